@@ -1,0 +1,77 @@
+// A GGUF model on disk: checked, read-only views of its keys and tensors. Knows the format, not the architectures.
+//
+// The file is mapped, never copied; views stay valid as long as the ModelFile lives. Every count, offset, type and
+// shape is checked when it is opened, so what the accessors return can be used without further checks of bounds.
+// GGUF v2 and v3, little-endian, magic "GGUF"; split files (NAME-00001-of-0000N.gguf) are opened by any part's name.
+// Thread-safe once opened.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/dtype.h"
+
+namespace hearth {
+
+/// One sentence: which file, which tensor or key, what was found, what was expected, what to do.
+class ModelFileError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct TensorInfo {
+  std::string_view name;
+  DType dtype = DType::kF32;
+  int n_dims = 0;
+  std::array<int64_t, 4> shape{1, 1, 1, 1};  // GGUF order: shape[0] is the contiguous dimension (a matrix's columns)
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+class ModelFile {
+ public:
+  /// Opens and checks the file and all its splits. Throws ModelFileError. Never blocks on pipes or devices.
+  static ModelFile open(const std::filesystem::path& path);
+
+  ModelFile(ModelFile&&) noexcept;
+  ModelFile& operator=(ModelFile&&) noexcept;
+  ~ModelFile();
+
+  const std::filesystem::path& path() const;
+  size_t total_bytes() const;  // of all parts
+
+  /// Keys. find_*: nullopt if absent. get_*: throws if absent. All throw ModelFileError if the key holds another type;
+  /// any integer type of GGUF is taken as an integer if its value fits, any float type as a float.
+  bool has_key(std::string_view key) const;
+  std::optional<int64_t> find_int(std::string_view key) const;
+  std::optional<double> find_float(std::string_view key) const;
+  std::optional<bool> find_bool(std::string_view key) const;
+  std::optional<std::string_view> find_string(std::string_view key) const;
+  int64_t get_int(std::string_view key) const;
+  double get_float(std::string_view key) const;
+  std::string_view get_string(std::string_view key) const;
+  /// Arrays, converted element by element. nullopt if absent.
+  std::optional<std::vector<std::string_view>> find_strings(std::string_view key) const;
+  std::optional<std::vector<int64_t>> find_ints(std::string_view key) const;
+  std::optional<std::vector<float>> find_floats(std::string_view key) const;
+
+  /// Tensors, in file order over all parts.
+  std::span<const TensorInfo> tensors() const;
+  const TensorInfo* find_tensor(std::string_view name) const;  // null if absent
+
+ private:
+  struct Contents;
+  explicit ModelFile(std::unique_ptr<Contents> contents);
+  std::unique_ptr<Contents> contents_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,137 @@
+// Arithmetic with shapes on one device's memory. Knows no layers, requests or residency.
+//
+// The engine's forward pass is written over this interface; CpuBackend (kernels/cpu) implements it.
+// All float pointers are the backend's own memory (from allocate()). All tensors are row-major, last dimension
+// contiguous. Calls are made from the engine thread only, one at a time; a call may use the backend's own threads
+// and has finished when it returns. No call allocates: scratch is sized once by reserve().
+//
+// Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a prompt
+// was cut into chunks or how many threads run. The same inputs give the same bits. Tests hold backends to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// Move-only ownership of device memory, 64-byte aligned, zeroed.
+class Buffer {
+ public:
+  using Release = void (*)(void* data, size_t bytes);
+  Buffer() = default;
+  Buffer(void* data, size_t bytes, Release release) : data_(data), bytes_(bytes), release_(release) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept { Buffer(std::move(other)).swap(*this); return *this; }
+  ~Buffer() { if (data_ != nullptr) release_(data_, bytes_); }
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_); std::swap(bytes_, other.bytes_); std::swap(release_, other.release_);
+  }
+  size_t bytes() const { return bytes_; }
+  float* floats() const { return static_cast<float*>(data_); }
+  uint16_t* halves() const { return static_cast<uint16_t*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  Release release_ = nullptr;
+};
+
+/// One product of a matmul call: out [n_tokens, weight.n_rows] (rows out_stride floats apart) = x * weight^T + bias.
+struct Product {
+  Matrix weight;
+  const float* bias = nullptr;  // [n_rows] or null
+  float* out = nullptr;         // [n_tokens, n_rows]
+  int64_t out_stride = 0;       // floats between rows of out; >= n_rows
+  bool accumulate = false;      // true: out += ... (the residual stream)
+};
+
+enum class RopeKind : uint8_t {
+  kNone,
+  kInterleaved,  // pairs (2i, 2i+1): GGUF "llama"
+  kHalves,       // pairs (i, i + n_rot/2): GGUF "qwen2", "qwen3" (NeoX)
+};
+
+/// How positions turn into rotations. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is already in
+/// inv_freq and magnitude (engine/rope.h computes both once).
+struct Rope {
+  RopeKind kind = RopeKind::kNone;
+  int n_rot = 0;                      // leading dimensions of each head that rotate; even, <= head_dim
+  const float* inv_freq = nullptr;    // [n_rot / 2]
+  float magnitude = 1.0f;             // yarn's attention factor; multiplies cos and sin
+};
+
+enum class Activation : uint8_t { kSilu, kGelu, kRelu };
+
+/// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
+/// k and v: [n_blocks, n_kv_heads, block_tokens, head_dim].
+struct KvLayer {
+  uint16_t* k = nullptr;
+  uint16_t* v = nullptr;
+};
+
+struct KvShape {
+  int n_kv_heads = 0;
+  int head_dim = 0;
+  int block_tokens = 0;
+  int n_blocks = 0;
+};
+
+/// Where the tokens of a step live in the KV cache. Token t of the step is position positions[t] of the sequence whose
+/// block table is block_tables + table_of[t] * max_blocks; position p lies in block table[p / block_tokens].
+struct KvPlaces {
+  int n_tokens = 0;
+  const int32_t* positions = nullptr;     // [n_tokens]
+  const int32_t* table_of = nullptr;      // [n_tokens]
+  const int32_t* block_tables = nullptr;  // [n_tables, max_blocks]
+  int max_blocks = 0;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  /// What runs the arithmetic, for the log: "CPU avx512-vnni, 2 threads".
+  virtual std::string description() const = 0;
+
+  /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
+  virtual Buffer allocate(size_t bytes) = 0;
+
+  /// Sizes scratch for steps of up to max_tokens tokens, rows of up to max_cols inputs and contexts of up to
+  /// max_context positions. At load only, before any arithmetic.
+  virtual void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) = 0;
+
+  /// out [n_tokens, table.n_cols] = dequantised rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
+  virtual void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) = 0;
+
+  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for n_rows rows of n_cols. out may be x.
+  virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out) = 0;
+
+  /// All products share x [n_tokens, n_cols] (contiguous) and its quantised form. Every weight has n_cols columns.
+  virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
+
+  /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
+  virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions, const Rope& rope) = 0;
+
+  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to their places in the cache.
+  virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape, KvLayer layer) = 0;
+
+  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t] of each
+  /// token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t * stride.
+  /// The keys of the step itself must have been appended. Online softmax in fixed block order (Milakov, Gimelshein 2018).
+  virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places, const KvShape& shape,
+                         KvLayer layer, float* out) = 0;
+
+  /// out[i] = act(gate[i]) * up[i] for n floats. out may be gate or up.
+  virtual void gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) = 0;
+
+  /// out row i = x row rows[i]; rows of n_cols floats.
+  virtual void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) = 0;
+};
+
+}  // namespace hearth

@@ -1,0 +1,19 @@
+// Which instruction set the CPU kernels use: found once by cpuid, or forced by --isa.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+enum class Isa { kScalar, kAvx2, kAvx512Vnni };  // kAvx2 means AVX2+FMA+F16C; kAvx512Vnni means F, BW, VL, DQ and VNNI
+
+/// Name as --isa takes it: "scalar", "avx2", "avx512-vnni".
+std::string_view isa_name(Isa isa);
+std::optional<Isa> isa_from_name(std::string_view name);
+
+/// Those this processor and operating system can run, best first; kScalar is always last.
+std::vector<Isa> supported_isas();
+
+}  // namespace hearth

@@ -1,0 +1,25 @@
+// A view of a weight matrix, quantised or not. Views never own; the model file's mapping outlives them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+namespace hearth {
+
+/// Weights [n_rows, n_cols], row-major: row r starts at data + r * row_bytes(dtype, n_cols).
+/// y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a multiple of the type's block size.
+struct Matrix {
+  const std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  int64_t n_rows = 0;
+  int64_t n_cols = 0;
+
+  size_t stride_bytes() const { return row_bytes(dtype, n_cols); }
+  size_t bytes() const { return stride_bytes() * static_cast<size_t>(n_rows); }
+  const std::byte* row(int64_t r) const { return data + static_cast<size_t>(r) * stride_bytes(); }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+}  // namespace hearth

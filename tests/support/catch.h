@@ -1,0 +1,17 @@
+// Catch2 under either of its names: v3's headers where they exist, else v2's single one.
+// Every test includes this file instead of Catch2's own. Use Approx and Catch matchers unqualified.
+#pragma once
+#if __has_include(<catch2/catch_test_macros.hpp>)
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+using Catch::Approx;
+using Catch::Matchers::ContainsSubstring;
+#else
+#include <catch2/catch.hpp>
+inline Catch::Matchers::StdString::ContainsMatcher ContainsSubstring(const std::string& part) {
+  return Catch::Matchers::Contains(part);
+}
+#endif
