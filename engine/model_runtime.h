@@ -1,0 +1,58 @@
+// A model made ready to run: file, facts, tokenizer, weights, KV memory and scratch, behind one forward().
+//
+// Built once by the program's load thread; afterwards forward() belongs to the engine thread and everything else is
+// const and may be read by any thread.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/batch.h"
+#include "engine/model_file.h"
+#include "engine/model_spec.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "kernels/cpu/isa.h"
+
+namespace hearth {
+
+struct LoadOptions {
+  std::filesystem::path path;
+  int n_threads = 0;          // 0: one per physical core
+  std::optional<Isa> isa;     // nullopt: the best this processor has
+  int n_slots = 4;            // sequences that run at once
+  int context_tokens = 0;     // of one sequence; 0: what the model was trained on, at most kDefaultContext
+  int prefill_chunk = 128;    // prompt tokens of one step, at most
+  std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
+};
+
+/// Longest context taken by default: KV memory for it is reserved per slot, and few local chats are longer.
+inline constexpr int kDefaultContext = 8192;
+
+class ModelRuntime final : public ForwardModel {
+ public:
+  /// Throws ModelFileError (one sentence) for anything wrong with the file or options that do not fit it, and
+  /// std::bad_alloc if KV memory cannot be had.
+  static std::unique_ptr<ModelRuntime> load(const LoadOptions& options);
+  ~ModelRuntime() override;
+
+  const ModelFile& file() const;
+  const ModelSpec& spec() const;
+  const Tokenizer& tokenizer() const;
+  int context_tokens() const;         // of one sequence, after defaults and limits were applied
+  size_t weight_bytes() const;        // read once per decoded token of a dense model, embedding table counted if tied
+  size_t kv_bytes() const;            // reserved for all slots
+  std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
+
+  StepLimits limits() const override;
+  std::span<const float> forward(const Batch& batch) override;
+
+ private:
+  struct State;
+  explicit ModelRuntime(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hearth
