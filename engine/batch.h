@@ -1,6 +1,8 @@
-// One step's work for the forward pass: which tokens, of which sequences, at which positions, and whose logits count.
+// One step's work for the forward pass: which tokens, of which sequences, at which positions, and whose
+// logits count.
 //
-// Built by the engine loop from the scheduler's choice; read by ForwardPass. Plain data, reused from step to step.
+// Built by the engine loop from the scheduler's choice; read by ForwardPass. Plain data, reused from step to
+// step.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +12,28 @@
 namespace hearth {
 
 struct Batch {
-  std::vector<int32_t> tokens;       // [n_tokens]
-  std::vector<int32_t> positions;    // [n_tokens], 0-based within the sequence
-  std::vector<int32_t> slots;        // [n_tokens], the sequence's slot: which row of block_tables
-  std::vector<int32_t> logit_rows;   // indices into tokens whose logits are wanted, ascending
+  std::vector<int32_t> tokens;            // [n_tokens]
+  std::vector<int32_t> positions;         // [n_tokens], 0-based within the sequence
+  std::vector<int32_t> slots;             // [n_tokens], the sequence's slot: which row of block_tables
+  std::vector<int32_t> logit_rows;        // indices into tokens whose logits are wanted, ascending
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   int max_blocks = 0;
 
   int n_tokens() const { return static_cast<int>(tokens.size()); }
-  void clear() { tokens.clear(); positions.clear(); slots.clear(); logit_rows.clear(); }
+  void clear() {
+    tokens.clear();
+    positions.clear();
+    slots.clear();
+    logit_rows.clear();
+  }
 };
 
 struct StepLimits {
   int max_tokens = 0;      // tokens of one step
   int max_logit_rows = 0;  // logit rows of one step
   int n_vocab = 0;
-  int block_tokens = 0;    // positions per KV block
-  int n_blocks = 0;        // KV blocks there are
+  int block_tokens = 0;  // positions per KV block
+  int n_blocks = 0;      // KV blocks there are
 };
 
 /// The model as the engine loop sees it. Tests give the loop a scripted one.
@@ -36,8 +43,8 @@ class ForwardModel {
   virtual StepLimits limits() const = 0;
   /// Runs one step: appends keys and values of every token to the KV cache, then returns logits
   /// [logit_rows.size(), n_vocab], valid until the next call. Engine thread only.
-  /// REQUIRES: within limits(); blocks for every position of the batch are in the block tables; a sequence's tokens in
-  /// ascending positions, all earlier positions already in the cache.
+  /// REQUIRES: within limits(); blocks for every position of the batch are in the block tables; a sequence's
+  /// tokens in ascending positions, all earlier positions already in the cache.
   virtual std::span<const float> forward(const Batch& batch) = 0;
 };
 

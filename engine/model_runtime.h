@@ -1,7 +1,7 @@
 // A model made ready to run: file, facts, tokenizer, weights, KV memory and scratch, behind one forward().
 //
-// Built once by the program's load thread; afterwards forward() belongs to the engine thread and everything else is
-// const and may be read by any thread.
+// Built once by the program's load thread; afterwards forward() belongs to the engine thread and everything
+// else is const and may be read by any thread.
 #pragma once
 
 #include <filesystem>
@@ -20,11 +20,11 @@ namespace hearth {
 
 struct LoadOptions {
   std::filesystem::path path;
-  int n_threads = 0;          // 0: one per physical core
-  std::optional<Isa> isa;     // nullopt: the best this processor has
-  int n_slots = 4;            // sequences that run at once
-  int context_tokens = 0;     // of one sequence; 0: what the model was trained on, at most kDefaultContext
-  int prefill_chunk = 128;    // prompt tokens of one step, at most
+  int n_threads = 0;        // 0: one per physical core
+  std::optional<Isa> isa;   // nullopt: the best this processor has
+  int n_slots = 4;          // sequences that run at once
+  int context_tokens = 0;   // of one sequence; 0: what the model was trained on, at most kDefaultContext
+  int prefill_chunk = 128;  // prompt tokens of one step, at most
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 
@@ -41,9 +41,10 @@ class ModelRuntime final : public ForwardModel {
   const ModelFile& file() const;
   const ModelSpec& spec() const;
   const Tokenizer& tokenizer() const;
-  int context_tokens() const;         // of one sequence, after defaults and limits were applied
-  size_t weight_bytes() const;        // read once per decoded token of a dense model, embedding table counted if tied
-  size_t kv_bytes() const;            // reserved for all slots
+  int context_tokens() const;  // of one sequence, after defaults and limits were applied
+  size_t weight_bytes()
+      const;                // read once per decoded token of a dense model, embedding table counted if tied
+  size_t kv_bytes() const;  // reserved for all slots
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
 
   StepLimits limits() const override;

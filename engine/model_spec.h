@@ -1,7 +1,7 @@
 // What an architecture is, as a row of facts, and what one model file says about itself.
 //
-// Adding an architecture is a row in model_spec.cpp (and the tensors' names if they differ). The forward pass asks the
-// facts, never the name.
+// Adding an architecture is a row in model_spec.cpp (and the tensors' names if they differ). The forward pass
+// asks the facts, never the name.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ enum class NormKind : uint8_t {
 
 /// Facts shared by all models of an architecture.
 struct Architecture {
-  std::string_view name;        // general.architecture
+  std::string_view name;  // general.architecture
   NormKind norm = NormKind::kRms;
   RopeKind rope = RopeKind::kNone;
   Activation activation = Activation::kSilu;
-  bool qkv_bias = false;        // q, k and v have biases; false: taken if the file has them
-  bool qk_norm = false;         // per-head norms of q and k before RoPE
+  bool qkv_bias = false;            // q, k and v have biases; false: taken if the file has them
+  bool qk_norm = false;             // per-head norms of q and k before RoPE
   bool parallel_attention = false;  // attention and FFN both read the layer's input norm and are summed
 };
 
@@ -35,22 +35,22 @@ std::span<const Architecture> architectures();
 
 enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
 
-/// Rotary embedding as the file gives it (Su et al. 2021; YaRN: Peng et al. 2023). Llama-3's scaling comes as a tensor
-/// of divisors, rope_freqs.weight, not as keys.
+/// Rotary embedding as the file gives it (Su et al. 2021; YaRN: Peng et al. 2023). Llama-3's scaling comes as
+/// a tensor of divisors, rope_freqs.weight, not as keys.
 struct RopeSpec {
-  int n_rot = 0;               // rotated dimensions of a head
+  int n_rot = 0;  // rotated dimensions of a head
   double base = 10000.0;
   RopeScaling scaling = RopeScaling::kNone;
-  double factor = 1.0;         // context extension
-  int original_context = 0;    // context before extension (yarn)
-  double attn_factor = 1.0;    // extra magnitude (yarn)
+  double factor = 1.0;                       // context extension
+  int original_context = 0;                  // context before extension (yarn)
+  double attn_factor = 1.0;                  // extra magnitude (yarn)
   double beta_fast = 32.0, beta_slow = 1.0;  // yarn's ramp, in rotations over the original context
 };
 
 /// One model's shape.
 struct ModelSpec {
   Architecture arch;
-  std::string name;            // general.name, or empty
+  std::string name;  // general.name, or empty
   int n_layers = 0;
   int d_model = 0;
   int d_ff = 0;
@@ -58,8 +58,8 @@ struct ModelSpec {
   int n_kv_heads = 0;
   int head_dim = 0;
   int n_vocab = 0;
-  int context_train = 0;       // tokens the model was trained on
-  int sliding_window = 0;      // 0: none. Attention is computed in full, so contexts are limited to the window
+  int context_train = 0;   // tokens the model was trained on
+  int sliding_window = 0;  // 0: none. Attention is computed in full, so contexts are limited to the window
   float norm_eps = 0;
   RopeSpec rope;
 
@@ -67,8 +67,8 @@ struct ModelSpec {
   int kv_dim() const { return n_kv_heads * head_dim; }
 };
 
-/// Reads and checks the keys. Throws ModelFileError naming key, value and what was expected; an unknown architecture
-/// is refused by name with those that are known.
+/// Reads and checks the keys. Throws ModelFileError naming key, value and what was expected; an unknown
+/// architecture is refused by name with those that are known.
 ModelSpec read_model_spec(const ModelFile& file);
 
 }  // namespace hearth

@@ -5,9 +5,12 @@ namespace hearth {
 
 std::string_view refusal_name(Refusal refusal) {
   switch (refusal) {
-    case Refusal::kQueueFull: return "queue full";
-    case Refusal::kContextExceeded: return "context exceeded";
-    case Refusal::kStopping: return "stopping";
+    case Refusal::kQueueFull:
+      return "queue full";
+    case Refusal::kContextExceeded:
+      return "context exceeded";
+    case Refusal::kStopping:
+      return "stopping";
   }
   return "unknown";
 }

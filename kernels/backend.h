@@ -1,12 +1,14 @@
 // Arithmetic with shapes on one device's memory. Knows no layers, requests or residency.
 //
 // The engine's forward pass is written over this interface; CpuBackend (kernels/cpu) implements it.
-// All float pointers are the backend's own memory (from allocate()). All tensors are row-major, last dimension
-// contiguous. Calls are made from the engine thread only, one at a time; a call may use the backend's own threads
-// and has finished when it returns. No call allocates: scratch is sized once by reserve().
+// All float pointers are the backend's own memory (from allocate()). All tensors are row-major, last
+// dimension contiguous. Calls are made from the engine thread only, one at a time; a call may use the
+// backend's own threads and has finished when it returns. No call allocates: scratch is sized once by
+// reserve().
 //
-// Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a prompt
-// was cut into chunks or how many threads run. The same inputs give the same bits. Tests hold backends to it.
+// Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a
+// prompt was cut into chunks or how many threads run. The same inputs give the same bits. Tests hold backends
+// to it.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +29,17 @@ class Buffer {
   Buffer() = default;
   Buffer(void* data, size_t bytes, Release release) : data_(data), bytes_(bytes), release_(release) {}
   Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept { Buffer(std::move(other)).swap(*this); return *this; }
-  ~Buffer() { if (data_ != nullptr) release_(data_, bytes_); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) release_(data_, bytes_);
+  }
   void swap(Buffer& other) noexcept {
-    std::swap(data_, other.data_); std::swap(bytes_, other.bytes_); std::swap(release_, other.release_);
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(release_, other.release_);
   }
   size_t bytes() const { return bytes_; }
   float* floats() const { return static_cast<float*>(data_); }
@@ -42,7 +51,8 @@ class Buffer {
   Release release_ = nullptr;
 };
 
-/// One product of a matmul call: out [n_tokens, weight.n_rows] (rows out_stride floats apart) = x * weight^T + bias.
+/// One product of a matmul call: out [n_tokens, weight.n_rows] (rows out_stride floats apart) = x * weight^T
+/// + bias.
 struct Product {
   Matrix weight;
   const float* bias = nullptr;  // [n_rows] or null
@@ -57,13 +67,13 @@ enum class RopeKind : uint8_t {
   kHalves,       // pairs (i, i + n_rot/2): GGUF "qwen2", "qwen3" (NeoX)
 };
 
-/// How positions turn into rotations. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is already in
-/// inv_freq and magnitude (engine/rope.h computes both once).
+/// How positions turn into rotations. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is
+/// already in inv_freq and magnitude (engine/rope.h computes both once).
 struct Rope {
   RopeKind kind = RopeKind::kNone;
-  int n_rot = 0;                      // leading dimensions of each head that rotate; even, <= head_dim
-  const float* inv_freq = nullptr;    // [n_rot / 2]
-  float magnitude = 1.0f;             // yarn's attention factor; multiplies cos and sin
+  int n_rot = 0;                    // leading dimensions of each head that rotate; even, <= head_dim
+  const float* inv_freq = nullptr;  // [n_rot / 2]
+  float magnitude = 1.0f;           // yarn's attention factor; multiplies cos and sin
 };
 
 enum class Activation : uint8_t { kSilu, kGelu, kRelu };
@@ -82,8 +92,9 @@ struct KvShape {
   int n_blocks = 0;
 };
 
-/// Where the tokens of a step live in the KV cache. Token t of the step is position positions[t] of the sequence whose
-/// block table is block_tables + table_of[t] * max_blocks; position p lies in block table[p / block_tokens].
+/// Where the tokens of a step live in the KV cache. Token t of the step is position positions[t] of the
+/// sequence whose block table is block_tables + table_of[t] * max_blocks; position p lies in block table[p /
+/// block_tokens].
 struct KvPlaces {
   int n_tokens = 0;
   const int32_t* positions = nullptr;     // [n_tokens]
@@ -110,25 +121,36 @@ class Backend {
   virtual void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) = 0;
 
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for n_rows rows of n_cols. out may be x.
-  virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out) = 0;
+  virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
+                        float* out) = 0;
 
-  /// All products share x [n_tokens, n_cols] (contiguous) and its quantised form. Every weight has n_cols columns.
+  /// out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight + bias (bias may be null). out may be
+  /// x.
+  virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
+                          int64_t n_cols, float* out) = 0;
+
+  /// All products share x [n_tokens, n_cols] (contiguous) and its quantised form. Every weight has n_cols
+  /// columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
 
   /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
-  virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions, const Rope& rope) = 0;
+  virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
+                    const Rope& rope) = 0;
 
   /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to their places in the cache.
-  virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape, KvLayer layer) = 0;
+  virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
+                         const KvShape& shape, KvLayer layer) = 0;
 
-  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t] of each
-  /// token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t * stride.
-  /// The keys of the step itself must have been appended. Online softmax in fixed block order (Milakov, Gimelshein 2018).
-  virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places, const KvShape& shape,
-                         KvLayer layer, float* out) = 0;
+  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t]
+  /// of each token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
+  /// stride. The keys of the step itself must have been appended. Online softmax in fixed block order
+  /// (Milakov, Gimelshein 2018).
+  virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+                         const KvShape& shape, KvLayer layer, float* out) = 0;
 
   /// out[i] = act(gate[i]) * up[i] for n floats. out may be gate or up.
-  virtual void gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) = 0;
+  virtual void gated_activation(Activation act, const float* gate, const float* up, int64_t n,
+                                float* out) = 0;
 
   /// out row i = x row rows[i]; rows of n_cols floats.
   virtual void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) = 0;

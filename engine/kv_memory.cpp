@@ -1,0 +1,25 @@
+// Reservation of KV memory.
+#include "engine/kv_memory.h"
+
+namespace hearth {
+
+KvMemory::KvMemory(const ModelSpec& spec, int n_blocks, Backend& backend)
+    : shape_{.n_kv_heads = spec.n_kv_heads,
+             .head_dim = spec.head_dim,
+             .block_tokens = kKvBlockTokens,
+             .n_blocks = n_blocks} {
+  const size_t bytes_per_layer =
+      static_cast<size_t>(n_blocks) * kKvBlockTokens * static_cast<size_t>(spec.kv_dim()) * sizeof(uint16_t);
+  for (int i = 0; i < spec.n_layers; ++i) {
+    keys_.push_back(backend.allocate(bytes_per_layer));
+    values_.push_back(backend.allocate(bytes_per_layer));
+  }
+}
+
+KvLayer KvMemory::layer(int index) const {
+  return {keys_[static_cast<size_t>(index)].halves(), values_[static_cast<size_t>(index)].halves()};
+}
+
+size_t KvMemory::bytes() const { return keys_.empty() ? 0 : 2 * keys_.size() * keys_.front().bytes(); }
+
+}  // namespace hearth

@@ -1,0 +1,165 @@
+// Binding of a file's tensors to the roles of an architecture. Names are GGUF's.
+#include "engine/weights.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <string>
+
+#include "kernels/quant/dequantize.h"
+
+namespace hearth {
+namespace {
+
+std::string shape_text(const TensorInfo& tensor) {
+  std::string text = "[";
+  for (int i = 0; i < tensor.n_dims; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(tensor.shape[static_cast<size_t>(i)]);
+  }
+  return text + "]";
+}
+
+/// Looks tensors up by name, checks them, remembers which were used and places the vectors in one buffer.
+class Binder {
+ public:
+  Binder(const ModelFile& file, Backend& backend) : file_(file) {
+    size_t n_floats = 0;
+    for (const TensorInfo& tensor : file.tensors()) {
+      if (tensor.shape[1] * tensor.shape[2] * tensor.shape[3] == 1) n_floats += padded(tensor.shape[0]);
+    }
+    buffer_ = backend.allocate(n_floats * sizeof(float));
+  }
+
+  /// A matrix [n_rows, n_cols]. Throws if missing.
+  Matrix matrix(const std::string& name, int64_t n_rows, int64_t n_cols) {
+    const TensorInfo& tensor = require(name, n_cols, n_rows);
+    return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
+  }
+
+  /// A vector [n] as floats, or null if the file has none.
+  const float* optional_vector(const std::string& name, int64_t n) {
+    return file_.find_tensor(name) == nullptr ? nullptr : vector(name, n);
+  }
+
+  const float* vector(const std::string& name, int64_t n) {
+    const TensorInfo& tensor = require(name, n, 1);
+    float* out = buffer_.floats() + used_floats_;
+    used_floats_ += padded(n);
+    dequantize_row(tensor.dtype, tensor.data, n, out);
+    return out;
+  }
+
+  bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
+
+  Linear linear(const std::string& stem, int64_t n_rows, int64_t n_cols, bool bias_required = false) {
+    const std::string bias = stem + ".bias";
+    return {matrix(stem + ".weight", n_rows, n_cols),
+            bias_required ? vector(bias, n_rows) : optional_vector(bias, n_rows)};
+  }
+
+  NormWeights norm(const std::string& stem, int64_t n, NormKind kind) {
+    return {vector(stem + ".weight", n), kind == NormKind::kLayer ? vector(stem + ".bias", n) : nullptr};
+  }
+
+  /// Throws if the file has a tensor that nothing asked for.
+  void refuse_unused(const ModelSpec& spec) const {
+    for (const TensorInfo& tensor : file_.tensors()) {
+      if (used_.contains(tensor.name)) continue;
+      throw ModelFileError(file_.path().string() + ": tensor " + std::string(tensor.name) +
+                           " is not part of architecture " + std::string(spec.arch.name) + " with " +
+                           std::to_string(spec.n_layers) +
+                           " layers as Hearth runs it; leaving it out would give wrong answers.");
+    }
+  }
+
+  Buffer take_buffer() { return std::move(buffer_); }
+
+ private:
+  // Vectors start on cache lines, as kernels like them.
+  static size_t padded(int64_t n) { return (static_cast<size_t>(n) + 15) / 16 * 16; }
+
+  const TensorInfo& require(const std::string& name, int64_t shape0, int64_t shape1) {
+    const TensorInfo* tensor = file_.find_tensor(name);
+    if (tensor == nullptr) {
+      throw ModelFileError(
+          file_.path().string() + ": tensor " + name +
+          " is missing; the file is incomplete or made for another program. Download it again.");
+    }
+    const std::array<int64_t, 4> expected{shape0, shape1, 1, 1};
+    if (tensor->shape != expected) {
+      throw ModelFileError(file_.path().string() + ": tensor " + name + " is " + shape_text(*tensor) +
+                           ", expected [" + std::to_string(shape0) +
+                           (shape1 == 1 ? "" : ", " + std::to_string(shape1)) +
+                           "] by the file's own keys; the file is damaged.");
+    }
+    used_.insert(tensor->name);
+    return *tensor;
+  }
+
+  const ModelFile& file_;
+  Buffer buffer_;
+  size_t used_floats_ = 0;
+  std::set<std::string_view> used_;
+};
+
+LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
+  const std::string prefix = "blk." + std::to_string(layer) + ".";
+  const Architecture& arch = spec.arch;
+  LayerWeights w;
+  w.attention_norm = bind.norm(prefix + "attn_norm", spec.d_model, arch.norm);
+  w.q = bind.linear(prefix + "attn_q", spec.q_dim(), spec.d_model, arch.qkv_bias);
+  w.k = bind.linear(prefix + "attn_k", spec.kv_dim(), spec.d_model, arch.qkv_bias);
+  w.v = bind.linear(prefix + "attn_v", spec.kv_dim(), spec.d_model, arch.qkv_bias);
+  if (arch.qk_norm) {
+    w.q_norm = bind.vector(prefix + "attn_q_norm.weight", spec.head_dim);
+    w.k_norm = bind.vector(prefix + "attn_k_norm.weight", spec.head_dim);
+  }
+  w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.q_dim());
+  if (!arch.parallel_attention) w.ffn_norm = bind.norm(prefix + "ffn_norm", spec.d_model, arch.norm);
+  w.gate = bind.linear(prefix + "ffn_gate", spec.d_ff, spec.d_model);
+  w.up = bind.linear(prefix + "ffn_up", spec.d_ff, spec.d_model);
+  w.down = bind.linear(prefix + "ffn_down", spec.d_model, spec.d_ff);
+  return w;
+}
+
+}  // namespace
+
+size_t Weights::bytes_per_token() const {
+  size_t total = output.weight.bytes();
+  for (const LayerWeights& layer : layers) {
+    for (const Linear* linear :
+         {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up, &layer.down}) {
+      total += linear->weight.bytes();
+    }
+  }
+  return total;
+}
+
+Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& backend) {
+  Binder bind(file, backend);
+  Weights weights;
+  weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
+  if (bind.has("rope_freqs.weight")) {
+    const int n_pairs = spec.rope.n_rot / 2;
+    const float* divisors = bind.vector("rope_freqs.weight", n_pairs);
+    weights.rope_divisors.assign(divisors, divisors + n_pairs);
+    // A divisor of zero would turn positions into infinities; NaN fails the comparison too.
+    if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
+      throw ModelFileError(
+          file.path().string() +
+          ": tensor rope_freqs.weight holds a divisor that is not a positive number; the file is "
+          "damaged.");
+    }
+  }
+  weights.layers.reserve(static_cast<size_t>(spec.n_layers));
+  for (int layer = 0; layer < spec.n_layers; ++layer) weights.layers.push_back(bind_layer(bind, spec, layer));
+  weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch.norm);
+  const bool tied = !bind.has("output.weight");
+  weights.output =
+      tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);
+  bind.refuse_unused(spec);
+  weights.vectors = bind.take_buffer();
+  return weights;
+}
+
+}  // namespace hearth

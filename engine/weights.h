@@ -1,0 +1,57 @@
+// A model's tensors bound to their roles, checked against its facts.
+//
+// Matrices stay where the file's mapping has them, in their own type; the small vectors (norms, biases) are
+// converted to float once. Built at load by ModelRuntime, const afterwards.
+#pragma once
+
+#include <vector>
+
+#include "engine/model_file.h"
+#include "engine/model_spec.h"
+#include "kernels/backend.h"
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// A norm's parameters [n]; bias null for RMS norms.
+struct NormWeights {
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+};
+
+/// y = weight x + bias; bias may be null.
+struct Linear {
+  Matrix weight;
+  const float* bias = nullptr;
+};
+
+struct LayerWeights {
+  NormWeights attention_norm;     // [d_model]
+  Linear q, k, v;                 // [q_dim | kv_dim, d_model]
+  const float* q_norm = nullptr;  // [head_dim], architectures with qk_norm
+  const float* k_norm = nullptr;
+  Linear attention_out;  // [d_model, q_dim]
+  NormWeights ffn_norm;  // [d_model]; absent with parallel attention
+  Linear gate, up;       // [d_ff, d_model]
+  Linear down;           // [d_model, d_ff]
+};
+
+struct Weights {
+  Matrix token_embedding;  // [n_vocab, d_model]
+  std::vector<LayerWeights> layers;
+  NormWeights output_norm;  // [d_model]
+  Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
+  std::vector<float> rope_divisors;  // rope_freqs.weight [n_rot / 2], or empty
+
+  Buffer vectors;  // owns every float vector above
+
+  /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
+  size_t bytes_per_token() const;
+};
+
+/// Throws ModelFileError: a tensor is missing, has another shape or a type that its role cannot have, or is
+/// none that the architecture has (running without it would give wrong answers). The file must outlive the
+/// weights.
+Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& backend);
+
+}  // namespace hearth
