@@ -1,0 +1,45 @@
+// OpenAI's error body: {"error":{"message","type","param","code"}}, used by every refusal of the server.
+//
+// Handlers and the transport build their error answers here, so that all look alike. Thread-safe: no state.
+#pragma once
+
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/http_types.h"
+
+namespace hearth {
+
+struct ApiError {
+  int status = 400;     // 400 to 599; decides the error's type
+  std::string message;  // one sentence or two: what, found, expected, what to do
+  std::string param;    // the request's parameter at fault; empty: null
+  std::string code;     // machine-readable reason; empty: null
+};
+
+/// The `type` that belongs to a status: 400 invalid_request_error, 401 authentication_error, 403
+/// permission_error, 404 not_found_error, 429 rate_limit_error, 500 server_error, 501 not_supported_error,
+/// 503 unavailable_error; other 4xx are invalid_request_error, other 5xx server_error.
+std::string_view error_type(int status);
+
+/// The JSON text of the body. Never throws on what is not UTF-8: it is replaced.
+std::string error_json(const ApiError& error);
+
+/// A whole response. 5xx other than 503 carry x-should-retry: false, for clients would otherwise repeat them
+/// twice.
+HttpResponse error_response(const ApiError& error);
+
+/// Thrown by what parses and checks a request; caught by ApiService, never leaves it.
+class RequestError : public std::exception {
+ public:
+  explicit RequestError(ApiError error) : error_(std::move(error)) {}
+  const char* what() const noexcept override { return error_.message.c_str(); }
+  const ApiError& error() const { return error_; }
+
+ private:
+  ApiError error_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,65 @@
+// What passes between the HTTP transport and the handlers: plain structs that know neither sockets nor JSON.
+//
+// The transport (server/http_server) fills an HttpRequest, calls a handler and sends the HttpResponse it
+// returns; handlers (server/api and the operational endpoints) never see the HTTP library. One HTTP thread
+// carries a request from end to end.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hearth {
+
+struct HttpRequest {
+  std::string method;          // "GET", "POST", ...; upper case
+  std::string path;            // normalised: percent-decoded, no doubled slashes, no query, no trailing slash
+  std::string body;            // whole, within the transport's limit
+  std::string remote_address;  // numeric, for logs
+  std::string request_id;      // the client's x-request-id, else one the transport made
+  std::vector<std::pair<std::string, std::string>> headers;  // in the order they came
+
+  /// The first header of that name, compared without regard to ASCII case; empty if absent. Valid as long as
+  /// the request.
+  std::string_view header(std::string_view name) const {
+    const auto same_name = [name](std::string_view other) {
+      if (other.size() != name.size()) return false;
+      const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+      for (size_t i = 0; i < name.size(); ++i) {
+        if (lower(other[i]) != lower(name[i])) return false;
+      }
+      return true;
+    };
+    for (const auto& [key, value] : headers) {
+      if (same_name(key)) return value;
+    }
+    return {};
+  }
+};
+
+/// Where a produced body goes. Used by the HTTP thread of the request only.
+class ResponseSink {
+ public:
+  virtual ~ResponseSink() = default;
+  /// Sends the bytes now, without buffering. False: the client is gone, nothing more can be sent.
+  virtual bool write(std::string_view bytes) = 0;
+  /// Is anyone still reading? Cheap (one poll of the socket); asked several times a second while the engine
+  /// works.
+  virtual bool client_alive() = 0;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string content_type = "application/json";
+  std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and the framing
+  std::string body;                                          // the body, if produce is empty
+  /// If set, makes the body on the HTTP thread after status and headers are out, in a chunked response; the
+  /// transport calls it once, or never if the client is gone already (destroying it then cancels the work
+  /// behind it). Returns true when the body is complete; false asks the transport to break the connection
+  /// without ending the body, so that the client cannot take a part for the whole.
+  std::function<bool(ResponseSink&)> produce;
+};
+
+}  // namespace hearth
