@@ -1,0 +1,17 @@
+// The process's environment as a map: the only place that reads it, so that tests can hand in their own.
+#pragma once
+
+#include <map>
+#include <string>
+
+namespace hearth {
+
+using Environment = std::map<std::string, std::string>;
+
+/// A copy of the environment. Call it once at start, before there are threads.
+Environment process_environment();
+
+/// The variable's value, or "" if it is absent.
+std::string environment_value(const Environment& environment, const std::string& name);
+
+}  // namespace hearth

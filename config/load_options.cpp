@@ -1,0 +1,222 @@
+// Flags and the TOML file are read by CLI11; the order of precedence and every refusal are ours, so that they
+// are the same under each version of it (some of them let the file win over the environment) and can name the
+// source.
+#include "config/load_options.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "config/suggest.h"
+
+namespace hearth {
+namespace {
+
+using Values =
+    std::map<std::string, std::vector<std::string>>;  // option name -> its values, one unless it is a list
+
+// A file of options is a few KiB; this only keeps a wrong path (a model, say) from being read whole.
+constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
+
+bool is_list(const OptionSpec& spec) { return std::holds_alternative<ListField>(spec.field); }
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& names) {
+  const std::optional<std::string> name = closest_name(word, names);
+  return name ? "; did you mean " + *name + "?" : "; see hearthd --help";
+}
+
+/// The words of the command line that are no option of ours, as one sentence.
+[[noreturn]] void refuse_argument(const std::string& argument) {
+  if (argument.rfind("-", 0) != 0 || argument == "-") {
+    throw ConfigError("unexpected argument '" + argument +
+                      "': every option is a flag; to serve a model say --model " + argument);
+  }
+  if (argument.substr(0, argument.find('=')) == "--api-key") {
+    throw ConfigError(
+        "--api-key is not a flag, for every user of the machine can read those; set HEARTH_API_KEY or use "
+        "--api-key-file");
+  }
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.sources != Sources::kEnvironmentOnly) names.push_back("--" + std::string(spec.name));
+  }
+  for (const ActionSpec& spec : action_table()) names.push_back("--" + std::string(spec.name));
+  const std::string word = argument.substr(0, argument.find('='));
+  throw ConfigError("unknown flag '" + word + "'" + did_you_mean(word, names));
+}
+
+Values read_flags(const std::vector<std::string>& arguments, Action& action) {
+  CLI::App app;
+  app.set_help_flag();
+  app.allow_extras();
+  std::map<std::string, CLI::Option*> flags, actions;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.sources == Sources::kEnvironmentOnly) continue;
+    const std::string name(spec.name);
+    // One value each time: "--alias a b" must not take b. Given twice, the last counts, so that a script's
+    // own flags can be followed by its user's.
+    flags[name] = app.add_option("--" + name)->expected(1)->take_all();
+  }
+  for (const ActionSpec& spec : action_table()) {
+    const std::string name(spec.name);
+    actions[name] = app.add_flag(name == "help" ? "-h,--help" : "--" + name);
+  }
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw ConfigError(std::string(error.what()) + "; see hearthd --help");
+  } catch (const CLI::ParseError& error) {
+    throw ConfigError(std::string("the flags cannot be read: ") + error.what());
+  }
+  if (const std::vector<std::string> rest = app.remaining(); !rest.empty()) refuse_argument(rest.front());
+  for (const ActionSpec& spec : action_table()) {
+    if (actions[std::string(spec.name)]->count() > 0 && action == Action::kServe) action = spec.action;
+  }
+  Values values;
+  for (const auto& [name, flag] : flags) {
+    if (flag->count() == 0) continue;
+    std::vector<std::string> given = flag->results();
+    if (!is_list(*find_option(name))) given = {given.back()};
+    values[name] = std::move(given);
+  }
+  return values;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+Values read_environment(const Environment& environment, std::vector<std::string>& warnings) {
+  Values values;
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : option_table()) {
+    names.push_back(environment_name(spec.name));
+    const std::string text = environment_value(environment, names.back());
+    if (text.empty()) continue;
+    if (spec.name == "port" && text.rfind("tcp://", 0) == 0) {
+      // Kubernetes and Docker links set this for a service called "hearth": an address, not our option.
+      warnings.push_back("HEARTH_PORT=" + text +
+                         " looks like an address set by the container runtime; ignored");
+      continue;
+    }
+    values[std::string(spec.name)] = is_list(spec) ? split_list(text) : std::vector<std::string>{text};
+  }
+  for (const auto& [name, value] : environment) {
+    if (name.rfind("HEARTH_", 0) != 0 || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    // Other variables of this prefix are other programs' business, unless they look like a slip of the
+    // finger.
+    const std::optional<std::string> meant = closest_name(name.substr(7), [&names] {
+      std::vector<std::string> tails;
+      for (const std::string& known : names) tails.push_back(known.substr(7));
+      return tails;
+    }());
+    if (meant) warnings.push_back(name + " is no option and is ignored; did you mean HEARTH_" + *meant + "?");
+  }
+  return values;
+}
+
+std::vector<CLI::ConfigItem> parse_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) throw ConfigError(path + ": there is no such configuration file");
+  if (!std::filesystem::is_regular_file(status))
+    throw ConfigError(path + ": the configuration must be a plain file");
+  if (std::filesystem::file_size(path, error) > kMaxFileBytes || error) {
+    throw ConfigError(path + ": too large for a configuration file (1 MiB at most)");
+  }
+  std::ifstream in(path);
+  if (!in) throw ConfigError(path + ": the configuration file cannot be read; check its permissions");
+  try {
+    return CLI::ConfigTOML().from_config(in);
+  } catch (const std::exception& failure) {
+    throw ConfigError(path + ": not a TOML file: " + failure.what());
+  }
+}
+
+Values read_file(const std::string& path) {
+  std::vector<std::string> names;
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.sources == Sources::kAll) names.emplace_back(spec.name);
+  }
+  Values values;
+  for (const CLI::ConfigItem& item : parse_file(path)) {
+    if (!item.parents.empty()) {
+      throw ConfigError(path + ": [" + item.parents.front() +
+                        "]: the file has no sections; keys stand at the top");
+    }
+    const OptionSpec* spec = find_option(item.name);
+    if (spec == nullptr || spec->sources != Sources::kAll) {
+      if (item.name == "api-key")
+        throw ConfigError(path + ": api-key: secrets do not go here; use api-key-file");
+      throw ConfigError(path + ": unknown key '" + item.name + "'" + did_you_mean(item.name, names));
+    }
+    std::vector<std::string> inputs = item.inputs;
+    for (std::string& input : inputs) {
+      // What an older CLI11 makes of a '#' within quotes: half a string, one quote left.
+      if (!input.empty() && (input.front() == '"' || input.front() == '\'')) {
+        throw ConfigError(path + ": " + item.name + ": a quote is not closed (or the text holds a '#')");
+      }
+    }
+    if (!values.emplace(item.name, std::move(inputs)).second) {
+      throw ConfigError(path + ": " + item.name + " is given twice");
+    }
+  }
+  return values;
+}
+
+std::string joined(const std::vector<std::string>& values) {
+  std::string text;
+  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+  return text;
+}
+
+/// The value with where it stands, as its author wrote it.
+std::string quoted(const OptionSpec& spec, const std::string& source,
+                   const std::vector<std::string>& values) {
+  const std::string name(spec.name);
+  if (source == "flag") return "--" + name + " '" + joined(values) + "'";
+  if (source == "environment") return environment_name(name) + "='" + joined(values) + "'";
+  return source.substr(5) + ": " + name + " = '" + joined(values) + "'";
+}
+
+}  // namespace
+
+Invocation load_options(const std::vector<std::string>& arguments, const Environment& environment) {
+  Invocation invocation;
+  const Values flags = read_flags(arguments, invocation.action);
+  if (invocation.action != Action::kServe && invocation.action != Action::kHealthcheck) return invocation;
+
+  const Values variables = read_environment(environment, invocation.warnings);
+  std::vector<std::pair<std::string, Values>> sources = {{"flag", flags}, {"environment", variables}};
+  const Values& config_source = flags.count("config") != 0 ? flags : variables;
+  if (const Values::const_iterator config = config_source.find("config"); config != config_source.end()) {
+    const std::string path = config->second.front();
+    sources.emplace_back("file " + path, read_file(path));
+  }
+
+  for (const OptionSpec& spec : option_table()) {
+    Setting setting{std::string(spec.name), "", "default"};
+    for (const auto& [source, values] : sources) {
+      const Values::const_iterator found = values.find(setting.name);
+      if (found == values.end()) continue;
+      if (!assign(spec, found->second, invocation.options)) {
+        throw ConfigError(quoted(spec, source, found->second) + ": expected " + expectation(spec));
+      }
+      setting.source = source;
+      break;
+    }
+    setting.value = value_text(spec, invocation.options);
+    invocation.settings.push_back(std::move(setting));
+  }
+  return invocation;
+}
+
+}  // namespace hearth

@@ -1,0 +1,43 @@
+// Gathers the options of a start from flags, environment and file, in this precedence, and says where each
+// came from.
+//
+// Called once by main, before any thread exists.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/environment.h"
+#include "config/option_table.h"
+#include "config/options.h"
+
+namespace hearth {
+
+/// One sentence: which value, where it came from, what was expected. main ends with exit code 2.
+class ConfigError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// One option as it is in effect, for the log.
+struct Setting {
+  std::string name, value;
+  std::string source;  // "default", "flag", "environment" or "file PATH"
+};
+
+struct Invocation {
+  Options options;
+  Action action = Action::kServe;
+  std::vector<Setting> settings;      // every option, in the table's order; secrets are not shown
+  std::vector<std::string> warnings;  // sentences to log: what was ignored
+};
+
+/// arguments: argv without the program's name. Throws ConfigError: an unknown flag or key, a bad value, a
+/// file that cannot be read. Precedence: flag, environment, file, default; a list is taken whole from the
+/// first that has it. A variable that is set but empty counts as absent. Asked for help or the version, it
+/// looks at nothing else.
+Invocation load_options(const std::vector<std::string>& arguments, const Environment& environment);
+
+}  // namespace hearth

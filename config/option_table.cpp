@@ -1,0 +1,165 @@
+// The table itself, and what follows from a row: parsing a value, naming its environment variable, showing
+// it.
+#include "config/option_table.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace hearth {
+namespace {
+
+std::vector<OptionSpec> make_table() {
+  using O = Options;
+  return {
+      {"model", "Model", "FILE", "The model to serve: a GGUF file; of a split model, any part.",
+       TextField{&O::model}},
+      {"alias", "Model", "NAME",
+       "Another name the model answers to. May be given several times. '*' takes any name a client sends.",
+       ListField{&O::alias}},
+      {"chat-template-file", "Model", "FILE", "Jinja chat template to use instead of the model's own.",
+       TextField{&O::chat_template_file}},
+      {"context", "Model", "N",
+       "Tokens one request may use, prompt and answer together. Memory for --slots of them is reserved at "
+       "start. "
+       "0: what the model was trained for, at most 8192.",
+       IntField{&O::context, 0, 1 << 24}},
+
+      {"host", "Server", "ADDRESS",
+       "Address to listen on. 0.0.0.0 or :: opens the server to the network: set an API key then.",
+       TextField{&O::host}},
+      {"port", "Server", "PORT", "TCP port to listen on. 0: any free one, printed at start.",
+       IntField{&O::port, 0, 65535}},
+      {"cors-origin", "Server", "ORIGIN",
+       "Origin of web pages that may call the server, such as https://chat.example.org. May be given several "
+       "times. "
+       "'*': any page; 'none': no page. Not given: pages served from this machine (localhost).",
+       ListField{&O::cors_origin}},
+      {"max-body-mib", "Server", "N", "Largest request body, in MiB; larger ones are answered 413.",
+       IntField{&O::max_body_mib, 1, 1024}},
+
+      {"api-key-file", "Access", "FILE",
+       "File of API keys, one per line; empty lines and lines starting with # are skipped. Without a key "
+       "anyone who "
+       "reaches the port may use the model.",
+       TextField{&O::api_key_file}},
+      {"api-key", "Access", "KEY", "One API key, besides those of --api-key-file.", TextField{&O::api_key},
+       Sources::kEnvironmentOnly},
+
+      {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256}},
+      {"queue", "Engine", "N", "Requests that may wait for a slot; more are answered 429 at once.",
+       IntField{&O::queue, 0, 4096}},
+      {"prefill-chunk", "Engine", "N",
+       "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
+       "are read "
+       "faster.",
+       IntField{&O::prefill_chunk, 1, 8192}},
+      {"threads", "Engine", "N", "CPU threads that compute. 0: one per physical core.",
+       IntField{&O::threads, 0, 1024}},
+      {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
+       ChoiceField{&O::isa, {"auto", "scalar", "avx2", "avx512-vnni"}}},
+
+      {"drain-seconds", "Running", "N",
+       "On SIGTERM or SIGINT, how many seconds running answers are given to finish before they are cut.",
+       IntField{&O::drain_seconds, 0, 86400}},
+      {"log-level", "Running", "LEVEL", "Least important messages to log.",
+       ChoiceField{&O::log_level, {"debug", "info", "warn", "error"}}},
+      {"log-format", "Running", "FORMAT",
+       "Log lines for people (text) or for machines (json, one object a line).",
+       ChoiceField{&O::log_format, {"text", "json"}}},
+      {"config", "Running", "FILE",
+       "TOML file of options: 'key = value' lines, a flag's name without dashes as key.",
+       TextField{&O::config}, Sources::kNotFile},
+  };
+}
+
+bool parse_int(const std::string& text, const IntField& field, int& out) {
+  int value = 0;
+  const char* end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end || value < field.min || value > field.max) return false;
+  out = value;
+  return true;
+}
+
+}  // namespace
+
+std::span<const OptionSpec> option_table() {
+  static const std::vector<OptionSpec> table = make_table();
+  return table;
+}
+
+const OptionSpec* find_option(std::string_view name) {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.name == name) return &spec;
+  }
+  return nullptr;
+}
+
+std::string environment_name(std::string_view option_name) {
+  std::string name = "HEARTH_";
+  for (char c : option_name)
+    name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  return name;
+}
+
+std::string expectation(const OptionSpec& spec) {
+  if (const IntField* f = std::get_if<IntField>(&spec.field)) {
+    return "a whole number from " + std::to_string(f->min) + " to " + std::to_string(f->max);
+  }
+  if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
+    std::string text = "one of";
+    for (std::string_view choice : f->choices) text += (text == "one of" ? " " : ", ") + std::string(choice);
+    return text;
+  }
+  if (std::holds_alternative<ListField>(spec.field)) return "texts that are not empty";
+  return "one text that is not empty";
+}
+
+bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
+  for (const std::string& value : values) {
+    // A NUL would cut a path short in the system call that gets it.
+    if (value.empty() || value.find('\0') != std::string::npos) return false;
+  }
+  if (const ListField* f = std::get_if<ListField>(&spec.field)) {
+    options.*f->member = values;
+    return true;
+  }
+  if (values.size() != 1) return false;
+  const std::string& value = values.front();
+  if (const IntField* f = std::get_if<IntField>(&spec.field)) return parse_int(value, *f, options.*f->member);
+  if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
+    if (std::find(f->choices.begin(), f->choices.end(), value) == f->choices.end()) return false;
+    options.*f->member = value;
+    return true;
+  }
+  options.*std::get<TextField>(spec.field).member = value;
+  return true;
+}
+
+std::string value_text(const OptionSpec& spec, const Options& options) {
+  if (const IntField* f = std::get_if<IntField>(&spec.field)) return std::to_string(options.*f->member);
+  if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) return options.*f->member;
+  if (const TextField* f = std::get_if<TextField>(&spec.field)) {
+    const std::string& text = options.*f->member;
+    return spec.sources == Sources::kEnvironmentOnly && !text.empty() ? "(set)" : text;
+  }
+  std::string joined;
+  for (const std::string& value : options.*std::get<ListField>(spec.field).member) {
+    joined += (joined.empty() ? "" : ", ") + value;
+  }
+  return joined;
+}
+
+std::span<const ActionSpec> action_table() {
+  static const std::vector<ActionSpec> table = {
+      {"help", "Show this help and exit.", Action::kHelp},
+      {"version", "Show the version and exit.", Action::kVersion},
+      {"healthcheck", "Ask the running server's /health; exit 0 if it is well, 1 if not. For containers.",
+       Action::kHealthcheck},
+      {"help-markdown", "", Action::kHelpMarkdown},
+      {"help-toml", "", Action::kHelpToml},
+  };
+  return table;
+}
+
+}  // namespace hearth

@@ -1,0 +1,189 @@
+// load_options: precedence of the sources, and a sentence for whatever is wrong.
+#include "config/load_options.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/catch.h"
+
+using namespace hearth;
+
+namespace {
+
+/// A configuration file that is gone at the end of the test.
+class ConfigFile {
+ public:
+  explicit ConfigFile(const std::string& text)
+      : path_((std::filesystem::temp_directory_path() /
+               ("hearth-config-" + std::to_string(::getpid()) + ".toml"))
+                  .string()) {
+    std::ofstream(path_) << text;
+  }
+  ~ConfigFile() { std::filesystem::remove(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string refusal(const std::vector<std::string>& arguments, const Environment& environment = {}) {
+  try {
+    load_options(arguments, environment);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refusal_of_file(const std::string& text) {
+  const ConfigFile file(text);
+  const std::string message = refusal({"--config", file.path()});
+  if (message == "accepted") return message;
+  REQUIRE(message.rfind(file.path() + ": ", 0) == 0);  // the file is named first
+  return message.substr(file.path().size() + 2);
+}
+
+std::string source_of(const Invocation& invocation, const std::string& name) {
+  for (const Setting& setting : invocation.settings) {
+    if (setting.name == name) return setting.source;
+  }
+  return "missing";
+}
+
+}  // namespace
+
+TEST_CASE("without any source the defaults stand") {
+  const Invocation invocation = load_options({}, {});
+  CHECK(invocation.action == Action::kServe);
+  CHECK(invocation.options.port == 8080);
+  CHECK(invocation.options.host == "127.0.0.1");
+  CHECK(invocation.options.slots == 4);
+  CHECK(source_of(invocation, "port") == "default");
+  CHECK(invocation.settings.size() == option_table().size());
+  CHECK(invocation.warnings.empty());
+}
+
+TEST_CASE("a flag wins over the environment, that over the file, that over the default") {
+  const ConfigFile file("port = 1001\nslots = 7\nqueue = 9\n");
+  const Environment environment = {
+      {"HEARTH_PORT", "1002"}, {"HEARTH_SLOTS", "8"}, {"HEARTH_CONFIG", file.path()}};
+  const Invocation invocation = load_options({"--port", "1003"}, environment);
+  CHECK(invocation.options.port == 1003);
+  CHECK(invocation.options.slots == 8);
+  CHECK(invocation.options.queue == 9);
+  CHECK(invocation.options.drain_seconds == 30);
+  CHECK(source_of(invocation, "port") == "flag");
+  CHECK(source_of(invocation, "slots") == "environment");
+  CHECK(source_of(invocation, "queue") == "file " + file.path());
+  CHECK(source_of(invocation, "drain-seconds") == "default");
+}
+
+TEST_CASE("every option is taken from every source it may come from") {
+  for (const OptionSpec& spec : option_table()) {
+    if (spec.name == "config") continue;
+    std::string value = "text";
+    if (const IntField* f = std::get_if<IntField>(&spec.field)) value = std::to_string(f->max);
+    if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) value = f->choices.back();
+    const std::string name(spec.name);
+    INFO(name);
+    const bool secret = spec.sources == Sources::kEnvironmentOnly;
+    CHECK(value_text(spec, load_options({}, {{environment_name(name), value}}).options) ==
+          (secret ? "(set)" : value));
+    if (secret) continue;
+    CHECK(value_text(spec, load_options({"--" + name, value}, {}).options) == value);
+    CHECK(value_text(spec, load_options({"--" + name + "=" + value}, {}).options) == value);
+    const bool number = std::holds_alternative<IntField>(spec.field);
+    const ConfigFile file(name + " = " + (number ? value : "\"" + value + "\"") + "\n");
+    CHECK(value_text(spec, load_options({"--config", file.path()}, {}).options) == value);
+  }
+}
+
+TEST_CASE("lists repeat as flags, are split at commas in the environment, and are arrays in the file") {
+  const std::vector<std::string> both = {"a", "b c"};
+  CHECK(load_options({"--alias", "a", "--alias", "b c"}, {}).options.alias == both);
+  CHECK(load_options({}, {{"HEARTH_ALIAS", "a,b c"}}).options.alias == both);
+  const ConfigFile file("alias = [\"a\", \"b c\"]\n");
+  CHECK(load_options({"--config", file.path()}, {}).options.alias == both);
+  CHECK(load_options({"--config", file.path(), "--alias=x"}, {}).options.alias ==
+        std::vector<std::string>{"x"});
+}
+
+TEST_CASE("a flag given twice counts the last time, and values may hold any sign") {
+  CHECK(load_options({"--port", "1", "--port", "2"}, {}).options.port == 2);
+  CHECK(load_options({"--model", "/m/a b,c=d#e[1].gguf"}, {}).options.model == "/m/a b,c=d#e[1].gguf");
+  CHECK(load_options({"--alias", "*"}, {}).options.alias == std::vector<std::string>{"*"});
+  const ConfigFile file("# comment\n\n  model = \"/m/a b, c.gguf\"   # the model\nlog-level = 'warn'\n");
+  const Options options = load_options({"--config", file.path()}, {}).options;
+  CHECK(options.model == "/m/a b, c.gguf");
+  CHECK(options.log_level == "warn");
+}
+
+TEST_CASE("a bad value is one sentence that names its source") {
+  CHECK(refusal({"--port", "99999"}) == "--port '99999': expected a whole number from 0 to 65535");
+  CHECK(refusal({"--port", "80x"}) == "--port '80x': expected a whole number from 0 to 65535");
+  CHECK(refusal({"--port=-1"}) == "--port '-1': expected a whole number from 0 to 65535");
+  CHECK(refusal({"--port", "-1"}) == "--port '-1': expected a whole number from 0 to 65535");
+  CHECK(refusal({"--slots", "99999999999999999999"}) ==
+        "--slots '99999999999999999999': expected a whole number from 1 to 256");
+  CHECK(refusal({}, {{"HEARTH_SLOTS", "0"}}) == "HEARTH_SLOTS='0': expected a whole number from 1 to 256");
+  CHECK(refusal({"--isa", "sse2"}) == "--isa 'sse2': expected one of auto, scalar, avx2, avx512-vnni");
+  CHECK(refusal_of_file("log-format = \"xml\"\n") == "log-format = 'xml': expected one of text, json");
+  CHECK(refusal_of_file("port = [1, 2]\n") == "port = '1, 2': expected a whole number from 0 to 65535");
+}
+
+TEST_CASE("unknown flags, words and keys are refused with a suggestion") {
+  CHECK(refusal({"--prot", "1"}) == "unknown flag '--prot'; did you mean --port?");
+  CHECK(refusal({"--slot=1"}) == "unknown flag '--slot'; did you mean --slots?");
+  CHECK(refusal({"--colour"}) == "unknown flag '--colour'; see hearthd --help");
+  CHECK(refusal({"-x"}) == "unknown flag '-x'; see hearthd --help");
+  CHECK_THAT(refusal({"m.gguf"}), ContainsSubstring("say --model m.gguf"));
+  CHECK_THAT(refusal({"--alias", "a", "b"}), ContainsSubstring("unexpected argument 'b'"));
+  CHECK_THAT(refusal({"--port"}), ContainsSubstring("--port"));
+  CHECK_THAT(refusal({"--api-key=secret"}), ContainsSubstring("HEARTH_API_KEY"));
+  CHECK_THAT(refusal({"--api-key=secret"}), !ContainsSubstring("secret"));
+  CHECK(refusal_of_file("prot = 1\n") == "unknown key 'prot'; did you mean port?");
+  CHECK_THAT(refusal_of_file("port 8080\n"), ContainsSubstring("unknown key 'port 8080'"));
+  CHECK_THAT(refusal_of_file("[server]\nport = 1\n"), ContainsSubstring("no sections"));
+  CHECK_THAT(refusal_of_file("[server]\n"), ContainsSubstring("no sections"));
+  CHECK_THAT(refusal_of_file("api-key = \"x\"\n"), ContainsSubstring("api-key-file"));
+  CHECK_THAT(refusal_of_file("config = \"x\"\n"), ContainsSubstring("unknown key"));
+  CHECK_THAT(refusal_of_file("port = 1\nslots = 2\nport = 3\n"), ContainsSubstring("port"));
+}
+
+TEST_CASE("a configuration file that cannot be one is refused") {
+  CHECK(refusal({"--config", "/nonexistent/h.toml"}) ==
+        "/nonexistent/h.toml: there is no such configuration file");
+  CHECK_THAT(refusal({"--config", "/tmp"}), ContainsSubstring("plain file"));
+  CHECK_THAT(refusal({"--config", "/dev/zero"}), ContainsSubstring("plain file"));
+  CHECK_THAT(refusal_of_file(std::string((1 << 20) + 1, '#')), ContainsSubstring("too large"));
+}
+
+TEST_CASE("the environment: empty is absent, a container runtime's address is ignored, slips are told") {
+  CHECK(load_options({}, {{"HEARTH_PORT", ""}}).options.port == 8080);
+  const Invocation linked =
+      load_options({}, {{"HEARTH_PORT", "tcp://10.0.0.7:8080"}, {"HEARTH_PORT_8080_TCP", "x"}});
+  CHECK(linked.options.port == 8080);
+  REQUIRE(linked.warnings.size() == 1);
+  CHECK_THAT(linked.warnings[0], ContainsSubstring("HEARTH_PORT=tcp://10.0.0.7:8080"));
+  const Invocation slip =
+      load_options({}, {{"HEARTH_SLOT", "8"}, {"HEARTH_BUILD_DIR", "/b"}, {"OTHER", "1"}});
+  REQUIRE(slip.warnings.size() == 1);
+  CHECK_THAT(slip.warnings[0], ContainsSubstring("did you mean HEARTH_SLOTS?"));
+}
+
+TEST_CASE("the secret never shows in the settings") {
+  for (const Setting& setting : load_options({}, {{"HEARTH_API_KEY", "swordfish"}}).settings) {
+    CHECK(setting.value != "swordfish");
+    if (setting.name == "api-key") CHECK(setting.value == "(set)");
+  }
+}
+
+TEST_CASE("asked for help or version, nothing else is looked at") {
+  CHECK(load_options({"--help"}, {{"HEARTH_PORT", "x"}}).action == Action::kHelp);
+  CHECK(load_options({"--port", "x", "-h"}, {}).action == Action::kHelp);
+  CHECK(load_options({"--version"}, {{"HEARTH_CONFIG", "/nonexistent"}}).action == Action::kVersion);
+  CHECK(load_options({"--healthcheck", "--port", "12"}, {}).action == Action::kHealthcheck);
+  CHECK(load_options({"--healthcheck", "--port", "12"}, {}).options.port == 12);
+}

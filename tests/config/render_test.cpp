@@ -1,0 +1,75 @@
+// The texts made from the option table, and the two files of the tree that must be in step with it.
+#include "config/render.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "config/load_options.h"
+#include "tests/support/catch.h"
+
+using namespace hearth;
+
+namespace {
+
+std::string read(const std::string& path) {
+  std::ifstream in(std::string(HEARTH_SOURCE_DIR) + "/" + path);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("--help shows every option within 80 columns") {
+  const std::string help = render_help();
+  for (const OptionSpec& spec : option_table()) {
+    CHECK_THAT(help, ContainsSubstring(environment_name(spec.name)));
+    if (spec.sources != Sources::kEnvironmentOnly) {
+      CHECK_THAT(help, ContainsSubstring("\n  --" + std::string(spec.name) + " "));
+    }
+  }
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 80);
+  }
+}
+
+TEST_CASE("config/hearth.toml is what the table says: run hearthd --help-toml > config/hearth.toml") {
+  CHECK(read("config/hearth.toml") == render_sample_toml());
+}
+
+TEST_CASE(
+    "docs/configuration.md is what the table says: run hearthd --help-markdown > docs/configuration.md") {
+  CHECK(read("docs/configuration.md") == render_markdown());
+}
+
+TEST_CASE("the sample file is accepted as it is, and with its keys uncommented changes nothing") {
+  const std::string sample = std::string(HEARTH_SOURCE_DIR) + "/config/hearth.toml";
+  for (const Setting& setting : load_options({"--config", sample}, {}).settings) {
+    if (setting.name != "config") CHECK(setting.source == "default");
+  }
+  const std::string path =
+      (std::filesystem::temp_directory_path() / ("hearth-sample-" + std::to_string(::getpid()))).string();
+  {
+    std::istringstream lines(read("config/hearth.toml"));
+    std::ofstream out(path);
+    for (std::string line; std::getline(lines, line);) {
+      const bool is_key = line.size() > 1 && line[0] == '#' && line[1] >= 'a' && line[1] <= 'z';
+      const bool is_empty =
+          line.find("= \"\"") != std::string::npos || line.find("= []") != std::string::npos;
+      out << (is_key && !is_empty ? line.substr(1) : line) << "\n";
+    }
+  }
+  const Invocation invocation = load_options({"--config", path}, {});
+  std::filesystem::remove(path);
+  int from_file = 0;
+  for (const Setting& setting : invocation.settings) {
+    from_file += setting.source == "file " + path;
+    if (setting.name != "config") CHECK(setting.value == value_text(*find_option(setting.name), Options{}));
+  }
+  CHECK(from_file >= 10);
+}
