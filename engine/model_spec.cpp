@@ -102,6 +102,18 @@ RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
   return rope;
 }
 
+/// The FFN's activation: the architecture's, unless the file names another by Hearth's own key (ReLU-family
+/// fine-tunes of llama say nothing about it in GGUF's keys).
+Activation read_activation(const ModelFile& file, const Architecture& arch) {
+  const std::optional<std::string_view> name = file.find_string("hearth.ffn_activation");
+  if (!name) return arch.activation;
+  if (*name == "silu") return Activation::kSilu;
+  if (*name == "gelu") return Activation::kGelu;
+  if (*name == "relu") return Activation::kRelu;
+  throw ModelFileError(file.path().string() + ": key hearth.ffn_activation is \"" +
+                       std::string(name->substr(0, 64)) + "\", expected silu, gelu or relu.");
+}
+
 int read_vocab_size(const ModelFile& file) {
   const TensorInfo* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) {
@@ -131,6 +143,7 @@ ModelSpec read_model_spec(const ModelFile& file) {
 
   ModelSpec spec;
   spec.arch = arch;
+  spec.arch.activation = read_activation(file, arch);
   spec.name = file.find_string("general.name").value_or("");
   spec.n_layers = keys.integer("block_count", 1, kMaxLayers);
   spec.d_model = keys.integer("embedding_length", 1, kMaxWidth);

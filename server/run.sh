@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# From a fresh clone to a running server: installs what is missing, builds, fetches the default model once, serves it.
+#
+#   server/run.sh [--build-only] [hearthd flags]
+#
+#   server/run.sh                          SmolLM2-135M-Instruct on http://127.0.0.1:8080
+#   server/run.sh --model M.gguf --slots 8 any flag of hearthd passes through
+#   server/run.sh --build-only             stops after the build and the model
+#
+# HEARTH_SKIP_DEPS=1 leaves packages alone (no apt, or none wanted).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build_only=0
+own_model=0
+[ -z "${HEARTH_MODEL:-}" ] || own_model=1
+flags=()
+for flag in "$@"; do
+  case "$flag" in
+    --build-only) build_only=1; continue ;;
+    # With these, which model to serve (if any) is the user's own affair.
+    --model|--model=*|-m|--config|--config=*|--help|-h|--version|--healthcheck) own_model=1 ;;
+  esac
+  flags+=("$flag")
+done
+
+# 1. Packages.
+[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
+
+# 2. Build. Quiet when there is nothing to do.
+cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
+mkdir -p build/release && mv build-configure.log build/release/configure.log
+cmake --build --preset release --target hearthd hearth-profiler
+
+# 3. Model.
+model_flags=()
+if [ "$own_model" = 0 ]; then
+  model="$(./server/fetch-model.sh)"
+  model_flags=(--model "$model")
+fi
+[ "$build_only" = 0 ] || exit 0
+
+# 4. Serve. exec, so that signals reach hearthd itself.
+exec ./build/release/hearthd ${model_flags[@]+"${model_flags[@]}"} ${flags[@]+"${flags[@]}"}

@@ -1,0 +1,100 @@
+// The engine against float32 references of real models: the small ReLU model that is project data, and the
+// default model where it has been fetched (HEARTH_TEST_MODEL, or the cache that server/run.sh fills).
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "engine/model_runtime.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path data(const char* name) { return fs::path(HEARTH_SOURCE_DIR) / "tests/data" / name; }
+
+fs::path default_model() {
+  if (const char* path = std::getenv("HEARTH_TEST_MODEL")) return path;
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path base =
+      cache != nullptr ? fs::path(cache) : fs::path(home != nullptr ? home : ".") / ".cache";
+  return base / "hearth/SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+std::unique_ptr<ModelRuntime> load(const fs::path& path, int n_threads, Isa isa, int context = 2048) {
+  LoadOptions options;
+  options.path = path;
+  options.n_threads = n_threads;
+  options.isa = isa;
+  options.n_slots = 1;
+  options.context_tokens = context;
+  return ModelRuntime::load(options);
+}
+
+void report(const char* what, const GoldenScore& score) {
+  WARN(what << ": " << score.n_positions << " positions, mean KL " << score.mean_kl << ", top-1 agreement "
+            << score.top1_agreement << ", mean |dlogprob| " << score.mean_abs_logprob << ", perplexity "
+            << score.perplexity << " (reference " << score.reference_perplexity << ")");
+}
+
+}  // namespace
+
+TEST_CASE("the ReLU model agrees with its float32 reference on every ISA") {
+  const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));
+  for (const Isa isa : supported_isas()) {
+    const auto model = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512);
+    const GoldenScore score = score_golden(*model, texts, 64);
+    report(std::string(isa_name(isa)).c_str(), score);
+    // Q8_0 weights are exact in both; what differs is the int8 rounding of activations.
+    CHECK(score.mean_kl < 0.0010);
+    CHECK(score.top1_agreement > 0.97);
+  }
+}
+
+TEST_CASE("chunks and threads do not change one bit of the logits") {
+  const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));
+  const std::vector<int32_t> tokens(texts[1].tokens.begin(), texts[1].tokens.begin() + 150);
+  for (const Isa isa : supported_isas()) {
+    const auto one_thread = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512);
+    const std::vector<float> whole = logits_of(*one_thread, tokens, 64);
+    const auto three_threads = load(data("relu/relu-5m-q8_0.gguf"), 3, isa, 512);
+    for (const int chunk : {1, 7, 33, 64}) {
+      const std::vector<float> cut = logits_of(*three_threads, tokens, chunk);
+      INFO("isa " << isa_name(isa) << ", chunk " << chunk);
+      REQUIRE(cut.size() == whole.size());
+      CHECK(std::memcmp(cut.data(), whole.data(), whole.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("SmolLM2 agrees with its float32 reference") {
+  if (!fs::exists(default_model())) {
+    WARN("not run: " << default_model() << " is missing; server/run.sh --build-only fetches it");
+    return;
+  }
+  const auto model = load(default_model(), 2, supported_isas().front());
+  const std::vector<GoldenText> texts = read_golden(data("golden/smollm2-golden.json"));
+  const GoldenScore score = score_golden(*model, texts, 64);
+  report("SmolLM2-135M Q4_1", score);
+  CHECK(score.n_positions == 2485);
+  CHECK(score.mean_kl <= 0.0023);
+  CHECK(score.top1_agreement >= 0.96);
+}
+
+TEST_CASE("SmolLM2's texts have the reference's token ids") {
+  if (!fs::exists(default_model())) {
+    WARN("not run: " << default_model() << " is missing; server/run.sh --build-only fetches it");
+    return;
+  }
+  const ModelFile file = ModelFile::open(default_model());
+  const auto tokenizer = Tokenizer::from_model(file);
+  for (const auto& [name, text, tokens] : read_texts(data("golden/smollm2-texts.json"))) {
+    INFO(name);
+    CHECK(tokenizer->encode(text, false, true) == tokens);
+  }
+}
+
+}  // namespace hearth::testing

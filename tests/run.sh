@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Every test on a fresh clone: installs, builds, runs the C++ tests (ctest) and the black-box and oracle tests (pytest),
+# and ends with one line, "N passed, N failed".
+#
+#   tests/run.sh            all of it
+#   tests/run.sh PRESET     the same with another preset's build (asan, tsan): C++ tests only
+#
+# HEARTH_SKIP_DEPS=1 leaves packages alone.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+preset="${1:-release}"
+jobs="$(nproc)"
+stop() { echo "tests/run.sh: $1" >&2; echo "0 passed, 1 failed"; exit 1; }
+
+# 1. Packages.
+[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh test || stop "packages could not be installed"
+
+# 2. Build.
+build="build/$preset"
+mkdir -p "$build"
+cmake --preset "$preset" >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; stop "configuring failed"; }
+cmake --build --preset "$preset" -j "$jobs" || stop "the build failed"
+
+# 3. The default model. Without it the tests that need it say so.
+HEARTH_TEST_MODEL="$(./server/fetch-model.sh)" || stop "the default model could not be fetched"
+export HEARTH_TEST_MODEL
+[ -d ../shared ] || echo "No ../shared beside the clone: tests of its vocabularies and texts are not run."
+
+# 4. Python's side: a virtual environment of pinned packages, made once.
+venv="$PWD/build/venv"
+stamp="$venv/requirements.$(sha256sum tests/requirements.txt | cut -c1-16)"
+if [ ! -f "$stamp" ]; then
+  rm -rf "$venv"
+  python3 -m venv "$venv" && "$venv/bin/pip" --disable-pip-version-check install -q -r tests/requirements.txt ||
+    stop "the Python packages of tests/requirements.txt could not be installed"
+  touch "$stamp"
+fi
+
+# 5. C++ tests.
+ctest --preset "$preset" -j "$jobs" --no-tests=error --output-junit "$PWD/$build/ctest.xml"
+
+# 6. Black-box and oracle tests, against the programs just built.
+results=("$build/ctest.xml")
+if [ "$preset" = release ]; then
+  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q tests -p no:cacheprovider \
+    --junitxml="$build/pytest.xml"
+  results+=("$build/pytest.xml")
+fi
+
+# 7. The sum.
+python3 tests/support/sum_results.py "${results[@]}"

@@ -1,0 +1,45 @@
+// Golden reference of a model: token ids and float32 log-probabilities made by
+// tests/data/golden/reference.py, and how far a forward pass is from them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/batch.h"
+
+namespace hearth::testing {
+
+struct GoldenText {
+  std::string name;
+  std::vector<int32_t> tokens;
+  std::vector<float> logprob_next;                          // [n_tokens - 1]
+  std::vector<std::vector<std::pair<int32_t, float>>> top;  // [n_tokens][20], most likely first
+};
+
+std::vector<GoldenText> read_golden(const std::filesystem::path& json);
+
+struct TokenizedText {
+  std::string name, text;
+  std::vector<int32_t> tokens;
+};
+
+/// Texts with their token ids, as tests/data/golden/smollm2-texts.json has them.
+std::vector<TokenizedText> read_texts(const std::filesystem::path& json);
+
+/// Logits of every position [n_tokens, n_vocab], run through the model in chunks of at most `chunk` tokens in
+/// slot 0.
+std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& tokens, int chunk);
+
+struct GoldenScore {
+  int n_positions = 0;
+  double mean_kl = 0;  // KL(reference || ours) over the reference's top 20 and the rest as one class, nats
+  double top1_agreement = 0;    // share of positions whose most likely token is the same
+  double mean_abs_logprob = 0;  // mean |difference| of the next token's log-probability
+  double perplexity = 0, reference_perplexity = 0;
+};
+
+/// Runs all texts; positions of all are weighed alike.
+GoldenScore score_golden(ForwardModel& model, const std::vector<GoldenText>& texts, int chunk);
+
+}  // namespace hearth::testing
