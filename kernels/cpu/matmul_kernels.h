@@ -1,0 +1,60 @@
+// Matrix products of every tensor type on one CPU thread: the table of inner loops per ISA.
+//
+// Why: CpuBackend cuts a product into row ranges and hands each to a thread of its pool; what happens inside
+// a range is here. Quantised weights are multiplied as they lie in the model file with activations quantised
+// to int8; F32, F16 and BF16 weights with float activations.
+//
+// Arithmetic with int8 activations. For row r and token t, over the weight groups g (16 or 32 columns) in
+// order:
+//   acc = acc + float(sum of q_w * q_x over g) * (scale_w[g] * scale_x[g])     the integer sum is exact
+//   acc = acc + min_w[g] * (scale_x[g] * float(sum of q_x over g))             for types with mins
+// each operation rounded to float32 once. Hence a result depends on its own row and token only, never on the
+// row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: the same for any
+// range and n_tokens within one ISA. Tests hold the kernels to both.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// Whether weights of this type are multiplied with quantised activations (false for F32, F16, BF16).
+bool uses_int8_activations(DType type);
+
+/// Bytes of one activation row of n_cols columns quantised by MatmulKernels::quantize; a multiple of 64.
+/// The layout is the same for every weight type and ISA (kernels/cpu/activation_row.h).
+size_t activation_row_bytes(int64_t n_cols);
+
+/// One matmul, restricted to the weight rows [row_begin, row_end).
+struct MatmulArgs {
+  const Matrix* weight = nullptr;
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  const float* x = nullptr;              // [n_tokens, n_cols], contiguous; read for float weights only
+  const std::byte* quantized = nullptr;  // n_tokens rows of activation_row_bytes(n_cols), 64-byte aligned;
+                                         // read for quantised weights only
+  int n_tokens = 0;
+  const float* bias = nullptr;  // [n_rows] or null, indexed by the weight's row number
+  float* out = nullptr;         // row r of token t is out[t * out_stride + r]
+  int64_t out_stride = 0;
+  bool accumulate = false;  // out += instead of out =
+};
+
+/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 50 KB).
+struct MatmulKernels {
+  /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
+  /// scale = max|x| / 127, q = round to nearest even of x / scale. REQUIRES: n_cols a multiple of 32.
+  void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
+
+  /// Indexed by DType. out[t, r] (+)= dot(weight row r, token t) (+ bias[r]).
+  std::array<void (*)(const MatmulArgs& args), kDTypeCount> multiply;
+};
+
+/// The table of an ISA. REQUIRES: this machine supports it.
+const MatmulKernels& matmul_kernels(Isa isa);
+
+}  // namespace hearth

@@ -1,0 +1,64 @@
+// Blocks of every quantised type decoded to integers, scales and mins, in plain code.
+//
+// Why: the one place that says what a block's bits mean. Dequantisation and the scalar matmul are built on
+// it; the vector kernels are tested against both. Used from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/quant/formats.h"
+
+namespace hearth {
+
+/// A decoded block: weight i is scale[i / kGroup] * q[i] + min[i / kGroup], all factors exact in float32.
+/// min is 0 for types without one.
+template <class Block>
+struct Decoded {
+  static constexpr int kGroups = Block::kElems / Block::kGroup;
+  int8_t q[Block::kElems];
+  float scale[kGroups];
+  float min[kGroups];
+};
+
+/// Decodes the block at `bytes` (sizeof(Block) bytes, any alignment). Never fails: every bit pattern means
+/// something.
+template <class Block>
+void decode_block(const std::byte* bytes, Decoded<Block>& out);
+
+/// Calls visit.template operator()<Block>() with the block struct of `type`. REQUIRES: a quantised type.
+template <class Visitor>
+void visit_block_type(DType type, Visitor&& visit) {
+  switch (type) {
+    case DType::kQ4_0:
+      return visit.template operator()<BlockQ4_0>();
+    case DType::kQ4_1:
+      return visit.template operator()<BlockQ4_1>();
+    case DType::kQ5_0:
+      return visit.template operator()<BlockQ5_0>();
+    case DType::kQ5_1:
+      return visit.template operator()<BlockQ5_1>();
+    case DType::kQ8_0:
+      return visit.template operator()<BlockQ8_0>();
+    case DType::kQ2_K:
+      return visit.template operator()<BlockQ2_K>();
+    case DType::kQ3_K:
+      return visit.template operator()<BlockQ3_K>();
+    case DType::kQ4_K:
+      return visit.template operator()<BlockQ4_K>();
+    case DType::kQ5_K:
+      return visit.template operator()<BlockQ5_K>();
+    case DType::kQ6_K:
+      return visit.template operator()<BlockQ6_K>();
+    case DType::kIQ4_NL:
+      return visit.template operator()<BlockIQ4_NL>();
+    case DType::kIQ4_XS:
+      return visit.template operator()<BlockIQ4_XS>();
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16:
+      return;
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,16 @@
+// Rows of any tensor type to float32: embeddings, and the reference that matmul kernels are tested against.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+namespace hearth {
+
+/// out[0..n) = the weights of a row of `type` at `row` (row_bytes(type, n) bytes, any alignment), exactly as
+/// the GGUF format defines them. REQUIRES: n >= 0, a multiple of the type's block size. Thread-safe, never
+/// fails.
+void dequantize_row(DType type, const std::byte* row, int64_t n, float* out);
+
+}  // namespace hearth

@@ -1,0 +1,18 @@
+// 16-bit floats to float32 and back, in portable code: the tails and headers that no vector instruction
+// covers.
+#pragma once
+
+#include <cstdint>
+
+namespace hearth {
+
+/// IEEE 754 binary16 to float32, exact; infinities and NaNs stay what they are.
+float float_from_half(uint16_t half);
+
+/// float32 to the nearest binary16, ties to even; too large becomes infinity, NaN stays NaN.
+uint16_t half_from_float(float value);
+
+/// bfloat16 to float32, exact.
+float float_from_bfloat16(uint16_t bits);
+
+}  // namespace hearth
