@@ -1,15 +1,20 @@
-// A GGUF model on disk: checked, read-only views of its keys and tensors. Knows the format, not the architectures.
+// A GGUF model on disk: checked, read-only views of its keys and tensors. Knows the format, not the
+// architectures.
 //
-// The file is mapped, never copied; views stay valid as long as the ModelFile lives. Every count, offset, type and
-// shape is checked when it is opened, so what the accessors return can be used without further checks of bounds.
-// GGUF v2 and v3, little-endian, magic "GGUF"; split files (NAME-00001-of-0000N.gguf) are opened by any part's name.
-// Thread-safe once opened.
+// The file is mapped, never copied; views stay valid as long as the ModelFile lives. Every count, offset,
+// type and shape is checked when it is opened, so what the accessors return can be used without further
+// checks of bounds. GGUF v2 and v3, little-endian, magic "GGUF"; split files (NAME-00001-of-0000N.gguf) are
+// opened by any part's name. Thread-safe once opened.
+//
+// The file must not be changed while it is open: cutting it short raises SIGBUS at the next access, as with
+// any mapping.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,8 +37,9 @@ struct TensorInfo {
   std::string_view name;
   DType dtype = DType::kF32;
   int n_dims = 0;
-  std::array<int64_t, 4> shape{1, 1, 1, 1};  // GGUF order: shape[0] is the contiguous dimension (a matrix's columns)
-  const std::byte* data = nullptr;
+  std::array<int64_t, 4> shape{1, 1, 1,
+                               1};  // GGUF order: shape[0] is the contiguous dimension (a matrix's columns)
+  const std::byte* data = nullptr;  // in the mapping, at a multiple of 8 at least (32 in usual files)
   size_t bytes = 0;
 };
 
@@ -49,8 +55,17 @@ class ModelFile {
   const std::filesystem::path& path() const;
   size_t total_bytes() const;  // of all parts
 
-  /// Keys. find_*: nullopt if absent. get_*: throws if absent. All throw ModelFileError if the key holds another type;
-  /// any integer type of GGUF is taken as an integer if its value fits, any float type as a float.
+  /// Reads the whole file into memory by several threads, so that later accesses do not wait for the disk.
+  /// Calls `progress` (may be empty) on this thread with the share done, rising to 1; what it throws ends the
+  /// work and goes on to the caller. Only of use where the file fits into memory.
+  void prefault(const std::function<void(double)>& progress) const;
+
+  /// Keys. find_*: nullopt if absent. get_*: throws if absent. All throw ModelFileError if the key holds
+  /// another type; any integer type of GGUF is taken as an integer if its value fits, any float type as a
+  /// float. The keys of a split model are those of its first part.
+  std::vector<std::string_view> keys() const;  // in file order
+  /// "uint32", "string", "array of 49,152 string"; empty if absent. For listings and messages.
+  std::string describe_key(std::string_view key) const;
   bool has_key(std::string_view key) const;
   std::optional<int64_t> find_int(std::string_view key) const;
   std::optional<double> find_float(std::string_view key) const;
@@ -59,7 +74,7 @@ class ModelFile {
   int64_t get_int(std::string_view key) const;
   double get_float(std::string_view key) const;
   std::string_view get_string(std::string_view key) const;
-  /// Arrays, converted element by element. nullopt if absent.
+  /// Arrays, converted element by element. nullopt if absent. find_ints takes booleans too, as 0 and 1.
   std::optional<std::vector<std::string_view>> find_strings(std::string_view key) const;
   std::optional<std::vector<int64_t>> find_ints(std::string_view key) const;
   std::optional<std::vector<float>> find_floats(std::string_view key) const;

@@ -1,0 +1,59 @@
+// A reading position in untrusted bytes: every read is checked against what is left before it happens.
+//
+// The GGUF parser reads a file through one of these, and ModelFile's accessors read arrays again through
+// them. It remembers what is being read ("key", "tensor") so that a read past the end can say where. Not
+// shared by threads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace hearth::gguf {
+
+class Cursor {
+ public:
+  /// Reads `bytes` from offset `at` on. `file` is a file_label for messages; both must outlive the cursor.
+  Cursor(std::span<const std::byte> bytes, const std::string& file, size_t at = 0)
+      : bytes_(bytes), file_(&file), at_(at) {}
+
+  /// Names what is read from here on: enter("key", 3) until the name itself is read, then name_it(name).
+  /// `kind` must outlive the cursor.
+  void enter(std::string_view kind, uint64_t number = 0);
+  void name_it(std::string_view name);
+  /// "key "general.name"", or "key number 4" while it has no name.
+  std::string place() const;
+
+  /// A little-endian number. Throws ModelFileError past the end; so do the reads below.
+  template <typename T>
+  T read() {
+    static_assert(std::is_arithmetic_v<T>);
+    T value;
+    std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+  /// A length of eight bytes and so many bytes, not copied.
+  std::string_view read_string();
+  /// The next `n` bytes, skipped over.
+  std::span<const std::byte> take(uint64_t n);
+
+  size_t at() const { return at_; }
+  size_t remaining() const { return bytes_.size() - at_; }
+
+  /// Throws ModelFileError with "file: place sentence".
+  [[noreturn]] void fail(const std::string& sentence) const;
+
+ private:
+  std::span<const std::byte> bytes_;
+  const std::string* file_;
+  size_t at_;
+  std::string_view kind_ = "header";
+  std::string_view name_;
+  uint64_t number_ = 0;
+};
+
+}  // namespace hearth::gguf

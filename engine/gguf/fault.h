@@ -1,0 +1,27 @@
+// How a model file's faults are told: one sentence that names the file and quotes what it holds without
+// trusting it.
+//
+// Bytes of a file that may be hostile end up in logs and terminals through these messages, so they pass
+// `quoted` first. Called by the GGUF parser and ModelFile's accessors, on any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace hearth::gguf {
+
+/// `bytes` in double quotes, fit for a terminal: control bytes, quotes and bytes that are not UTF-8 become
+/// \xNN, and what exceeds `limit` bytes of input becomes "...". The default suits keys and tensor names.
+std::string quoted(std::string_view bytes, size_t limit = 96);
+
+/// A file's path as messages begin with it: like quoted, without the quotes and with room for a long path.
+std::string file_label(std::string_view path);
+
+/// "98,362,432", for sizes and counts.
+std::string with_commas(uint64_t n);
+
+/// Throws ModelFileError with "file: sentence". `file` is a file_label.
+[[noreturn]] void fail(const std::string& file, const std::string& sentence);
+
+}  // namespace hearth::gguf
