@@ -1,0 +1,64 @@
+// Tokens to text, a token at a time. HTTP threads call it while a generation runs; one Detokenizer serves one
+// sequence.
+#include <string>
+
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/utf8.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+
+/// Moves what can be shown from the front of pending to out; an incomplete character stays.
+void take_whole_characters(std::string& pending, std::string& out) {
+  std::string_view rest = pending;
+  while (!rest.empty()) {
+    const size_t valid = utf8_valid_prefix(rest);
+    out.append(rest.substr(0, valid));
+    rest.remove_prefix(valid);
+    if (rest.empty()) break;
+    const Utf8Step step = utf8_step(rest);
+    if (step.status == Utf8Status::kIncomplete) break;
+    out.append(kReplacement);
+    rest.remove_prefix(step.length);
+  }
+  pending.erase(0, pending.size() - rest.size());
+}
+
+}  // namespace
+
+Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special)
+    : tokenizer_(&tokenizer),
+      strip_space_(at_start && tokenizer.strips_leading_space()),
+      with_special_(with_special) {}
+
+std::string Detokenizer::push(int32_t token) {
+  const size_t before = pending_.size();
+  tokenizer_->append_bytes(token, with_special_, pending_);
+  // Tokens without text (a hidden begin token) leave the first word still to come.
+  if (strip_space_ && pending_.size() > before) {
+    strip_space_ = false;
+    if (pending_[before] == ' ') pending_.erase(before, 1);
+  }
+  std::string out;
+  take_whole_characters(pending_, out);
+  return out;
+}
+
+std::string Detokenizer::finish() {
+  std::string out;
+  // Whatever is left is the beginning of one character, cut off: one replacement for it.
+  if (!pending_.empty()) out = kReplacement;
+  pending_.clear();
+  return out;
+}
+
+std::string Tokenizer::decode(const std::vector<int32_t>& tokens, bool with_special) const {
+  Detokenizer detokenizer(*this, true, with_special);
+  std::string out;
+  for (const int32_t token : tokens) out += detokenizer.push(token);
+  return out + detokenizer.finish();
+}
+
+}  // namespace hearth

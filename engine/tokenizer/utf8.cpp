@@ -1,0 +1,59 @@
+// Walking bytes as UTF-8: see the header.
+#include "engine/tokenizer/utf8.h"
+
+#include <cstdint>
+
+namespace hearth {
+namespace {
+
+/// Shape of a character by its first byte: total bytes (0 if it cannot begin one) and the range of the second
+/// byte.
+struct Lead {
+  size_t length;
+  uint8_t second_low;
+  uint8_t second_high;
+};
+
+Lead lead_of(uint8_t byte) {
+  if (byte < 0x80) return {1, 0, 0};
+  if (byte < 0xC2) return {0, 0, 0};  // a continuation byte, or the overlong C0 and C1
+  if (byte < 0xE0) return {2, 0x80, 0xBF};
+  if (byte == 0xE0) return {3, 0xA0, 0xBF};  // below: overlong
+  if (byte == 0xED) return {3, 0x80, 0x9F};  // above: surrogates
+  if (byte < 0xF0) return {3, 0x80, 0xBF};
+  if (byte == 0xF0) return {4, 0x90, 0xBF};  // below: overlong
+  if (byte < 0xF4) return {4, 0x80, 0xBF};
+  if (byte == 0xF4) return {4, 0x80, 0x8F};  // above: past U+10FFFF
+  return {0, 0, 0};
+}
+
+}  // namespace
+
+Utf8Step utf8_step(std::string_view bytes) {
+  const Lead lead = lead_of(static_cast<uint8_t>(bytes[0]));
+  if (lead.length == 0) return {Utf8Status::kInvalid, 1};
+  for (size_t i = 1; i < lead.length; ++i) {
+    if (i == bytes.size()) return {Utf8Status::kIncomplete, i};
+    const uint8_t byte = static_cast<uint8_t>(bytes[i]);
+    const uint8_t low = i == 1 ? lead.second_low : 0x80;
+    const uint8_t high = i == 1 ? lead.second_high : 0xBF;
+    if (byte < low || byte > high) return {Utf8Status::kInvalid, i};
+  }
+  return {Utf8Status::kWhole, lead.length};
+}
+
+size_t utf8_valid_prefix(std::string_view bytes) {
+  size_t at = 0;
+  while (at < bytes.size()) {
+    if (static_cast<uint8_t>(bytes[at]) < 0x80) {
+      ++at;
+      continue;
+    }
+    const Utf8Step step = utf8_step(bytes.substr(at));
+    if (step.status != Utf8Status::kWhole) break;
+    at += step.length;
+  }
+  return at;
+}
+
+}  // namespace hearth
