@@ -1,0 +1,39 @@
+// Cuts text into the words that byte-level BPE then merges within, as the model's tokenizer.ggml.pre names
+// it.
+//
+// Built at load, const and thread-safe afterwards.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/split_pattern.h"
+
+namespace hearth {
+
+class PreTokenizer {
+ public:
+  /// What the names of pre-tokenizers also settle, as in llama.cpp.
+  struct Habits {
+    bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
+    bool add_bos = false;        // default of tokenizer.ggml.add_bos_token
+    bool has_bos = true;         // false: the model has no begin token unless it names one
+  };
+
+  static bool knows(std::string_view name);
+  static Habits habits(std::string_view name);  // REQUIRES: knows(name)
+  static std::string known_names();             // "bloom, command-r, ...", for messages
+
+  /// REQUIRES: knows(name).
+  explicit PreTokenizer(std::string_view name);
+
+  /// The words of text in order; together they are the text. Bytes that are not UTF-8 form words of their
+  /// own.
+  std::vector<Piece> split(std::string_view text) const;
+
+ private:
+  std::vector<SplitPattern> stages_;
+};
+
+}  // namespace hearth

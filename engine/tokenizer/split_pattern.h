@@ -1,0 +1,41 @@
+// One regular expression of a pre-tokenizer, compiled once, that cuts pieces of text into smaller ones. Wraps
+// PCRE2.
+//
+// Built at load; const and thread-safe afterwards.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+/// A part of a text, in bytes.
+struct Piece {
+  size_t begin = 0;
+  size_t length = 0;
+};
+
+class SplitPattern {
+ public:
+  /// pattern: as tokenizer.json spells it, \s and \S meaning Unicode's White_Space; compiled for UTF with
+  /// Unicode properties, just-in-time where PCRE2 can. Throws std::logic_error if it does not compile: ours
+  /// to fix.
+  explicit SplitPattern(std::string_view pattern);
+  SplitPattern(SplitPattern&&) noexcept;
+  SplitPattern& operator=(SplitPattern&&) noexcept;
+  ~SplitPattern();
+
+  /// Appends to out each of the pieces cut so that every match, and every stretch between matches, is a piece
+  /// of its own
+  /// ("isolated" in tokenizer.json). A piece is matched as if it stood alone: lookahead does not see its
+  /// neighbours. REQUIRES: each piece of text is well-formed UTF-8.
+  void split(std::string_view text, const std::vector<Piece>& pieces, std::vector<Piece>& out) const;
+
+ private:
+  struct Compiled;
+  std::unique_ptr<Compiled> compiled_;
+};
+
+}  // namespace hearth
