@@ -1,0 +1,55 @@
+// Byte-level BPE: words of text to token ids by merging the best-ranked neighbours first (Sennrich et al.
+// 2016, arXiv:1508.07909; over bytes as in GPT-2).
+//
+// Built at load from the vocabulary and its merges; const and thread-safe afterwards.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/merge_table.h"
+#include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/string_hash.h"
+#include "engine/tokenizer/text_encoder.h"
+#include "engine/tokenizer/vocabulary.h"
+
+namespace hearth {
+
+class BpeEncoder final : public TextEncoder {
+ public:
+  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed or vocabulary.pre is
+  /// unknown.
+  BpeEncoder(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
+
+  /// Bytes that no token covers are left out, as the models' own tokenizers do.
+  void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
+
+ private:
+  // A symbol is what merging works on: a token, by its id, or past those a string that is not one (a byte the
+  // vocabulary lacks, a step on the way to a longer token).
+  using Symbol = int32_t;
+
+  Symbol intern(const std::string& bytes);
+  void add_merges(const std::string& file, std::span<const std::string_view> merges);
+  void find_whole_words();
+  void start_word(std::string_view word, std::vector<Symbol>& symbols) const;
+  void encode_word(std::string_view word, std::vector<Symbol>& symbols, std::vector<int32_t>& out) const;
+  void emit(Symbol symbol, std::vector<int32_t>& out) const;
+
+  PreTokenizer pre_tokenizer_;
+  bool ignore_merges_;
+  int32_t n_vocab_;
+  MergeTable merges_;
+  std::array<Symbol, 256> byte_symbols_;
+  StringMap<Symbol> symbols_;             // by the bytes they stand for
+  std::vector<std::string> extra_bytes_;  // bytes of symbol n_vocab_ + i
+  // [n_vocab_] Is a word that reads like this token encoded as it? Most words are, and need no merging.
+  std::vector<bool> is_whole_word_;
+  size_t longest_token_ = 0;  // in bytes
+};
+
+}  // namespace hearth

@@ -1,0 +1,97 @@
+// Two ways to the same result: see the header. Words are short almost always, and then scanning beats a
+// queue.
+#include "engine/tokenizer/bpe_merge.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <queue>
+#include <tuple>
+
+namespace hearth {
+namespace {
+
+// Up to here n scans of n ranks, 256 bytes of them, cost less than the queue's bookkeeping.
+constexpr size_t kShortWord = 64;
+
+void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {
+  std::array<MergeTable::Merge, kShortWord> of_pair;  // [i]: symbols i and i + 1
+  size_t n = symbols.size();
+  for (size_t i = 0; i + 1 < n; ++i) of_pair[i] = merges.find(symbols[i], symbols[i + 1]);
+  while (n > 1) {
+    size_t best = 0;
+    for (size_t i = 1; i + 1 < n; ++i) {
+      if (of_pair[i].rank < of_pair[best].rank) best = i;
+    }
+    if (of_pair[best].rank == MergeTable::kNoRank) break;
+    symbols[best] = of_pair[best].result;
+    --n;
+    for (size_t i = best + 1; i < n; ++i) symbols[i] = symbols[i + 1];
+    for (size_t i = best + 1; i + 1 < n; ++i) of_pair[i] = of_pair[i + 1];
+    if (best > 0) of_pair[best - 1] = merges.find(symbols[best - 1], symbols[best]);
+    if (best + 1 < n) of_pair[best] = merges.find(symbols[best], symbols[best + 1]);
+  }
+  symbols.resize(n);
+}
+
+constexpr size_t kNone = SIZE_MAX;
+
+/// A merge that was possible when it was queued; stale if its symbols have merged otherwise since.
+struct Candidate {
+  uint32_t rank;
+  size_t left;  // index of the left symbol
+  int32_t left_symbol;
+  int32_t right_symbol;
+  int32_t result;
+
+  bool operator>(const Candidate& other) const {
+    return std::tie(rank, left) > std::tie(other.rank, other.left);
+  }
+};
+
+void merge_long(const MergeTable& merges, std::vector<int32_t>& symbols) {
+  constexpr int32_t kGone = -1;  // merged into the symbol before it
+  const size_t n = symbols.size();
+  std::vector<size_t> next(n);
+  std::vector<size_t> previous(n);
+  for (size_t i = 0; i < n; ++i) {
+    next[i] = i + 1 < n ? i + 1 : kNone;
+    previous[i] = i > 0 ? i - 1 : kNone;
+  }
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
+  const auto consider = [&](size_t left) {
+    if (left == kNone || next[left] == kNone) return;
+    const MergeTable::Merge merge = merges.find(symbols[left], symbols[next[left]]);
+    if (merge.rank == MergeTable::kNoRank) return;
+    queue.push({merge.rank, left, symbols[left], symbols[next[left]], merge.result});
+  };
+  for (size_t i = 0; i < n; ++i) consider(i);
+
+  while (!queue.empty()) {
+    const Candidate top = queue.top();
+    queue.pop();
+    const size_t right = next[top.left];
+    if (symbols[top.left] != top.left_symbol || right == kNone || symbols[right] != top.right_symbol)
+      continue;
+    symbols[top.left] = top.result;
+    symbols[right] = kGone;
+    next[top.left] = next[right];
+    if (next[right] != kNone) previous[next[right]] = top.left;
+    consider(previous[top.left]);
+    consider(top.left);
+  }
+  symbols.erase(std::remove(symbols.begin(), symbols.end(), kGone), symbols.end());
+}
+
+}  // namespace
+
+void bpe_merge(const MergeTable& merges, std::vector<int32_t>& symbols) {
+  if (symbols.size() <= kShortWord) {
+    merge_short(merges, symbols);
+  } else {
+    merge_long(merges, symbols);
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,78 @@
+// The byte alphabet of GPT-2: see the header. Every character of it is one or two bytes of UTF-8.
+#include "engine/tokenizer/byte_alphabet.h"
+
+#include <array>
+#include <cstdint>
+
+#include "engine/tokenizer/utf8.h"
+
+namespace hearth {
+namespace {
+
+constexpr uint32_t kFirstMoved = 0x100;
+constexpr int kMoved = 68;  // bytes without a printable character of their own
+
+constexpr bool is_printable(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || (byte >= 0xAE && byte <= 0xFF);
+}
+
+struct Alphabet {
+  std::array<uint16_t, 256> code_point{};          // of each byte
+  std::array<int16_t, kFirstMoved + kMoved> byte;  // of each code point, -1 if it spells none
+};
+
+constexpr Alphabet make_alphabet() {
+  Alphabet alphabet{};
+  for (int16_t& byte : alphabet.byte) byte = -1;
+  uint32_t next = kFirstMoved;
+  for (int byte = 0; byte < 256; ++byte) {
+    const uint32_t code = is_printable(byte) ? static_cast<uint32_t>(byte) : next++;
+    alphabet.code_point[byte] = static_cast<uint16_t>(code);
+    alphabet.byte[code] = static_cast<int16_t>(byte);
+  }
+  return alphabet;
+}
+
+constexpr Alphabet kAlphabet = make_alphabet();
+
+/// The byte that the character at the front of text spells, or -1.
+int spelled_byte(std::string_view character) {
+  uint32_t code = static_cast<uint8_t>(character[0]);
+  if (character.size() == 2) code = (code & 0x1F) << 6 | (static_cast<uint8_t>(character[1]) & 0x3F);
+  if (character.size() > 2 || code >= kAlphabet.byte.size()) return -1;
+  return kAlphabet.byte[code];
+}
+
+}  // namespace
+
+std::string spelled_bytes(std::string_view text) {
+  std::string bytes;
+  while (!text.empty()) {
+    const Utf8Step step = utf8_step(text);
+    const std::string_view character = text.substr(0, step.length);
+    const int byte = step.status == Utf8Status::kWhole ? spelled_byte(character) : -1;
+    if (byte >= 0) {
+      bytes.push_back(static_cast<char>(byte));
+    } else {
+      bytes.append(character);
+    }
+    text.remove_prefix(step.length);
+  }
+  return bytes;
+}
+
+std::string spell_bytes(std::string_view bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const uint16_t code = kAlphabet.code_point[static_cast<uint8_t>(c)];
+    if (code < 0x80) {
+      text.push_back(static_cast<char>(code));
+    } else {
+      text.push_back(static_cast<char>(0xC0 | code >> 6));
+      text.push_back(static_cast<char>(0x80 | (code & 0x3F)));
+    }
+  }
+  return text;
+}
+
+}  // namespace hearth

@@ -1,0 +1,40 @@
+// The merges of a BPE vocabulary: (left symbol, right symbol) -> rank and result. A flat hash table, since
+// this look-up is where encoding spends its time.
+//
+// Filled at load; const and thread-safe afterwards.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hearth {
+
+class MergeTable {
+ public:
+  static constexpr uint32_t kNoRank = UINT32_MAX;
+  struct Merge {
+    uint32_t rank = kNoRank;  // lower merges first; kNoRank if the pair does not merge
+    int32_t result = -1;
+  };
+
+  /// REQUIRES: at most n_merges pairs are inserted.
+  explicit MergeTable(size_t n_merges);
+  /// Of two merges of the same pair the first counts. REQUIRES: left, right >= 0.
+  void insert(int32_t left, int32_t right, Merge merge);
+  Merge find(int32_t left, int32_t right) const;
+
+ private:
+  struct Slot {
+    uint64_t pair = kEmpty;
+    Merge merge;
+  };
+  static constexpr uint64_t kEmpty = UINT64_MAX;  // no pair: symbols are not negative
+
+  size_t slot_of(uint64_t pair) const;
+
+  std::vector<Slot> slots_;  // power of two, at most half full
+  int shift_;                // the hash's top bits number the slot
+};
+
+}  // namespace hearth

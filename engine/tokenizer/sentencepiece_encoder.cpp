@@ -1,0 +1,182 @@
+// SentencePiece's BPE: see the header.
+#include "engine/tokenizer/sentencepiece_encoder.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "engine/tokenizer/utf8.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
+constexpr size_t kNone = SIZE_MAX;
+
+/// Is there a space sign in text that does not follow another one or the beginning?
+bool has_inner_space(std::string_view text) {
+  size_t leading = 0;
+  while (text.substr(leading, kSpace.size()) == kSpace) leading += kSpace.size();
+  return text.find(kSpace, leading) != std::string_view::npos;
+}
+
+std::string with_space_signs(std::string_view text, bool prefix) {
+  std::string out;
+  out.reserve(text.size() + text.size() / 2);
+  if (prefix) out.append(kSpace);
+  for (const char c : text) {
+    if (c == ' ') {
+      out.append(kSpace);
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out;
+}
+
+/// Where the stretch that begins at begin ends: before the next space sign that follows another character.
+size_t word_end(std::string_view text, size_t begin) {
+  size_t at = begin;
+  while (text.substr(at, kSpace.size()) == kSpace) at += kSpace.size();
+  return std::min(text.find(kSpace, at), text.size());
+}
+
+}  // namespace
+
+/// What one call of encode works with, kept from segment to segment for its memory.
+struct SentencePieceEncoder::Work {
+  struct Symbol {
+    size_t begin;
+    size_t length;  // 0: merged into the one before
+    size_t previous;
+    size_t next;
+  };
+  /// A merge that was possible when it was queued; stale if the lengths no longer add up.
+  struct Candidate {
+    float score;
+    size_t left;
+    size_t length;
+    bool operator<(const Candidate& other) const {
+      return score < other.score || (score == other.score && left > other.left);
+    }
+  };
+  std::vector<Symbol> symbols;
+  std::priority_queue<Candidate> queue;
+  // Unused tokens may be merged through but not put out: the length of the left part they were last made of.
+  std::unordered_map<std::string_view, size_t> unused_splits;
+  std::vector<std::string_view> stack;
+  bool last_was_unknown = false;
+};
+
+SentencePieceEncoder::SentencePieceEncoder(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+  byte_tokens_.fill(-1);
+  const std::vector<std::string> decoded = vocabulary.decoded_bytes();
+  for (int32_t token = 0; token < vocabulary.size(); ++token) {
+    const std::string& text = vocabulary.texts[token];
+    if (vocabulary.types[token] == TokenType::kByte) {
+      byte_tokens_[static_cast<uint8_t>(decoded[token][0])] = token;
+    } else if (vocabulary.is_plain(token) && !text.empty()) {
+      tokens_[text] = token;
+      longest_token_ = std::max(longest_token_, text.size());
+      spaces_only_lead_ = spaces_only_lead_ && !has_inner_space(text);
+    }
+  }
+}
+
+int32_t SentencePieceEncoder::find(std::string_view piece) const {
+  if (piece.size() > longest_token_) return -1;
+  const auto found = tokens_.find(piece);
+  return found == tokens_.end() ? -1 : found->second;
+}
+
+void SentencePieceEncoder::encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const {
+  if (text.empty()) return;
+  const std::string spaced = with_space_signs(text, at_start && vocabulary_.add_space_prefix);
+  Work work;
+  // No merge crosses from a character to a space sign unless a token does: then words can be merged one by
+  // one.
+  for (size_t begin = 0; begin < spaced.size();) {
+    const size_t end = spaces_only_lead_ ? word_end(spaced, begin) : spaced.size();
+    encode_segment(std::string_view(spaced).substr(begin, end - begin), work, out);
+    begin = end;
+  }
+}
+
+void SentencePieceEncoder::encode_segment(std::string_view segment, Work& work,
+                                          std::vector<int32_t>& out) const {
+  std::vector<Work::Symbol>& symbols = work.symbols;
+  symbols.clear();
+  for (size_t begin = 0; begin < segment.size();) {
+    const Utf8Step step = utf8_step(segment.substr(begin));
+    const size_t length = step.status == Utf8Status::kWhole ? step.length : 1;
+    const size_t i = symbols.size();
+    symbols.push_back({begin, length, i > 0 ? i - 1 : kNone, i + 1});
+    begin += length;
+  }
+  symbols.back().next = kNone;
+  for (size_t i = 0; i < symbols.size(); ++i) consider(segment, i, work);
+
+  while (!work.queue.empty()) {
+    const Work::Candidate top = work.queue.top();
+    work.queue.pop();
+    Work::Symbol& left = symbols[top.left];
+    if (left.length == 0 || left.next == kNone) continue;
+    Work::Symbol& right = symbols[left.next];
+    if (left.length + right.length != top.length) continue;
+    left.length += right.length;
+    right.length = 0;
+    left.next = right.next;
+    if (right.next != kNone) symbols[right.next].previous = top.left;
+    consider(segment, left.previous, work);
+    consider(segment, top.left, work);
+  }
+  for (size_t i = 0; i != kNone; i = symbols[i].next) {
+    emit(segment.substr(symbols[i].begin, symbols[i].length), work, out);
+  }
+  work.unused_splits.clear();
+}
+
+void SentencePieceEncoder::consider(std::string_view segment, size_t left, Work& work) const {
+  if (left == kNone || work.symbols[left].next == kNone) return;
+  const Work::Symbol& symbol = work.symbols[left];
+  const size_t length = symbol.length + work.symbols[symbol.next].length;
+  const std::string_view piece = segment.substr(symbol.begin, length);
+  const int32_t token = find(piece);
+  if (token < 0) return;
+  work.queue.push({vocabulary_.scores[token], left, length});
+  if (vocabulary_.types[token] == TokenType::kUnused) work.unused_splits[piece] = symbol.length;
+}
+
+void SentencePieceEncoder::emit(std::string_view piece, Work& work, std::vector<int32_t>& out) const {
+  work.stack.assign(1, piece);
+  while (!work.stack.empty()) {
+    const std::string_view top = work.stack.back();
+    work.stack.pop_back();
+    const int32_t token = find(top);
+    const auto split = token >= 0 && vocabulary_.types[token] == TokenType::kUnused
+                           ? work.unused_splits.find(top)
+                           : work.unused_splits.end();
+    if (split != work.unused_splits.end()) {
+      work.stack.push_back(top.substr(split->second));
+      work.stack.push_back(top.substr(0, split->second));
+    } else if (token >= 0) {
+      out.push_back(token);
+      work.last_was_unknown = false;
+    } else {
+      emit_bytes(top, work, out);
+    }
+  }
+}
+
+void SentencePieceEncoder::emit_bytes(std::string_view bytes, Work& work, std::vector<int32_t>& out) const {
+  for (const char c : bytes) {
+    const int32_t token = byte_tokens_[static_cast<uint8_t>(c)];
+    if (token >= 0) {
+      out.push_back(token);
+    } else if (vocabulary_.unk >= 0 && !work.last_was_unknown) {
+      out.push_back(vocabulary_.unk);
+    }
+    work.last_was_unknown = token < 0;
+  }
+}
+
+}  // namespace hearth

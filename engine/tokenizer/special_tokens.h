@@ -1,0 +1,47 @@
+// Finds special tokens in text before any other step: the longest one at each place, scanning from the left.
+//
+// A trie over the tokens' texts, so that the time depends on the text and the longest token, not on how many
+// there are (some vocabularies have thousands). Built at load, const and thread-safe afterwards.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+class SpecialTokens {
+ public:
+  struct Match {
+    size_t begin = 0;
+    size_t length = 0;   // 0 if there is none
+    int32_t token = -1;  // -1 if there is none
+  };
+
+  SpecialTokens();
+  /// Empty texts are ignored; of equal texts the last added counts, as it does for llama.cpp.
+  void add(std::string_view text, int32_t token);
+  /// The leftmost match at or after from, the longest of those that begin there.
+  Match find(std::string_view text, size_t from) const;
+
+ private:
+  // Children of a node are a linked list: few have more than one, and the root, which has many, has its own
+  // table.
+  struct Node {
+    int32_t token = -1;
+    int32_t first_child = -1;
+    int32_t next_sibling = -1;
+    uint8_t byte = 0;
+  };
+
+  int32_t child(int32_t node, uint8_t byte) const;
+  int32_t add_child(int32_t node, uint8_t byte);
+  Match longest_at(std::string_view text, size_t begin) const;
+
+  std::vector<Node> nodes_;
+  std::array<int32_t, 256> roots_;  // node of each first byte, -1 if no token begins with it
+};
+
+}  // namespace hearth

@@ -1,0 +1,19 @@
+// Ordinary text to token ids: what SentencePiece and byte-level BPE do differently. Special tokens are out by
+// then.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+class TextEncoder {
+ public:
+  virtual ~TextEncoder() = default;
+  /// Appends the ids of text, any bytes. at_start: it begins the input or follows a special token.
+  /// Thread-safe.
+  virtual void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const = 0;
+};
+
+}  // namespace hearth

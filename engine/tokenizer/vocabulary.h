@@ -1,0 +1,57 @@
+// A model's vocabulary as its file gives it: texts, types and scores of the tokens, and the tokens with a
+// role.
+//
+// Read once when the model is loaded and const afterwards. The encoders are built from it; the keys' defaults
+// are those of llama.cpp, whose converters write these files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model_file.h"
+
+namespace hearth {
+
+enum class TokenType : uint8_t {  // the numbers of tokenizer.ggml.token_type
+  kUndefined = 0,
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,
+  kUserDefined = 4,
+  kUnused = 5,
+  kByte = 6,
+};
+
+enum class TokenizerKind { kSentencePiece, kByteLevelBpe };
+
+struct Vocabulary {
+  std::string file;  // for messages
+  TokenizerKind kind = TokenizerKind::kByteLevelBpe;
+  std::string pre;  // name of the pre-tokenizer; empty for SentencePiece
+
+  std::vector<std::string>
+      texts;  // [n_vocab] as the file spells them; never shorter or longer than types and scores
+  std::vector<float> scores;     // [n_vocab] SentencePiece's merge order, higher first; never NaN
+  std::vector<TokenType> types;  // [n_vocab]
+
+  int32_t bos = -1;  // ids are -1 where the model has no such token
+  int32_t eos = -1;
+  int32_t unk = -1;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = false;
+  std::vector<int32_t> end_tokens;  // ascending, no duplicates
+
+  int size() const { return static_cast<int>(texts.size()); }
+  /// May ordinary text produce the token? Control and unknown tokens never come from plain text.
+  bool is_plain(int32_t token) const;
+  /// What the token stands for in text: [n_vocab] bytes, not necessarily whole characters.
+  std::vector<std::string> decoded_bytes() const;
+};
+
+/// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError: unknown models by name, damage by key.
+Vocabulary read_vocabulary(const ModelFile& file);
+
+}  // namespace hearth

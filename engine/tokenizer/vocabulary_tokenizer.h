@@ -1,0 +1,44 @@
+// The Tokenizer that model files give: special tokens first, then the encoder of the model's kind on what
+// lies between.
+//
+// Tests build it from a Vocabulary; programs by Tokenizer::from_model. Const and thread-safe once built.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/tokenizer/special_tokens.h"
+#include "engine/tokenizer/text_encoder.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocabulary.h"
+
+namespace hearth {
+
+class VocabularyTokenizer final : public Tokenizer {
+ public:
+  /// merges: of byte-level BPE, else empty. Throws ModelFileError if they are damaged.
+  VocabularyTokenizer(Vocabulary vocabulary, std::span<const std::string_view> merges);
+  VocabularyTokenizer(const VocabularyTokenizer&) = delete;  // the encoder refers to the vocabulary here
+  VocabularyTokenizer& operator=(const VocabularyTokenizer&) = delete;
+
+  std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const override;
+  void append_bytes(int32_t token, bool with_special, std::string& out) const override;
+  int n_vocab() const override { return vocabulary_.size(); }
+  int32_t bos() const override { return vocabulary_.bos; }
+  int32_t eos() const override { return vocabulary_.eos; }
+  const std::vector<int32_t>& end_tokens() const override { return vocabulary_.end_tokens; }
+  bool is_control(int32_t token) const override;
+  bool strips_leading_space() const override { return vocabulary_.add_space_prefix; }
+
+ private:
+  const Vocabulary vocabulary_;
+  std::vector<std::string> decoded_;  // [n_vocab]
+  SpecialTokens user_defined_;        // recognised always
+  SpecialTokens
+      all_special_;  // those, control and unknown tokens: recognised where the caller trusts the text
+  std::unique_ptr<const TextEncoder> encoder_;
+};
+
+}  // namespace hearth
