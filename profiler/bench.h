@@ -1,0 +1,34 @@
+// Speed of a model on this machine: prefill and decode, beside the bound that memory sets.
+#pragma once
+
+#include <string>
+
+#include "engine/model_runtime.h"
+
+namespace hearth {
+
+struct BenchOptions {
+  int n_threads = 1;
+  int n_prompt = 512;    // tokens of prefill
+  int n_generate = 128;  // tokens of decode, after the prompt
+  int chunk = 128;       // prompt tokens per step, as the server takes them
+  int n_repeats = 3;     // the median is reported
+};
+
+struct BenchResult {
+  double prefill_tokens_per_s = 0;
+  double decode_tokens_per_s = 0;
+  double decode_bytes_per_token = 0;  // weights read, plus keys and values at the middle of the generation
+  double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
+  double read_bandwidth_bytes_per_s = 0;  // measured in the same run, with as many threads
+  double share_of_bound = 0;              // achieved / read bandwidth
+};
+
+/// Runs prefill and decode n_repeats times. REQUIRES: n_prompt + n_generate within the model's KV memory,
+/// both >= 1.
+BenchResult run_bench(ModelRuntime& model, const BenchOptions& options);
+
+std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);
+std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);
+
+}  // namespace hearth

@@ -1,0 +1,163 @@
+// hearth-profiler: measures a model on this machine. Subcommands: bench, perplexity.
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <sstream>
+
+#include "engine/model_runtime.h"
+#include "kernels/cpu/thread_pool.h"
+#include "profiler/bench.h"
+#include "profiler/perplexity.h"
+
+namespace hearth {
+namespace {
+
+/// What every subcommand asks for.
+struct CommonOptions {
+  std::string model;
+  int n_threads = 0;
+  std::string isa = "auto";
+};
+
+void add_common(CLI::App& command, CommonOptions& options) {
+  command.add_option("--model,-m", options.model, "GGUF model file")->required()->type_name("FILE");
+  command.add_option("--threads,-t", options.n_threads, "CPU threads; 0: one per physical core")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024));
+  command.add_option("--isa", options.isa, "auto, scalar, avx2 or avx512-vnni")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512-vnni"}));
+}
+
+std::unique_ptr<ModelRuntime> load(const CommonOptions& common, int n_threads, int context, int chunk) {
+  LoadOptions options;
+  options.path = common.model;
+  options.n_threads = n_threads;
+  options.isa = isa_from_name(common.isa);  // "auto" is no ISA's name: the best one
+  options.n_slots = 1;
+  options.context_tokens = context;
+  options.prefill_chunk = chunk;
+  return ModelRuntime::load(options);
+}
+
+int thread_count(const CommonOptions& common) {
+  return common.n_threads > 0 ? common.n_threads : default_thread_count();
+}
+
+struct PerplexityCommand {
+  CommonOptions common;
+  std::string file;
+  int n_context = 512;
+};
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  if (!in || !(text << in.rdbuf())) {
+    throw std::runtime_error(path + ": cannot be read, or is empty; give --file a text file.");
+  }
+  return text.str();
+}
+
+int run_perplexity(const PerplexityCommand& command) {
+  const auto model = load(command.common, thread_count(command.common), command.n_context, command.n_context);
+  const Tokenizer& tokenizer = model->tokenizer();
+  const std::vector<int32_t> tokens = tokenizer.encode(read_file(command.file), true, false);
+  // The tokenizer puts a begin token first where the model wants one: then every window gets it.
+  const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
+  const bool terminal = isatty(STDERR_FILENO) != 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const PerplexityResult result = measure_perplexity(
+      *model, tokens, command.n_context, wants_bos ? tokenizer.bos() : -1,
+      [&](const PerplexityResult& so_far, int n_windows) {
+        if (!terminal) return;
+        const double elapsed =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        const double left = elapsed / so_far.n_windows * (n_windows - so_far.n_windows);
+        fmt::print(stderr, "\r{} of {} windows, perplexity {:.4f}, {:.0f} s left   ", so_far.n_windows,
+                   n_windows, so_far.perplexity, left);
+      });
+  if (terminal) fmt::print(stderr, "\r\033[K");
+  fmt::print("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n",
+             result.perplexity, result.standard_error, result.n_windows, command.n_context, result.n_scored,
+             model->backend_description());
+  return 0;
+}
+
+struct BenchCommand {
+  CommonOptions common;
+  BenchOptions options;
+  bool json = false;
+};
+
+int run_bench_command(BenchCommand command) {
+  command.options.n_threads = thread_count(command.common);
+  const int context = command.options.n_prompt + command.options.n_generate;
+  const auto model = load(command.common, command.options.n_threads, context, command.options.chunk);
+  const BenchResult result = run_bench(*model, command.options);
+  const std::string text = command.json ? bench_json(*model, command.options, result)
+                                        : bench_text(*model, command.options, result);
+  fmt::print("{}", text);
+  return 0;
+}
+
+int main_of(int argc, char** argv) {
+  CLI::App app("Measures a model on this machine.", "hearth-profiler");
+  app.require_subcommand(1);
+
+  BenchCommand bench;
+  CLI::App* bench_app = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
+  add_common(*bench_app, bench.common);
+  bench_app->add_option("--prompt,-p", bench.options.n_prompt, "Tokens of prompt")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  bench_app->add_option("--generate,-n", bench.options.n_generate, "Tokens to generate")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  bench_app->add_option("--chunk", bench.options.chunk, "Prompt tokens per step")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 8192));
+  bench_app->add_option("--repeat,-r", bench.options.n_repeats, "Runs; the median is shown")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  bench_app->add_flag("--json", bench.json, "Print one JSON object");
+
+  PerplexityCommand perplexity;
+  CLI::App* perplexity_app =
+      app.add_subcommand("perplexity", "Perplexity of a text, as llama.cpp defines it");
+  add_common(*perplexity_app, perplexity.common);
+  perplexity_app->add_option("--file,-f", perplexity.file, "Text file")->required()->type_name("FILE");
+  perplexity_app->add_option("--context,-c", perplexity.n_context, "Tokens per window")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(4, 1 << 20));
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? 0 : 2;
+  }
+  return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
+}
+
+}  // namespace
+}  // namespace hearth
+
+int main(int argc, char** argv) {
+  try {
+    return hearth::main_of(argc, argv);
+  } catch (const std::exception& error) {
+    std::cerr << "hearth-profiler: " << error.what() << "\n";
+    return 2;
+  }
+}

@@ -1,0 +1,10 @@
+// How fast this machine reads memory: the bound that decoding is measured against.
+#pragma once
+
+namespace hearth {
+
+/// Bytes per second that `n_threads` threads together read from DRAM, the best of several passes over a
+/// buffer far larger than the caches. Takes about a second. REQUIRES: n_threads >= 1. Throws std::bad_alloc.
+double measure_read_bandwidth(int n_threads);
+
+}  // namespace hearth

@@ -1,0 +1,68 @@
+// Every architecture and RoPE variant of the table against transformers: tiny random models and their golden logits,
+// made by tests/data/arch/make_models.py.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "engine/model_runtime.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = fs::path(HEARTH_SOURCE_DIR) / "tests/data/arch";
+constexpr int kVocab = 259;    // as make_models.py has them
+constexpr int kTokens = 48;
+constexpr int kRowStep = 4;    // golden rows are those of every 4th position
+
+std::vector<int32_t> golden_tokens() {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < kTokens; ++i) tokens.push_back((17 * i * i + 5 * i + 3) % kVocab);
+  return tokens;
+}
+
+std::vector<float> golden_logits(const std::string& name) {
+  std::ifstream in(kFolder / (name + ".logits"), std::ios::binary);
+  std::vector<float> logits(static_cast<size_t>(kTokens / kRowStep * kVocab));
+  in.read(reinterpret_cast<char*>(logits.data()), static_cast<std::streamsize>(logits.size() * sizeof(float)));
+  REQUIRE(in);
+  return logits;
+}
+
+/// Largest difference from the golden rows, as a share of the logits' own spread (their standard deviation).
+double worst_difference(const std::vector<float>& ours, const std::vector<float>& golden) {
+  double sum = 0, squares = 0, worst = 0;
+  for (size_t i = 0; i < golden.size(); ++i) {
+    const size_t row = i / kVocab * kRowStep;
+    worst = std::max(worst, std::abs(static_cast<double>(ours[row * kVocab + i % kVocab]) - golden[i]));
+    sum += golden[i];
+    squares += static_cast<double>(golden[i]) * golden[i];
+  }
+  const double mean = sum / static_cast<double>(golden.size());
+  return worst / std::sqrt(squares / static_cast<double>(golden.size()) - mean * mean);
+}
+
+}  // namespace
+
+TEST_CASE("architectures give the logits that transformers gives") {
+  const std::string name = GENERATE("llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3");
+  const std::vector<float> golden = golden_logits(name);
+  for (const Isa isa : supported_isas()) {
+    LoadOptions options;
+    options.path = kFolder / (name + ".gguf");
+    options.n_threads = 1;
+    options.isa = isa;
+    options.n_slots = 1;
+    const auto model = ModelRuntime::load(options);
+    INFO(name << " on " << isa_name(isa));
+    // Weights are exact; keys and values are rounded to half precision (2^-11 of each), which random two-layer models
+    // show as up to about a thousandth of the logits' spread. A wrong rotation, norm or bias shows as whole units.
+    CHECK(worst_difference(logits_of(*model, golden_tokens(), 13), golden) < 0.01);
+  }
+}
+
+}  // namespace hearth::testing
