@@ -1,0 +1,24 @@
+// The engine's face: everything is done by its Loop.
+#include "engine/engine.h"
+
+#include <utility>
+
+#include "engine/engine_loop.h"
+
+namespace hearth {
+
+Engine::Engine(ForwardModel& model, EngineOptions options) : loop_(std::make_unique<Loop>(model, options)) {}
+
+Engine::~Engine() = default;
+
+std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::submit(GenerationRequest request) {
+  return loop_->submit(std::move(request));
+}
+
+EngineStatus Engine::status() const { return loop_->status(); }
+
+const EngineOptions& Engine::options() const { return loop_->options(); }
+
+bool Engine::drain(std::chrono::steady_clock::time_point deadline) { return loop_->drain(deadline); }
+
+}  // namespace hearth
