@@ -1,0 +1,46 @@
+// What tests of the engine ask of it: requests from seeds, whole answers, and what the scripted model says
+// alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace hearth {
+
+/// n tokens of ScriptedModel's default vocabulary (97), the same for the same seed.
+std::vector<int32_t> some_tokens(int n, uint64_t seed);
+
+SequenceRequest greedy(std::vector<int32_t> prompt, int max_tokens);
+SequenceRequest sampled(std::vector<int32_t> prompt, int max_tokens, uint64_t seed);
+/// Greedy with max_tokens 0 and prompt_logprobs.
+SequenceRequest scored(std::vector<int32_t> prompt, int n_top);
+
+/// The n most likely tokens one after the other under ScriptedModel::hashed(), computed without an engine.
+std::vector<int32_t> continuation(std::vector<int32_t> prompt, int n);
+
+/// All events of one sequence.
+struct Answer {
+  std::vector<TokenEvent> prompt;  // log-probabilities of prompt tokens
+  std::vector<TokenEvent> events;  // of generated tokens
+  std::vector<int32_t> tokens;     // those tokens
+  FinishedEvent finished;
+};
+
+/// Reads a stream to its end. Throws std::runtime_error if nothing comes for 60 seconds, or anything comes
+/// after the last event of a sequence.
+std::vector<Answer> read_all(TokenStream& stream, int n_sequences);
+
+/// Submits; throws std::runtime_error with the refusal's name if refused.
+std::shared_ptr<TokenStream> submit(Engine& engine, GenerationRequest request);
+std::shared_ptr<TokenStream> submit(Engine& engine, SequenceRequest sequence);
+
+/// Submits one sequence and reads its answer.
+Answer ask(Engine& engine, SequenceRequest sequence);
+
+/// The refusal; throws std::runtime_error if the request was accepted.
+Refusal refusal_of(Engine& engine, GenerationRequest request);
+
+}  // namespace hearth

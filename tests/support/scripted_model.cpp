@@ -1,0 +1,118 @@
+// The scripted forward pass: writes tokens into its paged cache, reads histories back, asks the script for
+// logits.
+#include "tests/support/scripted_model.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+void expect(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(std::string("scripted model: ") + what);
+}
+
+uint64_t mix(uint64_t x) {  // the finaliser of SplitMix64
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+}  // namespace
+
+ScriptedModel::ScriptedModel(Options options) : options_(std::move(options)) {
+  const StepLimits& limits = options_.limits;
+  cache_.assign(static_cast<size_t>(limits.n_blocks) * static_cast<size_t>(limits.block_tokens), -1);
+  logits_.resize(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.n_vocab));
+}
+
+std::span<const float> ScriptedModel::forward(const Batch& batch) {
+  if (options_.before_step) options_.before_step(batch);
+  check(batch);
+  write(batch);
+  const size_t n_vocab = static_cast<size_t>(options_.limits.n_vocab);
+  std::span<float> out = logits_;
+  for (const int32_t row : batch.logit_rows) {
+    const size_t i = static_cast<size_t>(row);
+    history_.clear();
+    for (int position = 0; position <= batch.positions[i]; ++position) {
+      history_.push_back(cell(batch, batch.slots[i], position));
+    }
+    options_.script(history_, out.first(n_vocab));
+    out = out.subspan(n_vocab);
+  }
+  return std::span<const float>(logits_).first(batch.logit_rows.size() * n_vocab);
+}
+
+int32_t& ScriptedModel::cell(const Batch& batch, int slot, int position) {
+  const int width = options_.limits.block_tokens;
+  expect(position / width < batch.max_blocks, "a position beyond the block table");
+  const size_t entry = static_cast<size_t>(slot) * static_cast<size_t>(batch.max_blocks) +
+                       static_cast<size_t>(position / width);
+  expect(entry < batch.block_tables.size(), "a slot beyond the block tables");
+  const int32_t block = batch.block_tables[entry];
+  expect(block >= 0 && block < options_.limits.n_blocks, "no block for a position of the batch");
+  return cache_[static_cast<size_t>(block) * static_cast<size_t>(width) +
+                static_cast<size_t>(position % width)];
+}
+
+void ScriptedModel::check(const Batch& batch) const {
+  const StepLimits& limits = options_.limits;
+  expect(batch.n_tokens() > 0 && batch.n_tokens() <= limits.max_tokens,
+         "number of tokens outside the limits");
+  expect(std::ssize(batch.logit_rows) <= limits.max_logit_rows, "more logit rows than the limit");
+  expect(batch.positions.size() == batch.tokens.size() && batch.slots.size() == batch.tokens.size(),
+         "columns of different lengths");
+  expect(std::ranges::is_sorted(batch.logit_rows) &&
+             std::ranges::adjacent_find(batch.logit_rows) == batch.logit_rows.end(),
+         "logit rows do not ascend");
+  for (const int32_t row : batch.logit_rows)
+    expect(row >= 0 && row < batch.n_tokens(), "a logit row outside the batch");
+  for (const int32_t token : batch.tokens)
+    expect(token >= 0 && token < limits.n_vocab, "a token outside the vocabulary");
+}
+
+void ScriptedModel::write(const Batch& batch) {
+  std::set<const int32_t*> written;
+  for (size_t i = 0; i < batch.tokens.size(); ++i) {
+    const int position = batch.positions[i];
+    if (position > 0)
+      expect(cell(batch, batch.slots[i], position - 1) >= 0, "an earlier position is not in the cache");
+    int32_t& here = cell(batch, batch.slots[i], position);
+    expect(written.insert(&here).second, "two tokens of a step share a place in the cache");
+    here = batch.tokens[i];
+    // A block that is written to must not be in two slots' tables.
+    const size_t column = static_cast<size_t>(position / options_.limits.block_tokens);
+    const size_t max_blocks = static_cast<size_t>(batch.max_blocks);
+    const size_t own = static_cast<size_t>(batch.slots[i]) * max_blocks + column;
+    for (size_t entry = 0; entry < batch.block_tables.size(); ++entry) {
+      expect(entry == own || batch.block_tables[entry] != batch.block_tables[own],
+             "a write to a shared block");
+    }
+  }
+}
+
+ScriptedModel::Script ScriptedModel::hashed() {
+  return [](std::span<const int32_t> history, std::span<float> logits) {
+    uint64_t hash = 0;
+    for (const int32_t token : history) hash = mix(hash + 0x9E3779B97F4A7C15u + static_cast<uint64_t>(token));
+    for (size_t id = 0; id < logits.size(); ++id) {
+      logits[id] = static_cast<float>(mix(hash + id * 0x9E3779B97F4A7C15u) >> 40) * 0x1.0p-20f - 8.0f;
+    }
+  };
+}
+
+ScriptedModel::Script ScriptedModel::answering(std::vector<int32_t> answer, int32_t end) {
+  return [answer = std::move(answer), end](std::span<const int32_t> history, std::span<float> logits) {
+    size_t n_said = std::min(answer.size(), history.size());
+    while (n_said > 0 && !std::ranges::equal(std::span(answer).first(n_said), history.last(n_said))) --n_said;
+    const int32_t next = n_said < answer.size() ? answer[n_said] : end;
+    std::ranges::fill(logits, 0.0f);
+    logits[static_cast<size_t>(next)] = 100.0f;  // certain at any temperature
+  };
+}
+
+}  // namespace hearth

@@ -1,0 +1,56 @@
+// A deterministic stand-in for the forward pass, for tests of the engine and the server.
+//
+// It keeps a paged "KV cache" that holds the token written at each position, and computes the logits after a
+// token from the whole history that it reads back through the block tables. So a mistake in block tables,
+// prefix reuse, positions or chunking changes what comes out; and breaches of ForwardModel's contract throw
+// std::logic_error, which fails the engine and thereby the test. Called by the engine thread only, like a
+// real one; set it up before that.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/batch.h"
+
+namespace hearth {
+
+class ScriptedModel : public ForwardModel {
+ public:
+  /// Fills logits [n_vocab] of the token after this history.
+  using Script = std::function<void(std::span<const int32_t> history, std::span<float> logits)>;
+  /// Called at the start of each forward(), on the engine thread: to wait, to record the batch, to throw.
+  using BeforeStep = std::function<void(const Batch& batch)>;
+
+  struct Options {
+    StepLimits limits{
+        .max_tokens = 64, .max_logit_rows = 32, .n_vocab = 97, .block_tokens = 4, .n_blocks = 256};
+    Script script = hashed();
+    BeforeStep before_step;  // may be empty
+  };
+
+  explicit ScriptedModel(Options options);
+
+  StepLimits limits() const override { return options_.limits; }
+  std::span<const float> forward(const Batch& batch) override;
+
+  /// Logits in [-8, 8), each a hash of its id and every token of the history.
+  static Script hashed();
+  /// Answers any prompt with these tokens: after the longest part of the answer that ends the history, the
+  /// next of it; after all of it `end`. So the last prompt token must not be one of the answer's, and the
+  /// answer's tokens must tell where in it one is.
+  static Script answering(std::vector<int32_t> answer, int32_t end);
+
+ private:
+  int32_t& cell(const Batch& batch, int slot, int position);
+  void check(const Batch& batch) const;
+  void write(const Batch& batch);
+
+  Options options_;
+  std::vector<int32_t> cache_;    // [n_blocks, block_tokens] tokens, -1 where nothing was written
+  std::vector<int32_t> history_;  // scratch
+  std::vector<float> logits_;     // [max_logit_rows, n_vocab]
+};
+
+}  // namespace hearth
