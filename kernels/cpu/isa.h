@@ -7,7 +7,11 @@
 
 namespace hearth {
 
-enum class Isa { kScalar, kAvx2, kAvx512Vnni };  // kAvx2 means AVX2+FMA+F16C; kAvx512Vnni means F, BW, VL, DQ and VNNI
+enum class Isa {
+  kScalar,
+  kAvx2,        // AVX2, FMA and F16C
+  kAvx512Vnni,  // AVX-512 F, BW, DQ, VL and VNNI
+};
 
 /// Name as --isa takes it: "scalar", "avx2", "avx512-vnni".
 std::string_view isa_name(Isa isa);

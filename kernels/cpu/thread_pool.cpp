@@ -1,0 +1,120 @@
+// Workers, spinning and parking. See the header.
+#include "kernels/cpu/thread_pool.h"
+
+#include <immintrin.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+
+#include "kernels/cpu/topology.h"
+
+namespace hearth {
+namespace {
+
+// How long a thread polls before it parks. Between two operations of a step lie 1 to 20 microseconds, between
+// two steps (sampling, publishing) some 50: a thread that spins that long sleeps only when the server is
+// idle. Waking a parked one costs 5 to 50.
+constexpr std::chrono::microseconds kSpinTime{100};
+
+// Polls between two looks at the clock: a pause is 40 to 140 cycles, a look about as long as one.
+constexpr int kPollsPerClock = 16;
+
+/// Waits until `value` is no longer `old`: polls for kSpinTime if `may_spin`, then sleeps.
+template <class T>
+void wait_while_equal(const std::atomic<T>& value, T old, bool may_spin) noexcept {
+  if (may_spin) {
+    const std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::now() + kSpinTime;
+    do {
+      for (int i = 0; i < kPollsPerClock; ++i) {
+        if (value.load(std::memory_order_acquire) != old) return;
+        _mm_pause();
+      }
+    } while (std::chrono::steady_clock::now() < deadline);
+  }
+  value.wait(old, std::memory_order_acquire);
+}
+
+/// Binds a thread to one CPU. False if the system refuses.
+bool bind(pthread_t thread, int cpu) {
+  cpu_set_t set;
+  if (cpu >= CPU_SETSIZE) return false;
+  CPU_ZERO(&set);
+  CPU_SET(static_cast<size_t>(cpu), &set);
+  return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
+}
+
+}  // namespace
+
+int default_thread_count() {
+  const int cores = static_cast<int>(one_cpu_per_core(allowed_cpus()).size());
+  const int quota = cgroup_cpu_limit();
+  return quota == 0 ? cores : std::min(cores, quota);
+}
+
+ThreadPool::ThreadPool(int n_threads) {
+  assert(n_threads >= 1);
+  // With fewer processors than threads, a spinning thread keeps the one it waits for from running.
+  may_spin_ = n_threads <= static_cast<int>(allowed_cpus().size());
+  workers_.reserve(static_cast<size_t>(n_threads - 1));
+  try {
+    for (int worker = 1; worker < n_threads; ++worker) {
+      workers_.emplace_back([this, worker] { work(worker); });
+    }
+  } catch (...) {
+    stop();  // or those already started would wait for ever
+    throw;
+  }
+}
+
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() noexcept {
+  stopping_ = true;
+  round_.fetch_add(1, std::memory_order_seq_cst);
+  round_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+bool ThreadPool::bind_threads() {
+  const std::vector<int> allowed = allowed_cpus();
+  std::vector<int> places = one_cpu_per_core(allowed);
+  const size_t n = static_cast<size_t>(n_threads());
+  if (n > places.size()) places = allowed;
+  if (n != places.size()) return false;
+  bool bound = bind(pthread_self(), places[0]);
+  for (size_t i = 0; i < workers_.size(); ++i) bound &= bind(workers_[i].native_handle(), places[i + 1]);
+  return bound;
+}
+
+void ThreadPool::fork_join(Call call, void* context) noexcept {
+  if (workers_.empty()) {
+    call(context, 0);
+    return;
+  }
+  call_ = call;
+  context_ = context;
+  unfinished_.store(static_cast<int32_t>(workers_.size()), std::memory_order_relaxed);
+  // Sequentially consistent, so that a worker about to sleep either sees the new round or is seen waiting.
+  round_.fetch_add(1, std::memory_order_seq_cst);
+  round_.notify_all();
+  call(context, 0);
+  for (int32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
+       left = unfinished_.load(std::memory_order_acquire)) {
+    wait_while_equal(unfinished_, left, may_spin_);
+  }
+}
+
+void ThreadPool::work(int worker) noexcept {
+  for (uint32_t seen = 0;; ++seen) {
+    wait_while_equal(round_, seen, may_spin_);
+    if (stopping_) return;
+    call_(context_, worker);
+    // The last one wakes the caller, should it have gone to sleep.
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,24 @@
+// Which processors this process may use: affinity mask, SMT siblings, cgroup quota.
+//
+// The thread pool sizes and places itself by it. Read at start, from any thread; every function reads files
+// of /proc and /sys and treats what is missing or unreadable as "no such limit".
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+namespace hearth {
+
+/// CPU numbers the calling thread may run on, ascending (sched_getaffinity, so cpusets of containers count).
+/// Never empty: {0} if the kernel will not say.
+std::vector<int> allowed_cpus();
+
+/// One CPU of each physical core among `cpus`, in their order: SMT siblings share one core's arithmetic, and
+/// a second kernel thread on it only takes cache from the first. `sys` is where sysfs is mounted.
+std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
+
+/// CPUs' worth of time that the cgroups of this process allow, rounded down but at least 1; 0 if unlimited.
+/// Understands cgroup v2 (cpu.max of the group and of all its parents) and v1 (cpu.cfs_quota_us).
+int cgroup_cpu_limit(const std::filesystem::path& proc = "/proc", const std::filesystem::path& sys = "/sys");
+
+}  // namespace hearth
