@@ -79,7 +79,8 @@ struct Rope {
 enum class Activation : uint8_t { kSilu, kGelu, kRelu };
 
 /// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
-/// k and v: [n_blocks, n_kv_heads, block_tokens, head_dim].
+/// k: [n_blocks, n_kv_heads, head_dim, block_tokens], the keys of a block side by side, so that scoring them
+/// needs no sums across vector lanes. v: [n_blocks, n_kv_heads, block_tokens, head_dim].
 struct KvLayer {
   uint16_t* k = nullptr;
   uint16_t* v = nullptr;

@@ -1,0 +1,242 @@
+// Tiles, chunks and threads of attention. See the header.
+#include "kernels/cpu/attention.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace hearth {
+namespace {
+
+// Queries that go through a chunk together: with 48 rows K and V are converted to floats once per 6 rows and
+// loaded into the first-level cache once per 48, and all of a thread's rows stay in the second-level cache.
+constexpr int kMaxRows = 48;
+
+// Positions of a chunk: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, several times
+// what handing out a chunk costs. A multiple of kKeyTile.
+constexpr int kChunkTokens = 256;
+// Beyond this many chunks they get longer instead, which bounds the memory of their results.
+constexpr int kMaxChunks = 32;
+static_assert(kChunkTokens % kKeyTile == 0);
+
+// Up to so many tokens a step is cut by chunks too; with more there are enough tiles for all threads.
+constexpr int kMaxSplitTokens = 8;
+
+// Multiply-adds below which a fork costs more than it saves: about 2 microseconds of one core.
+constexpr int64_t kForkWork = 64 * 1024;
+
+/// Chunk length for a token that sees n_keys positions: depends on nothing else, so that a token's sums are
+/// grouped alike in every batch.
+int chunk_tokens_for(int n_keys) {
+  int tokens = kChunkTokens;
+  while ((n_keys + tokens - 1) / tokens > kMaxChunks) tokens *= 2;
+  return tokens;
+}
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+void Attention::reserve(int max_tokens, int n_heads, int max_head_dim, int max_context) {
+  max_head_dim_ = max_head_dim;
+  max_chunks_ = std::min(kMaxChunks, ceil_div(max_context, kChunkTokens));
+  tiles_.reserve(static_cast<size_t>(max_tokens));
+  scratch_.resize(static_cast<size_t>(pool_.n_threads()));
+  for (Scratch& s : scratch_) {
+    for (std::vector<float>* rows : {&s.q, &s.weighted, &s.chunk_weighted}) {
+      rows->resize(static_cast<size_t>(kMaxRows) * static_cast<size_t>(max_head_dim));
+    }
+    s.scores.resize(size_t{kMaxRows} * kKeyTile);
+    for (std::vector<float>* row : {&s.largest, &s.sum, &s.chunk_largest, &s.chunk_sum})
+      row->resize(kMaxRows);
+    s.limits.resize(kMaxRows);
+  }
+  const size_t split_rows = static_cast<size_t>(std::min(max_tokens, kMaxSplitTokens)) *
+                            static_cast<size_t>(n_heads) * static_cast<size_t>(max_chunks_);
+  split_largest_.resize(split_rows);
+  split_sum_.resize(split_rows);
+  split_weighted_.resize(split_rows * static_cast<size_t>(max_head_dim));
+}
+
+void Attention::run(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+                    const KvShape& shape, KvLayer layer, float* out) {
+  const int group = n_heads / shape.n_kv_heads;
+  const int heads_per_item = std::min(group, kMaxRows);
+  const Call call{.q = q,
+                  .stride = stride,
+                  .n_heads = n_heads,
+                  .scale = scale,
+                  .places = places,
+                  .shape = shape,
+                  .layer = layer,
+                  .out = out,
+                  .group = group,
+                  .heads_per_item = heads_per_item,
+                  .items_per_tile = shape.n_kv_heads * ceil_div(group, heads_per_item)};
+  assert(shape.head_dim <= max_head_dim_);
+  make_tiles(call);
+  const int64_t n_items = static_cast<int64_t>(tiles_.size()) * call.items_per_tile;
+
+  int64_t work = 0;
+  int most_chunks = 0;
+  for (const TokenTile& tile : tiles_) {
+    const int last = tile.first_token + tile.n_tokens - 1;
+    work += int64_t{tile.n_tokens} * n_heads * (places.positions[last] + 1) * shape.head_dim * 2;
+    most_chunks = std::max(most_chunks, tile.n_chunks);
+  }
+  if (places.n_tokens <= kMaxSplitTokens && most_chunks > 1 && pool_.n_threads() > 1) {
+    run_split(call, n_items);
+    return;
+  }
+  const int64_t grain = work < kForkWork ? n_items : 1;
+  pool_.for_each_chunk(n_items, grain, [&](int64_t begin, int64_t end, int worker) {
+    for (int64_t i = begin; i < end; ++i) {
+      // Later tiles of a prompt see more keys: the longest first, so that the last one to finish is short.
+      run_whole(call, item_at(call, n_items - 1 - i), scratch_[static_cast<size_t>(worker)]);
+    }
+  });
+}
+
+void Attention::make_tiles(const Call& call) {
+  const KvPlaces& places = call.places;
+  const int max_tokens = std::max(1, kMaxRows / call.heads_per_item);
+  tiles_.clear();
+  for (int t = 0; t < places.n_tokens; ++t) {
+    const int n_keys = places.positions[t] + 1;
+    const int chunk_tokens = chunk_tokens_for(n_keys);
+    const int n_chunks = ceil_div(n_keys, chunk_tokens);
+    if (!tiles_.empty()) {
+      TokenTile& last = tiles_.back();
+      const bool continues =
+          places.table_of[t] == places.table_of[t - 1] && places.positions[t] == places.positions[t - 1] + 1;
+      if (continues && last.n_tokens < max_tokens && last.chunk_tokens == chunk_tokens) {
+        ++last.n_tokens;
+        last.n_chunks = n_chunks;
+        continue;
+      }
+    }
+    tiles_.push_back({t, 1, chunk_tokens, n_chunks});
+  }
+}
+
+Attention::Item Attention::item_at(const Call& call, int64_t index) const {
+  const int parts = ceil_div(call.group, call.heads_per_item);
+  const int within = static_cast<int>(index % call.items_per_tile);
+  const int first = within % parts * call.heads_per_item;
+  return {.tile = tiles_[static_cast<size_t>(index / call.items_per_tile)],
+          .kv_head = within / parts,
+          .first_head = within / parts * call.group + first,
+          .n_heads = std::min(call.heads_per_item, call.group - first)};
+}
+
+/// Gathers the item's queries, times scale, and describes its keys. The results' places are still open.
+AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
+  const int head_dim = call.shape.head_dim;
+  int row = 0;
+  for (int t = 0; t < item.tile.n_tokens; ++t) {
+    const int token = item.tile.first_token + t;
+    const float* head = call.q + token * call.stride + int64_t{item.first_head} * head_dim;
+    for (int h = 0; h < item.n_heads; ++h, ++row, head += head_dim) {
+      float* q = scratch.q.data() + int64_t{row} * head_dim;
+      for (int d = 0; d < head_dim; ++d) q[d] = head[d] * call.scale;
+      scratch.limits[static_cast<size_t>(row)] = call.places.positions[token] + 1;
+    }
+  }
+  const int64_t head_halves = int64_t{call.shape.block_tokens} * head_dim;
+  const int64_t table = call.places.table_of[item.tile.first_token];
+  AttentionTile tile;
+  tile.q = scratch.q.data();
+  tile.limits = scratch.limits.data();
+  tile.n_rows = item.n_rows();
+  tile.head_dim = head_dim;
+  tile.k = call.layer.k + item.kv_head * head_halves;
+  tile.v = call.layer.v + item.kv_head * head_halves;
+  tile.block_stride = call.shape.n_kv_heads * head_halves;
+  tile.blocks = call.places.block_tables + table * call.places.max_blocks;
+  tile.block_tokens = call.shape.block_tokens;
+  tile.scores = scratch.scores.data();
+  return tile;
+}
+
+void Attention::attend_chunk(AttentionTile tile, const Item& item, int chunk, const Partial& result) const {
+  tile.begin = chunk * item.tile.chunk_tokens;
+  tile.end = std::min(tile.begin + item.tile.chunk_tokens, tile.limits[tile.n_rows - 1]);
+  tile.largest = result.largest;
+  tile.sum = result.sum;
+  tile.weighted = result.weighted;
+  kernels_.attend(tile);
+}
+
+/// Rows that see nothing of the chunk are left alone.
+void Attention::merge_chunk(const Call& call, const Item& item, const int32_t* limits, int chunk,
+                            const Partial& from, const Partial& into) const {
+  const int head_dim = call.shape.head_dim;
+  for (int row = 0; row < item.n_rows(); ++row) {
+    if (limits[row] <= chunk * item.tile.chunk_tokens) continue;
+    const float later[2] = {from.largest[row], from.sum[row]};
+    float state[2] = {into.largest[row], into.sum[row]};
+    kernels_.merge(later, from.weighted + int64_t{row} * head_dim, head_dim, state,
+                   into.weighted + int64_t{row} * head_dim);
+    into.largest[row] = state[0];
+    into.sum[row] = state[1];
+  }
+}
+
+void Attention::write_out(const Call& call, const Item& item, const Partial& total) const {
+  const int64_t head_dim = call.shape.head_dim;
+  for (int row = 0; row < item.n_rows(); ++row) {
+    const int64_t token = item.tile.first_token + row / item.n_heads;
+    const int64_t head = item.first_head + row % item.n_heads;
+    kernels_.divide(total.weighted + row * head_dim, total.sum[row], head_dim,
+                    call.out + (token * call.n_heads + head) * head_dim);
+  }
+}
+
+void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) const {
+  const AttentionTile tile = load_queries(call, item, scratch);
+  const Partial total{scratch.largest.data(), scratch.sum.data(), scratch.weighted.data()};
+  const Partial later{scratch.chunk_largest.data(), scratch.chunk_sum.data(), scratch.chunk_weighted.data()};
+  attend_chunk(tile, item, 0, total);
+  for (int chunk = 1; chunk < item.tile.n_chunks; ++chunk) {
+    attend_chunk(tile, item, chunk, later);
+    merge_chunk(call, item, tile.limits, chunk, later, total);
+  }
+  write_out(call, item, total);
+}
+
+/// Where an item's chunk leaves its result until all are there.
+Attention::Partial Attention::split_result(const Call& call, const Item& item, int chunk) {
+  // Rows of items before this one, each with room for max_chunks_ results.
+  const int64_t before =
+      int64_t{item.tile.first_token} * call.n_heads + int64_t{item.first_head} * item.tile.n_tokens;
+  const int64_t row = before * max_chunks_ + int64_t{chunk} * item.n_rows();
+  return {split_largest_.data() + row, split_sum_.data() + row,
+          split_weighted_.data() + row * call.shape.head_dim};
+}
+
+void Attention::run_split(const Call& call, int64_t n_items) {
+  // 1. Every chunk of every item, in any order.
+  const int64_t n_pieces = n_items * max_chunks_;
+  pool_.for_each_chunk(n_pieces, 1, [&](int64_t piece, int64_t, int worker) {
+    const Item item = item_at(call, piece / max_chunks_);
+    const int chunk = static_cast<int>(piece % max_chunks_);
+    if (chunk >= item.tile.n_chunks) return;
+    const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(worker)]);
+    attend_chunk(tile, item, chunk, split_result(call, item, chunk));
+  });
+  // 2. Joined in the order of positions, as run_whole does.
+  for (int64_t i = 0; i < n_items; ++i) {
+    const Item item = item_at(call, i);
+    const Partial total = split_result(call, item, 0);
+    std::vector<int32_t>& limits = scratch_[0].limits;
+    for (int row = 0; row < item.n_rows(); ++row) {
+      limits[static_cast<size_t>(row)] =
+          call.places.positions[item.tile.first_token + row / item.n_heads] + 1;
+    }
+    for (int chunk = 1; chunk < item.tile.n_chunks; ++chunk) {
+      merge_chunk(call, item, limits.data(), chunk, split_result(call, item, chunk), total);
+    }
+    write_out(call, item, total);
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,99 @@
+// Attention over the paged KV cache: how its work is cut into pieces for the threads.
+//
+// The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
+//
+// A sequence's keys are cut into chunks at positions that depend on the token's own position only; softmax
+// runs over each chunk alone and the chunks are joined in order. Who computes a chunk, and how many queries
+// go through it together, is then free: one decode token over a long context is spread over all threads by
+// chunks, a prefill over tiles of queries that read K and V once for all of them, and both give a token the
+// same bits.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+class Attention {
+ public:
+  /// Both must outlive this.
+  Attention(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
+
+  /// Takes all memory that run() needs for that many tokens, heads of up to max_head_dim and positions below
+  /// max_context.
+  void reserve(int max_tokens, int n_heads, int max_head_dim, int max_context);
+
+  /// See Backend::attention. REQUIRES: within what was reserved.
+  void run(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+           const KvShape& shape, KvLayer layer, float* out);
+
+ private:
+  /// Consecutive tokens of one sequence whose keys are cut alike.
+  struct TokenTile {
+    int first_token;
+    int n_tokens;
+    int chunk_tokens;
+    int n_chunks;
+  };
+  /// One call of run(), and what follows from it.
+  struct Call {
+    const float* q;
+    int64_t stride;
+    int n_heads;
+    float scale;
+    const KvPlaces& places;
+    const KvShape& shape;
+    KvLayer layer;
+    float* out;
+    int group;           // query heads that share a key/value head
+    int heads_per_item;  // how many of them go through the keys together
+    int items_per_tile;
+  };
+  /// A tile's tokens with some query heads of one key/value head: rows in token order, heads within a token.
+  struct Item {
+    TokenTile tile;
+    int kv_head;
+    int first_head;
+    int n_heads;
+    int n_rows() const { return tile.n_tokens * n_heads; }
+  };
+  /// What one thread works with.
+  struct Scratch {
+    std::vector<float> q, scores;
+    std::vector<float> weighted, chunk_weighted;  // [kMaxRows, head_dim]
+    std::vector<float> largest, sum, chunk_largest, chunk_sum;
+    std::vector<int32_t> limits;
+  };
+  /// Softmax of a chunk, per row: see AttentionTile.
+  struct Partial {
+    float* largest;
+    float* sum;
+    float* weighted;
+  };
+
+  void make_tiles(const Call& call);
+  Item item_at(const Call& call, int64_t index) const;
+  AttentionTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
+  void attend_chunk(AttentionTile tile, const Item& item, int chunk, const Partial& result) const;
+  void merge_chunk(const Call& call, const Item& item, const int32_t* limits, int chunk, const Partial& from,
+                   const Partial& into) const;
+  void write_out(const Call& call, const Item& item, const Partial& total) const;
+  void run_whole(const Call& call, const Item& item, Scratch& scratch) const;
+  void run_split(const Call& call, int64_t n_items);
+  Partial split_result(const Call& call, const Item& item, int chunk);
+
+  ThreadPool& pool_;
+  const VectorKernels& kernels_;
+  std::vector<TokenTile> tiles_;
+  std::vector<Scratch> scratch_;  // one for each thread
+  int max_head_dim_ = 0;
+  int max_chunks_ = 0;
+  // Results of chunks that are joined by another thread than computed them.
+  std::vector<float> split_largest_, split_sum_, split_weighted_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,274 @@
+// Attention of a tile of queries over one chunk of keys, written once over Lanes and compiled once per ISA.
+//
+//   for each tile of kKeyTile keys: s = q k^T;  m' = max(m, max s);  p = exp(s - m');
+//                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
+//
+// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products are sums over depth of a broadcast factor
+// of the row times a row of K or V, so no sum ever runs across lanes: K is stored with the keys of a block
+// side by side for that. A row's operations and their order depend on its own limit only, so a query gets the
+// same bits alone (decode) and among others (prefill). Included after rows_inl.h, under its rules.
+#pragma once
+
+#include "kernels/cpu/rows_inl.h"
+
+namespace hearth {
+namespace {
+
+/// Up to 16 keys side by side: where their columns begin, how many there are, and where their scores go.
+struct KeyColumns {
+  const uint16_t* k;
+  int count;
+  int at;
+};
+
+/// Consecutive keys of one block: their values and how many.
+struct ValueRun {
+  const uint16_t* v;
+  int count;
+};
+
+/// One tile of keys taken apart along the blocks it lies in. Whole columns first, in key order.
+struct KeyTileParts {
+  KeyColumns whole[kKeyTile];  // at most one per key
+  KeyColumns part[kKeyTile];
+  ValueRun runs[kKeyTile];
+  int n_whole = 0, n_part = 0, n_runs = 0;
+};
+
+constexpr float kMinusInfinity = -__builtin_inff();
+
+inline int smaller(int a, int b) { return a < b ? a : b; }
+
+inline void take_apart(const AttentionTile& tile, int begin, int end, KeyTileParts& parts) {
+  parts.n_whole = parts.n_part = parts.n_runs = 0;
+  for (int position = begin; position < end;) {
+    const int block = tile.blocks[position / tile.block_tokens];
+    const int offset = position % tile.block_tokens;
+    // Scores may be taken up to the block's end, written or not: lanes are independent and masked afterwards.
+    const int columns = smaller(tile.block_tokens - offset, begin + kKeyTile - position);
+    const uint16_t* k = tile.k + block * tile.block_stride + offset;
+    for (int i = 0; i < columns; i += 16) {
+      const KeyColumns key_columns = {k + i, smaller(16, columns - i), position - begin + i};
+      if (key_columns.count == 16) {
+        parts.whole[parts.n_whole++] = key_columns;
+      } else {
+        parts.part[parts.n_part++] = key_columns;
+      }
+    }
+    const int count = smaller(columns, end - position);
+    parts.runs[parts.n_runs++] = {
+        tile.v + block * tile.block_stride + static_cast<int64_t>(offset) * tile.head_dim, count};
+    position += count;
+  }
+}
+
+/// Scores of R rows with C times 16 keys.
+template <int R, int C>
+inline void score(const AttentionTile& tile, int row, const KeyColumns* columns) {
+  Lanes sums[R][C];
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) sums[r][c] = Lanes::all(0.0f);
+  }
+  const float* q = tile.q + static_cast<int64_t>(row) * tile.head_dim;
+  for (int64_t d = 0; d < tile.head_dim; ++d) {
+    for (int c = 0; c < C; ++c) {
+      const Lanes k = Lanes::load_half(columns[c].k + d * tile.block_tokens);
+      for (int r = 0; r < R; ++r) {
+        sums[r][c] = Lanes::fma(Lanes::all(q[r * tile.head_dim + d]), k, sums[r][c]);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) Lanes::store(sums[r][c], tile.scores + (row + r) * kKeyTile + columns[c].at);
+  }
+}
+
+/// Scores of one row with fewer than 16 keys.
+inline void score_part(const AttentionTile& tile, int row, const KeyColumns& columns) {
+  Lanes sum = Lanes::all(0.0f);
+  const float* q = tile.q + static_cast<int64_t>(row) * tile.head_dim;
+  for (int64_t d = 0; d < tile.head_dim; ++d) {
+    const Lanes k = Lanes::load_half_n(columns.k + d * tile.block_tokens, columns.count);
+    sum = Lanes::fma(Lanes::all(q[d]), k, sum);
+  }
+  Lanes::store_n(sum, tile.scores + row * kKeyTile + columns.at, columns.count);
+}
+
+/// weighted += p v for R rows, C times 16 dimensions from `dim` on, and the first `n_keys` keys.
+template <int R, int C>
+inline void add_values(const AttentionTile& tile, int row, int dim, const KeyTileParts& parts, int n_keys) {
+  float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
+  Lanes sums[R][C];
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) sums[r][c] = Lanes::load(weighted + r * tile.head_dim + 16 * c);
+  }
+  const float* p = tile.scores + row * kKeyTile;
+  for (int i = 0; i < parts.n_runs && n_keys > 0; ++i) {
+    const int count = smaller(parts.runs[i].count, n_keys);
+    const uint16_t* v = parts.runs[i].v + dim;
+    for (int key = 0; key < count; ++key, v += tile.head_dim, ++p) {
+      for (int c = 0; c < C; ++c) {
+        const Lanes value = Lanes::load_half(v + 16 * c);
+        for (int r = 0; r < R; ++r) sums[r][c] = Lanes::fma(Lanes::all(p[r * kKeyTile]), value, sums[r][c]);
+      }
+    }
+    n_keys -= count;
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int c = 0; c < C; ++c) Lanes::store(sums[r][c], weighted + r * tile.head_dim + 16 * c);
+  }
+}
+
+/// The same for the last `count` < 16 dimensions of one row.
+inline void add_values_part(const AttentionTile& tile, int row, int dim, int count, const KeyTileParts& parts,
+                            int n_keys) {
+  float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
+  Lanes sum = Lanes::load_n(weighted, count);
+  const float* p = tile.scores + row * kKeyTile;
+  for (int i = 0; i < parts.n_runs && n_keys > 0; ++i) {
+    const uint16_t* v = parts.runs[i].v + dim;
+    for (int key = 0; key < parts.runs[i].count && n_keys > 0; ++key, v += tile.head_dim, ++p, --n_keys) {
+      sum = Lanes::fma(Lanes::all(*p), Lanes::load_half_n(v, count), sum);
+    }
+  }
+  Lanes::store_n(sum, weighted, count);
+}
+
+/// Columns an inner tile of R rows may have: as many as the registers hold, at most four.
+template <int R>
+constexpr int columns_for() {
+  constexpr int kFit = Lanes::kAccumulators / R;
+  return kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
+}
+
+template <int R>
+inline void score_rows(const AttentionTile& tile, int row, const KeyTileParts& parts) {
+  constexpr int C = columns_for<R>();
+  int i = 0;
+  for (; i + C <= parts.n_whole; i += C) score<R, C>(tile, row, parts.whole + i);
+  for (; i < parts.n_whole; ++i) score<R, 1>(tile, row, parts.whole + i);
+  for (i = 0; i < parts.n_part; ++i) {
+    for (int r = 0; r < R; ++r) score_part(tile, row + r, parts.part[i]);
+  }
+}
+
+template <int R>
+inline void add_values_rows(const AttentionTile& tile, int row, const KeyTileParts& parts, int n_keys) {
+  constexpr int C = columns_for<R>();
+  int dim = 0;
+  for (; dim + 16 * C <= tile.head_dim; dim += 16 * C) add_values<R, C>(tile, row, dim, parts, n_keys);
+  for (; dim + 16 <= tile.head_dim; dim += 16) add_values<R, 1>(tile, row, dim, parts, n_keys);
+  if (dim == tile.head_dim) return;
+  for (int r = 0; r < R; ++r) add_values_part(tile, row + r, dim, tile.head_dim - dim, parts, n_keys);
+}
+
+/// Calls body(row, integral constant R) so that the rows [begin, end) are covered R at a time, R <= MaxR.
+template <int R>
+struct RowCount {
+  static constexpr int value = R;
+};
+template <int MaxR, class Body>
+inline void for_each_rows(int begin, int end, Body&& body) {
+  for (; begin + MaxR <= end; begin += MaxR) body(begin, RowCount<MaxR>{});
+  if constexpr (MaxR > 1) {
+    if (begin < end) for_each_rows<MaxR - 1>(begin, end, body);
+  }
+}
+
+/// Turns one row's scores of n_keys keys into exp(score - largest), after the sums so far were brought to the
+/// new largest.
+inline void soften(const AttentionTile& tile, int row, int n_keys) {
+  float* scores = tile.scores + row * kKeyTile;
+  const int n_lanes = (n_keys + 15) / 16;
+  Lanes largest = Lanes::all(tile.largest[row]);
+  for (int i = 0; i < n_lanes; ++i) {
+    Lanes s = Lanes::load(scores + 16 * i);
+    if (16 * i + 16 > n_keys) {
+      s = Lanes::keep_first(s, n_keys - 16 * i, Lanes::all(kMinusInfinity));
+      Lanes::store(s, scores + 16 * i);
+    }
+    largest = Lanes::max(largest, s);
+  }
+  const float before = tile.largest[row];
+  const float now = Lanes::largest(largest);
+  const Lanes now_lanes = Lanes::all(now);
+  Lanes sum = Lanes::all(0.0f);
+  for (int i = 0; i < n_lanes; ++i) {
+    const Lanes p = exponential(Lanes::sub(Lanes::load(scores + 16 * i), now_lanes));
+    Lanes::store(p, scores + 16 * i);
+    sum = Lanes::add(sum, p);
+  }
+  const float tile_sum = Lanes::sum(sum);
+  if (now == before) {  // multiplying by exp(0) = 1 changes nothing
+    tile.sum[row] = tile.sum[row] + tile_sum;
+    return;
+  }
+  const Lanes shrink = exponential(Lanes::all(before - now));
+  float shrink_lanes[16];
+  Lanes::store(shrink, shrink_lanes);
+  tile.sum[row] = tile.sum[row] * shrink_lanes[0] + tile_sum;
+  tile.largest[row] = now;
+  float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim;
+  for_each_lanes(tile.head_dim, [&](int64_t i, int count) {
+    store_up_to(Lanes::mul(load_up_to(weighted + i, count), shrink), weighted + i, count);
+  });
+}
+
+void attend(const AttentionTile& tile) {
+  for (int row = 0; row < tile.n_rows; ++row) {
+    tile.largest[row] = kMinusInfinity;
+    tile.sum[row] = 0.0f;
+  }
+  for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
+  KeyTileParts parts;
+  int first = 0;  // rows before it see nothing of this tile of keys, nor of later ones
+  for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
+    const int end = smaller(begin + kKeyTile, tile.end);
+    while (first < tile.n_rows && tile.limits[first] <= begin) ++first;
+    int first_whole = first;  // rows from it on see all of it
+    while (first_whole < tile.n_rows && tile.limits[first_whole] < end) ++first_whole;
+
+    take_apart(tile, begin, end, parts);
+    for_each_rows<Lanes::kMaxRows>(
+        first, tile.n_rows, [&](int row, auto rows) { score_rows<decltype(rows)::value>(tile, row, parts); });
+    for (int row = first; row < tile.n_rows; ++row) soften(tile, row, smaller(tile.limits[row], end) - begin);
+    // A weight of 0 is not "no key": 0 times an infinite value is not a number. So each row stops at its
+    // limit.
+    for (int row = first; row < first_whole; ++row) {
+      add_values_rows<1>(tile, row, parts, tile.limits[row] - begin);
+    }
+    for_each_rows<Lanes::kMaxRows>(first_whole, tile.n_rows, [&](int row, auto rows) {
+      add_values_rows<decltype(rows)::value>(tile, row, parts, end - begin);
+    });
+  }
+}
+
+/// REQUIRES: the chunk saw at least one key.
+void merge(const float* chunk_state, const float* chunk_weighted, int head_dim, float* state,
+           float* weighted) {
+  const float largest = chunk_state[0] > state[0] ? chunk_state[0] : state[0];
+  float factors[16];
+  Lanes::store(exponential(Lanes::all(state[0] - largest)), factors);
+  const float old_factor = factors[0];
+  Lanes::store(exponential(Lanes::all(chunk_state[0] - largest)), factors);
+  const float new_factor = factors[0];
+  state[0] = largest;
+  state[1] = state[1] * old_factor + chunk_state[1] * new_factor;
+  const Lanes old_lanes = Lanes::all(old_factor);
+  const Lanes new_lanes = Lanes::all(new_factor);
+  for_each_lanes(head_dim, [&](int64_t i, int count) {
+    const Lanes joined = Lanes::fma(load_up_to(chunk_weighted + i, count), new_lanes,
+                                    Lanes::mul(load_up_to(weighted + i, count), old_lanes));
+    store_up_to(joined, weighted + i, count);
+  });
+}
+
+void divide(const float* weighted, float sum, int64_t n, float* out) {
+  const Lanes denominator = Lanes::all(sum);
+  for_each_lanes(n, [&](int64_t i, int count) {
+    store_up_to(Lanes::div(load_up_to(weighted + i, count), denominator), out + i, count);
+  });
+}
+
+}  // namespace
+}  // namespace hearth

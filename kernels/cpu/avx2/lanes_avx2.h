@@ -1,0 +1,111 @@
+// Sixteen float lanes in two AVX2 registers. See lanes_scalar.h, whose interface this is.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+namespace hearth {
+namespace {
+
+struct Lanes {
+  // 16 registers: 12 hold sums (a Lanes is two), one value and its broadcast factor need three more.
+  static constexpr int kAccumulators = 6;
+  static constexpr int kMaxRows = 3;
+
+  __m256 low, high;  // lanes 0-7 and 8-15
+
+  static Lanes all(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
+  static Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
+  static Lanes load_n(const float* x, int n) {
+    // Masked lanes are not touched, but the pointer past the end is not even formed.
+    if (n <= 8) return {_mm256_maskload_ps(x, first(n)), _mm256_setzero_ps()};
+    return {_mm256_loadu_ps(x), _mm256_maskload_ps(x + 8, first(n - 8))};
+  }
+  static void store(Lanes v, float* out) {
+    _mm256_storeu_ps(out, v.low);
+    _mm256_storeu_ps(out + 8, v.high);
+  }
+  static void store_n(Lanes v, float* out, int n) {
+    if (n <= 8) {
+      _mm256_maskstore_ps(out, first(n), v.low);
+    } else {
+      _mm256_storeu_ps(out, v.low);
+      _mm256_maskstore_ps(out + 8, first(n - 8), v.high);
+    }
+  }
+  static Lanes load_half(const uint16_t* x) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x))),
+            _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + 8)))};
+  }
+  static Lanes load_half_n(const uint16_t* x, int n) {
+    uint16_t padded[16] = {};  // AVX2 has no masked load of 16-bit elements
+    for (int i = 0; i < n; ++i) padded[i] = x[i];
+    return load_half(padded);
+  }
+  static void store_half(Lanes v, uint16_t* out) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtps_ph(v.low, kToNearest));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8), _mm256_cvtps_ph(v.high, kToNearest));
+  }
+  static void store_half_n(Lanes v, uint16_t* out, int n) {
+    uint16_t padded[16];
+    store_half(v, padded);
+    for (int i = 0; i < n; ++i) out[i] = padded[i];
+  }
+
+  static Lanes add(Lanes a, Lanes b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+  static Lanes sub(Lanes a, Lanes b) { return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)}; }
+  static Lanes mul(Lanes a, Lanes b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+  static Lanes div(Lanes a, Lanes b) { return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)}; }
+  static Lanes fma(Lanes a, Lanes b, Lanes c) {
+    return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
+  }
+  static Lanes max(Lanes a, Lanes b) { return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)}; }
+  static Lanes min(Lanes a, Lanes b) { return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)}; }
+  static Lanes round(Lanes a) {
+    return {_mm256_round_ps(a.low, kToNearest | _MM_FROUND_NO_EXC),
+            _mm256_round_ps(a.high, kToNearest | _MM_FROUND_NO_EXC)};
+  }
+  static Lanes power_of_two(Lanes a) { return {power_of_two(a.low), power_of_two(a.high)}; }
+  static Lanes zero_below(Lanes v, Lanes x, Lanes low) {
+    return {_mm256_and_ps(v.low, _mm256_cmp_ps(x.low, low.low, _CMP_NLT_UQ)),
+            _mm256_and_ps(v.high, _mm256_cmp_ps(x.high, low.high, _CMP_NLT_UQ))};
+  }
+  static Lanes keep_first(Lanes v, int n, Lanes fill) {
+    return {_mm256_blendv_ps(fill.low, v.low, _mm256_castsi256_ps(first(n))),
+            _mm256_blendv_ps(fill.high, v.high, _mm256_castsi256_ps(first(n - 8)))};
+  }
+  static Lanes swap_pairs(Lanes a) {
+    return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)};
+  }
+
+  static float sum(Lanes a) {
+    const __m256 eight = _mm256_add_ps(a.low, a.high);
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+  }
+  static float largest(Lanes a) {
+    const __m256 eight = _mm256_max_ps(a.low, a.high);
+    const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+  }
+
+  static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
+
+ private:
+  static constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT;
+
+  /// All bits set in the first n of 8 lanes; n may be out of range.
+  static __m256i first(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static __m256 power_of_two(__m256 whole) {
+    const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(whole), _mm256_set1_epi32(127));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+  }
+};
+
+}  // namespace
+}  // namespace hearth

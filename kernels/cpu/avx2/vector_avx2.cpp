@@ -1,0 +1,14 @@
+// VectorKernels for AVX2, FMA and F16C; compiled with those flags. See lanes_avx2.h for what is particular to
+// it.
+#include "kernels/cpu/avx2/lanes_avx2.h"
+
+#include "kernels/cpu/attention_inl.h"
+#include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+const VectorKernels kVectorKernelsAvx2 = {rms_norm, layer_norm, gated_activation, rotate, to_half, attend,
+                                          merge,    divide};
+
+}  // namespace hearth

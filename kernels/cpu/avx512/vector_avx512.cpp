@@ -1,0 +1,14 @@
+// VectorKernels for AVX-512 F, BW, DQ and VL; compiled with those flags. See lanes_avx512.h for what is
+// particular to it.
+#include "kernels/cpu/avx512/lanes_avx512.h"
+
+#include "kernels/cpu/attention_inl.h"
+#include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+const VectorKernels kVectorKernelsAvx512 = {rms_norm, layer_norm, gated_activation, rotate, to_half, attend,
+                                            merge,    divide};
+
+}  // namespace hearth

@@ -1,0 +1,66 @@
+// The Backend on this machine's processors.
+//
+// Owned by the engine's runtime; called by the engine thread. Each operation is cut into pieces of whole
+// output elements for the pool's threads; the arithmetic of a piece is in the tables of one ISA
+// (matmul_kernels.h, vector_kernels.h). No sum is ever cut between threads, which is what makes results
+// independent of them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/attention.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/rope_table.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+class CpuBackend final : public Backend {
+ public:
+  /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
+  /// system grants no more threads.
+  CpuBackend(int n_threads, Isa isa);
+
+  std::string description() const override;
+  int n_threads() const { return pool_.n_threads(); }
+
+  /// Pages come with their first use: cache for contexts that nobody asks for costs address space only.
+  Buffer allocate(size_t bytes) override;
+  /// REQUIRES besides: n_heads * head_dim <= max_cols in all later calls, as for every attention output.
+  void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) override;
+
+  void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
+                float* out) override;
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
+                  int64_t n_cols, float* out) override;
+  void matmul(const float* x, int n_tokens, std::span<const Product> products) override;
+  void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
+            const Rope& rope) override;
+  void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
+                 KvLayer layer) override;
+  void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+                 const KvShape& shape, KvLayer layer, float* out) override;
+  void gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) override;
+  void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
+
+ private:
+  /// Rows of row_floats floats that a thread takes at a time in an elementwise operation.
+  static int64_t row_grain(int64_t row_floats);
+  const std::byte* quantize(const float* x, int n_tokens, int64_t n_cols);
+
+  Isa isa_;
+  const MatmulKernels& matmul_;
+  const VectorKernels& vector_;
+  ThreadPool pool_;
+  Attention attention_;
+  RopeTable rope_table_;
+  Buffer quantized_;                           // activations of one matmul, as int8
+  std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
+};
+
+}  // namespace hearth

@@ -1,0 +1,40 @@
+// Cosines and sines of a step's positions, computed once and used by every layer.
+//
+// Owned by CpuBackend, used by its rope(). Engine thread; fills itself on the pool's threads.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/thread_pool.h"
+
+namespace hearth {
+
+class RopeTable {
+ public:
+  /// Memory for that many positions of up to max_rot rotating dimensions.
+  void reserve(int max_positions, int max_rot);
+
+  /// Makes row(i) the rotations of positions[i]; does nothing if they are there already. Angles are products
+  /// of doubles and go through the C library's cos and sin, which reduce them exactly: at position 131072 an
+  /// angle in float would be off by 2^-7 radians. REQUIRES: within what was reserved; rope.kind is not kNone.
+  void prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool);
+
+  /// [2 * n_rot] for kInterleaved, [n_rot] for kHalves: see VectorKernels::rotate.
+  const float* row(int64_t i) const { return values_.data() + i * row_floats_; }
+
+ private:
+  bool holds(std::span<const int32_t> positions, const Rope& rope) const;
+  void fill(int64_t i);
+
+  RopeKind kind_ = RopeKind::kNone;
+  float magnitude_ = 0.0f;
+  int64_t row_floats_ = 0;
+  std::vector<float> inv_freq_;     // what the table was made with
+  std::vector<int32_t> positions_;  // and for
+  std::vector<float> values_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,158 @@
+// The row operations of VectorKernels, written once over Lanes and compiled once per ISA.
+//
+// Included by <isa>/vector_<isa>.cpp after one of the lanes_*.h, nowhere else. Calls nothing of the standard
+// library: an inline function of it compiled here for AVX-512 might be the copy the linker keeps for all.
+#pragma once
+
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+namespace {
+
+/// Calls body(first element, lanes) for each run of 16 and once more for what is left, if anything.
+template <class Body>
+inline void for_each_lanes(int64_t n, Body&& body) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) body(i, 16);
+  if (i < n) body(i, static_cast<int>(n - i));
+}
+
+inline Lanes load_up_to(const float* x, int n) { return n == 16 ? Lanes::load(x) : Lanes::load_n(x, n); }
+
+inline void store_up_to(Lanes v, float* out, int n) {
+  if (n == 16) {
+    Lanes::store(v, out);
+  } else {
+    Lanes::store_n(v, out, n);
+  }
+}
+
+/// e^x. Range reduction x = n ln 2 + r with ln 2 in two parts (Cody, Waite 1980), then the polynomial of
+/// Cephes' expf (Moshier 1989) for |r| <= ln 2 / 2: within 2 units in the last place. Below -87.33 (where
+/// floats lose digits) exactly 0; above 88.37 stays at e^88.37, finite. 0 gives exactly 1; not a number stays
+/// so.
+inline Lanes exponential(Lanes x) {
+  const Lanes low = Lanes::all(-87.33f);
+  const Lanes clamped = Lanes::min(Lanes::all(88.37f), Lanes::max(low, x));
+  const Lanes n = Lanes::round(Lanes::mul(clamped, Lanes::all(1.44269504f)));
+  Lanes r = Lanes::fma(n, Lanes::all(-0.693359375f), clamped);  // nine bits: n times it is exact
+  r = Lanes::fma(n, Lanes::all(2.12194440e-4f), r);
+  Lanes p = Lanes::all(1.9875691500e-4f);
+  p = Lanes::fma(p, r, Lanes::all(1.3981999507e-3f));
+  p = Lanes::fma(p, r, Lanes::all(8.3334519073e-3f));
+  p = Lanes::fma(p, r, Lanes::all(4.1665795894e-2f));
+  p = Lanes::fma(p, r, Lanes::all(1.6666665459e-1f));
+  p = Lanes::fma(p, r, Lanes::all(5.0000001201e-1f));
+  p = Lanes::add(Lanes::fma(p, Lanes::mul(r, r), r), Lanes::all(1.0f));
+  return Lanes::zero_below(Lanes::mul(p, Lanes::power_of_two(n)), x, low);
+}
+
+/// Sum over a row of term(first element, lanes), in four accumulators that are added pairwise at the end.
+template <class Term>
+inline float row_sum(int64_t n, Term&& term) {
+  Lanes sums[4] = {Lanes::all(0.0f), Lanes::all(0.0f), Lanes::all(0.0f), Lanes::all(0.0f)};
+  int64_t i = 0;
+  for (; i + 64 <= n; i += 64) {
+    for (int j = 0; j < 4; ++j) sums[j] = term(sums[j], i + 16 * j, 16);
+  }
+  for_each_lanes(n - i, [&](int64_t at, int count) { sums[0] = term(sums[0], i + at, count); });
+  return Lanes::sum(Lanes::add(Lanes::add(sums[0], sums[1]), Lanes::add(sums[2], sums[3])));
+}
+
+void rms_norm(const float* x, const float* weight, float eps, int64_t n, float* out) {
+  const float squares = row_sum(n, [&](Lanes sum, int64_t i, int count) {
+    const Lanes v = load_up_to(x + i, count);
+    return Lanes::fma(v, v, sum);
+  });
+  const Lanes scale = Lanes::all(1.0f / Lanes::square_root(squares / static_cast<float>(n) + eps));
+  for_each_lanes(n, [&](int64_t i, int count) {
+    const Lanes v = Lanes::mul(load_up_to(x + i, count), scale);
+    store_up_to(Lanes::mul(v, load_up_to(weight + i, count)), out + i, count);
+  });
+}
+
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n, float* out) {
+  const float total =
+      row_sum(n, [&](Lanes sum, int64_t i, int count) { return Lanes::add(sum, load_up_to(x + i, count)); });
+  const Lanes mean = Lanes::all(total / static_cast<float>(n));
+  const float squares = row_sum(n, [&](Lanes sum, int64_t i, int count) {
+    const Lanes v = Lanes::sub(load_up_to(x + i, count), mean);
+    // Lanes past the end loaded as 0, which is not the mean.
+    const Lanes counted = count == 16 ? v : Lanes::keep_first(v, count, Lanes::all(0.0f));
+    return Lanes::fma(counted, counted, sum);
+  });
+  const Lanes scale = Lanes::all(1.0f / Lanes::square_root(squares / static_cast<float>(n) + eps));
+  for_each_lanes(n, [&](int64_t i, int count) {
+    const Lanes v = Lanes::mul(Lanes::sub(load_up_to(x + i, count), mean), scale);
+    const Lanes scaled = Lanes::mul(v, load_up_to(weight + i, count));
+    const Lanes moved = bias == nullptr ? scaled : Lanes::add(scaled, load_up_to(bias + i, count));
+    store_up_to(moved, out + i, count);
+  });
+}
+
+template <class Act>
+inline void activate(const float* gate, const float* up, int64_t n, float* out, Act&& act) {
+  for_each_lanes(n, [&](int64_t i, int count) {
+    store_up_to(Lanes::mul(act(load_up_to(gate + i, count)), load_up_to(up + i, count)), out + i, count);
+  });
+}
+
+void gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) {
+  const Lanes zero = Lanes::all(0.0f);
+  const Lanes one = Lanes::all(1.0f);
+  switch (act) {
+    case Activation::kSilu:  // x / (1 + e^-x)
+      activate(gate, up, n, out,
+               [&](Lanes x) { return Lanes::div(x, Lanes::add(one, exponential(Lanes::sub(zero, x)))); });
+      break;
+    case Activation::kGelu:
+      // 0.5 x (1 + tanh(u)) with u = sqrt(2/pi) (x + 0.044715 x^3) is x / (1 + e^-2u): no cancellation.
+      activate(gate, up, n, out, [&](Lanes x) {
+        const Lanes cubic = Lanes::fma(Lanes::mul(x, x), Lanes::all(-2.0f * 0.797884561f * 0.044715f),
+                                       Lanes::all(-2.0f * 0.797884561f));
+        return Lanes::div(x, Lanes::add(one, exponential(Lanes::mul(cubic, x))));
+      });
+      break;
+    case Activation::kRelu:
+      activate(gate, up, n, out, [&](Lanes x) { return Lanes::max(zero, x); });
+      break;
+  }
+}
+
+void rotate_halves(const float* table, int n_rot, float* head) {
+  const int half = n_rot / 2;
+  for_each_lanes(half, [&](int64_t i, int count) {
+    const Lanes cosine = load_up_to(table + i, count);
+    const Lanes sine = load_up_to(table + half + i, count);
+    const Lanes a = load_up_to(head + i, count);
+    const Lanes b = load_up_to(head + half + i, count);
+    store_up_to(Lanes::sub(Lanes::mul(a, cosine), Lanes::mul(b, sine)), head + i, count);
+    store_up_to(Lanes::add(Lanes::mul(b, cosine), Lanes::mul(a, sine)), head + half + i, count);
+  });
+}
+
+void rotate_interleaved(const float* table, int n_rot, float* head) {
+  for_each_lanes(n_rot, [&](int64_t i, int count) {
+    const Lanes v = load_up_to(head + i, count);
+    const Lanes turned = Lanes::mul(Lanes::swap_pairs(v), load_up_to(table + n_rot + i, count));
+    store_up_to(Lanes::add(Lanes::mul(v, load_up_to(table + i, count)), turned), head + i, count);
+  });
+}
+
+void rotate(RopeKind kind, const float* table, int n_rot, float* head) {
+  if (kind == RopeKind::kHalves) rotate_halves(table, n_rot, head);
+  if (kind == RopeKind::kInterleaved) rotate_interleaved(table, n_rot, head);
+}
+
+void to_half(const float* x, int64_t n, uint16_t* out) {
+  for_each_lanes(n, [&](int64_t i, int count) {
+    if (count == 16) {
+      Lanes::store_half(Lanes::load(x + i), out + i);
+    } else {
+      Lanes::store_half_n(Lanes::load_n(x + i, count), out + i, count);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace hearth

@@ -1,0 +1,127 @@
+// Sixteen float lanes in plain C++, for processors without AVX2 and as the yardstick of the others.
+//
+// The interface that lanes_avx2.h and lanes_avx512.h share; rows_inl.h and attention_inl.h are written over
+// it. Everything is in an anonymous namespace: each ISA's source file gets its own copies, so that the linker
+// cannot hand code compiled for one processor to another.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/quant/half.h"
+
+namespace hearth {
+namespace {
+
+/// REQUIRES everywhere: 0 < n < 16 for the _n forms; lanes from n on are neither read nor written and load as
+/// 0.
+struct Lanes {
+  // Registers attention may spend on sums: rows times columns of its inner tile, and at most so many rows.
+  static constexpr int kAccumulators = 2;
+  static constexpr int kMaxRows = 1;
+
+  float lane[16];
+
+  template <class F>
+  static Lanes each(F f) {
+    Lanes out;
+    for (int i = 0; i < 16; ++i) out.lane[i] = f(i);
+    return out;
+  }
+
+  static Lanes all(float x) {
+    return each([&](int) { return x; });
+  }
+  static Lanes load(const float* x) {
+    return each([&](int i) { return x[i]; });
+  }
+  static Lanes load_n(const float* x, int n) {
+    return each([&](int i) { return i < n ? x[i] : 0.0f; });
+  }
+  static void store(Lanes v, float* out) { std::memcpy(out, v.lane, sizeof v.lane); }
+  static void store_n(Lanes v, float* out, int n) {
+    for (int i = 0; i < n; ++i) out[i] = v.lane[i];
+  }
+  static Lanes load_half(const uint16_t* x) {
+    return each([&](int i) { return float_from_half(x[i]); });
+  }
+  static Lanes load_half_n(const uint16_t* x, int n) {
+    return each([&](int i) { return i < n ? float_from_half(x[i]) : 0.0f; });
+  }
+  static void store_half(Lanes v, uint16_t* out) {
+    for (int i = 0; i < 16; ++i) out[i] = half_from_float(v.lane[i]);
+  }
+  static void store_half_n(Lanes v, uint16_t* out, int n) {
+    for (int i = 0; i < n; ++i) out[i] = half_from_float(v.lane[i]);
+  }
+
+  static Lanes add(Lanes a, Lanes b) {
+    return each([&](int i) { return a.lane[i] + b.lane[i]; });
+  }
+  static Lanes sub(Lanes a, Lanes b) {
+    return each([&](int i) { return a.lane[i] - b.lane[i]; });
+  }
+  static Lanes mul(Lanes a, Lanes b) {
+    return each([&](int i) { return a.lane[i] * b.lane[i]; });
+  }
+  static Lanes div(Lanes a, Lanes b) {
+    return each([&](int i) { return a.lane[i] / b.lane[i]; });
+  }
+  /// a * b + c, rounded twice here and once on the other ISAs: without the instruction, fma() is a slow call.
+  static Lanes fma(Lanes a, Lanes b, Lanes c) {
+    return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
+  }
+  /// The second operand where either is not a number, as x86 does.
+  static Lanes max(Lanes a, Lanes b) {
+    return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  static Lanes min(Lanes a, Lanes b) {
+    return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
+  }
+  /// To the nearest whole number, ties to even. REQUIRES: |lane| < 2^22 or not a number.
+  static Lanes round(Lanes a) {
+    constexpr float kShift = 0x1.8p23f;  // adding it leaves no fraction bits
+    return each([&](int i) { return (a.lane[i] + kShift) - kShift; });
+  }
+  /// 2^lane for whole lanes in [-126, 127]; anything for others.
+  static Lanes power_of_two(Lanes a) {
+    return each([&](int i) {
+      const float biased = a.lane[i] + 127.0f;
+      const uint32_t bits = biased >= 0.0f && biased < 256.0f ? static_cast<uint32_t>(biased) << 23 : 0u;
+      float out;
+      std::memcpy(&out, &bits, sizeof out);
+      return out;
+    });
+  }
+  /// v, but 0 where x < low.
+  static Lanes zero_below(Lanes v, Lanes x, Lanes low) {
+    return each([&](int i) { return x.lane[i] < low.lane[i] ? 0.0f : v.lane[i]; });
+  }
+  /// v in the lanes below n, fill in the others.
+  static Lanes keep_first(Lanes v, int n, Lanes fill) {
+    return each([&](int i) { return i < n ? v.lane[i] : fill.lane[i]; });
+  }
+  static Lanes swap_pairs(Lanes a) {
+    return each([&](int i) { return a.lane[i ^ 1]; });
+  }
+
+  /// Sum and maximum of all lanes, halves folded onto each other: 8, 4, 2, 1 apart.
+  static float sum(Lanes a) {
+    for (int half = 8; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] + a.lane[i + half];
+    }
+    return a.lane[0];
+  }
+  static float largest(Lanes a) {
+    for (int half = 8; half > 0; half /= 2) {
+      for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] > a.lane[i + half] ? a.lane[i] : a.lane[i + half];
+    }
+    return a.lane[0];
+  }
+
+  static float square_root(float x) { return std::sqrt(x); }
+};
+
+}  // namespace
+}  // namespace hearth

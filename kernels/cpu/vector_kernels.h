@@ -1,0 +1,84 @@
+// The float arithmetic of the CPU backend that is not a matrix product: one table of functions per ISA.
+//
+// CpuBackend picks a table once. Every function works on one row or one run of elements on the calling thread
+// and is free of state, so any thread may call it. Each element's arithmetic is the same wherever it lies in
+// the run: 16 lanes on every ISA, the same polynomial, sums in one fixed tree. Pointers need no alignment.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/isa.h"
+
+namespace hearth {
+
+/// A tile of queries against one chunk of a sequence's keys, for one key/value head. The kernel fills
+/// largest, sum and weighted: softmax's numerator and denominator over this chunk alone, relative to its own
+/// largest score; AttentionMerge joins chunks.
+struct AttentionTile {
+  const float* q = nullptr;         // [n_rows, head_dim], already times scale
+  const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; ascending
+  int n_rows = 0;
+  int head_dim = 0;
+  int begin = 0;  // the chunk's positions are [begin, end); begin a multiple of kKeyTile
+  int end = 0;
+  // This head's part of the cache: block b's keys are k + b * block_stride, [head_dim, block_tokens], its
+  // values v + b * block_stride, [block_tokens, head_dim].
+  const uint16_t* k = nullptr;
+  const uint16_t* v = nullptr;
+  int64_t block_stride = 0;
+  const int32_t* blocks = nullptr;  // the sequence's block table
+  int block_tokens = 0;
+
+  float* scores = nullptr;    // [n_rows, kKeyTile], scratch
+  float* largest = nullptr;   // [n_rows] out: largest score, -inf if the row sees nothing here
+  float* sum = nullptr;       // [n_rows] out: sum of exp(score - largest)
+  float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
+};
+
+/// Keys that attention scores before it takes one maximum: enough to make the exponentials of the online
+/// softmax cheap, few enough that a tile's scores and a piece of K and V stay in the first-level cache.
+inline constexpr int kKeyTile = 64;
+
+struct VectorKernels {
+  /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
+  /// lanes: a lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, 1e-5 at
+  /// n = 8192, and halved by the root: no need of doubles.
+  void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* out);
+
+  /// out = (x - mean) / sqrt(variance + eps) * weight + bias, for n floats; bias may be null. out may be x.
+  /// Two passes (Welford's cancellation does not arise), same lanes.
+  void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
+                     float* out);
+
+  /// out[i] = act(gate[i]) * up[i]. out may be gate or up. gelu is the tanh approximation (Hendrycks, Gimpel
+  /// 2016), as GGUF models are run.
+  void (*gated_activation)(Activation act, const float* gate, const float* up, int64_t n, float* out);
+
+  /// Rotates one head's first n_rot floats. table: for kHalves cosines [n_rot/2] then sines [n_rot/2]; for
+  /// kInterleaved each cosine twice [n_rot], then each sine twice [n_rot], the first of the two negated.
+  void (*rotate)(RopeKind kind, const float* table, int n_rot, float* head);
+
+  /// IEEE half floats, rounded to nearest even; too large becomes infinite.
+  void (*to_half)(const float* x, int64_t n, uint16_t* out);
+
+  /// See AttentionTile.
+  void (*attend)(const AttentionTile& tile);
+
+  /// Joins the softmax of a later chunk into that of all earlier ones, for one row:
+  /// state is {largest, sum}, weighted [head_dim].
+  void (*merge)(const float* chunk_state, const float* chunk_weighted, int head_dim, float* state,
+                float* weighted);
+
+  /// out = weighted / sum.
+  void (*divide)(const float* weighted, float sum, int64_t n, float* out);
+};
+
+/// REQUIRES: isa is one of supported_isas().
+const VectorKernels& vector_kernels(Isa isa);
+
+extern const VectorKernels kVectorKernelsScalar;
+extern const VectorKernels kVectorKernelsAvx2;
+extern const VectorKernels kVectorKernelsAvx512;
+
+}  // namespace hearth

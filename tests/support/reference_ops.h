@@ -1,0 +1,87 @@
+// The operations of kernels/backend.h in plain loops over doubles: what the backends are checked against.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace hearth::testing {
+
+inline std::vector<double> reference_rms_norm(const float* x, const float* weight, double eps, int64_t n) {
+  double squares = 0;
+  for (int64_t i = 0; i < n; ++i) squares += double{x[i]} * double{x[i]};
+  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(n) + eps);
+  std::vector<double> out;
+  for (int64_t i = 0; i < n; ++i) out.push_back(double{x[i]} * scale * double{weight[i]});
+  return out;
+}
+
+/// bias may be null.
+inline std::vector<double> reference_layer_norm(const float* x, const float* weight, const float* bias,
+                                                double eps, int64_t n) {
+  double mean = 0, squares = 0;
+  for (int64_t i = 0; i < n; ++i) mean += double{x[i]} / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) squares += (double{x[i]} - mean) * (double{x[i]} - mean);
+  const double scale = 1.0 / std::sqrt(squares / static_cast<double>(n) + eps);
+  std::vector<double> out;
+  for (int64_t i = 0; i < n; ++i) {
+    out.push_back((double{x[i]} - mean) * scale * double{weight[i]} +
+                  (bias == nullptr ? 0.0 : double{bias[i]}));
+  }
+  return out;
+}
+
+inline double reference_activation(Activation act, double x) {
+  switch (act) {
+    case Activation::kSilu:
+      return x / (1.0 + std::exp(-x));
+    case Activation::kGelu:
+      return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kRelu:
+      return x > 0 ? x : 0.0;
+  }
+  return NAN;
+}
+
+/// One head, rotated for one position.
+inline std::vector<double> reference_rope(const float* head, int head_dim, int64_t position,
+                                          const Rope& rope) {
+  std::vector<double> out(head, head + head_dim);
+  for (int i = 0; i < rope.n_rot / 2; ++i) {
+    const bool halves = rope.kind == RopeKind::kHalves;
+    const size_t a = static_cast<size_t>(halves ? i : 2 * i);
+    const size_t b = static_cast<size_t>(halves ? i + rope.n_rot / 2 : 2 * i + 1);
+    const double angle = static_cast<double>(position) * double{rope.inv_freq[i]};
+    const double c = std::cos(angle) * double{rope.magnitude}, s = std::sin(angle) * double{rope.magnitude};
+    out[a] = double{head[a]} * c - double{head[b]} * s;
+    out[b] = double{head[a]} * s + double{head[b]} * c;
+  }
+  return out;
+}
+
+/// One query head over keys and values [n_keys, head_dim].
+inline std::vector<double> reference_attention(const float* q, const std::vector<const float*>& keys,
+                                               const std::vector<const float*>& values, int head_dim,
+                                               double scale) {
+  std::vector<double> scores;
+  double largest = -INFINITY;
+  for (const float* key : keys) {
+    double dot = 0;
+    for (int d = 0; d < head_dim; ++d) dot += double{q[d]} * double{key[d]};
+    scores.push_back(dot * scale);
+    largest = std::max(largest, scores.back());
+  }
+  double sum = 0;
+  std::vector<double> out(static_cast<size_t>(head_dim), 0.0);
+  for (size_t j = 0; j < keys.size(); ++j) {
+    const double p = std::exp(scores[j] - largest);
+    sum += p;
+    for (size_t d = 0; d < out.size(); ++d) out[d] += p * double{values[j][d]};
+  }
+  for (double& value : out) value /= sum;
+  return out;
+}
+
+}  // namespace hearth::testing
