@@ -66,14 +66,21 @@ std::optional<int64_t> split_key(const gguf::Part& part, std::string_view key, c
   return number;
 }
 
+/// Throws unless the part says of itself what its name says.
 void check_split(const gguf::Part& part, const std::string& file, int number, int count) {
-  const int64_t found_count = split_key(part, "split.count", file).value_or(1);
-  const int64_t found_number = split_key(part, "split.no", file).value_or(-1);
-  if (found_count == count && found_number == number - 1) return;
-  gguf::fail(file, "it says it is part " + std::to_string(found_number == -1 ? 0 : found_number + 1) +
-                       " of " + std::to_string(found_count) + ", expected part " + std::to_string(number) +
-                       " of " + std::to_string(count) +
-                       " by its name; give the parts their original names or download them again");
+  const std::optional<int64_t> found_count = split_key(part, "split.count", file);
+  const std::optional<int64_t> found_index = split_key(part, "split.no", file);
+  constexpr std::string_view kRemedy = "; give the parts their original names or download them again";
+  if (!found_count || !found_index) {
+    gguf::fail(file, std::string("key \"") + (found_count ? "split.no" : "split.count") +
+                         "\" is missing, expected it in part " + std::to_string(number) + " of " +
+                         std::to_string(count) + std::string(kRemedy));
+  }
+  if (*found_count == count && *found_index == number - 1) return;
+  // As written in the file: split.no counts from 0, names count from 1.
+  gguf::fail(file, "its keys split.no and split.count are " + std::to_string(*found_index) + " and " +
+                       std::to_string(*found_count) + ", expected " + std::to_string(number - 1) + " and " +
+                       std::to_string(count) + " by its name" + std::string(kRemedy));
 }
 
 struct OpenPart {

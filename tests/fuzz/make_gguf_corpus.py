@@ -1,0 +1,69 @@
+"""Writes the seeds of fuzz_gguf into tests/fuzz/corpus/gguf: small GGUF files, one for each thing the parser knows.
+
+Needs Python only. The files are committed; run this again after adding a seed.
+"""
+import pathlib
+import struct
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "corpus" / "gguf"
+
+
+def text(value):
+    data = value.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def key(name, kind, payload):
+    return text(name) + struct.pack("<I", kind) + payload
+
+
+def array(name, element, count, payload):
+    return key(name, 9, struct.pack("<IQ", element, count) + payload)
+
+
+def tensor(name, dims, kind, offset):
+    return text(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}QIQ", *dims, kind, offset)
+
+
+def file(keys=(), tensors=(), data=b"", version=3, alignment=32):
+    out = b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(keys)) + b"".join(keys) + b"".join(tensors)
+    if tensors:
+        out += b"\0" * (-len(out) % alignment)
+    return out + data
+
+
+SCALARS = [key(f"k{kind}", kind, struct.pack(form, value)) for kind, form, value in [
+    (0, "<B", 1), (1, "<b", -1), (2, "<H", 2), (3, "<h", -2), (4, "<I", 3), (5, "<i", -3), (6, "<f", 0.5), (7, "<?", True),
+    (10, "<Q", 4), (11, "<q", -4), (12, "<d", 0.25)]]
+ARCHITECTURE = key("general.architecture", 8, text("llama"))
+
+SEEDS = {
+    "empty": file(),
+    "version2": file([ARCHITECTURE], version=2),
+    "scalars": file([ARCHITECTURE, *SCALARS]),
+    "arrays": file([array("strings", 8, 3, text("a") + text("") + text("bc")), array("floats", 6, 2, struct.pack("<2f", 1, 2)),
+                    array("bools", 7, 2, b"\0\1"), array("ints", 5, 2, struct.pack("<2i", 1, -1)),
+                    array("bytes", 0, 4, b"abcd"), array("longs", 10, 1, struct.pack("<Q", 2**63))]),
+    "nested": file([array("nested", 9, 2, struct.pack("<IQ", 0, 1) + b"x" + struct.pack("<IQ", 8, 1) + text("y"))]),
+    "tensors": file([ARCHITECTURE], [tensor("a", [4], 0, 0), tensor("b", [32, 2], 2, 32), tensor("c", [1, 2, 1, 2], 1, 96)],
+                    b"\1" * 104),
+    "alignment": file([key("general.alignment", 4, struct.pack("<I", 64))],
+                      [tensor("a", [2], 0, 0), tensor("b", [32], 8, 64)], b"\2" * 98, alignment=64),
+    "split": file([key("split.no", 2, struct.pack("<H", 0)), key("split.count", 2, struct.pack("<H", 2)),
+                   key("split.tensors.count", 5, struct.pack("<i", 0))]),
+    "k_quants": file([], [tensor("a", [256], 12, 0), tensor("b", [256], 14, 160), tensor("c", [256], 23, 384)], b"\3" * 520),
+    "unknown_type": file([], [tensor("a", [32], 39, 0)], b"\0" * 32),
+    "safetensors": struct.pack("<Q", 2) + b"{}",
+    "powerinfer": b"PWRI" + file()[4:],
+    "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
+}
+
+
+def main():
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, data in SEEDS.items():
+        (FOLDER / name).write_bytes(data)
+    print(f"{len(SEEDS)} seeds in {FOLDER}")
+
+
+main()

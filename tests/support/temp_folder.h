@@ -1,0 +1,24 @@
+// A folder of a test's own under the system's temporary folder, gone with the object.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace hearth::test {
+
+class TempFolder {
+ public:
+  /// Throws std::runtime_error if none can be made.
+  TempFolder();
+  ~TempFolder();
+  TempFolder(const TempFolder&) = delete;
+  TempFolder& operator=(const TempFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace hearth::test
