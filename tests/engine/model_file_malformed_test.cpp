@@ -81,7 +81,6 @@ TEST_CASE("paths that are no regular file are refused at once") {
   CHECK_THAT(refusal_of(folder / "pipe"), ContainsSubstring("it is a pipe"));
   CHECK_THAT(refusal_of("/dev/zero"), ContainsSubstring("/dev/zero: it is a device"));
   CHECK_THAT(refusal_of("/dev/null"), ContainsSubstring("it is a device"));
-  CHECK_THAT(refusal_of(folder / "gone"), ContainsSubstring("no such file"));
   write_bytes(folder / "empty", {});
   CHECK_THAT(refusal_of(folder / "empty"), ContainsSubstring("it is empty (0 bytes)"));
   CHECK_THAT(refusal_of(folder / "empty/below"), ContainsSubstring("no such file"));
@@ -193,8 +192,9 @@ TEST_CASE("keys are checked") {
   CHECK_THAT(refusal_of(GgufWriter().key("", 1)), ContainsSubstring("key number 1 has an empty name"));
   CHECK_THAT(refusal_of(GgufWriter().raw_key("a", 13, one_byte)),
              ContainsSubstring("key \"a\" has value type 13, expected 0 to 12"));
+  // One key too many: the tensor's entry is read as a key, and what remains makes no tensor.
   CHECK_THAT(refusal_of(GgufWriter().key("a", 1).claim_keys(2).raw_tensor("t", 0, {1}, Bytes(64))),
-             ContainsSubstring("m.gguf: key \"t\" "));
+             ContainsSubstring("tensor number 1 has an empty name: the file is corrupt"));
   Bytes text;
   append_number(text, std::numeric_limits<uint64_t>::max());
   CHECK_THAT(

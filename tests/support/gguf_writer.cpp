@@ -17,10 +17,14 @@ uint64_t align_up(uint64_t n, uint64_t alignment) {
 
 }  // namespace
 
+void append_bytes(Bytes& out, const void* data, size_t n) {
+  const std::byte* begin = static_cast<const std::byte*>(data);
+  out.insert(out.end(), begin, begin + n);
+}
+
 void append_string(Bytes& out, std::string_view text) {
   append_number(out, static_cast<uint64_t>(text.size()));
-  const std::byte* begin = reinterpret_cast<const std::byte*>(text.data());
-  out.insert(out.end(), begin, begin + text.size());
+  append_bytes(out, text.data(), text.size());
 }
 
 GgufWriter& GgufWriter::key(std::string_view name, std::string_view text) {

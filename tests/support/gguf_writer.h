@@ -27,12 +27,14 @@ namespace hearth::test {
 
 using Bytes = std::vector<std::byte>;
 
+/// Appends `n` bytes from `data`.
+void append_bytes(Bytes& out, const void* data, size_t n);
+
 /// Appends a number, little-endian.
 template <typename T>
 void append_number(Bytes& out, T value) {
   static_assert(std::is_arithmetic_v<T>);
-  const std::byte* begin = reinterpret_cast<const std::byte*>(&value);
-  out.insert(out.end(), begin, begin + sizeof(T));
+  append_bytes(out, &value, sizeof(T));
 }
 
 /// Appends eight bytes of length and the text, as GGUF's strings are.
