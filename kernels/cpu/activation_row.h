@@ -32,7 +32,8 @@ struct ActivationRow {
 /// lines.
 [[maybe_unused]] size_t activation_row_size(int64_t n_cols) {
   const size_t groups = static_cast<size_t>(n_cols / kActivationGroup);
-  return (groups * (32 + 4 + 4 + 4 + 8 + 8) + 63) / 64 * 64;
+  const size_t lines = (groups * (32 + 4 + 4 + 4 + 8 + 8) + 63) / 64;
+  return (lines | 1) * 64;
 }
 
 [[maybe_unused]] ActivationRow activation_row(std::byte* row, int64_t n_cols) {

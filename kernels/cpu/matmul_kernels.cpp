@@ -13,7 +13,9 @@ size_t activation_row_bytes(int64_t n_cols) { return activation_row_size(n_cols)
 const MatmulKernels& matmul_kernels(Isa isa) {
   switch (isa) {
     case Isa::kAvx512Vnni:
+      return kAvx512Matmul;
     case Isa::kAvx2:
+      return kAvx2Matmul;
     case Isa::kScalar:
       break;
   }

@@ -6,5 +6,7 @@
 namespace hearth {
 
 extern const MatmulKernels kScalarMatmul;
+extern const MatmulKernels kAvx2Matmul;
+extern const MatmulKernels kAvx512Matmul;
 
 }  // namespace hearth

@@ -1,0 +1,241 @@
+// Matmul loops for AVX2 with FMA and F16C: 8 weight rows to a vector.
+//
+// Only the Simd class and the quantisation of activations are here; the loops are those of kernels/cpu/simd.
+// Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
+#include <immintrin.h>
+
+#include "kernels/cpu/matmul_tables.h"
+#include "kernels/cpu/simd/matmul_float.h"
+#include "kernels/cpu/simd/matmul_int8.h"
+
+namespace hearth {
+namespace {
+
+// The largest byte a weight of this type has in a panel. It bounds how many products fit 16 bits.
+template <class Block>
+constexpr int kLargestWeight = 15;
+template <>
+constexpr int kLargestWeight<BlockQ5_0> = 31;
+template <>
+constexpr int kLargestWeight<BlockQ5_1> = 31;
+template <>
+constexpr int kLargestWeight<BlockQ5_K> = 31;
+template <>
+constexpr int kLargestWeight<BlockQ6_K> = 63;
+
+struct Avx2 {
+  using Int = __m256i;
+  using Float = __m256;
+  static constexpr int kLanes = 8;
+  static constexpr int kTokenTile = 4;  // 4 integer, 4 float and 4 word accumulators of 16 registers
+  static constexpr int kFloatRows = 2;
+  static constexpr bool kSignedWideWeights = true;  // vpmaddubsw saturates with unsigned bytes above 128
+
+  static Int zero() { return _mm256_setzero_si256(); }
+  static Int bytes(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }
+  static Int dwords(int v) { return _mm256_set1_epi32(v); }
+  static Float floats(float v) { return _mm256_set1_ps(v); }
+  static Int bit_and(Int a, Int b) { return _mm256_and_si256(a, b); }
+  static Int bit_or(Int a, Int b) { return _mm256_or_si256(a, b); }
+  static Int bit_xor(Int a, Int b) { return _mm256_xor_si256(a, b); }
+  static Int sub(Int a, Int b) { return _mm256_sub_epi32(a, b); }
+  template <int n>
+  static Int shift_left(Int v) {
+    return _mm256_slli_epi32(v, n);
+  }
+  template <int n>
+  static Int shift_right(Int v) {
+    return _mm256_srli_epi32(v, n);
+  }
+  template <int n>
+  static Int shift_right_signed(Int v) {
+    return _mm256_srai_epi32(v, n);
+  }
+  static Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
+  static Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
+  static Float sub_float(Float a, Float b) { return _mm256_sub_ps(a, b); }
+  static Float mul(Float a, Float b) { return _mm256_mul_ps(a, b); }
+  static Float fma(Float a, Float b, Float c) { return _mm256_fmadd_ps(a, b, c); }
+  static Float negate(Float v) { return _mm256_xor_ps(v, _mm256_set1_ps(-0.0f)); }
+  static Int broadcast_dword(const std::byte* p) {
+    int v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return _mm256_set1_epi32(v);
+  }
+  static Float broadcast_float(const std::byte* p) {
+    float v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return _mm256_set1_ps(v);
+  }
+
+  // The halves in the low or high words of the dwords.
+  static Float low_half(Int v) { return halves(_mm256_and_si256(v, _mm256_set1_epi32(0xffff))); }
+  static Float high_half(Int v) { return halves(_mm256_srli_epi32(v, 16)); }
+  static Float halves(Int v) {
+    const Int packed = _mm256_permute4x64_epi64(_mm256_packus_epi32(v, v), 0x08);
+    return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
+  }
+
+  // 16 bytes of rows i, 4+i side by side, then 4x4 transposes of dwords within them.
+  [[gnu::always_inline]] static void load_rows(const std::byte* const* rows, int offset, Int* out) {
+    Int four[4];
+    for (int i = 0; i < 4; ++i) {
+      four[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(rows[i] + offset)),
+                                        load16(rows[4 + i] + offset), 1);
+    }
+    const Int a = _mm256_unpacklo_epi32(four[0], four[1]), b = _mm256_unpackhi_epi32(four[0], four[1]);
+    const Int c = _mm256_unpacklo_epi32(four[2], four[3]), d = _mm256_unpackhi_epi32(four[2], four[3]);
+    out[0] = _mm256_unpacklo_epi64(a, c);
+    out[1] = _mm256_unpackhi_epi64(a, c);
+    out[2] = _mm256_unpacklo_epi64(b, d);
+    out[3] = _mm256_unpackhi_epi64(b, d);
+  }
+
+  [[gnu::always_inline]] static Int load_dword(const std::byte* const* rows, int offset) {
+    int v[8];
+    for (int r = 0; r < 8; ++r) __builtin_memcpy(&v[r], rows[r] + offset, 4);
+    return _mm256_setr_epi32(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
+  }
+
+  static Int table(const int8_t* values) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
+  }
+  static Int look_up(Int table, Int index) { return _mm256_shuffle_epi8(table, index); }
+
+  // Bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  static Int spread_bits(Int bits, int i, int value) {
+    const Int places =
+        _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c);
+    const Int byte = _mm256_shuffle_epi8(bits, _mm256_add_epi8(places, bytes(i / 2)));
+    const Int mask = _mm256_set1_epi32(i % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010));
+    return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
+  }
+
+  // sum[t] += products of n_steps quads of weight bytes with token t's. Exact: pairs of products are added up
+  // in 16 bits for no more steps than cannot overflow (2 * largest weight * 127 each), then in 32 bits.
+  template <class Block, int n_steps, int n>
+  [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
+                                                  Int* sum) {
+    constexpr bool kWide = Block::kOffset == 128;  // signed weights: |w| times x with w's sign
+    constexpr int kMost = kWide ? 1 : 32767 / (2 * kLargestWeight<Block> * 127);
+    constexpr int kRun = kMost >= n_steps ? n_steps : kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
+    const Int ones = _mm256_set1_epi16(1);
+    for (int k = 0; k < n_steps; k += kRun) {
+      Int words[n];
+#pragma GCC unroll 8
+      for (int i = 0; i < kRun; ++i) {
+        const Int w = weights[k + i];
+        for (int t = 0; t < n; ++t) {
+          const Int xs = broadcast_dword(x + t * stride + (k + i) * 4);
+          const Int products = kWide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(xs, w))
+                                     : _mm256_maddubs_epi16(w, xs);
+          words[t] = i == 0 ? products : _mm256_add_epi16(words[t], products);
+        }
+      }
+      for (int t = 0; t < n; ++t) sum[t] = _mm256_add_epi32(sum[t], _mm256_madd_epi16(words[t], ones));
+    }
+  }
+
+  static Float load_floats(const float* p) { return _mm256_loadu_ps(p); }
+  static Float load_floats(const float* p, int n) { return _mm256_maskload_ps(p, first(n)); }
+  static void store_floats(float* p, Float v, int n) { _mm256_maskstore_ps(p, first(n), v); }
+  static float total(Float v) {
+    __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+    return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+  }
+
+  static Int first(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  }
+  static __m128i load16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+};
+
+// The first n of 8 words at p, the rest 0.
+__m128i load_words(const std::byte* p, int n) {
+  alignas(16) std::byte words[16] = {};
+  __builtin_memcpy(words, p, static_cast<size_t>(n) * 2);
+  return _mm_load_si128(reinterpret_cast<const __m128i*>(words));
+}
+
+struct LoadF32 {
+  static constexpr int kBytes = 4;
+  static __m256 full(const std::byte* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
+  static __m256 part(const std::byte* p, int n) {
+    return _mm256_maskload_ps(reinterpret_cast<const float*>(p), Avx2::first(n));
+  }
+};
+
+struct LoadF16 {
+  static constexpr int kBytes = 2;
+  static __m256 full(const std::byte* p) { return _mm256_cvtph_ps(Avx2::load16(p)); }
+  static __m256 part(const std::byte* p, int n) { return _mm256_cvtph_ps(load_words(p, n)); }
+};
+
+struct LoadBF16 {
+  static constexpr int kBytes = 2;
+  static __m256 widen(__m128i v) {
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(v), 16));
+  }
+  static __m256 full(const std::byte* p) { return widen(Avx2::load16(p)); }
+  static __m256 part(const std::byte* p, int n) { return widen(load_words(p, n)); }
+};
+
+// Below this 127 / max overflows float32; such a group is zero for every purpose.
+constexpr float kSmallestMax = 1e-36f;
+
+int total(__m256i v) {
+  __m128i half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  half = _mm_add_epi32(half, _mm_unpackhi_epi64(half, half));
+  return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0x55)));
+}
+
+float largest(__m256 v) {
+  __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+}
+
+void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
+  const ActivationRow row = activation_row(out, n_cols);
+  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+  for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
+    __m256 v[4], most = _mm256_setzero_ps();
+    for (int i = 0; i < 4; ++i) {
+      v[i] = _mm256_loadu_ps(x + 8 * i);
+      most = _mm256_max_ps(most, _mm256_and_ps(v[i], magnitude));
+    }
+    const float max = largest(most);
+    const bool zero = max < kSmallestMax;
+    const float scale = zero ? 0.0f : max / 127.0f;
+    const __m256 inverse = _mm256_set1_ps(zero ? 0.0f : 127.0f / max);
+    __m256i q[4];
+    for (int i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
+    const int sum_a = total(_mm256_add_epi32(q[0], q[1])), sum_b = total(_mm256_add_epi32(q[2], q[3]));
+    // Packing works within 128-bit halves; the permutation puts the dwords of bytes back in order.
+    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row.quants + g * kActivationGroup),
+                        _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    row.scale[g] = scale;
+    row.scaled_sum[g] = scale * static_cast<float>(sum_a + sum_b);
+    row.minus_sum[g] = -(sum_a + sum_b);
+    row.half_scaled_sum[g * 2] = scale * static_cast<float>(sum_a);
+    row.half_scaled_sum[g * 2 + 1] = scale * static_cast<float>(sum_b);
+    row.half_minus_sum[g * 2] = -sum_a;
+    row.half_minus_sum[g * 2 + 1] = -sum_b;
+  }
+}
+
+}  // namespace
+
+const MatmulKernels kAvx2Matmul = {
+    quantize_row,
+    {multiply_float<Avx2, LoadF32>, multiply_float<Avx2, LoadF16>, multiply_float<Avx2, LoadBF16>,
+     multiply_quantized<Avx2, BlockQ4_0>, multiply_quantized<Avx2, BlockQ4_1>,
+     multiply_quantized<Avx2, BlockQ5_0>, multiply_quantized<Avx2, BlockQ5_1>,
+     multiply_quantized<Avx2, BlockQ8_0>, multiply_quantized<Avx2, BlockQ2_K>,
+     multiply_quantized<Avx2, BlockQ3_K>, multiply_quantized<Avx2, BlockQ4_K>,
+     multiply_quantized<Avx2, BlockQ5_K>, multiply_quantized<Avx2, BlockQ6_K>,
+     multiply_quantized<Avx2, BlockIQ4_NL>, multiply_quantized<Avx2, BlockIQ4_XS>}};
+
+}  // namespace hearth

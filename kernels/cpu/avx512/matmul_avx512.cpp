@@ -1,0 +1,191 @@
+// Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): 16 weight rows to a vector.
+//
+// Only the Simd class and the quantisation of activations are here; the loops are those of kernels/cpu/simd.
+// Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
+#include <immintrin.h>
+
+#include "kernels/cpu/matmul_tables.h"
+#include "kernels/cpu/simd/matmul_float.h"
+#include "kernels/cpu/simd/matmul_int8.h"
+
+namespace hearth {
+namespace {
+
+struct Avx512 {
+  using Int = __m512i;
+  using Float = __m512;
+  static constexpr int kLanes = 16;
+  static constexpr int kTokenTile = 8;  // 8 integer and 8 float accumulators of 32 registers
+  static constexpr int kFloatRows = 4;
+  static constexpr bool kSignedWideWeights = false;  // vpdpbusd takes unsigned bytes up to 255
+
+  static Int zero() { return _mm512_setzero_si512(); }
+  static Int bytes(int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
+  static Int dwords(int v) { return _mm512_set1_epi32(v); }
+  static Float floats(float v) { return _mm512_set1_ps(v); }
+  static Int bit_and(Int a, Int b) { return _mm512_and_si512(a, b); }
+  static Int bit_or(Int a, Int b) { return _mm512_or_si512(a, b); }
+  static Int bit_xor(Int a, Int b) { return _mm512_xor_si512(a, b); }
+  static Int sub(Int a, Int b) { return _mm512_sub_epi32(a, b); }
+  template <int n>
+  static Int shift_left(Int v) {
+    return _mm512_slli_epi32(v, n);
+  }
+  template <int n>
+  static Int shift_right(Int v) {
+    return _mm512_srli_epi32(v, n);
+  }
+  template <int n>
+  static Int shift_right_signed(Int v) {
+    return _mm512_srai_epi32(v, n);
+  }
+  static Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
+  static Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
+  static Float sub_float(Float a, Float b) { return _mm512_sub_ps(a, b); }
+  static Float mul(Float a, Float b) { return _mm512_mul_ps(a, b); }
+  static Float fma(Float a, Float b, Float c) { return _mm512_fmadd_ps(a, b, c); }
+  static Float negate(Float v) { return _mm512_xor_ps(v, _mm512_set1_ps(-0.0f)); }
+  static Int broadcast_dword(const std::byte* p) {
+    int v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return _mm512_set1_epi32(v);
+  }
+  static Float broadcast_float(const std::byte* p) {
+    float v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return _mm512_set1_ps(v);
+  }
+
+  // The halves in the low or high words of the dwords.
+  static Float low_half(Int v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
+  static Float high_half(Int v) { return low_half(_mm512_srli_epi32(v, 16)); }
+
+  // 16 bytes of rows i, 4+i, 8+i, 12+i side by side, then 4x4 transposes of dwords within them.
+  [[gnu::always_inline]] static void load_rows(const std::byte* const* rows, int offset, Int* out) {
+    Int four[4];
+    for (int i = 0; i < 4; ++i) {
+      Int v = _mm512_castsi128_si512(load16(rows[i] + offset));
+      v = _mm512_inserti32x4(v, load16(rows[4 + i] + offset), 1);
+      v = _mm512_inserti32x4(v, load16(rows[8 + i] + offset), 2);
+      four[i] = _mm512_inserti32x4(v, load16(rows[12 + i] + offset), 3);
+    }
+    const Int a = _mm512_unpacklo_epi32(four[0], four[1]), b = _mm512_unpackhi_epi32(four[0], four[1]);
+    const Int c = _mm512_unpacklo_epi32(four[2], four[3]), d = _mm512_unpackhi_epi32(four[2], four[3]);
+    out[0] = _mm512_unpacklo_epi64(a, c);
+    out[1] = _mm512_unpackhi_epi64(a, c);
+    out[2] = _mm512_unpacklo_epi64(b, d);
+    out[3] = _mm512_unpackhi_epi64(b, d);
+  }
+
+  [[gnu::always_inline]] static Int load_dword(const std::byte* const* rows, int offset) {
+    int v[16];
+    for (int r = 0; r < 16; ++r) __builtin_memcpy(&v[r], rows[r] + offset, 4);
+    return _mm512_setr_epi32(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12],
+                             v[13], v[14], v[15]);
+  }
+
+  static Int table(const int8_t* values) {
+    return _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
+  }
+  static Int look_up(Int table, Int index) { return _mm512_shuffle_epi8(table, index); }
+
+  // Bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  static Int spread_bits(Int bits, int i, int value) {
+    const Int byte =
+        _mm512_shuffle_epi8(bits, _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
+                                                  _mm512_set1_epi8(static_cast<char>(i / 2))));
+    const Int mask = _mm512_set1_epi32(i % 2 == 0 ? 0x08040201 : static_cast<int>(0x80402010));
+    return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(byte, mask), bytes(value));
+  }
+
+  // sum[t] += products of n_steps quads of weight bytes with token t's. The sums are exact, so their order is
+  // free.
+  template <class Block, int n_steps, int n>
+  [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
+                                                  Int* sum) {
+#pragma GCC unroll 8
+    for (int k = 0; k < n_steps; ++k) {
+      const Int w = weights[k];
+      for (int t = 0; t < n; ++t)
+        sum[t] = _mm512_dpbusd_epi32(sum[t], w, broadcast_dword(x + t * stride + k * 4));
+    }
+  }
+
+  static Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
+  static Float load_floats(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+  static void store_floats(float* p, Float v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
+  static float total(Float v) { return _mm512_reduce_add_ps(v); }
+
+  static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1); }
+  static __m128i load16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+};
+
+struct LoadF32 {
+  static constexpr int kBytes = 4;
+  static __m512 full(const std::byte* p) { return _mm512_loadu_ps(p); }
+  static __m512 part(const std::byte* p, int n) { return _mm512_maskz_loadu_ps(Avx512::first(n), p); }
+};
+
+struct LoadF16 {
+  static constexpr int kBytes = 2;
+  static __m512 full(const std::byte* p) {
+    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static __m512 part(const std::byte* p, int n) {
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(Avx512::first(n), p));
+  }
+};
+
+struct LoadBF16 {
+  static constexpr int kBytes = 2;
+  static __m512 widen(__m256i v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+  }
+  static __m512 full(const std::byte* p) {
+    return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  }
+  static __m512 part(const std::byte* p, int n) {
+    return widen(_mm256_maskz_loadu_epi16(Avx512::first(n), p));
+  }
+};
+
+// Below this 127 / max overflows float32; such a group is zero for every purpose.
+constexpr float kSmallestMax = 1e-36f;
+
+void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
+  const ActivationRow row = activation_row(out, n_cols);
+  for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
+    const __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
+    const float max = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
+    const bool zero = max < kSmallestMax;
+    const float scale = zero ? 0.0f : max / 127.0f;
+    const __m512 inverse = _mm512_set1_ps(zero ? 0.0f : 127.0f / max);
+    const __m512i qa = _mm512_cvtps_epi32(_mm512_mul_ps(a, inverse));
+    const __m512i qb = _mm512_cvtps_epi32(_mm512_mul_ps(b, inverse));
+    __m128i* quants = reinterpret_cast<__m128i*>(row.quants + g * kActivationGroup);
+    _mm_storeu_si128(quants, _mm512_cvtepi32_epi8(qa));
+    _mm_storeu_si128(quants + 1, _mm512_cvtepi32_epi8(qb));
+    const int sum_a = _mm512_reduce_add_epi32(qa), sum_b = _mm512_reduce_add_epi32(qb);
+    row.scale[g] = scale;
+    row.scaled_sum[g] = scale * static_cast<float>(sum_a + sum_b);
+    row.minus_sum[g] = -(sum_a + sum_b);
+    row.half_scaled_sum[g * 2] = scale * static_cast<float>(sum_a);
+    row.half_scaled_sum[g * 2 + 1] = scale * static_cast<float>(sum_b);
+    row.half_minus_sum[g * 2] = -sum_a;
+    row.half_minus_sum[g * 2 + 1] = -sum_b;
+  }
+}
+
+}  // namespace
+
+const MatmulKernels kAvx512Matmul = {
+    quantize_row,
+    {multiply_float<Avx512, LoadF32>, multiply_float<Avx512, LoadF16>, multiply_float<Avx512, LoadBF16>,
+     multiply_quantized<Avx512, BlockQ4_0>, multiply_quantized<Avx512, BlockQ4_1>,
+     multiply_quantized<Avx512, BlockQ5_0>, multiply_quantized<Avx512, BlockQ5_1>,
+     multiply_quantized<Avx512, BlockQ8_0>, multiply_quantized<Avx512, BlockQ2_K>,
+     multiply_quantized<Avx512, BlockQ3_K>, multiply_quantized<Avx512, BlockQ4_K>,
+     multiply_quantized<Avx512, BlockQ5_K>, multiply_quantized<Avx512, BlockQ6_K>,
+     multiply_quantized<Avx512, BlockIQ4_NL>, multiply_quantized<Avx512, BlockIQ4_XS>}};
+
+}  // namespace hearth

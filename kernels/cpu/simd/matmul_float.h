@@ -1,0 +1,75 @@
+// F32, F16 and BF16 weights times float activations, for any vector ISA.
+//
+// Lanes run over columns: every (row, token) has one vector accumulator, fed with fused multiply-adds in
+// column order and added up in one fixed tree, whatever tile it is computed in. Tiles of rows x tokens share
+// the loads.
+#pragma once
+
+#include "kernels/cpu/matmul_kernels.h"
+
+namespace hearth {
+
+/// Tokens whose activations are kept in the L2 cache while all rows pass by: 16 rows of 4096 floats are 256
+/// KB.
+inline constexpr int kFloatTokenTile = 16;
+
+/// n_rows x n_tokens sums over all columns, with weights read by Load (Load::kBytes bytes each).
+template <class S, class Load, int n_rows, int n_tokens>
+void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
+  using Float = typename S::Float;
+  const int64_t n_cols = args.weight->n_cols;
+  const std::byte* w = args.weight->data + row * n_cols * Load::kBytes;
+  const float* x = args.x + token * n_cols;
+  Float sum[n_rows][n_tokens];
+  for (int r = 0; r < n_rows; ++r) {
+    for (int t = 0; t < n_tokens; ++t) sum[r][t] = S::floats(0.0f);
+  }
+  int64_t column = 0;
+  for (; column + S::kLanes <= n_cols; column += S::kLanes) {
+    Float weights[n_rows];
+    for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w + (r * n_cols + column) * Load::kBytes);
+    for (int t = 0; t < n_tokens; ++t) {
+      const Float xs = S::load_floats(x + t * n_cols + column);
+      for (int r = 0; r < n_rows; ++r) sum[r][t] = S::fma(weights[r], xs, sum[r][t]);
+    }
+  }
+  if (column < n_cols) {
+    const int left = static_cast<int>(n_cols - column);
+    for (int t = 0; t < n_tokens; ++t) {
+      const Float xs = S::load_floats(x + t * n_cols + column, left);
+      for (int r = 0; r < n_rows; ++r) {
+        sum[r][t] = S::fma(Load::part(w + (r * n_cols + column) * Load::kBytes, left), xs, sum[r][t]);
+      }
+    }
+  }
+  for (int t = 0; t < n_tokens; ++t) {
+    for (int r = 0; r < n_rows; ++r) {
+      float value = S::total(sum[r][t]);
+      if (args.bias != nullptr) value += args.bias[row + r];
+      float& out = args.out[(token + t) * args.out_stride + row + r];
+      out = args.accumulate ? out + value : value;
+    }
+  }
+}
+
+template <class S, class Load, int n_rows>
+void multiply_float_rows(const MatmulArgs& args, int64_t row, int token, int n_tokens) {
+  int t = 0;
+  for (; t + 4 <= n_tokens; t += 4) multiply_float_tile<S, Load, n_rows, 4>(args, row, token + t);
+  for (; t < n_tokens; ++t) multiply_float_tile<S, Load, n_rows, 1>(args, row, token + t);
+}
+
+template <class S, class Load>
+void multiply_float(const MatmulArgs& args) {
+  for (int token = 0; token < args.n_tokens; token += kFloatTokenTile) {
+    const int left = args.n_tokens - token;
+    const int n_tokens = left < kFloatTokenTile ? left : kFloatTokenTile;
+    int64_t row = args.row_begin;
+    for (; row + S::kFloatRows <= args.row_end; row += S::kFloatRows) {
+      multiply_float_rows<S, Load, S::kFloatRows>(args, row, token, n_tokens);
+    }
+    for (; row < args.row_end; ++row) multiply_float_rows<S, Load, 1>(args, row, token, n_tokens);
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,173 @@
+// Quantised weights times int8 activations, for any vector ISA: unpack a panel of rows, multiply it with all
+// tokens.
+//
+// A panel (one row per lane, 256 columns) is unpacked into the L1 cache once and multiplied with up to
+// kTokensPerPanel tokens, in tiles of Simd::kTokenTile whose accumulators stay in registers. Between panels
+// the float accumulators of all tokens rest in a small array; storing and loading them changes no bit. Order
+// of arithmetic: matmul_kernels.h.
+#pragma once
+
+#include "kernels/cpu/activation_row.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/simd/matmul_unpack.h"
+#include "kernels/cpu/simd/matmul_unpack_k.h"
+
+namespace hearth {
+
+/// Tokens one unpacking serves. 64 make unpacking about a tenth of the work; their activations for 256
+/// columns (20 KB) and the panel share a 48 KB L1 cache.
+inline constexpr int kTokensPerPanel = 64;
+
+/// Planes of the activation rows of a group of tokens: token t's plane starts `stride` bytes after token
+/// t-1's.
+struct ActivationPlanes {
+  const std::byte* quants;
+  const std::byte* scale;
+  const std::byte* scaled_sum;
+  const std::byte* minus_sum;
+  size_t stride;
+};
+
+/// Starts from -(offset * sum of the activations), so that sums of offset weights come out as sums of true
+/// weights.
+template <class S, int offset>
+[[gnu::always_inline]] inline typename S::Int start_sum(const std::byte* minus_sum) {
+  if constexpr (offset == 0) return S::zero();
+  static_assert((offset & (offset - 1)) == 0);
+  return S::template shift_left<__builtin_ctz(offset == 0 ? 1 : offset)>(S::broadcast_dword(minus_sum));
+}
+
+/// Multiplies n_groups groups of a panel with n tokens. `x` points at the panel's first column.
+template <class S, class Block, int n>
+void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& x,
+                   typename S::Float* totals) {
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+  constexpr int kSteps = Block::kGroup / 4;
+  constexpr int kGroupsPerScale = kActivationGroup / Block::kGroup;
+  Float total[n];
+  for (int t = 0; t < n; ++t) total[t] = totals[t];
+  for (int g = 0; g < n_groups; ++g) {
+    Int sum[n];
+    for (int t = 0; t < n; ++t)
+      sum[t] = start_sum<S, kPanelOffset<S, Block>>(x.minus_sum + t * x.stride + g * 4);
+    S::template add_products<Block, kSteps, n>(panel.quants + g * kSteps, x.quants + g * Block::kGroup,
+                                               x.stride, sum);
+    const Float scale = panel.scale[g];
+    for (int t = 0; t < n; ++t) {
+      const Float x_scale = S::broadcast_float(x.scale + t * x.stride + g / kGroupsPerScale * 4);
+      total[t] = S::add(total[t], S::mul(S::to_float(sum[t]), S::mul(scale, x_scale)));
+    }
+    if constexpr (Block::kHasMin) {
+      const Float min = panel.min[g];
+      for (int t = 0; t < n; ++t) {
+        total[t] = S::add(total[t], S::mul(min, S::broadcast_float(x.scaled_sum + t * x.stride + g * 4)));
+      }
+    }
+  }
+  for (int t = 0; t < n; ++t) totals[t] = total[t];
+}
+
+/// The tile of exactly n tokens, n < limit known at run time only.
+template <class S, class Block, int limit>
+void multiply_rest(int n, const Panel<S>& panel, int n_groups, const ActivationPlanes& x,
+                   typename S::Float* totals) {
+  if constexpr (limit > 1) {
+    if (n == limit - 1) return multiply_tile<S, Block, limit - 1>(panel, n_groups, x, totals);
+    multiply_rest<S, Block, limit - 1>(n, panel, n_groups, x, totals);
+  }
+}
+
+/// One panel for n_tokens tokens, in tiles.
+template <class S, class Block>
+void multiply_panel(const Panel<S>& panel, int n_groups, ActivationPlanes x, int n_tokens,
+                    typename S::Float* totals) {
+  int t = 0;
+  for (; t + S::kTokenTile <= n_tokens; t += S::kTokenTile) {
+    multiply_tile<S, Block, S::kTokenTile>(panel, n_groups, x, totals + t);
+    const size_t step = S::kTokenTile * x.stride;
+    x.quants += step;
+    x.scale += step;
+    x.scaled_sum += step;
+    x.minus_sum += step;
+  }
+  multiply_rest<S, Block, S::kTokenTile>(n_tokens - t, panel, n_groups, x, totals + t);
+}
+
+/// Asks for the bytes that the next panel of rows will need at the same columns. Rows lie one after another,
+/// so for the memory this is one stream, which the hardware would otherwise meet as many short ones.
+template <class S>
+[[gnu::always_inline]] inline void prefetch_rows(const RowPointers<S>& rows, size_t distance, int bytes) {
+  for (int r = 0; r < S::kLanes; ++r) {
+    for (int b = 0; b < bytes; b += 64) __builtin_prefetch(rows.at[r] + distance + b);
+  }
+}
+
+/// Unpacks up to kPanelColumns columns, n_blocks blocks of every row, and moves the row pointers behind them.
+template <class S, class Block>
+[[gnu::always_inline]] inline void unpack_panel(RowPointers<S>& rows, int n_blocks, Panel<S>& panel) {
+  constexpr int kGroups = Block::kElems / Block::kGroup;
+  for (int b = 0; b < n_blocks; ++b) {
+    Unpack<S, Block>::run(rows, panel.quants + b * Block::kElems / 4, panel.scale + b * kGroups,
+                          panel.min + b * kGroups);
+    for (int r = 0; r < S::kLanes; ++r) rows.at[r] += sizeof(Block);
+  }
+}
+
+/// The planes of token `token`, from column `column` on.
+template <class S, class Block>
+[[gnu::always_inline]] inline ActivationPlanes planes_at(const MatmulArgs& args, int token, int64_t column) {
+  const int64_t n_cols = args.weight->n_cols;
+  const size_t stride = activation_row_size(n_cols);
+  // The view is read-only here; ActivationRow serves writers too.
+  const ActivationRow row = activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols);
+  const int64_t group = column / Block::kGroup;
+  const bool halves = Block::kGroup == 16;
+  return {reinterpret_cast<const std::byte*>(row.quants + column),
+          reinterpret_cast<const std::byte*>(row.scale + column / kActivationGroup),
+          reinterpret_cast<const std::byte*>((halves ? row.half_scaled_sum : row.scaled_sum) + group),
+          reinterpret_cast<const std::byte*>((halves ? row.half_minus_sum : row.minus_sum) + group), stride};
+}
+
+/// Rows [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
+template <class S, class Block>
+void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens) {
+  const Matrix& weight = *args.weight;
+  const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
+  RowPointers<S> rows;  // lanes past the last row repeat it; their results are not stored
+  for (int r = 0; r < S::kLanes; ++r)
+    rows.at[r] = weight.data + (row + (r < n_rows ? r : n_rows - 1)) * row_bytes;
+  typename S::Float totals[kTokensPerPanel];
+  for (int t = 0; t < n_tokens; ++t) totals[t] = S::floats(0.0f);
+  Panel<S> panel;
+  for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
+    const int64_t left = weight.n_cols - column;
+    const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
+    prefetch_rows<S>(rows, S::kLanes * row_bytes, n_blocks * static_cast<int>(sizeof(Block)));
+    unpack_panel<S, Block>(rows, n_blocks, panel);
+    multiply_panel<S, Block>(panel, n_blocks * (Block::kElems / Block::kGroup),
+                             planes_at<S, Block>(args, token, column), n_tokens, totals);
+  }
+  for (int t = 0; t < n_tokens; ++t) {
+    float* out = args.out + (token + t) * args.out_stride + row;
+    typename S::Float value = totals[t];
+    if (args.bias != nullptr) value = S::add(value, S::load_floats(args.bias + row, n_rows));
+    if (args.accumulate) value = S::add(S::load_floats(out, n_rows), value);
+    S::store_floats(out, value, n_rows);
+  }
+}
+
+template <class S, class Block>
+void multiply_quantized(const MatmulArgs& args) {
+  for (int token = 0; token < args.n_tokens; token += kTokensPerPanel) {
+    const int left = args.n_tokens - token;
+    const int n_tokens = left < kTokensPerPanel ? left : kTokensPerPanel;
+    for (int64_t row = args.row_begin; row < args.row_end; row += S::kLanes) {
+      const int64_t rows_left = args.row_end - row;
+      multiply_rows<S, Block>(args, row, static_cast<int>(rows_left < S::kLanes ? rows_left : S::kLanes),
+                              token, n_tokens);
+    }
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,41 @@
+// A panel: as many weight rows as a vector has lanes, unpacked to bytes for a stretch of 256 columns.
+//
+// Why: with one row per lane an integer dot product needs no horizontal sum, one multiply-add scales the
+// groups of all rows at once, and each row's float sum runs over the groups in one order, whatever the number
+// of tokens. What the formats differ in ends here; the multiplying loop (matmul_int8.h) sees only bytes,
+// scales and mins.
+//
+// This and the other headers of kernels/cpu/simd are templates over a Simd class, which the unit of each ISA
+// defines in an anonymous namespace. So all their instantiations are local to that unit, and no code compiled
+// for one ISA can be linked in place of another's. For the same reason nothing here calls an ordinary inline
+// function of the project.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace hearth {
+
+/// Columns unpacked at a time: one K-quant block, or 8 blocks of 32. Keeps a panel (5 to 6 KB) in the L1
+/// cache.
+inline constexpr int kPanelColumns = 256;
+
+template <class Simd>
+struct alignas(64) Panel {
+  typename Simd::Int quants[kPanelColumns / 4];    // [column / 4], lane = row, byte = column % 4
+  typename Simd::Float scale[kPanelColumns / 16];  // [group], lane = row
+  typename Simd::Float min[kPanelColumns / 16];
+};
+
+/// Where the block of each lane's row starts.
+template <class Simd>
+struct RowPointers {
+  const std::byte* at[Simd::kLanes];
+};
+
+/// How much above its true value a weight of this type is in a panel. Types that need all 8 bits are kept
+/// signed where the ISA's byte product asks for it.
+template <class Simd, class Block>
+inline constexpr int kPanelOffset = Block::kOffset == 128 && Simd::kSignedWideWeights ? 0 : Block::kOffset;
+
+}  // namespace hearth

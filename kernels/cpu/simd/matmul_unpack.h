@@ -1,0 +1,164 @@
+// Blocks of each quantised type, of one row per lane, unpacked into a panel. Layouts:
+// kernels/quant/formats.h.
+//
+// Simd::load_rows(rows, offset, out) is the core: it reads 16 bytes of every row and transposes them, so that
+// out[j] holds bytes 4j..4j+3 of all rows. Everything after it works on all rows at once. No read leaves a
+// row's block.
+#pragma once
+
+#include "kernels/cpu/simd/matmul_panel.h"
+#include "kernels/quant/formats.h"
+
+namespace hearth {
+
+/// Unpack<Simd, Block>::run fills `quants` (kElems / 4 vectors), `scale` and `min` (kElems / kGroup each)
+/// from one block per row.
+template <class Simd, class Block>
+struct Unpack;
+
+/// Low nibbles of raw[0..n) to quants[0..n), high nibbles to quants[n..2n).
+template <class S, int n>
+[[gnu::always_inline]] inline void split_nibbles(const typename S::Int* raw, typename S::Int* quants) {
+  const typename S::Int low = S::bytes(0x0f);
+  for (int i = 0; i < n; ++i) {
+    quants[i] = S::bit_and(raw[i], low);
+    quants[n + i] = S::bit_and(S::template shift_right<4>(raw[i]), low);
+  }
+}
+
+/// Bits `from`..  of every byte moved to bits `to`.. and masked. Neighbouring bytes leak only into masked
+/// bits.
+template <class S, int from, int to>
+[[gnu::always_inline]] inline typename S::Int move_bits(typename S::Int v, int mask) {
+  if constexpr (from > to) return S::bit_and(S::template shift_right<from - to>(v), S::bytes(mask));
+  if constexpr (from < to) return S::bit_and(S::template shift_left<to - from>(v), S::bytes(mask));
+  return S::bit_and(v, S::bytes(mask));
+}
+
+/// Byte k of every lane as a float, unsigned and signed.
+template <class S, int k>
+[[gnu::always_inline]] inline typename S::Float byte_to_float(typename S::Int v) {
+  return S::to_float(S::bit_and(S::template shift_right<8 * k>(v), S::dwords(0xff)));
+}
+template <class S, int k>
+[[gnu::always_inline]] inline typename S::Float signed_byte_to_float(typename S::Int v) {
+  return S::to_float(S::template shift_right_signed<24>(S::template shift_left<24 - 8 * k>(v)));
+}
+
+/// Calls f.template operator()<0>() .. <n - 1>().
+template <int n, class F>
+[[gnu::always_inline]] inline void unroll(F&& f) {
+  if constexpr (n > 0) {
+    unroll<n - 1>(f);
+    f.template operator()<n - 1>();
+  }
+}
+
+template <class S>
+struct Unpack<S, BlockQ4_0> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    typename S::Int raw[4];
+    S::load_rows(rows.at, 2, raw);
+    split_nibbles<S, 4>(raw, quants);
+    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockQ4_1> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    typename S::Int raw[4];
+    S::load_rows(rows.at, 4, raw);
+    split_nibbles<S, 4>(raw, quants);
+    const typename S::Int factors = S::load_dword(rows.at, 0);
+    scale[0] = S::low_half(factors);
+    min[0] = S::high_half(factors);
+  }
+};
+
+/// Adds the fifth bits, a dword of 32 per row, to the nibbles of a block.
+template <class S>
+[[gnu::always_inline]] inline void add_fifth_bits(typename S::Int bits, typename S::Int* quants) {
+  for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], S::spread_bits(bits, i, 0x10));
+}
+
+template <class S>
+struct Unpack<S, BlockQ5_0> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    typename S::Int raw[4];
+    S::load_rows(rows.at, 6, raw);
+    split_nibbles<S, 4>(raw, quants);
+    add_fifth_bits<S>(S::load_dword(rows.at, 2), quants);
+    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockQ5_1> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    typename S::Int raw[4];
+    S::load_rows(rows.at, 8, raw);
+    split_nibbles<S, 4>(raw, quants);
+    add_fifth_bits<S>(S::load_dword(rows.at, 4), quants);
+    const typename S::Int factors = S::load_dword(rows.at, 0);
+    scale[0] = S::low_half(factors);
+    min[0] = S::high_half(factors);
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockQ8_0> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    S::load_rows(rows.at, 2, quants);
+    S::load_rows(rows.at, 18, quants + 4);
+    if constexpr (kPanelOffset<S, BlockQ8_0> != 0) {
+      for (int i = 0; i < 8; ++i) quants[i] = S::bit_xor(quants[i], S::bytes(0x80));
+    }
+    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+  }
+};
+
+/// 16 bytes of nibbles per row to the values they index.
+template <class S>
+[[gnu::always_inline]] inline void unpack_iq4(const RowPointers<S>& rows, int offset,
+                                              typename S::Int* quants) {
+  const typename S::Int table = S::bit_xor(S::table(kIq4Values), S::bytes(kPanelOffset<S, BlockIQ4_NL>));
+  typename S::Int raw[4];
+  S::load_rows(rows.at, offset, raw);
+  split_nibbles<S, 4>(raw, quants);
+  for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
+}
+
+template <class S>
+struct Unpack<S, BlockIQ4_NL> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    unpack_iq4<S>(rows, 2, quants);
+    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockIQ4_XS> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    using Int = typename S::Int;
+    Int header[4];  // d | scales_h, scales_l, and the first 8 quants
+    S::load_rows(rows.at, 0, header);
+    const typename S::Float d = S::low_half(header[0]);
+    unroll<8>([&]<int k>() {
+      unpack_iq4<S>(rows, 8 + 16 * k, quants + 8 * k);
+      const Int low = S::bit_and(S::template shift_right<4 * k>(header[1]), S::dwords(15));
+      const Int high = S::bit_and(S::template shift_right<16 + 2 * k>(header[0]), S::dwords(3));
+      const Int six = S::bit_or(low, S::template shift_left<4>(high));
+      scale[k] = S::mul(d, S::to_float(S::sub(six, S::dwords(32))));
+    });
+  }
+};
+
+}  // namespace hearth

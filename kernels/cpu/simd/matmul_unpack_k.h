@@ -1,0 +1,155 @@
+// The K-quant blocks (256 weights), of one row per lane, unpacked into a panel. See matmul_unpack.h.
+#pragma once
+
+#include "kernels/cpu/simd/matmul_unpack.h"
+
+namespace hearth {
+
+/// The 8 scales and 8 mins of Q4_K and Q5_K from the first 16 bytes of the block: d | dmin and three dwords
+/// of 6-bit values.
+template <class S>
+[[gnu::always_inline]] inline void unpack_k_scales(const typename S::Int* header, typename S::Float* scale,
+                                                   typename S::Float* min) {
+  using Int = typename S::Int;
+  const Int low6 = S::bytes(0x3f), low4 = S::bytes(0x0f);
+  const Int scales[2] = {S::bit_and(header[1], low6),
+                         S::bit_or(S::bit_and(header[3], low4), move_bits<S, 6, 4>(header[1], 0x30))};
+  const Int mins[2] = {S::bit_and(header[2], low6),
+                       S::bit_or(move_bits<S, 4, 0>(header[3], 0x0f), move_bits<S, 6, 4>(header[2], 0x30))};
+  const typename S::Float d = S::low_half(header[0]);
+  const typename S::Float minus_dmin = S::negate(S::high_half(header[0]));
+  unroll<8>([&]<int k>() {
+    scale[k] = S::mul(d, byte_to_float<S, k % 4>(scales[k / 4]));
+    min[k] = S::mul(minus_dmin, byte_to_float<S, k % 4>(mins[k / 4]));
+  });
+}
+
+template <class S>
+struct Unpack<S, BlockQ4_K> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    typename S::Int raw[8];
+    S::load_rows(rows.at, 0, raw);
+    unpack_k_scales<S>(raw, scale, min);
+    for (int pair = 0; pair < 4; ++pair, quants += 16) {
+      S::load_rows(rows.at, 16 + 32 * pair, raw);
+      S::load_rows(rows.at, 32 + 32 * pair, raw + 4);
+      split_nibbles<S, 8>(raw, quants);
+    }
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockQ5_K> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    typename S::Int raw[8], fifth[8];
+    S::load_rows(rows.at, 0, raw);
+    unpack_k_scales<S>(raw, scale, min);
+    S::load_rows(rows.at, 16, fifth);
+    S::load_rows(rows.at, 32, fifth + 4);
+    unroll<4>([&]<int pair>() {
+      S::load_rows(rows.at, 48 + 32 * pair, raw);
+      S::load_rows(rows.at, 64 + 32 * pair, raw + 4);
+      typename S::Int* q = quants + 16 * pair;
+      split_nibbles<S, 8>(raw, q);
+      for (int i = 0; i < 8; ++i) {
+        q[i] = S::bit_or(q[i], move_bits<S, 2 * pair, 4>(fifth[i], 0x10));
+        q[8 + i] = S::bit_or(q[8 + i], move_bits<S, 2 * pair + 1, 4>(fifth[i], 0x10));
+      }
+    });
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockQ6_K> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    typename S::Int low[16], high[8];
+    for (int half = 0; half < 2; ++half, quants += 32) {
+      for (int i = 0; i < 4; ++i) S::load_rows(rows.at, 64 * half + 16 * i, low + 4 * i);
+      for (int i = 0; i < 2; ++i) S::load_rows(rows.at, 128 + 32 * half + 16 * i, high + 4 * i);
+      unroll<4>([&]<int j>() {
+        for (int i = 0; i < 8; ++i) {
+          const typename S::Int bottom = move_bits<S, j / 2 * 4, 0>(low[j % 2 * 8 + i], 0x0f);
+          quants[8 * j + i] = S::bit_or(bottom, move_bits<S, 2 * j, 4>(high[i], 0x30));
+        }
+      });
+    }
+    typename S::Int scales[4];
+    S::load_rows(rows.at, 192, scales);
+    const typename S::Float d = S::high_half(S::load_dword(rows.at, 206));  // the block ends after d, at 210
+    unroll<16>([&]<int k>() { scale[k] = S::mul(d, signed_byte_to_float<S, k % 4>(scales[k / 4])); });
+  }
+};
+
+/// 2-bit values of Q2_K and Q3_K: 32 bytes per half block, four groups of 32 columns in their bit pairs.
+template <class S>
+[[gnu::always_inline]] inline void unpack_pairs(const RowPointers<S>& rows, int offset,
+                                                typename S::Int* quants) {
+  typename S::Int raw[8];
+  for (int half = 0; half < 2; ++half, quants += 32) {
+    S::load_rows(rows.at, offset + 32 * half, raw);
+    S::load_rows(rows.at, offset + 16 + 32 * half, raw + 4);
+    unroll<4>([&]<int j>() {
+      for (int i = 0; i < 8; ++i) quants[8 * j + i] = move_bits<S, 2 * j, 0>(raw[i], 3);
+    });
+  }
+}
+
+template <class S>
+struct Unpack<S, BlockQ2_K> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    using Int = typename S::Int;
+    unpack_pairs<S>(rows, 16, quants);
+    Int packed[4];
+    S::load_rows(rows.at, 0, packed);
+    const Int factors = S::load_dword(rows.at, 80);
+    const typename S::Float d = S::low_half(factors);
+    const typename S::Float minus_dmin = S::negate(S::high_half(factors));
+    unroll<4>([&]<int j>() {
+      const Int scales = move_bits<S, 0, 0>(packed[j], 0x0f);
+      const Int mins = move_bits<S, 4, 0>(packed[j], 0x0f);
+      unroll<4>([&]<int k>() {
+        scale[4 * j + k] = S::mul(d, byte_to_float<S, k>(scales));
+        min[4 * j + k] = S::mul(minus_dmin, byte_to_float<S, k>(mins));
+      });
+    });
+  }
+};
+
+template <class S>
+struct Unpack<S, BlockQ3_K> {
+  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    using Int = typename S::Int;
+    unpack_pairs<S>(rows, 32, quants);
+    Int third[8];
+    S::load_rows(rows.at, 0, third);
+    S::load_rows(rows.at, 16, third + 4);
+    unroll<8>([&]<int k>() {
+      for (int i = 0; i < 8; ++i) {
+        quants[8 * k + i] = S::bit_or(quants[8 * k + i], move_bits<S, k, 2>(third[i], 4));
+      }
+    });
+    // The 12 bytes of scales and d are the block's last 14; read from two bytes before, they lie across
+    // dwords.
+    Int tail[4];
+    S::load_rows(rows.at, 94, tail);
+    Int packed[3];
+    for (int i = 0; i < 3; ++i) {
+      packed[i] = S::bit_or(S::template shift_right<16>(tail[i]), S::template shift_left<16>(tail[i + 1]));
+    }
+    const typename S::Float d = S::high_half(tail[3]);
+    unroll<4>([&]<int j>() {
+      const Int low = move_bits<S, j / 2 * 4, 0>(packed[j % 2], 0x0f);
+      const Int six = S::bit_or(low, move_bits<S, 2 * j, 4>(packed[2], 0x30));
+      unroll<4>([&]<int k>() {
+        scale[4 * j + k] = S::mul(d, S::sub_float(byte_to_float<S, k>(six), S::floats(32.0f)));
+      });
+    });
+  }
+};
+
+}  // namespace hearth

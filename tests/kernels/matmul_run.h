@@ -1,0 +1,52 @@
+// Runs a matmul kernel over whole matrices, the way the tests want it: activations in, outputs out.
+#pragma once
+
+#include <cstring>
+#include <new>
+#include <vector>
+
+#include "kernels/cpu/matmul_kernels.h"
+
+namespace hearth::test {
+
+/// Quantised activation rows, aligned as the kernels require.
+class QuantizedRows {
+ public:
+  QuantizedRows(const MatmulKernels& kernels, const std::vector<float>& x, int n_tokens, int64_t n_cols)
+      : row_bytes_(activation_row_bytes(n_cols)),
+        lines_(row_bytes_ / sizeof(Line) * static_cast<size_t>(n_tokens)) {
+    for (int t = 0; t < n_tokens; ++t) kernels.quantize(x.data() + t * n_cols, n_cols, row(t));
+  }
+  std::byte* row(int t) { return lines_.data()->bytes + row_bytes_ * static_cast<size_t>(t); }
+  size_t row_bytes() const { return row_bytes_; }
+
+ private:
+  struct alignas(64) Line {
+    std::byte bytes[64];
+  };
+  size_t row_bytes_;
+  std::vector<Line> lines_;
+};
+
+/// out [n_tokens, n_rows] = x * weight^T with the kernels of `isa`.
+inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vector<float>& x, int n_tokens) {
+  const MatmulKernels& kernels = matmul_kernels(isa);
+  std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows), -1.0f);
+  MatmulArgs args;
+  args.weight = &weight;
+  args.row_end = weight.n_rows;
+  args.x = x.data();
+  args.n_tokens = n_tokens;
+  args.out = out.data();
+  args.out_stride = weight.n_rows;
+  if (!uses_int8_activations(weight.dtype)) {
+    kernels.multiply[static_cast<size_t>(weight.dtype)](args);
+    return out;
+  }
+  QuantizedRows quantized(kernels, x, n_tokens, weight.n_cols);
+  args.quantized = quantized.row(0);
+  kernels.multiply[static_cast<size_t>(weight.dtype)](args);
+  return out;
+}
+
+}  // namespace hearth::test

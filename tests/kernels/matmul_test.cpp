@@ -1,0 +1,315 @@
+// The matmul kernels of every ISA this machine runs, against a double reference, each other and themselves
+// cut up.
+//
+// Tolerances, argued. e = 2^-24 is float32's rounding error.
+//   quantised types, against doubles of the same quantised activations: integer sums are exact; each of n
+//   groups adds at
+//     most 4 roundings of its own term and one of the running sum, which is at most the sum of absolute terms
+//     M. So |error| <= (n + 4) * e * M, doubled for types with mins, which add two terms a group.
+//   plain floats: a lane adds n_cols / lanes products (at least 8 lanes) and 4 levels of a tree; with the
+//   scalar
+//     kernel's separate product rounding |error| <= (n_cols / 8 + 6) * e * M.
+//   across ISAs: quantised types give the same bits, always. Plain floats only within the bound above.
+#include <cmath>
+#include <cstring>
+
+#include "kernels/cpu/activation_row.h"
+#include "kernels/quant/decode.h"
+#include "kernels/quant/dequantize.h"
+#include "tests/kernels/matmul_run.h"
+#include "tests/kernels/weight_rows.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+constexpr double kEpsilon = 0x1p-24;
+
+struct Reference {
+  double value = 0.0;
+  double magnitude = 0.0;  // M above
+};
+
+// Sum of |scale q x| + |min x|, from the decoded blocks: what rounding errors are measured by.
+double magnitude(const Matrix& weight, int64_t row, const std::vector<double>& x) {
+  double sum = 0.0;
+  visit_block_type(weight.dtype, [&]<class Block>() {
+    Decoded<Block> block;
+    for (int64_t column = 0; column < weight.n_cols; ++column) {
+      const int i = static_cast<int>(column % Block::kElems);
+      if (i == 0) decode_block<Block>(weight.row(row) + column / Block::kElems * sizeof(Block), block);
+      const int g = i / Block::kGroup;
+      sum += (std::fabs(double{block.scale[g]} * block.q[i]) + std::fabs(double{block.min[g]})) *
+             std::fabs(x[static_cast<size_t>(column)]);
+    }
+  });
+  return sum;
+}
+
+Reference reference(const Matrix& weight, int64_t row, const std::vector<double>& x) {
+  std::vector<float> w(static_cast<size_t>(weight.n_cols));
+  dequantize_row(weight.dtype, weight.row(row), weight.n_cols, w.data());
+  Reference result;
+  for (size_t i = 0; i < w.size(); ++i) {
+    result.value += double{w[i]} * x[i];
+    result.magnitude += std::fabs(double{w[i]} * x[i]);
+  }
+  if (uses_int8_activations(weight.dtype)) result.magnitude = magnitude(weight, row, x);
+  return result;
+}
+
+// The activations a kernel of this type really multiplies with.
+std::vector<double> seen_activations(const Matrix& weight, const std::vector<float>& x, int token) {
+  const int64_t n = weight.n_cols;
+  std::vector<double> seen(x.begin() + token * n, x.begin() + (token + 1) * n);
+  if (!uses_int8_activations(weight.dtype)) return seen;
+  QuantizedRows rows(matmul_kernels(Isa::kScalar), {x.begin() + token * n, x.begin() + (token + 1) * n}, 1,
+                     n);
+  const ActivationRow row = activation_row(rows.row(0), n);
+  for (int64_t i = 0; i < n; ++i) seen[static_cast<size_t>(i)] = double{row.scale[i / 32]} * row.quants[i];
+  return seen;
+}
+
+double tolerance(const Matrix& weight, double magnitude) {
+  if (!uses_int8_activations(weight.dtype))
+    return (static_cast<double>(weight.n_cols) / 8 + 6) * kEpsilon * magnitude;
+  return 2.0 * (static_cast<double>(weight.n_cols) / 16 + 4) * kEpsilon * magnitude;
+}
+
+std::vector<int64_t> column_counts(DType type) {
+  const int64_t block = dtype_info(type).block_elems;
+  if (block == 1) return {1, 3, 8, 15, 16, 17, 31, 33, 100, 256};
+  if (block == 32) return {32, 64, 96, 256, 288, 544, 576};
+  return {256, 512, 768};
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("every ISA has its own loops") {
+  for (DType type : all_types()) {
+    const size_t i = static_cast<size_t>(type);
+    CHECK(matmul_kernels(Isa::kAvx512Vnni).multiply[i] != matmul_kernels(Isa::kAvx2).multiply[i]);
+    CHECK(matmul_kernels(Isa::kAvx2).multiply[i] != matmul_kernels(Isa::kScalar).multiply[i]);
+    CHECK(matmul_kernels(Isa::kScalar).multiply[i] != nullptr);
+  }
+}
+
+TEST_CASE("products are those of a double reference on every ISA") {
+  std::mt19937 rng(1);
+  for (Isa isa : supported_isas()) {
+    for (DType type : all_types()) {
+      for (int64_t n_cols : column_counts(type)) {
+        const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
+        const std::vector<float> x = random_activations(3 * n_cols, rng);
+        const std::vector<float> out = multiply(isa, weight.view, x, 3);
+        for (int t = 0; t < 3; ++t) {
+          const std::vector<double> seen = seen_activations(weight.view, x, t);
+          for (int64_t r = 0; r < 19; ++r) {
+            const Reference expected = reference(weight.view, r, seen);
+            INFO(isa_name(isa) << " " << dtype_info(type).name << " cols " << n_cols << " row " << r);
+            const double error = std::fabs(double{out[static_cast<size_t>(t * 19 + r)]} - expected.value);
+            REQUIRE(error <= tolerance(weight.view, expected.magnitude));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("quantised products have the same bits on every ISA") {
+  std::mt19937 rng(2);
+  for (DType type : quantized_types()) {
+    for (int64_t n_cols : column_counts(type)) {
+      for (int64_t n_rows : {1, 2, 7, 8, 9, 16, 17, 33}) {
+        const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
+        const std::vector<float> x = random_activations(5 * n_cols, rng);
+        const std::vector<float> expected = multiply(Isa::kScalar, weight.view, x, 5);
+        for (Isa isa : supported_isas()) {
+          INFO(isa_name(isa) << " " << dtype_info(type).name << " " << n_rows << "x" << n_cols);
+          REQUIRE(same_bits(multiply(isa, weight.view, x, 5), expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("extreme quants and activations neither saturate nor overflow") {
+  // Every byte 0x00, 0x7f, 0x80, 0xff in turn; factors 1; activations at the ends of their range in every
+  // sign pattern.
+  for (DType type : quantized_types()) {
+    const int64_t n_cols = 512;
+    std::mt19937 rng(3);
+    OwnedMatrix weight = random_matrix(type, 16, n_cols, rng);
+    for (int pattern : {0x00, 0x0f, 0x7f, 0x80, 0xf0, 0xff}) {
+      std::vector<std::byte> bytes = weight.bytes;
+      const size_t block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        // The middle of a block holds quants in every format; its ends hold the factors.
+        if (i % block_bytes >= 4 && i % block_bytes + 14 < block_bytes)
+          bytes[i] = static_cast<std::byte>(pattern);
+      }
+      Matrix view = weight.view;
+      view.data = bytes.data();
+      std::vector<float> x(static_cast<size_t>(n_cols) * 4);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const size_t token = i / static_cast<size_t>(n_cols);
+        x[i] = token == 0 ? 1.0f : token == 1 ? -1.0f : (i >> (token - 2)) % 2 == 0 ? 1.0f : -1.0f;
+      }
+      const std::vector<float> expected = multiply(Isa::kScalar, view, x, 4);
+      for (Isa isa : supported_isas()) {
+        INFO(isa_name(isa) << " " << dtype_info(type).name << " pattern " << pattern);
+        REQUIRE(same_bits(multiply(isa, view, x, 4), expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("a result has the same bits in any batch, at any place and in any row range") {
+  constexpr int kTokens = 150;  // more than one token group of any kernel
+  constexpr int64_t kRows = 37;
+  for (Isa isa : supported_isas()) {
+    for (DType type : all_types()) {
+      std::mt19937 rng(4);
+      const int64_t n_cols = dtype_info(type).block_elems == 1    ? 101
+                             : dtype_info(type).block_elems == 32 ? 352
+                                                                  : 512;
+      const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
+      const std::vector<float> x = random_activations(kTokens * n_cols, rng);
+      const std::vector<float> whole = multiply(isa, weight.view, x, kTokens);
+      QuantizedRows quantized(matmul_kernels(isa), x, uses_int8_activations(type) ? kTokens : 0, n_cols);
+      for (int n_tokens : {1, 2, 3, 5, 8, 17, 65}) {
+        for (auto [begin, end] :
+             {std::pair<int64_t, int64_t>{0, kRows}, {1, 2}, {3, 20}, {16, 37}, {36, 37}, {5, 5}}) {
+          const int first = static_cast<int>(rng() % static_cast<unsigned>(kTokens - n_tokens + 1));
+          std::vector<float> out(static_cast<size_t>(n_tokens * kRows), -7.0f);
+          MatmulArgs args;
+          args.weight = &weight.view;
+          args.row_begin = begin;
+          args.row_end = end;
+          args.x = x.data() + first * n_cols;
+          args.quantized = uses_int8_activations(type) ? quantized.row(first) : nullptr;
+          args.n_tokens = n_tokens;
+          args.out = out.data();
+          args.out_stride = kRows;
+          matmul_kernels(isa).multiply[static_cast<size_t>(type)](args);
+          int wrong = 0;
+          for (int t = 0; t < n_tokens; ++t) {
+            for (int64_t r = 0; r < kRows; ++r) {
+              const bool inside = r >= begin && r < end;
+              const float expected = inside ? whole[static_cast<size_t>((first + t) * kRows + r)] : -7.0f;
+              wrong += std::memcmp(&out[static_cast<size_t>(t * kRows + r)], &expected, sizeof expected) != 0;
+            }
+          }
+          INFO(isa_name(isa) << " " << dtype_info(type).name << " tokens " << n_tokens << " rows " << begin
+                             << "-" << end);
+          REQUIRE(wrong == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("bias is added and residuals are kept, outside rows untouched") {
+  std::mt19937 rng(5);
+  for (Isa isa : supported_isas()) {
+    for (DType type : {DType::kF32, DType::kF16, DType::kQ4_1, DType::kQ6_K}) {
+      const OwnedMatrix weight = random_matrix(type, 21, 256, rng);
+      const std::vector<float> x = random_activations(2 * 256, rng);
+      const std::vector<float> plain = multiply(isa, weight.view, x, 2);
+      const std::vector<float> bias = random_activations(21, rng);
+      QuantizedRows quantized(matmul_kernels(isa), x, 2, 256);
+      std::vector<float> out(2 * 30, 3.0f);
+      MatmulArgs args;
+      args.weight = &weight.view;
+      args.row_begin = 2;
+      args.row_end = 21;
+      args.x = x.data();
+      args.quantized = quantized.row(0);
+      args.n_tokens = 2;
+      args.bias = bias.data();
+      args.out = out.data();
+      args.out_stride = 30;
+      args.accumulate = true;
+      matmul_kernels(isa).multiply[static_cast<size_t>(type)](args);
+      for (size_t t = 0; t < 2; ++t) {
+        for (size_t r = 0; r < 30; ++r) {
+          const bool inside = r >= 2 && r < 21;
+          INFO(isa_name(isa) << " " << dtype_info(type).name << " row " << r);
+          REQUIRE(out[t * 30 + r] == (inside ? 3.0f + (plain[t * 21 + r] + bias[r]) : 3.0f));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("activations are quantised to the nearest, alike on every ISA") {
+  constexpr int64_t kCols = 32 * 9;
+  std::mt19937 rng(6);
+  std::vector<float> x = random_activations(kCols, rng);
+  for (int i = 0; i < 32; ++i) {
+    const size_t at = static_cast<size_t>(i);
+    x[at] = 0.0f;                                      // a group of zeros
+    x[32 + at] *= 1e37f / 64.0f;                       // huge
+    x[64 + at] *= 1e-38f;                              // so small that 127 / max overflows
+    x[96 + at] *= 1e-30f;                              // tiny
+    x[128 + at] = i == 5 ? -1000.0f : 0.25f;           // one outlier
+    x[160 + at] = (i % 2 == 0 ? 1.0f : -1.0f) * 3.5f;  // both ends of the range
+    x[192 + at] = static_cast<float>(i - 16) + 0.5f;   // ties
+    x[224 + at] = -0.0f;
+  }
+  x[192] = 127.0f;  // scale 1: the halves above are ties and go to even
+  QuantizedRows expected(matmul_kernels(Isa::kScalar), x, 1, kCols);
+  const ActivationRow row = activation_row(expected.row(0), kCols);
+  for (int64_t i = 0; i < kCols; ++i) {
+    const double scale = row.scale[i / 32];
+    const double error = std::fabs(scale * row.quants[i] - double{x[static_cast<size_t>(i)]});
+    INFO("column " << i << " value " << x[static_cast<size_t>(i)] << " quant " << int{row.quants[i]});
+    REQUIRE(row.quants[i] >= -127);
+    if (i / 32 == 2) {
+      REQUIRE(row.quants[i] == 0);
+    } else {
+      REQUIRE(error <= 0.5001 * scale);
+    }
+  }
+  REQUIRE(int{row.quants[193]} == -14);  // -14.5
+  REQUIRE(int{row.quants[194]} == -14);  // -13.5
+  for (int64_t g = 0; g < kCols / 32; ++g) {
+    int sums[2] = {};
+    for (int i = 0; i < 32; ++i) sums[i / 16] += row.quants[g * 32 + i];
+    REQUIRE(row.minus_sum[g] == -(sums[0] + sums[1]));
+    REQUIRE(row.half_minus_sum[2 * g] == -sums[0]);
+    REQUIRE(row.half_minus_sum[2 * g + 1] == -sums[1]);
+    REQUIRE(row.scaled_sum[g] == row.scale[g] * static_cast<float>(sums[0] + sums[1]));
+    REQUIRE(row.half_scaled_sum[2 * g + 1] == row.scale[g] * static_cast<float>(sums[1]));
+  }
+  for (Isa isa : supported_isas()) {
+    QuantizedRows rows(matmul_kernels(isa), x, 1, kCols);
+    INFO(isa_name(isa));
+    const size_t used = static_cast<size_t>(kCols) / 32 * 60;
+    REQUIRE(std::memcmp(rows.row(0), expected.row(0), used) == 0);
+  }
+}
+
+TEST_CASE("huge, tiny and zero activations give finite products") {
+  std::mt19937 rng(7);
+  for (Isa isa : supported_isas()) {
+    for (DType type : quantized_types()) {
+      const OwnedMatrix weight = random_matrix(type, 3, 256, rng);
+      for (float size : {0.0f, 1e-42f, 1e-38f, 1e-20f, 1e30f}) {
+        std::vector<float> x = random_activations(256, rng);
+        for (float& value : x) value *= size;
+        for (float value : multiply(isa, weight.view, x, 1)) {
+          INFO(isa_name(isa) << " " << dtype_info(type).name << " size " << size);
+          REQUIRE(std::isfinite(value));
+          if (size < 1e-40f) REQUIRE(value == 0.0f);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace hearth::test

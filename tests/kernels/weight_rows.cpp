@@ -1,0 +1,93 @@
+// Random weights of any tensor type. See weight_rows.h.
+#include "tests/kernels/weight_rows.h"
+
+#include <cstring>
+
+#include "kernels/quant/formats.h"
+#include "kernels/quant/half.h"
+
+namespace hearth::test {
+namespace {
+
+// Where in a block the halves are.
+std::vector<size_t> half_offsets(DType type) {
+  switch (type) {
+    case DType::kQ4_1:
+    case DType::kQ5_1:
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+      return {0, 2};
+    case DType::kQ2_K:
+      return {offsetof(BlockQ2_K, d), offsetof(BlockQ2_K, dmin)};
+    case DType::kQ3_K:
+      return {offsetof(BlockQ3_K, d)};
+    case DType::kQ6_K:
+      return {offsetof(BlockQ6_K, d)};
+    default:
+      return {0};
+  }
+}
+
+uint16_t random_factor(std::mt19937& rng) {
+  const uint32_t kind = rng() % 16;
+  if (kind == 0) return static_cast<uint16_t>(rng() % 2 << 15);                          // +0 or -0
+  if (kind == 1) return static_cast<uint16_t>((rng() % 2 << 15) | (rng() % 0x3ff + 1));  // subnormal
+  return half_from_float(std::uniform_real_distribution<float>(-0.1f, 0.1f)(rng));
+}
+
+void put(std::byte* at, uint16_t value) { std::memcpy(at, &value, sizeof value); }
+
+void fill_floats(OwnedMatrix& matrix, std::mt19937& rng) {
+  std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
+  const int64_t n = matrix.view.n_rows * matrix.view.n_cols;
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = uniform(rng);
+    uint32_t bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    if (matrix.view.dtype == DType::kF32) std::memcpy(matrix.bytes.data() + i * 4, &bits, sizeof bits);
+    if (matrix.view.dtype == DType::kF16) put(matrix.bytes.data() + i * 2, half_from_float(value));
+    if (matrix.view.dtype == DType::kBF16)
+      put(matrix.bytes.data() + i * 2, static_cast<uint16_t>(bits >> 16));
+  }
+}
+
+}  // namespace
+
+std::vector<DType> all_types() {
+  std::vector<DType> types;
+  for (int i = 0; i < kDTypeCount; ++i) types.push_back(static_cast<DType>(i));
+  return types;
+}
+
+std::vector<DType> quantized_types() {
+  std::vector<DType> types;
+  for (DType type : all_types()) {
+    if (dtype_info(type).block_elems > 1) types.push_back(type);
+  }
+  return types;
+}
+
+OwnedMatrix random_matrix(DType type, int64_t n_rows, int64_t n_cols, std::mt19937& rng) {
+  OwnedMatrix matrix;
+  matrix.bytes.resize(row_bytes(type, n_cols) * static_cast<size_t>(n_rows));
+  matrix.view = {matrix.bytes.data(), type, n_rows, n_cols};
+  if (dtype_info(type).block_elems == 1) {
+    fill_floats(matrix, rng);
+    return matrix;
+  }
+  for (std::byte& byte : matrix.bytes) byte = static_cast<std::byte>(rng());
+  const size_t block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
+  for (size_t block = 0; block < matrix.bytes.size(); block += block_bytes) {
+    for (size_t offset : half_offsets(type)) put(matrix.bytes.data() + block + offset, random_factor(rng));
+  }
+  return matrix;
+}
+
+std::vector<float> random_activations(int64_t n, std::mt19937& rng) {
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(n));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = normal(rng) * (i % 101 == 77 ? 40.0f : 1.0f);
+  return x;
+}
+
+}  // namespace hearth::test
