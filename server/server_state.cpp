@@ -1,0 +1,48 @@
+// See the header.
+#include "server/server_state.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace hearth {
+
+void ServerState::set_ready(ReadyModel model) {
+  model_ = std::move(model);
+  has_model_ = true;
+  Phase loading = Phase::kLoading;
+  phase_.compare_exchange_strong(loading, Phase::kReady);  // a stop in between stays a stop
+}
+
+bool ServerState::engine_is_well() const {
+  if (!has_model_) return false;
+  const EngineStatus status = model_.engine_status();
+  const bool has_work = status.n_running + status.n_waiting > 0;
+  const bool stale = std::chrono::steady_clock::now() - status.heartbeat > stale_after_;
+  return !status.failed && !(has_work && stale);
+}
+
+HttpResponse ServerState::health() const {
+  nlohmann::ordered_json body;
+  HttpResponse response;
+  const Phase phase = phase_;
+  if (phase == Phase::kLoading) {
+    body = {{"status", "loading"}, {"progress", std::clamp(progress_.load(), 0.0, 1.0)}};
+  } else if (phase == Phase::kStopping) {
+    body["status"] = "stopping";
+  } else {
+    const EngineStatus status = model_.engine_status();
+    const bool well = engine_is_well();
+    body["status"] = well ? "ok" : status.failed ? "failed" : "stuck";
+    body["model"] = model_.name;
+    body["slots"] = {{"total", status.n_slots}, {"running", status.n_running}};
+    body["waiting"] = status.n_waiting;
+  }
+  const bool serving = body["status"] == "ok";
+  response.status = serving ? 200 : 503;
+  if (!serving) response.headers.emplace_back("Retry-After", "1");
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return response;
+}
+
+}  // namespace hearth

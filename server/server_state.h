@@ -1,0 +1,57 @@
+// What the server can do right now: loading, ready, stopping or failed; and /health, which tells.
+//
+// The load thread and main change it, HTTP threads read it. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+
+#include "engine/engine.h"
+#include "server/api/service.h"
+#include "server/http_types.h"
+
+namespace hearth {
+
+/// The loaded model as the routes need it. Both outlive the server.
+struct ReadyModel {
+  const ApiService* api = nullptr;
+  std::function<EngineStatus()> engine_status;
+  std::string name;
+};
+
+class ServerState {
+ public:
+  enum class Phase { kLoading, kReady, kStopping };
+
+  /// stale_after: how old the engine's heartbeat may be while there is work before /health says so.
+  explicit ServerState(std::chrono::seconds stale_after = kStaleAfter) : stale_after_(stale_after) {}
+
+  /// Longer than the slowest step that is still progress: a chunk of prefill of a 70B model on a CPU takes a
+  /// minute.
+  static constexpr std::chrono::seconds kStaleAfter{180};
+
+  void set_progress(double fraction) { progress_ = fraction; }
+  /// Called once.
+  void set_ready(ReadyModel model);
+  void set_stopping() { phase_ = Phase::kStopping; }
+
+  Phase phase() const { return phase_; }
+  double progress() const { return progress_; }
+  /// Null while loading. Lasts as long as the state.
+  const ReadyModel* model() const { return has_model_ ? &model_ : nullptr; }
+  /// Is the engine alive and, if it has work, beating? False while loading.
+  bool engine_is_well() const;
+  /// 200 if requests are served; else 503 with Retry-After. Never waits for the engine.
+  HttpResponse health() const;
+
+ private:
+  const std::chrono::seconds stale_after_;
+  std::atomic<Phase> phase_{Phase::kLoading};
+  std::atomic<double> progress_{0};
+  std::atomic<bool> has_model_{false};  // model_ is written before this becomes true, and never again
+  ReadyModel model_;
+};
+
+}  // namespace hearth
