@@ -2,19 +2,19 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "server/api/error.h"
 #include "server/http_types.h"
+#include "server/start_error.h"
 
 namespace hearth {
 
 /// One sentence: which key file, what is wrong with it.
-class KeyFileError : public std::runtime_error {
+class KeyFileError : public StartError {
  public:
-  using std::runtime_error::runtime_error;
+  using StartError::StartError;
 };
 
 /// Keys of a file, one per line; spaces around them, empty lines and lines starting with # are skipped.

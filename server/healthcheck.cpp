@@ -56,7 +56,8 @@ HealthcheckResult check_health(const std::string& host, int port) {
     if (n <= 0) break;
   }
   const size_t body = answer.find("\r\n\r\n");
-  if (body == std::string::npos) return {false, "the server on port " + std::to_string(port) + " did not answer in time"};
+  if (body == std::string::npos)
+    return {false, "the server on port " + std::to_string(port) + " did not answer in time"};
   return {answer.rfind("HTTP/1.1 200 ", 0) == 0, answer.substr(body + 4)};
 }
 

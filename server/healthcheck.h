@@ -10,7 +10,8 @@ struct HealthcheckResult {
   std::string answer;  // /health's body, or a sentence that says why there is none
 };
 
-/// host, port: as the server was given them; a wildcard address is asked on loopback. Takes five seconds at most.
+/// host, port: as the server was given them; a wildcard address is asked on loopback. Takes five seconds at
+/// most.
 HealthcheckResult check_health(const std::string& host, int port);
 
 }  // namespace hearth

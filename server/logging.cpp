@@ -43,10 +43,11 @@ std::string json_line(std::string_view level, std::string_view message, const Lo
   return dumped(line);
 }
 
-void write(const std::shared_ptr<spdlog::logger>& logger, spdlog::level::level_enum level, std::string_view name,
-           std::string_view message, const LogFields& fields) {
+void write(const std::shared_ptr<spdlog::logger>& logger, spdlog::level::level_enum level,
+           std::string_view name, std::string_view message, const LogFields& fields) {
   if (!logger || !logger->should_log(level)) return;
-  const std::string text = the_log().is_json ? json_line(name, message, fields) : format_line(message, fields);
+  const std::string text =
+      the_log().is_json ? json_line(name, message, fields) : format_line(message, fields);
   logger->log(level, spdlog::string_view_t(text.data(), text.size()));
 }
 
@@ -65,15 +66,17 @@ std::string format_line(std::string_view message, const LogFields& fields) {
     line += ' ';
     line += key;
     line += '=';
-    line += value.is_string() && is_plain(value.get<std::string>()) ? value.get<std::string>()
-                                                                    : value.dump(-1, ' ', true, Json::error_handler_t::replace);
+    line += value.is_string() && is_plain(value.get<std::string>())
+                ? value.get<std::string>()
+                : value.dump(-1, ' ', true, Json::error_handler_t::replace);
   }
   return line;
 }
 
 void set_up_logging(const std::string& level, const std::string& format) {
   Log& log = the_log();
-  const auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // colours only if it is a terminal
+  const auto sink =
+      std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // colours only if it is a terminal
   log.is_json = format == "json";
   sink->set_pattern(log.is_json ? "%v" : "%Y-%m-%d %H:%M:%S.%e %^%5l%$ %v");
   log.filtered = std::make_shared<spdlog::logger>("hearthd", sink);

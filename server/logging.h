@@ -24,8 +24,8 @@ void log_error(std::string_view message, const LogFields& fields = {});
 /// Whatever the level: the few lines without which one cannot use the server, such as its URL.
 void log_always(std::string_view message, const LogFields& fields = {});
 
-/// The line's text without time and level, for both formats. Bytes that could forge a line or drive a terminal are
-/// escaped.
+/// The line's text without time and level, for both formats. Bytes that could forge a line or drive a
+/// terminal are escaped.
 std::string format_line(std::string_view message, const LogFields& fields);
 
 }  // namespace hearth

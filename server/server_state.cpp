@@ -23,7 +23,7 @@ bool ServerState::engine_is_well() const {
 
 HttpResponse ServerState::health() const {
   nlohmann::ordered_json body;
-  HttpResponse response;
+  bool serving = false;
   const Phase phase = phase_;
   if (phase == Phase::kLoading) {
     body = {{"status", "loading"}, {"progress", std::clamp(progress_.load(), 0.0, 1.0)}};
@@ -31,13 +31,13 @@ HttpResponse ServerState::health() const {
     body["status"] = "stopping";
   } else {
     const EngineStatus status = model_.engine_status();
-    const bool well = engine_is_well();
-    body["status"] = well ? "ok" : status.failed ? "failed" : "stuck";
+    serving = engine_is_well();
+    body["status"] = serving ? "ok" : status.failed ? "failed" : "stuck";
     body["model"] = model_.name;
     body["slots"] = {{"total", status.n_slots}, {"running", status.n_running}};
     body["waiting"] = status.n_waiting;
   }
-  const bool serving = body["status"] == "ok";
+  HttpResponse response;
   response.status = serving ? 200 : 503;
   if (!serving) response.headers.emplace_back("Retry-After", "1");
   response.headers.emplace_back("Cache-Control", "no-store");

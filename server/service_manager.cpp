@@ -10,8 +10,11 @@
 
 namespace hearth {
 
-ServiceManager::ServiceManager(const std::string& socket_path, const std::string& watchdog_usec) : path_(socket_path) {
-  if (path_.size() < 2 || (path_[0] != '/' && path_[0] != '@') || path_.size() >= sizeof(sockaddr_un::sun_path)) return;
+ServiceManager::ServiceManager(const std::string& socket_path, const std::string& watchdog_usec)
+    : path_(socket_path) {
+  if (path_.size() < 2 || (path_[0] != '/' && path_[0] != '@') ||
+      path_.size() >= sizeof(sockaddr_un::sun_path))
+    return;
   fd_.reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   long long usec = 0;
   const char* end = watchdog_usec.data() + watchdog_usec.size();

@@ -13,11 +13,12 @@ namespace hearth {
 
 class ServiceManager {
  public:
-  /// socket_path: a file, or "@name" for an abstract socket; empty: no service manager. watchdog_usec: as systemd
-  /// passes it; empty: no watchdog.
+  /// socket_path: a file, or "@name" for an abstract socket; empty: no service manager. watchdog_usec: as
+  /// systemd passes it; empty: no watchdog.
   ServiceManager(const std::string& socket_path, const std::string& watchdog_usec);
 
-  /// Sends "READY=1", "STATUS=...", several lines at once if they belong together. Failures are not ours to handle.
+  /// Sends "READY=1", "STATUS=...", several lines at once if they belong together. Failures are not ours to
+  /// handle.
   void notify(const std::string& lines) const;
   /// How often "WATCHDOG=1" must be sent: half of what systemd allows. nullopt: it does not watch.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }

@@ -1,17 +1,17 @@
 // Opens the TCP port that hearthd listens on. Called once at start, on the main thread.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 
 #include "server/net/unique_fd.h"
+#include "server/start_error.h"
 
 namespace hearth {
 
 /// One sentence: which address, what is wrong with it, what to do.
-class ListenError : public std::runtime_error {
+class ListenError : public StartError {
  public:
-  using std::runtime_error::runtime_error;
+  using StartError::StartError;
 };
 
 struct ListenSocket {
