@@ -1,0 +1,162 @@
+// matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N]: speed of the matmul kernels, per ISA and
+// type.
+//
+// Per type: GB/s of weights at one token over a matrix larger than the third-level cache, and GOP/s (two per
+// weight and token) at 128 tokens; one thread, then two. Beside it the bandwidth at which the same threads
+// just read memory. Times are the busiest thread's CPU time, the best of several runs: on a quiet machine
+// that is wall time, on a busy one it leaves out what others took of the cores (though not of the memory).
+// Run by hand, not by ctest.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/kernels/matmul_run.h"
+#include "tests/kernels/weight_rows.h"
+
+namespace {
+
+using namespace hearth;
+
+struct Options {
+  std::string isa, type;
+  int64_t n_cols = 4096;
+  int max_threads = 2;
+};
+
+double thread_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Seconds of work(part, n_parts) on n_threads threads: the slowest part's CPU time, the best of `runs`.
+double best_seconds(int n_threads, int runs, const std::function<void(int, int)>& work) {
+  double best = 1e30;
+  for (int run = 0; run < runs; ++run) {
+    std::vector<double> seconds(static_cast<size_t>(n_threads));
+    std::vector<std::thread> threads;
+    for (int part = 0; part < n_threads; ++part) {
+      threads.emplace_back([&, part] {
+        const double begin = thread_seconds();
+        work(part, n_threads);
+        seconds[static_cast<size_t>(part)] = thread_seconds() - begin;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    best = std::min(best, *std::max_element(seconds.begin(), seconds.end()));
+  }
+  return best;
+}
+
+// Plain reading: xor of all words, which compilers turn into vector loads.
+double read_bandwidth(const std::vector<std::byte>& bytes, int n_threads) {
+  const size_t n = bytes.size() / 64;
+  const uint64_t* words = reinterpret_cast<const uint64_t*>(bytes.data());
+  std::vector<uint64_t> sinks(static_cast<size_t>(n_threads) * 8);
+  const double seconds = best_seconds(n_threads, 8, [&](int part, int parts) {
+    uint64_t sum[8] = {};
+    const size_t end = n * static_cast<size_t>(part + 1) / static_cast<size_t>(parts);
+    for (size_t i = n * static_cast<size_t>(part) / static_cast<size_t>(parts); i < end; ++i) {
+      for (size_t k = 0; k < 8; ++k) sum[k] ^= words[i * 8 + k];
+    }
+    for (uint64_t s : sum) sinks[static_cast<size_t>(part) * 8] ^= s;
+  });
+  return static_cast<double>(bytes.size()) / seconds;
+}
+
+// Weights of `type`, n_rows x n_cols; one random block repeated, as only its bytes' speed matters.
+test::OwnedMatrix big_matrix(DType type, int64_t n_rows, int64_t n_cols) {
+  std::mt19937 rng(1);
+  test::OwnedMatrix row = test::random_matrix(type, 1, n_cols, rng);
+  test::OwnedMatrix matrix;
+  for (int64_t r = 0; r < n_rows; ++r)
+    matrix.bytes.insert(matrix.bytes.end(), row.bytes.begin(), row.bytes.end());
+  matrix.view = {matrix.bytes.data(), type, n_rows, n_cols};
+  return matrix;
+}
+
+double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threads, int runs) {
+  const MatmulKernels& kernels = matmul_kernels(isa);
+  std::mt19937 rng(2);
+  const std::vector<float> x = test::random_activations(n_tokens * weight.n_cols, rng);
+  const bool int8 = uses_int8_activations(weight.dtype);
+  test::QuantizedRows quantized(kernels, x, int8 ? n_tokens : 0, weight.n_cols);
+  std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows));
+  return best_seconds(n_threads, runs, [&](int part, int parts) {
+    MatmulArgs args;
+    args.weight = &weight;
+    args.row_begin = weight.n_rows / 16 * part / parts * 16;
+    args.row_end = weight.n_rows / 16 * (part + 1) / parts * 16;
+    args.x = x.data();
+    args.quantized = int8 ? quantized.row(0) : nullptr;
+    args.n_tokens = n_tokens;
+    args.out = out.data();
+    args.out_stride = weight.n_rows;
+    kernels.multiply[static_cast<size_t>(weight.dtype)](args);
+  });
+}
+
+void bench_type(Isa isa, DType type, const Options& options) {
+  constexpr size_t kDecodeBytes = size_t{96} << 20;  // three times a 32 MB cache
+  constexpr int64_t kPrefillRows = 512;
+  constexpr int kPrefillTokens = 128;
+  const int64_t decode_rows = static_cast<int64_t>(kDecodeBytes / row_bytes(type, options.n_cols)) / 64 * 64;
+  const test::OwnedMatrix big = big_matrix(type, decode_rows, options.n_cols);
+  const Matrix small = {big.view.data, type, kPrefillRows, options.n_cols};
+  const int decode_runs = isa == Isa::kScalar ? 1 : 8;
+  const int prefill_runs = isa == Isa::kScalar ? 1 : 5;
+  std::printf("%-12s %-7s", std::string(isa_name(isa)).c_str(), std::string(dtype_info(type).name).c_str());
+  for (int threads = 1; threads <= options.max_threads; ++threads) {
+    const double seconds = multiply_seconds(isa, big.view, 1, threads, decode_runs);
+    std::printf(" %8.1f", static_cast<double>(big.bytes.size()) / seconds * 1e-9);
+  }
+  for (int threads = 1; threads <= options.max_threads; ++threads) {
+    const double seconds = multiply_seconds(isa, small, kPrefillTokens, threads, prefill_runs);
+    const double operations = 2.0 * static_cast<double>(kPrefillRows * options.n_cols) * kPrefillTokens;
+    std::printf(" %8.1f", operations / seconds * 1e-9);
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name == "--isa") options.isa = argv[i + 1];
+    if (name == "--type") options.type = argv[i + 1];
+    if (name == "--cols") options.n_cols = std::atoll(argv[i + 1]);
+    if (name == "--threads") options.max_threads = std::max(1, std::atoi(argv[i + 1]));
+  }
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  {
+    const std::vector<std::byte> bytes(size_t{256} << 20, std::byte{1});
+    for (int threads = 1; threads <= options.max_threads; ++threads) {
+      std::printf("read bandwidth, %d threads: %.1f GB/s\n", threads, read_bandwidth(bytes, threads) * 1e-9);
+    }
+  }
+  std::printf("%-12s %-7s", "isa", "type");
+  for (int threads = 1; threads <= options.max_threads; ++threads) std::printf("  GB/s x%d", threads);
+  for (int threads = 1; threads <= options.max_threads; ++threads) std::printf(" GOP/s x%d", threads);
+  std::printf("\n");
+  for (Isa isa : supported_isas()) {
+    if (!options.isa.empty() && options.isa != isa_name(isa)) continue;
+    for (DType type : test::all_types()) {
+      if (!options.type.empty() && options.type != dtype_info(type).name) continue;
+      if (options.n_cols % dtype_info(type).block_elems != 0) continue;
+      bench_type(isa, type, options);
+    }
+  }
+  return 0;
+}
