@@ -21,8 +21,8 @@ namespace hearth {
 
 class BpeEncoder final : public TextEncoder {
  public:
-  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed or vocabulary.pre is
-  /// unknown.
+  /// merges: "LEFT RIGHT" each, best first. Throws ModelFileError if one is malformed.
+  /// REQUIRES: PreTokenizer::knows(vocabulary.pre).
   BpeEncoder(const Vocabulary& vocabulary, std::span<const std::string_view> merges);
 
   /// Bytes that no token covers are left out, as the models' own tokenizers do.

@@ -1,5 +1,4 @@
-// Two ways to the same result: see the header. Words are short almost always, and then scanning beats a
-// queue.
+// Two ways to the same result: see the header. Words are mostly short, and then scanning beats a queue.
 #include "engine/tokenizer/bpe_merge.h"
 
 #include <algorithm>

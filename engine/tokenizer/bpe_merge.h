@@ -1,5 +1,4 @@
-// The merging itself, on one word: the lowest rank first, of equal ranks the leftmost. Pure functions, any
-// thread.
+// The merging itself, on one word: the lowest rank first, of equal ranks the leftmost. Pure, any thread.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,7 @@
 
 namespace hearth {
 
-/// Merges symbols in place until no neighbours merge. O(n log n) for long words, and small arrays for short
-/// ones.
+/// Merges symbols in place until no neighbours merge. O(n log n).
 void bpe_merge(const MergeTable& merges, std::vector<int32_t>& symbols);
 
 }  // namespace hearth

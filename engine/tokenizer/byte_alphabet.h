@@ -1,5 +1,4 @@
-// The alphabet in which byte-level BPE vocabularies spell bytes: each byte is one printable character of
-// Unicode.
+// The alphabet in which byte-level BPE vocabularies spell bytes: each is one printable character.
 //
 // Printable Latin-1 bytes stand for themselves; the other 68, space and control bytes among them, take U+0100
 // and on in order (Radford et al. 2019, GPT-2). Used when a vocabulary is loaded, never while encoding.

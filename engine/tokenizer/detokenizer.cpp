@@ -1,5 +1,4 @@
-// Tokens to text, a token at a time. HTTP threads call it while a generation runs; one Detokenizer serves one
-// sequence.
+// Tokens to text, a token at a time. HTTP threads call it while a generation runs, one for each sequence.
 #include <string>
 
 #include "engine/tokenizer/tokenizer.h"

@@ -19,9 +19,8 @@ MergeTable::MergeTable(size_t n_merges) {
 }
 
 size_t MergeTable::slot_of(uint64_t pair) const {
-  // Multiplication spreads the low id over the top bits, the fold brings the high one in; 2^64 / golden
-  // ratio.
-  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;
+  // Multiplication spreads the low id over the top bits, the fold brings the high one in.
+  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
   pair ^= pair >> 29;
   return static_cast<size_t>((pair * kGolden) >> shift_);
 }

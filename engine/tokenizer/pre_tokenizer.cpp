@@ -23,8 +23,7 @@ constexpr std::string_view kDigitsGpt2Stages[] = {R"(\p{N})", kGpt2};
 constexpr std::string_view kFalconStages[] = {R"([\p{P}$+<=>^~|`]+)", kGpt2, "[0-9][0-9][0-9]"};
 constexpr std::string_view kDefaultStages[] = {R"([\p{P}$+<=>^~|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
 
-// GPT-4's family: any case of contractions, newlines kept with what they follow, numbers of at most three (or
-// one).
+// GPT-4's family: any case of contractions, newlines kept with what they follow, numbers in threes or ones.
 constexpr std::string_view kLlama3Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -46,8 +45,7 @@ constexpr std::string_view kGpt4oStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
-// DeepSeek's first two list the letters of cased scripts, as Unicode had them then, and the ideographs and
-// Hangul.
+// DeepSeek's first two list the letters of cased scripts, as Unicode had them then, and ideographs.
 constexpr std::string_view kCasedLetters =
     R"(\s?[)"
     R"(A-Za-z\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA}\x{1BC}-\x{1BF}\x{1C4}-\x{293})"

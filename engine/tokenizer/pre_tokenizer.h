@@ -1,5 +1,4 @@
-// Cuts text into the words that byte-level BPE then merges within, as the model's tokenizer.ggml.pre names
-// it.
+// Cuts text into the words that byte-level BPE then merges within, as tokenizer.ggml.pre names it.
 //
 // Built at load, const and thread-safe afterwards.
 #pragma once
@@ -28,8 +27,7 @@ class PreTokenizer {
   /// REQUIRES: knows(name).
   explicit PreTokenizer(std::string_view name);
 
-  /// The words of text in order; together they are the text. Bytes that are not UTF-8 form words of their
-  /// own.
+  /// The words of text in order; together they are the text. What is not UTF-8 forms its own.
   std::vector<Piece> split(std::string_view text) const;
 
  private:

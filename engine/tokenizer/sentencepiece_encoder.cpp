@@ -92,8 +92,7 @@ void SentencePieceEncoder::encode(std::string_view text, bool at_start, std::vec
   if (text.empty()) return;
   const std::string spaced = with_space_signs(text, at_start && vocabulary_.add_space_prefix);
   Work work;
-  // No merge crosses from a character to a space sign unless a token does: then words can be merged one by
-  // one.
+  // No merge crosses from a character to a space sign unless a token does: so words can go one by one.
   for (size_t begin = 0; begin < spaced.size();) {
     const size_t end = spaces_only_lead_ ? word_end(spaced, begin) : spaced.size();
     encode_segment(std::string_view(spaced).substr(begin, end - begin), work, out);

@@ -1,6 +1,5 @@
 // SentencePiece's BPE: characters to tokens by merging the neighbours whose token has the highest score (Kudo
-// and Richardson 2018, arXiv:1808.06226). Spaces are written as U+2581; what has no token is given byte by
-// byte.
+// and Richardson 2018, arXiv:1808.06226). Spaces are written as U+2581; the rest goes byte by byte.
 //
 // Built at load; const and thread-safe afterwards. The vocabulary must outlive it.
 #pragma once

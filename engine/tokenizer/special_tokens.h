@@ -27,8 +27,7 @@ class SpecialTokens {
   Match find(std::string_view text, size_t from) const;
 
  private:
-  // Children of a node are a linked list: few have more than one, and the root, which has many, has its own
-  // table.
+  // Children of a node are a linked list: few have more than one. First bytes have a table of their own.
   struct Node {
     int32_t token = -1;
     int32_t first_child = -1;

@@ -1,5 +1,4 @@
-// Ordinary text to token ids: what SentencePiece and byte-level BPE do differently. Special tokens are out by
-// then.
+// Ordinary text to token ids: where SentencePiece and byte-level BPE differ. Special tokens are out by then.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +11,6 @@ class TextEncoder {
  public:
   virtual ~TextEncoder() = default;
   /// Appends the ids of text, any bytes. at_start: it begins the input or follows a special token.
-  /// Thread-safe.
   virtual void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const = 0;
 };
 

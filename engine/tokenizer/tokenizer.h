@@ -1,5 +1,4 @@
-// Text to token ids and back, as the model file says: SentencePiece-style ("llama") and byte-level BPE
-// ("gpt2").
+// Text to token ids and back, as the model file says: SentencePiece-style ("llama"), byte-level BPE ("gpt2").
 //
 // Built once at load from the file's tokenizer.ggml.* keys; const and thread-safe after that.
 #pragma once
@@ -18,27 +17,24 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Throws ModelFileError: unknown tokenizers and pre-tokenizers are refused by name, damaged vocabularies
-  /// by key.
+  /// Throws ModelFileError: unknown tokenizers and pre-tokenizers are refused by name, damage by key.
   static std::unique_ptr<const Tokenizer> from_model(const ModelFile& file);
 
   /// text: any bytes; what is not UTF-8 is encoded byte by byte where the vocabulary can, never an error.
-  /// add_special: put the begin (and end) token where the model asks for it. parse_special: the text of
-  /// control tokens
-  /// ("<|im_start|>") becomes that token; false treats it as plain text. User-defined tokens are always
-  /// recognised.
+  /// add_special: put the begin (and end) token where the model asks for it, whether or not text has one.
+  /// parse_special: the text of control tokens ("<|im_start|>") becomes that token; false treats it as plain
+  /// text, which never gives a control token. User-defined tokens are always recognised.
   virtual std::vector<int32_t> encode(std::string_view text, bool add_special, bool parse_special) const = 0;
 
   /// Appends the bytes of a token. Control tokens (begin, end, <|im_start|>...) append their text only if
-  /// with_special. Bytes may be part of a character: use Detokenizer to show them. REQUIRES: 0 <= token <
-  /// n_vocab().
+  /// with_special. Bytes may be part of a character: use Detokenizer to show them.
+  /// REQUIRES: 0 <= token < n_vocab().
   virtual void append_bytes(int32_t token, bool with_special, std::string& out) const = 0;
 
   virtual int n_vocab() const = 0;
   virtual int32_t bos() const = 0;  // -1 if the model has none; likewise eos
   virtual int32_t eos() const = 0;
-  /// Tokens that end a generation: eos, eot, and the end-of-turn tokens known by name (<|im_end|>,
-  /// <|eot_id|>, ...).
+  /// Tokens that end a generation: eos, eot, eom and those known by name (<|im_end|>, ...). Ascending.
   virtual const std::vector<int32_t>& end_tokens() const = 0;
   virtual bool is_control(int32_t token) const = 0;
   /// Does the model drop a leading space of the first word when decoding (SentencePiece's space prefix)?
@@ -49,7 +45,7 @@ class Tokenizer {
 };
 
 /// Incremental decoding of one sequence. Emits only whole UTF-8 characters; bytes that can never become one
-/// are replaced by U+FFFD. One thread. The tokenizer must outlive it.
+/// are replaced by U+FFFD, one for each maximal subpart. One thread. The tokenizer must outlive it.
 class Detokenizer {
  public:
   /// at_start: the first token begins the text, so a space prefix is stripped if the model does that; false

@@ -1,5 +1,4 @@
-// A model's vocabulary as its file gives it: texts, types and scores of the tokens, and the tokens with a
-// role.
+// A model's vocabulary as its file gives it: texts, types, scores, and the tokens with a role.
 //
 // Read once when the model is loaded and const afterwards. The encoders are built from it; the keys' defaults
 // are those of llama.cpp, whose converters write these files.

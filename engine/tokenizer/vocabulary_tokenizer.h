@@ -1,5 +1,4 @@
-// The Tokenizer that model files give: special tokens first, then the encoder of the model's kind on what
-// lies between.
+// The Tokenizer that model files give: special tokens first, then the encoder of its kind between.
 //
 // Tests build it from a Vocabulary; programs by Tokenizer::from_model. Const and thread-safe once built.
 #pragma once
