@@ -1,0 +1,202 @@
+// Reading vocabularies from model files: defaults, roles, and what is refused, with the key's name.
+#include <cmath>
+#include <functional>
+
+#include "engine/tokenizer/tokenizer.h"
+#include "engine/tokenizer/vocabulary.h"
+#include "tests/support/catch.h"
+#include "tests/support/gguf_writer.h"
+#include "tests/support/temp_folder.h"
+
+namespace hearth::test {
+namespace {
+
+const std::string kSpace = "\xE2\x96\x81";
+using Strings = std::vector<std::string>;
+using Types = std::vector<int32_t>;
+using Keys = std::function<void(GgufWriter&)>;
+
+Vocabulary read(const Keys& keys) {
+  const TempFolder folder;
+  GgufWriter writer;
+  keys(writer);
+  writer.write(folder / "m.gguf");
+  return read_vocabulary(ModelFile::open(folder / "m.gguf"));
+}
+
+std::unique_ptr<const Tokenizer> load(const Keys& keys) {
+  const TempFolder folder;
+  GgufWriter writer;
+  keys(writer);
+  writer.write(folder / "m.gguf");
+  return Tokenizer::from_model(ModelFile::open(folder / "m.gguf"));
+}
+
+GgufWriter& sentencepiece(GgufWriter& writer) {
+  return writer.key("tokenizer.ggml.model", "llama")
+      .array("tokenizer.ggml.tokens", Strings{"<unk>", "<s>", "</s>", "<0x0A>", kSpace, "a"})
+      .array("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, 0, -1, -2});
+}
+
+/// Twelve letters, the last a control token; merges of the first two.
+GgufWriter& byte_level(GgufWriter& writer, const std::string& last = "<end>") {
+  Strings tokens = {"a", "b", "ab"};
+  for (char c = 'c'; tokens.size() < 11; ++c) tokens.push_back(std::string(1, c));
+  tokens.push_back(last);
+  Types types(12, 1);
+  types[11] = 3;
+  return writer.key("tokenizer.ggml.model", "gpt2")
+      .array("tokenizer.ggml.tokens", tokens)
+      .array("tokenizer.ggml.token_type", types)
+      .array("tokenizer.ggml.merges", Strings{"a b"});
+}
+
+void refused(const Keys& keys, const std::string& key, const std::string& detail) {
+  CHECK_THROWS_AS(load(keys), ModelFileError);
+  CHECK_THROWS_WITH(load(keys),
+                    ContainsSubstring("m.gguf") && ContainsSubstring(key) && ContainsSubstring(detail));
+}
+
+}  // namespace
+
+TEST_CASE("A SentencePiece file without types or flags has Llama's") {
+  const Vocabulary vocabulary = read([](GgufWriter& w) { sentencepiece(w); });
+  CHECK(vocabulary.kind == TokenizerKind::kSentencePiece);
+  CHECK(vocabulary.bos == 1);
+  CHECK(vocabulary.eos == 2);
+  CHECK(vocabulary.unk == 0);
+  CHECK(vocabulary.add_bos);
+  CHECK_FALSE(vocabulary.add_eos);
+  CHECK(vocabulary.add_space_prefix);
+  CHECK(vocabulary.end_tokens == std::vector<int32_t>{2});
+  CHECK(vocabulary.types[3] == TokenType::kByte);
+  CHECK(vocabulary.decoded_bytes()[3] == "\n");
+  CHECK(vocabulary.decoded_bytes()[4] == " ");
+
+  const auto tokenizer = load([](GgufWriter& w) { sentencepiece(w); });
+  CHECK(tokenizer->encode("a\n", true, false) == std::vector<int32_t>{1, 4, 5, 3});
+  CHECK(tokenizer->strips_leading_space());
+}
+
+TEST_CASE("Flags and ids of the file override the defaults") {
+  const Vocabulary vocabulary = read([](GgufWriter& w) {
+    sentencepiece(w)
+        .key("tokenizer.ggml.add_bos_token", false)
+        .key("tokenizer.ggml.add_eos_token", true)
+        .key("tokenizer.ggml.add_space_prefix", false)
+        .key("tokenizer.ggml.bos_token_id", uint32_t{2})
+        .key("tokenizer.ggml.eos_token_id", uint32_t{5})
+        .key("tokenizer.ggml.eot_token_id", uint32_t{4})
+        .key("tokenizer.ggml.unknown_token_id", uint32_t{0xFFFFFFFF});
+  });
+  CHECK_FALSE(vocabulary.add_bos);
+  CHECK(vocabulary.add_eos);
+  CHECK_FALSE(vocabulary.add_space_prefix);
+  CHECK(vocabulary.bos == 2);
+  CHECK(vocabulary.unk == -1);
+  CHECK(vocabulary.end_tokens == std::vector<int32_t>{2, 4, 5});  // </s> too: a control token by its name
+}
+
+TEST_CASE("Byte-level BPE without ids has none, unless Falcon's place holds a control token") {
+  const Vocabulary falcon = read([](GgufWriter& w) { byte_level(w); });
+  CHECK(falcon.pre == "default");
+  CHECK(falcon.bos == 11);
+  CHECK(falcon.eos == 11);
+  CHECK(falcon.unk == -1);
+  CHECK_FALSE(falcon.add_bos);
+  CHECK_FALSE(falcon.add_space_prefix);
+  const Vocabulary plain = read([](GgufWriter& w) {
+    w.key("tokenizer.ggml.model", "gpt2").array("tokenizer.ggml.tokens", Strings(12, "x"));
+  });
+  CHECK(plain.eos == -1);
+  CHECK(plain.end_tokens.empty());
+  CHECK(read([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "llama-bpe"); }).add_bos);
+  CHECK(read([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "glm4"); }).bos == -1);
+}
+
+TEST_CASE("Tokens known to end a turn do, and are control tokens whatever the file says") {
+  for (const std::string name : {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>",
+                                 "<|endoftext|>", "<|end_of_text|>"}) {
+    const Vocabulary vocabulary = read([&](GgufWriter& w) {
+      w.key("tokenizer.ggml.model", "gpt2").array("tokenizer.ggml.tokens", Strings{"a", name, "</s>"});
+    });
+    CHECK(vocabulary.end_tokens == std::vector<int32_t>{1});
+    CHECK(vocabulary.types[1] == TokenType::kControl);
+  }
+}
+
+TEST_CASE("Of equal tokens the last is produced, and all are decoded") {
+  const auto tokenizer = load([](GgufWriter& w) {
+    w.key("tokenizer.ggml.model", "gpt2")
+        .array("tokenizer.ggml.tokens", Strings{"a", "a", ""})
+        .array("tokenizer.ggml.merges", Strings{});
+  });
+  CHECK(tokenizer->encode("a", false, false) == std::vector<int32_t>{1});
+  CHECK(tokenizer->decode({0, 1, 2}, false) == "aa");
+}
+
+TEST_CASE("Unknown tokenizers are refused by name, with the known ones") {
+  refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "bert"); }, "tokenizer.ggml.model", "'bert'");
+  refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "bert"); }, "tokenizer.ggml.model", "gpt2");
+  refused([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); }, "tokenizer.ggml.pre",
+          "'new-one'");
+  refused([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); }, "tokenizer.ggml.pre",
+          "llama-bpe");
+  refused([](GgufWriter&) {}, "tokenizer.ggml.model", "");
+}
+
+TEST_CASE("Damaged vocabularies are refused with the key at fault") {
+  const auto gpt2 = [](GgufWriter& w) -> GgufWriter& { return w.key("tokenizer.ggml.model", "gpt2"); };
+  const auto llama = [](GgufWriter& w) -> GgufWriter& { return w.key("tokenizer.ggml.model", "llama"); };
+  refused([&](GgufWriter& w) { gpt2(w); }, "tokenizer.ggml.tokens", "missing");
+  refused([&](GgufWriter& w) { gpt2(w).array("tokenizer.ggml.tokens", Strings{}); }, "tokenizer.ggml.tokens",
+          "empty");
+  refused([&](GgufWriter& w) { gpt2(w).array("tokenizer.ggml.tokens", Strings{"a"}); },
+          "tokenizer.ggml.merges", "missing");
+  refused([&](GgufWriter& w) { llama(w).array("tokenizer.ggml.tokens", Strings{"a"}); },
+          "tokenizer.ggml.scores", "missing");
+  refused(
+      [&](GgufWriter& w) {
+        llama(w)
+            .array("tokenizer.ggml.tokens", Strings{"a"})
+            .array("tokenizer.ggml.scores", std::vector<float>{1, 2});
+      },
+      "tokenizer.ggml.scores", "2 entries, expected 1");
+  refused(
+      [&](GgufWriter& w) {
+        llama(w)
+            .array("tokenizer.ggml.tokens", Strings{"a"})
+            .array("tokenizer.ggml.scores", std::vector<float>{NAN});
+      },
+      "tokenizer.ggml.scores[0]", "not a number");
+  refused(
+      [&](GgufWriter& w) {
+        sentencepiece(w).array("tokenizer.ggml.token_type", Types{1, 1});
+      },
+      "tokenizer.ggml.token_type", "2 entries, expected 6");
+  refused(
+      [&](GgufWriter& w) {
+        sentencepiece(w).array("tokenizer.ggml.token_type", Types{2, 3, 3, 6, 1, 7});
+      },
+      "tokenizer.ggml.token_type[5]", "7, expected 0 to 6");
+  refused(
+      [&](GgufWriter& w) {
+        sentencepiece(w).array("tokenizer.ggml.token_type", Types{2, 3, 3, 6, 1, 6});
+      },
+      "tokenizer.ggml.token_type[5]", "'a'");
+  refused([&](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.bos_token_id", uint32_t{12}); },
+          "tokenizer.ggml.bos_token_id", "12, expected a token from 0 to 11");
+  refused([&](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.eot_token_id", int32_t{-2}); },
+          "tokenizer.ggml.eot_token_id", "-2");
+  refused(
+      [&](GgufWriter& w) {
+        byte_level(w)
+            .key("tokenizer.ggml.bos_token_id", int32_t{-1})
+            .key("tokenizer.ggml.add_bos_token", true);
+      },
+      "tokenizer.ggml.add_bos_token", "names no token");
+  refused([&](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.eos_token_id", "x"); },
+          "tokenizer.ggml.eos_token_id", "");
+}
+
+}  // namespace hearth::test
