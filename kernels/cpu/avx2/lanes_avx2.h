@@ -9,9 +9,10 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // 16 registers: 12 hold sums (a Lanes is two), one value and its broadcast factor need three more.
-  static constexpr int kAccumulators = 6;
-  static constexpr int kMaxRows = 3;
+  // 16 registers: six rows of sums (a Lanes is two), one value and a broadcast factor. Three rows of two
+  // columns would need one register too many.
+  static constexpr int kAccumulators = 5;
+  static constexpr int kMaxRows = 6;
 
   __m256 low, high;  // lanes 0-7 and 8-15
 

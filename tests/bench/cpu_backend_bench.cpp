@@ -1,0 +1,150 @@
+// What the CPU backend's parts cost on this machine: a fork, attention in decode and prefill, the small
+// operations of a decode step. Run by hand: cpu_backend_bench [threads] [isa]
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.h"
+
+namespace hearth {
+namespace {
+
+/// Seconds of the tenth fastest in a hundred calls, over repetitions that take about a quarter of a second:
+/// what the code costs while the machine does nothing else, without the luck of a single call.
+template <class Body>
+double undisturbed_seconds(Body&& body) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> seconds;
+  const Clock::time_point until = Clock::now() + std::chrono::milliseconds(250);
+  while (Clock::now() < until || seconds.size() < 5) {
+    const Clock::time_point start = Clock::now();
+    body();
+    seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  std::ranges::sort(seconds);
+  return seconds[seconds.size() / 10];
+}
+
+void bench_fork(int n_threads) {
+  ThreadPool pool(n_threads);
+  std::atomic<int> ran{0};
+  constexpr int kForks = 100;
+  const double seconds = undisturbed_seconds([&] {
+    for (int i = 0; i < kForks; ++i) pool.run([&](int) { ran.fetch_add(1, std::memory_order_relaxed); });
+  });
+  std::printf("fork and join, %d threads              %8.2f us\n", n_threads, seconds / kForks * 1e6);
+  const double parked = undisturbed_seconds([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    pool.run([&](int) { ran.fetch_add(1, std::memory_order_relaxed); });
+  });
+  std::printf("fork of parked threads                 %8.2f us\n", parked * 1e6 - 2000);
+}
+
+struct Cache {
+  Cache(CpuBackend& backend, int n_kv_heads, int head_dim, int context)
+      : shape{n_kv_heads, head_dim, 16, (context + 15) / 16} {
+    const size_t halves =
+        static_cast<size_t>(shape.n_blocks) * 16 * static_cast<size_t>(n_kv_heads * head_dim);
+    k = backend.allocate(halves * 2);
+    v = backend.allocate(halves * 2);
+    std::mt19937 random(1);
+    for (size_t i = 0; i < halves; ++i) {
+      k.halves()[i] = static_cast<uint16_t>(0x3000 + random() % 0x400);
+      v.halves()[i] = static_cast<uint16_t>(0x3000 + random() % 0x400);
+    }
+    table.resize(static_cast<size_t>(shape.n_blocks));
+    std::iota(table.begin(), table.end(), 0);
+    std::shuffle(table.begin(), table.end(), random);
+  }
+  KvShape shape;
+  Buffer k, v;
+  std::vector<int32_t> table;
+};
+
+struct Heads {
+  const char* name;
+  int n_heads, n_kv_heads, head_dim;
+};
+
+/// n_tokens tokens at the end of a context; many layers' caches in turn, so that decode reads memory.
+void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens) {
+  const int n_layers = n_tokens == 1 ? 16 : 2;
+  std::vector<Cache> layers;
+  for (int i = 0; i < n_layers; ++i) layers.emplace_back(backend, heads.n_kv_heads, heads.head_dim, context);
+  const int64_t width = int64_t{heads.n_heads} * heads.head_dim;
+  std::vector<float> q(static_cast<size_t>(n_tokens * width), 0.1f), out(q.size());
+  std::vector<int32_t> positions(static_cast<size_t>(n_tokens)), table_of(positions.size(), 0);
+  std::iota(positions.begin(), positions.end(), context - n_tokens);
+  size_t layer = 0;
+  const double seconds = undisturbed_seconds([&] {
+    const Cache& cache = layers[layer++ % layers.size()];
+    const KvPlaces places{n_tokens, positions.data(), table_of.data(), cache.table.data(),
+                          cache.shape.n_blocks};
+    backend.attention(q.data(), width, heads.n_heads, 0.125f, places, cache.shape,
+                      {cache.k.halves(), cache.v.halves()}, out.data());
+  });
+  const double bytes = 4.0 * heads.n_kv_heads * heads.head_dim * context;
+  const double flops = 4.0 * static_cast<double>(width) * n_tokens * (context - 0.5 * (n_tokens - 1));
+  std::printf("attention %-14s %4d of %5d   %8.1f us %7.1f GB/s %7.1f GFLOP/s\n", heads.name, n_tokens,
+              context, seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9);
+}
+
+void bench_small_operations(CpuBackend& backend) {
+  std::vector<float> x(512 * 1536, 0.5f), y(x.size(), 0.25f), weight(1536, 1.0f), inv_freq(32, 0.01f);
+  const auto report = [](const char* name, double seconds) {
+    std::printf("%-38s %8.2f us\n", name, seconds * 1e6);
+  };
+  for (int n_tokens : {1, 512}) {
+    std::printf("%d tokens of 576, 1536 wide FFN:\n", n_tokens);
+    std::vector<int32_t> positions(static_cast<size_t>(n_tokens), 7);
+    report("  rms_norm", undisturbed_seconds([&] {
+             backend.rms_norm(x.data(), weight.data(), 1e-5f, n_tokens, 576, y.data());
+           }));
+    report("  silu * up", undisturbed_seconds([&] {
+             backend.gated_activation(Activation::kSilu, x.data(), y.data(), n_tokens * 1536, y.data());
+           }));
+    for (RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
+      const Rope rope{kind, 64, inv_freq.data(), 1.0f};
+      report(kind == RopeKind::kHalves ? "  rope, halves" : "  rope, interleaved",
+             undisturbed_seconds([&] { backend.rope(x.data(), 576, 9, 64, positions, rope); }));
+      report("  rope at a new position", undisturbed_seconds([&] {
+               ++positions[0];
+               backend.rope(x.data(), 576, 9, 64, positions, rope);
+             }));
+    }
+    Cache cache(backend, 3, 64, 512);
+    std::iota(positions.begin(), positions.end(), 0);
+    const std::vector<int32_t> table_of(positions.size(), 0);
+    const KvPlaces places{n_tokens, positions.data(), table_of.data(), cache.table.data(),
+                          cache.shape.n_blocks};
+    report("  kv_append", undisturbed_seconds([&] {
+             backend.kv_append(x.data(), y.data(), 192, places, cache.shape,
+                               {cache.k.halves(), cache.v.halves()});
+           }));
+  }
+}
+
+}  // namespace
+}  // namespace hearth
+
+int main(int argc, char** argv) {
+  using namespace hearth;
+  const int n_threads = argc > 1 ? std::atoi(argv[1]) : default_thread_count();
+  const Isa isa = argc > 2 ? isa_from_name(argv[2]).value_or(Isa::kScalar) : supported_isas().front();
+  CpuBackend backend(n_threads, isa);
+  backend.reserve(512, 4096, 9, 8192);
+  std::printf("%s\n", backend.description().c_str());
+  bench_fork(n_threads);
+  for (const Heads& heads : {Heads{"9/3 heads 64", 9, 3, 64}, Heads{"8/8 heads 64", 8, 8, 64},
+                             Heads{"8/2 heads 128", 8, 2, 128}}) {
+    for (int context : {128, 1024, 4096}) bench_attention(backend, heads, context, 1);
+    for (int context : {512, 4096}) bench_attention(backend, heads, context, 512);
+  }
+  bench_small_operations(backend);
+}

@@ -1,0 +1,332 @@
+// The CPU backend's operations as the engine calls them: right, the same bits for any number of threads and
+// any company in the batch, and without allocation.
+#include "kernels/cpu/cpu_backend.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/quant/dequantize.h"
+#include "kernels/quant/half.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference_ops.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+// The program's allocation functions, so that a test can see whether an operation allocates on any thread.
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* data = std::malloc(bytes == 0 ? 1 : bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, size_t) noexcept { std::free(data); }
+
+namespace hearth {
+namespace {
+
+const std::vector<int> kThreadCounts = {1, 2, 3, 5};
+
+std::vector<float> normal_numbers(int64_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// A weight matrix that owns its bytes: random codes, small scales.
+struct Weight {
+  Weight(DType type, int64_t n_rows, int64_t n_cols, unsigned seed) : matrix{nullptr, type, n_rows, n_cols} {
+    std::mt19937 random(seed);
+    bytes.resize(matrix.bytes());
+    if (type == DType::kF32) {
+      const std::vector<float> numbers = normal_numbers(n_rows * n_cols, seed);
+      std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    } else {
+      for (std::byte& b : bytes) b = static_cast<std::byte>(random());
+      // Q4_1 begins a block with scale and minimum, Q8_0 with a scale.
+      const size_t block = static_cast<size_t>(dtype_info(type).block_bytes);
+      const size_t n_halves = type == DType::kQ4_1 ? 2 : 1;
+      for (size_t at = 0; at < bytes.size(); at += block) {
+        for (size_t i = 0; i < n_halves; ++i) {
+          const uint16_t half = half_from_float(0.01f + 1e-4f * static_cast<float>(random() % 100));
+          std::memcpy(bytes.data() + at + 2 * i, &half, 2);
+        }
+      }
+    }
+    matrix.data = bytes.data();
+  }
+  Matrix matrix;
+  std::vector<std::byte> bytes;
+};
+
+/// Runs op with 1, 2, 3 and 5 threads on each ISA and checks that its result has the same bits.
+/// op(CpuBackend&) returns the result.
+template <class Op>
+void check_same_bits_on_any_threads(Op&& op) {
+  for (Isa isa : supported_isas()) {
+    std::vector<float> first;
+    for (int n_threads : kThreadCounts) {
+      CpuBackend backend(n_threads, isa);
+      backend.reserve(256, 2048, 8, 64);
+      const std::vector<float> out = op(backend);
+      if (n_threads == 1) first = out;
+      INFO(isa_name(isa) << ", " << n_threads << " threads");
+      CHECK(same_bits(out, first));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the backend says what it is and refuses what cannot be", "[cpu_backend]") {
+  CHECK(CpuBackend(1, Isa::kScalar).description() == "CPU scalar, 1 thread");
+  CHECK(CpuBackend(3, Isa::kScalar).description() == "CPU scalar, 3 threads");
+  CHECK_THROWS_AS(CpuBackend(0, Isa::kScalar), std::invalid_argument);
+  const std::vector<Isa> supported = supported_isas();
+  for (Isa isa : {Isa::kAvx2, Isa::kAvx512Vnni}) {
+    if (std::ranges::find(supported, isa) != supported.end()) continue;
+    CHECK_THROWS_AS(CpuBackend(1, isa), std::invalid_argument);
+  }
+}
+
+TEST_CASE("memory is aligned, zeroed and given back by whoever holds it last", "[cpu_backend]") {
+  CpuBackend backend(1, Isa::kScalar);
+  CHECK(backend.allocate(0).bytes() == 0);
+  Buffer a = backend.allocate(1000);
+  REQUIRE(a.bytes() == 1000);
+  CHECK(reinterpret_cast<uintptr_t>(a.floats()) % 64 == 0);
+  for (int i = 0; i < 250; ++i) REQUIRE(a.floats()[i] == 0.0f);
+  float* data = a.floats();
+  Buffer b = std::move(a);
+  b = backend.allocate(8);
+  CHECK(b.floats() != nullptr);
+  CHECK(b.bytes() == 8);
+  CHECK(data != nullptr);
+  CHECK_THROWS_AS(backend.allocate(size_t{1} << 62), std::bad_alloc);
+}
+
+TEST_CASE("matmul gives each product what its weight's kernel gives", "[cpu_backend]") {
+  const int64_t n_cols = 256;
+  const Weight a(DType::kQ4_1, 300, n_cols, 1), b(DType::kQ8_0, 17, n_cols, 2), c(DType::kF32, 1, n_cols, 3);
+  const std::vector<float> bias = normal_numbers(300, 4);
+  for (Isa isa : supported_isas()) {
+    for (int n_threads : kThreadCounts) {
+      CpuBackend backend(n_threads, isa);
+      backend.reserve(200, n_cols, 4, 16);
+      for (int n_tokens : {1, 2, 5, 33, 200}) {
+        const std::vector<float> x = normal_numbers(n_tokens * n_cols, 5);
+        const int64_t stride = 330;  // rows lie apart
+        const std::vector<float> before = normal_numbers(n_tokens * stride, 6);
+        std::vector<float> out = before, expected = before;
+        const std::vector<Product> products = {
+            {a.matrix, bias.data(), out.data(), stride, false},
+            {b.matrix, nullptr, out.data() + 300, stride, true},
+            {c.matrix, nullptr, out.data() + 317, stride, false},
+        };
+        backend.matmul(x.data(), n_tokens, products);
+
+        const MatmulKernels& kernels = matmul_kernels(isa);
+        const size_t row_bytes = activation_row_bytes(n_cols);
+        const Buffer quantized = backend.allocate(row_bytes * static_cast<size_t>(n_tokens));
+        std::byte* rows = reinterpret_cast<std::byte*>(quantized.floats());
+        for (int t = 0; t < n_tokens; ++t) {
+          kernels.quantize(x.data() + t * n_cols, n_cols, rows + static_cast<size_t>(t) * row_bytes);
+        }
+        for (const Product& p : products) {
+          MatmulArgs args;
+          args.weight = &p.weight;
+          args.row_end = p.weight.n_rows;
+          args.x = x.data();
+          args.quantized = rows;
+          args.n_tokens = n_tokens;
+          args.bias = p.bias;
+          args.out = expected.data() + (p.out - out.data());
+          args.out_stride = stride;
+          args.accumulate = p.accumulate;
+          kernels.multiply[static_cast<size_t>(p.weight.dtype)](args);
+        }
+        INFO(isa_name(isa) << ", " << n_threads << " threads, " << n_tokens << " tokens");
+        CHECK(same_bits(out, expected));
+      }
+    }
+  }
+}
+
+TEST_CASE("matmul multiplies: float weights against doubles", "[cpu_backend]") {
+  const int64_t n_cols = 96;
+  const Weight w(DType::kF32, 40, n_cols, 1);
+  const std::vector<float> x = normal_numbers(3 * n_cols, 2);
+  const float* weights = reinterpret_cast<const float*>(w.bytes.data());
+  for (Isa isa : supported_isas()) {
+    CpuBackend backend(2, isa);
+    backend.reserve(3, n_cols, 1, 16);
+    std::vector<float> out(3 * 40);
+    backend.matmul(x.data(), 3, std::vector<Product>{{w.matrix, nullptr, out.data(), 40, false}});
+    double worst = 0;
+    for (int64_t t = 0; t < 3; ++t) {
+      for (int64_t r = 0; r < 40; ++r) {
+        double dot = 0;
+        for (int64_t i = 0; i < n_cols; ++i)
+          dot += double{x[static_cast<size_t>(t * n_cols + i)]} * double{weights[r * n_cols + i]};
+        worst = std::max(worst, std::abs(dot - double{out[static_cast<size_t>(t * 40 + r)]}));
+      }
+    }
+    INFO(isa_name(isa));
+    CHECK(worst < 2e-5);  // 96 terms of size 1, each rounded to 6e-8 of a sum of about 10
+  }
+}
+
+TEST_CASE("matmul: a token gets the same bits alone and in a batch, on any threads", "[cpu_backend]") {
+  const int64_t n_cols = 512, n_rows = 700;
+  const Weight w(DType::kQ4_1, n_rows, n_cols, 1);
+  const int n_tokens = 70;
+  const std::vector<float> x = normal_numbers(n_tokens * n_cols, 2);
+  check_same_bits_on_any_threads([&](CpuBackend& backend) {
+    std::vector<float> out(static_cast<size_t>(n_tokens * n_rows)), alone(static_cast<size_t>(n_rows));
+    backend.matmul(x.data(), n_tokens, std::vector<Product>{{w.matrix, nullptr, out.data(), n_rows, false}});
+    for (int t : {0, 1, 34, 69}) {
+      backend.matmul(x.data() + t * n_cols, 1,
+                     std::vector<Product>{{w.matrix, nullptr, alone.data(), n_rows, false}});
+      CHECK(std::memcmp(alone.data(), out.data() + t * n_rows, alone.size() * sizeof(float)) == 0);
+    }
+    return out;
+  });
+}
+
+TEST_CASE("embed dequantises the rows asked for", "[cpu_backend]") {
+  const Weight table(DType::kQ8_0, 50, 96, 1);
+  const std::vector<int32_t> tokens = {49, 0, 7, 7};
+  for (int n_threads : kThreadCounts) {
+    CpuBackend backend(n_threads, supported_isas().front());
+    std::vector<float> out(4 * 96, NAN), expected(4 * 96);
+    backend.embed(table.matrix, tokens, out.data());
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      dequantize_row(DType::kQ8_0, table.matrix.row(tokens[i]), 96, expected.data() + 96 * i);
+    }
+    CHECK(same_bits(out, expected));
+  }
+  CpuBackend(1, Isa::kScalar).embed(table.matrix, {}, nullptr);
+}
+
+TEST_CASE("gather_rows copies the rows asked for", "[cpu_backend]") {
+  const std::vector<float> x = normal_numbers(100 * 37, 1);
+  std::vector<int32_t> rows;
+  for (int i = 0; i < 300; ++i) rows.push_back(i * 7 % 100);
+  CpuBackend backend(3, Isa::kScalar);
+  std::vector<float> out(300 * 37, NAN);
+  backend.gather_rows(x.data(), 37, rows, out.data());
+  bool right = true;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    right &= std::memcmp(out.data() + 37 * i, x.data() + 37 * rows[i], 37 * sizeof(float)) == 0;
+  }
+  CHECK(right);
+  backend.gather_rows(x.data(), 37, {}, nullptr);
+}
+
+TEST_CASE("norms and activations have the same bits on any threads", "[cpu_backend]") {
+  const int64_t n_rows = 200, n_cols = 333;
+  const std::vector<float> x = normal_numbers(n_rows * n_cols, 1), y = normal_numbers(n_rows * n_cols, 2);
+  check_same_bits_on_any_threads([&](CpuBackend& backend) {
+    std::vector<float> out(3 * x.size());
+    backend.rms_norm(x.data(), y.data(), 1e-5f, n_rows, n_cols, out.data());
+    backend.layer_norm(x.data(), y.data(), y.data() + 400, 1e-5f, n_rows, n_cols, out.data() + x.size());
+    backend.gated_activation(Activation::kSilu, x.data(), y.data(), n_rows * n_cols,
+                             out.data() + 2 * x.size());
+    // The last row alone.
+    std::vector<float> row(static_cast<size_t>(n_cols));
+    backend.rms_norm(x.data() + 199 * n_cols, y.data(), 1e-5f, 1, n_cols, row.data());
+    CHECK(std::memcmp(row.data(), out.data() + 199 * n_cols, row.size() * sizeof(float)) == 0);
+    backend.gated_activation(Activation::kSilu, x.data(), y.data(), 0, nullptr);
+    backend.rms_norm(x.data(), y.data(), 1e-5f, 0, n_cols, nullptr);
+    return out;
+  });
+}
+
+TEST_CASE("rope is right at any position, up to the longest contexts", "[cpu_backend]") {
+  const int head_dim = 64, n_heads = 3;
+  std::vector<float> inv_freq;
+  for (int i = 0; i < 32; ++i) inv_freq.push_back(std::pow(10000.0f, static_cast<float>(-2 * i) / 64.0f));
+  std::vector<int32_t> positions = {0, 1, 2, 100, 4095, 65537, 131071, 131072};
+  const int64_t stride = 3 * 64 + 10;
+  for (Isa isa : supported_isas()) {
+    for (RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
+      CpuBackend backend(2, isa);
+      backend.reserve(8, 3 * 64, 3, 131073);
+      const Rope rope{kind, 64, inv_freq.data(), 1.0f};
+      // Twice, with other positions and frequencies the second time: nothing is kept that no longer holds.
+      for (int turn = 0; turn < 2; ++turn) {
+        std::vector<float> x = normal_numbers(8 * stride, 1);
+        const std::vector<float> before = x;
+        backend.rope(x.data(), stride, n_heads, head_dim, positions, rope);
+        double worst = 0;
+        for (size_t t = 0; t < positions.size(); ++t) {
+          for (int h = 0; h < n_heads; ++h) {
+            const size_t at = t * static_cast<size_t>(stride) + static_cast<size_t>(h * head_dim);
+            const std::vector<double> expected =
+                testing::reference_rope(before.data() + at, head_dim, positions[t], rope);
+            for (size_t d = 0; d < expected.size(); ++d) {
+              worst = std::max(worst, std::abs(double{x[at + d]} - expected[d]));
+            }
+          }
+        }
+        INFO(isa_name(isa) << ", turn " << turn);
+        CHECK(worst < 1e-6);  // a rounding of cosine, sine and the sum of numbers up to 4
+        positions[3] = 101 + turn;
+        inv_freq[5] *= 0.5f;
+      }
+    }
+  }
+  CpuBackend(1, Isa::kScalar).rope(nullptr, 0, 0, 0, positions, Rope{});
+}
+
+TEST_CASE("no operation allocates", "[cpu_backend]") {
+  const int n_tokens = 64, head_dim = 32, n_heads = 4, n_kv_heads = 2;
+  const int64_t width = n_heads * head_dim, kv_width = n_kv_heads * head_dim;
+  const Weight w(DType::kQ8_0, width, width, 1);
+  const std::vector<float> inv_freq(16, 0.1f), weight(static_cast<size_t>(width), 1.0f);
+  const KvShape shape{n_kv_heads, head_dim, 16, 64};
+  for (int n_threads : {1, 3}) {
+    CpuBackend backend(n_threads, supported_isas().front());
+    backend.reserve(n_tokens, width, n_heads, 1024);
+    const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
+    const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
+    std::vector<float> x = normal_numbers(n_tokens * width, 2), y(x.size()), k = x, v = x;
+    std::vector<int32_t> tokens(n_tokens, 5), positions(n_tokens), table_of(n_tokens, 0), table(64);
+    for (int i = 0; i < 64; ++i) table[static_cast<size_t>(i)] = 63 - i;
+    const Rope rope{RopeKind::kHalves, head_dim, inv_freq.data(), 1.0f};
+    const std::vector<Product> products = {{w.matrix, nullptr, y.data(), width, false}};
+    const long before = allocations.load();
+    for (int n : {1, 5, 64}) {  // decode, a small batch, prefill
+      for (int i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = 900 + i;
+      const KvPlaces places{n, positions.data(), table_of.data(), table.data(), 64};
+      const std::span<const int32_t> some(positions.data(), static_cast<size_t>(n));
+      backend.embed(w.matrix, std::span(tokens).first(static_cast<size_t>(n)), x.data());
+      backend.rms_norm(x.data(), weight.data(), 1e-5f, n, width, y.data());
+      backend.layer_norm(x.data(), weight.data(), nullptr, 1e-5f, n, width, y.data());
+      backend.matmul(x.data(), n, products);
+      backend.rope(x.data(), width, n_heads, head_dim, some, rope);
+      backend.kv_append(k.data(), v.data(), kv_width, places, shape, {k_cache.halves(), v_cache.halves()});
+      backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
+                        y.data());
+      backend.gated_activation(Activation::kSilu, x.data(), y.data(), n * width, y.data());
+      backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
+    }
+    CHECK(allocations.load() == before);
+  }
+}
+
+}  // namespace hearth

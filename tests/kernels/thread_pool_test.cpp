@@ -1,0 +1,130 @@
+// The pool of threads: every piece once, results visible to the caller, and no thread left behind.
+#include "kernels/cpu/thread_pool.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/topology.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+/// More threads than this machine has processors, among others.
+const std::vector<int> kThreadCounts = {1, 2, 3, 5, 16};
+
+}  // namespace
+
+TEST_CASE("a run calls each worker once and its writes are seen afterwards", "[thread_pool]") {
+  for (int n_threads : kThreadCounts) {
+    ThreadPool pool(n_threads);
+    REQUIRE(pool.n_threads() == n_threads);
+    // Plain ints: it is the pool that orders these writes before the reads.
+    std::vector<int> calls(static_cast<size_t>(n_threads), 0);
+    const int n_runs = 500;
+    bool all_seen = true;
+    for (int i = 1; i <= n_runs; ++i) {
+      pool.run([&](int worker) { ++calls[static_cast<size_t>(worker)]; });
+      for (int count : calls) all_seen &= count == i;
+    }
+    INFO(n_threads << " threads");
+    CHECK(all_seen);
+  }
+}
+
+TEST_CASE("chunks cover a range once, whatever its size", "[thread_pool]") {
+  for (int n_threads : kThreadCounts) {
+    ThreadPool pool(n_threads);
+    for (int64_t n : {0, 1, 2, 7, 100, 1001}) {
+      for (int64_t grain : {1, 3, 100, 5000}) {
+        std::vector<int> covered(static_cast<size_t>(n), 0);
+        std::atomic<bool> in_bounds{true};
+        pool.for_each_chunk(n, grain, [&](int64_t begin, int64_t end, int worker) {
+          if (begin < 0 || end > n || end <= begin || end - begin > grain || worker < 0 ||
+              worker >= n_threads) {
+            in_bounds = false;
+            return;
+          }
+          for (int64_t i = begin; i < end; ++i) ++covered[static_cast<size_t>(i)];
+        });
+        INFO(n_threads << " threads, " << n << " by " << grain);
+        CHECK(in_bounds);
+        CHECK(std::ranges::count(covered, 1) == n);
+      }
+    }
+  }
+}
+
+TEST_CASE("a range of one chunk stays on the calling thread", "[thread_pool]") {
+  ThreadPool pool(3);
+  std::thread::id ran_on;
+  pool.for_each_chunk(10, 10, [&](int64_t, int64_t, int) { ran_on = std::this_thread::get_id(); });
+  CHECK(ran_on == std::this_thread::get_id());
+}
+
+TEST_CASE("threads that went to sleep are woken", "[thread_pool]") {
+  ThreadPool pool(4);
+  std::atomic<int> calls{0};
+  for (int i = 0; i < 20; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // well past the time they spin
+    pool.run([&](int) { calls.fetch_add(1); });
+  }
+  CHECK(calls == 80);
+}
+
+TEST_CASE("a caller that waits longer than it spins is woken by the last worker", "[thread_pool]") {
+  ThreadPool pool(3);
+  std::atomic<int> finished{0};
+  for (int i = 0; i < 5; ++i) {
+    pool.run([&](int worker) {
+      if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2 * worker));
+      finished.fetch_add(1);
+    });
+    CHECK(finished == 3 * (i + 1));
+  }
+}
+
+TEST_CASE("pools come and go, used or not", "[thread_pool]") {
+  int calls = 0;
+  for (int i = 0; i < 50; ++i) {
+    ThreadPool pool(1 + i % 5);
+    if (i % 3 != 0) pool.for_each_chunk(1, 1, [&](int64_t, int64_t, int) { ++calls; });
+    if (i % 3 == 2) pool.run([](int) {});
+  }
+  CHECK(calls == 33);
+}
+
+TEST_CASE("a pool that fills the processors binds each of its threads to one", "[thread_pool]") {
+  // On a thread of its own, which may stay bound.
+  std::thread([] {
+    const size_t n_allowed = allowed_cpus().size();
+    ThreadPool larger(static_cast<int>(n_allowed) + 1);
+    CHECK_FALSE(larger.bind_threads());
+    CHECK(allowed_cpus().size() == n_allowed);
+
+    ThreadPool pool(static_cast<int>(n_allowed));
+    if (!pool.bind_threads()) {
+      WARN("this system refuses to bind threads");
+      return;
+    }
+    std::vector<std::vector<int>> cpus(n_allowed);
+    pool.run([&](int worker) { cpus[static_cast<size_t>(worker)] = allowed_cpus(); });
+    std::vector<int> places;
+    for (const std::vector<int>& of_worker : cpus) {
+      REQUIRE(of_worker.size() == 1);
+      places.push_back(of_worker[0]);
+    }
+    std::ranges::sort(places);
+    CHECK(std::ranges::adjacent_find(places) == places.end());
+  }).join();
+}
+
+TEST_CASE("the default is at least one thread and at most the processors allowed", "[thread_pool]") {
+  CHECK(default_thread_count() >= 1);
+  CHECK(default_thread_count() <= static_cast<int>(allowed_cpus().size()));
+}
+
+}  // namespace hearth

@@ -1,0 +1,89 @@
+// Processors and quotas as /proc and /sys tell them, from made-up trees of both.
+#include "kernels/cpu/topology.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "kernels/cpu/isa.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own, removed at the end.
+class Tree {
+ public:
+  Tree() : root_(fs::temp_directory_path() / ("hearth-topology-" + std::to_string(getpid()))) {
+    fs::remove_all(root_);
+    fs::create_directories(root_);
+  }
+  ~Tree() {
+    std::error_code ignored;
+    fs::remove_all(root_, ignored);
+  }
+  void file(const std::string& path, const std::string& text) const {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  int limit() const { return cgroup_cpu_limit(root_ / "proc", root_ / "sys"); }
+  fs::path sys() const { return root_ / "sys"; }
+
+ private:
+  fs::path root_;
+};
+
+}  // namespace
+
+TEST_CASE("a cgroup v2 quota counts whole processors, the tightest of all parents", "[topology]") {
+  const Tree tree;
+  CHECK(tree.limit() == 0);
+  tree.file("proc/self/cgroup", "0::/outer/inner\n");
+  CHECK(tree.limit() == 0);
+  tree.file("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
+  CHECK(tree.limit() == 0);
+  tree.file("sys/fs/cgroup/outer/inner/cpu.max", "650000 100000\n");
+  CHECK(tree.limit() == 6);
+  tree.file("sys/fs/cgroup/outer/cpu.max", "400000 100000\n");
+  CHECK(tree.limit() == 4);
+  tree.file("sys/fs/cgroup/cpu.max", "150000 100000\n");  // the mount of a container is its own group
+  CHECK(tree.limit() == 1);
+  tree.file("sys/fs/cgroup/cpu.max", "50000 100000\n");
+  CHECK(tree.limit() == 1);
+  tree.file("sys/fs/cgroup/cpu.max", "nonsense");
+  CHECK(tree.limit() == 4);
+}
+
+TEST_CASE("a cgroup v1 quota is read from the cpu controller", "[topology]") {
+  const Tree tree;
+  tree.file("proc/self/cgroup", "3:cpuset:/\n2:cpu,cpuacct:/box\n0::/\nno colons here\n");
+  tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n");
+  tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+  CHECK(tree.limit() == 0);
+  tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "300000\n");
+  CHECK(tree.limit() == 3);
+}
+
+TEST_CASE("siblings of one core count once", "[topology]") {
+  const Tree tree;
+  tree.file("sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,4\n");
+  tree.file("sys/devices/system/cpu/cpu4/topology/thread_siblings_list", "0,4\n");
+  tree.file("sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,5\n");
+  const std::vector<int> cores = one_cpu_per_core({0, 1, 4, 7, 9}, tree.sys());
+  CHECK(cores == std::vector<int>{0, 1, 7, 9});  // of 7 and 9 nothing is known
+}
+
+TEST_CASE("instruction sets have names, and the plain one runs everywhere", "[isa]") {
+  const std::vector<Isa> supported = supported_isas();
+  REQUIRE_FALSE(supported.empty());
+  CHECK(supported.back() == Isa::kScalar);
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) CHECK(isa_from_name(isa_name(isa)) == isa);
+  CHECK_FALSE(isa_from_name("avx").has_value());
+  CHECK_FALSE(isa_from_name("").has_value());
+}
+
+}  // namespace hearth

@@ -1,0 +1,239 @@
+// The float operations of every ISA against doubles, at all sizes around the sixteen lanes.
+#include "kernels/cpu/vector_kernels.h"
+
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/quant/half.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference_ops.h"
+
+namespace hearth {
+namespace {
+
+const std::vector<int64_t> kSizes = {1, 2, 3, 8, 15, 16, 17, 31, 48, 63, 64, 65, 127, 130, 576, 1000};
+
+// What each operation may be off by, relative to the size given. A float rounding is 6e-8.
+constexpr double kNormTolerance = 1e-6;  // of the result: a few roundings, and a sum over 64 lanes
+constexpr double kSiluTolerance = 6e-7;  // of the result: exp within 2 units, add, divide, multiply
+constexpr double kGeluTolerance = 1e-5;  // of the result: an argument of exp up to 80 rounded three times
+constexpr double kRotationTolerance = 2.5e-7;  // of |a| + |b|: the sine's rounding, two products, a sum
+// exp stops at e^88.37, so silu and gelu leave 4e-39 of a very negative number where nothing should be left.
+constexpr double kVanishing = 5e-39;
+
+std::vector<float> normal_numbers(int64_t n, unsigned seed, float mean = 0.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(mean, 1.0f);
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+/// Largest |ours - expected| / size over all elements; a NaN where none is expected counts as infinite.
+double worst_error(const std::vector<float>& ours, const std::vector<double>& expected, double floor) {
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(double{ours[i]} - expected[i]) / (std::abs(expected[i]) + floor);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("rms_norm divides by the root mean square", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : kSizes) {
+      std::vector<float> x = normal_numbers(n, 1);
+      const std::vector<float> weight = normal_numbers(n, 2, 1.0f);
+      const std::vector<double> expected = testing::reference_rms_norm(x.data(), weight.data(), 1e-5, n);
+      vector_kernels(isa).rms_norm(x.data(), weight.data(), 1e-5f, n, x.data());  // in place
+      INFO(isa_name(isa) << ", " << n);
+      CHECK(worst_error(x, expected, 0) < kNormTolerance);
+    }
+  }
+}
+
+TEST_CASE("layer_norm takes the mean away, far from zero too", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : kSizes) {
+      for (bool with_bias : {false, true}) {
+        std::vector<float> x = normal_numbers(n, 1, 3.0f);
+        const std::vector<float> weight = normal_numbers(n, 2, 1.0f), bias = normal_numbers(n, 3);
+        const float* b = with_bias ? bias.data() : nullptr;
+        const std::vector<double> expected =
+            testing::reference_layer_norm(x.data(), weight.data(), b, 1e-5, n);
+        vector_kernels(isa).layer_norm(x.data(), weight.data(), b, 1e-5f, n, x.data());
+        INFO(isa_name(isa) << ", " << n);
+        // Subtracting the mean leaves the rounding of a number of size 3; of a single number nothing is left.
+        CHECK(worst_error(x, expected, n == 1 ? 1e3 : 4.0) < kNormTolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("activations follow their formulas over the whole range of floats", "[vector]") {
+  std::vector<float> gate, up;
+  for (float x = -87.0f; x <= 87.0f; x += 0.0371f) gate.push_back(x);
+  for (float x = 1e-30f; x < 1e30f; x *= 3.0f) gate.insert(gate.end(), {x, -x});
+  gate.insert(gate.end(), {0.0f, -0.0f});
+  up = normal_numbers(static_cast<int64_t>(gate.size()), 3, 2.0f);
+  for (Isa isa : supported_isas()) {
+    for (Activation act : {Activation::kSilu, Activation::kGelu, Activation::kRelu}) {
+      std::vector<double> expected;
+      for (size_t i = 0; i < gate.size(); ++i) {
+        expected.push_back(testing::reference_activation(act, double{gate[i]}) * double{up[i]});
+      }
+      std::vector<float> out(gate.size());
+      vector_kernels(isa).gated_activation(act, gate.data(), up.data(), static_cast<int64_t>(gate.size()),
+                                           out.data());
+      const double tolerance = act == Activation::kGelu ? kGeluTolerance : kSiluTolerance;
+      INFO(isa_name(isa) << ", activation " << static_cast<int>(act));
+      double worst = 0;
+      for (size_t i = 0; i < gate.size(); ++i) {
+        const double error = std::abs(double{out[i]} - expected[i]);
+        const double allowed = tolerance * std::abs(expected[i]) +
+                               kVanishing * (1 + std::abs(double{gate[i]})) * (1 + std::abs(double{up[i]}));
+        // gelu by tanh loses all digits where it nearly cancels; there the reference itself is at fault.
+        const double cancelled =
+            act == Activation::kGelu && gate[i] < 0 ? 4e-16 * std::abs(double{gate[i]} * double{up[i]}) : 0.0;
+        const double ratio = error / (allowed + cancelled);
+        if (!(ratio <= worst)) worst = ratio;
+      }
+      CHECK(worst <= 1.0);
+    }
+  }
+}
+
+TEST_CASE("an activation of what is not a number is not a number", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (Activation act : {Activation::kSilu, Activation::kGelu, Activation::kRelu}) {
+      const std::vector<float> gate(17, NAN), up(17, 1.0f);
+      std::vector<float> out(17, 0.0f);
+      vector_kernels(isa).gated_activation(act, gate.data(), up.data(), 17, out.data());
+      INFO(isa_name(isa) << ", activation " << static_cast<int>(act));
+      CHECK(std::isnan(out[0]));
+      CHECK(std::isnan(out[16]));
+    }
+  }
+}
+
+TEST_CASE("an element's result does not depend on its place in the run", "[vector]") {
+  const std::vector<float> gate = normal_numbers(200, 1), up = normal_numbers(200, 2);
+  for (Isa isa : supported_isas()) {
+    const VectorKernels& kernels = vector_kernels(isa);
+    std::vector<float> whole(200), part(200);
+    kernels.gated_activation(Activation::kSilu, gate.data(), up.data(), 200, whole.data());
+    for (int64_t first : {0, 1, 7, 16, 21}) {
+      for (int64_t n : {1, 5, 16, 30, 100}) {
+        kernels.gated_activation(Activation::kSilu, gate.data() + first, up.data() + first, n, part.data());
+        INFO(isa_name(isa) << ", " << first << "+" << n);
+        CHECK(std::memcmp(part.data(), whole.data() + first, static_cast<size_t>(n) * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("rotation turns pairs of both kinds and leaves the rest of the head alone", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int n_rot : {2, 6, 16, 20, 32, 64, 80, 128}) {
+      const int head_dim = n_rot + 5;
+      for (RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
+        std::vector<float> head = normal_numbers(head_dim, 1), table, inv_freq;
+        for (int i = 0; i < n_rot / 2; ++i) inv_freq.push_back(0.1f * static_cast<float>(i + 1));
+        const Rope rope{kind, n_rot, inv_freq.data(), 1.25f};
+        const size_t half = inv_freq.size();
+        table.resize(kind == RopeKind::kHalves ? 2 * half : 4 * half);
+        for (size_t i = 0; i < half; ++i) {
+          const double angle = 3.0 * double{inv_freq[i]};
+          const float c = static_cast<float>(1.25 * std::cos(angle)),
+                      s = static_cast<float>(1.25 * std::sin(angle));
+          if (kind == RopeKind::kHalves) {
+            table[i] = c;
+            table[half + i] = s;
+          } else {
+            table[2 * i] = table[2 * i + 1] = c;
+            table[2 * half + 2 * i] = -s;
+            table[2 * half + 2 * i + 1] = s;
+          }
+        }
+        const std::vector<float> before = head;
+        const std::vector<double> expected = testing::reference_rope(head.data(), head_dim, 3, rope);
+        vector_kernels(isa).rotate(kind, table.data(), n_rot, head.data());
+        INFO(isa_name(isa) << ", " << n_rot);
+        CHECK(worst_error(head, expected, 4.0) < kRotationTolerance);
+        CHECK(std::memcmp(head.data() + n_rot, before.data() + n_rot, 5 * sizeof(float)) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("floats become halves as rounding to nearest even says", "[vector]") {
+  std::vector<float> x;
+  for (uint32_t bits = 0; bits < 0x10000; bits += 7) {
+    const float exact = float_from_half(static_cast<uint16_t>(bits));
+    if (!std::isfinite(exact)) continue;
+    const float next = float_from_half(static_cast<uint16_t>(bits + 1));
+    const float middle = exact + (next - exact) / 2;  // a tie
+    x.insert(x.end(), {exact, std::nextafter(exact, INFINITY), std::nextafter(exact, -INFINITY)});
+    if (std::isfinite(next)) {
+      x.insert(x.end(), {middle, std::nextafter(middle, INFINITY), std::nextafter(middle, -INFINITY)});
+    }
+  }
+  x.insert(x.end(), {65519.0f, 65520.0f, -65520.0f, 1e30f, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f});
+  for (Isa isa : supported_isas()) {
+    for (size_t n : {x.size(), size_t{5}, size_t{16}, size_t{21}}) {
+      std::vector<uint16_t> out(n + 1, 0xabcd);
+      vector_kernels(isa).to_half(x.data(), static_cast<int64_t>(n), out.data());
+      size_t n_wrong = 0;
+      for (size_t i = 0; i < n; ++i) n_wrong += out[i] != half_from_float(x[i]) ? 1 : 0;
+      INFO(isa_name(isa) << ", " << n);
+      CHECK(n_wrong == 0);
+      CHECK(out[n] == 0xabcd);
+    }
+  }
+}
+
+TEST_CASE("attention to a single key returns its value exactly, for every half there is", "[vector]") {
+  constexpr int kHeadDim = 250;  // the last lanes are not full
+  const std::vector<float> q(kHeadDim, 1.0f);
+  const std::vector<uint16_t> k(kHeadDim, 0x3c00);
+  const int32_t limit = 1, block = 0;
+  float scores[kKeyTile], largest = 0, sum = 0;
+  std::vector<float> weighted(kHeadDim);
+  for (Isa isa : supported_isas()) {
+    size_t n_wrong = 0;
+    for (uint32_t first = 0; first < 0x10000; first += kHeadDim) {
+      std::vector<uint16_t> v;
+      for (uint32_t i = 0; i < kHeadDim; ++i) v.push_back(static_cast<uint16_t>(first + i));
+      AttentionTile tile;
+      tile.q = q.data();
+      tile.limits = &limit;
+      tile.n_rows = 1;
+      tile.head_dim = kHeadDim;
+      tile.end = 1;
+      tile.k = k.data();
+      tile.v = v.data();
+      tile.blocks = &block;
+      tile.block_tokens = 1;
+      tile.scores = scores;
+      tile.largest = &largest;
+      tile.sum = &sum;
+      tile.weighted = weighted.data();
+      vector_kernels(isa).attend(tile);
+      for (size_t i = 0; i < v.size(); ++i) {
+        const float expected = float_from_half(v[i]);
+        const bool right = std::isnan(expected) ? std::isnan(weighted[i]) : weighted[i] == expected;
+        n_wrong += right ? 0 : 1;
+      }
+    }
+    INFO(isa_name(isa));
+    CHECK(n_wrong == 0);
+    CHECK(sum == 1.0f);
+    CHECK(largest == static_cast<float>(kHeadDim));
+  }
+}
+
+}  // namespace hearth
