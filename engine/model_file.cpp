@@ -146,11 +146,11 @@ ModelFile ModelFile::open(const std::filesystem::path& path) {
       gguf::fail(contents->label, "its parts hold more than " + gguf::with_commas(gguf::kMaxTensors) +
                                       " tensors, expected fewer: they are corrupt; download them again");
     }
-    contents->tensors.insert(contents->tensors.end(), part.part.tensors.begin(), part.part.tensors.end());
+    const std::vector<TensorInfo> tensors = std::exchange(part.part.tensors, {});
+    contents->tensors.insert(contents->tensors.end(), tensors.begin(), tensors.end());
     contents->mappings.push_back(std::move(part.mapping));
   }
   contents->first = std::move(parts.front().part);
-  contents->first.tensors = {};
   contents->tensor_order = gguf::order_tensors(contents->tensors, contents->label);
   if (parts.size() > 1) {
     const std::optional<int64_t> total = split_key(contents->first, "split.tensors.count", contents->label);
