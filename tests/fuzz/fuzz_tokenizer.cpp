@@ -1,0 +1,129 @@
+// libFuzzer target: a small vocabulary and a text, both from the input. Any vocabulary either builds or is
+// refused by ModelFileError; then any text is encoded to tokens that exist, plain text to none of the control
+// tokens, and where every byte has a token, what was encoded decodes to the same bytes.
+//
+// Built with the asan preset. Input: settings, number of rows, rows (type, score, length, text), merges
+// (length, text), and the rest is the text. One thread.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/byte_alphabet.h"
+#include "engine/tokenizer/utf8.h"
+#include "engine/tokenizer/vocabulary_tokenizer.h"
+
+namespace {
+
+using hearth::TokenizerKind;
+using hearth::TokenType;
+
+// Every way that patterns differ in kind.
+constexpr std::string_view kPre[] = {"default",     "gpt-2",      "smollm", "llama-bpe", "qwen2",
+                                     "tekken",      "gpt-4o",     "falcon", "bloom",     "deepseek-llm",
+                                     "deepseek-v3", "bailingmoe", "viking", "seed-coder"};
+
+/// Takes numbers and strings off the front of the input; zeros and nothing when it is used up.
+class Input {
+ public:
+  Input(const uint8_t* data, size_t size) : rest_(reinterpret_cast<const char*>(data), size) {}
+  uint8_t byte() {
+    if (rest_.empty()) return 0;
+    const uint8_t byte = static_cast<uint8_t>(rest_[0]);
+    rest_.remove_prefix(1);
+    return byte;
+  }
+  std::string_view text(size_t length) {
+    const std::string_view text = rest_.substr(0, length);
+    rest_.remove_prefix(text.size());
+    return text;
+  }
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+};
+
+void add(hearth::Vocabulary& vocabulary, std::string text, TokenType type, float score) {
+  vocabulary.texts.push_back(std::move(text));
+  vocabulary.types.push_back(type);
+  vocabulary.scores.push_back(score);
+}
+
+void add_all_bytes(hearth::Vocabulary& vocabulary) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  for (int byte = 0; byte < 256; ++byte) {
+    if (vocabulary.kind == TokenizerKind::kByteLevelBpe) {
+      add(vocabulary, hearth::spell_bytes(std::string(1, static_cast<char>(byte))), TokenType::kNormal, 0);
+    } else {
+      add(vocabulary, std::string("<0x") + kDigits[byte >> 4] + kDigits[byte & 15] + ">", TokenType::kByte,
+          0);
+    }
+  }
+}
+
+hearth::Vocabulary read_vocabulary(Input& input, uint8_t settings, bool all_bytes) {
+  hearth::Vocabulary vocabulary;
+  vocabulary.file = "fuzz";
+  vocabulary.kind = settings & 1 ? TokenizerKind::kSentencePiece : TokenizerKind::kByteLevelBpe;
+  if (vocabulary.kind == TokenizerKind::kByteLevelBpe) vocabulary.pre = kPre[input.byte() % std::size(kPre)];
+  if (all_bytes) add_all_bytes(vocabulary);
+  for (int rows = input.byte() % 32; rows > 0; --rows) {
+    const uint8_t head = input.byte();
+    const float score = static_cast<float>(static_cast<int8_t>(input.byte()));
+    // Byte tokens come from add_all_bytes: others are refused when a file is read.
+    const TokenType type = static_cast<TokenType>(head % 6);
+    add(vocabulary, std::string(input.text(head >> 3)), type, score);
+  }
+  if (vocabulary.texts.empty()) add(vocabulary, "a", TokenType::kNormal, 0);
+  vocabulary.unk = settings & 4 ? 0 : -1;
+  vocabulary.bos = settings & 8 ? vocabulary.size() - 1 : -1;
+  vocabulary.add_bos = vocabulary.bos >= 0;
+  vocabulary.add_space_prefix = vocabulary.kind == TokenizerKind::kSentencePiece && (settings & 16);
+  return vocabulary;
+}
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+void check_text(const hearth::Tokenizer& tokenizer, std::string_view text, bool round_trip) {
+  for (const bool parse_special : {false, true}) {
+    const std::vector<int32_t> ids = tokenizer.encode(text, false, parse_special);
+    std::string bytes;
+    for (const int32_t id : ids) {
+      require(id >= 0 && id < tokenizer.n_vocab());
+      require(parse_special || !tokenizer.is_control(id));
+      tokenizer.append_bytes(id, true, bytes);
+    }
+    if (round_trip) require(bytes == text);
+    const std::string shown = tokenizer.decode(ids, true);
+    require(hearth::utf8_valid_prefix(shown) == shown.size());
+  }
+  tokenizer.encode(text, true, true);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  Input input(data, size);
+  const uint8_t settings = input.byte();
+  const bool all_bytes = settings & 2;
+  hearth::Vocabulary vocabulary = read_vocabulary(input, settings, all_bytes);
+  const bool byte_level = vocabulary.kind == TokenizerKind::kByteLevelBpe;
+  // SentencePiece reads U+2581 as a space, gives unk (a control token) for what it lacks, and puts a prefix
+  // before.
+  if (!byte_level && !all_bytes) vocabulary.unk = -1;
+  std::vector<std::string_view> merges;
+  if (byte_level) {
+    for (int n = input.byte() % 32; n > 0; --n) merges.push_back(input.text(input.byte() % 16));
+  }
+  try {
+    const hearth::VocabularyTokenizer tokenizer(std::move(vocabulary), merges);
+    check_text(tokenizer, input.rest(), all_bytes && byte_level);
+  } catch (const hearth::ModelFileError&) {
+  }
+  return 0;
+}
