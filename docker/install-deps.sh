@@ -14,7 +14,7 @@ set -eu
 runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$'
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev'
-test="$build catch2 clang clang-format libclang-rt-dev curl"
+test="$build catch2 clang clang-format libclang-rt-dev curl debootstrap"
 
 need="${1:-build}"
 case "$need" in

@@ -1,0 +1,70 @@
+"""The container's Dockerfile, run step by step in debootstrap roots, then its entrypoint as the container would run it."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from dockerfile_steps import Builder
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+MODEL = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
+
+
+def reason_not_to_run():
+    if os.geteuid() != 0:
+        return "not run: building in a chroot needs root"
+    missing = [tool for tool in ("debootstrap", "unshare", "chroot") if shutil.which(tool) is None]
+    if missing:
+        return f"not run: {', '.join(missing)} not installed"
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode != 0:
+        return "not run: this system does not allow mount namespaces"
+    return None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until_healthy(image, env, process):
+    """Runs the image's own health check until it passes."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "hearthd ended by itself"
+        check = subprocess.run(image.chroot_command(image.healthcheck), env=env, capture_output=True)
+        if check.returncode == 0:
+            return
+        time.sleep(0.5)
+    pytest.fail("the health check never passed")
+
+
+@pytest.mark.skipif(reason_not_to_run() is not None, reason=str(reason_not_to_run()))
+def test_the_cpu_image_builds_and_serves_without_root(tmp_path):
+    # ccache outside the image makes a second run quick; the image's own steps are untouched.
+    ccache = ROOT / "build/docker-ccache"
+    ccache.mkdir(parents=True, exist_ok=True)
+    builder = Builder(ROOT, tmp_path, run_binds={"/ccache": ccache}, run_env={"CCACHE_DIR": "/ccache"})
+    image = builder.build((ROOT / "docker/cpu.Dockerfile").read_text())
+    assert image.user == "1000"
+
+    models = tmp_path / "models"
+    models.mkdir()
+    shutil.copy(MODEL, models / "model.gguf")
+    env = {**image.env, "HEARTH_HOST": "127.0.0.1", "HEARTH_PORT": str(free_port()), "HOME": "/home/hearth"}
+    command = image.chroot_command(image.entrypoint + ["--model", "/models/model.gguf"], **{"/models": models})
+    process = subprocess.Popen(command, env=env)
+    try:
+        wait_until_healthy(image, env, process)
+        assert os.stat(f"/proc/{process.pid}").st_uid == 1000
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=30) == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
