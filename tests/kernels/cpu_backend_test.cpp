@@ -2,9 +2,7 @@
 // any company in the batch, and without allocation.
 #include "kernels/cpu/cpu_backend.h"
 
-#include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <new>
 #include <random>
@@ -15,20 +13,6 @@
 #include "kernels/quant/half.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
-
-namespace {
-std::atomic<long> allocations{0};
-}
-
-// The program's allocation functions, so that a test can see whether an operation allocates on any thread.
-void* operator new(size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  void* data = std::malloc(bytes == 0 ? 1 : bytes);
-  if (data == nullptr) throw std::bad_alloc();
-  return data;
-}
-void operator delete(void* data) noexcept { std::free(data); }
-void operator delete(void* data, size_t) noexcept { std::free(data); }
 
 namespace hearth {
 namespace {
@@ -291,42 +275,6 @@ TEST_CASE("rope is right at any position, up to the longest contexts", "[cpu_bac
     }
   }
   CpuBackend(1, Isa::kScalar).rope(nullptr, 0, 0, 0, positions, Rope{});
-}
-
-TEST_CASE("no operation allocates", "[cpu_backend]") {
-  const int n_tokens = 64, head_dim = 32, n_heads = 4, n_kv_heads = 2;
-  const int64_t width = n_heads * head_dim, kv_width = n_kv_heads * head_dim;
-  const Weight w(DType::kQ8_0, width, width, 1);
-  const std::vector<float> inv_freq(16, 0.1f), weight(static_cast<size_t>(width), 1.0f);
-  const KvShape shape{n_kv_heads, head_dim, 16, 64};
-  for (int n_threads : {1, 3}) {
-    CpuBackend backend(n_threads, supported_isas().front());
-    backend.reserve(n_tokens, width, n_heads, 1024);
-    const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
-    const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
-    std::vector<float> x = normal_numbers(n_tokens * width, 2), y(x.size()), k = x, v = x;
-    std::vector<int32_t> tokens(n_tokens, 5), positions(n_tokens), table_of(n_tokens, 0), table(64);
-    for (int i = 0; i < 64; ++i) table[static_cast<size_t>(i)] = 63 - i;
-    const Rope rope{RopeKind::kHalves, head_dim, inv_freq.data(), 1.0f};
-    const std::vector<Product> products = {{w.matrix, nullptr, y.data(), width, false}};
-    const long before = allocations.load();
-    for (int n : {1, 5, 64}) {  // decode, a small batch, prefill
-      for (int i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = 900 + i;
-      const KvPlaces places{n, positions.data(), table_of.data(), table.data(), 64};
-      const std::span<const int32_t> some(positions.data(), static_cast<size_t>(n));
-      backend.embed(w.matrix, std::span(tokens).first(static_cast<size_t>(n)), x.data());
-      backend.rms_norm(x.data(), weight.data(), 1e-5f, n, width, y.data());
-      backend.layer_norm(x.data(), weight.data(), nullptr, 1e-5f, n, width, y.data());
-      backend.matmul(x.data(), n, products);
-      backend.rope(x.data(), width, n_heads, head_dim, some, rope);
-      backend.kv_append(k.data(), v.data(), kv_width, places, shape, {k_cache.halves(), v_cache.halves()});
-      backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
-                        y.data());
-      backend.gated_activation(Activation::kSilu, x.data(), y.data(), n * width, y.data());
-      backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
-    }
-    CHECK(allocations.load() == before);
-  }
 }
 
 }  // namespace hearth

@@ -1,0 +1,65 @@
+// No operation of the CPU backend allocates, on any of its threads.
+//
+// Replaces the program's allocation functions to count calls; left out of sanitizer builds, which have their
+// own.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/support/catch.h"
+
+namespace {
+std::atomic<long> allocations{0};
+}
+
+void* operator new(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* data = std::malloc(bytes == 0 ? 1 : bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  return data;
+}
+void operator delete(void* data) noexcept { std::free(data); }
+void operator delete(void* data, size_t) noexcept { std::free(data); }
+
+namespace hearth {
+
+TEST_CASE("no operation allocates", "[cpu_backend]") {
+  const int n_tokens = 64, head_dim = 32, n_heads = 4, n_kv_heads = 2;
+  const int64_t width = n_heads * head_dim, kv_width = n_kv_heads * head_dim;
+  std::vector<std::byte> weights(row_bytes(DType::kQ8_0, width) * static_cast<size_t>(width));
+  const Matrix matrix{weights.data(), DType::kQ8_0, width, width};
+  const std::vector<float> inv_freq(16, 0.1f), weight(static_cast<size_t>(width), 1.0f);
+  const KvShape shape{n_kv_heads, head_dim, 16, 64};
+  for (int n_threads : {1, 3}) {
+    CpuBackend backend(n_threads, supported_isas().front());
+    backend.reserve(n_tokens, width, n_heads, 1024);
+    const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
+    const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
+    std::vector<float> x(static_cast<size_t>(n_tokens * width), 0.5f), y(x.size()), k = x, v = x;
+    std::vector<int32_t> tokens(n_tokens, 5), positions(n_tokens), table_of(n_tokens, 0), table(64);
+    for (int i = 0; i < 64; ++i) table[static_cast<size_t>(i)] = 63 - i;
+    const Rope rope{RopeKind::kHalves, head_dim, inv_freq.data(), 1.0f};
+    const std::vector<Product> products = {{matrix, nullptr, y.data(), width, false}};
+    const long before = allocations.load();
+    for (int n : {1, 5, 64}) {  // decode, a small batch, prefill
+      for (int i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = 900 + i;
+      const KvPlaces places{n, positions.data(), table_of.data(), table.data(), 64};
+      const std::span<const int32_t> some(positions.data(), static_cast<size_t>(n));
+      backend.embed(matrix, std::span(tokens).first(static_cast<size_t>(n)), x.data());
+      backend.rms_norm(x.data(), weight.data(), 1e-5f, n, width, y.data());
+      backend.layer_norm(x.data(), weight.data(), nullptr, 1e-5f, n, width, y.data());
+      backend.matmul(x.data(), n, products);
+      backend.rope(x.data(), width, n_heads, head_dim, some, rope);
+      backend.kv_append(k.data(), v.data(), kv_width, places, shape, {k_cache.halves(), v_cache.halves()});
+      backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
+                        y.data());
+      backend.gated_activation(Activation::kSilu, x.data(), y.data(), n * width, y.data());
+      backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
+    }
+    CHECK(allocations.load() == before);
+  }
+}
+
+}  // namespace hearth
