@@ -1,13 +1,14 @@
-// Fork and join for the arithmetic: a fixed set of threads that split one operation at a time.
+// Fork and join for the arithmetic: a fixed set of threads that share out one operation at a time.
 //
-// A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost about one:
-// workers spin for a moment between operations, then park, so that an idle server uses no CPU.
-// Owned by CpuBackend; run() is called by the engine thread only, which works along as worker 0.
+// A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost less than
+// one: workers spin for a moment between operations, then park, so that an idle server uses no CPU. The
+// machine is rarely ours alone: work is handed out in pieces, and the caller waits only for threads that hold
+// one. A worker the kernel is slow to run (its processor is taken) thus costs its help, not a wait for it.
+// Owned by CpuBackend; for_each_chunk() is called by the engine thread only, which works along as worker 0.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -20,8 +21,8 @@ int default_thread_count();
 
 class ThreadPool {
  public:
-  /// Starts n_threads - 1 workers; the caller of run() is the other one. REQUIRES: n_threads >= 1. Throws
-  /// std::system_error if the system grants no more threads.
+  /// Starts n_threads - 1 workers; the caller of for_each_chunk() is the other one. REQUIRES: n_threads >= 1.
+  /// Throws std::system_error if the system grants no more threads.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -29,57 +30,55 @@ class ThreadPool {
 
   int n_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Gives the calling thread (from now on the one that calls run()) and every worker a processor of its own,
-  /// if the pool fills the processors it may use; a smaller pool is left to the kernel, which knows what else
-  /// runs, where two half-size pools would bind themselves to the same cores. Threads that the calling thread
-  /// starts later inherit its processor, so call it where no more are started. Refusal by the system is no
-  /// error. Returns whether threads were bound.
+  /// Gives the calling thread (from now on the one that calls for_each_chunk()) and every worker a processor
+  /// of its own, if the pool fills the processors it may use; a smaller pool is left to the kernel, which
+  /// knows what else runs, where two half-size pools would bind themselves to the same cores. Threads that
+  /// the calling thread starts later inherit its processor, so call it where no more are started. Refusal by
+  /// the system is no error. Returns whether threads were bound.
   bool bind_threads();
 
-  /// Calls body(int worker) once on each thread, worker in [0, n_threads()), and returns when all have
-  /// returned. body must not throw and must not call run(). No allocation.
-  template <class Body>
-  void run(Body&& body) {
-    using Plain = std::remove_reference_t<Body>;
-    fork_join([](void* context, int worker) { (*static_cast<Plain*>(context))(worker); },
-              const_cast<std::remove_const_t<Plain>*>(&body));
-  }
-
   /// Calls body(int64_t begin, int64_t end, int worker) for consecutive pieces of at most `grain` that cover
-  /// [0, n), each handed to the thread that is free next: a thread that the kernel took away for a while then
-  /// holds up one piece, not its share of the whole. One piece runs on the calling thread without a fork.
+  /// [0, n), each handed to the thread that is free next, worker in [0, n_threads()); returns when all have
+  /// returned. What the pieces wrote is visible then. One piece runs on the calling thread without a fork.
+  /// body must not throw and must not call the pool. No allocation.
   template <class Body>
   void for_each_chunk(int64_t n, int64_t grain, Body&& body) {
-    if (n <= 0) return;
-    if (n <= grain || workers_.empty()) {
-      for (int64_t begin = 0; begin < n; begin += grain)
-        body(begin, begin + grain < n ? begin + grain : n, 0);
-      return;
-    }
-    next_chunk_.store(0, std::memory_order_relaxed);
-    run([&](int worker) {
+    using Plain = std::remove_reference_t<Body>;
+    const auto take_chunks = [&](int worker) {
       for (;;) {
         const int64_t begin = next_chunk_.fetch_add(1, std::memory_order_relaxed) * grain;
         if (begin >= n) return;
-        body(begin, begin + grain < n ? begin + grain : n, worker);
+        static_cast<Plain&>(body)(begin, begin + grain < n ? begin + grain : n, worker);
       }
-    });
+    };
+    next_chunk_.store(0, std::memory_order_relaxed);
+    if (n <= grain || workers_.empty()) {
+      take_chunks(0);
+      return;
+    }
+    using TakeChunks = decltype(take_chunks);
+    share([](const void* context, int worker) { (*static_cast<const TakeChunks*>(context))(worker); },
+          &take_chunks);
   }
 
  private:
-  using Call = void (*)(void* context, int worker);
+  using Call = void (*)(const void* context, int worker);
 
-  void fork_join(Call call, void* context) noexcept;
+  void share(Call call, const void* context) noexcept;
   void work(int worker) noexcept;
+  bool enter() noexcept;
+  void leave() noexcept;
   void stop() noexcept;
 
   // Each on its own cache line: every worker polls round_ while others write the rest.
-  alignas(64) std::atomic<uint32_t> round_{0};      // one more for each fork; workers wait for it to change
-  alignas(64) std::atomic<int32_t> unfinished_{0};  // workers still in this round
+  alignas(64) std::atomic<uint32_t> round_{0};  // one more for each operation; workers wait for it to change
+  // Who may touch call_ and context_: the caller while it is 0, else whoever it counts. Top bit: workers may
+  // still enter. The other bits: workers inside.
+  alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_chunk_{0};
-  alignas(64) Call call_ = nullptr;  // written before round_ is raised, read after it was seen raised
-  void* context_ = nullptr;
-  bool stopping_ = false;
+  alignas(64) Call call_ = nullptr;
+  const void* context_ = nullptr;
+  std::atomic<bool> stopping_{false};
   bool may_spin_ = true;
   std::vector<std::thread> workers_;
 };

@@ -16,22 +16,48 @@ namespace {
 /// More threads than this machine has processors, among others.
 const std::vector<int> kThreadCounts = {1, 2, 3, 5, 16};
 
+/// Calls body(piece, worker) on every thread of the pool: pieces that wait for each other cannot share one.
+template <class Body>
+void run_on_all(ThreadPool& pool, Body&& body) {
+  std::atomic<int> arrived{0};
+  pool.for_each_chunk(pool.n_threads(), 1, [&](int64_t piece, int64_t, int worker) {
+    body(piece, worker);
+    arrived.fetch_add(1);
+    while (arrived.load() < pool.n_threads()) std::this_thread::yield();
+  });
+}
+
 }  // namespace
 
-TEST_CASE("a run calls each worker once and its writes are seen afterwards", "[thread_pool]") {
+TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[thread_pool]") {
   for (int n_threads : kThreadCounts) {
     ThreadPool pool(n_threads);
     REQUIRE(pool.n_threads() == n_threads);
     // Plain ints: it is the pool that orders these writes before the reads.
-    std::vector<int> calls(static_cast<size_t>(n_threads), 0);
-    const int n_runs = 500;
+    std::vector<int> calls(8, 0);
     bool all_seen = true;
-    for (int i = 1; i <= n_runs; ++i) {
-      pool.run([&](int worker) { ++calls[static_cast<size_t>(worker)]; });
+    for (int i = 1; i <= 2000; ++i) {
+      pool.for_each_chunk(8, 1, [&](int64_t begin, int64_t, int) { ++calls[static_cast<size_t>(begin)]; });
       for (int count : calls) all_seen &= count == i;
     }
     INFO(n_threads << " threads");
     CHECK(all_seen);
+  }
+}
+
+TEST_CASE("every thread takes part, under a number of its own", "[thread_pool]") {
+  for (int n_threads : kThreadCounts) {
+    ThreadPool pool(n_threads);
+    for (int i = 0; i < 20; ++i) {
+      std::vector<int> worker_of(static_cast<size_t>(n_threads), -1);
+      run_on_all(pool, [&](int64_t piece, int worker) { worker_of[static_cast<size_t>(piece)] = worker; });
+      std::ranges::sort(worker_of);
+      bool each_once = true;
+      for (int worker = 0; worker < n_threads; ++worker) {
+        each_once &= worker_of[static_cast<size_t>(worker)] == worker;
+      }
+      CHECK(each_once);
+    }
   }
 }
 
@@ -70,7 +96,7 @@ TEST_CASE("threads that went to sleep are woken", "[thread_pool]") {
   std::atomic<int> calls{0};
   for (int i = 0; i < 20; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));  // well past the time they spin
-    pool.run([&](int) { calls.fetch_add(1); });
+    run_on_all(pool, [&](int64_t, int) { calls.fetch_add(1); });
   }
   CHECK(calls == 80);
 }
@@ -79,7 +105,7 @@ TEST_CASE("a caller that waits longer than it spins is woken by the last worker"
   ThreadPool pool(3);
   std::atomic<int> finished{0};
   for (int i = 0; i < 5; ++i) {
-    pool.run([&](int worker) {
+    pool.for_each_chunk(3, 1, [&](int64_t, int64_t, int worker) {
       if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2 * worker));
       finished.fetch_add(1);
     });
@@ -92,7 +118,7 @@ TEST_CASE("pools come and go, used or not", "[thread_pool]") {
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(1 + i % 5);
     if (i % 3 != 0) pool.for_each_chunk(1, 1, [&](int64_t, int64_t, int) { ++calls; });
-    if (i % 3 == 2) pool.run([](int) {});
+    if (i % 3 == 2) pool.for_each_chunk(100, 1, [](int64_t, int64_t, int) {});
   }
   CHECK(calls == 33);
 }
@@ -111,7 +137,7 @@ TEST_CASE("a pool that fills the processors binds each of its threads to one", "
       return;
     }
     std::vector<std::vector<int>> cpus(n_allowed);
-    pool.run([&](int worker) { cpus[static_cast<size_t>(worker)] = allowed_cpus(); });
+    run_on_all(pool, [&](int64_t, int worker) { cpus[static_cast<size_t>(worker)] = allowed_cpus(); });
     std::vector<int> places;
     for (const std::vector<int>& of_worker : cpus) {
       REQUIRE(of_worker.size() == 1);
