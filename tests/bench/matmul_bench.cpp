@@ -1,7 +1,8 @@
-// matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N]: speed of the matmul kernels, per ISA and
-// type.
+// matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N] [--megabytes N]: speed of the matmul
+// kernels, per ISA and type.
 //
-// Per type: GB/s of weights at one token over a matrix larger than the third-level cache, and GOP/s (two per
+// Per type: GB/s of weights at one token over --megabytes of them (96 unless told: larger
+// than the third-level cache), and GOP/s (two per
 // weight and token) at 128 tokens; one thread, then two. Beside it the bandwidth at which the same threads
 // just read memory. Times are the busiest thread's CPU time, the best of several runs: on a quiet machine
 // that is wall time, on a busy one it leaves out what others took of the cores (though not of the memory).
@@ -26,6 +27,7 @@ struct Options {
   std::string isa, type;
   int64_t n_cols = 4096;
   int max_threads = 2;
+  double megabytes = 96;  // three times a 32 MB cache
 };
 
 double thread_seconds() {
@@ -102,12 +104,14 @@ double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threa
 }
 
 void bench_type(Isa isa, DType type, const Options& options) {
-  constexpr size_t kDecodeBytes = size_t{96} << 20;  // three times a 32 MB cache
   constexpr int64_t kPrefillRows = 512;
   constexpr int kPrefillTokens = 128;
-  const int64_t decode_rows = static_cast<int64_t>(kDecodeBytes / row_bytes(type, options.n_cols)) / 64 * 64;
+  const int64_t decode_rows =
+      std::max<int64_t>(static_cast<int64_t>(options.megabytes * 1e6) /
+                            static_cast<int64_t>(row_bytes(type, options.n_cols)) / 64 * 64,
+                        64);
   const test::OwnedMatrix big = big_matrix(type, decode_rows, options.n_cols);
-  const Matrix small = {big.view.data, type, kPrefillRows, options.n_cols};
+  const test::OwnedMatrix small = big_matrix(type, kPrefillRows, options.n_cols);
   const int decode_runs = isa == Isa::kScalar ? 1 : 8;
   const int prefill_runs = isa == Isa::kScalar ? 1 : 5;
   std::printf("%-12s %-7s", std::string(isa_name(isa)).c_str(), std::string(dtype_info(type).name).c_str());
@@ -116,7 +120,7 @@ void bench_type(Isa isa, DType type, const Options& options) {
     std::printf(" %8.1f", static_cast<double>(big.bytes.size()) / seconds * 1e-9);
   }
   for (int threads = 1; threads <= options.max_threads; ++threads) {
-    const double seconds = multiply_seconds(isa, small, kPrefillTokens, threads, prefill_runs);
+    const double seconds = multiply_seconds(isa, small.view, kPrefillTokens, threads, prefill_runs);
     const double operations = 2.0 * static_cast<double>(kPrefillRows * options.n_cols) * kPrefillTokens;
     std::printf(" %8.1f", operations / seconds * 1e-9);
   }
@@ -131,6 +135,7 @@ Options parse(int argc, char** argv) {
     if (name == "--isa") options.isa = argv[i + 1];
     if (name == "--type") options.type = argv[i + 1];
     if (name == "--cols") options.n_cols = std::atoll(argv[i + 1]);
+    if (name == "--megabytes") options.megabytes = std::atof(argv[i + 1]);
     if (name == "--threads") options.max_threads = std::max(1, std::atoi(argv[i + 1]));
   }
   return options;
