@@ -4,10 +4,11 @@
 // a range is here. Quantised weights are multiplied as they lie in the model file with activations quantised
 // to int8; F32, F16 and BF16 weights with float activations.
 //
-// Arithmetic with int8 activations. For row r and token t, over the weight groups g (16 or 32 columns) in
-// order:
-//   acc = acc + float(sum of q_w * q_x over g) * (scale_w[g] * scale_x[g])     the integer sum is exact
-//   acc = acc + min_w[g] * (scale_x[g] * float(sum of q_x over g))             for types with mins
+// Arithmetic with int8 activations, which have one scale per 16 columns. For row r and token t, over the
+// weight groups g (32 columns, halves h of 16; or 16 columns, one half) in order:
+//   dot = sum over h of float(sum of q_w * q_x over h) * scale_x[h]            the integer sum is exact
+//   acc = acc + dot * scale_w[g]
+//   acc = acc + min_w[g] * sum over h of (scale_x[h] * float(sum of q_x over h))      for types with mins
 // each operation rounded to float32 once. Hence a result depends on its own row and token only, never on the
 // row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: the same for any
 // range and n_tokens within one ISA. Tests hold the kernels to both.
@@ -46,7 +47,7 @@ struct MatmulArgs {
 
 /// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 50 KB).
 struct MatmulKernels {
-  /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
+  /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 16 columns
   /// scale = max|x| / 127, q = round to nearest even of x / scale. REQUIRES: n_cols a multiple of 32.
   void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
 

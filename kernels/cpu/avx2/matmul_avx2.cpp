@@ -111,16 +111,17 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // sum[t] += products of n_steps quads of weight bytes with token t's. Exact: pairs of products are added up
+  // sum[t] += products of 16 weight bytes with token t's. Exact: pairs of products are added up
   // in 16 bits for no more steps than cannot overflow (2 * largest weight * 127 each), then in 32 bits.
-  template <class Block, int n_steps, int n>
+  template <class Block, int n>
   [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
                                                   Int* sum) {
+    constexpr int kSteps = kActivationGroup / 4;
     constexpr bool kWide = Block::kOffset == 128;  // signed weights: |w| times x with w's sign
     constexpr int kMost = kWide ? 1 : 32767 / (2 * kLargestWeight<Block> * 127);
-    constexpr int kRun = kMost >= n_steps ? n_steps : kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
+    constexpr int kRun = kMost >= kSteps ? kSteps : kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
     const Int ones = _mm256_set1_epi16(1);
-    for (int k = 0; k < n_steps; k += kRun) {
+    for (int k = 0; k < kSteps; k += kRun) {
       Int words[n];
 #pragma GCC unroll 8
       for (int i = 0; i < kRun; ++i) {
@@ -181,9 +182,6 @@ struct LoadBF16 {
   static __m256 part(const std::byte* p, int n) { return widen(load_words(p, n)); }
 };
 
-// Below this 127 / max overflows float32; such a group is zero for every purpose.
-constexpr float kSmallestMax = 1e-36f;
-
 int total(__m256i v) {
   __m128i half = _mm_add_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
   half = _mm_add_epi32(half, _mm_unpackhi_epi64(half, half));
@@ -200,29 +198,23 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
   const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
   for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
-    __m256 v[4], most = _mm256_setzero_ps();
-    for (int i = 0; i < 4; ++i) {
-      v[i] = _mm256_loadu_ps(x + 8 * i);
-      most = _mm256_max_ps(most, _mm256_and_ps(v[i], magnitude));
-    }
-    const float max = largest(most);
+    const __m256 a = _mm256_loadu_ps(x), b = _mm256_loadu_ps(x + 8);
+    const float max = largest(_mm256_max_ps(_mm256_and_ps(a, magnitude), _mm256_and_ps(b, magnitude)));
     const bool zero = max < kSmallestMax;
     const float scale = zero ? 0.0f : max / 127.0f;
     const __m256 inverse = _mm256_set1_ps(zero ? 0.0f : 127.0f / max);
-    __m256i q[4];
-    for (int i = 0; i < 4; ++i) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-    const int sum_a = total(_mm256_add_epi32(q[0], q[1])), sum_b = total(_mm256_add_epi32(q[2], q[3]));
-    // Packing works within 128-bit halves; the permutation puts the dwords of bytes back in order.
-    const __m256i packed = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(row.quants + g * kActivationGroup),
-                        _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+    const __m256i qa = _mm256_cvtps_epi32(_mm256_mul_ps(a, inverse));
+    const __m256i qb = _mm256_cvtps_epi32(_mm256_mul_ps(b, inverse));
+    // Packing works within 128-bit halves: a0..3 b0..3 | a4..7 b4..7 as words, put in order before they
+    // become bytes.
+    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(qa, qb), 0xd8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(row.quants + g * kActivationGroup),
+                     _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+    const int sum = total(_mm256_add_epi32(qa, qb));
     row.scale[g] = scale;
-    row.scaled_sum[g] = scale * static_cast<float>(sum_a + sum_b);
-    row.minus_sum[g] = -(sum_a + sum_b);
-    row.half_scaled_sum[g * 2] = scale * static_cast<float>(sum_a);
-    row.half_scaled_sum[g * 2 + 1] = scale * static_cast<float>(sum_b);
-    row.half_minus_sum[g * 2] = -sum_a;
-    row.half_minus_sum[g * 2 + 1] = -sum_b;
+    row.scaled_sum[g] = scale * static_cast<float>(sum);
+    row.minus_sum[g] = -sum;
+    if (g % 2 == 1) row.pair_scaled_sum[g / 2] = row.scaled_sum[g - 1] + row.scaled_sum[g];
   }
 }
 

@@ -98,13 +98,13 @@ struct Avx512 {
     return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(byte, mask), bytes(value));
   }
 
-  // sum[t] += products of n_steps quads of weight bytes with token t's. The sums are exact, so their order is
+  // sum[t] += products of 16 weight bytes with token t's. The sums are exact, so their order is
   // free.
-  template <class Block, int n_steps, int n>
+  template <class Block, int n>
   [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
                                                   Int* sum) {
-#pragma GCC unroll 8
-    for (int k = 0; k < n_steps; ++k) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kActivationGroup / 4; ++k) {
       const Int w = weights[k];
       for (int t = 0; t < n; ++t)
         sum[t] = _mm512_dpbusd_epi32(sum[t], w, broadcast_dword(x + t * stride + k * 4));
@@ -149,30 +149,20 @@ struct LoadBF16 {
   }
 };
 
-// Below this 127 / max overflows float32; such a group is zero for every purpose.
-constexpr float kSmallestMax = 1e-36f;
-
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
   for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
-    const __m512 a = _mm512_loadu_ps(x), b = _mm512_loadu_ps(x + 16);
-    const float max = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(a), _mm512_abs_ps(b)));
+    const __m512 v = _mm512_loadu_ps(x);
+    const float max = _mm512_reduce_max_ps(_mm512_abs_ps(v));
     const bool zero = max < kSmallestMax;
     const float scale = zero ? 0.0f : max / 127.0f;
-    const __m512 inverse = _mm512_set1_ps(zero ? 0.0f : 127.0f / max);
-    const __m512i qa = _mm512_cvtps_epi32(_mm512_mul_ps(a, inverse));
-    const __m512i qb = _mm512_cvtps_epi32(_mm512_mul_ps(b, inverse));
-    __m128i* quants = reinterpret_cast<__m128i*>(row.quants + g * kActivationGroup);
-    _mm_storeu_si128(quants, _mm512_cvtepi32_epi8(qa));
-    _mm_storeu_si128(quants + 1, _mm512_cvtepi32_epi8(qb));
-    const int sum_a = _mm512_reduce_add_epi32(qa), sum_b = _mm512_reduce_add_epi32(qb);
+    const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(zero ? 0.0f : 127.0f / max)));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(row.quants + g * kActivationGroup), _mm512_cvtepi32_epi8(q));
+    const int sum = _mm512_reduce_add_epi32(q);
     row.scale[g] = scale;
-    row.scaled_sum[g] = scale * static_cast<float>(sum_a + sum_b);
-    row.minus_sum[g] = -(sum_a + sum_b);
-    row.half_scaled_sum[g * 2] = scale * static_cast<float>(sum_a);
-    row.half_scaled_sum[g * 2 + 1] = scale * static_cast<float>(sum_b);
-    row.half_minus_sum[g * 2] = -sum_a;
-    row.half_minus_sum[g * 2 + 1] = -sum_b;
+    row.scaled_sum[g] = scale * static_cast<float>(sum);
+    row.minus_sum[g] = -sum;
+    if (g % 2 == 1) row.pair_scaled_sum[g / 2] = row.scaled_sum[g - 1] + row.scaled_sum[g];
   }
 }
 

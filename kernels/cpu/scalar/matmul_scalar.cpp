@@ -19,15 +19,6 @@ namespace {
 // in L1.
 constexpr int kTokenTile = 8;
 
-// Below this 127 / max overflows float32; such a group is zero for every purpose.
-constexpr float kSmallestMax = 1e-36f;
-
-int32_t sum_of(const int8_t* quants, int n) {
-  int32_t sum = 0;
-  for (int i = 0; i < n; ++i) sum += quants[i];
-  return sum;
-}
-
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
   for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
@@ -37,15 +28,15 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
     const float scale = zero ? 0.0f : max / 127.0f;
     const float inverse = zero ? 0.0f : 127.0f / max;
     int8_t* quants = row.quants + g * kActivationGroup;
-    for (int i = 0; i < kActivationGroup; ++i) quants[i] = static_cast<int8_t>(std::lrint(x[i] * inverse));
-    const int32_t sums[2] = {sum_of(quants, 16), sum_of(quants + 16, 16)};
-    row.scale[g] = scale;
-    row.scaled_sum[g] = scale * static_cast<float>(sums[0] + sums[1]);
-    row.minus_sum[g] = -(sums[0] + sums[1]);
-    for (int half = 0; half < 2; ++half) {
-      row.half_scaled_sum[g * 2 + half] = scale * static_cast<float>(sums[half]);
-      row.half_minus_sum[g * 2 + half] = -sums[half];
+    int32_t sum = 0;
+    for (int i = 0; i < kActivationGroup; ++i) {
+      quants[i] = static_cast<int8_t>(std::lrint(x[i] * inverse));
+      sum += quants[i];
     }
+    row.scale[g] = scale;
+    row.scaled_sum[g] = scale * static_cast<float>(sum);
+    row.minus_sum[g] = -sum;
+    if (g % 2 == 1) row.pair_scaled_sum[g / 2] = row.scaled_sum[g - 1] + row.scaled_sum[g];
   }
 }
 
@@ -55,22 +46,23 @@ void store(const MatmulArgs& args, int token, int64_t row, float value) {
   out = args.accumulate ? out + value : value;
 }
 
-template <int n>
-int32_t dot(const int8_t* a, const int8_t* b) {
+// 16 products times the scale of their activations.
+float scaled_dot(const int8_t* weights, const ActivationRow& x, int64_t column) {
   int32_t sum = 0;
-  for (int i = 0; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+  for (int i = 0; i < kActivationGroup; ++i) sum += weights[i] * x.quants[column + i];
+  return static_cast<float>(sum) * x.scale[column / kActivationGroup];
 }
 
 // Adds one decoded block, at column `column`, to a token's accumulator.
 template <class Block>
 float add_block(float acc, const Decoded<Block>& block, const ActivationRow& x, int64_t column) {
   constexpr int kGroup = Block::kGroup;
-  const float* scaled_sum = kGroup == 16 ? x.half_scaled_sum : x.scaled_sum;
+  const float* scaled_sum = kGroup == 16 ? x.scaled_sum : x.pair_scaled_sum;
   for (int g = 0; g < Decoded<Block>::kGroups; ++g) {
     const int64_t at = column + g * kGroup;
-    const int32_t sum = dot<kGroup>(block.q + g * kGroup, x.quants + at);
-    acc += static_cast<float>(sum) * (block.scale[g] * x.scale[at / kActivationGroup]);
+    float dot = scaled_dot(block.q + g * kGroup, x, at);
+    if (kGroup == 32) dot += scaled_dot(block.q + g * kGroup + 16, x, at + 16);
+    acc += dot * block.scale[g];
     if (Block::kHasMin) acc += block.min[g] * scaled_sum[at / kGroup];
   }
   return acc;

@@ -43,25 +43,31 @@ void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& 
                    typename S::Float* totals) {
   using Int = typename S::Int;
   using Float = typename S::Float;
-  constexpr int kSteps = Block::kGroup / 4;
-  constexpr int kGroupsPerScale = kActivationGroup / Block::kGroup;
+  constexpr int kHalves = Block::kGroup / kActivationGroup;
   Float total[n];
   for (int t = 0; t < n; ++t) total[t] = totals[t];
   for (int g = 0; g < n_groups; ++g) {
-    Int sum[n];
-    for (int t = 0; t < n; ++t)
-      sum[t] = start_sum<S, kPanelOffset<S, Block>>(x.minus_sum + t * x.stride + g * 4);
-    S::template add_products<Block, kSteps, n>(panel.quants + g * kSteps, x.quants + g * Block::kGroup,
-                                               x.stride, sum);
-    const Float scale = panel.scale[g];
-    for (int t = 0; t < n; ++t) {
-      const Float x_scale = S::broadcast_float(x.scale + t * x.stride + g / kGroupsPerScale * 4);
-      total[t] = S::add(total[t], S::mul(S::to_float(sum[t]), S::mul(scale, x_scale)));
-    }
-    if constexpr (Block::kHasMin) {
-      const Float min = panel.min[g];
+    Float dot[n];
+#pragma GCC unroll 2
+    for (int h = 0; h < kHalves; ++h) {
+      const int half = g * kHalves + h;
+      Int sum[n];
       for (int t = 0; t < n; ++t) {
-        total[t] = S::add(total[t], S::mul(min, S::broadcast_float(x.scaled_sum + t * x.stride + g * 4)));
+        sum[t] = start_sum<S, kPanelOffset<S, Block>>(x.minus_sum + t * x.stride + half * 4);
+      }
+      S::template add_products<Block, n>(panel.quants + half * (kActivationGroup / 4),
+                                         x.quants + half * kActivationGroup, x.stride, sum);
+      for (int t = 0; t < n; ++t) {
+        const Float scaled =
+            S::mul(S::to_float(sum[t]), S::broadcast_float(x.scale + t * x.stride + half * 4));
+        dot[t] = h == 0 ? scaled : S::add(dot[t], scaled);
+      }
+    }
+    for (int t = 0; t < n; ++t) total[t] = S::add(total[t], S::mul(dot[t], panel.scale[g]));
+    if constexpr (Block::kHasMin) {
+      for (int t = 0; t < n; ++t) {
+        const Float scaled_sum = S::broadcast_float(x.scaled_sum + t * x.stride + g * 4);
+        total[t] = S::add(total[t], S::mul(panel.min[g], scaled_sum));
       }
     }
   }
@@ -121,12 +127,11 @@ template <class S, class Block>
   const size_t stride = activation_row_size(n_cols);
   // The view is read-only here; ActivationRow serves writers too.
   const ActivationRow row = activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols);
-  const int64_t group = column / Block::kGroup;
-  const bool halves = Block::kGroup == 16;
+  const float* scaled_sum = Block::kGroup == 16 ? row.scaled_sum : row.pair_scaled_sum;
   return {reinterpret_cast<const std::byte*>(row.quants + column),
           reinterpret_cast<const std::byte*>(row.scale + column / kActivationGroup),
-          reinterpret_cast<const std::byte*>((halves ? row.half_scaled_sum : row.scaled_sum) + group),
-          reinterpret_cast<const std::byte*>((halves ? row.half_minus_sum : row.minus_sum) + group), stride};
+          reinterpret_cast<const std::byte*>(scaled_sum + column / Block::kGroup),
+          reinterpret_cast<const std::byte*>(row.minus_sum + column / kActivationGroup), stride};
 }
 
 /// Rows [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
