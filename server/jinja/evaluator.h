@@ -1,0 +1,98 @@
+// Renders one parsed template once: walks the tree, owns the values it makes, keeps within its budget. One
+// per rendering, on the thread that renders. Filters, tests, methods and functions get a reference to it.
+#pragma once
+#include <ctime>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "server/jinja/ast.h"
+#include "server/jinja/callable.h"
+#include "server/jinja/heap.h"
+#include "server/jinja/limits.h"
+
+namespace hearth::jinja {
+
+// Gives the local time that strftime_now formats.
+using Clock = std::function<std::tm()>;
+
+class Evaluator {
+ public:
+  // clock must outlive the evaluator.
+  Evaluator(const Limits& limits, const Clock& clock) : budget_(limits), heap_(budget_), clock_(clock) {}
+
+  // Renders `body` with the names of `globals`. Throws TemplateError.
+  std::string render(const Body& body, Scope* globals);
+
+  // For built-ins. All throw Failure.
+  Heap& heap() { return heap_; }
+  Budget& budget() { return budget_; }
+  std::tm now() const { return clock_(); }
+  Value call(const Value& callee, const Args& args);
+  Value apply_filter(std::string_view name, const Value& operand, const Args& args);
+  bool apply_test(std::string_view name, const Value& operand, const Args& args);
+  // object.name, object[key]: an undefined value when there is no such thing.
+  Value attribute(const Value& object, std::string_view name);
+  Value item(const Value& object, const Value& key);
+
+ private:
+  enum class Flow { next, break_loop, continue_loop };
+
+  Flow run(const Body& body);
+  Flow run_node(const Data& node);
+  Flow run_node(const Output& node);
+  Flow run_node(const For& node);
+  Flow run_node(const If& node);
+  Flow run_node(const Set& node);
+  Flow run_node(const SetBlock& node);
+  Flow run_node(const Macro& node);
+  Flow run_node(const CallBlock& node);
+  Flow run_node(const FilterBlock& node);
+  Flow run_node(const With& node);
+  Flow run_node(const Do& node);
+  Flow run_node(const Break&) { return Flow::break_loop; }
+  Flow run_node(const Continue&) { return Flow::continue_loop; }
+
+  void emit(std::string_view text);
+  // The text `body` prints in a scope of its own.
+  Value capture(const Body& body);
+  Value filter_block_text(const Body& body, const Expr& value);
+  void assign(const Target& target, const Value& value);
+  std::vector<Value> loop_items(const For& node);
+  Value call_macro(const Callable& macro, const Args& args);
+  void bind_parameters(const MacroBody& macro, const Args& args, Scope& scope);
+
+  Value eval(const Expr& expr);
+  Value eval_optional(const ExprPtr& expr) { return expr ? eval(*expr) : Value(); }
+  Value eval_node(const Literal& node);
+  Value eval_node(const Name& node);
+  Value eval_node(const ListExpr& node);
+  Value eval_node(const DictExpr& node);
+  Value eval_node(const Binary& node);
+  Value eval_node(const Unary& node);
+  Value eval_node(const Logic& node);
+  Value eval_node(const Concat& node);
+  Value eval_node(const Compare& node);
+  Value eval_node(const Conditional& node);
+  Value eval_node(const Attribute& node);
+  Value eval_node(const Subscript& node);
+  Value eval_node(const Slice& node);
+  Value eval_node(const Call& node);
+  Value eval_node(const Filter& node);
+  Value eval_node(const Test& node);
+  Value eval_node(const BlockText& node);
+  Args eval_arguments(const Arguments& arguments);
+  std::optional<Value> loop_attribute(const Loop& loop, std::string_view name);
+  std::optional<Value> find_attribute(const Value& object, std::string_view name);
+
+  Budget budget_;
+  Heap heap_;
+  const Clock& clock_;
+  Scope* scope_ = nullptr;
+  std::string out_;  // what the innermost template, macro or block has printed
+  Value block_text_;
+  int line_ = 1;
+};
+
+}  // namespace hearth::jinja

@@ -1,0 +1,35 @@
+// A parsed Jinja template of the subset chat templates use: parse once, render any number of times from any
+// thread. The rest of the server uses chat_template.h, which knows about messages and tools.
+#pragma once
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/jinja/ast.h"
+#include "server/jinja/error.h"
+#include "server/jinja/evaluator.h"
+
+namespace hearth::jinja {
+
+// Variables of a rendering. Neither names nor values are copied: they must outlive the call. Later ones win.
+using Variables = std::vector<std::pair<std::string_view, const nlohmann::ordered_json*>>;
+
+// The machine's local time.
+std::tm local_time();
+
+class Template {
+ public:
+  // Throws TemplateError with the line.
+  explicit Template(std::string_view source);
+
+  // Thread-safe. Throws TemplateError with the line, or with the template's own message when it raises.
+  std::string render(const Variables& variables, const Limits& limits = {},
+                     const Clock& clock = local_time) const;
+
+ private:
+  Body body_;
+};
+
+}  // namespace hearth::jinja

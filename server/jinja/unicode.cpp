@@ -1,0 +1,229 @@
+// UTF-8 walking, character classes and case mapping.
+#include "server/jinja/unicode.h"
+
+#include <algorithm>
+#include <array>
+
+namespace hearth::jinja {
+namespace {
+
+constexpr char32_t kReplacement = 0xFFFD;
+
+struct Range {
+  char32_t first, last;
+};
+
+// Code points str.isprintable() denies: controls, format characters, separators but the space, surrogates,
+// private use. From the general categories Cc, Cf, Zs, Zl, Zp, Cs, Co; unassigned code points are not listed.
+constexpr std::array<Range, 19> kUnprintable = {{
+    {0x0000, 0x001F}, {0x007F, 0x00A0}, {0x00AD, 0x00AD},   {0x0600, 0x0605},    {0x061C, 0x061C},
+    {0x06DD, 0x06DD}, {0x070F, 0x070F}, {0x1680, 0x1680},   {0x180E, 0x180E},    {0x2000, 0x200F},
+    {0x2028, 0x202F}, {0x205F, 0x206F}, {0x3000, 0x3000},   {0xD800, 0xF8FF},    {0xFEFF, 0xFEFF},
+    {0xFFF0, 0xFFFB}, {0xFFFE, 0xFFFF}, {0x1D173, 0x1D17A}, {0xE0000, 0x10FFFF},
+}};
+
+bool in(char32_t c, char32_t first, char32_t last) { return c >= first && c <= last; }
+
+// Blocks where capital and small letter alternate, the capital on even code points.
+bool alternates_even(char32_t c) {
+  return in(c, 0x100, 0x12F) || in(c, 0x132, 0x137) || in(c, 0x14A, 0x177) || in(c, 0x1DE, 0x1EF) ||
+         in(c, 0x1F8, 0x21F) || in(c, 0x222, 0x233) || in(c, 0x3D8, 0x3EF) || in(c, 0x460, 0x481) ||
+         in(c, 0x48A, 0x4BF) || in(c, 0x4D0, 0x52F) || in(c, 0x1E00, 0x1E95) || in(c, 0x1EA0, 0x1EFF);
+}
+// The same with the capital on odd code points.
+bool alternates_odd(char32_t c) {
+  return in(c, 0x139, 0x148) || in(c, 0x179, 0x17E) || in(c, 0x1CD, 0x1DC) || in(c, 0x4C1, 0x4CE);
+}
+
+char32_t to_upper_simple(char32_t c) {
+  if (c < 0x80) return in(c, 'a', 'z') ? c - 32 : c;
+  if (alternates_even(c)) return c & ~char32_t{1};
+  if (alternates_odd(c)) return c % 2 ? c : c - 1;
+  if (c == 0xB5) return 0x39C;  // micro sign
+  if (c == 0xFF) return 0x178;
+  if (c == 0x131) return 'I';
+  if (c == 0x17F) return 'S';
+  if ((in(c, 0xE0, 0xFE) && c != 0xF7) || (in(c, 0x3B1, 0x3CB) && c != 0x3C2) || in(c, 0x430, 0x44F))
+    return c - 32;
+  if (c == 0x3C2) return 0x3A3;  // final sigma
+  if (c == 0x3AC) return 0x386;
+  if (in(c, 0x3AD, 0x3AF)) return c - 37;
+  if (c == 0x3CC) return 0x38C;
+  if (in(c, 0x3CD, 0x3CE)) return c - 63;
+  if (in(c, 0x450, 0x45F)) return c - 80;
+  if (in(c, 0x561, 0x586)) return c - 48;    // Armenian
+  if (in(c, 0xFF41, 0xFF5A)) return c - 32;  // full-width Latin
+  return c;
+}
+
+template <typename Map>
+std::string map_text(std::string_view text, Map map) {
+  std::string mapped;
+  mapped.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) map(mapped, next_code_point(text, at));
+  return mapped;
+}
+
+template <typename Wanted>
+std::string_view strip_if(std::string_view text, Side side, Wanted goes) {
+  std::size_t first = 0;
+  std::size_t last = text.size();
+  while (side != Side::right && first < last) {
+    std::size_t next = first;
+    if (!goes(next_code_point(text, next))) break;
+    first = next;
+  }
+  while (side != Side::left && last > first) {
+    std::size_t start = last - 1;
+    while (start > first && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+    std::size_t after = start;
+    const char32_t c = next_code_point(text, after);
+    if (after != last || !goes(c)) break;
+    last = start;
+  }
+  return text.substr(first, last - first);
+}
+
+}  // namespace
+
+char32_t next_code_point(std::string_view text, std::size_t& at) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(at++);
+  if (lead < 0x80) return lead;
+  const int more = lead >= 0xF0 && lead <= 0xF4  ? 3
+                   : lead >= 0xE0 && lead < 0xF0 ? 2
+                   : lead >= 0xC2 && lead < 0xE0 ? 1
+                                                 : 0;
+  if (more == 0) return kReplacement;
+  char32_t c = lead & (0x3F >> more);
+  for (int i = 0; i < more; ++i) {
+    if (at + i >= text.size() || (byte(at + i) & 0xC0) != 0x80) return kReplacement;
+    c = c << 6 | (byte(at + i) & 0x3F);
+  }
+  // Overlong forms, surrogates and what lies beyond Unicode.
+  if ((more == 2 && c < 0x800) || (more == 3 && (c < 0x10000 || c > 0x10FFFF)) || in(c, 0xD800, 0xDFFF)) {
+    return kReplacement;
+  }
+  at += more;
+  return c;
+}
+
+void append_code_point(std::string& text, char32_t c) {
+  if (c > 0x10FFFF || in(c, 0xD800, 0xDFFF)) c = kReplacement;
+  if (c < 0x80) {
+    text += static_cast<char>(c);
+  } else if (c < 0x800) {
+    text += static_cast<char>(0xC0 | c >> 6);
+    text += static_cast<char>(0x80 | (c & 0x3F));
+  } else if (c < 0x10000) {
+    text += static_cast<char>(0xE0 | c >> 12);
+    text += static_cast<char>(0x80 | (c >> 6 & 0x3F));
+    text += static_cast<char>(0x80 | (c & 0x3F));
+  } else {
+    text += static_cast<char>(0xF0 | c >> 18);
+    text += static_cast<char>(0x80 | (c >> 12 & 0x3F));
+    text += static_cast<char>(0x80 | (c >> 6 & 0x3F));
+    text += static_cast<char>(0x80 | (c & 0x3F));
+  }
+}
+
+bool is_valid_utf8(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t start = at;
+    // A genuine U+FFFD takes three bytes, a replaced bad byte one.
+    if (next_code_point(text, at) == kReplacement && at - start == 1) return false;
+  }
+  return true;
+}
+
+bool is_ascii(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+std::size_t count_code_points(std::string_view text) {
+  if (is_ascii(text)) return text.size();
+  std::size_t n = 0;
+  for (std::size_t at = 0; at < text.size(); ++n) next_code_point(text, at);
+  return n;
+}
+
+std::size_t byte_offset(std::string_view text, std::size_t index) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < index && at < text.size(); ++i) next_code_point(text, at);
+  return at;
+}
+
+bool is_space(char32_t c) {
+  return in(c, 9, 13) || in(c, 28, 32) || c == 0x85 || c == 0xA0 || c == 0x1680 || in(c, 0x2000, 0x200A) ||
+         c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+bool is_printable(char32_t c) {
+  return std::none_of(kUnprintable.begin(), kUnprintable.end(),
+                      [c](Range r) { return in(c, r.first, r.last); });
+}
+
+bool is_upper(char32_t c) { return to_lower(c) != c; }
+
+bool is_lower(char32_t c) { return to_upper_simple(c) != c || c == 0xDF || c == 0x138 || c == 0x149; }
+
+char32_t to_lower(char32_t c) {
+  if (c < 0x80) return in(c, 'A', 'Z') ? c + 32 : c;
+  if (c == 0x130) return c;  // would need a combining dot
+  if (alternates_even(c)) return c | 1;
+  if (alternates_odd(c)) return c % 2 ? c + 1 : c;
+  if (c == 0x178) return 0xFF;
+  if (c == 0x1E9E) return 0xDF;
+  if ((in(c, 0xC0, 0xDE) && c != 0xD7) || (in(c, 0x391, 0x3AB) && c != 0x3A2) || in(c, 0x410, 0x42F))
+    return c + 32;
+  if (c == 0x386) return 0x3AC;
+  if (in(c, 0x388, 0x38A)) return c + 37;
+  if (c == 0x38C) return 0x3CC;
+  if (in(c, 0x38E, 0x38F)) return c + 63;
+  if (in(c, 0x400, 0x40F)) return c + 80;
+  if (in(c, 0x531, 0x556)) return c + 48;
+  if (in(c, 0xFF21, 0xFF3A)) return c + 32;
+  return c;
+}
+
+void append_upper(std::string& text, char32_t c) {
+  if (c == 0xDF) {
+    text += "SS";
+  } else {
+    append_code_point(text, to_upper_simple(c));
+  }
+}
+
+std::string upper(std::string_view text) { return map_text(text, append_upper); }
+
+std::string lower(std::string_view text) {
+  return map_text(text, [](std::string& out, char32_t c) { append_code_point(out, to_lower(c)); });
+}
+
+std::string capitalize(std::string_view text) {
+  return map_text(text, [is_first = true](std::string& out, char32_t c) mutable {
+    if (is_first && c == 0xDF) {
+      out += "Ss";
+    } else {
+      append_code_point(out, is_first ? to_upper_simple(c) : to_lower(c));
+    }
+    is_first = false;
+  });
+}
+
+std::string title(std::string_view text) {
+  return map_text(text, [in_word = false](std::string& out, char32_t c) mutable {
+    append_code_point(out, in_word ? to_lower(c) : to_upper_simple(c));
+    in_word = is_cased(c);
+  });
+}
+
+std::string_view strip(std::string_view text, Side side) { return strip_if(text, side, is_space); }
+
+std::string_view strip(std::string_view text, Side side, std::string_view chars) {
+  std::u32string set;
+  for (std::size_t at = 0; at < chars.size();) set += next_code_point(chars, at);
+  return strip_if(text, side, [&set](char32_t c) { return set.find(c) != std::u32string::npos; });
+}
+
+}  // namespace hearth::jinja
