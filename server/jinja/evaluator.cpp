@@ -82,19 +82,22 @@ std::vector<Value> Evaluator::loop_items(const For& node) {
 
 Evaluator::Flow Evaluator::run_node(const For& node) {
   const Sequence* items = heap_.sequence(Sequence::Kind::list, loop_items(node));
-  if (items->items.empty()) {
-    const Entered inner(scope_, heap_.scope(scope_));
-    return run(node.otherwise);
-  }
   Loop* loop = heap_.loop(Loop(items));
+  // As Jinja has it, `else` runs unless some turn came to its end: also when each was left by break or
+  // continue.
+  bool has_ended_turn = false;
   for (; loop->index0 < items->items.size(); ++loop->index0) {
     // A new scope for each turn: what a turn sets is gone in the next, unless a namespace holds it.
     const Entered inner(scope_, heap_.scope(scope_));
     scope_->set("loop", Value::of(loop), budget_);
     assign(node.target, items->items[loop->index0]);
-    if (run(node.body) == Flow::break_loop) break;
+    const Flow flow = run(node.body);
+    has_ended_turn = has_ended_turn || flow == Flow::next;
+    if (flow == Flow::break_loop) break;
   }
-  return Flow::next;
+  if (has_ended_turn) return Flow::next;
+  const Entered inner(scope_, heap_.scope(scope_));
+  return run(node.otherwise);
 }
 
 Evaluator::Flow Evaluator::run_node(const If& node) {

@@ -34,7 +34,7 @@ std::vector<std::string_view> split_at_space(std::string_view text, std::int64_t
   text = strip(text, Side::left);
   while (!text.empty()) {
     if (max_splits >= 0 && parts.size() == static_cast<std::size_t>(max_splits)) {
-      parts.push_back(strip(text, Side::right));
+      parts.push_back(text);
       break;
     }
     std::size_t end = 0;
