@@ -8,7 +8,7 @@
 #include <limits>
 #include <numeric>
 
-#include "engine/exp_nonpositive.h"
+#include "engine/softmax_weights.h"
 
 namespace hearth {
 namespace {
@@ -49,16 +49,13 @@ float checked_max(std::span<const float> logits) {
 double log_sum_exp(std::span<const float> logits) {
   const float max = checked_max(logits);
   if (std::isnan(max)) return std::numeric_limits<double>::quiet_NaN();
-  std::array<double, kLanes> sums{};
-  const size_t n_whole = logits.size() / kLanes * kLanes;
-  const float* const x = logits.data();
-  for (size_t i = 0; i < n_whole; i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += exp_nonpositive(static_cast<double>(x[i + lane]) - max);
-    }
+  // Piece by piece, so that the weights stay in the first-level cache.
+  std::array<float, 512> weights;
+  double sum = 0;
+  for (size_t i = 0; i < logits.size(); i += weights.size()) {
+    const std::span<const float> piece = logits.subspan(i, std::min(weights.size(), logits.size() - i));
+    sum += softmax_weights(piece, max, 1.0f, std::span(weights).first(piece.size()));
   }
-  double sum = std::accumulate(sums.begin(), sums.end(), 0.0);
-  for (size_t i = n_whole; i < logits.size(); ++i) sum += exp_nonpositive(static_cast<double>(x[i]) - max);
   return max + std::log(sum);
 }
 

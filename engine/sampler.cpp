@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/exp_nonpositive.h"
 #include "engine/logprobs.h"
+#include "engine/softmax_weights.h"
 
 namespace hearth {
 namespace {
@@ -15,11 +15,6 @@ namespace {
 // OpenAI: a bias of -100 "should result in a ban"; adding -100 to a logit alone would only make it very
 // unlikely.
 constexpr float kBan = -100.0f;
-
-// Candidates top_p looks at first; nearly all of the mass of nearly all distributions is in so few tokens. If
-// it is not, the number grows by kGrowth until it is.
-constexpr int kFirstCandidates = 128;
-constexpr int kGrowth = 16;
 
 uint64_t mix(uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -34,13 +29,13 @@ bool has_penalties(const SamplingParams& params) {
 
 // The first index at which the running sum of the weights exceeds u times the total; the last one with any
 // weight if rounding lets none.
-size_t draw(std::span<const double> weights, double total, double u) {
+size_t draw(std::span<const float> weights, double total, double u) {
   const double target = u * total;
   double sum = 0;
   size_t last = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (weights[i] <= 0) continue;
-    sum += weights[i];
+    sum += static_cast<double>(weights[i]);
     last = i;
     if (sum > target) break;
   }
@@ -126,14 +121,11 @@ void Sampler::apply_penalties(const SamplingParams& params, std::span<const int3
 int32_t Sampler::draw_from_all(std::span<const float> logits, float max, const SamplingParams& params,
                                double u) {
   weights_.resize(logits.size());  // within its capacity
-  const double temperature = params.temperature;
-  for (size_t i = 0; i < logits.size(); ++i) {
-    weights_[i] = exp_nonpositive((static_cast<double>(logits[i]) - max) / temperature);
-  }
-  double total = 0;
-  for (double& weight : weights_) {
-    if (weight < static_cast<double>(params.min_p)) weight = 0;  // the most likely token's weight is 1
-    total += weight;
+  double total = softmax_weights(logits, max, params.temperature, weights_);
+  if (params.min_p > 0.0f) {
+    for (float& weight : weights_)
+      weight = weight < params.min_p ? 0.0f : weight;  // the most likely token's is 1
+    total = sum_of(weights_);
   }
   return static_cast<int32_t>(draw(weights_, total, u));
 }
@@ -149,49 +141,50 @@ int32_t Sampler::draw_from_top(std::span<const float> logits, float max, const S
     return draw_from_all(logits, max, params, u);
   }
   weights_.resize(ids_.size());
-  double total = 0;
   for (size_t i = 0; i < ids_.size(); ++i) {
-    const double logit = logits[static_cast<size_t>(ids_[i])];
-    weights_[i] = exp_nonpositive((logit - max) / static_cast<double>(params.temperature));
-    total += weights_[i];
+    weights_[i] = exp_nonpositive((logits[static_cast<size_t>(ids_[i])] - max) / params.temperature);
   }
+  const double total = sum_of(weights_);
   // After top_k, top_p is a share of what top_k has left; select_mass() has applied it to the whole already.
   const bool cut_by_mass = params.top_k > 0 && params.top_k < n_vocab && params.top_p < 1.0f;
   const double wanted = cut_by_mass ? static_cast<double>(params.top_p) * total : total;
   size_t n_kept = 0;
-  for (double mass = 0; n_kept < ids_.size() && (n_kept == 0 || mass < wanted); ++n_kept)
-    mass += weights_[n_kept];
+  for (double mass = 0; n_kept < ids_.size() && (n_kept == 0 || mass < wanted); ++n_kept) {
+    mass += static_cast<double>(weights_[n_kept]);
+  }
   // min_p: the first weight is 1, and they descend.
-  while (n_kept > 1 && weights_[n_kept - 1] < static_cast<double>(params.min_p)) --n_kept;
-  const std::span<const double> kept = std::span(weights_).first(n_kept);
-  total = 0;
-  for (const double weight : kept) total += weight;
-  return ids_[draw(kept, total, u)];
+  while (n_kept > 1 && weights_[n_kept - 1] < params.min_p) --n_kept;
+  const std::span<const float> kept = std::span(weights_).first(n_kept);
+  return ids_[draw(kept, sum_of(kept), u)];
 }
 
 // Leaves in ids_ the smallest set of most likely tokens that holds top_p of the whole distribution's mass.
 void Sampler::select_mass(std::span<const float> logits, float max, const SamplingParams& params) {
-  const double temperature = params.temperature;
-  const auto weight = [&](float logit) {
-    return exp_nonpositive((static_cast<double>(logit) - max) / temperature);
-  };
   weights_.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) weights_[i] = weight(logits[i]);
-  double total = 0;
-  for (const double w : weights_) total += w;
+  const double total = softmax_weights(logits, max, params.temperature, weights_);
   const double wanted = static_cast<double>(params.top_p) * total;
-  const int n_vocab = static_cast<int>(logits.size());
-  for (int k = std::min(kFirstCandidates, n_vocab);; k = k > n_vocab / kGrowth ? n_vocab : k * kGrowth) {
-    select_top(logits, k, ids_);
-    double mass = 0;
-    for (size_t i = 0; i < ids_.size(); ++i) {
-      mass += weights_[static_cast<size_t>(ids_[i])];
-      if (mass < wanted) continue;
-      ids_.resize(i + 1);
-      return;
-    }
-    if (k == n_vocab) return;  // rounding: the parts, summed in another order, fall short of the whole
+  // All tokens lighter than an even share of the mass to be cut off cannot hold that mass together: none is
+  // needed. What is left goes into a heap and comes out in order until the mass is there, so nobody sorts a
+  // vocabulary.
+  const double cutoff = (total - wanted) / static_cast<double>(logits.size());
+  ids_.clear();
+  for (size_t i = 0; i < logits.size(); ++i) {
+    if (static_cast<double>(weights_[i]) >= cutoff) ids_.push_back(static_cast<int32_t>(i));
   }
+  const auto less_likely = [&](int32_t a, int32_t b) {
+    const float x = logits[static_cast<size_t>(a)], y = logits[static_cast<size_t>(b)];
+    return x != y ? x < y : a > b;
+  };
+  std::make_heap(ids_.begin(), ids_.end(), less_likely);
+  auto rest = ids_.end();  // popped tokens gather behind it, the most likely last
+  double mass = 0;
+  while (rest != ids_.begin() && (rest == ids_.end() || mass < wanted)) {
+    std::pop_heap(ids_.begin(), rest, less_likely);
+    --rest;
+    mass += static_cast<double>(weights_[static_cast<size_t>(*rest)]);
+  }
+  ids_.erase(ids_.begin(), rest);
+  std::ranges::reverse(ids_);
 }
 
 }  // namespace hearth

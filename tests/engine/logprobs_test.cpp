@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-#include "engine/exp_nonpositive.h"
+#include "engine/softmax_weights.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
@@ -43,28 +43,27 @@ std::vector<int32_t> reference_order(std::span<const float> logits) {
 
 }  // namespace
 
-TEST_CASE("exp_nonpositive is exp to two units of the last place") {
-  std::mt19937_64 random(1);
+TEST_CASE("exp_nonpositive is exp to single precision") {
   double worst = 0;
-  for (int i = 0; i < 200000; ++i) {
-    const double x =
-        -std::ldexp(static_cast<double>(random() >> 11) * 0x1.0p-53, static_cast<int>(random() % 70) - 60);
-    const double expected = std::exp(x);
-    worst = std::max(worst, std::abs(exp_nonpositive(x) - expected) / expected);
+  for (float x = 0; x > -87.0f; x -= 0.0007f) {
+    const double expected = std::exp(static_cast<double>(x));
+    worst = std::max(worst, std::abs(static_cast<double>(exp_nonpositive(x)) - expected) / expected);
   }
-  CHECK(worst <= 2 * std::numeric_limits<double>::epsilon());
+  CHECK(worst <= 2e-7);
   CHECK(exp_nonpositive(0) == 1);
-  CHECK(exp_nonpositive(-0.0) == 1);
-  CHECK(exp_nonpositive(-699.5) == Approx(std::exp(-699.5)).epsilon(1e-12));
-  CHECK(exp_nonpositive(-701) == 0);
-  CHECK(exp_nonpositive(-std::numeric_limits<double>::infinity()) == 0);
+  CHECK(exp_nonpositive(-0.0f) == 1);
+  CHECK(exp_nonpositive(-std::numeric_limits<float>::denorm_min()) == 1);
+  CHECK(exp_nonpositive(-87.7f) == 0);
+  CHECK(exp_nonpositive(-88) == 0);
+  CHECK(exp_nonpositive(-1e30f) == 0);
+  CHECK(exp_nonpositive(-kInfinity) == 0);
 }
 
 TEST_CASE("log_sum_exp is that of the whole row, at any size") {
-  for (const size_t n : {1u, 2u, 15u, 16u, 17u, 31u, 1000u, 49152u}) {
+  for (const size_t n : {1u, 2u, 15u, 16u, 17u, 511u, 512u, 513u, 49152u}) {
     for (const float spread : {0.0f, 1.0f, 30.0f, 1e4f}) {
       const std::vector<float> logits = random_logits(n, n, spread);
-      CHECK(log_sum_exp(logits) == Approx(reference_log_sum_exp(logits)).epsilon(1e-14).margin(1e-13));
+      CHECK(log_sum_exp(logits) == Approx(reference_log_sum_exp(logits)).epsilon(1e-14).margin(3e-7));
     }
   }
 }
