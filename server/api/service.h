@@ -6,23 +6,13 @@
 // JSON or SSE.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
 #include <string_view>
 
+#include "server/api/api_world.h"
 #include "server/api/served_model.h"
 #include "server/http_types.h"
 
 namespace hearth {
-
-/// What the handlers take from the world. Tests put their own in.
-struct ApiWorld {
-  std::function<int64_t()> unix_seconds;                       // for `created` and strftime_now
-  std::function<std::chrono::steady_clock::time_point()> now;  // for keep-alive pings
-  std::function<uint64_t()> random_bits;  // for ids and seeds nobody asked for; thread-safe
-  static ApiWorld real();
-};
 
 class ApiService {
  public:

@@ -1,0 +1,29 @@
+// A POST /v1/chat/completions body as plain data, its messages in the shape chat templates expect.
+//
+// Parsed on the HTTP thread. What the server cannot do is refused here rather than ignored: constrained
+// output, forced tool calls, images and audio.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "server/api/generation_fields.h"
+
+namespace hearth {
+
+struct ChatRequest {
+  GenerationFields generation;
+  /// As the client sent them, but with content parts joined to one string and role developer become system.
+  Json messages;
+  Json tools;                         // array for the template, null if none are to be shown
+  std::optional<int64_t> max_tokens;  // >= 1; absent: the rest of the context
+  bool logprobs = false;
+  int top_logprobs = 0;                      // 0 .. 20
+  bool add_generation_prompt = true;         // extension: false leaves the last message open
+  Json template_arguments = Json::object();  // extension chat_template_kwargs: variables for the template
+};
+
+/// Throws RequestError.
+ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits);
+
+}  // namespace hearth

@@ -1,0 +1,210 @@
+// Events of the engine to choices of an answer.
+#include "server/api/choices.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+#include <variant>
+
+#include "server/api/token_logprobs.h"
+
+namespace hearth {
+namespace {
+
+/// Mean log-probability, by which best_of ranks: a sum would favour short answers. An empty answer ranks
+/// last.
+double rank(const TextStream& text) {
+  return text.n_tokens() == 0 ? -std::numeric_limits<double>::infinity()
+                              : text.sum_logprob() / text.n_tokens();
+}
+
+ApiError failure_of(const FinishedEvent& event) {
+  if (event.reason == FinishReason::kFailed) {
+    return {
+        .status = 500, .message = "The engine failed: " + event.error, .param = {}, .code = "engine_failed"};
+  }
+  return {.status = 503,
+          .message = "The server is stopping and has cut this answer short; send the request again.",
+          .param = {},
+          .code = "server_stopping"};
+}
+
+/// The tokens of an echoed prompt, each with the characters of the prompt's text before it.
+void add_prompt(LegacyLogprobs& out, const PreparedPrompt& prompt, const std::vector<TokenEvent>& events,
+                const Tokenizer& tokenizer) {
+  const int64_t length = count_characters(prompt.text);
+  Detokenizer detokenizer(tokenizer, true, true);
+  int64_t offset = 0;
+  for (size_t i = 0; i < prompt.tokens.size(); ++i) {
+    // The tokens may spell a little more than the text they were made from (normalisation): stay inside it.
+    const int64_t shown = std::min(offset, length);
+    if (i == 0) {
+      out.add_first(prompt.tokens[i], shown);
+    } else if (i <= events.size()) {
+      out.add(events[i - 1], shown);
+    }
+    if (i < static_cast<size_t>(prompt.n_hidden)) continue;
+    if (prompt.tokens[i] < tokenizer.n_vocab())
+      offset += count_characters(detokenizer.push(prompt.tokens[i]));
+  }
+}
+
+}  // namespace
+
+Choices::Choices(const AnswerPlan& plan, const Tokenizer& tokenizer) : plan_(&plan), tokenizer_(&tokenizer) {
+  for (const PreparedPrompt& prompt : plan.prompts) {
+    for (int i = 0; i < plan.best_of; ++i) {
+      Candidate candidate{
+          .text = TextStream(tokenizer, prompt.starts_text, plan.stop, plan.n_logprobs.has_value()),
+          .collected = {},
+          .tokens = {},
+          .prompt_tokens = {},
+      };
+      candidate.echo_due = plan.echo;
+      candidates_.push_back(std::move(candidate));
+    }
+  }
+  n_open_ = static_cast<int>(candidates_.size());
+}
+
+const PreparedPrompt& Choices::prompt_of(int sequence) const {
+  return plan_->prompts[static_cast<size_t>(sequence / plan_->best_of)];
+}
+
+std::vector<Json> Choices::opening() {
+  std::vector<Json> pieces;
+  for (int sequence = 0; sequence < static_cast<int>(candidates_.size()); ++sequence) {
+    if (plan_->head.chat) pieces.push_back(role_choice(sequence));
+    // With log-probabilities the echo waits for those of the prompt.
+    if (plan_->echo && !plan_->n_logprobs) pieces.push_back(echo_piece(sequence));
+  }
+  return pieces;
+}
+
+Choices::Step Choices::take(StreamEvent event) {
+  Step step;
+  Candidate& candidate = candidates_[static_cast<size_t>(event.sequence)];
+  if (PromptEvent* prompt = std::get_if<PromptEvent>(&event.what)) {
+    std::move(prompt->tokens.begin(), prompt->tokens.end(), std::back_inserter(candidate.prompt_tokens));
+  } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
+    if (candidate.finish_reason != nullptr) return step;  // made before the engine heard of the stop string
+    take_piece(event.sequence, candidate.text.push(std::move(*token)), step);
+    if (candidate.text.stopped()) {
+      step.stop_found = true;
+      end(event.sequence, "stop", step);
+    }
+  } else {
+    finish(event.sequence, std::get<FinishedEvent>(event.what), step);
+  }
+  return step;
+}
+
+void Choices::finish(int sequence, const FinishedEvent& event, Step& step) {
+  Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
+  --n_open_;
+  candidate.n_cached = event.n_cached_tokens;
+  if (candidate.finish_reason != nullptr) return;
+  if (event.reason != FinishReason::kStop && event.reason != FinishReason::kLength) {
+    step.failure = failure_of(event);
+    return;
+  }
+  take_piece(sequence, candidate.text.finish(), step);
+  // The last character may have completed a stop string.
+  const bool stop = event.reason == FinishReason::kStop || candidate.text.stopped();
+  end(sequence, stop ? "stop" : "length", step);
+}
+
+void Choices::take_piece(int sequence, TextPiece piece, Step& step) {
+  Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
+  if (!plan_->stream) {
+    candidate.collected += piece.text;
+    std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(candidate.tokens));
+    return;
+  }
+  if (candidate.echo_due) step.pieces.push_back(echo_piece(sequence));
+  if (piece.text.empty() && piece.tokens.empty()) return;
+  step.pieces.push_back(piece_choice(plan_->head, {.index = sequence,
+                                                   .text = std::move(piece.text),
+                                                   .logprobs = logprobs(sequence, piece.tokens, false, true),
+                                                   .finish_reason = nullptr}));
+}
+
+void Choices::end(int sequence, const char* reason, Step& step) {
+  candidates_[static_cast<size_t>(sequence)].finish_reason = reason;
+  if (plan_->stream) step.pieces.push_back(end_choice(plan_->head, sequence, reason));
+}
+
+Json Choices::echo_piece(int sequence) {
+  candidates_[static_cast<size_t>(sequence)].echo_due = false;
+  return piece_choice(plan_->head, {.index = sequence,
+                                    .text = prompt_of(sequence).text,
+                                    .logprobs = logprobs(sequence, {}, true, false),
+                                    .finish_reason = nullptr});
+}
+
+Json Choices::logprobs(int sequence, const std::vector<PlacedToken>& tokens, bool with_prompt,
+                       bool with_text) const {
+  if (!plan_->n_logprobs) return nullptr;
+  if (plan_->head.chat) return chat_logprobs(*tokenizer_, tokens, *plan_->n_logprobs);
+  LegacyLogprobs out(*tokenizer_, *plan_->n_logprobs);
+  const PreparedPrompt& prompt = prompt_of(sequence);
+  if (with_prompt) {
+    add_prompt(out, prompt, candidates_[static_cast<size_t>(sequence)].prompt_tokens, *tokenizer_);
+  }
+  const int64_t base = plan_->echo ? count_characters(prompt.text) : 0;
+  if (with_text) {
+    for (const PlacedToken& token : tokens) out.add(token.event, base + token.offset);
+  }
+  return out.take();
+}
+
+Json Choices::choice(int sequence, int index) {
+  Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
+  std::string text = plan_->echo ? prompt_of(sequence).text : std::string();
+  text += candidate.collected;
+  return whole_choice(plan_->head, {.index = index,
+                                    .text = std::move(text),
+                                    .logprobs = logprobs(sequence, candidate.tokens, plan_->echo, true),
+                                    .finish_reason = candidate.finish_reason});
+}
+
+/// The sequences of a prompt that become its choices, in order.
+std::vector<int> Choices::best(int prompt) const {
+  std::vector<int> order(static_cast<size_t>(plan_->best_of));
+  std::iota(order.begin(), order.end(), prompt * plan_->best_of);
+  if (plan_->best_of == plan_->n) return order;
+  std::stable_sort(order.begin(), order.end(), [this](int a, int b) {
+    return rank(candidates_[static_cast<size_t>(a)].text) > rank(candidates_[static_cast<size_t>(b)].text);
+  });
+  order.resize(static_cast<size_t>(plan_->n));
+  return order;
+}
+
+Json Choices::whole() {
+  Json choices = Json::array();
+  for (int prompt = 0; prompt < static_cast<int>(plan_->prompts.size()); ++prompt) {
+    for (const int sequence : best(prompt))
+      choices.push_back(choice(sequence, static_cast<int>(choices.size())));
+  }
+  return choices;
+}
+
+Usage Choices::usage() const {
+  Usage usage;
+  for (size_t prompt = 0; prompt < plan_->prompts.size(); ++prompt) {
+    // A prompt counts once however many choices it has; the candidate that had to compute most of it tells
+    // how much was cached before.
+    int n_cached = std::numeric_limits<int>::max();
+    for (size_t i = 0; i < static_cast<size_t>(plan_->best_of); ++i) {
+      const Candidate& candidate = candidates_[prompt * static_cast<size_t>(plan_->best_of) + i];
+      usage.n_completion += candidate.text.n_tokens();
+      n_cached = std::min(n_cached, candidate.n_cached);
+    }
+    usage.n_prompt += static_cast<int64_t>(plan_->prompts[prompt].tokens.size());
+    usage.n_cached += n_cached;
+  }
+  return usage;
+}
+
+}  // namespace hearth

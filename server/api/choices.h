@@ -1,0 +1,81 @@
+// The choices of one answer while the engine's events come in: text, log-probabilities, finish reasons,
+// usage.
+//
+// A state machine without input or output: Answer feeds it events and sends what it gives back. One per
+// request, HTTP thread. Sequence p * best_of + i of the engine's request is the i-th candidate for prompt p.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/request.h"
+#include "server/api/answer_format.h"
+#include "server/api/error.h"
+#include "server/api/prompt_tokens.h"
+#include "server/api/text_stream.h"
+
+namespace hearth {
+
+/// How an accepted request is to be answered.
+struct AnswerPlan {
+  AnswerHead head;
+  bool stream = false;
+  bool include_usage = false;
+  int n = 1;        // choices for every prompt
+  int best_of = 1;  // sequences for every prompt, >= n; equal to n if stream
+  bool echo = false;
+  std::optional<int> n_logprobs;  // alternatives asked for with every token; absent: no log-probabilities
+  std::vector<std::string> stop;
+  std::vector<PreparedPrompt> prompts;
+};
+
+class Choices {
+ public:
+  /// Both must outlive this.
+  Choices(const AnswerPlan& plan, const Tokenizer& tokenizer);
+
+  /// What a stream says before the first event: a chat's roles, prompts to echo. One chunk's `choices` entry
+  /// each.
+  std::vector<Json> opening();
+
+  struct Step {
+    std::vector<Json> pieces;         // of a stream: `choices` entries to send, one chunk each
+    bool stop_found = false;          // the event's sequence need not go on
+    std::optional<ApiError> failure;  // the answer cannot be completed
+  };
+  Step take(StreamEvent event);
+
+  /// Have all sequences finished?
+  bool complete() const { return n_open_ == 0; }
+  /// The `choices` of an answer that is sent whole, in order. REQUIRES: complete(), not stream. Call once.
+  Json whole();
+  Usage usage() const;
+
+ private:
+  struct Candidate {
+    TextStream text;
+    std::string collected;                  // of an answer that is sent whole
+    std::vector<PlacedToken> tokens;        // likewise
+    std::vector<TokenEvent> prompt_tokens;  // from prompt token 1 on
+    const char* finish_reason = nullptr;
+    int n_cached = 0;
+    bool echo_due = false;
+  };
+
+  const PreparedPrompt& prompt_of(int sequence) const;
+  void take_piece(int sequence, TextPiece piece, Step& step);
+  void end(int sequence, const char* reason, Step& step);
+  void finish(int sequence, const FinishedEvent& event, Step& step);
+  Json echo_piece(int sequence);
+  Json logprobs(int sequence, const std::vector<PlacedToken>& tokens, bool with_prompt, bool with_text) const;
+  Json choice(int sequence, int index);
+  std::vector<int> best(int prompt) const;
+
+  const AnswerPlan* plan_;
+  const Tokenizer* tokenizer_;
+  std::vector<Candidate> candidates_;
+  int n_open_ = 0;
+};
+
+}  // namespace hearth

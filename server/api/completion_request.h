@@ -1,0 +1,32 @@
+// A POST /v1/completions body as plain data.
+//
+// Parsed on the HTTP thread; nothing of the model but its vocabulary size is needed to check it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "server/api/generation_fields.h"
+
+namespace hearth {
+
+/// Text, or token ids (at least one).
+using Prompt = std::variant<std::string, std::vector<int32_t>>;
+
+struct CompletionRequest {
+  GenerationFields generation;
+  std::vector<Prompt> prompts;        // at least one; an absent prompt is one empty text
+  std::optional<int64_t> max_tokens;  // >= 0; absent: 16, or what the context leaves if that is less
+  int best_of = 1;                    // sequences for every prompt, >= generation.n
+  bool echo = false;                  // the prompt before the completion
+  std::optional<int> logprobs;        // 0 .. 5
+  bool add_special_tokens = true;     // extension: the begin token before prompts that are text
+};
+
+/// Throws RequestError.
+CompletionRequest parse_completion_request(const Json& body, const RequestLimits& limits);
+
+}  // namespace hearth

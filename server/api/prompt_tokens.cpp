@@ -1,0 +1,114 @@
+// Tokens in, lengths checked, sequences out.
+#include "server/api/prompt_tokens.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace hearth {
+namespace {
+
+int32_t start_token(const Tokenizer& tokenizer) {
+  const std::vector<int32_t> end_of_text = tokenizer.encode("<|endoftext|>", false, true);
+  if (end_of_text.size() == 1 && tokenizer.is_control(end_of_text.front())) return end_of_text.front();
+  if (tokenizer.bos() >= 0) return tokenizer.bos();
+  if (tokenizer.eos() >= 0) return tokenizer.eos();
+  refuse_param("prompt",
+               "'prompt' is empty, and this model has no token to start a text with; send some text.");
+}
+
+/// Does the tokenizer put a begin token before this text that the text itself does not spell?
+bool adds_begin(const Tokenizer& tokenizer, const std::string& text, const std::vector<int32_t>& tokens) {
+  if (tokens.empty() || tokenizer.bos() < 0 || tokens.front() != tokenizer.bos()) return false;
+  const std::vector<int32_t> plain = tokenizer.encode(text, false, true);
+  return plain.size() < tokens.size() && (plain.empty() || plain.front() != tokenizer.bos());
+}
+
+PreparedPrompt prepare_text(const std::string& text, bool add_special_tokens, const Tokenizer& tokenizer) {
+  PreparedPrompt prompt;
+  prompt.tokens = tokenizer.encode(text, add_special_tokens, true);
+  prompt.text = text;
+  prompt.starts_text = text.empty();
+  if (prompt.tokens.empty()) prompt.tokens.push_back(start_token(tokenizer));
+  if (text.empty()) {
+    prompt.n_hidden = static_cast<int>(prompt.tokens.size());
+  } else if (add_special_tokens && adds_begin(tokenizer, text, prompt.tokens)) {
+    prompt.n_hidden = 1;
+  }
+  return prompt;
+}
+
+PreparedPrompt prepare_ids(const std::vector<int32_t>& ids, const Tokenizer& tokenizer) {
+  PreparedPrompt prompt;
+  prompt.tokens = ids;
+  prompt.text = tokenizer.decode(ids, true);
+  return prompt;
+}
+
+[[noreturn]] void refuse_length(std::string_view param, const std::string& asked, int context_tokens) {
+  refuse_param(param,
+               "This model's maximum context length is " + std::to_string(context_tokens) +
+                   " tokens. However, " + asked + " Please shorten the prompt or ask for fewer tokens.",
+               "context_length_exceeded");
+}
+
+}  // namespace
+
+PreparedPrompt prepare_prompt(const Prompt& prompt, bool add_special_tokens, const Tokenizer& tokenizer) {
+  if (const std::string* text = std::get_if<std::string>(&prompt)) {
+    return prepare_text(*text, add_special_tokens, tokenizer);
+  }
+  return prepare_ids(std::get<std::vector<int32_t>>(prompt), tokenizer);
+}
+
+PreparedPrompt prepare_chat_prompt(std::string_view rendered, bool opens_answer, const Tokenizer& tokenizer) {
+  PreparedPrompt prompt;
+  prompt.tokens = tokenizer.encode(rendered, false, true);
+  if (prompt.tokens.empty()) {
+    refuse_param("messages",
+                 "'messages' came out of the chat template as an empty text; nothing can be answered.");
+  }
+  prompt.starts_text = opens_answer;
+  return prompt;
+}
+
+int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_tokens) {
+  const int64_t prompt = static_cast<int64_t>(n_prompt);
+  const int64_t left = context_tokens - prompt;
+  if (!rule.asked) {
+    if (left < 1) {
+      refuse_length(
+          rule.prompt_param,
+          "your prompt has " + std::to_string(prompt) + " tokens, which leaves no room for an answer.",
+          context_tokens);
+    }
+    return static_cast<int>(std::min<int64_t>(left, rule.default_tokens.value_or(context_tokens)));
+  }
+  if (*rule.asked > left) {
+    const std::string total =
+        *rule.asked > INT32_MAX ? "more" : std::to_string(prompt + *rule.asked) + " tokens";
+    refuse_length(left < 1 ? rule.prompt_param : "max_tokens",
+                  "you requested " + total + " (" + std::to_string(prompt) + " in the " +
+                      std::string(rule.prompt_param) + ", " + std::to_string(*rule.asked) +
+                      " for the completion).",
+                  context_tokens);
+  }
+  return static_cast<int>(*rule.asked);
+}
+
+SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedPrompt& prompt, int max_tokens,
+                              uint64_t seed, const Tokenizer& tokenizer) {
+  const GenerationFields& generation = *common.generation;
+  SequenceRequest sequence;
+  sequence.prompt = prompt.tokens;
+  sequence.max_tokens = max_tokens;
+  sequence.sampling = generation.sampling;
+  sequence.sampling.seed = seed;
+  if (!generation.ignore_eos) sequence.end_tokens = tokenizer.end_tokens();
+  sequence.end_tokens.insert(sequence.end_tokens.end(), generation.stop_token_ids.begin(),
+                             generation.stop_token_ids.end());
+  sequence.n_top_logprobs = common.n_top_logprobs;
+  sequence.prompt_logprobs = common.prompt_logprobs;
+  return sequence;
+}
+
+}  // namespace hearth

@@ -1,0 +1,273 @@
+// From a request's bytes to an accepted generation, in numbered steps; then Answer takes over.
+#include "server/api/service.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "server/api/answer.h"
+#include "server/api/answer_format.h"
+#include "server/api/chat_request.h"
+#include "server/api/completion_request.h"
+#include "server/api/error.h"
+#include "server/api/prompt_tokens.h"
+#include "server/chat_template.h"
+
+namespace hearth {
+namespace {
+
+/// Time for an engine that fails at once to say so while a status can still be sent; a healthy request loses
+/// nothing, for its first token takes longer.
+constexpr std::chrono::milliseconds kFirstLook{10};
+/// OpenAI's default for completions.
+constexpr int kDefaultCompletionTokens = 16;
+/// A place in the queue comes free whenever an answer ends: clients may try again soon. Their own backoff is
+/// 0.5 s to 8 s.
+constexpr const char* kQueueRetrySeconds = "1";
+/// Long enough for a restart to begin, so that the retry does not meet the server that is stopping.
+constexpr const char* kStoppingRetrySeconds = "5";
+
+HttpResponse retry_response(const ApiError& error, const char* retry_seconds) {
+  HttpResponse response = error_response(error);
+  response.headers.emplace_back("Retry-After", retry_seconds);
+  return response;
+}
+
+HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, bool engine_failed) {
+  if (engine_failed) {
+    return error_response({.status = 500,
+                           .message = "The engine has failed and answers nothing more; restart the server.",
+                           .param = {},
+                           .code = "engine_failed"});
+  }
+  switch (refusal) {
+    case Refusal::kQueueFull:
+      return retry_response({.status = 429,
+                             .message = "The server is busy and its queue is full; try again shortly.",
+                             .param = {},
+                             .code = "queue_full"},
+                            kQueueRetrySeconds);
+    case Refusal::kStopping:
+      return retry_response({.status = 503,
+                             .message = "The server is stopping; try again when it is back.",
+                             .param = {},
+                             .code = "server_stopping"},
+                            kStoppingRetrySeconds);
+    case Refusal::kContextExceeded:
+      break;  // checked before; the engine's own limit may be lower
+  }
+  return error_response({.status = 400,
+                         .message = "Prompt and completion exceed the context of this model.",
+                         .param = std::string(prompt_param),
+                         .code = "context_length_exceeded"});
+}
+
+ApiError unknown_model(const ServedModel& model, std::string_view name) {
+  std::string served;
+  for (const std::string& known : model.names) {
+    served += served.empty() ? "'" : ", '";
+    served += known;
+    served += "'";
+  }
+  std::string message = "The model '";
+  message.append(name).append("' does not exist here; this server has ").append(served).append(".");
+  return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
+}
+
+/// The name to answer with. Throws RequestError (404).
+std::string served_name(const ServedModel& model, const std::string& asked) {
+  if (asked.empty()) return model.names.front();
+  const bool known = std::find(model.names.begin(), model.names.end(), asked) != model.names.end();
+  if (!known && !model.any_name) throw RequestError(unknown_model(model, asked));
+  return asked;
+}
+
+std::string new_id(const char* prefix, const ApiWorld& world) {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string id = prefix;
+  for (int word = 0; word < 2; ++word) {
+    for (uint64_t bits = world.random_bits(), digit = 0; digit < 16; ++digit, bits >>= 4)
+      id += kHex[bits & 15];
+  }
+  return id;
+}
+
+AnswerHead new_head(bool chat, std::string model_name, const ServedModel& model, const ApiWorld& world) {
+  return {.chat = chat,
+          .id = new_id(chat ? "chatcmpl-" : "cmpl-", world),
+          .created = world.unix_seconds(),
+          .model = std::move(model_name),
+          .fingerprint = model.fingerprint};
+}
+
+/// Sequences for every prompt. Choices of one prompt differ by their seed; the same prompt, seed and choice
+/// give the same text whatever else is in the request.
+GenerationRequest make_generation(const AnswerPlan& plan, const SequenceTemplate& common,
+                                  const LengthRule& length, const ServedModel& model, const ApiWorld& world) {
+  GenerationRequest request;
+  for (const PreparedPrompt& prompt : plan.prompts) {
+    const int max_tokens = decide_max_tokens(length, prompt.tokens.size(), model.context_tokens);
+    for (int i = 0; i < plan.best_of; ++i) {
+      const std::optional<uint64_t>& seed = common.generation->seed;
+      const uint64_t choice_seed = seed ? *seed + static_cast<uint64_t>(i) : world.random_bits();
+      request.sequences.push_back(make_sequence(common, prompt, max_tokens, choice_seed, *model.tokenizer));
+    }
+  }
+  return request;
+}
+
+/// Submits, and turns what comes of it into a response.
+HttpResponse answer(AnswerPlan plan, GenerationRequest generation, std::string_view prompt_param,
+                    const ServedModel& model, const ApiWorld& world) {
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = model.engine.submit(std::move(generation));
+  if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
+    return refusal_response(*refusal, prompt_param, model.engine.failed());
+  }
+  const bool stream = plan.stream;
+  // Shared because std::function must be copyable; the last copy to go cancels what still runs.
+  const auto answer = std::make_shared<Answer>(
+      std::move(plan), *model.tokenizer, std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), world);
+  if (const std::optional<ApiError> failure = answer->look_ahead(kFirstLook)) {
+    return failure->status == 503 ? retry_response(*failure, kStoppingRetrySeconds)
+                                  : error_response(*failure);
+  }
+  HttpResponse response;
+  if (stream) {
+    response.content_type = "text/event-stream";
+    response.headers.emplace_back("Cache-Control", "no-cache");
+    response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold the stream back
+  }
+  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
+  return response;
+}
+
+/// Runs a handler; what it refuses becomes the response.
+template <typename Handler>
+HttpResponse guarded(Handler handler) {
+  try {
+    return handler();
+  } catch (const RequestError& refused) {
+    return error_response(refused.error());
+  } catch (const std::exception& error) {
+    return error_response(
+        {.status = 500,
+         .message = std::string("The server met an error of its own: ").append(error.what()),
+         .param = {},
+         .code = "internal_error"});
+  }
+}
+
+/// The template's text for these messages; what the template objects to is the client's to mend.
+std::string render(const ChatTemplate* chat_template, const ChatRequest& request) {
+  if (chat_template == nullptr) {
+    refuse_param("messages", "This model has no chat template; use /v1/completions.");
+  }
+  try {
+    return chat_template->render(request.messages, request.tools, request.add_generation_prompt,
+                                 request.template_arguments);
+  } catch (const TemplateError& error) {
+    refuse_param("messages", error.what(), "chat_template_error");
+  }
+}
+
+Json model_json(const ServedModel& model, std::string_view name) {
+  Json json = Json::object();
+  json["id"] = name;
+  json["object"] = "model";
+  json["created"] = model.created;
+  json["owned_by"] = model.owned_by;
+  json["max_model_len"] = model.context_tokens;
+  return json;
+}
+
+}  // namespace
+
+ApiService::ApiService(ServedModel model, ApiWorld world)
+    : model_(std::move(model)), world_(std::move(world)) {}
+
+HttpResponse ApiService::completions(const HttpRequest& request) const {
+  return guarded([&] {
+    // 1. Bytes to checked parameters.
+    const Json body = parse_json_body(request.body);
+    std::string name = served_name(model_, read_model_name(RequestFields(body)));
+    CompletionRequest asked = parse_completion_request(body, {.n_vocab = model_.tokenizer->n_vocab()});
+    // 2. Prompts to tokens.
+    AnswerPlan plan;
+    plan.head = new_head(false, std::move(name), model_, world_);
+    for (const Prompt& prompt : asked.prompts) {
+      plan.prompts.push_back(prepare_prompt(prompt, asked.add_special_tokens, *model_.tokenizer));
+    }
+    // 3. How to answer.
+    plan.stream = asked.generation.stream;
+    plan.include_usage = asked.generation.include_usage;
+    plan.n = asked.generation.n;
+    plan.best_of = asked.best_of;
+    plan.echo = asked.echo;
+    plan.n_logprobs = asked.logprobs;
+    plan.stop = asked.generation.stop;
+    // 4. What the engine is to do; best_of ranks by log-probabilities nobody may have asked for.
+    const bool ranked = asked.best_of > asked.generation.n;
+    const SequenceTemplate common{.generation = &asked.generation,
+                                  .n_top_logprobs = asked.logprobs.value_or(ranked ? 0 : -1),
+                                  .prompt_logprobs = asked.echo && asked.logprobs.has_value()};
+    const LengthRule length{
+        .asked = asked.max_tokens, .default_tokens = kDefaultCompletionTokens, .prompt_param = "prompt"};
+    GenerationRequest generation = make_generation(plan, common, length, model_, world_);
+    return answer(std::move(plan), std::move(generation), length.prompt_param, model_, world_);
+  });
+}
+
+HttpResponse ApiService::chat_completions(const HttpRequest& request) const {
+  return guarded([&] {
+    // 1. Bytes to checked parameters.
+    const Json body = parse_json_body(request.body);
+    std::string name = served_name(model_, read_model_name(RequestFields(body)));
+    const ChatRequest asked = parse_chat_request(body, {.n_vocab = model_.tokenizer->n_vocab()});
+    // 2. Messages to tokens.
+    AnswerPlan plan;
+    plan.head = new_head(true, std::move(name), model_, world_);
+    plan.prompts.push_back(prepare_chat_prompt(render(model_.chat_template, asked),
+                                               asked.add_generation_prompt, *model_.tokenizer));
+    // 3. How to answer.
+    plan.stream = asked.generation.stream;
+    plan.include_usage = asked.generation.include_usage;
+    plan.n = asked.generation.n;
+    plan.best_of = asked.generation.n;
+    if (asked.logprobs) plan.n_logprobs = asked.top_logprobs;
+    plan.stop = asked.generation.stop;
+    // 4. What the engine is to do.
+    const SequenceTemplate common{.generation = &asked.generation,
+                                  .n_top_logprobs = plan.n_logprobs.value_or(-1),
+                                  .prompt_logprobs = false};
+    const LengthRule length{.asked = asked.max_tokens, .default_tokens = {}, .prompt_param = "messages"};
+    GenerationRequest generation = make_generation(plan, common, length, model_, world_);
+    return answer(std::move(plan), std::move(generation), length.prompt_param, model_, world_);
+  });
+}
+
+HttpResponse ApiService::list_models() const {
+  Json models = Json::array();
+  for (const std::string& name : model_.names) models.push_back(model_json(model_, name));
+  Json list = Json::object();
+  list["object"] = "list";
+  list["data"] = std::move(models);
+  HttpResponse response;
+  response.body = json_text(list);
+  return response;
+}
+
+HttpResponse ApiService::retrieve_model(std::string_view id) const {
+  return guarded([&] {
+    HttpResponse response;
+    response.body = json_text(model_json(model_, served_name(model_, std::string(id))));
+    return response;
+  });
+}
+
+}  // namespace hearth

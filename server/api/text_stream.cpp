@@ -1,0 +1,60 @@
+// Detokenizer, then stop strings, then the tokens that belong to what came out.
+#include "server/api/text_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hearth {
+
+int64_t count_characters(std::string_view utf8) {
+  return std::count_if(utf8.begin(), utf8.end(),
+                       [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; });
+}
+
+TextStream::TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop,
+                       bool keep_tokens)
+    : tokenizer_(&tokenizer),
+      detokenizer_(tokenizer, at_start),
+      matcher_(std::move(stop)),
+      keep_tokens_(keep_tokens) {}
+
+TextPiece TextStream::push(TokenEvent event) {
+  ++n_tokens_;
+  sum_logprob_ += event.logprob;
+  // Models with padded embeddings can pick an id that the vocabulary does not have; it has no text.
+  const std::string text =
+      event.token < tokenizer_->n_vocab() ? detokenizer_.push(event.token) : std::string();
+  const int64_t offset = n_decoded_;
+  n_decoded_ += count_characters(text);
+  if (keep_tokens_) held_.push_back({{std::move(event), offset}, n_decoded_});
+  std::string released = matcher_.push(text);
+  return release(std::move(released), false);
+}
+
+TextPiece TextStream::finish() {
+  if (stopped()) return {};
+  const std::string rest = detokenizer_.finish();
+  n_decoded_ += count_characters(rest);
+  std::string released = matcher_.push(rest);
+  released += matcher_.finish();
+  return release(std::move(released), true);
+}
+
+TextPiece TextStream::release(std::string text, bool all) {
+  TextPiece piece;
+  n_released_ += count_characters(text);
+  piece.text = std::move(text);
+  while (!held_.empty()) {
+    const HeldToken& front = held_.front();
+    // A token without text of its own, part of a character say, goes with the character that follows it.
+    const bool whole = n_released_ >= std::max(front.end, front.token.offset + 1);
+    const bool begun = front.token.offset < n_released_;
+    if (!whole && !(stopped() ? begun : all)) break;
+    piece.tokens.push_back(std::move(held_.front().token));
+    held_.pop_front();
+  }
+  if (stopped()) held_.clear();
+  return piece;
+}
+
+}  // namespace hearth
