@@ -1,0 +1,292 @@
+// Bad requests, each refused with 400 and the name of the parameter at fault.
+#include <string>
+#include <vector>
+
+#include "server/api/chat_request.h"
+#include "server/api/completion_request.h"
+#include "server/api/error.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+constexpr RequestLimits kLimits{.n_vocab = 100};
+
+struct BadRequest {
+  const char* members;  // of the body, beside a good prompt or good messages
+  const char* param;
+};
+
+/// The refusal, checked for what all refusals have.
+ApiError refusal_of(const std::string& body, bool chat) {
+  try {
+    const Json json = parse_json_body(body);
+    if (chat) {
+      parse_chat_request(json, kLimits);
+    } else {
+      parse_completion_request(json, kLimits);
+    }
+  } catch (const RequestError& refused) {
+    CHECK(refused.error().status == 400);
+    CHECK_FALSE(refused.error().message.empty());
+    CHECK(refused.error().message.size() < 500);
+    return refused.error();
+  }
+  FAIL("accepted: " << body);
+  return {};
+}
+
+void check_all(const std::vector<BadRequest>& requests, const std::string& good, bool chat) {
+  for (const BadRequest& request : requests) {
+    INFO(request.members);
+    const std::string body = "{" + good + request.members + "}";
+    CHECK(refusal_of(body, chat).param == request.param);
+  }
+}
+
+const std::vector<BadRequest> kBothEndpoints = {
+    {R"("model": 5)", "model"},
+    {R"("model": ["a"])", "model"},
+    {R"("model": true)", "model"},
+    {R"("temperature": "hot")", "temperature"},
+    {R"("temperature": -0.1)", "temperature"},
+    {R"("temperature": 2.01)", "temperature"},
+    {R"("temperature": true)", "temperature"},
+    {R"("temperature": [1])", "temperature"},
+    {R"("temperature": 1e300)", "temperature"},
+    {R"("top_p": -0.5)", "top_p"},
+    {R"("top_p": 1.5)", "top_p"},
+    {R"("top_p": "1")", "top_p"},
+    {R"("top_k": 1.5)", "top_k"},
+    {R"("top_k": -2)", "top_k"},
+    {R"("top_k": 99999999999)", "top_k"},
+    {R"("min_p": 2)", "min_p"},
+    {R"("min_p": {})", "min_p"},
+    {R"("presence_penalty": 2.5)", "presence_penalty"},
+    {R"("presence_penalty": "0")", "presence_penalty"},
+    {R"("frequency_penalty": -3)", "frequency_penalty"},
+    {R"("frequency_penalty": false)", "frequency_penalty"},
+    {R"("repetition_penalty": 0)", "repetition_penalty"},
+    {R"("repetition_penalty": -1)", "repetition_penalty"},
+    {R"("repeat_penalty": "x")", "repeat_penalty"},
+    {R"("repeat_penalty": 1e30)", "repeat_penalty"},
+    {R"("seed": 1.5)", "seed"},
+    {R"("seed": "1")", "seed"},
+    {R"("seed": 18446744073709551615)", "seed"},
+    {R"("seed": 1e30)", "seed"},
+    {R"("n": 0)", "n"},
+    {R"("n": -1)", "n"},
+    {R"("n": 129)", "n"},
+    {R"("n": 1.5)", "n"},
+    {R"("n": "2")", "n"},
+    {R"("n": [])", "n"},
+    {R"("stop": 5)", "stop"},
+    {R"("stop": "")", "stop"},
+    {R"("stop": [""])", "stop"},
+    {R"("stop": [1])", "stop"},
+    {R"("stop": [null])", "stop"},
+    {R"("stop": {"a": "b"})", "stop"},
+    {R"("stop": ["a", "b", "c", "d", "e"])", "stop"},
+    {R"("stop_token_ids": 5)", "stop_token_ids"},
+    {R"("stop_token_ids": [100])", "stop_token_ids"},
+    {R"("stop_token_ids": ["5"])", "stop_token_ids"},
+    {R"("ignore_eos": 1)", "ignore_eos"},
+    {R"("logit_bias": [[5, 1]])", "logit_bias"},
+    {R"("logit_bias": 5)", "logit_bias"},
+    {R"("logit_bias": {"x": 1})", "logit_bias"},
+    {R"("logit_bias": {"": 1})", "logit_bias"},
+    {R"("logit_bias": {"5 ": 1})", "logit_bias"},
+    {R"("logit_bias": {"-1": 1})", "logit_bias"},
+    {R"("logit_bias": {"100": 1})", "logit_bias"},
+    {R"("logit_bias": {"99999999999999999999": 1})", "logit_bias"},
+    {R"("logit_bias": {"5": 101})", "logit_bias"},
+    {R"("logit_bias": {"5": -100.5})", "logit_bias"},
+    {R"("logit_bias": {"5": "1"})", "logit_bias"},
+    {R"("logit_bias": {"5": null})", "logit_bias"},
+    {R"("stream": "true")", "stream"},
+    {R"("stream": 1)", "stream"},
+    {R"("stream_options": {})", "stream_options"},
+    {R"("stream": false, "stream_options": {"include_usage": true})", "stream_options"},
+    {R"("stream": true, "stream_options": true)", "stream_options"},
+    {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage"},
+    {R"("max_tokens": -1)", "max_tokens"},
+    {R"("max_tokens": "16")", "max_tokens"},
+    {R"("max_tokens": 1.5)", "max_tokens"},
+    {R"("max_tokens": 1e300)", "max_tokens"},
+    {R"("user": "u", "n": 3, "user": "u")", "user"},
+};
+
+TEST_CASE("bad parameters of both endpoints are refused by name") {
+  check_all(kBothEndpoints, R"("prompt": "p", )", false);
+  check_all(kBothEndpoints, R"("messages": [{"role": "user", "content": "c"}], )", true);
+}
+
+TEST_CASE("bad parameters of completions are refused by name") {
+  check_all({{R"("prompt": 5)", "prompt"},
+             {R"("prompt": true)", "prompt"},
+             {R"("prompt": {})", "prompt"},
+             {R"("prompt": [])", "prompt"},
+             {R"("prompt": [[]])", "prompt"},
+             {R"("prompt": [[1], []])", "prompt"},
+             {R"("prompt": ["a", 1])", "prompt"},
+             {R"("prompt": [1, "a"])", "prompt"},
+             {R"("prompt": [[1], "a"])", "prompt"},
+             {R"("prompt": [null])", "prompt"},
+             {R"("prompt": [true])", "prompt"},
+             {R"("prompt": [{}])", "prompt"},
+             {R"("prompt": [1.5])", "prompt"},
+             {R"("prompt": [100])", "prompt"},
+             {R"("prompt": [-1])", "prompt"},
+             {R"("prompt": [1e19])", "prompt"},
+             {R"("prompt": [99999999999999999999999])", "prompt"},
+             {R"("prompt": [[[1]]])", "prompt"},
+             {R"("prompt": [[1, null]])", "prompt"},
+             {R"("best_of": 0.5)", "best_of"},
+             {R"("best_of": -1)", "best_of"},
+             {R"("best_of": 21)", "best_of"},
+             {R"("best_of": "2")", "best_of"},
+             {R"("best_of": 2, "n": 3)", "best_of"},
+             {R"("best_of": 2, "stream": true)", "best_of"},
+             {R"("echo": "yes")", "echo"},
+             {R"("echo": 0)", "echo"},
+             {R"("logprobs": true)", "logprobs"},
+             {R"("logprobs": 6)", "logprobs"},
+             {R"("logprobs": -1)", "logprobs"},
+             {R"("logprobs": "1")", "logprobs"},
+             {R"("suffix": "tail")", "suffix"},
+             {R"("suffix": 5)", "suffix"},
+             {R"("add_special_tokens": "no")", "add_special_tokens"}},
+            "", false);
+  std::string prompts = "\"a\"";
+  for (int i = 0; i < 20; ++i) prompts += ", \"a\"";
+  CHECK(refusal_of("{\"n\": 128, \"prompt\": [" + prompts + "]}", false).param == "n");
+}
+
+TEST_CASE("bad parameters of chat are refused by name") {
+  check_all(
+      {{R"("max_tokens": 0)", "max_tokens"},
+       {R"("max_completion_tokens": 0)", "max_completion_tokens"},
+       {R"("max_completion_tokens": "5")", "max_completion_tokens"},
+       {R"("max_completion_tokens": 2.5)", "max_completion_tokens"},
+       {R"("logprobs": 1)", "logprobs"},
+       {R"("logprobs": "true")", "logprobs"},
+       {R"("top_logprobs": 5)", "top_logprobs"},
+       {R"("logprobs": false, "top_logprobs": 5)", "top_logprobs"},
+       {R"("logprobs": true, "top_logprobs": 21)", "top_logprobs"},
+       {R"("logprobs": true, "top_logprobs": -1)", "top_logprobs"},
+       {R"("logprobs": true, "top_logprobs": true)", "top_logprobs"},
+       {R"("response_format": "json")", "response_format"},
+       {R"("response_format": {})", "response_format"},
+       {R"("response_format": {"type": "json_object"})", "response_format"},
+       {R"("response_format": {"type": "json_schema", "json_schema": {"name": "x"}})", "response_format"},
+       {R"("response_format": {"type": "xml"})", "response_format"},
+       {R"("response_format": {"type": 5})", "response_format.type"},
+       {R"("tools": {})", "tools"},
+       {R"("tools": ["a"])", "tools[0]"},
+       {R"("tools": [{"type": "retrieval"}])", "tools[0].type"},
+       {R"("tools": [{"type": "function"}])", "tools[0].function"},
+       {R"("tools": [{"type": "function", "function": {}}])", "tools[0].function"},
+       {R"("tools": [{"type": "function", "function": {"name": 1}}])", "tools[0].function.name"},
+       {R"("tool_choice": "required")", "tool_choice"},
+       {R"("tool_choice": "maybe")", "tool_choice"},
+       {R"("tool_choice": 1)", "tool_choice"},
+       {R"("tool_choice": {"type": "function", "function": {"name": "f"}})", "tool_choice"},
+       {R"("functions": [{"name": "f"}])", "functions"},
+       {R"("modalities": ["text", "audio"])", "modalities"},
+       {R"("chat_template_kwargs": [])", "chat_template_kwargs"},
+       {R"("add_generation_prompt": "no")", "add_generation_prompt"}},
+      R"("messages": [{"role": "user", "content": "c"}], )", true);
+}
+
+TEST_CASE("bad messages are refused with the place of the fault") {
+  check_all(
+      {{R"("model": "m")", "messages"},
+       {R"("messages": null)", "messages"},
+       {R"("messages": "hi")", "messages"},
+       {R"("messages": {})", "messages"},
+       {R"("messages": [])", "messages"},
+       {R"("messages": ["hi"])", "messages[0]"},
+       {R"("messages": [null])", "messages[0]"},
+       {R"("messages": [{"content": "x"}])", "messages[0].role"},
+       {R"("messages": [{"role": "robot", "content": "x"}])", "messages[0].role"},
+       {R"("messages": [{"role": 1, "content": "x"}])", "messages[0].role"},
+       {R"("messages": [{"role": "user"}])", "messages[0].content"},
+       {R"("messages": [{"role": "user", "content": null}])", "messages[0].content"},
+       {R"("messages": [{"role": "assistant", "content": null}])", "messages[0].content"},
+       {R"("messages": [{"role": "user", "content": 5}])", "messages[0].content"},
+       {R"("messages": [{"role": "user", "content": {}}])", "messages[0].content"},
+       {R"("messages": [{"role": "user", "content": [5]}])", "messages[0].content[0]"},
+       {R"("messages": [{"role": "user", "content": [{"text": "x"}]}])", "messages[0].content[0].type"},
+       {R"("messages": [{"role": "user", "content": [{"type": "text"}]}])", "messages[0].content[0].text"},
+       {R"("messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}])",
+        "messages[0].content[0].text"},
+       {R"("messages": [{"role": "user", "content": "a"}, {"role": "user", "content":
+                 [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "u"}}]}])",
+        "messages[1].content[1].type"},
+       {R"("messages": [{"role": "user", "content": "x", "name": 5}])", "messages[0].name"},
+       {R"("messages": [{"role": "tool", "content": "x", "tool_call_id": 5}])", "messages[0].tool_call_id"},
+       {R"("messages": [{"role": "assistant", "content": "x", "tool_calls": {}}])", "messages[0].tool_calls"},
+       {R"("messages": [{"role": "assistant", "tool_calls": ["x"]}])", "messages[0].tool_calls[0]"},
+       {R"("messages": [{"role": "assistant", "tool_calls": [{}]}])", "messages[0].tool_calls[0].function"},
+       {R"("messages": [{"role": "assistant", "tool_calls": [{"function": {}}]}])",
+        "messages[0].tool_calls[0].function.name"},
+       {R"("messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 5}}]}])",
+        "messages[0].tool_calls[0].function.arguments"}},
+      "", true);
+}
+
+TEST_CASE("a body that is no JSON object is refused") {
+  const std::string deep(100, '[');
+  const std::vector<std::string> bodies = {
+      "",
+      " ",
+      "{",
+      "[]",
+      "null",
+      "\"text\"",
+      "5",
+      "not json",
+      "{\"prompt\": \"a\"",
+      "{\"prompt\": \"a\",}",
+      "{\"prompt\": 'a'}",
+      "{\"prompt\": \"a\"} trailing",
+      "{\"temperature\": NaN}",
+      "{\"temperature\": Infinity}",
+      "{\"temperature\": 1e999}",
+      "{\"temperature\": 01}",
+      "{\"prompt\": \"\xFF\"}",
+      "{\"prompt\": \"\xC3\"}",
+      "{\"prompt\": \"\xED\xA0\x80\"}",
+      "{\"prompt\": \"\\ud800\"}",
+      "{\"prompt\": \"\\udc00\"}",
+      "{\"prompt\": \"\\ud800\\u0041\"}",
+      "{\"prompt\": \"a\nb\"}",
+      "{\"prompt\": [" + deep,
+      "{\"x\": {\"y\": 1, \"y\": 2}}",
+      std::string("\0", 1),
+      std::string("{\"prompt\": \"a\"}\0", 16),
+  };
+  for (const std::string& body : bodies) {
+    INFO(body);
+    const ApiError refusal = refusal_of(body, false);
+    // The text must go into a JSON body whatever bytes it repeats.
+    CHECK(Json::parse(error_json(refusal))["error"]["type"] == "invalid_request_error");
+  }
+  CHECK(refusal_of("{\"n\": 1, \"n\": 1}", false).param == "n");
+}
+
+TEST_CASE("limits on nesting and on the number of values hold, and not before") {
+  const auto nested = [](int depth) {
+    return "{\"x\": " + std::string(static_cast<size_t>(depth - 1), '[') +
+           std::string(static_cast<size_t>(depth - 1), ']') + ", \"prompt\": \"a\"}";
+  };
+  CHECK_NOTHROW(parse_json_body(nested(kMaxJsonDepth)));
+  CHECK_THAT(refusal_of(nested(kMaxJsonDepth + 1), false).message, ContainsSubstring("nested deeper"));
+  std::string many = "{\"x\": [0";
+  for (size_t i = 3; i < kMaxJsonValues; ++i) many += ",0";
+  CHECK_NOTHROW(parse_json_body(many + "]}"));
+  CHECK_THAT(refusal_of(many + ",0]}", false).message, ContainsSubstring("JSON values"));
+}
+
+}  // namespace
+}  // namespace hearth
