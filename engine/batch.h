@@ -41,6 +41,8 @@ class ForwardModel {
  public:
   virtual ~ForwardModel() = default;
   virtual StepLimits limits() const = 0;
+  /// Called once by the engine thread, before it calls forward(). See Backend::bind_thread.
+  virtual void bind_thread() {}
   /// Runs one step: appends keys and values of every token to the KV cache, then returns logits
   /// [logit_rows.size(), n_vocab], valid until the next call. Engine thread only.
   /// REQUIRES: within limits(); blocks for every position of the batch are in the block tables; a sequence's

@@ -108,6 +108,7 @@ bool Engine::Loop::drain(Clock::time_point deadline) {
 
 void Engine::Loop::run(const std::stop_token& stop) {
   try {
+    model_.bind_thread();
     serve(stop);
     take_new();
     finish_everything(FinishReason::kCancelled, {});

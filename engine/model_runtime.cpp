@@ -99,6 +99,8 @@ StepLimits ModelRuntime::limits() const {
           .n_blocks = s.kv.shape().n_blocks};
 }
 
+void ModelRuntime::bind_thread() { state_->backend.bind_thread(); }
+
 std::span<const float> ModelRuntime::forward(const Batch& batch) { return state_->pass.run(batch); }
 
 }  // namespace hearth

@@ -48,6 +48,7 @@ class ModelRuntime final : public ForwardModel {
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
 
   StepLimits limits() const override;
+  void bind_thread() override;
   std::span<const float> forward(const Batch& batch) override;
 
  private:

@@ -111,6 +111,10 @@ class Backend {
   /// What runs the arithmetic, for the log: "CPU avx512-vnni, 2 threads".
   virtual std::string description() const = 0;
 
+  /// Called once by the thread that makes all later calls, before the first of them: the backend may give it
+  /// and its own threads processors of their own. Threads it starts afterwards would share its processor.
+  virtual void bind_thread() {}
+
   /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
   virtual Buffer allocate(size_t bytes) = 0;
 

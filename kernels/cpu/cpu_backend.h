@@ -28,6 +28,8 @@ class CpuBackend final : public Backend {
   std::string description() const override;
   int n_threads() const { return pool_.n_threads(); }
 
+  void bind_thread() override { pool_.bind_threads(); }
+
   /// Pages come with their first use: cache for contexts that nobody asks for costs address space only.
   Buffer allocate(size_t bytes) override;
   /// REQUIRES besides: n_heads * head_dim <= max_cols in all later calls, as for every attention output.
