@@ -1,0 +1,176 @@
+// See the header.
+#include "server/daemon.h"
+
+#include <exception>
+
+#include "server/logging.h"
+#include "server/net/listen_socket.h"
+#include "server/routes.h"
+
+namespace hearth {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Threads beyond one for each request that the engine takes: refusals, /health, /v1/models, slow bodies.
+constexpr size_t kSpareThreads = 128;
+// How often main looks after loading, watchdog and drain; a signal wakes it at once.
+constexpr milliseconds kTick{100};
+// A load shorter than this needs no progress lines.
+constexpr seconds kProgressEvery{2};
+// After the engine has drained, how long the last bytes may take to reach their clients.
+constexpr milliseconds kLastBytes{2000};
+
+/// Ends a load that nobody waits for any more; thrown through ModelRuntime::load.
+struct LoadAbandoned : std::exception {};
+
+Auth make_auth(const Options& options) {
+  std::vector<std::string> keys;
+  if (!options.api_key_file.empty()) keys = read_key_file(options.api_key_file);
+  if (!options.api_key.empty()) keys.push_back(options.api_key);
+  return Auth(std::move(keys));
+}
+
+void warn_if_open(const Options& options, const Auth& auth) {
+  if (auth.required() || is_loopback(options.host)) return;
+  log_warning("anyone who can reach " + options.host +
+              " may use this server: set HEARTH_API_KEY or --api-key-file, or listen on 127.0.0.1");
+}
+
+void log_access(const AccessRecord& record) {
+  if (record.path == "/health" && record.status == 200) return;  // probes ask every few seconds
+  log_info(record.method + " " + record.path, {{"status", record.status},
+                                               {"ms", static_cast<int64_t>(record.seconds * 1000)},
+                                               {"bytes", record.bytes},
+                                               {"id", record.request_id},
+                                               {"client", record.remote_address},
+                                               {"complete", record.complete}});
+}
+
+HttpServerOptions server_options(const Options& options) {
+  HttpServerOptions server;
+  server.host = options.host;
+  server.port = options.port;
+  server.max_body_bytes = static_cast<uint64_t>(options.max_body_mib) << 20;
+  server.max_threads =
+      static_cast<size_t>(options.slots) + static_cast<size_t>(options.queue) + kSpareThreads;
+  return server;
+}
+
+}  // namespace
+
+Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version)
+    : options_(invocation.options),
+      version_(version),
+      service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
+                       environment_value(environment, "WATCHDOG_USEC")) {
+  Auth auth = make_auth(options_);
+  warn_if_open(options_, auth);
+  server_ = std::make_unique<HttpServer>(server_options(options_),
+                                         Routes(state_, std::move(auth), CorsPolicy(options_.cors_origin)),
+                                         log_access, [](const std::string& what, const std::string& id) {
+                                           log_error("request failed: " + what, {{"id", id}});
+                                         });
+}
+
+Daemon::~Daemon() = default;
+
+Daemon::Outcome Daemon::run() {
+  server_->start();
+  log_always("listening on " + local_url(options_.host, server_->port()), {{"port", server_->port()}});
+  start_loading();
+  for (;;) {
+    if (const std::optional<int> signal = signals_.wait_for(kTick)) {
+      log_info("stopping", {{"signal", *signal}});
+      break;
+    }
+    look_after_loading();
+    beat_watchdog();
+  }
+  return loading_.valid() ? abandon_loading() : drain();
+}
+
+void Daemon::start_loading() {
+  load_start_ = last_progress_ = Clock::now();
+  service_manager_.notify("STATUS=Loading " + options_.model);
+  loading_ = std::async(std::launch::async, [this] {
+    return ServingModel::load(options_, version_, [this](double fraction) {
+      state_.set_progress(fraction);
+      if (abandon_) throw LoadAbandoned();
+    });
+  });
+}
+
+void Daemon::look_after_loading() {
+  if (!loading_.valid()) return;
+  const Clock::time_point now = Clock::now();
+  const double elapsed = std::chrono::duration<double>(now - load_start_).count();
+  if (loading_.wait_for(seconds(0)) != std::future_status::ready) {
+    const double done = state_.progress();
+    if (now - last_progress_ < kProgressEvery || done <= 0) return;
+    last_progress_ = now;
+    log_info("loading", {{"percent", static_cast<int>(done * 100)},
+                         {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
+    // A long load that goes on must not look like a hung start.
+    service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
+    return;
+  }
+  model_ = loading_.get();
+  model_->log_summary();
+  state_.set_ready(model_->ready());
+  service_manager_.notify("READY=1\nSTATUS=Serving " + state_.model()->name);
+  const std::string url = local_url(options_.host, server_->port());
+  log_info("ready", {{"load_seconds", elapsed}});
+  log_info("try: curl " + url +
+           R"(/v1/chat/completions -d '{"messages":[{"role":"system","content":"Answer in one sentence."},)"
+           R"({"role":"user","content":"What is the capital of France?"}],"temperature":0}')");
+}
+
+void Daemon::beat_watchdog() {
+  const std::optional<std::chrono::microseconds> interval = service_manager_.watchdog_interval();
+  const Clock::time_point now = Clock::now();
+  if (!interval || now - last_beat_ < *interval / 2) return;
+  // A stuck or failed engine gets no beat, and the service manager restarts the daemon.
+  if (!loading_.valid() && !state_.engine_is_well()) return;
+  last_beat_ = now;
+  service_manager_.notify("WATCHDOG=1");
+}
+
+Daemon::Outcome Daemon::abandon_loading() {
+  state_.set_stopping();
+  service_manager_.notify("STOPPING=1");
+  abandon_ = true;
+  const Clock::time_point deadline = Clock::now() + kLastBytes;
+  while (loading_.wait_for(seconds(0)) != std::future_status::ready) {
+    // Nothing is being served and nothing is to be saved: no reason to wait for a slow disk.
+    if (signals_.wait_for(kTick) || Clock::now() > deadline) return {0, true};
+  }
+  server_->stop(milliseconds(0));
+  return {};
+}
+
+Daemon::Outcome Daemon::drain() {
+  state_.set_stopping();
+  server_->stop_keeping_alive();
+  service_manager_.notify("STOPPING=1\nSTATUS=Finishing running answers");
+  service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
+                          std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
+  const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
+  draining_ = std::async(std::launch::async, [this, deadline] { return model_->engine().drain(deadline); });
+  while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
+    if (const std::optional<int> signal = signals_.wait_for(kTick / 4)) {
+      log_warning("second signal: stopping at once", {{"signal", *signal}});
+      return {128 + *signal, true};
+    }
+  }
+  if (!draining_.get()) {
+    log_warning("answers still running after --drain-seconds were cut",
+                {{"drain_seconds", options_.drain_seconds}});
+  }
+  server_->stop(kLastBytes);
+  log_info("stopped");
+  return {};
+}
+
+}  // namespace hearth

@@ -1,0 +1,59 @@
+// The life of hearthd between a good configuration and the exit code: bind, load, serve, drain.
+//
+// All of it runs on main's thread; the HTTP server, the engine and the load have threads of their own.
+#pragma once
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+
+#include "config/load_options.h"
+#include "server/http_server.h"
+#include "server/server_state.h"
+#include "server/service_manager.h"
+#include "server/serving_model.h"
+#include "server/stop_signals.h"
+
+namespace hearth {
+
+class Daemon {
+ public:
+  /// Binds the port. Throws ListenError, KeyFileError.
+  Daemon(const Invocation& invocation, const Environment& environment, const std::string& version);
+  ~Daemon();
+
+  struct Outcome {
+    int exit_code = 0;
+    bool at_once = false;  // end the process without waiting for its threads
+  };
+  /// Answers (503 at first), loads the model and serves it until a signal asks to stop, then drains. Throws
+  /// what loading throws.
+  Outcome run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void start_loading();
+  /// Called several times a second while loading: progress, and the change to ready. Throws what loading
+  /// throws.
+  void look_after_loading();
+  void beat_watchdog();
+  Outcome drain();
+  Outcome abandon_loading();
+
+  const Options options_;
+  const std::string version_;
+  const StopSignals signals_;  // before any thread
+  const ServiceManager service_manager_;
+  ServerState state_;
+  std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server
+  std::unique_ptr<HttpServer> server_;
+
+  std::atomic<bool> abandon_{false};
+  std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken
+  std::future<bool> draining_;                          // valid once a stop was asked for
+  Clock::time_point load_start_, last_progress_, last_beat_;
+};
+
+}  // namespace hearth

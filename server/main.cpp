@@ -1,0 +1,105 @@
+// hearthd: reads its options, checks what can be checked at once, then serves a model until it is told to
+// stop.
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "config/load_options.h"
+#include "config/render.h"
+#include "server/daemon.h"
+#include "server/healthcheck.h"
+#include "server/logging.h"
+#include "server/serving_model.h"
+#include "server/start_error.h"
+
+namespace {
+
+using namespace hearth;
+
+constexpr int kFailed = 1;         // while running
+constexpr int kCouldNotStart = 2;  // options, key file, template, port or model
+
+/// The effective configuration, and where what is not a default came from. Secrets read "(set)".
+void log_configuration(const Invocation& invocation) {
+  LogFields values = {{"version", HEARTH_VERSION}}, sources;
+  for (const Setting& setting : invocation.settings) {
+    values.emplace_back(setting.name, setting.value);
+    if (setting.source != "default") sources.emplace_back(setting.name, setting.source);
+  }
+  log_info("configuration", values);
+  if (!sources.empty()) log_info("configuration set by", sources);
+  for (const std::string& warning : invocation.warnings) log_warning(warning);
+}
+
+/// What hearthd was asked to do instead of serving.
+int do_action(const Invocation& invocation) {
+  switch (invocation.action) {
+    case Action::kHelp:
+      std::cout << render_help();
+      return 0;
+    case Action::kHelpMarkdown:
+      std::cout << render_markdown();
+      return 0;
+    case Action::kHelpToml:
+      std::cout << render_sample_toml();
+      return 0;
+    case Action::kVersion:
+      std::cout << "hearthd " << HEARTH_VERSION << "\n";
+      return 0;
+    case Action::kHealthcheck:
+      break;
+    case Action::kServe:
+      return 0;
+  }
+  const HealthcheckResult result = check_health(invocation.options.host, invocation.options.port);
+  std::cout << result.answer << "\n";
+  return result.healthy ? 0 : 1;
+}
+
+int serve(const Invocation& invocation, const Environment& environment) {
+  // 1. Say with what.
+  set_up_logging(invocation.options.log_level, invocation.options.log_format);
+  log_configuration(invocation);
+  // 2. Refuse what cannot work before anything is opened.
+  check_before_loading(invocation.options);
+  // 3. Bind the port, so that clients are told to wait instead of being turned away.
+  Daemon daemon(invocation, environment, HEARTH_VERSION);
+  // 4. Load, serve, drain.
+  const Daemon::Outcome outcome = daemon.run();
+  // 5. Whoever asks twice does not want to wait for threads; nothing is left to be saved.
+  if (outcome.at_once) std::_Exit(outcome.exit_code);
+  return outcome.exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool logging = false;  // a sentence goes where the log goes, once there is one
+  const auto fail = [&logging](int code, const std::string& sentence) {
+    if (logging) {
+      hearth::log_error(sentence);
+    } else {
+      std::cerr << "hearthd: " << sentence << "\n";
+    }
+    return code;
+  };
+  try {
+    const Environment environment = process_environment();
+    const Invocation invocation = load_options(std::vector<std::string>(argv + 1, argv + argc), environment);
+    if (invocation.action != Action::kServe) return do_action(invocation);
+    logging = true;
+    return serve(invocation, environment);
+  } catch (const std::bad_alloc&) {
+    return fail(kCouldNotStart,
+                "there is not enough memory; lower --context or --slots, or serve a smaller model");
+  } catch (const ConfigError& error) {
+    return fail(kCouldNotStart, error.what());
+  } catch (const StartError& error) {
+    return fail(kCouldNotStart, error.what());
+  } catch (const std::exception& error) {
+    return fail(kFailed, error.what());
+  }
+}

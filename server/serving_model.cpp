@@ -1,0 +1,187 @@
+// See the header.
+#include "server/serving_model.h"
+
+#include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <sstream>
+
+#include "kernels/cpu/isa.h"
+#include "server/logging.h"
+#include "server/start_error.h"
+
+namespace hearth {
+namespace {
+
+// Real templates are a few KiB; this keeps a wrong path from being read whole.
+constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
+
+std::string read_template_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) throw StartError(path + ": there is no such chat template file");
+  if (!std::filesystem::is_regular_file(status) ||
+      std::filesystem::file_size(path, error) > kMaxTemplateBytes) {
+    throw StartError(path + ": a chat template must be a plain file of at most 1 MiB");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw StartError(path + ": the chat template file cannot be read; check its permissions");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// nullopt: the best this machine has.
+std::optional<Isa> wanted_isa(const Options& options) {
+  if (options.isa == "auto") return std::nullopt;
+  const std::optional<Isa> isa = isa_from_name(options.isa);
+  const std::vector<Isa> supported = supported_isas();
+  if (isa && std::find(supported.begin(), supported.end(), *isa) != supported.end()) return isa;
+  std::string names;
+  for (const Isa possible : supported) names.append(names.empty() ? "" : ", ").append(isa_name(possible));
+  throw StartError("--isa " + options.isa + ": this processor does not have it; it can run " + names);
+}
+
+std::string token_text(const Tokenizer& tokenizer, int32_t token) {
+  std::string text;
+  if (token >= 0) tokenizer.append_bytes(token, true, text);
+  return text;
+}
+
+/// Null if the model has no template, or one that cannot be used: then completions are served and chat is
+/// refused.
+std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const ModelRuntime& runtime) {
+  const Tokenizer& tokenizer = runtime.tokenizer();
+  const std::string bos = token_text(tokenizer, tokenizer.bos()),
+                    eos = token_text(tokenizer, tokenizer.eos());
+  if (!options.chat_template_file.empty()) {
+    const std::string source = read_template_file(options.chat_template_file);
+    try {
+      return std::make_unique<ChatTemplate>(ChatTemplate::parse(source, bos, eos));
+    } catch (const TemplateError& error) {
+      throw StartError(options.chat_template_file + ": " + error.what());
+    }
+  }
+  const std::optional<std::string_view> source = runtime.file().find_string("tokenizer.chat_template");
+  if (!source) {
+    log_warning(
+        "the model has no chat template: /v1/chat/completions is refused; --chat-template-file gives it one");
+    return nullptr;
+  }
+  try {
+    return std::make_unique<ChatTemplate>(ChatTemplate::parse(*source, bos, eos));
+  } catch (const TemplateError& error) {
+    log_warning(std::string("the model's chat template cannot be used, so chat is refused; "
+                            "--chat-template-file replaces it: ") +
+                error.what());
+    return nullptr;
+  }
+}
+
+/// Changes when the build, the file or the arithmetic changes (FNV-1a over what names them).
+std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
+  const std::string identity = version + '\n' + runtime.file().path().filename().string() + '\n' +
+                               std::to_string(runtime.file().total_bytes()) + '\n' +
+                               runtime.backend_description();
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : identity) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
+  std::ostringstream text;
+  text << "hearth-" << version << "-" << std::hex << (hash >> 32);
+  return text.str();
+}
+
+std::string megabytes(size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
+
+}  // namespace
+
+void check_before_loading(const Options& options) {
+  if (options.model.empty()) {
+    throw StartError(
+        "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file");
+  }
+  wanted_isa(options);
+  if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
+  try {
+    read_model_spec(ModelFile::open(options.model));
+  } catch (const ModelFileError& error) {
+    throw StartError(error.what());
+  }
+}
+
+std::vector<std::string> model_names(const Options& options) {
+  std::vector<std::string> names;
+  for (const std::string& alias : options.alias) {
+    if (alias != "*" && std::find(names.begin(), names.end(), alias) == names.end()) names.push_back(alias);
+  }
+  std::string own = std::filesystem::path(options.model).filename().string();
+  if (own.size() > 5 && own.substr(own.size() - 5) == ".gguf") own.resize(own.size() - 5);
+  const size_t split = own.rfind("-00001-of-");
+  if (split != std::string::npos && split > 0) own.resize(split);
+  if (std::find(names.begin(), names.end(), own) == names.end()) names.push_back(own);
+  return names;
+}
+
+std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const std::string& version,
+                                                 std::function<void(double)> progress) try {
+  std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
+  LoadOptions load;
+  load.path = options.model;
+  load.n_threads = options.threads;
+  load.isa = wanted_isa(options);
+  load.n_slots = options.slots;
+  load.context_tokens = options.context;
+  load.prefill_chunk = options.prefill_chunk;
+  load.progress = std::move(progress);
+  model->runtime_ = ModelRuntime::load(load);
+  model->chat_template_ = make_chat_template(options, *model->runtime_);
+
+  EngineOptions engine;
+  engine.n_slots = options.slots;
+  engine.context_tokens = model->runtime_->context_tokens();
+  engine.queue_capacity = options.queue;
+  engine.prefill_chunk = options.prefill_chunk;
+  model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);
+
+  ServedModel served;
+  served.names = model_names(options);
+  served.any_name = std::find(options.alias.begin(), options.alias.end(), "*") != options.alias.end();
+  served.created = static_cast<int64_t>(std::time(nullptr));
+  served.fingerprint = fingerprint_of(*model->runtime_, version);
+  served.context_tokens = model->runtime_->context_tokens();
+  served.tokenizer = &model->runtime_->tokenizer();
+  served.chat_template = model->chat_template_.get();
+  served.engine = engine_door(*model->engine_);
+  model->name_ = served.names.front();
+  model->api_ = std::make_unique<ApiService>(std::move(served));
+  return model;
+} catch (const ModelFileError& error) {
+  throw StartError(error.what());
+}
+
+ReadyModel ServingModel::ready() const {
+  return {api_.get(), [engine = engine_.get()] { return engine->status(); }, name_};
+}
+
+void ServingModel::log_summary() const {
+  const ModelSpec& spec = runtime_->spec();
+  int64_t n_parameters = 0;
+  for (const TensorInfo& tensor : runtime_->file().tensors()) {
+    n_parameters += tensor.shape[0] * tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
+  }
+  log_info("model", {{"name", name_},
+                     {"architecture", std::string(spec.arch.name)},
+                     {"parameters", std::to_string((n_parameters + 500'000) / 1'000'000) + " M"},
+                     {"layers", spec.n_layers},
+                     {"trained_context", spec.context_train},
+                     {"chat", chat_template_ != nullptr}});
+  log_info("engine", {{"backend", runtime_->backend_description()},
+                      {"slots", engine_->options().n_slots},
+                      {"context", runtime_->context_tokens()},
+                      {"queue", engine_->options().queue_capacity}});
+  log_info("memory",
+           {{"weights", megabytes(runtime_->weight_bytes())}, {"kv_cache", megabytes(runtime_->kv_bytes())}});
+}
+
+}  // namespace hearth

@@ -1,0 +1,51 @@
+// Everything that a loaded model needs to be served, in one object with one lifetime: runtime, template,
+// engine, API.
+//
+// Built by hearthd's load thread; const for everyone after that.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+#include "engine/engine.h"
+#include "engine/model_runtime.h"
+#include "server/api/service.h"
+#include "server/chat_template.h"
+#include "server/server_state.h"
+
+namespace hearth {
+
+/// Refuses at once what no loading could mend: no model given, a path that is not a readable, complete GGUF
+/// file, a chat template that cannot be parsed, an ISA this machine lacks. Throws StartError.
+void check_before_loading(const Options& options);
+
+/// The names the model is served under, the default first: --alias in their order (without '*'), then the
+/// file's name without ".gguf" and without a split's "-00001-of-00002".
+std::vector<std::string> model_names(const Options& options);
+
+class ServingModel {
+ public:
+  /// Loads the model; progress is called from this thread with fractions in [0, 1] and may throw to give up.
+  /// Throws StartError, std::bad_alloc.
+  static std::unique_ptr<ServingModel> load(const Options& options, const std::string& version,
+                                            std::function<void(double)> progress);
+
+  Engine& engine() { return *engine_; }
+  /// What the routes need; the ServingModel must outlive them.
+  ReadyModel ready() const;
+  /// Says in a few lines what was loaded and what it takes.
+  void log_summary() const;
+
+ private:
+  // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
+  std::string name_;
+  std::unique_ptr<ModelRuntime> runtime_;
+  std::unique_ptr<ChatTemplate> chat_template_;
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<ApiService> api_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,149 @@
+"""Starts hearthd for a test and talks to it: on any free port of 127.0.0.1, with a clean environment, bounded in time.
+
+The program comes from $HEARTH_BUILD_DIR (default build/release), the model from $HEARTH_TEST_MODEL (default: the one
+that server/run.sh fetches).
+"""
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release"))
+BINARY = BUILD / "hearthd"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+MODEL = pathlib.Path(
+    os.environ.get("HEARTH_TEST_MODEL", CACHE / "hearth" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
+PATIENCE = 120  # seconds until a wait is given up; far above what anything takes, for slow shared machines
+
+
+def clean_environment(extra=None):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HEARTH_") and k != "NOTIFY_SOCKET"}
+    environment.update(extra or {})
+    return environment
+
+
+def run(arguments, env=None):
+    """Runs hearthd to its end, for starts that must fail and for --help and the like."""
+    return subprocess.run([BINARY, *map(str, arguments)], env=clean_environment(env), capture_output=True, text=True,
+                          timeout=PATIENCE, stdin=subprocess.DEVNULL)
+
+
+def wait_until(condition, what, patience=PATIENCE):
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {patience} s in vain for: {what}")
+
+
+class Hearthd:
+    """A running server. Its log is in `lines`."""
+
+    def __init__(self, *arguments, model=MODEL, env=None, wait=True):
+        command = [BINARY, "--port", "0", "--model", str(model), *map(str, arguments)]
+        self.process = subprocess.Popen(command, env=clean_environment(env), stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                        errors="replace")
+        self.lines = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        try:
+            self.port = int(wait_until(self._find_port, "the line that says where it listens"))
+            if wait:
+                wait_until(self.is_ready, "the model to be loaded")
+        except BaseException:
+            self.kill()
+            raise
+
+    def _read(self):
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip("\n"))
+
+    def _find_port(self):
+        for line in self.lines:
+            if found := re.search(r"listening on http://[^ ]*:(\d+)", line):
+                return found.group(1)
+        if self.process.poll() is not None:
+            raise AssertionError("hearthd ended: " + "\n".join(self.lines))
+        return None
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def log(self):
+        return "\n".join(self.lines)
+
+    def connect(self):
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        return connection
+
+    def ask(self, data):
+        """Sends bytes on a fresh connection, returns everything until the server closes."""
+        with self.connect() as connection:
+            connection.sendall(data if isinstance(data, bytes) else data.encode())
+            return read_all(connection)
+
+    def health(self):
+        import httpx
+        answer = httpx.get(self.url + "/health", timeout=PATIENCE)
+        return answer.status_code, answer.json()
+
+    def is_ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError("hearthd ended: " + self.log())
+        return self.health()[0] == 200
+
+    def n_running(self):
+        return self.health()[1]["slots"]["running"]
+
+    def signal(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+
+    def wait(self):
+        code = self.process.wait(timeout=PATIENCE)
+        self._reader.join(timeout=PATIENCE)
+        return code
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait(timeout=PATIENCE)
+
+
+def read_all(connection):
+    parts = []
+    while True:
+        try:
+            part = connection.recv(65536)
+        except ConnectionResetError:
+            parts.append(b"<reset>")
+            break
+        if not part:
+            break
+        parts.append(part)
+    return b"".join(parts).decode("utf-8", "replace")
+
+
+def read_until(connection, mark):
+    got = b""
+    while mark not in got:
+        part = connection.recv(65536)
+        if not part:
+            raise AssertionError(f"closed before {mark!r}: {got!r}")
+        got += part
+    return got
+
+
+def post(path, body, headers=""):
+    """The bytes of a POST that asks for the connection to be closed."""
+    data = body.encode()
+    return (f"POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: application/json\r\n{headers}"
+            f"Content-Length: {len(data)}\r\n\r\n").encode() + data

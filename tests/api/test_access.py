@@ -1,0 +1,61 @@
+"""API keys and web pages of other origins."""
+import httpx
+import openai
+import pytest
+
+
+@pytest.fixture(scope="module")
+def closed(model_path, tmp_path_factory):
+    import hearthd
+    keys = tmp_path_factory.mktemp("keys") / "keys"
+    keys.write_text("# for tests\nfile-key\n")
+    server = hearthd.Hearthd("--api-key-file", keys, model=model_path, env={"HEARTH_API_KEY": "env-key"})
+    yield server
+    server.kill()
+
+
+def test_without_a_key_only_health_answers(closed):
+    assert httpx.get(closed.url + "/health").status_code == 200
+    for path in ("/v1/models", "/v1/chat/completions", "/nothing"):
+        answer = httpx.get(closed.url + path)
+        assert answer.status_code == 401
+        assert answer.json()["error"]["type"] == "authentication_error"
+        assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+def test_keys_of_file_and_environment_are_taken(closed):
+    for key in ("file-key", "env-key"):
+        with openai.OpenAI(base_url=closed.url + "/v1", api_key=key, max_retries=0) as client:
+            assert list(client.models.list())
+        assert httpx.get(closed.url + "/v1/models", headers={"X-Api-Key": key}).status_code == 200
+    with openai.OpenAI(base_url=closed.url + "/v1", api_key="wrong", max_retries=0) as client:
+        with pytest.raises(openai.AuthenticationError):
+            client.models.list()
+
+
+def test_keys_never_reach_the_log(closed):
+    assert "env-key" not in closed.log() and "file-key" not in closed.log()
+
+
+def test_preflight_of_a_local_page(server):
+    answer = httpx.options(server.url + "/v1/chat/completions", headers={
+        "Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os"})
+    assert answer.status_code == 204
+    assert answer.headers["access-control-allow-origin"] == "http://localhost:3000"
+    assert answer.headers["access-control-allow-headers"] == "authorization,content-type,x-stainless-os"
+    assert "access-control-allow-credentials" not in answer.headers
+
+
+def test_a_foreign_page_is_refused_and_cannot_read(server):
+    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"}, headers={"Origin": "http://evil.example"})
+    assert answer.status_code == 403 and "--cors-origin" in answer.json()["error"]["message"]
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_an_allowed_page_can_read_errors_too(start):
+    server = start("--cors-origin", "https://chat.example.org")
+    headers = {"Origin": "https://chat.example.org"}
+    for answer in (httpx.get(server.url + "/v1/models", headers=headers),
+                   httpx.get(server.url + "/nothing", headers=headers)):
+        assert answer.headers["access-control-allow-origin"] == "https://chat.example.org"

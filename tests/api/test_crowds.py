@@ -1,0 +1,92 @@
+"""Many clients, slow clients, and clients that leave."""
+import json
+
+import httpx
+import openai
+import pytest
+
+import hearthd
+
+# Long enough to be running still when a test looks, whatever the machine: end tokens are banned.
+LONG = {"prompt": "Once upon a time", "max_tokens": 900, "temperature": 0, "logit_bias": {"0": -100, "2": -100}}
+
+
+def leave_running(server, body):
+    """A request that runs in a slot, as an open connection."""
+    connection = server.connect()
+    before = server.n_running()
+    connection.sendall(hearthd.post("/v1/completions", json.dumps(body)))
+    hearthd.wait_until(lambda: server.n_running() > before, "the request to run")
+    return connection
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_frees_its_slot(start, stream):
+    server = start("--slots", "1", "--queue", "0", "--context", "1024")
+    connection = leave_running(server, {**LONG, "stream": stream})
+    connection.close()
+    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free", patience=5)
+    answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE)
+    assert answer.status_code == 200
+
+
+def test_a_client_that_leaves_while_its_prompt_is_read_frees_its_slot(start):
+    server = start("--slots", "1", "--queue", "0", "--prefill-chunk", "1", "--context", "2048", "--isa", "scalar")
+    connection = leave_running(server, {"prompt": "word " * 1900, "max_tokens": 1})
+    connection.close()
+    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free", patience=5)
+
+
+def test_a_full_queue_is_told_at_once(start):
+    server = start("--slots", "1", "--queue", "0", "--context", "1024")
+    with leave_running(server, LONG):
+        answer = httpx.post(server.url + "/v1/completions", json=LONG, timeout=hearthd.PATIENCE)
+        assert answer.status_code == 429 and int(answer.headers["retry-after"]) >= 1
+        assert answer.json()["error"]["type"] == "rate_limit_error"
+        with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as client:
+            with pytest.raises(openai.RateLimitError):
+                client.completions.create(model="smol", prompt="a", extra_body={"model": None})
+        assert server.health()[0] == 200
+
+
+def test_waiting_requests_are_served_in_the_end(start):
+    server = start("--slots", "1", "--queue", "8", "--context", "1024")
+    connections = [server.connect() for _ in range(6)]
+    for connection in connections:
+        connection.sendall(hearthd.post("/v1/completions", json.dumps({"prompt": "a", "max_tokens": 4})))
+    for connection in connections:
+        assert hearthd.read_all(connection).startswith("HTTP/1.1 200")
+        connection.close()
+
+
+def test_half_open_and_slow_connections_block_nobody(start):
+    server = start("--slots", "2", "--context", "1024")
+    crowd = []
+    try:
+        running = [leave_running(server, {**LONG, "stream": True}) for _ in range(2)]
+        crowd += running
+        for i in range(200):
+            connection = server.connect()
+            crowd.append(connection)
+            if i % 3 == 1:
+                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nX: ")
+            if i % 3 == 2:
+                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+        status, body = server.health()
+        assert status == 200 and body["slots"]["running"] == 2
+        assert httpx.get(server.url + "/v1/models", timeout=hearthd.PATIENCE).status_code == 200
+    finally:
+        for connection in crowd:
+            connection.close()
+
+
+def test_idle_connections_beyond_the_threads_still_work(start):
+    server = start("--slots", "1", "--queue", "1")
+    sessions = [server.connect() for _ in range(250)]
+    try:
+        for connection in sessions:
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+            assert hearthd.read_until(connection, b"}").startswith(b"HTTP/1.1 200")
+    finally:
+        for connection in sessions:
+            connection.close()

@@ -1,0 +1,177 @@
+"""Starting, failing to start, and stopping."""
+import json
+import re
+import signal
+import socket
+
+import openai
+import pytest
+
+import hearthd
+
+CHAT = {"messages": [{"role": "user", "content": "Write a very long story."}], "max_tokens": 900, "temperature": 0,
+        "stream": True, "logit_bias": {"0": -100, "2": -100}}
+
+
+def refused(*arguments, env=None):
+    """The sentence of a start that must fail with exit code 2."""
+    result = hearthd.run(arguments, env=env)
+    assert result.returncode == 2, result.stderr
+    assert "Traceback" not in result.stderr and "terminate called" not in result.stderr
+    last = result.stderr.strip().splitlines()[-1]
+    return last
+
+
+def test_bad_model_files_are_one_sentence_each(tmp_path, model_path):
+    empty, text, cut = tmp_path / "empty.gguf", tmp_path / "text.gguf", tmp_path / "cut.gguf"
+    empty.write_bytes(b"")
+    text.write_text("not a model " * 100)
+    cut.write_bytes(model_path.read_bytes()[:5_000_000])
+    for path in (tmp_path / "missing.gguf", tmp_path, empty, text, cut):
+        sentence = refused("--model", path, "--port", "0")
+        assert str(path) in sentence, sentence
+    assert "--model" in refused("--port", "0")
+
+
+def test_special_files_are_refused_and_nothing_hangs(tmp_path):
+    import os
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/zero", "/dev/null"):
+        assert str(path) in refused("--model", path, "--port", "0")
+
+
+def test_configuration_errors_name_their_source(tmp_path):
+    assert "--port '99999'" in refused("--port", "99999")
+    assert "HEARTH_SLOTS='many'" in refused(env={"HEARTH_SLOTS": "many"})
+    config = tmp_path / "hearth.toml"
+    config.write_text("slotz = 3\n")
+    assert "did you mean slots?" in refused("--config", config)
+    assert "did you mean --model?" in refused("--modle", "x")
+
+
+def test_bad_key_and_template_files(tmp_path, model_path):
+    assert "no such file" in refused("--model", model_path, "--port", "0", "--api-key-file", tmp_path / "none")
+    template = tmp_path / "bad.jinja"
+    template.write_text("{% for %}")
+    assert str(template) in refused("--model", model_path, "--port", "0", "--chat-template-file", template)
+
+
+def test_a_port_in_use_says_what_to_do(server, model_path):
+    sentence = refused("--model", model_path, "--port", server.port)
+    assert f"port {server.port} is in use" in sentence and "--port" in sentence
+
+
+def test_help_version_and_healthcheck(server):
+    help_text = hearthd.run(["--help"])
+    assert help_text.returncode == 0 and "HEARTH_PORT" in help_text.stdout
+    assert hearthd.run(["--version"]).stdout.startswith("hearthd ")
+    well = hearthd.run(["--healthcheck", "--port", server.port])
+    assert well.returncode == 0 and '"ok"' in well.stdout
+    assert hearthd.run(["--healthcheck"], env={"HEARTH_PORT": str(server.port)}).returncode == 0
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        assert hearthd.run(["--healthcheck", "--port", unused.getsockname()[1]]).returncode == 1
+
+
+def test_the_configuration_is_logged_without_secrets(start):
+    server = start("--slots", "3", env={"HEARTH_API_KEY": "swordfish"})
+    assert re.search(r"configuration .*slots=3", server.log())
+    assert "swordfish" not in server.log()
+
+
+def test_json_lines(start):
+    server = start("--log-format", "json")
+    hearthd.wait_until(lambda: any('"ready"' in line for line in server.lines), "the ready line")
+    lines = [json.loads(line) for line in server.lines]
+    assert {"time", "level", "message"} <= set(lines[0])
+    assert any(line["message"] == "configuration" for line in lines)
+
+
+def test_while_loading_clients_are_told_to_wait(start):
+    server = start(wait=False)
+    seen = set()
+
+    def is_ready():
+        status, body = server.health()
+        seen.add((status, body["status"]))
+        answer = server.ask(hearthd.post("/v1/completions", '{"prompt": "a", "max_tokens": 1}'))
+        if answer.startswith("HTTP/1.1 503"):
+            assert "Retry-After: 1" in answer and "unavailable_error" in answer
+            return False
+        assert answer.startswith("HTTP/1.1 200"), answer
+        return True
+
+    hearthd.wait_until(is_ready, "the model to be loaded")
+    assert seen <= {(503, "loading"), (200, "ok")}
+
+
+def test_a_client_that_comes_too_early_is_served(start):
+    server = start(wait=False)
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=30) as client:
+        assert client.completions.create(model=hearthd.MODEL.stem, prompt="a", max_tokens=1).choices
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_idle_server_stops_with_zero(start, number):
+    server = start()
+    server.signal(number)
+    assert server.wait() == 0
+
+
+def test_a_signal_while_loading_stops_with_zero(start):
+    server = start(wait=False)
+    server.signal()
+    assert server.wait() == 0
+
+
+def test_a_running_stream_is_finished_before_the_end(start):
+    server = start("--drain-seconds", "120", "--context", "1024")
+    with server.connect() as connection:
+        connection.sendall(hearthd.post("/v1/chat/completions", json.dumps({**CHAT, "max_tokens": 100})))
+        hearthd.read_until(connection, b"data: ")
+        server.signal()
+        hearthd.wait_until(lambda: server.health()[1]["status"] == "stopping", "the server to be stopping")
+        refused_late = server.ask(hearthd.post("/v1/completions", '{"prompt": "a"}'))
+        assert refused_late.startswith("HTTP/1.1 503") and "Connection: close" in refused_late
+        rest = hearthd.read_all(connection)
+    assert '"finish_reason":"length"' in rest and "data: [DONE]" in rest
+    assert server.wait() == 0
+
+
+def test_a_stream_that_takes_too_long_is_cut_and_the_exit_code_is_zero(start):
+    server = start("--drain-seconds", "0", "--context", "1024")
+    with server.connect() as connection:
+        connection.sendall(hearthd.post("/v1/chat/completions", json.dumps(CHAT)))
+        hearthd.read_until(connection, b"data: ")
+        server.signal()
+        rest = hearthd.read_all(connection)
+    assert '"finish_reason":"length"' not in rest
+    assert '"error"' in rest or not rest.endswith("0\r\n\r\n")  # a part is never passed off as the whole
+    assert server.wait() == 0
+
+
+def test_a_second_signal_stops_at_once(start):
+    server = start("--drain-seconds", "600", "--context", "1024")
+    with server.connect() as connection:
+        connection.sendall(hearthd.post("/v1/chat/completions", json.dumps(CHAT)))
+        hearthd.read_until(connection, b"data: ")
+        server.signal(signal.SIGTERM)
+        hearthd.wait_until(lambda: server.health()[1]["status"] == "stopping", "the server to be stopping")
+        server.signal(signal.SIGTERM)
+        assert server.wait() == 128 + signal.SIGTERM
+
+
+def test_systemd_is_told(start, tmp_path):
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(path)
+        receiver.settimeout(hearthd.PATIENCE)
+        server = start(env={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "400000"})
+        got = ""
+        while "READY=1" not in got or "WATCHDOG=1" not in got:
+            got += receiver.recv(4096).decode() + "\n"
+        server.signal()
+        while "STOPPING=1" not in got:
+            got += receiver.recv(4096).decode() + "\n"
+    assert server.wait() == 0
