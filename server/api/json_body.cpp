@@ -38,8 +38,9 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 
   bool key(string_t& name) override {
     if (!open_.back().keys.insert(name).second) {
-      refuse_body("The request body has the key '" + name + "' twice in one object; send it once.",
-                  open_.size() == 1 ? name : "");
+      refuse_body("The request body has the key '" + name.substr(0, kShownReasonBytes) +
+                      "' twice in one object; send it once.",
+                  open_.size() == 1 ? name.substr(0, kShownReasonBytes) : "");
     }
     key_ = std::move(name);
     return true;
