@@ -277,6 +277,9 @@ TEST_CASE("sampler: the same seed and index give the same token, whatever came b
     tokens.push_back(token);
   }
   CHECK(seen.size() > 20);  // the index moves the draw
+  // It counts generated tokens: how long the prompt was does not matter.
+  CHECK(one.sample(logits, params, std::vector<int32_t>{1, 2, 3, 4}, 3).token ==
+        one.sample(logits, params, std::vector<int32_t>{1, 2}, 1).token);
 }
 
 TEST_CASE("uniform_at: even over indices of one seed, over seeds at one index, and over both") {
