@@ -61,13 +61,14 @@ struct Avx512 {
   static Float high_half(Int v) { return low_half(_mm512_srli_epi32(v, 16)); }
 
   // 16 bytes of rows i, 4+i, 8+i, 12+i side by side, then 4x4 transposes of dwords within them.
-  [[gnu::always_inline]] static void load_rows(const std::byte* const* rows, int offset, Int* out) {
+  [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
+    const std::byte* p = rows.first + offset;
     Int four[4];
-    for (int i = 0; i < 4; ++i) {
-      Int v = _mm512_castsi128_si512(load16(rows[i] + offset));
-      v = _mm512_inserti32x4(v, load16(rows[4 + i] + offset), 1);
-      v = _mm512_inserti32x4(v, load16(rows[8 + i] + offset), 2);
-      four[i] = _mm512_inserti32x4(v, load16(rows[12 + i] + offset), 3);
+    for (int i = 0; i < 4; ++i, p += rows.stride) {
+      Int v = _mm512_castsi128_si512(load16(p));
+      v = _mm512_inserti32x4(v, load16(p + 4 * rows.stride), 1);
+      v = _mm512_inserti32x4(v, load16(p + 8 * rows.stride), 2);
+      four[i] = _mm512_inserti32x4(v, load16(p + 12 * rows.stride), 3);
     }
     const Int a = _mm512_unpacklo_epi32(four[0], four[1]), b = _mm512_unpackhi_epi32(four[0], four[1]);
     const Int c = _mm512_unpacklo_epi32(four[2], four[3]), d = _mm512_unpackhi_epi32(four[2], four[3]);
@@ -77,9 +78,9 @@ struct Avx512 {
     out[3] = _mm512_unpackhi_epi64(b, d);
   }
 
-  [[gnu::always_inline]] static Int load_dword(const std::byte* const* rows, int offset) {
+  [[gnu::always_inline]] static Int load_dword(const RowBlocks& rows, int offset) {
     int v[16];
-    for (int r = 0; r < 16; ++r) __builtin_memcpy(&v[r], rows[r] + offset, 4);
+    for (int r = 0; r < 16; ++r) __builtin_memcpy(&v[r], rows.first + r * rows.stride + offset, 4);
     return _mm512_setr_epi32(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12],
                              v[13], v[14], v[15]);
   }

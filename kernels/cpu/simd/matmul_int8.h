@@ -100,24 +100,36 @@ void multiply_panel(const Panel<S>& panel, int n_groups, ActivationPlanes x, int
   multiply_rest<S, Block, S::kTokenTile>(n_tokens - t, panel, n_groups, x, totals + t);
 }
 
-/// Asks for the bytes that the next panel of rows will need at the same columns. Rows lie one after another,
-/// so for the memory this is one stream, which the hardware would otherwise meet as many short ones.
+/// Asks for the bytes that the next panel of rows will need at the same columns. Rows lie one after another, so for
+/// the memory this is one stream, which the hardware would otherwise meet as many short ones.
 template <class S>
-[[gnu::always_inline]] inline void prefetch_rows(const RowPointers<S>& rows, size_t distance, int bytes) {
-  for (int r = 0; r < S::kLanes; ++r) {
-    for (int b = 0; b < bytes; b += 64) __builtin_prefetch(rows.at[r] + distance + b);
+[[gnu::always_inline]] inline void prefetch_next(const RowBlocks& rows, int bytes) {
+  const std::byte* next = rows.first + S::kLanes * rows.stride;
+  for (int r = 0; r < S::kLanes; ++r, next += rows.stride) {
+    for (int b = 0; b < bytes; b += 64) __builtin_prefetch(next + b);
   }
 }
 
-/// Unpacks up to kPanelColumns columns, n_blocks blocks of every row, and moves the row pointers behind them.
+/// Unpacks up to kPanelColumns columns: n_blocks blocks of every row.
 template <class S, class Block>
-[[gnu::always_inline]] inline void unpack_panel(RowPointers<S>& rows, int n_blocks, Panel<S>& panel) {
+[[gnu::always_inline]] inline void unpack_panel(RowBlocks rows, int n_blocks, Panel<S>& panel) {
   constexpr int kGroups = Block::kElems / Block::kGroup;
-  for (int b = 0; b < n_blocks; ++b) {
+  for (int b = 0; b < n_blocks; ++b, rows.first += sizeof(Block)) {
     Unpack<S, Block>::run(rows, panel.quants + b * Block::kElems / 4, panel.scale + b * kGroups,
                           panel.min + b * kGroups);
-    for (int r = 0; r < S::kLanes; ++r) rows.at[r] += sizeof(Block);
   }
+}
+
+/// The same for fewer rows than lanes, by way of a copy, so that nothing behind the last row is read. The results of
+/// the missing lanes are never stored; they see zeros.
+template <class S, class Block>
+void unpack_few_rows(const RowBlocks& rows, int n_rows, int n_blocks, Panel<S>& panel) {
+  constexpr size_t kRowBytes = kPanelColumns / Block::kElems * sizeof(Block);
+  std::byte copy[S::kLanes * kRowBytes] = {};
+  for (int r = 0; r < n_rows; ++r) {
+    __builtin_memcpy(copy + r * kRowBytes, rows.first + r * rows.stride, n_blocks * sizeof(Block));
+  }
+  unpack_panel<S, Block>({copy, kRowBytes}, n_blocks, panel);
 }
 
 /// The planes of token `token`, from column `column` on.
@@ -139,17 +151,20 @@ template <class S, class Block>
 void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens) {
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
-  RowPointers<S> rows;  // lanes past the last row repeat it; their results are not stored
-  for (int r = 0; r < S::kLanes; ++r)
-    rows.at[r] = weight.data + (row + (r < n_rows ? r : n_rows - 1)) * row_bytes;
+  RowBlocks rows = {weight.data + row * row_bytes, row_bytes};
   typename S::Float totals[kTokensPerPanel];
   for (int t = 0; t < n_tokens; ++t) totals[t] = S::floats(0.0f);
   Panel<S> panel;
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
-    prefetch_rows<S>(rows, S::kLanes * row_bytes, n_blocks * static_cast<int>(sizeof(Block)));
-    unpack_panel<S, Block>(rows, n_blocks, panel);
+    if (n_rows == S::kLanes) {
+      prefetch_next<S>(rows, n_blocks * static_cast<int>(sizeof(Block)));
+      unpack_panel<S, Block>(rows, n_blocks, panel);
+    } else {
+      unpack_few_rows<S, Block>(rows, n_rows, n_blocks, panel);
+    }
+    rows.first += n_blocks * sizeof(Block);
     multiply_panel<S, Block>(panel, n_blocks * (Block::kElems / Block::kGroup),
                              planes_at<S, Block>(args, token, column), n_tokens, totals);
   }

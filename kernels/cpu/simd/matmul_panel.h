@@ -27,10 +27,10 @@ struct alignas(64) Panel {
   typename Simd::Float min[kPanelColumns / 16];
 };
 
-/// Where the block of each lane's row starts.
-template <class Simd>
-struct RowPointers {
-  const std::byte* at[Simd::kLanes];
+/// The blocks to unpack, one per lane: lane r's starts at first + r * stride.
+struct RowBlocks {
+  const std::byte* first;
+  size_t stride;
 };
 
 /// How much above its true value a weight of this type is in a panel. Types that need all 8 bits are kept

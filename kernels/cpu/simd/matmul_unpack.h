@@ -56,23 +56,23 @@ template <int n, class F>
 
 template <class S>
 struct Unpack<S, BlockQ4_0> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
     typename S::Int raw[4];
-    S::load_rows(rows.at, 2, raw);
+    S::load_rows(rows, 2, raw);
     split_nibbles<S, 4>(raw, quants);
-    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+    scale[0] = S::low_half(S::load_dword(rows, 0));
   }
 };
 
 template <class S>
 struct Unpack<S, BlockQ4_1> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float* min) {
     typename S::Int raw[4];
-    S::load_rows(rows.at, 4, raw);
+    S::load_rows(rows, 4, raw);
     split_nibbles<S, 4>(raw, quants);
-    const typename S::Int factors = S::load_dword(rows.at, 0);
+    const typename S::Int factors = S::load_dword(rows, 0);
     scale[0] = S::low_half(factors);
     min[0] = S::high_half(factors);
   }
@@ -86,25 +86,25 @@ template <class S>
 
 template <class S>
 struct Unpack<S, BlockQ5_0> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
     typename S::Int raw[4];
-    S::load_rows(rows.at, 6, raw);
+    S::load_rows(rows, 6, raw);
     split_nibbles<S, 4>(raw, quants);
-    add_fifth_bits<S>(S::load_dword(rows.at, 2), quants);
-    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+    add_fifth_bits<S>(S::load_dword(rows, 2), quants);
+    scale[0] = S::low_half(S::load_dword(rows, 0));
   }
 };
 
 template <class S>
 struct Unpack<S, BlockQ5_1> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float* min) {
     typename S::Int raw[4];
-    S::load_rows(rows.at, 8, raw);
+    S::load_rows(rows, 8, raw);
     split_nibbles<S, 4>(raw, quants);
-    add_fifth_bits<S>(S::load_dword(rows.at, 4), quants);
-    const typename S::Int factors = S::load_dword(rows.at, 0);
+    add_fifth_bits<S>(S::load_dword(rows, 4), quants);
+    const typename S::Int factors = S::load_dword(rows, 0);
     scale[0] = S::low_half(factors);
     min[0] = S::high_half(factors);
   }
@@ -112,44 +112,44 @@ struct Unpack<S, BlockQ5_1> {
 
 template <class S>
 struct Unpack<S, BlockQ8_0> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
-    S::load_rows(rows.at, 2, quants);
-    S::load_rows(rows.at, 18, quants + 4);
+    S::load_rows(rows, 2, quants);
+    S::load_rows(rows, 18, quants + 4);
     if constexpr (kPanelOffset<S, BlockQ8_0> != 0) {
       for (int i = 0; i < 8; ++i) quants[i] = S::bit_xor(quants[i], S::bytes(0x80));
     }
-    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+    scale[0] = S::low_half(S::load_dword(rows, 0));
   }
 };
 
 /// 16 bytes of nibbles per row to the values they index.
 template <class S>
-[[gnu::always_inline]] inline void unpack_iq4(const RowPointers<S>& rows, int offset,
+[[gnu::always_inline]] inline void unpack_iq4(const RowBlocks& rows, int offset,
                                               typename S::Int* quants) {
   const typename S::Int table = S::bit_xor(S::table(kIq4Values), S::bytes(kPanelOffset<S, BlockIQ4_NL>));
   typename S::Int raw[4];
-  S::load_rows(rows.at, offset, raw);
+  S::load_rows(rows, offset, raw);
   split_nibbles<S, 4>(raw, quants);
   for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
 }
 
 template <class S>
 struct Unpack<S, BlockIQ4_NL> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
     unpack_iq4<S>(rows, 2, quants);
-    scale[0] = S::low_half(S::load_dword(rows.at, 0));
+    scale[0] = S::low_half(S::load_dword(rows, 0));
   }
 };
 
 template <class S>
 struct Unpack<S, BlockIQ4_XS> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
     using Int = typename S::Int;
     Int header[4];  // d | scales_h, scales_l, and the first 8 quants
-    S::load_rows(rows.at, 0, header);
+    S::load_rows(rows, 0, header);
     const typename S::Float d = S::low_half(header[0]);
     unroll<8>([&]<int k>() {
       unpack_iq4<S>(rows, 8 + 16 * k, quants + 8 * k);

@@ -26,14 +26,14 @@ template <class S>
 
 template <class S>
 struct Unpack<S, BlockQ4_K> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float* min) {
     typename S::Int raw[8];
-    S::load_rows(rows.at, 0, raw);
+    S::load_rows(rows, 0, raw);
     unpack_k_scales<S>(raw, scale, min);
     for (int pair = 0; pair < 4; ++pair, quants += 16) {
-      S::load_rows(rows.at, 16 + 32 * pair, raw);
-      S::load_rows(rows.at, 32 + 32 * pair, raw + 4);
+      S::load_rows(rows, 16 + 32 * pair, raw);
+      S::load_rows(rows, 32 + 32 * pair, raw + 4);
       split_nibbles<S, 8>(raw, quants);
     }
   }
@@ -41,16 +41,16 @@ struct Unpack<S, BlockQ4_K> {
 
 template <class S>
 struct Unpack<S, BlockQ5_K> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float* min) {
     typename S::Int raw[8], fifth[8];
-    S::load_rows(rows.at, 0, raw);
+    S::load_rows(rows, 0, raw);
     unpack_k_scales<S>(raw, scale, min);
-    S::load_rows(rows.at, 16, fifth);
-    S::load_rows(rows.at, 32, fifth + 4);
+    S::load_rows(rows, 16, fifth);
+    S::load_rows(rows, 32, fifth + 4);
     unroll<4>([&]<int pair>() {
-      S::load_rows(rows.at, 48 + 32 * pair, raw);
-      S::load_rows(rows.at, 64 + 32 * pair, raw + 4);
+      S::load_rows(rows, 48 + 32 * pair, raw);
+      S::load_rows(rows, 64 + 32 * pair, raw + 4);
       typename S::Int* q = quants + 16 * pair;
       split_nibbles<S, 8>(raw, q);
       for (int i = 0; i < 8; ++i) {
@@ -63,12 +63,12 @@ struct Unpack<S, BlockQ5_K> {
 
 template <class S>
 struct Unpack<S, BlockQ6_K> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
     typename S::Int low[16], high[8];
     for (int half = 0; half < 2; ++half, quants += 32) {
-      for (int i = 0; i < 4; ++i) S::load_rows(rows.at, 64 * half + 16 * i, low + 4 * i);
-      for (int i = 0; i < 2; ++i) S::load_rows(rows.at, 128 + 32 * half + 16 * i, high + 4 * i);
+      for (int i = 0; i < 4; ++i) S::load_rows(rows, 64 * half + 16 * i, low + 4 * i);
+      for (int i = 0; i < 2; ++i) S::load_rows(rows, 128 + 32 * half + 16 * i, high + 4 * i);
       unroll<4>([&]<int j>() {
         for (int i = 0; i < 8; ++i) {
           const typename S::Int bottom = move_bits<S, j / 2 * 4, 0>(low[j % 2 * 8 + i], 0x0f);
@@ -77,20 +77,20 @@ struct Unpack<S, BlockQ6_K> {
       });
     }
     typename S::Int scales[4];
-    S::load_rows(rows.at, 192, scales);
-    const typename S::Float d = S::high_half(S::load_dword(rows.at, 206));  // the block ends after d, at 210
+    S::load_rows(rows, 192, scales);
+    const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends after d, at 210
     unroll<16>([&]<int k>() { scale[k] = S::mul(d, signed_byte_to_float<S, k % 4>(scales[k / 4])); });
   }
 };
 
 /// 2-bit values of Q2_K and Q3_K: 32 bytes per half block, four groups of 32 columns in their bit pairs.
 template <class S>
-[[gnu::always_inline]] inline void unpack_pairs(const RowPointers<S>& rows, int offset,
+[[gnu::always_inline]] inline void unpack_pairs(const RowBlocks& rows, int offset,
                                                 typename S::Int* quants) {
   typename S::Int raw[8];
   for (int half = 0; half < 2; ++half, quants += 32) {
-    S::load_rows(rows.at, offset + 32 * half, raw);
-    S::load_rows(rows.at, offset + 16 + 32 * half, raw + 4);
+    S::load_rows(rows, offset + 32 * half, raw);
+    S::load_rows(rows, offset + 16 + 32 * half, raw + 4);
     unroll<4>([&]<int j>() {
       for (int i = 0; i < 8; ++i) quants[8 * j + i] = move_bits<S, 2 * j, 0>(raw[i], 3);
     });
@@ -99,13 +99,13 @@ template <class S>
 
 template <class S>
 struct Unpack<S, BlockQ2_K> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float* min) {
     using Int = typename S::Int;
     unpack_pairs<S>(rows, 16, quants);
     Int packed[4];
-    S::load_rows(rows.at, 0, packed);
-    const Int factors = S::load_dword(rows.at, 80);
+    S::load_rows(rows, 0, packed);
+    const Int factors = S::load_dword(rows, 80);
     const typename S::Float d = S::low_half(factors);
     const typename S::Float minus_dmin = S::negate(S::high_half(factors));
     unroll<4>([&]<int j>() {
@@ -121,13 +121,13 @@ struct Unpack<S, BlockQ2_K> {
 
 template <class S>
 struct Unpack<S, BlockQ3_K> {
-  static void run(const RowPointers<S>& rows, typename S::Int* quants, typename S::Float* scale,
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
     using Int = typename S::Int;
     unpack_pairs<S>(rows, 32, quants);
     Int third[8];
-    S::load_rows(rows.at, 0, third);
-    S::load_rows(rows.at, 16, third + 4);
+    S::load_rows(rows, 0, third);
+    S::load_rows(rows, 16, third + 4);
     unroll<8>([&]<int k>() {
       for (int i = 0; i < 8; ++i) {
         quants[8 * k + i] = S::bit_or(quants[8 * k + i], move_bits<S, k, 2>(third[i], 4));
@@ -136,7 +136,7 @@ struct Unpack<S, BlockQ3_K> {
     // The 12 bytes of scales and d are the block's last 14; read from two bytes before, they lie across
     // dwords.
     Int tail[4];
-    S::load_rows(rows.at, 94, tail);
+    S::load_rows(rows, 94, tail);
     Int packed[3];
     for (int i = 0; i < 3; ++i) {
       packed[i] = S::bit_or(S::template shift_right<16>(tail[i]), S::template shift_left<16>(tail[i + 1]));
