@@ -7,8 +7,9 @@
 // Arithmetic with int8 activations, which have one scale per 16 columns. For row r and token t, over the
 // weight groups g (32 columns, halves h of 16; or 16 columns, one half) in order:
 //   dot = sum over h of float(sum of q_w * q_x over h) * scale_x[h]            the integer sum is exact
-//   acc = acc + dot * scale_w[g]
-//   acc = acc + min_w[g] * sum over h of (scale_x[h] * float(sum of q_x over h))      for types with mins
+//   term = dot * scale_w[g]
+//   term = term + min_w[g] * (sum over h of scale_x[h] * float(sum of q_x over h))     for types with mins
+//   acc = acc + term
 // each operation rounded to float32 once. Hence a result depends on its own row and token only, never on the
 // row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: the same for any
 // range and n_tokens within one ISA. Tests hold the kernels to both.

@@ -104,6 +104,17 @@ struct Avx512 {
   template <class Block, int n>
   [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
                                                   Int* sum) {
+    if constexpr (n == 1) {
+      // For one token a load feeds a single product; one load of 16 and shuffles spare the load ports.
+      const Int xs = _mm512_broadcast_i32x4(load16(x));
+      Int other = _mm512_setzero_si512();
+      sum[0] = _mm512_dpbusd_epi32(sum[0], weights[0], _mm512_shuffle_epi32(xs, _MM_PERM_AAAA));
+      other = _mm512_dpbusd_epi32(other, weights[1], _mm512_shuffle_epi32(xs, _MM_PERM_BBBB));
+      sum[0] = _mm512_dpbusd_epi32(sum[0], weights[2], _mm512_shuffle_epi32(xs, _MM_PERM_CCCC));
+      other = _mm512_dpbusd_epi32(other, weights[3], _mm512_shuffle_epi32(xs, _MM_PERM_DDDD));
+      sum[0] = _mm512_add_epi32(sum[0], other);
+      return;
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < kActivationGroup / 4; ++k) {
       const Int w = weights[k];

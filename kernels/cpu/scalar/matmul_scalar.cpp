@@ -62,8 +62,9 @@ float add_block(float acc, const Decoded<Block>& block, const ActivationRow& x, 
     const int64_t at = column + g * kGroup;
     float dot = scaled_dot(block.q + g * kGroup, x, at);
     if (kGroup == 32) dot += scaled_dot(block.q + g * kGroup + 16, x, at + 16);
-    acc += dot * block.scale[g];
-    if (Block::kHasMin) acc += block.min[g] * scaled_sum[at / kGroup];
+    float term = dot * block.scale[g];
+    if (Block::kHasMin) term += block.min[g] * scaled_sum[at / kGroup];
+    acc += term;
   }
   return acc;
 }

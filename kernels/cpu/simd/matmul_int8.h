@@ -11,6 +11,7 @@
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_unpack.h"
 #include "kernels/cpu/simd/matmul_unpack_k.h"
+#include "kernels/cpu/simd/matmul_unpack_runs.h"
 
 namespace hearth {
 
@@ -37,13 +38,18 @@ template <class S, int offset>
   return S::template shift_left<__builtin_ctz(offset == 0 ? 1 : offset)>(S::broadcast_dword(minus_sum));
 }
 
-/// Multiplies n_groups groups of a panel with n tokens. `x` points at the panel's first column.
+/// Multiplies n_groups groups of a panel with the n tokens from `token` on. `x` points at the panel's first
+/// column.
 template <class S, class Block, int n>
-void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& x,
+void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& planes, int token,
                    typename S::Float* totals) {
   using Int = typename S::Int;
   using Float = typename S::Float;
   constexpr int kHalves = Block::kGroup / kActivationGroup;
+  const size_t skipped = static_cast<size_t>(token) * planes.stride;
+  const ActivationPlanes x = {planes.quants + skipped, planes.scale + skipped, planes.scaled_sum + skipped,
+                              planes.minus_sum + skipped, planes.stride};
+  totals += token;
   Float total[n];
   for (int t = 0; t < n; ++t) total[t] = totals[t];
   for (int g = 0; g < n_groups; ++g) {
@@ -63,45 +69,41 @@ void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& 
         dot[t] = h == 0 ? scaled : S::add(dot[t], scaled);
       }
     }
-    for (int t = 0; t < n; ++t) total[t] = S::add(total[t], S::mul(dot[t], panel.scale[g]));
-    if constexpr (Block::kHasMin) {
-      for (int t = 0; t < n; ++t) {
+    for (int t = 0; t < n; ++t) {
+      Float term = S::mul(dot[t], panel.scale[g]);
+      if constexpr (Block::kHasMin) {
         const Float scaled_sum = S::broadcast_float(x.scaled_sum + t * x.stride + g * 4);
-        total[t] = S::add(total[t], S::mul(panel.min[g], scaled_sum));
+        term = S::add(term, S::mul(panel.min[g], scaled_sum));
       }
+      total[t] = S::add(total[t], term);
     }
   }
   for (int t = 0; t < n; ++t) totals[t] = total[t];
 }
 
-/// The tile of exactly n tokens, n < limit known at run time only.
+/// The tile of the last n tokens, from `token` on; n < limit is known at run time only.
 template <class S, class Block, int limit>
-void multiply_rest(int n, const Panel<S>& panel, int n_groups, const ActivationPlanes& x,
+void multiply_rest(int n, const Panel<S>& panel, int n_groups, const ActivationPlanes& x, int token,
                    typename S::Float* totals) {
   if constexpr (limit > 1) {
-    if (n == limit - 1) return multiply_tile<S, Block, limit - 1>(panel, n_groups, x, totals);
-    multiply_rest<S, Block, limit - 1>(n, panel, n_groups, x, totals);
+    if (n == limit - 1) return multiply_tile<S, Block, limit - 1>(panel, n_groups, x, token, totals);
+    multiply_rest<S, Block, limit - 1>(n, panel, n_groups, x, token, totals);
   }
 }
 
 /// One panel for n_tokens tokens, in tiles.
 template <class S, class Block>
-void multiply_panel(const Panel<S>& panel, int n_groups, ActivationPlanes x, int n_tokens,
+void multiply_panel(const Panel<S>& panel, int n_groups, const ActivationPlanes& x, int n_tokens,
                     typename S::Float* totals) {
-  int t = 0;
-  for (; t + S::kTokenTile <= n_tokens; t += S::kTokenTile) {
-    multiply_tile<S, Block, S::kTokenTile>(panel, n_groups, x, totals + t);
-    const size_t step = S::kTokenTile * x.stride;
-    x.quants += step;
-    x.scale += step;
-    x.scaled_sum += step;
-    x.minus_sum += step;
+  int token = 0;
+  for (; token + S::kTokenTile <= n_tokens; token += S::kTokenTile) {
+    multiply_tile<S, Block, S::kTokenTile>(panel, n_groups, x, token, totals);
   }
-  multiply_rest<S, Block, S::kTokenTile>(n_tokens - t, panel, n_groups, x, totals + t);
+  multiply_rest<S, Block, S::kTokenTile>(n_tokens - token, panel, n_groups, x, token, totals);
 }
 
-/// Asks for the bytes that the next panel of rows will need at the same columns. Rows lie one after another, so for
-/// the memory this is one stream, which the hardware would otherwise meet as many short ones.
+/// Asks for the bytes that the next panel of rows will need at the same columns. Rows lie one after another,
+/// so for the memory this is one stream, which the hardware would otherwise meet as many short ones.
 template <class S>
 [[gnu::always_inline]] inline void prefetch_next(const RowBlocks& rows, int bytes) {
   const std::byte* next = rows.first + S::kLanes * rows.stride;
@@ -114,14 +116,22 @@ template <class S>
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_panel(RowBlocks rows, int n_blocks, Panel<S>& panel) {
   constexpr int kGroups = Block::kElems / Block::kGroup;
-  for (int b = 0; b < n_blocks; ++b, rows.first += sizeof(Block)) {
-    Unpack<S, Block>::run(rows, panel.quants + b * Block::kElems / 4, panel.scale + b * kGroups,
+  constexpr int kRun = UnpackRun<S, Block>::kBlocks;
+  int b = 0;
+  if constexpr (kRun > 0) {
+    for (; b + kRun <= n_blocks; b += kRun, rows.first += kRun * sizeof(Block)) {
+      UnpackRun<S, Block>::run(rows, panel.quants + b * (Block::kElems / 4), panel.scale + b * kGroups,
+                               panel.min + b * kGroups);
+    }
+  }
+  for (; b < n_blocks; ++b, rows.first += sizeof(Block)) {
+    Unpack<S, Block>::run(rows, panel.quants + b * (Block::kElems / 4), panel.scale + b * kGroups,
                           panel.min + b * kGroups);
   }
 }
 
-/// The same for fewer rows than lanes, by way of a copy, so that nothing behind the last row is read. The results of
-/// the missing lanes are never stored; they see zeros.
+/// The same for fewer rows than lanes, by way of a copy, so that nothing behind the last row is read. The
+/// results of the missing lanes are never stored; they see zeros.
 template <class S, class Block>
 void unpack_few_rows(const RowBlocks& rows, int n_rows, int n_blocks, Panel<S>& panel) {
   constexpr size_t kRowBytes = kPanelColumns / Block::kElems * sizeof(Block);
@@ -132,18 +142,27 @@ void unpack_few_rows(const RowBlocks& rows, int n_rows, int n_blocks, Panel<S>& 
   unpack_panel<S, Block>({copy, kRowBytes}, n_blocks, panel);
 }
 
-/// The planes of token `token`, from column `column` on.
+/// The planes of token `token`, from the first column on.
 template <class S, class Block>
-[[gnu::always_inline]] inline ActivationPlanes planes_at(const MatmulArgs& args, int token, int64_t column) {
+[[gnu::always_inline]] inline ActivationPlanes planes_of(const MatmulArgs& args, int token) {
   const int64_t n_cols = args.weight->n_cols;
   const size_t stride = activation_row_size(n_cols);
   // The view is read-only here; ActivationRow serves writers too.
   const ActivationRow row = activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols);
   const float* scaled_sum = Block::kGroup == 16 ? row.scaled_sum : row.pair_scaled_sum;
-  return {reinterpret_cast<const std::byte*>(row.quants + column),
-          reinterpret_cast<const std::byte*>(row.scale + column / kActivationGroup),
-          reinterpret_cast<const std::byte*>(scaled_sum + column / Block::kGroup),
-          reinterpret_cast<const std::byte*>(row.minus_sum + column / kActivationGroup), stride};
+  return {reinterpret_cast<const std::byte*>(row.quants), reinterpret_cast<const std::byte*>(row.scale),
+          reinterpret_cast<const std::byte*>(scaled_sum), reinterpret_cast<const std::byte*>(row.minus_sum),
+          stride};
+}
+
+/// Moves on by n_groups weight groups of a panel.
+template <class S, class Block>
+[[gnu::always_inline]] inline void advance(ActivationPlanes& x, int n_groups) {
+  constexpr int kHalves = Block::kGroup / kActivationGroup;
+  x.quants += n_groups * Block::kGroup;
+  x.scale += n_groups * kHalves * sizeof(float);
+  x.minus_sum += n_groups * kHalves * sizeof(int32_t);
+  x.scaled_sum += n_groups * sizeof(float);
 }
 
 /// Rows [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
@@ -155,18 +174,20 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
   typename S::Float totals[kTokensPerPanel];
   for (int t = 0; t < n_tokens; ++t) totals[t] = S::floats(0.0f);
   Panel<S> panel;
+  ActivationPlanes x = planes_of<S, Block>(args, token);
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
+    const int n_groups = n_blocks * (Block::kElems / Block::kGroup);
     if (n_rows == S::kLanes) {
       prefetch_next<S>(rows, n_blocks * static_cast<int>(sizeof(Block)));
       unpack_panel<S, Block>(rows, n_blocks, panel);
     } else {
       unpack_few_rows<S, Block>(rows, n_rows, n_blocks, panel);
     }
+    multiply_panel<S, Block>(panel, n_groups, x, n_tokens, totals);
     rows.first += n_blocks * sizeof(Block);
-    multiply_panel<S, Block>(panel, n_blocks * (Block::kElems / Block::kGroup),
-                             planes_at<S, Block>(args, token, column), n_tokens, totals);
+    advance<S, Block>(x, n_groups);
   }
   for (int t = 0; t < n_tokens; ++t) {
     float* out = args.out + (token + t) * args.out_stride + row;

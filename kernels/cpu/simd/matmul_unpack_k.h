@@ -85,8 +85,7 @@ struct Unpack<S, BlockQ6_K> {
 
 /// 2-bit values of Q2_K and Q3_K: 32 bytes per half block, four groups of 32 columns in their bit pairs.
 template <class S>
-[[gnu::always_inline]] inline void unpack_pairs(const RowBlocks& rows, int offset,
-                                                typename S::Int* quants) {
+[[gnu::always_inline]] inline void unpack_pairs(const RowBlocks& rows, int offset, typename S::Int* quants) {
   typename S::Int raw[8];
   for (int half = 0; half < 2; ++half, quants += 32) {
     S::load_rows(rows, offset + 32 * half, raw);

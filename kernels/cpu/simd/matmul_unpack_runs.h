@@ -1,0 +1,88 @@
+// Runs of neighbouring blocks, of one row per lane, unpacked into a panel together. See UnpackRun in
+// matmul_unpack.h.
+#pragma once
+
+#include "kernels/cpu/simd/matmul_unpack.h"
+
+namespace hearth {
+
+/// n * 16 bytes of every row: out[j] holds bytes 4j..4j+3 of all rows.
+template <class S, int n>
+[[gnu::always_inline]] inline void load_run(const RowBlocks& rows, typename S::Int* out) {
+  for (int i = 0; i < n; ++i) S::load_rows(rows, 16 * i, out + 4 * i);
+}
+
+/// Four blocks of 20 bytes: dword 5b is d | m of block b, the four behind it its quants.
+template <class S>
+struct UnpackRun<S, BlockQ4_1> {
+  static constexpr int kBlocks = 4;
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    typename S::Int raw[20];
+    load_run<S, 5>(rows, raw);
+    unroll<4>([&]<int b>() {
+      split_nibbles<S, 4>(raw + 5 * b + 1, quants + 8 * b);
+      scale[b] = S::low_half(raw[5 * b]);
+      min[b] = S::high_half(raw[5 * b]);
+    });
+  }
+};
+
+/// Two blocks of 24 bytes: dword 6b is d | m of block b, the next its fifth bits, four of quants.
+template <class S>
+struct UnpackRun<S, BlockQ5_1> {
+  static constexpr int kBlocks = 2;
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float* min) {
+    typename S::Int raw[12];
+    load_run<S, 3>(rows, raw);
+    unroll<2>([&]<int b>() {
+      split_nibbles<S, 4>(raw + 6 * b + 2, quants + 8 * b);
+      add_fifth_bits<S>(raw[6 * b + 1], quants + 8 * b);
+      scale[b] = S::low_half(raw[6 * b]);
+      min[b] = S::high_half(raw[6 * b]);
+    });
+  }
+};
+
+/// Eight blocks of d and 16 bytes of nibbles, which `finish` turns into weights. Of each pair of blocks (9
+/// dwords) the second's quants are whole dwords; the first's lie two bytes off and are put together.
+template <class S, class Finish>
+[[gnu::always_inline]] inline void unpack_nibble_run(const RowBlocks& rows, typename S::Int* quants,
+                                                     typename S::Float* scale, Finish finish) {
+  typename S::Int raw[36];
+  load_run<S, 9>(rows, raw);
+  unroll<4>([&]<int pair>() {
+    const typename S::Int* v = raw + 9 * pair;
+    typename S::Int first[4];
+    for (int i = 0; i < 4; ++i) {
+      first[i] = S::bit_or(S::template shift_right<16>(v[i]), S::template shift_left<16>(v[i + 1]));
+    }
+    split_nibbles<S, 4>(first, quants + 16 * pair);
+    split_nibbles<S, 4>(v + 5, quants + 16 * pair + 8);
+    for (int i = 0; i < 16; ++i) quants[16 * pair + i] = finish(quants[16 * pair + i]);
+    scale[2 * pair] = S::low_half(v[0]);
+    scale[2 * pair + 1] = S::high_half(v[4]);
+  });
+}
+
+template <class S>
+struct UnpackRun<S, BlockQ4_0> {
+  static constexpr int kBlocks = 8;
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    unpack_nibble_run<S>(rows, quants, scale, [](typename S::Int v) { return v; });
+  }
+};
+
+template <class S>
+struct UnpackRun<S, BlockIQ4_NL> {
+  static constexpr int kBlocks = 8;
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    const typename S::Int table = iq4_table<S>();
+    unpack_nibble_run<S>(rows, quants, scale, [table](typename S::Int v) { return S::look_up(table, v); });
+  }
+};
+
+}  // namespace hearth
