@@ -1,0 +1,21 @@
+// The moment at which templates are rendered in tests: Friday, 2024-07-26 12:34:56. FROZEN_NOW of
+// tests/server/jinja_reference.py is the same.
+#pragma once
+#include <ctime>
+
+namespace hearth::tests {
+
+inline std::tm frozen_clock() {
+  std::tm now{};
+  now.tm_year = 124;
+  now.tm_mon = 6;
+  now.tm_mday = 26;
+  now.tm_hour = 12;
+  now.tm_min = 34;
+  now.tm_sec = 56;
+  now.tm_wday = 5;
+  now.tm_yday = 207;
+  return now;
+}
+
+}  // namespace hearth::tests
