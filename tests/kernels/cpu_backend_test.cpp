@@ -65,7 +65,7 @@ void check_same_bits_on_any_threads(Op&& op) {
     std::vector<float> first;
     for (int n_threads : kThreadCounts) {
       CpuBackend backend(n_threads, isa);
-      backend.reserve(256, 2048, 8, 64);
+      backend.reserve(256, 4096, 8, 64);
       const std::vector<float> out = op(backend);
       if (n_threads == 1) first = out;
       INFO(isa_name(isa) << ", " << n_threads << " threads");
@@ -175,14 +175,15 @@ TEST_CASE("matmul multiplies: float weights against doubles", "[cpu_backend]") {
 }
 
 TEST_CASE("matmul: a token gets the same bits alone and in a batch, on any threads", "[cpu_backend]") {
-  const int64_t n_cols = 512, n_rows = 700;
+  // Few long rows: tokens come in several tiles, which are shared among the threads besides the rows.
+  const int64_t n_cols = 4096, n_rows = 50;
   const Weight w(DType::kQ4_1, n_rows, n_cols, 1);
-  const int n_tokens = 70;
+  const int n_tokens = 150;
   const std::vector<float> x = normal_numbers(n_tokens * n_cols, 2);
   check_same_bits_on_any_threads([&](CpuBackend& backend) {
     std::vector<float> out(static_cast<size_t>(n_tokens * n_rows)), alone(static_cast<size_t>(n_rows));
     backend.matmul(x.data(), n_tokens, std::vector<Product>{{w.matrix, nullptr, out.data(), n_rows, false}});
-    for (int t : {0, 1, 34, 69}) {
+    for (int t : {0, 1, 77, 149}) {
       backend.matmul(x.data() + t * n_cols, 1,
                      std::vector<Product>{{w.matrix, nullptr, alone.data(), n_rows, false}});
       CHECK(std::memcmp(alone.data(), out.data() + t * n_rows, alone.size() * sizeof(float)) == 0);
