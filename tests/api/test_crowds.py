@@ -32,9 +32,10 @@ def test_a_client_that_leaves_frees_its_slot(start, stream):
 
 def test_a_client_that_leaves_while_its_prompt_is_read_frees_its_slot(start):
     server = start("--slots", "1", "--queue", "0", "--prefill-chunk", "1", "--context", "2048", "--isa", "scalar")
+    # Token by token with scalar loops this prompt takes minutes; one step of it, seconds under a sanitizer.
     connection = leave_running(server, {"prompt": "word " * 1900, "max_tokens": 1})
     connection.close()
-    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free", patience=5)
+    hearthd.wait_until(lambda: server.n_running() == 0, "the slot to be free", patience=30)
 
 
 def test_a_full_queue_is_told_at_once(start):
