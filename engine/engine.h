@@ -1,7 +1,9 @@
-// The long-lived engine: a bounded queue of requests, slots that run them together, one thread that owns the model.
+// The long-lived engine: a bounded queue of requests, slots that run them together, one thread that owns the
+// model.
 //
-// Any thread may submit, ask for status or stop; only the engine thread touches model state. Each step: admit what fits,
-// take the decode token of every running sequence first, then a chunk of prefill, forward, sample, publish events.
+// Any thread may submit, ask for status or stop; only the engine thread touches model state. Each step: admit
+// what fits, take the decode token of every running sequence first, then a chunk of prefill, forward, sample,
+// publish events.
 #pragma once
 
 #include <atomic>
@@ -25,12 +27,13 @@ struct EngineOptions {
 
 struct EngineStatus {
   int n_slots = 0;
-  int n_running = 0;          // sequences in slots
-  int n_waiting = 0;          // requests in the queue, not wholly admitted
-  uint64_t n_steps = 0;       // steps since start
+  int n_running = 0;     // sequences in slots
+  int n_waiting = 0;     // requests in the queue, not wholly admitted
+  uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
-  bool failed = false;        // the engine thread ended by an exception; everything is refused
-  std::chrono::steady_clock::time_point heartbeat;  // last beat; the idle engine beats too, at least once a second
+  bool failed = false;  // the engine thread ended by an exception; everything is refused
+  std::chrono::steady_clock::time_point
+      heartbeat;  // last beat; the idle engine beats too, at least once a second
 };
 
 class Engine {
@@ -42,15 +45,16 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Queues a request, all its sequences or none. Never blocks on the model. A sequence whose prompt + max_tokens
-  /// exceeds context_tokens is kContextExceeded. Thread-safe.
+  /// Queues a request, all its sequences or none. Never blocks on the model. A sequence whose prompt +
+  /// max_tokens exceeds context_tokens is kContextExceeded. Thread-safe.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request);
 
   EngineStatus status() const;
   const EngineOptions& options() const;
 
-  /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished, or until the
-  /// deadline, when what still runs is cancelled. Returns true if nothing had to be cancelled. Any thread.
+  /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished, or until
+  /// the deadline, when what still runs is cancelled. Returns true if nothing had to be cancelled. Any
+  /// thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
 
  private:

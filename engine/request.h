@@ -1,6 +1,8 @@
-// What a generation request is to the engine, and what comes back: plain structs of token ids, no text, no JSON.
+// What a generation request is to the engine, and what comes back: plain structs of token ids, no text, no
+// JSON.
 //
-// HTTP threads build a GenerationRequest and read the events of its TokenStream; the engine thread does the rest.
+// HTTP threads build a GenerationRequest and read the events of its TokenStream; the engine thread does the
+// rest.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +18,36 @@ namespace hearth {
 /// Order: logit_bias, then penalties, then temperature, then top_k, top_p, min_p; temperature 0 means argmax
 /// (lowest id wins a tie) of the biased and penalised logits.
 struct SamplingParams {
-  float temperature = 1.0f;        // >= 0
-  int top_k = 0;                   // 0: all
-  float top_p = 1.0f;              // (0, 1]
-  float min_p = 0.0f;              // [0, 1): keep tokens with p >= min_p * max p
-  float repetition_penalty = 1.0f; // > 0; over prompt and generated tokens (CTRL, Keskar 2019)
-  float presence_penalty = 0.0f;   // [-2, 2]; over generated tokens, as OpenAI defines it
-  float frequency_penalty = 0.0f;  // [-2, 2]; likewise
-  uint64_t seed = 0;               // the same seed gives the same tokens, alone or in a batch
+  float temperature = 1.0f;         // >= 0
+  int top_k = 0;                    // 0: all
+  float top_p = 1.0f;               // (0, 1]
+  float min_p = 0.0f;               // [0, 1): keep tokens with p >= min_p * max p
+  float repetition_penalty = 1.0f;  // > 0; over prompt and generated tokens (CTRL, Keskar 2019)
+  float presence_penalty = 0.0f;    // [-2, 2]; over generated tokens, as OpenAI defines it
+  float frequency_penalty = 0.0f;   // [-2, 2]; likewise
+  uint64_t seed = 0;                // the same seed gives the same tokens, alone or in a batch
   std::vector<std::pair<int32_t, float>> logit_bias;  // token, added to its logit; <= -100 bans it
 };
 
 /// One sequence to generate.
 struct SequenceRequest {
-  std::vector<int32_t> prompt;     // at least one token, every id inside the vocabulary
-  int max_tokens = 16;             // >= 0; 0 only scores the prompt
+  std::vector<int32_t> prompt;  // at least one token, every id inside the vocabulary
+  int max_tokens = 16;          // >= 0; 0 only scores the prompt
   SamplingParams sampling;
-  std::vector<int32_t> end_tokens; // sampling one of these finishes with kStop; the token is not emitted
-  int n_top_logprobs = -1;         // -1: none; k >= 0: the chosen token's log-probability and the k most likely
-  bool prompt_logprobs = false;    // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
+  std::vector<int32_t> end_tokens;  // sampling one of these finishes with kStop; the token is not emitted
+  int n_top_logprobs = -1;  // -1: none; k >= 0: the chosen token's log-probability and the k most likely
+  bool prompt_logprobs =
+      false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
 };
 
-/// One HTTP request: one or more sequences admitted together, answered over one stream. It takes one queue place.
+/// One HTTP request: one or more sequences admitted together, answered over one stream. It takes one queue
+/// place.
 struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
 };
 
-/// Natural log-probabilities under the model's unmodified distribution: log-softmax of the raw logits over the whole
-/// vocabulary, before bias, penalties, temperature and filters.
+/// Natural log-probabilities under the model's unmodified distribution: log-softmax of the raw logits over
+/// the whole vocabulary, before bias, penalties, temperature and filters.
 struct TokenLogprob {
   int32_t token = 0;
   float logprob = 0.0f;
@@ -51,11 +55,12 @@ struct TokenLogprob {
 
 struct TokenEvent {
   int32_t token = 0;
-  float logprob = 0.0f;               // meaningful if n_top_logprobs >= 0
-  std::vector<TokenLogprob> top;      // n_top_logprobs entries, most likely first
+  float logprob = 0.0f;           // meaningful if n_top_logprobs >= 0
+  std::vector<TokenLogprob> top;  // n_top_logprobs entries, most likely first
 };
 
-/// Log-probabilities of consecutive prompt tokens, in order, starting with prompt token 1; may come in several pieces.
+/// Log-probabilities of consecutive prompt tokens, in order, starting with prompt token 1; may come in
+/// several pieces.
 struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
@@ -69,7 +74,7 @@ struct FinishedEvent {
   int n_cached_tokens = 0;     // of the prompt, taken from the prefix cache
   int n_generated_tokens = 0;  // as emitted, the end token not counted
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
-  std::string error;           // one sentence if kFailed
+  std::string error;  // one sentence if kFailed
 };
 
 struct StreamEvent {

@@ -46,7 +46,7 @@ class Sampler {
 
   std::vector<float> adjusted_;  // [n_vocab] logits after bias and penalties
   std::vector<int32_t> counts_;  // [n_vocab] all zero between calls
-  std::vector<float> weights_;  // exp((logit - max) / temperature), of all or of the candidates
+  std::vector<float> weights_;   // exp((logit - max) / temperature), of all or of the candidates
   std::vector<int32_t> ids_;     // candidates, most likely first
 };
 

@@ -1,5 +1,5 @@
-// Every architecture and RoPE variant of the table against transformers: tiny random models and their golden logits,
-// made by tests/data/arch/make_models.py.
+// Every architecture and RoPE variant of the table against transformers: tiny random models and their golden
+// logits, made by tests/data/arch/make_models.py.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -15,9 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kFolder = fs::path(HEARTH_SOURCE_DIR) / "tests/data/arch";
-constexpr int kVocab = 259;    // as make_models.py has them
+constexpr int kVocab = 259;  // as make_models.py has them
 constexpr int kTokens = 48;
-constexpr int kRowStep = 4;    // golden rows are those of every 4th position
+constexpr int kRowStep = 4;  // golden rows are those of every 4th position
 
 std::vector<int32_t> golden_tokens() {
   std::vector<int32_t> tokens;
@@ -28,7 +28,8 @@ std::vector<int32_t> golden_tokens() {
 std::vector<float> golden_logits(const std::string& name) {
   std::ifstream in(kFolder / (name + ".logits"), std::ios::binary);
   std::vector<float> logits(static_cast<size_t>(kTokens / kRowStep * kVocab));
-  in.read(reinterpret_cast<char*>(logits.data()), static_cast<std::streamsize>(logits.size() * sizeof(float)));
+  in.read(reinterpret_cast<char*>(logits.data()),
+          static_cast<std::streamsize>(logits.size() * sizeof(float)));
   REQUIRE(in);
   return logits;
 }
@@ -49,7 +50,8 @@ double worst_difference(const std::vector<float>& ours, const std::vector<float>
 }  // namespace
 
 TEST_CASE("architectures give the logits that transformers gives") {
-  const std::string name = GENERATE("llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3");
+  const std::string name =
+      GENERATE("llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3");
   const std::vector<float> golden = golden_logits(name);
   for (const Isa isa : supported_isas()) {
     LoadOptions options;
@@ -59,8 +61,9 @@ TEST_CASE("architectures give the logits that transformers gives") {
     options.n_slots = 1;
     const auto model = ModelRuntime::load(options);
     INFO(name << " on " << isa_name(isa));
-    // Weights are exact; keys and values are rounded to half precision (2^-11 of each), which random two-layer models
-    // show as up to about a thousandth of the logits' spread. A wrong rotation, norm or bias shows as whole units.
+    // Weights are exact; keys and values are rounded to half precision (2^-11 of each), which random
+    // two-layer models show as up to about a thousandth of the logits' spread. A wrong rotation, norm or bias
+    // shows as whole units.
     CHECK(worst_difference(logits_of(*model, golden_tokens(), 13), golden) < 0.01);
   }
 }
