@@ -164,14 +164,14 @@ Args Evaluator::eval_arguments(const Arguments& arguments) {
 Value Evaluator::apply_filter(std::string_view name, const Value& operand, const Args& args) {
   const Native filter = find_filter(name);
   if (!filter) throw Failure("no filter named " + quote(name));
-  budget_.steps(1);
+  budget_.text(operand.is_text() ? operand.text().size() : 0);
   return filter(*this, operand, args);
 }
 
 bool Evaluator::apply_test(std::string_view name, const Value& operand, const Args& args) {
   const Native test = find_test(name);
   if (!test) throw Failure("no test named " + quote(name));
-  budget_.steps(1);
+  budget_.text(operand.is_text() ? operand.text().size() : 0);
   return truthy(test(*this, operand, args));
 }
 

@@ -2,7 +2,9 @@
 #include "server/jinja/operators.h"
 
 #include <algorithm>
+#include <cstdlib>
 
+#include "server/jinja/text_ops.h"
 #include "server/jinja/unicode.h"
 
 namespace hearth::jinja {
@@ -29,6 +31,7 @@ bool equal_items(const std::vector<Value>& a, const std::vector<Value>& b, Budge
 bool equal_dicts(const Dict& a, const Dict& b, Budget& budget) {
   if (a.entries.size() != b.entries.size()) return false;
   for (const auto& [key, value] : a.entries) {
+    budget.text(key.is_text() ? key.text().size() : 0);
     const Value* other = b.find(key);
     if (!other || !equal(value, *other, budget)) return false;
   }
@@ -113,9 +116,13 @@ std::optional<std::int64_t> slice_bound(const Value& bound) {
   return bound.integral();
 }
 
-// The positions a slice selects, in order. As PySlice_AdjustIndices.
-std::vector<std::size_t> slice_positions(std::size_t n, const Value& start, const Value& stop,
-                                         const Value& step, Budget& budget) {
+// The positions a slice selects: first, first + stride, ...
+struct Selection {
+  std::int64_t first, count, stride;
+};
+
+// As PySlice_AdjustIndices.
+Selection select(std::size_t n, const Value& start, const Value& stop, const Value& step) {
   const std::int64_t size = static_cast<std::int64_t>(n);
   const std::int64_t by = slice_bound(step).value_or(1);
   if (by == 0) throw Failure("slice step cannot be zero");
@@ -128,20 +135,23 @@ std::vector<std::size_t> slice_positions(std::size_t n, const Value& start, cons
   };
   const std::int64_t first = adjust(start, by < 0 ? highest : lowest);
   const std::int64_t last = adjust(stop, by < 0 ? lowest : highest);
-  std::vector<std::size_t> positions;
-  // A stride beyond the size selects one element; clamping it keeps the sum from overflowing.
+  // A stride beyond the size selects one element; clamping it keeps the sums from overflowing.
   const std::int64_t stride = std::clamp(by, -size - 1, size + 1);
-  for (std::int64_t i = first; by < 0 ? i > last : i < last; i += stride) {
-    positions.push_back(static_cast<std::size_t>(i));
-  }
-  budget.memory(positions.size() * sizeof(std::size_t));
-  budget.steps(positions.size());
-  return positions;
+  const std::int64_t distance = by < 0 ? first - last : last - first;
+  const std::int64_t count = distance > 0 ? (distance - 1) / std::abs(stride) + 1 : 0;
+  return {first, count, stride};
 }
 
 Value slice_text(const std::string& text, const Value& start, const Value& stop, const Value& step,
                  Heap& heap) {
   heap.budget().text(text.size());
+  const Selection selection = select(count_code_points(text), start, stop, step);
+  if (selection.stride == 1) {
+    const std::string_view rest =
+        std::string_view(text).substr(byte_offset(text, static_cast<std::size_t>(selection.first)));
+    return heap.text(
+        std::string(rest.substr(0, byte_offset(rest, static_cast<std::size_t>(selection.count)))));
+  }
   std::vector<std::size_t> offsets;  // of each code point, and the end
   heap.budget().memory(text.size() * sizeof(std::size_t));
   for (std::size_t at = 0; at < text.size();) {
@@ -150,7 +160,8 @@ Value slice_text(const std::string& text, const Value& start, const Value& stop,
   }
   offsets.push_back(text.size());
   std::string out;
-  for (const std::size_t i : slice_positions(offsets.size() - 1, start, stop, step, heap.budget())) {
+  for (std::int64_t k = 0; k < selection.count; ++k) {
+    const std::size_t i = static_cast<std::size_t>(selection.first + k * selection.stride);
     out.append(text, offsets[i], offsets[i + 1] - offsets[i]);
   }
   return heap.text(std::move(out));
@@ -196,7 +207,10 @@ bool same(const Value& a, const Value& b) {
   if (a.is_none() || b.is_none()) return a.is_none() && b.is_none();
   if (a.is_bool() || b.is_bool()) return a.is_bool() && b.is_bool() && a.boolean() == b.boolean();
   if (a.is_int() && b.is_int()) return a.integral() == b.integral();
-  if (a.is_text() && b.is_text()) return &a.text() == &b.text() || a.text() == b.text();
+  if (a.is_text() && b.is_text()) {
+    // Python keeps one copy of short literals; long text is the same only when it is one object.
+    return &a.text() == &b.text() || (a.text().size() < 64 && a.text() == b.text());
+  }
   if (a.sequence()) return a.sequence() == b.sequence();
   if (a.dict()) return a.dict() == b.dict();
   if (a.name_space()) return a.name_space() == b.name_space();
@@ -226,7 +240,7 @@ bool contains(const Value& container, const Value& item, Budget& budget) {
       throw Failure("'in <string>' requires string as left operand, not " + item.type_name());
     }
     budget.text(container.text().size());
-    return container.text().find(item.text()) != std::string::npos;
+    return find_text(container.text(), item.text(), 0) != std::string::npos;
   }
   if (const Dict* dict = container.dict()) {
     budget.text(item.is_text() ? item.text().size() : 0);
@@ -309,8 +323,10 @@ Value slice(const Value& value, const Value& start, const Value& stop, const Val
   if (!s || !s->indexable())
     return heap.undefined("a value of type '" + value.type_name() + "' cannot be sliced");
   std::vector<Value> items;
-  for (const std::size_t i : slice_positions(s->items.size(), start, stop, step, heap.budget())) {
-    items.push_back(s->items[i]);
+  const Selection selection = select(s->items.size(), start, stop, step);
+  heap.budget().memory(static_cast<std::size_t>(selection.count) * sizeof(Value));
+  for (std::int64_t k = 0; k < selection.count; ++k) {
+    items.push_back(s->items[static_cast<std::size_t>(selection.first + k * selection.stride)]);
   }
   return Value::of(
       heap.sequence(s->kind == Sequence::Kind::range ? Sequence::Kind::list : s->kind, std::move(items)));

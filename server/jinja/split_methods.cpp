@@ -54,7 +54,7 @@ Value partition(Evaluator& e, const Value& self, const Args& args) {
   if (!by) throw Failure("partition needs a separator");
   const std::string_view text = self.text();
   e.budget().text(text.size());
-  const std::size_t at = FromRight ? text.rfind(*by) : text.find(*by);
+  const std::size_t at = FromRight ? find_last_text(text, *by) : find_text(text, *by, 0);
   if (at == std::string_view::npos) {
     return e.heap().tuple(pieces(e, FromRight ? std::vector<std::string_view>{"", "", text}
                                               : std::vector<std::string_view>{text, "", ""}));

@@ -239,7 +239,10 @@ std::string real_text(double d) {
 }
 
 std::string to_text(const Value& value, Budget& budget) {
-  if (value.is_text()) return value.text();
+  if (value.is_text()) {
+    budget.text(value.text().size());
+    return value.text();
+  }
   if (value.is_undefined()) return "";
   return repr(value, budget);
 }

@@ -57,7 +57,7 @@ std::int64_t search(Evaluator& e, const Value& self, const Args& args) {
   const Params p("find", args, {"sub"}, 1);
   e.budget().text(self.text().size());
   const std::string& sub = p.text(0, "");
-  const std::size_t at = Forward ? self.text().find(sub) : self.text().rfind(sub);
+  const std::size_t at = Forward ? find_text(self.text(), sub, 0) : find_last_text(self.text(), sub);
   if (at == std::string::npos) return -1;
   return static_cast<std::int64_t>(count_code_points(std::string_view(self.text()).substr(0, at)));
 }
@@ -79,7 +79,7 @@ Value count(Evaluator& e, const Value& self, const Args& args) {
   e.budget().text(self.text().size());
   if (sub.empty()) return Value::integer(static_cast<std::int64_t>(count_code_points(self.text())) + 1);
   std::int64_t n = 0;
-  for (std::size_t at = 0; (at = self.text().find(sub, at)) != std::string::npos; at += sub.size()) ++n;
+  for (std::size_t at = 0; (at = find_text(self.text(), sub, at)) != std::string::npos; at += sub.size()) ++n;
   return Value::integer(n);
 }
 

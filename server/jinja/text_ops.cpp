@@ -1,6 +1,8 @@
 // Splitting and replacing.
 #include "server/jinja/text_ops.h"
 
+#include <string.h>  // memmem, which <cstring> need not declare
+
 #include <algorithm>
 
 #include "server/jinja/unicode.h"
@@ -13,6 +15,22 @@ bool is_line_end(char32_t c) {
 }
 
 }  // namespace
+
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  if (part.empty()) return from;
+  const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (!found) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+std::size_t find_last_text(std::string_view text, std::string_view part) {
+  if (part.size() < 2 || part.size() > text.size()) return text.rfind(part);
+  // The last occurrence is the first one of the two texts reversed.
+  const std::string backward(text.rbegin(), text.rend());
+  const std::size_t at = find_text(backward, std::string(part.rbegin(), part.rend()), 0);
+  return at == std::string_view::npos ? at : text.size() - at - part.size();
+}
 
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends) {
   std::vector<std::string_view> lines;
@@ -51,7 +69,7 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
                                        std::int64_t max_splits) {
   std::vector<std::string_view> parts;
   while (max_splits < 0 || parts.size() < static_cast<std::size_t>(max_splits)) {
-    const std::size_t at = text.find(separator);
+    const std::size_t at = find_text(text, separator, 0);
     if (at == std::string_view::npos) break;
     parts.push_back(text.substr(0, at));
     text.remove_prefix(at + separator.size());
@@ -62,14 +80,14 @@ std::vector<std::string_view> split_at(std::string_view text, std::string_view s
 
 std::vector<std::string_view> split_at_from_right(std::string_view text, std::string_view separator,
                                                   std::int64_t max_splits) {
-  std::vector<std::string_view> parts;
-  while (max_splits < 0 || parts.size() < static_cast<std::size_t>(max_splits)) {
-    const std::size_t at = text.rfind(separator);
-    if (at == std::string_view::npos) break;
-    parts.push_back(text.substr(at + separator.size()));
-    text = text.substr(0, at);
+  const std::string backward(text.rbegin(), text.rend());
+  const std::string backward_separator(separator.rbegin(), separator.rend());
+  std::vector<std::string_view> parts = split_at(backward, backward_separator, max_splits);
+  // A part that lies [start, end) from the back is [size - end, size - start) from the front.
+  for (std::string_view& part : parts) {
+    const std::size_t start = static_cast<std::size_t>(part.data() - backward.data());
+    part = text.substr(text.size() - start - part.size(), part.size());
   }
-  parts.push_back(text);
   std::reverse(parts.begin(), parts.end());
   return parts;
 }
@@ -81,7 +99,7 @@ std::string replace_all(std::string_view text, std::string_view old_part, std::s
   budget.memory(text.size());
   budget.text(text.size());
   for (std::int64_t n = 0; max_count < 0 || n < max_count; ++n) {
-    const std::size_t found = text.find(old_part, at);
+    const std::size_t found = find_text(text, old_part, at);
     if (found == std::string_view::npos) break;
     budget.memory(new_part.size());
     budget.text(new_part.size());

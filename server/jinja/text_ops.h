@@ -9,6 +9,12 @@
 
 namespace hearth::jinja {
 
+// Byte position of the first occurrence at or after `from`, or of the last one; npos when there is none.
+// Linear time whatever the texts: std::string's own searches are quadratic at worst, which a hostile template
+// could use.
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from);
+std::size_t find_last_text(std::string_view text, std::string_view part);
+
 // str.splitlines(): also at \v, \f, the information separators, U+0085, U+2028 and U+2029.
 std::vector<std::string_view> split_lines(std::string_view text, bool keep_ends);
 // str.split() without a separator: at white space, at most max_splits times when that is not negative.

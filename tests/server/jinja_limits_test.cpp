@@ -69,6 +69,20 @@ TEST_CASE("time is limited") {
   const Json context = {{"s", std::string(1 << 20, 'x')}};
   CHECK_THAT(error_of("{% for a in range(100000) %}{{ s | length }}{% endfor %}", context),
              ContainsSubstring("runs too long"));
+  CHECK_THAT(error_of("{% for a in range(100000) %}{% if s | wordcount %}{% endif %}{% endfor %}", context),
+             ContainsSubstring("runs too long"));
+}
+
+TEST_CASE("searching text takes linear time") {
+  // Quadratic, these would take minutes.
+  const Json context = {{"s", std::string(1'000'000, 'a')}};
+  CHECK(render("{% set p = 'a' * 500000 ~ 'b' %}{{ p in s }}{{ s.find(p) }}{{ s.count(p) }}{{ s.split(p) | "
+               "length }}"
+               "{{ s | replace(p, '') | length }}",
+               context) == "False-101" + std::string("1000000"));
+  CHECK(render("{% set p = 'b' ~ 'a' * 500000 %}{{ s.rfind(p) }}{{ s.rsplit(p) | length }}{{ "
+               "s.rpartition(p)[0] }}",
+               context) == "-11");
 }
 
 TEST_CASE("memory is limited") {
