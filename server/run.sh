@@ -9,7 +9,9 @@
 #
 # HEARTH_SKIP_DEPS=1 leaves packages alone (no apt, or none wanted).
 set -euo pipefail
+here="$PWD"  # paths in flags are the user's, relative to where they stand
 cd "$(dirname "$0")/.."
+root="$PWD"
 
 build_only=0
 own_model=0
@@ -19,7 +21,7 @@ for flag in "$@"; do
   case "$flag" in
     --build-only) build_only=1; continue ;;
     # With these, which model to serve (if any) is the user's own affair.
-    --model|--model=*|-m|--config|--config=*|--help|-h|--version|--healthcheck) own_model=1 ;;
+    --model|--model=*|--config|--config=*|--help|-h|--help-*|--version|--healthcheck) own_model=1 ;;
   esac
   flags+=("$flag")
 done
@@ -28,8 +30,8 @@ done
 [ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
 
 # 2. Build. Quiet when there is nothing to do.
-cmake --preset release >build-configure.log 2>&1 || { cat build-configure.log >&2; exit 1; }
-mkdir -p build/release && mv build-configure.log build/release/configure.log
+mkdir -p build/release
+cmake --preset release >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
 cmake --build --preset release --target hearthd hearth-profiler
 
 # 3. Model.
@@ -41,4 +43,5 @@ fi
 [ "$build_only" = 0 ] || exit 0
 
 # 4. Serve. exec, so that signals reach hearthd itself.
-exec ./build/release/hearthd ${model_flags[@]+"${model_flags[@]}"} ${flags[@]+"${flags[@]}"}
+cd "$here"
+exec "$root/build/release/hearthd" ${model_flags[@]+"${model_flags[@]}"} ${flags[@]+"${flags[@]}"}
