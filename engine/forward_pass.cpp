@@ -50,6 +50,12 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
   backend.reserve(std::max(max_tokens, max_logit_rows), widest, spec.n_heads, max_context);
 }
 
+double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
+  const double per_token = 2.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + 2.0 * spec.d_ff;
+  const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
+  return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row);
+}
+
 std::span<const float> ForwardPass::run(const Batch& batch) {
   const int n_tokens = batch.n_tokens();
   const int n_logits = static_cast<int>(batch.logit_rows.size());

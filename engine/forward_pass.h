@@ -20,6 +20,9 @@ class ForwardPass {
   ForwardPass(Backend& backend, const ModelSpec& spec, const Weights& weights, const KvMemory& kv,
               int max_tokens, int max_logit_rows, int max_context);
 
+  /// Bytes of the buffers below. A double, which absurd sizes do not wrap.
+  static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
+
   /// One step; see ForwardModel::forward. Returns logits [n_logit_rows, n_vocab].
   std::span<const float> run(const Batch& batch);
 

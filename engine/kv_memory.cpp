@@ -16,6 +16,11 @@ KvMemory::KvMemory(const ModelSpec& spec, int n_blocks, Backend& backend)
   }
 }
 
+double KvMemory::bytes_needed(const ModelSpec& spec, int64_t n_blocks) {
+  return 2.0 * sizeof(uint16_t) * spec.n_layers * spec.kv_dim() * kKvBlockTokens *
+         static_cast<double>(n_blocks);
+}
+
 KvLayer KvMemory::layer(int index) const {
   return {keys_[static_cast<size_t>(index)].halves(), values_[static_cast<size_t>(index)].halves()};
 }

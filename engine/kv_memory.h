@@ -20,6 +20,9 @@ class KvMemory {
   /// n_blocks blocks for every layer. Throws std::bad_alloc.
   KvMemory(const ModelSpec& spec, int n_blocks, Backend& backend);
 
+  /// Bytes of that memory. A double, which absurd sizes do not wrap.
+  static double bytes_needed(const ModelSpec& spec, int64_t n_blocks);
+
   const KvShape& shape() const { return shape_; }
   KvLayer layer(int index) const;
   size_t bytes() const;

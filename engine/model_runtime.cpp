@@ -2,11 +2,17 @@
 #include "engine/model_runtime.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "engine/forward_pass.h"
+#include "engine/gguf/fault.h"
 #include "engine/kv_memory.h"
+#include "engine/memory_limit.h"
 #include "engine/weights.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
@@ -18,45 +24,99 @@ namespace {
 // vocabulary floats) at 10-40 MB while the output matrix is still read once for many rows.
 constexpr int kMaxLogitRows = 64;
 
+// More slots, tokens of a step or threads than this are a mistake; sums of two such numbers fit an int.
+constexpr int kMaxOption = 1 << 20;
+
+void check_option(const char* name, int value, int low) {
+  if (value >= low && value <= kMaxOption) return;
+  throw std::invalid_argument(std::to_string(value) + " " + name + " cannot be; give a number from " +
+                              std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
+}
+
+const LoadOptions& checked(const LoadOptions& options) {
+  check_option("slots", options.n_slots, 1);
+  check_option("prompt tokens per step", options.prefill_chunk, 1);
+  check_option("threads", options.n_threads, 0);
+  if (options.context_tokens < 0) {
+    throw std::invalid_argument("A context of " + std::to_string(options.context_tokens) +
+                                " tokens cannot be; give a positive number, or 0 for the model's own.");
+  }
+  return options;
+}
+
 /// The context of one sequence: as asked, bounded by what the model can do. Throws if what was asked is too
 /// much.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
-  int possible = spec.context_train;
+  const bool windowed = spec.sliding_window > 0 && spec.sliding_window < spec.context_train;
   // Attention sees every position; a model with a sliding window never saw further than its window.
-  if (spec.sliding_window > 0) possible = std::min(possible, spec.sliding_window);
+  const int possible = windowed ? spec.sliding_window : spec.context_train;
   if (asked == 0) return std::min(possible, kDefaultContext);
   if (asked > possible) {
-    throw ModelFileError(file.path().string() + ": a context of " + std::to_string(asked) +
-                         " tokens was asked for, but the model was trained on " + std::to_string(possible) +
-                         "; set --context to at most that.");
+    gguf::fail(gguf::file_label(file.path().string()),
+               "a context of " + std::to_string(asked) + " tokens was asked for, but the model " +
+                   (windowed ? "attends over a window of " : "was trained on ") + std::to_string(possible) +
+                   ", which is the most it can have.");
   }
   return asked;
 }
 
-int blocks_for(int context_tokens, int n_slots) {
-  return (context_tokens + kKvBlockTokens - 1) / kKvBlockTokens * n_slots;
+std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), bytes < 1e8 ? "%.3f GB" : "%.1f GB", bytes / 1e9);
+  return text;
 }
+
+/// What load reserves besides the file, and the sentences for when it cannot be had.
+struct Reservation {
+  Reservation(const ModelFile& file, const ModelSpec& spec, const LoadOptions& options)
+      : label(gguf::file_label(file.path().string())),
+        context_tokens(decide_context(file, spec, options.context_tokens)),
+        n_slots(options.n_slots),
+        max_tokens(options.prefill_chunk + options.n_slots),
+        max_logit_rows(std::max(kMaxLogitRows, options.n_slots)) {
+    const int64_t blocks_of_slot = (context_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
+    const int64_t blocks = blocks_of_slot * n_slots;
+    kv_bytes = KvMemory::bytes_needed(spec, blocks);
+    work_bytes = ForwardPass::bytes_needed(spec, max_tokens, max_logit_rows);
+    const uint64_t limit = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
+    if (kv_bytes + work_bytes > static_cast<double>(limit)) {
+      refuse("but this process may use " + gigabytes(static_cast<double>(limit)) + " in all");
+    }
+    if (blocks > std::numeric_limits<int>::max()) refuse("more than can be numbered");
+    n_blocks = static_cast<int>(blocks);
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    gguf::fail(label, "a context of " + std::to_string(context_tokens) + " tokens for each of " +
+                          std::to_string(n_slots) + (n_slots == 1 ? " slot" : " slots") + " needs " +
+                          gigabytes(kv_bytes) + " for keys and values and " + gigabytes(work_bytes) +
+                          " of work space, " + why + "; ask for a smaller context or fewer slots");
+  }
+
+  std::string label;
+  int context_tokens, n_slots, max_tokens, max_logit_rows;
+  int n_blocks = 0;
+  double kv_bytes = 0, work_bytes = 0;
+};
 
 }  // namespace
 
 struct ModelRuntime::State {
-  State(ModelFile opened, const LoadOptions& options)
+  State(ModelFile opened, ModelSpec read, const Reservation& reserved, const LoadOptions& options)
       : file(std::move(opened)),
-        spec(read_model_spec(file)),
-        context_tokens(decide_context(file, spec, options.context_tokens)),
-        max_tokens(options.prefill_chunk + options.n_slots),
+        spec(std::move(read)),
+        context_tokens(reserved.context_tokens),
+        max_tokens(reserved.max_tokens),
         tokenizer(Tokenizer::from_model(file)),
         backend(options.n_threads > 0 ? options.n_threads : default_thread_count(),
                 options.isa.value_or(supported_isas().front())),
         weights(bind_weights(file, spec, backend)),
-        kv(spec, blocks_for(context_tokens, options.n_slots), backend),
-        pass(backend, spec, weights, kv, max_tokens, std::max(kMaxLogitRows, options.n_slots),
-             context_tokens) {
+        kv(spec, reserved.n_blocks, backend),
+        pass(backend, spec, weights, kv, max_tokens, reserved.max_logit_rows, context_tokens) {
     if (tokenizer->n_vocab() > spec.n_vocab) {
-      throw ModelFileError(file.path().string() + ": key tokenizer.ggml.tokens has " +
-                           std::to_string(tokenizer->n_vocab()) +
-                           " tokens, but tensor token_embd.weight only " + std::to_string(spec.n_vocab) +
-                           " rows; the file is damaged.");
+      gguf::fail(reserved.label, "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
+                                     " tokens, but tensor \"token_embd.weight\" only " +
+                                     std::to_string(spec.n_vocab) + " rows; the file is damaged");
     }
   }
 
@@ -72,10 +132,24 @@ struct ModelRuntime::State {
 };
 
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
-  // 1. Open and check the file. 2. Everything that follows from it. 3. Bring its pages into memory.
-  ModelFile file = ModelFile::open(options.path);
-  std::unique_ptr<ModelRuntime> runtime(new ModelRuntime(std::make_unique<State>(std::move(file), options)));
-  runtime->state_->file.prefault(options.progress);
+  // 1. Open and check the file, and what is asked of it.
+  ModelFile file = ModelFile::open(checked(options).path);
+  ModelSpec spec = read_model_spec(file);
+  const Reservation reservation(file, spec, options);
+
+  // 2. Everything that follows from them.
+  std::unique_ptr<ModelRuntime> runtime;
+  try {
+    runtime.reset(
+        new ModelRuntime(std::make_unique<State>(std::move(file), std::move(spec), reservation, options)));
+  } catch (const std::bad_alloc&) {
+    reservation.refuse("which the system does not grant");
+  }
+
+  // 3. Bring the file's pages into memory, if it holds them: else the first would be gone before the last
+  // come.
+  const ModelFile& opened = runtime->state_->file;
+  if (opened.total_bytes() < memory_limit_bytes()) opened.prefault(options.progress);
   return runtime;
 }
 

@@ -4,6 +4,7 @@
 // else is const and may be read by any thread.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ struct LoadOptions {
   int n_slots = 4;          // sequences that run at once
   int context_tokens = 0;   // of one sequence; 0: what the model was trained on, at most kDefaultContext
   int prefill_chunk = 128;  // prompt tokens of one step, at most
+  uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 
@@ -33,8 +35,9 @@ inline constexpr int kDefaultContext = 8192;
 
 class ModelRuntime final : public ForwardModel {
  public:
-  /// Throws ModelFileError (one sentence) for anything wrong with the file or options that do not fit it, and
-  /// std::bad_alloc if KV memory cannot be had.
+  /// Throws ModelFileError (one sentence) for anything wrong with the file, for a context that the model was
+  /// not trained on and for memory that cannot be had; std::invalid_argument (one sentence) for options that
+  /// no model has or this processor cannot do; what `progress` throws.
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options);
   ~ModelRuntime() override;
 
