@@ -3,7 +3,10 @@
 
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
+
+#include "engine/gguf/fault.h"
 
 namespace hearth {
 namespace {
@@ -16,11 +19,14 @@ constexpr std::array<Architecture, 3> kArchitectures = {{
 }};
 
 // No model comes near these; a file beyond them is damaged, and sizes computed from it would be absurd.
+// Together they keep every product of a spec's numbers within an int, those with n_vocab within an int64_t.
 constexpr int64_t kMaxLayers = 1024;
 constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 24;
+// A norm of a row of zeros divides by the root of eps, which must not be zero; models have 1e-5 to 1e-12.
+constexpr double kMinEps = 1e-20;
 
 /// Keys of one file under its architecture's prefix, with the checks every key needs.
 class Keys {
@@ -34,25 +40,36 @@ class Keys {
     const std::optional<int64_t> found = file_.find_int(prefix_ + key);
     return found ? check(key, *found, low, high) : static_cast<int>(fallback);
   }
+  double number(const std::string& key, double low, double high) const {
+    return check(key, file_.get_float(prefix_ + key), low, high);
+  }
   double number_or(const std::string& key, double fallback, double low, double high) const {
     const std::optional<double> found = file_.find_float(prefix_ + key);
-    if (!found) return fallback;
-    if (!std::isfinite(*found) || *found < low || *found > high) {
-      fail(key, std::to_string(*found),
-           "a number from " + std::to_string(low) + " to " + std::to_string(high));
-    }
-    return *found;
+    return found ? check(key, *found, low, high) : fallback;
   }
+  bool has(const std::string& key) const { return file_.has_key(prefix_ + key); }
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
   [[noreturn]] void fail(const std::string& key, const std::string& found,
                          const std::string& expected) const {
-    throw ModelFileError(file_.path().string() + ": key " + prefix_ + key + " is " + found + ", expected " +
-                         expected + "; the file is damaged or made for another program.");
+    gguf::fail(gguf::file_label(file_.path().string()),
+               "key \"" + prefix_ + key + "\" is " + found + ", expected " + expected +
+                   "; the file is damaged or made for another program");
   }
 
  private:
+  static std::string text_of(double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", value);
+    return text;
+  }
+  double check(const std::string& key, double value, double low, double high) const {
+    if (!std::isfinite(value) || value < low || value > high) {
+      fail(key, text_of(value), "a number from " + text_of(low) + " to " + text_of(high));
+    }
+    return value;
+  }
   int check(const std::string& key, int64_t value, int64_t low, int64_t high) const {
     if (value < low || value > high) {
       fail(key, std::to_string(value),
@@ -72,9 +89,9 @@ const Architecture& architecture_of(const ModelFile& file) {
     if (arch.name == name) return arch;
     known += (known.empty() ? "" : ", ") + std::string(arch.name);
   }
-  throw ModelFileError(file.path().string() + ": general.architecture is \"" +
-                       std::string(name.substr(0, 64)) + "\", which Hearth does not run yet; it runs " +
-                       known + ".");
+  gguf::fail(gguf::file_label(file.path().string()), "key \"general.architecture\" is " + gguf::quoted(name) +
+                                                         ", which Hearth does not run yet, expected one of " +
+                                                         known);
 }
 
 RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
@@ -82,18 +99,17 @@ RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
   rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
   rope.base = keys.number_or("rope.freq_base", 10000.0, 1.0, 1e12);
-  // Files from before 2023-10 give linear scaling by this key alone.
+  // Files from before 2023-10 give linear scaling by scale_linear; a factor without a type is linear too.
   rope.factor = keys.number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
-  if (rope.factor != 1.0) rope.scaling = RopeScaling::kLinear;
-  const std::string type = keys.text_or("rope.scaling.type", "");
+  rope.factor = keys.number_or("rope.scaling.factor", rope.factor, 1e-3, 1e6);
+  const std::string type = keys.text_or("rope.scaling.type", "linear");
   if (type == "linear") {
-    rope.scaling = RopeScaling::kLinear;
+    if (rope.factor != 1.0) rope.scaling = RopeScaling::kLinear;
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
-  } else if (!type.empty() && type != "none") {
-    keys.fail("rope.scaling.type", "\"" + type.substr(0, 64) + "\"", "none, linear or yarn");
+  } else if (type != "none") {
+    keys.fail("rope.scaling.type", gguf::quoted(type), "none, linear or yarn");
   }
-  rope.factor = keys.number_or("rope.scaling.factor", rope.factor, 1e-3, 1e6);
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
@@ -110,22 +126,50 @@ Activation read_activation(const ModelFile& file, const Architecture& arch) {
   if (*name == "silu") return Activation::kSilu;
   if (*name == "gelu") return Activation::kGelu;
   if (*name == "relu") return Activation::kRelu;
-  throw ModelFileError(file.path().string() + ": key hearth.ffn_activation is \"" +
-                       std::string(name->substr(0, 64)) + "\", expected silu, gelu or relu.");
+  gguf::fail(gguf::file_label(file.path().string()), "key \"hearth.ffn_activation\" is " +
+                                                         gguf::quoted(*name) +
+                                                         ", expected \"silu\", \"gelu\" or \"relu\"");
+}
+
+/// d_model / n_heads, unless the file gives a width of its own.
+int read_head_dim(const Keys& keys, const ModelSpec& spec) {
+  int head_dim = 0;
+  if (keys.has("attention.key_length")) {
+    head_dim = keys.integer("attention.key_length", 2, kMaxHeadDim);
+    if (head_dim % 2 != 0) keys.fail("attention.key_length", std::to_string(head_dim), "an even number");
+  } else {
+    head_dim = spec.d_model / spec.n_heads;
+    // Halves turn together, so a head has an even number of them.
+    if (spec.d_model % (2 * spec.n_heads) != 0 || head_dim > kMaxHeadDim) {
+      keys.fail("embedding_length", std::to_string(spec.d_model),
+                "an even multiple, up to " + std::to_string(kMaxHeadDim) + " times, of head_count, " +
+                    std::to_string(spec.n_heads));
+    }
+  }
+  const int value_length = keys.integer_or("attention.value_length", head_dim, 1, kMaxHeadDim);
+  if (value_length != head_dim) {
+    keys.fail("attention.value_length", std::to_string(value_length),
+              "the length of a key, " + std::to_string(head_dim));
+  }
+  if (int64_t{spec.n_heads} * head_dim > kMaxWidth) {
+    keys.fail("attention.key_length", std::to_string(head_dim),
+              "at most " + std::to_string(kMaxWidth) + " in all " + std::to_string(spec.n_heads) + " heads");
+  }
+  return head_dim;
 }
 
 int read_vocab_size(const ModelFile& file) {
   const TensorInfo* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) {
-    throw ModelFileError(
-        file.path().string() +
-        ": tensor token_embd.weight is missing; this file holds no whole model (a vocabulary or an "
-        "adapter, perhaps). Give the model's own GGUF file.");
+    gguf::fail(gguf::file_label(file.path().string()),
+               "tensor \"token_embd.weight\" is missing, so the file is no whole model (a vocabulary or an "
+               "adapter, perhaps); give the model's own GGUF file");
   }
   const int64_t n_vocab = embedding->shape[1];
   if (n_vocab > std::numeric_limits<int32_t>::max()) {
-    throw ModelFileError(file.path().string() + ": tensor token_embd.weight has " + std::to_string(n_vocab) +
-                         " rows, more than token ids can count.");
+    gguf::fail(gguf::file_label(file.path().string()),
+               "tensor \"token_embd.weight\" has " + gguf::with_commas(static_cast<uint64_t>(n_vocab)) +
+                   " rows, expected no more than token ids can count; the file is damaged");
   }
   return static_cast<int>(n_vocab);
 }
@@ -154,21 +198,13 @@ ModelSpec read_model_spec(const ModelFile& file) {
     keys.fail("attention.head_count_kv", std::to_string(spec.n_kv_heads),
               "a divisor of head_count, " + std::to_string(spec.n_heads));
   }
-  spec.head_dim = keys.integer_or("attention.key_length", spec.d_model / spec.n_heads, 1, kMaxHeadDim);
-  if (spec.head_dim < 2 || spec.head_dim % 2 != 0) {
-    keys.fail("attention.key_length", std::to_string(spec.head_dim), "an even number of at least 2");
-  }
-  const int value_length = keys.integer_or("attention.value_length", spec.head_dim, 1, kMaxHeadDim);
-  if (value_length != spec.head_dim) {
-    keys.fail("attention.value_length", std::to_string(value_length),
-              "key_length, " + std::to_string(spec.head_dim));
-  }
+  spec.head_dim = read_head_dim(keys, spec);
   spec.n_vocab = read_vocab_size(file);
   spec.context_train = keys.integer("context_length", 1, kMaxContext);
   spec.sliding_window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
   const char* eps_key =
       arch.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
-  spec.norm_eps = static_cast<float>(keys.number_or(eps_key, 1e-5, 0.0, 1.0));
+  spec.norm_eps = static_cast<float>(keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, spec.head_dim, spec.context_train);
   return spec;
 }

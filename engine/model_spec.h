@@ -43,7 +43,7 @@ struct RopeSpec {
   RopeScaling scaling = RopeScaling::kNone;
   double factor = 1.0;                       // context extension
   int original_context = 0;                  // context before extension (yarn)
-  double attn_factor = 1.0;                  // extra magnitude (yarn)
+  double attn_factor = 1.0;                  // extra magnitude
   double beta_fast = 32.0, beta_slow = 1.0;  // yarn's ramp, in rotations over the original context
 };
 

@@ -6,10 +6,15 @@
 #include <set>
 #include <string>
 
+#include "engine/gguf/fault.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
 namespace {
+
+[[noreturn]] void fail(const ModelFile& file, std::string_view tensor, const std::string& sentence) {
+  gguf::fail(gguf::file_label(file.path().string()), "tensor " + gguf::quoted(tensor) + sentence);
+}
 
 std::string shape_text(const TensorInfo& tensor) {
   std::string text = "[";
@@ -65,10 +70,10 @@ class Binder {
   void refuse_unused(const ModelSpec& spec) const {
     for (const TensorInfo& tensor : file_.tensors()) {
       if (used_.contains(tensor.name)) continue;
-      throw ModelFileError(file_.path().string() + ": tensor " + std::string(tensor.name) +
-                           " is not part of architecture " + std::string(spec.arch.name) + " with " +
-                           std::to_string(spec.n_layers) +
-                           " layers as Hearth runs it; leaving it out would give wrong answers.");
+      fail(file_, tensor.name,
+           " is no part of architecture " + std::string(spec.arch.name) + " with " +
+               std::to_string(spec.n_layers) +
+               " layers as Hearth runs it, and leaving it out would give wrong answers");
     }
   }
 
@@ -81,16 +86,14 @@ class Binder {
   const TensorInfo& require(const std::string& name, int64_t shape0, int64_t shape1) {
     const TensorInfo* tensor = file_.find_tensor(name);
     if (tensor == nullptr) {
-      throw ModelFileError(
-          file_.path().string() + ": tensor " + name +
-          " is missing; the file is incomplete or made for another program. Download it again.");
+      fail(file_, name, " is missing; the file is incomplete or made for another program: download it again");
     }
     const std::array<int64_t, 4> expected{shape0, shape1, 1, 1};
     if (tensor->shape != expected) {
-      throw ModelFileError(file_.path().string() + ": tensor " + name + " is " + shape_text(*tensor) +
-                           ", expected [" + std::to_string(shape0) +
-                           (shape1 == 1 ? "" : ", " + std::to_string(shape1)) +
-                           "] by the file's own keys; the file is damaged.");
+      fail(file_, name,
+           " is " + shape_text(*tensor) + ", expected [" + std::to_string(shape0) +
+               (shape1 == 1 ? "" : ", " + std::to_string(shape1)) +
+               "] by the file's own keys; the file is damaged");
     }
     used_.insert(tensor->name);
     return *tensor;
@@ -145,10 +148,8 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& back
     weights.rope_divisors.assign(divisors, divisors + n_pairs);
     // A divisor of zero would turn positions into infinities; NaN fails the comparison too.
     if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
-      throw ModelFileError(
-          file.path().string() +
-          ": tensor rope_freqs.weight holds a divisor that is not a positive number; the file is "
-          "damaged.");
+      fail(file, "rope_freqs.weight",
+           " holds a divisor that is not a positive number below 1e6; the file is damaged");
     }
   }
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
