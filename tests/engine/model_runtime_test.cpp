@@ -1,0 +1,305 @@
+// Loading: what options do, what is refused and how it is said; and that a loaded model gives a sequence the
+// same bits alone and beside others.
+#include "engine/model_runtime.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "engine/kv_memory.h"
+#include "engine/memory_limit.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace hearth::test {
+namespace {
+
+/// A model on disk and the options to load it by.
+struct OnDisk {
+  explicit OnDisk(const TinyModel& model = TinyModel()) {
+    options.path = folder / "model.gguf";
+    options.n_threads = 1;
+    model.write(options.path);
+  }
+  std::unique_ptr<ModelRuntime> load() const { return ModelRuntime::load(options); }
+  /// What refuses these options; empty if nothing does.
+  std::string complaint() const {
+    try {
+      load();
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+    return {};
+  }
+  TempFolder folder;
+  LoadOptions options;
+};
+
+TinyModel long_model() { return TinyModel().key("llama.context_length", uint32_t{1 << 20}); }
+
+void write_text(const std::filesystem::path& path, std::string_view text) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+}
+
+struct Sequence {
+  std::vector<int32_t> tokens;
+  std::vector<float> alone;  // logits [n_tokens, n_vocab] of it alone
+  int n_done = 0;
+};
+
+/// One random step: from each slot none to a few of its next tokens, dealt in random order.
+void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens, Batch& batch) {
+  std::vector<int32_t> turns;
+  for (size_t slot = 0; slot < sequences.size(); ++slot) {
+    const int left = static_cast<int>(sequences[slot].tokens.size()) - sequences[slot].n_done;
+    const int n = std::min(left, static_cast<int>(random() % 4 == 0 ? random() % 9 : random() % 3));
+    turns.insert(turns.end(), static_cast<size_t>(n), static_cast<int32_t>(slot));
+  }
+  for (size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[random() % i]);
+  if (static_cast<int>(turns.size()) > max_tokens) turns.resize(static_cast<size_t>(max_tokens));
+  batch.clear();
+  for (const int32_t slot : turns) {
+    Sequence& sequence = sequences[static_cast<size_t>(slot)];
+    batch.logit_rows.push_back(batch.n_tokens());
+    batch.tokens.push_back(sequence.tokens[static_cast<size_t>(sequence.n_done)]);
+    batch.positions.push_back(sequence.n_done++);
+    batch.slots.push_back(slot);
+  }
+}
+
+/// Runs sequences together in random steps and holds every row of logits against the sequence's own.
+void check_together(ModelRuntime& model, std::vector<Sequence>& sequences, uint32_t seed) {
+  const StepLimits limits = model.limits();
+  const int max_blocks = limits.n_blocks / static_cast<int>(sequences.size());
+  std::vector<int32_t> tables;  // blocks of the slots alternate
+  for (size_t slot = 0; slot < sequences.size(); ++slot) {
+    for (int i = 0; i < max_blocks; ++i) {
+      tables.push_back(i * static_cast<int>(sequences.size()) + static_cast<int>(slot));
+    }
+  }
+  std::mt19937 random(seed);
+  const size_t n_vocab = static_cast<size_t>(limits.n_vocab);
+  size_t n_left = 0, n_wrong = 0;
+  for (const Sequence& sequence : sequences) n_left += sequence.tokens.size();
+  while (n_left > 0) {
+    Batch batch;
+    deal(random, sequences, std::min(limits.max_tokens, limits.max_logit_rows), batch);
+    if (batch.tokens.empty()) continue;
+    batch.block_tables = tables;
+    batch.max_blocks = max_blocks;
+    const std::span<const float> logits = model.forward(batch);
+    for (size_t t = 0; t < batch.tokens.size(); ++t) {
+      const Sequence& sequence = sequences[static_cast<size_t>(batch.slots[t])];
+      const float* alone = sequence.alone.data() + static_cast<size_t>(batch.positions[t]) * n_vocab;
+      n_wrong += std::memcmp(logits.data() + t * n_vocab, alone, n_vocab * sizeof(float)) != 0 ? 1 : 0;
+    }
+    n_left -= batch.tokens.size();
+  }
+  CHECK(n_wrong == 0);
+}
+
+}  // namespace
+
+TEST_CASE("model runtime: defaults, limits and what was reserved") {
+  OnDisk disk;
+  const auto model = disk.load();
+  CHECK(model->context_tokens() == 64);
+  const StepLimits limits = model->limits();
+  CHECK(limits.max_tokens == 128 + 4);
+  CHECK(limits.max_logit_rows >= 4);
+  CHECK(limits.n_vocab == 259);
+  CHECK(limits.block_tokens == kKvBlockTokens);
+  CHECK(limits.n_blocks == 4 * 64 / kKvBlockTokens);
+  // 2 layers of keys and values, 16 halves each, for 4 times 64 positions.
+  CHECK(model->kv_bytes() == 2 * 2 * 16 * 2 * 4 * 64);
+  CHECK(static_cast<double>(model->kv_bytes()) == KvMemory::bytes_needed(model->spec(), limits.n_blocks));
+  CHECK(model->weight_bytes() == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
+  CHECK(model->tokenizer().n_vocab() == 259);
+  CHECK_THAT(model->backend_description(), ContainsSubstring("1 thread"));
+}
+
+TEST_CASE("model runtime: the context asked for, in whole blocks for each slot") {
+  OnDisk disk;
+  disk.options.n_slots = 3;
+  disk.options.context_tokens = 33;
+  disk.options.prefill_chunk = 5;
+  const auto model = disk.load();
+  CHECK(model->context_tokens() == 33);
+  CHECK(model->limits().n_blocks == 3 * 3);
+  CHECK(model->limits().max_tokens == 8);
+  // More slots than rows of logits by default: each may still want one.
+  disk.options.n_slots = 100;
+  CHECK(disk.load()->limits().max_logit_rows >= 100);
+}
+
+TEST_CASE("model runtime: the default context is bounded by training, window and a sensible length") {
+  CHECK(OnDisk(long_model()).load()->context_tokens() == kDefaultContext);
+  CHECK(OnDisk(TinyModel().key("llama.attention.sliding_window", uint32_t{24})).load()->context_tokens() ==
+        24);
+  CHECK(OnDisk(TinyModel().key("llama.attention.sliding_window", uint32_t{999})).load()->context_tokens() ==
+        64);
+}
+
+TEST_CASE("model runtime: a context beyond the model's is refused with both numbers") {
+  OnDisk disk;
+  disk.options.context_tokens = 65;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("model.gguf: ") && ContainsSubstring("65 tokens") &&
+                                   ContainsSubstring("trained on 64"));
+  CHECK_THROWS_AS(disk.load(), ModelFileError);
+  OnDisk windowed(TinyModel().key("llama.attention.sliding_window", uint32_t{24}));
+  windowed.options.context_tokens = 25;
+  CHECK_THAT(windowed.complaint(), ContainsSubstring("window of 24"));
+}
+
+TEST_CASE("model runtime: memory that cannot be had is refused before it is taken") {
+  OnDisk disk(long_model());
+  disk.options.context_tokens = 1 << 20;
+  disk.options.memory_limit_bytes = 100'000'000;
+  // 4 slots of 2^20 positions, 2 layers, keys and values of 16 halves: 537 MB.
+  CHECK_THAT(disk.complaint(),
+             ContainsSubstring("1048576 tokens for each of 4 slots needs 0.5 GB for keys and values") &&
+                 ContainsSubstring("may use 0.1 GB") && ContainsSubstring("smaller context or fewer slots"));
+  CHECK_THROWS_AS(disk.load(), ModelFileError);
+  disk.options.n_slots = 1;
+  disk.options.context_tokens = 1 << 15;
+  CHECK(disk.complaint().empty());
+  // The machine's own limit holds without being asked: 2^20 slots of 2^20 positions are 141 TB.
+  disk.options.memory_limit_bytes = 0;
+  disk.options.n_slots = 1 << 20;
+  disk.options.context_tokens = 1 << 20;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("GB for keys and values"));
+  // A limit that lets them through does not let block numbers wrap.
+  disk.options.memory_limit_bytes = UINT64_MAX;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("more than can be numbered"));
+  // Nor does what the system cannot grant end in anything but a sentence: each of the four buffers would take
+  // 2^47 bytes, which are all addresses a process has.
+  TinyShape wide;
+  wide.n_kv_heads = 4;
+  wide.head_dim = 1024;
+  OnDisk deep(TinyModel("llama", wide).key("llama.context_length", uint32_t{1 << 24}));
+  deep.options.memory_limit_bytes = UINT64_MAX;
+  deep.options.context_tokens = 1 << 24;
+  deep.options.n_slots = 1 << 10;
+  CHECK_THAT(deep.complaint(), ContainsSubstring("system does not grant"));
+}
+
+TEST_CASE("model runtime: options that no model has are refused in words") {
+  OnDisk disk;
+  disk.options.n_slots = 0;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("0 slots") && ContainsSubstring("from 1"));
+  disk.options.n_slots = 2'000'000'000;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("slots"));
+  disk.options.n_slots = 1;
+  disk.options.prefill_chunk = 0;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("prompt tokens per step"));
+  disk.options.prefill_chunk = std::numeric_limits<int>::max();
+  CHECK_THAT(disk.complaint(), ContainsSubstring("prompt tokens per step"));
+  disk.options.prefill_chunk = 8;
+  disk.options.context_tokens = -1;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("-1 tokens"));
+  disk.options.context_tokens = 0;
+  disk.options.n_threads = -1;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("-1 threads"));
+}
+
+TEST_CASE("model runtime: an instruction set is taken as asked, or refused with those there are") {
+  OnDisk disk;
+  const std::vector<Isa> supported = supported_isas();
+  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) {
+    disk.options.isa = isa;
+    const std::string name(isa_name(isa));
+    INFO(name);
+    if (std::find(supported.begin(), supported.end(), isa) != supported.end()) {
+      CHECK_THAT(disk.load()->backend_description(), ContainsSubstring(name));
+    } else {
+      CHECK_THAT(disk.complaint(), ContainsSubstring(name) && ContainsSubstring("scalar"));
+    }
+  }
+}
+
+TEST_CASE("model runtime: a vocabulary larger than the embedding is refused") {
+  TinyModel model;
+  model.random_tensor("token_embd.weight", {32, 200}, 0, 1).random_tensor("output.weight", {32, 200}, 0, 1);
+  CHECK_THAT(OnDisk(model).complaint(), ContainsSubstring("tokenizer.ggml.tokens") &&
+                                            ContainsSubstring("259") && ContainsSubstring("200"));
+  // The reverse is padding, and usual.
+  model.random_tensor("token_embd.weight", {32, 272}, 0, 1).random_tensor("output.weight", {32, 272}, 0, 1);
+  CHECK(OnDisk(model).load()->limits().n_vocab == 272);
+}
+
+TEST_CASE("model runtime: progress rises to one, and what it throws ends the load") {
+  OnDisk disk;
+  std::vector<double> seen;
+  disk.options.progress = [&](double fraction) { seen.push_back(fraction); };
+  disk.load();
+  REQUIRE_FALSE(seen.empty());
+  CHECK(std::is_sorted(seen.begin(), seen.end()));
+  CHECK(seen.back() == 1.0);
+  disk.options.progress = [](double) { throw std::runtime_error("no longer wanted"); };
+  CHECK_THROWS_WITH(disk.load(), "no longer wanted");
+}
+
+TEST_CASE("model runtime: sequences give the same bits alone and mixed in any way") {
+  // Q8_0 weights of a real model go through quantised activations; the tiny one through floats and key norms.
+  const bool real = GENERATE(true, false);
+  for (const Isa isa : supported_isas()) {
+    OnDisk disk(TinyModel("qwen3"));
+    if (real)
+      disk.options.path = std::filesystem::path(HEARTH_SOURCE_DIR) / "tests/data/relu/relu-5m-q8_0.gguf";
+    disk.options.isa = isa;
+    disk.options.n_slots = 4;
+    disk.options.context_tokens = 64;
+    disk.options.prefill_chunk = 20;
+    disk.options.n_threads = 2;
+    const auto model = disk.load();
+    std::vector<Sequence> sequences;
+    for (const int n_tokens : {1, 17, 40, 61}) {
+      Sequence sequence;
+      for (int i = 0; i < n_tokens; ++i) {
+        sequence.tokens.push_back((i * i * 29 + i * 11 + n_tokens) % model->limits().n_vocab);
+      }
+      sequence.alone = testing::logits_of(*model, sequence.tokens, 64);
+      sequences.push_back(std::move(sequence));
+    }
+    INFO("isa " << isa_name(isa) << ", real " << real);
+    for (const uint32_t seed : {1u, 2u}) {
+      for (Sequence& sequence : sequences) sequence.n_done = 0;
+      check_together(*model, sequences, seed);
+    }
+  }
+}
+
+TEST_CASE("memory limit: the tightest of the machine's and every cgroup's") {
+  const TempFolder folder;
+  const auto limit = [&] { return memory_limit_bytes(folder / "proc", folder / "sys"); };
+  const uint64_t machine = limit();
+  CHECK(machine > 1'000'000);
+  const std::filesystem::path root = folder / "sys/fs/cgroup";
+
+  // v2: the group's own, a parent's, and the root of a container's mount.
+  write_text(folder / "proc/self/cgroup", "0::/outer/inner\n");
+  CHECK(limit() == machine);
+  write_text(root / "outer/inner/memory.max", "max\n");
+  CHECK(limit() == machine);
+  write_text(root / "outer/memory.max", "700000\n");
+  CHECK(limit() == 700'000);
+  write_text(root / "memory.max", "600000\n");
+  CHECK(limit() == 600'000);
+  write_text(root / "outer/inner/memory.max", "500000\n");
+  CHECK(limit() == 500'000);
+
+  // v1 beside it, in the line of its controller only; numbers beyond the machine's are none.
+  write_text(folder / "proc/self/cgroup", "9:cpu,memory:/group\n4:memoryless:/other\n0::/\nnonsense\n");
+  write_text(root / "memory/other/memory.limit_in_bytes", "1\n");
+  write_text(root / "memory/group/memory.limit_in_bytes", "9223372036854771712\n");
+  CHECK(limit() == 600'000);
+  write_text(root / "memory/group/memory.limit_in_bytes", "400000\n");
+  CHECK(limit() == 400'000);
+}
+
+}  // namespace hearth::test

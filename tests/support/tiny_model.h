@@ -1,0 +1,75 @@
+// Whole models of a few thousand weights, written as GGUF files: right by default, and changed key by key and
+// tensor by tensor by the tests of what reads them.
+//
+//   TinyModel("qwen2").without_tensor("blk.0.attn_q.bias").write(folder / "model.gguf");
+//
+// Weights are pseudo-random and the same in every run. Not shared by threads.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/support/gguf_writer.h"
+
+namespace hearth::test {
+
+struct TinyShape {
+  int n_layers = 2;
+  int d_model = 32;
+  int d_ff = 48;
+  int n_heads = 4;
+  int n_kv_heads = 2;
+  int head_dim = 8;
+  int n_vocab = 259;  // at least 259: three special tokens and every byte
+  int context = 64;
+};
+
+class TinyModel {
+ public:
+  /// With the keys, tensors and a SentencePiece vocabulary as files of that architecture have them.
+  explicit TinyModel(const std::string& architecture = "llama", const TinyShape& shape = {});
+
+  /// Adds or replaces a key; T is a number, bool or std::string.
+  template <typename T>
+  TinyModel& key(const std::string& name, T value) {
+    keys_[name] = [name, value](GgufWriter& writer) { writer.key(name, value); };
+    return *this;
+  }
+  TinyModel& key(const std::string& name, const char* text) { return key(name, std::string(text)); }
+  template <typename T>
+  TinyModel& array(const std::string& name, std::vector<T> values) {
+    keys_[name] = [name, values](GgufWriter& writer) { writer.array(name, values); };
+    return *this;
+  }
+  TinyModel& without_key(const std::string& name);
+
+  /// Adds or replaces a tensor; shape[0] is contiguous.
+  TinyModel& tensor(const std::string& name, DType dtype, const std::vector<int64_t>& shape, Bytes data);
+  TinyModel& tensor(const std::string& name, const std::vector<int64_t>& shape,
+                    const std::vector<float>& values);
+  /// F32, uniform in base +- spread; numbers depend on the name only.
+  TinyModel& random_tensor(const std::string& name, const std::vector<int64_t>& shape, double base,
+                           double spread);
+  TinyModel& without_tensor(const std::string& name);
+
+  void write(const std::filesystem::path& path) const;
+
+ private:
+  struct Tensor {
+    DType dtype;
+    std::vector<int64_t> shape;
+    Bytes data;
+  };
+  void add_vocabulary(int n_vocab);
+  void add_layer(const std::string& architecture, const std::string& prefix, const TinyShape& shape);
+  void matrix(const std::string& name, int n_cols, int n_rows);
+
+  std::map<std::string, std::function<void(GgufWriter&)>> keys_;
+  std::map<std::string, Tensor> tensors_;
+};
+
+}  // namespace hearth::test
