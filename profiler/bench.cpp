@@ -37,7 +37,8 @@ std::string format(const char* pattern, auto... values) {
 
 }  // namespace
 
-BenchResult run_bench(ModelRuntime& model, const BenchOptions& options) {
+BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
+                      const std::function<void(double fraction)>& progress) {
   const int n_vocab = model.spec().n_vocab;
   std::vector<int32_t> prompt;
   // Any ids do: the work does not depend on them. A stride that is coprime to most vocabularies spreads the
@@ -48,16 +49,25 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options) {
   SequenceRun run(model);
   run.feed(std::span(prompt).first(1), 1);  // touches every weight once, so that page faults are not measured
   std::vector<double> prefill, decode;
+  const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
+  const double steps = options.n_repeats * (prompt_steps + options.n_generate);
+  double steps_done = 0;
+  const auto done = [&](double more) {
+    steps_done += more;
+    if (progress) progress(steps_done / steps);
+  };
   for (int repeat = 0; repeat < options.n_repeats; ++repeat) {
     run.clear();
     auto begin = std::chrono::steady_clock::now();
     std::span<const float> logits = run.feed(prompt, options.chunk);
     prefill.push_back(options.n_prompt / seconds_since(begin));
+    done(prompt_steps);
     begin = std::chrono::steady_clock::now();
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
           static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
       logits = run.feed(std::span(&token, 1), 1);
+      done(1);
     }
     decode.push_back(options.n_generate / seconds_since(begin));
   }

@@ -1,6 +1,7 @@
 // Speed of a model on this machine: prefill and decode, beside the bound that memory sets.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "engine/model_runtime.h"
@@ -25,8 +26,10 @@ struct BenchResult {
 };
 
 /// Runs prefill and decode n_repeats times. REQUIRES: n_prompt + n_generate within the model's KV memory,
-/// both >= 1.
-BenchResult run_bench(ModelRuntime& model, const BenchOptions& options);
+/// both >= 1, as all options. progress (may be empty): called between steps with the share of them done, in
+/// [0, 1].
+BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
+                      const std::function<void(double fraction)>& progress = {});
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);
 std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& result);

@@ -3,16 +3,23 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <chrono>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <iostream>
+#include <new>
 #include <sstream>
+#include <stdexcept>
+#include <string_view>
 
 #include "engine/model_runtime.h"
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/bench.h"
 #include "profiler/perplexity.h"
+#include "profiler/progress_line.h"
 
 namespace hearth {
 namespace {
@@ -42,7 +49,17 @@ std::unique_ptr<ModelRuntime> load(const CommonOptions& common, int n_threads, i
   options.n_slots = 1;
   options.context_tokens = context;
   options.prefill_chunk = chunk;
+  ProgressLine line("Loading");
+  options.progress = [&line](double fraction) { line.update(fraction); };
   return ModelRuntime::load(options);
+}
+
+/// Prints a result; what could not be written (a full disk, say) must not look like success.
+void print_result(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw std::runtime_error(
+        "the result could not be written to the standard output: " + std::string(std::strerror(errno)) + ".");
+  }
 }
 
 int thread_count(const CommonOptions& common) {
@@ -65,27 +82,26 @@ std::string read_file(const std::string& path) {
 }
 
 int run_perplexity(const PerplexityCommand& command) {
-  const auto model = load(command.common, thread_count(command.common), command.n_context, command.n_context);
+  // Longer steps are no faster and take more memory.
+  constexpr int kMaxChunk = 512;
+  const auto model = load(command.common, thread_count(command.common), command.n_context,
+                          std::min(command.n_context, kMaxChunk));
   const Tokenizer& tokenizer = model->tokenizer();
   const std::vector<int32_t> tokens = tokenizer.encode(read_file(command.file), true, false);
   // The tokenizer puts a begin token first where the model wants one: then every window gets it.
   const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
-  const bool terminal = isatty(STDERR_FILENO) != 0;
-  const auto begin = std::chrono::steady_clock::now();
-  const PerplexityResult result = measure_perplexity(
-      *model, tokens, command.n_context, wants_bos ? tokenizer.bos() : -1,
-      [&](const PerplexityResult& so_far, int n_windows) {
-        if (!terminal) return;
-        const double elapsed =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        const double left = elapsed / so_far.n_windows * (n_windows - so_far.n_windows);
-        fmt::print(stderr, "\r{} of {} windows, perplexity {:.4f}, {:.0f} s left   ", so_far.n_windows,
-                   n_windows, so_far.perplexity, left);
-      });
-  if (terminal) fmt::print(stderr, "\r\033[K");
-  fmt::print("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n",
-             result.perplexity, result.standard_error, result.n_windows, command.n_context, result.n_scored,
-             model->backend_description());
+  PerplexityResult result;
+  {
+    ProgressLine line("Scoring");
+    result = measure_perplexity(*model, tokens, command.n_context, wants_bos ? tokenizer.bos() : -1,
+                                [&line](const PerplexityResult& so_far, int n_windows) {
+                                  line.update(static_cast<double>(so_far.n_windows) / n_windows,
+                                              fmt::format("perplexity {:.4f}", so_far.perplexity));
+                                });
+  }
+  print_result(fmt::format("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n",
+                           result.perplexity, result.standard_error, result.n_windows, command.n_context,
+                           result.n_scored, model->backend_description()));
   return 0;
 }
 
@@ -99,10 +115,13 @@ int run_bench_command(BenchCommand command) {
   command.options.n_threads = thread_count(command.common);
   const int context = command.options.n_prompt + command.options.n_generate;
   const auto model = load(command.common, command.options.n_threads, context, command.options.chunk);
-  const BenchResult result = run_bench(*model, command.options);
-  const std::string text = command.json ? bench_json(*model, command.options, result)
-                                        : bench_text(*model, command.options, result);
-  fmt::print("{}", text);
+  BenchResult result;
+  {
+    ProgressLine line("Measuring");
+    result = run_bench(*model, command.options, [&line](double fraction) { line.update(fraction); });
+  }
+  print_result(command.json ? bench_json(*model, command.options, result)
+                            : bench_text(*model, command.options, result));
   return 0;
 }
 
@@ -113,7 +132,9 @@ int main_of(int argc, char** argv) {
   BenchCommand bench;
   CLI::App* bench_app = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
   add_common(*bench_app, bench.common);
-  bench_app->add_option("--prompt,-p", bench.options.n_prompt, "Tokens of prompt")
+  bench_app
+      ->add_option("--prompt,-p", bench.options.n_prompt,
+                   "Tokens of prompt; with --generate at most the model's context")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
@@ -143,6 +164,15 @@ int main_of(int argc, char** argv) {
 
   try {
     app.parse(argc, argv);
+  } catch (const CLI::RequiredError& error) {
+    // What is missing may only be misspelt, and then that is what to tell.
+    const std::vector<std::string> unknown = app.remaining(true);
+    if (unknown.empty()) {
+      app.exit(error);
+    } else {
+      app.exit(CLI::ExtrasError(app.get_name(), unknown));
+    }
+    return 2;
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
@@ -150,12 +180,27 @@ int main_of(int argc, char** argv) {
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
 }
 
+/// Ctrl-C and kill: results are printed whole at the end, so there is nothing to save, only the progress line
+/// to take away. Calls only what a signal handler may.
+void end_at_signal(int signal) {
+  constexpr std::string_view kSentence = "\r\033[Khearth-profiler: interrupted.\n";
+  // The escape sequence is for terminals only.
+  const std::string_view text = isatty(STDERR_FILENO) != 0 ? kSentence : kSentence.substr(4);
+  [[maybe_unused]] const ssize_t n = write(STDERR_FILENO, text.data(), text.size());
+  _exit(128 + signal);  // as shells report a program that a signal ended
+}
+
 }  // namespace
 }  // namespace hearth
 
 int main(int argc, char** argv) {
+  std::signal(SIGINT, hearth::end_at_signal);
+  std::signal(SIGTERM, hearth::end_at_signal);
   try {
     return hearth::main_of(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::cerr << "hearth-profiler: the system grants no more memory; measure with fewer tokens.\n";
+    return 2;
   } catch (const std::exception& error) {
     std::cerr << "hearth-profiler: " << error.what() << "\n";
     return 2;

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -40,16 +41,19 @@ double measure_read_bandwidth(int n_threads) {
     std::atomic<bool> go{false};
     std::vector<std::jthread> threads;
     for (int t = 0; t < n_threads; ++t) {
-      threads.emplace_back([&, t] {
+      threads.emplace_back([&, t](const std::stop_token& stop) {
         n_ready.fetch_add(1);
-        while (!go.load()) std::this_thread::yield();
+        while (!go.load()) {
+          if (stop.stop_requested()) return;  // the system granted no more threads
+          std::this_thread::yield();
+        }
         sink += sum_words(buffer.data() + static_cast<size_t>(t) * per_thread, per_thread);
       });
     }
     while (n_ready.load() < n_threads) std::this_thread::yield();
     const auto begin = std::chrono::steady_clock::now();
     go.store(true);
-    threads.clear();  // joins
+    for (std::jthread& thread : threads) thread.join();
     best_seconds = std::min(best_seconds,
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }

@@ -17,7 +17,8 @@ class SequenceRun {
   explicit SequenceRun(ForwardModel& model);
 
   /// Appends tokens in steps of at most `chunk`; returns the logits [n_vocab] of the last one, valid until
-  /// the next call. REQUIRES: tokens not empty; the sequence fits the model's KV blocks.
+  /// the next call. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV
+  /// blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
   /// As feed, but `row` is called with (index into tokens, logits [n_vocab]) for every token from first_row
@@ -41,6 +42,7 @@ class SequenceRun {
 template <typename Row>
 void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row) {
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
+  chunk = std::min(chunk, limits_.max_tokens);
   for (size_t begin = 0; begin < tokens.size();) {
     // Up to the first row in whole chunks, then in pieces whose logits fit.
     const bool scored = begin >= first_row;

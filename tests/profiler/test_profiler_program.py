@@ -1,0 +1,195 @@
+"""hearth-profiler as its user meets it: what it prints, its exit codes, and one sentence for every mistake.
+
+The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+"""
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.environ.get("HEARTH_BUILD_DIR")
+MODEL = ROOT / "tests/data/arch/llama.gguf"  # trained on a context of 64, two layers
+LARGER = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
+ISAS = ["scalar", "avx2", "avx512-vnni"]
+pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+
+
+def profiler(*arguments, **options):
+    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=120, **options)
+
+
+def bench(*arguments):
+    return profiler("bench", "--prompt", 20, "--generate", 8, "--repeat", 1, "--threads", 1, *arguments)
+
+
+def refused(done):
+    """The sentence on stderr of a run that was refused."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_bench_json_has_its_keys():
+    done = bench("--model", MODEL, "--json")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    result = json.loads(done.stdout)
+    for key in ("prefill_tokens_per_s", "decode_tokens_per_s", "decode_bytes_per_token",
+                "read_bandwidth_bytes_per_s", "share_of_bound"):
+        assert result[key] > 0, key
+    assert result["threads"] == 1
+
+
+def test_bench_prints_text():
+    done = bench("--model", MODEL)
+    assert done.returncode == 0, done.stderr
+    for word in ("prefill", "decode", "GB/s", "tokens/s"):
+        assert word in done.stdout
+
+
+def test_perplexity_of_a_text(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("Some text of no great length. " * 8)
+    done = profiler("perplexity", "--model", MODEL, "--file", text, "--context", 32, "--threads", 1)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no terminal, no progress
+    match = re.match(r"perplexity (\d+\.\d+) \+/- (\d+\.\d+)  \((\d+) windows of 32 tokens, (\d+) tokens scored",
+                     done.stdout)
+    assert match, done.stdout
+    assert int(match[4]) == int(match[3]) * 15
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_isa_runs_or_is_refused_with_those_that_do(isa):
+    done = bench("--model", MODEL, "--isa", isa)
+    if done.returncode == 0:
+        assert f"CPU {isa}," in done.stdout
+    else:
+        assert isa in refused(done) and "it can run: " in done.stderr and "scalar" in done.stderr
+
+
+def test_isa_that_is_none():
+    assert "avx512-vnni" in refused(bench("--model", MODEL, "--isa", "sse2"))
+
+
+def test_no_arguments():
+    assert "subcommand" in refused(profiler())
+
+
+def test_unknown_subcommand():
+    assert "polish" in refused(profiler("polish"))
+
+
+def test_help_is_readable():
+    done = profiler("--help")
+    assert done.returncode == 0 and done.stderr == ""
+    assert "bench" in done.stdout and "perplexity" in done.stdout
+    for command, words in (("bench", ["--model", "--prompt", "--generate", "--threads", "--json", "--isa"]),
+                           ("perplexity", ["--model", "--file", "--context", "--threads", "--isa"])):
+        done = profiler(command, "--help")
+        assert done.returncode == 0 and done.stderr == ""
+        for word in words:
+            assert word in done.stdout
+        assert max(map(len, done.stdout.splitlines())) <= 120
+
+
+def test_missing_options():
+    assert "--model" in refused(profiler("bench"))
+    assert "--file" in refused(profiler("perplexity", "--model", MODEL))
+
+
+def test_unknown_option():
+    assert "--modle" in refused(profiler("bench", "--modle", MODEL))
+
+
+@pytest.mark.parametrize("option", ["--prompt", "--generate", "--repeat", "--threads", "--chunk"])
+@pytest.mark.parametrize("value", ["-1", "x", "99999999999999999999", "1.5"])
+def test_bad_numbers(option, value):
+    assert option in refused(profiler("bench", "--model", MODEL, option, value))
+
+
+def test_bad_models(tmp_path):
+    (tmp_path / "empty.gguf").write_bytes(b"")
+    (tmp_path / "text.gguf").write_text("This is no model.\n" * 40)
+    (tmp_path / "cut.gguf").write_bytes(MODEL.read_bytes()[:5000])
+    for path in (tmp_path / "absent.gguf", tmp_path, *(tmp_path / f"{n}.gguf" for n in ("empty", "text", "cut"))):
+        said = refused(bench("--model", path))
+        assert said.startswith("hearth-profiler: ") and str(path) in said
+        assert said.count("\n") == 1, said
+
+
+def test_context_beyond_the_model():
+    said = refused(profiler("bench", "--model", MODEL, "--prompt", 60, "--generate", 5))
+    assert "65 tokens" in said and "trained on 64" in said
+    assert "trained on 64" in refused(profiler("perplexity", "--model", MODEL, "--file", __file__, "--context", 65))
+
+
+def test_bad_texts(tmp_path):
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "short.txt").write_text("Too short.")
+    for path in (tmp_path / "absent.txt", tmp_path, tmp_path / "empty.txt"):
+        said = refused(profiler("perplexity", "--model", MODEL, "--file", path, "--context", 32))
+        assert str(path) in said
+    said = refused(profiler("perplexity", "--model", MODEL, "--file", tmp_path / "short.txt", "--context", 32))
+    assert "fewer than one window of 32" in said
+
+
+def test_text_of_any_bytes(tmp_path):
+    (tmp_path / "bytes.txt").write_bytes(bytes(range(256)))
+    done = profiler("perplexity", "--model", MODEL, "--file", tmp_path / "bytes.txt", "--context", 32)
+    assert done.returncode == 0, done.stderr
+
+
+def test_result_that_cannot_be_written():
+    with open("/dev/full", "w") as full:
+        program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--model", str(MODEL), "--prompt", "4",
+                   "--generate", "4", "--repeat", "1", "--threads", "1"]
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "could not be written" in done.stderr
+
+
+def read_until(terminal, wanted, seconds=60):
+    """What comes from a terminal until `wanted` is in it, or the other side has gone."""
+    seen = b""
+    end = time.monotonic() + seconds
+    while wanted not in seen and time.monotonic() < end:
+        if not select.select([terminal], [], [], 1)[0]:
+            continue
+        try:
+            more = os.read(terminal, 4096)
+        except OSError:  # Linux's way to say that the other side is closed
+            break
+        if not more:
+            break
+        seen += more
+    return seen
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_progress_on_a_terminal_and_a_signal_that_ends_it(number):
+    terminal, other = pty.openpty()
+    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--model", str(LARGER), "--prompt", "200",
+               "--generate", "300", "--repeat", "1000", "--threads", "1"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=other) as process:
+        os.close(other)
+        try:
+            seen = read_until(terminal, b" left")
+            assert b"Measuring" in seen and b" %" in seen, seen
+            process.send_signal(number)
+            seen = read_until(terminal, b"interrupted.")
+            assert b"\r\x1b[Khearth-profiler: interrupted." in seen
+            assert process.wait(timeout=60) == 128 + number
+            assert process.stdout.read() == b""
+        finally:
+            process.kill()
+            os.close(terminal)
