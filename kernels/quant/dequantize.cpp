@@ -37,7 +37,7 @@ void convert_row(const std::byte* row, int64_t n, float* out) {
 void dequantize_row(DType type, const std::byte* row, int64_t n, float* out) {
   switch (type) {
     case DType::kF32:
-      std::memcpy(out, row, static_cast<size_t>(n) * sizeof(float));
+      if (n > 0) std::memcpy(out, row, static_cast<size_t>(n) * sizeof(float));  // null rows are empty
       return;
     case DType::kF16:
       return convert_row<float_from_half>(row, n, out);
