@@ -1,10 +1,17 @@
-// The memory layout of one activation row quantised to int8: planes of quants, scales and sums.
+// The memory layout of one quantised activation row: planes of quants, scales and sums.
 //
-// Why planes: the matmul loops broadcast single values of a plane, and read only those their weight type
-// needs. Why 16 columns to a scale: activations have outliers, and what an outlier costs is the precision of
-// its group. Groups of 32 gave SmolLM2-135M (Q4_1) a mean KL of 0.0022 from its float32 reference and 95.0 %
-// equal first choices; the halved group is also that of the K-quants' finest scales. Sums are stored negated:
-// shifted left by the bits of a weight type's offset they are what an integer accumulator starts from.
+// Why 15 bits: int8 activations gave SmolLM2-135M (Q4_1) a mean KL of 0.0012 from its float32 reference,
+// enough to turn a near tie of first words the wrong way. The 16-bit quants here put the error at 2^-16 of
+// the largest value of a group, and still multiply as integers: as two bytes, q = 256 * high + low, or as one
+// word, whichever suits an ISA. So the order of the quants within a span of 32 columns is the ISA's own (see
+// its quantize_row); all other planes are the same bytes everywhere.
+//
+// Why 32 columns to a scale: it is the group of most weight types, and at 15 bits an outlier costs its group
+// nothing that matters. The K-quants with finer groups share a scale between two of them.
+//
+// Bounds: |q| <= 32512 = 127 * 256, so high and low both fit int8 and a sum of 32 quants fits 2^20 + 2^14. A
+// weight byte is at most 255, offset included, so 32 products add up to at most 32 * 255 * 32512 < 2^28,
+// offset * sum to at most 2^27, and 256 * (sum of high products) to at most 2^28: int32 holds them all.
 //
 // Everything here has internal linkage on purpose: the file is included by units compiled for different ISAs,
 // and an ordinary inline function could leave an AVX-512 copy to be linked into code that runs on any
@@ -17,37 +24,83 @@
 namespace hearth {
 namespace {
 
-inline constexpr int kActivationGroup = 16;
+/// Columns that share a scale, and the finer weight groups whose sums are kept too.
+inline constexpr int kActivationSpan = 32;
+inline constexpr int kActivationHalf = 16;
+inline constexpr int kSpanBytes = 2 * kActivationSpan;
 
-/// Groups whose largest magnitude is below this are zero: 127 / max and the scale stay ordinary floats.
-inline constexpr float kSmallestMax = 2e-36f;
+inline constexpr float kLargestQuant = 32512.0f;
+
+/// Spans whose largest magnitude is below this are zero: kLargestQuant / max and the scale stay ordinary
+/// floats.
+inline constexpr float kSmallestMax = 4e-34f;
 
 /// Pointers to the planes of one row.
 struct ActivationRow {
-  int8_t* quants;          // [n_cols], in [-127, 127]
-  float* scale;            // [n_cols / 16]
-  float* scaled_sum;       // [n_cols / 16]  scale * sum of quants
-  int32_t* minus_sum;      // [n_cols / 16]  -(sum of quants)
-  float* pair_scaled_sum;  // [n_cols / 32]  scaled_sum[2i] + scaled_sum[2i + 1], for weight groups of 32
+  std::byte* quants;      // [n_cols / 32][kSpanBytes], 32 quants in the order of the ISA
+  float* scale;           // [n_cols / 32]
+  float* half_sum;        // [n_cols / 16]  sum of quants, exact
+  float* sum;             // [n_cols / 32]  half_sum[2i] + half_sum[2i + 1], exact
+  int32_t* half_int_sum;  // [n_cols / 16]  the same sums as integers
+  int32_t* int_sum;       // [n_cols / 32]
 };
 
-/// Per 32 columns: 32 quants, two of scale, scaled_sum, minus_sum, one of pair_scaled_sum. Rounded up to an
-/// odd number of cache lines, so that the same column of many tokens does not fall on few sets of a cache.
+/// Bytes of the planes of one span of 32 columns: quants, scale, three sums, as floats and integers.
+inline constexpr size_t kBytesPerSpan = kSpanBytes + 4 + 12 + 12;
+
+/// Rounded up to an odd number of cache lines, so that the same column of many tokens does not fall on few
+/// sets of a cache.
 [[maybe_unused]] size_t activation_row_size(int64_t n_cols) {
-  const size_t pairs = static_cast<size_t>(n_cols / 32);
-  const size_t lines = (pairs * (32 + 8 + 8 + 8 + 4) + 63) / 64;
+  const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
+  const size_t lines = (spans * kBytesPerSpan + 63) / 64;
   return (lines | 1) * 64;
 }
 
 [[maybe_unused]] ActivationRow activation_row(std::byte* row, int64_t n_cols) {
-  const size_t pairs = static_cast<size_t>(n_cols / 32);
-  std::byte* scale = row + pairs * 32;
-  std::byte* scaled_sum = scale + pairs * 8;
-  std::byte* minus_sum = scaled_sum + pairs * 8;
-  std::byte* pair_scaled_sum = minus_sum + pairs * 8;
-  return {reinterpret_cast<int8_t*>(row), reinterpret_cast<float*>(scale),
-          reinterpret_cast<float*>(scaled_sum), reinterpret_cast<int32_t*>(minus_sum),
-          reinterpret_cast<float*>(pair_scaled_sum)};
+  const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
+  std::byte* scale = row + spans * kSpanBytes;
+  std::byte* half_sum = scale + spans * 4;
+  std::byte* sum = half_sum + spans * 8;
+  std::byte* half_int_sum = sum + spans * 4;
+  std::byte* int_sum = half_int_sum + spans * 8;
+  return {row,
+          reinterpret_cast<float*>(scale),
+          reinterpret_cast<float*>(half_sum),
+          reinterpret_cast<float*>(sum),
+          reinterpret_cast<int32_t*>(half_int_sum),
+          reinterpret_cast<int32_t*>(int_sum)};
+}
+
+/// How one span is quantised: q = round to nearest even of values[i] * inverse.
+struct SpanScale {
+  const float* values;
+  float scale;
+  float inverse;
+};
+
+inline constexpr float kZeroSpan[kActivationSpan] = {};
+
+/// `max_bits` is the largest of x's bit patterns without their signs, which orders NaN above infinity above
+/// all numbers. A span with either becomes zeros with the scale NaN: every product with it is NaN, as it
+/// (almost always) would be in floats, and no NaN is ever converted to an integer.
+[[maybe_unused]] SpanScale span_scale(const float* x, int32_t max_bits) {
+  if (max_bits >= 0x7f800000) return {kZeroSpan, __builtin_nanf(""), 0.0f};
+  float max;
+  __builtin_memcpy(&max, &max_bits, sizeof max);
+  if (max < kSmallestMax) return {kZeroSpan, 0.0f, 0.0f};
+  return {x, max / kLargestQuant, kLargestQuant / max};
+}
+
+/// Fills the planes of span i besides its quants.
+[[maybe_unused]] void finish_span(const ActivationRow& row, int64_t i, float scale, int32_t first_half,
+                                  int32_t second_half) {
+  row.scale[i] = scale;
+  row.half_int_sum[2 * i] = first_half;
+  row.half_int_sum[2 * i + 1] = second_half;
+  row.int_sum[i] = first_half + second_half;
+  row.half_sum[2 * i] = static_cast<float>(first_half);
+  row.half_sum[2 * i + 1] = static_cast<float>(second_half);
+  row.sum[i] = static_cast<float>(first_half + second_half);
 }
 
 }  // namespace

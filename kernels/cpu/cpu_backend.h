@@ -61,7 +61,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Attention attention_;
   RopeTable rope_table_;
-  Buffer quantized_;                           // activations of one matmul, as int8
+  Buffer quantized_;                           // activations of one matmul, quantised
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
 };
 

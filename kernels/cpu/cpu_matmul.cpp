@@ -65,11 +65,11 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
   if (n_tokens == 0 || products.empty()) return;
   const int64_t n_cols = products.front().weight.n_cols;
   const size_t quantized_bytes = activation_row_bytes(n_cols);
-  const bool any_int8 =
-      std::ranges::any_of(products, [](const Product& p) { return uses_int8_activations(p.weight.dtype); });
-  const std::byte* quantized = any_int8 ? quantize(x, n_tokens, n_cols) : nullptr;
+  const bool any_quantized = std::ranges::any_of(
+      products, [](const Product& p) { return uses_quantized_activations(p.weight.dtype); });
+  const std::byte* quantized = any_quantized ? quantize(x, n_tokens, n_cols) : nullptr;
 
-  const int64_t token_bytes = any_int8 ? static_cast<int64_t>(quantized_bytes) : n_cols * 4;
+  const int64_t token_bytes = any_quantized ? static_cast<int64_t>(quantized_bytes) : n_cols * 4;
   const Cut c = cut(products, n_tokens, token_bytes, pool_.n_threads());
   const int64_t part_tokens = ceil_div(n_tokens, c.n_token_parts);
   int64_t n_pieces = 0;

@@ -6,7 +6,7 @@
 
 namespace hearth {
 
-bool uses_int8_activations(DType type) { return dtype_info(type).block_elems > 1; }
+bool uses_quantized_activations(DType type) { return dtype_info(type).block_elems > 1; }
 
 size_t activation_row_bytes(int64_t n_cols) { return activation_row_size(n_cols); }
 

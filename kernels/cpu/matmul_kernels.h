@@ -2,14 +2,15 @@
 //
 // Why: CpuBackend cuts a product into row ranges and hands each to a thread of its pool; what happens inside
 // a range is here. Quantised weights are multiplied as they lie in the model file with activations quantised
-// to int8; F32, F16 and BF16 weights with float activations.
+// to 16-bit integers; F32, F16 and BF16 weights with float activations.
 //
-// Arithmetic with int8 activations, which have one scale per 16 columns. For row r and token t, over the
-// weight groups g (32 columns, halves h of 16; or 16 columns, one half) in order:
-//   dot = sum over h of float(sum of q_w * q_x over h) * scale_x[h]            the integer sum is exact
-//   term = dot * scale_w[g]
-//   term = term + min_w[g] * (sum over h of scale_x[h] * float(sum of q_x over h))     for types with mins
-//   acc = acc + term
+// Arithmetic with quantised activations, which have one scale per span of 32 columns, x ~= scale_x * q_x. For
+// row r and token t, over the spans s, and in each over its weight groups g (one of 32 columns, or two of
+// 16), in order:
+//   term = float(sum of q_w * q_x over g) * scale_w[g]                 the integer sum is exact
+//   term = term + min_w[g] * float(sum of q_x over g)                   for types with mins; an exact sum
+//   dot = term, or the first group's term + the second's
+//   acc = acc + dot * scale_x[s]
 // each operation rounded to float32 once. Hence a result depends on its own row and token only, never on the
 // row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: the same for any
 // range and n_tokens within one ISA. Tests hold the kernels to both.
@@ -25,10 +26,10 @@
 namespace hearth {
 
 /// Whether weights of this type are multiplied with quantised activations (false for F32, F16, BF16).
-bool uses_int8_activations(DType type);
+bool uses_quantized_activations(DType type);
 
 /// Bytes of one activation row of n_cols columns quantised by MatmulKernels::quantize; a multiple of 64.
-/// The layout is the same for every weight type and ISA (kernels/cpu/activation_row.h).
+/// The size is the same for every weight type and ISA (kernels/cpu/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols);
 
 /// One matmul, restricted to the weight rows [row_begin, row_end).
@@ -48,8 +49,10 @@ struct MatmulArgs {
 
 /// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 50 KB).
 struct MatmulKernels {
-  /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 16 columns
-  /// scale = max|x| / 127, q = round to nearest even of x / scale. REQUIRES: n_cols a multiple of 32.
+  /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
+  /// scale = max|x| / 32512, q = round to nearest even of x * (32512 / max|x|), in [-32512, 32512]. Columns
+  /// with a NaN or an infinity among them give NaN products. For multiply() of the same table only: each ISA
+  /// orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.
   void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
 
   /// Indexed by DType. out[t, r] (+)= dot(weight row r, token t) (+ bias[r]).

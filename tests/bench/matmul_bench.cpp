@@ -86,8 +86,8 @@ double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threa
   const MatmulKernels& kernels = matmul_kernels(isa);
   std::mt19937 rng(2);
   const std::vector<float> x = test::random_activations(n_tokens * weight.n_cols, rng);
-  const bool int8 = uses_int8_activations(weight.dtype);
-  test::QuantizedRows quantized(kernels, x, int8 ? n_tokens : 0, weight.n_cols);
+  const bool quantize = uses_quantized_activations(weight.dtype);
+  test::QuantizedRows quantized(kernels, x, quantize ? n_tokens : 0, weight.n_cols);
   std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows));
   return best_seconds(n_threads, runs, [&](int part, int parts) {
     MatmulArgs args;
@@ -95,7 +95,7 @@ double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threa
     args.row_begin = weight.n_rows / 16 * part / parts * 16;
     args.row_end = weight.n_rows / 16 * (part + 1) / parts * 16;
     args.x = x.data();
-    args.quantized = int8 ? quantized.row(0) : nullptr;
+    args.quantized = quantize ? quantized.row(0) : nullptr;
     args.n_tokens = n_tokens;
     args.out = out.data();
     args.out_stride = weight.n_rows;

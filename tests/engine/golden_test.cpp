@@ -1,5 +1,6 @@
 // The engine against float32 references of real models: the small ReLU model that is project data, and the
 // default model where it has been fetched (HEARTH_TEST_MODEL, or the cache that server/run.sh fills).
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -48,9 +49,9 @@ TEST_CASE("the ReLU model agrees with its float32 reference on every ISA") {
     const auto model = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512);
     const GoldenScore score = score_golden(*model, texts, 64);
     report(std::string(isa_name(isa)).c_str(), score);
-    // Q8_0 weights are exact in both; what differs is the int8 rounding of activations.
-    CHECK(score.mean_kl < 0.0010);
-    CHECK(score.top1_agreement > 0.97);
+    // Q8_0 weights are exact in both; what differs is the 15-bit rounding of activations.
+    CHECK(score.mean_kl < 1e-5);
+    CHECK(score.top1_agreement > 0.99);
   }
 }
 
@@ -80,8 +81,38 @@ TEST_CASE("SmolLM2 agrees with its float32 reference") {
   const GoldenScore score = score_golden(*model, texts, 64);
   report("SmolLM2-135M Q4_1", score);
   CHECK(score.n_positions == 2485);
-  CHECK(score.mean_kl <= 0.0023);
-  CHECK(score.top1_agreement >= 0.96);
+  CHECK(score.mean_kl < 1e-5);
+  CHECK(score.top1_agreement > 0.99);
+}
+
+// The first word is a near tie, 0.08 nats in float32, which coarser activations have turned into nonsense.
+TEST_CASE("SmolLM2 says what the capital of France is on every ISA, in a batch and token by token") {
+  if (!fs::exists(default_model())) {
+    WARN("not run: " << default_model() << " is missing; server/run.sh --build-only fetches it");
+    return;
+  }
+  const auto texts = read_texts(data("golden/smollm2-texts.json"));
+  const auto chat = std::ranges::find(texts, "chat", &TokenizedText::name);
+  REQUIRE(chat != texts.end());
+  const size_t answer = chat->text.find("The capital of France is Paris");
+  REQUIRE(answer != std::string::npos);
+  const auto tokenizer = Tokenizer::from_model(ModelFile::open(default_model()));
+  const std::vector<int32_t> prompt = tokenizer->encode(chat->text.substr(0, answer), false, true);
+  const std::vector<int32_t> expected = tokenizer->encode("The capital of France is Paris", false, true);
+  for (const Isa isa : supported_isas()) {
+    const auto model = load(default_model(), 2, isa, 256);
+    for (const int chunk : {64, 1}) {
+      std::vector<int32_t> tokens = prompt;
+      tokens.insert(tokens.end(), expected.begin(), expected.end());
+      const std::vector<float> logits = logits_of(*model, tokens, chunk);
+      const size_t n_vocab = logits.size() / tokens.size();
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const auto row = logits.begin() + static_cast<ptrdiff_t>((prompt.size() - 1 + i) * n_vocab);
+        INFO(isa_name(isa) << ", chunk " << chunk << ", token " << i << " of the answer");
+        CHECK(std::max_element(row, row + static_cast<ptrdiff_t>(n_vocab)) - row == expected[i]);
+      }
+    }
+  }
 }
 
 TEST_CASE("SmolLM2's texts have the reference's token ids") {

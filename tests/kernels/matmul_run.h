@@ -5,6 +5,7 @@
 #include <new>
 #include <vector>
 
+#include "kernels/cpu/activation_row.h"
 #include "kernels/cpu/matmul_kernels.h"
 
 namespace hearth::test {
@@ -17,7 +18,9 @@ class QuantizedRows {
         lines_(row_bytes_ / sizeof(Line) * static_cast<size_t>(n_tokens)) {
     for (int t = 0; t < n_tokens; ++t) kernels.quantize(x.data() + t * n_cols, n_cols, row(t));
   }
-  std::byte* row(int t) { return lines_.data()->bytes + row_bytes_ * static_cast<size_t>(t); }
+  std::byte* row(int t) {
+    return reinterpret_cast<std::byte*>(lines_.data()) + row_bytes_ * static_cast<size_t>(t);
+  }
   size_t row_bytes() const { return row_bytes_; }
 
  private:
@@ -27,6 +30,20 @@ class QuantizedRows {
   size_t row_bytes_;
   std::vector<Line> lines_;
 };
+
+/// The quant of a column. Each ISA orders those of a span of 32 columns to suit itself; see its quantize_row.
+inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
+  const std::byte* span = row.quants + column / kActivationSpan * kSpanBytes;
+  const int64_t i = column % kActivationSpan;
+  if (isa == Isa::kAvx512Vnni) {
+    return 256 * static_cast<int8_t>(span[i]) + static_cast<int8_t>(span[kActivationSpan + i]);
+  }
+  constexpr int kAvx2Order[4] = {0, 2, 1, 3};
+  const int64_t at = isa == Isa::kAvx2 ? i / 4 * 4 + kAvx2Order[i % 4] : i;
+  int16_t quant;
+  std::memcpy(&quant, span + 2 * at, sizeof quant);
+  return quant;
+}
 
 /// out [n_tokens, n_rows] = x * weight^T with the kernels of `isa`.
 inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vector<float>& x, int n_tokens) {
@@ -39,7 +56,7 @@ inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vec
   args.n_tokens = n_tokens;
   args.out = out.data();
   args.out_stride = weight.n_rows;
-  if (!uses_int8_activations(weight.dtype)) {
+  if (!uses_quantized_activations(weight.dtype)) {
     kernels.multiply[static_cast<size_t>(weight.dtype)](args);
     return out;
   }

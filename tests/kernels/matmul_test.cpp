@@ -2,17 +2,18 @@
 // cut up.
 //
 // Tolerances, argued. e = 2^-24 is float32's rounding error.
-//   quantised types, against doubles of the same quantised activations: integer sums are exact. Each of n
-//   groups
-//     makes at most 6 roundings of its own terms and adds 2 of the running sum, which is at most the sum M of
-//     absolute terms. So |error| <= (2 n + 6) * e * M.
+//   quantised types, against doubles of the same quantised activations: integer sums are exact. A product is
+//     rounded at most 5 times on its way to a span's term and once in each of the n sums of terms, each time
+//     by e of at most the sum M of absolute products. So |error| <= (n + 6) * e * M, the sixth for what is of
+//     the second order.
 //   plain floats: a lane adds n_cols / lanes products (at least 8 lanes), then 4 levels of a tree; the scalar
 //     kernel rounds products too: |error| <= (n_cols / 8 + 6) * e * M.
 //   across ISAs: quantised types give the same bits, always. Plain floats only within the bound above.
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 
-#include "kernels/cpu/activation_row.h"
 #include "kernels/quant/decode.h"
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/matmul_run.h"
@@ -53,7 +54,7 @@ Reference reference(const Matrix& weight, int64_t row, const std::vector<double>
     result.value += double{w[i]} * x[i];
     result.magnitude += std::fabs(double{w[i]} * x[i]);
   }
-  if (uses_int8_activations(weight.dtype)) result.magnitude = magnitude(weight, row, x);
+  if (uses_quantized_activations(weight.dtype)) result.magnitude = magnitude(weight, row, x);
   return result;
 }
 
@@ -61,18 +62,20 @@ Reference reference(const Matrix& weight, int64_t row, const std::vector<double>
 std::vector<double> seen_activations(const Matrix& weight, const std::vector<float>& x, int token) {
   const int64_t n = weight.n_cols;
   std::vector<double> seen(x.begin() + token * n, x.begin() + (token + 1) * n);
-  if (!uses_int8_activations(weight.dtype)) return seen;
+  if (!uses_quantized_activations(weight.dtype)) return seen;
   QuantizedRows rows(matmul_kernels(Isa::kScalar), {x.begin() + token * n, x.begin() + (token + 1) * n}, 1,
                      n);
   const ActivationRow row = activation_row(rows.row(0), n);
-  for (int64_t i = 0; i < n; ++i) seen[static_cast<size_t>(i)] = double{row.scale[i / 16]} * row.quants[i];
+  for (int64_t i = 0; i < n; ++i) {
+    seen[static_cast<size_t>(i)] = double{row.scale[i / 32]} * quant_at(Isa::kScalar, row, i);
+  }
   return seen;
 }
 
 double tolerance(const Matrix& weight, double magnitude) {
-  if (!uses_int8_activations(weight.dtype))
+  if (!uses_quantized_activations(weight.dtype))
     return (static_cast<double>(weight.n_cols) / 8 + 6) * kEpsilon * magnitude;
-  return (2 * static_cast<double>(weight.n_cols) / 16 + 6) * kEpsilon * magnitude;
+  return (static_cast<double>(weight.n_cols) / 32 + 6) * kEpsilon * magnitude;
 }
 
 std::vector<int64_t> column_counts(DType type) {
@@ -82,8 +85,40 @@ std::vector<int64_t> column_counts(DType type) {
   return {256, 512, 768};
 }
 
+constexpr int kExtremeTokens = 6;
+
+// Quants of +-32512 in four sign patterns, then 32384 = 256 * 127 - 128 and its negative, whose low bytes are
+// at their end too.
+std::vector<float> extreme_activations(int64_t n_cols) {
+  std::vector<float> x(static_cast<size_t>(n_cols) * kExtremeTokens);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t token = i / static_cast<size_t>(n_cols);
+    const float low = i % 32 == 31 ? 1.0f : 32384.0f / 32512.0f;
+    x[i] = token == 0   ? 1.0f
+           : token == 1 ? -1.0f
+           : token == 4 ? low
+           : token == 5 ? -low
+                        : ((i >> (token - 2)) % 2 == 0 ? 1.0f : -1.0f);
+  }
+  return x;
+}
+
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Whether `isa` quantises a row like the scalar kernel: the same quants, in its order, and all else the same
+// bytes.
+bool same_quantized(Isa isa, const std::vector<float>& x) {
+  const int64_t n_cols = static_cast<int64_t>(x.size());
+  QuantizedRows expected(matmul_kernels(Isa::kScalar), x, 1, n_cols), rows(matmul_kernels(isa), x, 1, n_cols);
+  const size_t quants = x.size() / 32 * kSpanBytes, used = x.size() / 32 * kBytesPerSpan;
+  bool same = std::memcmp(rows.row(0) + quants, expected.row(0) + quants, used - quants) == 0;
+  for (int64_t i = 0; i < n_cols; ++i) {
+    same = same && quant_at(isa, activation_row(rows.row(0), n_cols), i) ==
+                       quant_at(Isa::kScalar, activation_row(expected.row(0), n_cols), i);
+  }
+  return same;
 }
 
 }  // namespace
@@ -153,15 +188,40 @@ TEST_CASE("extreme quants and activations neither saturate nor overflow") {
       }
       Matrix view = weight.view;
       view.data = bytes.data();
-      std::vector<float> x(static_cast<size_t>(n_cols) * 4);
-      for (size_t i = 0; i < x.size(); ++i) {
-        const size_t token = i / static_cast<size_t>(n_cols);
-        x[i] = token == 0 ? 1.0f : token == 1 ? -1.0f : (i >> (token - 2)) % 2 == 0 ? 1.0f : -1.0f;
-      }
-      const std::vector<float> expected = multiply(Isa::kScalar, view, x, 4);
+      const std::vector<float> x = extreme_activations(n_cols);
+      const std::vector<float> expected = multiply(Isa::kScalar, view, x, kExtremeTokens);
       for (Isa isa : supported_isas()) {
         INFO(isa_name(isa) << " " << dtype_info(type).name << " pattern " << pattern);
-        REQUIRE(same_bits(multiply(isa, view, x, 4), expected));
+        REQUIRE(same_bits(multiply(isa, view, x, kExtremeTokens), expected));
+      }
+      for (int t = 0; t < kExtremeTokens; ++t) {
+        const Reference exact = reference(view, 0, seen_activations(view, x, t));
+        INFO(dtype_info(type).name << " pattern " << pattern << " token " << t);
+        REQUIRE(std::fabs(double{expected[static_cast<size_t>(t * 16)]} - exact.value) <=
+                tolerance(view, exact.magnitude));
+      }
+    }
+  }
+}
+
+TEST_CASE("the largest integer sums there can be are exact on every ISA") {
+  for (const int weight_quant : {127, -128}) {
+    std::mt19937 rng(8);
+    OwnedMatrix weight = random_matrix(DType::kQ8_0, 16, 32, rng);
+    for (size_t i = 0; i < weight.bytes.size(); ++i) {
+      const size_t at = i % 34;  // a half, 1.0 here, and 32 quants
+      weight.bytes[i] = static_cast<std::byte>(at == 0 ? 0x00 : at == 1 ? 0x3c : weight_quant);
+    }
+    for (const float sign : {1.0f, -1.0f}) {
+      for (Isa isa : supported_isas()) {
+        for (int n_tokens : {1, 8}) {
+          const std::vector<float> x(static_cast<size_t>(32 * n_tokens), sign);
+          const float sum = static_cast<float>(32 * weight_quant * 32512) * sign;
+          INFO(isa_name(isa) << " weight " << weight_quant << " sign " << sign << " tokens " << n_tokens);
+          for (float value : multiply(isa, weight.view, x, n_tokens)) {
+            REQUIRE(value == sum * (1.0f / 32512.0f));
+          }
+        }
       }
     }
   }
@@ -179,7 +239,7 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
       const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
       const std::vector<float> x = random_activations(kTokens * n_cols, rng);
       const std::vector<float> whole = multiply(isa, weight.view, x, kTokens);
-      QuantizedRows quantized(matmul_kernels(isa), x, uses_int8_activations(type) ? kTokens : 0, n_cols);
+      QuantizedRows quantized(matmul_kernels(isa), x, uses_quantized_activations(type) ? kTokens : 0, n_cols);
       for (int n_tokens : {1, 2, 3, 5, 8, 17, 65}) {
         for (auto [begin, end] :
              {std::pair<int64_t, int64_t>{0, kRows}, {1, 2}, {3, 20}, {16, 37}, {36, 37}, {5, 5}}) {
@@ -190,7 +250,7 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
           args.row_begin = begin;
           args.row_end = end;
           args.x = x.data() + first * n_cols;
-          args.quantized = uses_int8_activations(type) ? quantized.row(first) : nullptr;
+          args.quantized = uses_quantized_activations(type) ? quantized.row(first) : nullptr;
           args.n_tokens = n_tokens;
           args.out = out.data();
           args.out_stride = kRows;
@@ -253,41 +313,77 @@ TEST_CASE("activations are quantised to the nearest, alike on every ISA") {
     const size_t at = static_cast<size_t>(i);
     x[at] = 0.0f;                                      // a group of zeros
     x[32 + at] *= 1e37f / 64.0f;                       // huge
-    x[64 + at] *= 1e-38f;                              // so small that 127 / max overflows
+    x[64 + at] *= 1e-38f;                              // so small that 32512 / max overflows
     x[96 + at] *= 1e-30f;                              // tiny
     x[128 + at] = i == 5 ? -1000.0f : 0.25f;           // one outlier
     x[160 + at] = (i % 2 == 0 ? 1.0f : -1.0f) * 3.5f;  // both ends of the range
     x[192 + at] = static_cast<float>(i - 16) + 0.5f;   // ties
     x[224 + at] = -0.0f;
   }
-  x[192] = 127.0f;  // scale 1: the halves above are ties and go to even
+  x[192] = 32512.0f;  // scale 1: the halves above are ties and go to even
   QuantizedRows expected(matmul_kernels(Isa::kScalar), x, 1, kCols);
   const ActivationRow row = activation_row(expected.row(0), kCols);
   for (int64_t i = 0; i < kCols; ++i) {
-    const double scale = row.scale[i / 16];
-    const double error = std::fabs(scale * row.quants[i] - double{x[static_cast<size_t>(i)]});
-    INFO("column " << i << " value " << x[static_cast<size_t>(i)] << " quant " << int{row.quants[i]});
-    REQUIRE(row.quants[i] >= -127);
+    const double scale = row.scale[i / 32];
+    const int quant = quant_at(Isa::kScalar, row, i);
+    const double error = std::fabs(scale * quant - double{x[static_cast<size_t>(i)]});
+    INFO("column " << i << " value " << x[static_cast<size_t>(i)] << " quant " << quant);
+    REQUIRE(std::abs(quant) <= 32512);
     if (i / 32 == 2) {
-      REQUIRE(row.quants[i] == 0);
+      REQUIRE(quant == 0);
     } else {
-      REQUIRE(error <= 0.5001 * scale);
+      REQUIRE(error <= 0.51 * scale);  // x * (32512 / max) is rounded before it is made an integer
     }
   }
-  REQUIRE(int{row.quants[193]} == -14);  // -14.5
-  REQUIRE(int{row.quants[194]} == -14);  // -13.5
+  REQUIRE(quant_at(Isa::kScalar, row, 193) == -14);  // -14.5
+  REQUIRE(quant_at(Isa::kScalar, row, 194) == -14);  // -13.5
   for (int64_t g = 0; g < kCols / 16; ++g) {
     int sum = 0;
-    for (int i = 0; i < 16; ++i) sum += row.quants[g * 16 + i];
-    REQUIRE(row.minus_sum[g] == -sum);
-    REQUIRE(row.scaled_sum[g] == row.scale[g] * static_cast<float>(sum));
-    if (g % 2 == 1) REQUIRE(row.pair_scaled_sum[g / 2] == row.scaled_sum[g - 1] + row.scaled_sum[g]);
+    for (int i = 0; i < 16; ++i) sum += quant_at(Isa::kScalar, row, g * 16 + i);
+    REQUIRE(row.half_int_sum[g] == sum);
+    REQUIRE(row.half_sum[g] == static_cast<float>(sum));
+    if (g % 2 == 0) continue;
+    REQUIRE(row.int_sum[g / 2] == row.half_int_sum[g - 1] + sum);
+    REQUIRE(row.sum[g / 2] == static_cast<float>(row.int_sum[g / 2]));
   }
   for (Isa isa : supported_isas()) {
-    QuantizedRows rows(matmul_kernels(isa), x, 1, kCols);
     INFO(isa_name(isa));
-    const size_t used = static_cast<size_t>(kCols) / 32 * 60;
-    REQUIRE(std::memcmp(rows.row(0), expected.row(0), used) == 0);
+    REQUIRE(same_quantized(isa, x));
+  }
+}
+
+TEST_CASE("NaN and infinite activations give NaN for their token, alike on every ISA, and touch no other") {
+  constexpr int64_t kCols = 256, kRows = 19;
+  std::mt19937 rng(9);
+  const std::vector<float> good = random_activations(9 * kCols, rng);
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  for (const float bad : {nan, -nan, inf, -inf}) {
+    std::vector<float> x = good;
+    x[4 * kCols + 70] = bad;
+    x[4 * kCols + 71] = inf;
+    for (Isa isa : supported_isas()) {
+      const std::vector<float> row(x.begin() + 4 * kCols, x.begin() + 5 * kCols);
+      REQUIRE(same_quantized(isa, row));
+      QuantizedRows quantized(matmul_kernels(isa), row, 1, kCols);
+      REQUIRE(std::isnan(activation_row(quantized.row(0), kCols).scale[2]));
+      for (int i = 64; i < 96; ++i) {
+        REQUIRE(quant_at(isa, activation_row(quantized.row(0), kCols), i) == 0);
+      }
+      for (DType type : quantized_types()) {
+        const OwnedMatrix weight = random_matrix(type, kRows, kCols, rng);
+        const std::vector<float> out = multiply(isa, weight.view, x, 9);
+        const std::vector<float> clean = multiply(isa, weight.view, good, 9);
+        INFO(isa_name(isa) << " " << dtype_info(type).name << " bad " << bad);
+        REQUIRE(same_bits(out, multiply(Isa::kScalar, weight.view, x, 9)));
+        for (size_t i = 0; i < out.size(); ++i) {
+          if (i / kRows == 4) {
+            REQUIRE(std::isnan(out[i]));
+          } else {
+            REQUIRE(out[i] == clean[i]);
+          }
+        }
+      }
+    }
   }
 }
 

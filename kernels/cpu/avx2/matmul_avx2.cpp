@@ -6,30 +6,18 @@
 
 #include "kernels/cpu/matmul_tables.h"
 #include "kernels/cpu/simd/matmul_float.h"
-#include "kernels/cpu/simd/matmul_int8.h"
+#include "kernels/cpu/simd/matmul_quantized.h"
 
 namespace hearth {
 namespace {
-
-// The largest byte a weight of this type has in a panel. It bounds how many products fit 16 bits.
-template <class Block>
-constexpr int kLargestWeight = 15;
-template <>
-constexpr int kLargestWeight<BlockQ5_0> = 31;
-template <>
-constexpr int kLargestWeight<BlockQ5_1> = 31;
-template <>
-constexpr int kLargestWeight<BlockQ5_K> = 31;
-template <>
-constexpr int kLargestWeight<BlockQ6_K> = 63;
 
 struct Avx2 {
   using Int = __m256i;
   using Float = __m256;
   static constexpr int kLanes = 8;
-  static constexpr int kTokenTile = 4;  // 4 integer, 4 float and 4 word accumulators of 16 registers
+  static constexpr int kTokenTile =
+      4;  // 4 integer and 4 float accumulators of 16 registers, weights, activations and products
   static constexpr int kFloatRows = 2;
-  static constexpr bool kSignedWideWeights = true;  // vpmaddubsw saturates with unsigned bytes above 128
 
   static Int zero() { return _mm256_setzero_si256(); }
   static Int bytes(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }
@@ -111,29 +99,25 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // sum[t] += products of 16 weight bytes with token t's. Exact: pairs of products are added up
-  // in 16 bits for no more steps than cannot overflow (2 * largest weight * 127 each), then in 32 bits.
-  template <class Block, int n>
-  [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
-                                                  Int* sum) {
-    constexpr int kSteps = kActivationGroup / 4;
-    constexpr bool kWide = Block::kOffset == 128;  // signed weights: |w| times x with w's sign
-    constexpr int kMost = kWide ? 1 : 32767 / (2 * kLargestWeight<Block> * 127);
-    constexpr int kRun = kMost >= kSteps ? kSteps : kMost >= 4 ? 4 : kMost >= 2 ? 2 : 1;
-    const Int ones = _mm256_set1_epi16(1);
-    for (int k = 0; k < kSteps; k += kRun) {
-      Int words[n];
+  // sum[t] = products of kColumns weights with token t's quants from `column` of a span on. Weights become
+  // words: even columns masked, odd ones shifted down; vpmaddwd adds pairs in 32 bits, where nothing
+  // saturates (bounds: activation_row.h). One such chain costs less than two of vpmaddubsw over high and low
+  // bytes, whose 16-bit sums would have to be widened often.
+  template <int n, int kColumns>
+  [[gnu::always_inline]] static void dot(const Int* weights, const std::byte* span, int column, size_t stride,
+                                         Int* sum) {
+    const Int low = _mm256_set1_epi16(0xff);
+    const std::byte* x = span + 2 * column;
 #pragma GCC unroll 8
-      for (int i = 0; i < kRun; ++i) {
-        const Int w = weights[k + i];
-        for (int t = 0; t < n; ++t) {
-          const Int xs = broadcast_dword(x + t * stride + (k + i) * 4);
-          const Int products = kWide ? _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(xs, w))
-                                     : _mm256_maddubs_epi16(w, xs);
-          words[t] = i == 0 ? products : _mm256_add_epi16(words[t], products);
-        }
+    for (int k = 0; k < kColumns / 4; ++k) {
+      const Int even = _mm256_and_si256(weights[k], low), odd = _mm256_srli_epi16(weights[k], 8);
+      for (int t = 0; t < n; ++t) {
+        const std::byte* four = x + t * stride + k * 8;
+        const Int evens = _mm256_madd_epi16(even, broadcast_dword(four));
+        const Int odds = _mm256_madd_epi16(odd, broadcast_dword(four + 4));
+        sum[t] = k == 0 ? evens : _mm256_add_epi32(sum[t], evens);
+        sum[t] = _mm256_add_epi32(sum[t], odds);
       }
-      for (int t = 0; t < n; ++t) sum[t] = _mm256_add_epi32(sum[t], _mm256_madd_epi16(words[t], ones));
     }
   }
 
@@ -188,33 +172,40 @@ int total(__m256i v) {
   return _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_shuffle_epi32(half, 0x55)));
 }
 
-float largest(__m256 v) {
-  __m128 half = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
-  half = _mm_max_ps(half, _mm_movehl_ps(half, half));
-  return _mm_cvtss_f32(_mm_max_ss(half, _mm_movehdup_ps(half)));
+int largest(__m256i v) {
+  __m128i half = _mm_max_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+  half = _mm_max_epi32(half, _mm_unpackhi_epi64(half, half));
+  return _mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0x55)));
 }
 
+// 16 values to words at out, in the order of quantize_row. Returns their sum.
+int quantize_16(const float* values, float inverse, std::byte* out) {
+  const __m256 factor = _mm256_set1_ps(inverse);
+  const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
+  const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
+  // Packing works within 128-bit halves: a0..3 b0..3 | a4..7 b4..7, put in order first.
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+  const __m256i swap =
+      _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_shuffle_epi8(words, swap));
+  return total(_mm256_add_epi32(a, b));
+}
+
+// Order of a span's quants: words, of every four columns 0, 2, 1, 3, as vpmaddwd meets even and odd weights.
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
-  const __m256 magnitude = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
-  for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
-    const __m256 a = _mm256_loadu_ps(x), b = _mm256_loadu_ps(x + 8);
-    const float max = largest(_mm256_max_ps(_mm256_and_ps(a, magnitude), _mm256_and_ps(b, magnitude)));
-    const bool zero = max < kSmallestMax;
-    const float scale = zero ? 0.0f : max / 127.0f;
-    const __m256 inverse = _mm256_set1_ps(zero ? 0.0f : 127.0f / max);
-    const __m256i qa = _mm256_cvtps_epi32(_mm256_mul_ps(a, inverse));
-    const __m256i qb = _mm256_cvtps_epi32(_mm256_mul_ps(b, inverse));
-    // Packing works within 128-bit halves: a0..3 b0..3 | a4..7 b4..7 as words, put in order before they
-    // become bytes.
-    const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(qa, qb), 0xd8);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(row.quants + g * kActivationGroup),
-                     _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
-    const int sum = total(_mm256_add_epi32(qa, qb));
-    row.scale[g] = scale;
-    row.scaled_sum[g] = scale * static_cast<float>(sum);
-    row.minus_sum[g] = -sum;
-    if (g % 2 == 1) row.pair_scaled_sum[g / 2] = row.scaled_sum[g - 1] + row.scaled_sum[g];
+  const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
+  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
+    __m256i max = _mm256_setzero_si256();
+    for (int k = 0; k < kActivationSpan; k += 8) {
+      const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + k));
+      max = _mm256_max_epi32(max, _mm256_and_si256(bits, magnitude));
+    }
+    const SpanScale span = span_scale(x, largest(max));
+    std::byte* quants = row.quants + i * kSpanBytes;
+    const int first = quantize_16(span.values, span.inverse, quants);
+    const int second = quantize_16(span.values + kActivationHalf, span.inverse, quants + 2 * kActivationHalf);
+    finish_span(row, i, span.scale, first, second);
   }
 }
 

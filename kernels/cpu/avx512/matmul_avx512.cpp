@@ -6,7 +6,7 @@
 
 #include "kernels/cpu/matmul_tables.h"
 #include "kernels/cpu/simd/matmul_float.h"
-#include "kernels/cpu/simd/matmul_int8.h"
+#include "kernels/cpu/simd/matmul_quantized.h"
 
 namespace hearth {
 namespace {
@@ -15,9 +15,8 @@ struct Avx512 {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  static constexpr int kTokenTile = 8;  // 8 integer and 8 float accumulators of 32 registers
+  static constexpr int kTokenTile = 8;  // 8 integer and 8 float accumulators and 8 weights of 32 registers
   static constexpr int kFloatRows = 4;
-  static constexpr bool kSignedWideWeights = false;  // vpdpbusd takes unsigned bytes up to 255
 
   static Int zero() { return _mm512_setzero_si512(); }
   static Int bytes(int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
@@ -99,28 +98,43 @@ struct Avx512 {
     return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(byte, mask), bytes(value));
   }
 
-  // sum[t] += products of 16 weight bytes with token t's. The sums are exact, so their order is
+  // sum[t] = products of kColumns weights with token t's quants from `column` of a span on: the products of
+  // the high bytes times 256, plus those of the low bytes. Exact (bounds: activation_row.h), so the order is
   // free.
-  template <class Block, int n>
-  [[gnu::always_inline]] static void add_products(const Int* weights, const std::byte* x, size_t stride,
-                                                  Int* sum) {
+  template <int n, int kColumns>
+  [[gnu::always_inline]] static void dot(const Int* weights, const std::byte* span, int column, size_t stride,
+                                         Int* sum) {
+    const std::byte* high = span + column;
+    const std::byte* low = high + kActivationSpan;
     if constexpr (n == 1) {
       // For one token a load feeds a single product; one load of 16 and shuffles spare the load ports.
-      const Int xs = _mm512_broadcast_i32x4(load16(x));
-      Int other = _mm512_setzero_si512();
-      sum[0] = _mm512_dpbusd_epi32(sum[0], weights[0], _mm512_shuffle_epi32(xs, _MM_PERM_AAAA));
-      other = _mm512_dpbusd_epi32(other, weights[1], _mm512_shuffle_epi32(xs, _MM_PERM_BBBB));
-      sum[0] = _mm512_dpbusd_epi32(sum[0], weights[2], _mm512_shuffle_epi32(xs, _MM_PERM_CCCC));
-      other = _mm512_dpbusd_epi32(other, weights[3], _mm512_shuffle_epi32(xs, _MM_PERM_DDDD));
-      sum[0] = _mm512_add_epi32(sum[0], other);
+      Int high_sum = _mm512_setzero_si512(), low_sum = _mm512_setzero_si512();
+#pragma GCC unroll 2
+      for (int i = 0; i < kColumns; i += 16) {
+        high_sum = add_16_products(high_sum, weights + i / 4, _mm512_broadcast_i32x4(load16(high + i)));
+        low_sum = add_16_products(low_sum, weights + i / 4, _mm512_broadcast_i32x4(load16(low + i)));
+      }
+      sum[0] = _mm512_add_epi32(_mm512_slli_epi32(high_sum, 8), low_sum);
       return;
     }
-#pragma GCC unroll 4
-    for (int k = 0; k < kActivationGroup / 4; ++k) {
-      const Int w = weights[k];
+    for (int t = 0; t < n; ++t) sum[t] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int k = 0; k < kColumns / 4; ++k) {
       for (int t = 0; t < n; ++t)
-        sum[t] = _mm512_dpbusd_epi32(sum[t], w, broadcast_dword(x + t * stride + k * 4));
+        sum[t] = _mm512_dpbusd_epi32(sum[t], weights[k], broadcast_dword(high + t * stride + k * 4));
     }
+    for (int t = 0; t < n; ++t) sum[t] = _mm512_slli_epi32(sum[t], 8);
+#pragma GCC unroll 8
+    for (int k = 0; k < kColumns / 4; ++k) {
+      for (int t = 0; t < n; ++t)
+        sum[t] = _mm512_dpbusd_epi32(sum[t], weights[k], broadcast_dword(low + t * stride + k * 4));
+    }
+  }
+  [[gnu::always_inline]] static Int add_16_products(Int sum, const Int* weights, Int xs) {
+    sum = _mm512_dpbusd_epi32(sum, weights[0], _mm512_shuffle_epi32(xs, _MM_PERM_AAAA));
+    sum = _mm512_dpbusd_epi32(sum, weights[1], _mm512_shuffle_epi32(xs, _MM_PERM_BBBB));
+    sum = _mm512_dpbusd_epi32(sum, weights[2], _mm512_shuffle_epi32(xs, _MM_PERM_CCCC));
+    return _mm512_dpbusd_epi32(sum, weights[3], _mm512_shuffle_epi32(xs, _MM_PERM_DDDD));
   }
 
   static Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
@@ -161,20 +175,28 @@ struct LoadBF16 {
   }
 };
 
+// 16 values to quants; high bytes to out, low bytes 32 bytes behind it. Returns their sum.
+int quantize_16(const float* values, float inverse, std::byte* out) {
+  const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(values), _mm512_set1_ps(inverse)));
+  const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(high));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kActivationSpan), _mm512_cvtepi32_epi8(q));
+  return _mm512_reduce_add_epi32(q);
+}
+
+// Order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both
+// signed.
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
-  for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
-    const __m512 v = _mm512_loadu_ps(x);
-    const float max = _mm512_reduce_max_ps(_mm512_abs_ps(v));
-    const bool zero = max < kSmallestMax;
-    const float scale = zero ? 0.0f : max / 127.0f;
-    const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(v, _mm512_set1_ps(zero ? 0.0f : 127.0f / max)));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(row.quants + g * kActivationGroup), _mm512_cvtepi32_epi8(q));
-    const int sum = _mm512_reduce_add_epi32(q);
-    row.scale[g] = scale;
-    row.scaled_sum[g] = scale * static_cast<float>(sum);
-    row.minus_sum[g] = -sum;
-    if (g % 2 == 1) row.pair_scaled_sum[g / 2] = row.scaled_sum[g - 1] + row.scaled_sum[g];
+  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
+  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
+    const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
+    const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + kActivationHalf), magnitude);
+    const SpanScale span = span_scale(x, _mm512_reduce_max_epi32(_mm512_max_epi32(a, b)));
+    std::byte* quants = row.quants + i * kSpanBytes;
+    const int first = quantize_16(span.values, span.inverse, quants);
+    const int second = quantize_16(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
+    finish_span(row, i, span.scale, first, second);
   }
 }
 

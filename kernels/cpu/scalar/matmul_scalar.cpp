@@ -19,24 +19,36 @@ namespace {
 // in L1.
 constexpr int kTokenTile = 8;
 
+// Quants of columns [column, column + 16) in a row; they are words in the order of the columns.
+int16_t* half_span(const ActivationRow& row, int64_t column) {
+  return reinterpret_cast<int16_t*>(row.quants) + column;
+}
+
+// 16 values to quants at out. Returns their sum.
+int32_t quantize_16(const float* values, float inverse, int16_t* out) {
+  int32_t sum = 0;
+  for (int i = 0; i < kActivationHalf; ++i) {
+    out[i] = static_cast<int16_t>(std::lrint(values[i] * inverse));
+    sum += out[i];
+  }
+  return sum;
+}
+
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
-  for (int64_t g = 0; g < n_cols / kActivationGroup; ++g, x += kActivationGroup) {
-    float max = 0.0f;
-    for (int i = 0; i < kActivationGroup; ++i) max = std::max(max, std::fabs(x[i]));
-    const bool zero = max < kSmallestMax;
-    const float scale = zero ? 0.0f : max / 127.0f;
-    const float inverse = zero ? 0.0f : 127.0f / max;
-    int8_t* quants = row.quants + g * kActivationGroup;
-    int32_t sum = 0;
-    for (int i = 0; i < kActivationGroup; ++i) {
-      quants[i] = static_cast<int8_t>(std::lrint(x[i] * inverse));
-      sum += quants[i];
+  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
+    int32_t max = 0;
+    for (int k = 0; k < kActivationSpan; ++k) {
+      int32_t bits;
+      std::memcpy(&bits, x + k, sizeof bits);
+      max = std::max(max, bits & 0x7fffffff);
     }
-    row.scale[g] = scale;
-    row.scaled_sum[g] = scale * static_cast<float>(sum);
-    row.minus_sum[g] = -sum;
-    if (g % 2 == 1) row.pair_scaled_sum[g / 2] = row.scaled_sum[g - 1] + row.scaled_sum[g];
+    const SpanScale span = span_scale(x, max);
+    const int64_t column = i * kActivationSpan;
+    const int32_t first = quantize_16(span.values, span.inverse, half_span(row, column));
+    const int32_t second =
+        quantize_16(span.values + kActivationHalf, span.inverse, half_span(row, column + kActivationHalf));
+    finish_span(row, i, span.scale, first, second);
   }
 }
 
@@ -46,25 +58,31 @@ void store(const MatmulArgs& args, int token, int64_t row, float value) {
   out = args.accumulate ? out + value : value;
 }
 
-// 16 products times the scale of their activations.
-float scaled_dot(const int8_t* weights, const ActivationRow& x, int64_t column) {
+// The products of a weight group of `columns` columns, exact.
+template <int columns>
+int32_t integer_dot(const int8_t* weights, const int16_t* quants) {
   int32_t sum = 0;
-  for (int i = 0; i < kActivationGroup; ++i) sum += weights[i] * x.quants[column + i];
-  return static_cast<float>(sum) * x.scale[column / kActivationGroup];
+  for (int i = 0; i < columns; ++i) sum += weights[i] * quants[i];
+  return sum;
 }
 
 // Adds one decoded block, at column `column`, to a token's accumulator.
 template <class Block>
 float add_block(float acc, const Decoded<Block>& block, const ActivationRow& x, int64_t column) {
   constexpr int kGroup = Block::kGroup;
-  const float* scaled_sum = kGroup == 16 ? x.scaled_sum : x.pair_scaled_sum;
-  for (int g = 0; g < Decoded<Block>::kGroups; ++g) {
-    const int64_t at = column + g * kGroup;
-    float dot = scaled_dot(block.q + g * kGroup, x, at);
-    if (kGroup == 32) dot += scaled_dot(block.q + g * kGroup + 16, x, at + 16);
-    float term = dot * block.scale[g];
-    if (Block::kHasMin) term += block.min[g] * scaled_sum[at / kGroup];
-    acc += term;
+  constexpr int kParts = kActivationSpan / kGroup;
+  const float* sums = kGroup == kActivationHalf ? x.half_sum : x.sum;
+  for (int span = 0; span < Block::kElems / kActivationSpan; ++span) {
+    float dot = 0.0f;
+    for (int part = 0; part < kParts; ++part) {
+      const int g = span * kParts + part;
+      const int64_t at = column + g * kGroup;
+      const int32_t sum = integer_dot<kGroup>(block.q + g * kGroup, half_span(x, at));
+      float term = static_cast<float>(sum) * block.scale[g];
+      if (Block::kHasMin) term += block.min[g] * sums[at / kGroup];
+      dot = part == 0 ? term : dot + term;
+    }
+    acc += dot * x.scale[column / kActivationSpan + span];
   }
   return acc;
 }

@@ -2,7 +2,7 @@
 //
 // Why: with one row per lane an integer dot product needs no horizontal sum, one multiply-add scales the
 // groups of all rows at once, and each row's float sum runs over the groups in one order, whatever the number
-// of tokens. What the formats differ in ends here; the multiplying loop (matmul_int8.h) sees only bytes,
+// of tokens. What the formats differ in ends here; the multiplying loop (matmul_quantized.h) sees only bytes,
 // scales and mins.
 //
 // This and the other headers of kernels/cpu/simd are templates over a Simd class, which the unit of each ISA
@@ -22,7 +22,8 @@ inline constexpr int kPanelColumns = 256;
 
 template <class Simd>
 struct alignas(64) Panel {
-  typename Simd::Int quants[kPanelColumns / 4];    // [column / 4], lane = row, byte = column % 4
+  // [column / 4], lane = row, byte = column % 4; unsigned: Block::kOffset above the true weight
+  typename Simd::Int quants[kPanelColumns / 4];
   typename Simd::Float scale[kPanelColumns / 16];  // [group], lane = row
   typename Simd::Float min[kPanelColumns / 16];
 };
@@ -32,10 +33,5 @@ struct RowBlocks {
   const std::byte* first;
   size_t stride;
 };
-
-/// How much above its true value a weight of this type is in a panel. Types that need all 8 bits are kept
-/// signed where the ISA's byte product asks for it.
-template <class Simd, class Block>
-inline constexpr int kPanelOffset = Block::kOffset == 128 && Simd::kSignedWideWeights ? 0 : Block::kOffset;
 
 }  // namespace hearth

@@ -124,9 +124,7 @@ struct Unpack<S, BlockQ8_0> {
                   typename S::Float*) {
     S::load_rows(rows, 2, quants);
     S::load_rows(rows, 18, quants + 4);
-    if constexpr (kPanelOffset<S, BlockQ8_0> != 0) {
-      for (int i = 0; i < 8; ++i) quants[i] = S::bit_xor(quants[i], S::bytes(0x80));
-    }
+    for (int i = 0; i < 8; ++i) quants[i] = S::bit_xor(quants[i], S::bytes(0x80));  // adds 128
     scale[0] = S::low_half(S::load_dword(rows, 0));
   }
 };
@@ -134,7 +132,7 @@ struct Unpack<S, BlockQ8_0> {
 /// The values that IQ4 indices stand for, as a panel holds them.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int iq4_table() {
-  return S::bit_xor(S::table(kIq4Values), S::bytes(kPanelOffset<S, BlockIQ4_NL>));
+  return S::bit_xor(S::table(kIq4Values), S::bytes(BlockIQ4_NL::kOffset));
 }
 
 /// 16 bytes of nibbles per row to the values they index.

@@ -1,5 +1,5 @@
-// Quantised weights times int8 activations, for any vector ISA: unpack a panel of rows, multiply it with all
-// tokens.
+// Quantised weights times quantised activations, for any vector ISA: unpack a panel of rows, multiply it with
+// all tokens.
 //
 // A panel (one row per lane, 256 columns) is unpacked into the L1 cache once and multiplied with up to
 // kTokensPerPanel tokens, in tiles of Simd::kTokenTile whose accumulators stay in registers. Between panels
@@ -16,7 +16,7 @@
 namespace hearth {
 
 /// Tokens one unpacking serves. 64 make unpacking about a tenth of the work; their activations for 256
-/// columns (20 KB) and the panel share a 48 KB L1 cache.
+/// columns (about 37 KB) stay in a 48 KB L1 cache beside the panel.
 inline constexpr int kTokensPerPanel = 64;
 
 /// Planes of the activation rows of a group of tokens: token t's plane starts `stride` bytes after token
@@ -24,58 +24,53 @@ inline constexpr int kTokensPerPanel = 64;
 struct ActivationPlanes {
   const std::byte* quants;
   const std::byte* scale;
-  const std::byte* scaled_sum;
-  const std::byte* minus_sum;
+  const std::byte* sum;      // of the columns of a weight group, float
+  const std::byte* int_sum;  // the same, int32
   size_t stride;
 };
 
-/// Starts from -(offset * sum of the activations), so that sums of offset weights come out as sums of true
-/// weights.
+/// Sums of offset weights to sums of true weights: less offset * sum of the activations.
 template <class S, int offset>
-[[gnu::always_inline]] inline typename S::Int start_sum(const std::byte* minus_sum) {
-  if constexpr (offset == 0) return S::zero();
+[[gnu::always_inline]] inline typename S::Int without_offset(typename S::Int sum, const std::byte* int_sum) {
   static_assert((offset & (offset - 1)) == 0);
-  return S::template shift_left<__builtin_ctz(offset == 0 ? 1 : offset)>(S::broadcast_dword(minus_sum));
+  if constexpr (offset == 0) return sum;
+  constexpr int kShift = __builtin_ctz(offset == 0 ? 1 : offset);
+  return S::sub(sum, S::template shift_left<kShift>(S::broadcast_dword(int_sum)));
 }
 
-/// Multiplies n_groups groups of a panel with the n tokens from `token` on. `x` points at the panel's first
-/// column.
+/// Multiplies n_spans spans of 32 columns of a panel with the n tokens from `token` on. `x` points at the
+/// panel's first column.
 template <class S, class Block, int n>
-void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& planes, int token,
+void multiply_tile(const Panel<S>& panel, int n_spans, const ActivationPlanes& planes, int token,
                    typename S::Float* totals) {
   using Int = typename S::Int;
   using Float = typename S::Float;
-  constexpr int kHalves = Block::kGroup / kActivationGroup;
+  constexpr int kParts = kActivationSpan / Block::kGroup;
   const size_t skipped = static_cast<size_t>(token) * planes.stride;
-  const ActivationPlanes x = {planes.quants + skipped, planes.scale + skipped, planes.scaled_sum + skipped,
-                              planes.minus_sum + skipped, planes.stride};
+  const ActivationPlanes x = {planes.quants + skipped, planes.scale + skipped, planes.sum + skipped,
+                              planes.int_sum + skipped, planes.stride};
   totals += token;
   Float total[n];
   for (int t = 0; t < n; ++t) total[t] = totals[t];
-  for (int g = 0; g < n_groups; ++g) {
+  for (int span = 0; span < n_spans; ++span) {
     Float dot[n];
 #pragma GCC unroll 2
-    for (int h = 0; h < kHalves; ++h) {
-      const int half = g * kHalves + h;
+    for (int part = 0; part < kParts; ++part) {
+      const int g = span * kParts + part;
       Int sum[n];
+      S::template dot<n, Block::kGroup>(panel.quants + g * (Block::kGroup / 4), x.quants + span * kSpanBytes,
+                                        part * Block::kGroup, x.stride, sum);
       for (int t = 0; t < n; ++t) {
-        sum[t] = start_sum<S, kPanelOffset<S, Block>>(x.minus_sum + t * x.stride + half * 4);
-      }
-      S::template add_products<Block, n>(panel.quants + half * (kActivationGroup / 4),
-                                         x.quants + half * kActivationGroup, x.stride, sum);
-      for (int t = 0; t < n; ++t) {
-        const Float scaled =
-            S::mul(S::to_float(sum[t]), S::broadcast_float(x.scale + t * x.stride + half * 4));
-        dot[t] = h == 0 ? scaled : S::add(dot[t], scaled);
+        sum[t] = without_offset<S, Block::kOffset>(sum[t], x.int_sum + t * x.stride + g * 4);
+        Float term = S::mul(S::to_float(sum[t]), panel.scale[g]);
+        if constexpr (Block::kHasMin) {
+          term = S::add(term, S::mul(panel.min[g], S::broadcast_float(x.sum + t * x.stride + g * 4)));
+        }
+        dot[t] = part == 0 ? term : S::add(dot[t], term);
       }
     }
     for (int t = 0; t < n; ++t) {
-      Float term = S::mul(dot[t], panel.scale[g]);
-      if constexpr (Block::kHasMin) {
-        const Float scaled_sum = S::broadcast_float(x.scaled_sum + t * x.stride + g * 4);
-        term = S::add(term, S::mul(panel.min[g], scaled_sum));
-      }
-      total[t] = S::add(total[t], term);
+      total[t] = S::add(total[t], S::mul(dot[t], S::broadcast_float(x.scale + t * x.stride + span * 4)));
     }
   }
   for (int t = 0; t < n; ++t) totals[t] = total[t];
@@ -83,23 +78,23 @@ void multiply_tile(const Panel<S>& panel, int n_groups, const ActivationPlanes& 
 
 /// The tile of the last n tokens, from `token` on; n < limit is known at run time only.
 template <class S, class Block, int limit>
-void multiply_rest(int n, const Panel<S>& panel, int n_groups, const ActivationPlanes& x, int token,
+void multiply_rest(int n, const Panel<S>& panel, int n_spans, const ActivationPlanes& x, int token,
                    typename S::Float* totals) {
   if constexpr (limit > 1) {
-    if (n == limit - 1) return multiply_tile<S, Block, limit - 1>(panel, n_groups, x, token, totals);
-    multiply_rest<S, Block, limit - 1>(n, panel, n_groups, x, token, totals);
+    if (n == limit - 1) return multiply_tile<S, Block, limit - 1>(panel, n_spans, x, token, totals);
+    multiply_rest<S, Block, limit - 1>(n, panel, n_spans, x, token, totals);
   }
 }
 
 /// One panel for n_tokens tokens, in tiles.
 template <class S, class Block>
-void multiply_panel(const Panel<S>& panel, int n_groups, const ActivationPlanes& x, int n_tokens,
+void multiply_panel(const Panel<S>& panel, int n_spans, const ActivationPlanes& x, int n_tokens,
                     typename S::Float* totals) {
   int token = 0;
   for (; token + S::kTokenTile <= n_tokens; token += S::kTokenTile) {
-    multiply_tile<S, Block, S::kTokenTile>(panel, n_groups, x, token, totals);
+    multiply_tile<S, Block, S::kTokenTile>(panel, n_spans, x, token, totals);
   }
-  multiply_rest<S, Block, S::kTokenTile>(n_tokens - token, panel, n_groups, x, token, totals);
+  multiply_rest<S, Block, S::kTokenTile>(n_tokens - token, panel, n_spans, x, token, totals);
 }
 
 /// Asks for the bytes that the next panel of rows will need at the same columns. Rows lie one after another,
@@ -149,20 +144,20 @@ template <class S, class Block>
   const size_t stride = activation_row_size(n_cols);
   // The view is read-only here; ActivationRow serves writers too.
   const ActivationRow row = activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols);
-  const float* scaled_sum = Block::kGroup == 16 ? row.scaled_sum : row.pair_scaled_sum;
-  return {reinterpret_cast<const std::byte*>(row.quants), reinterpret_cast<const std::byte*>(row.scale),
-          reinterpret_cast<const std::byte*>(scaled_sum), reinterpret_cast<const std::byte*>(row.minus_sum),
-          stride};
+  const bool halves = Block::kGroup == kActivationHalf;
+  return {row.quants, reinterpret_cast<const std::byte*>(row.scale),
+          reinterpret_cast<const std::byte*>(halves ? row.half_sum : row.sum),
+          reinterpret_cast<const std::byte*>(halves ? row.half_int_sum : row.int_sum), stride};
 }
 
-/// Moves on by n_groups weight groups of a panel.
+/// Moves on by n_spans spans of 32 columns.
 template <class S, class Block>
-[[gnu::always_inline]] inline void advance(ActivationPlanes& x, int n_groups) {
-  constexpr int kHalves = Block::kGroup / kActivationGroup;
-  x.quants += n_groups * Block::kGroup;
-  x.scale += n_groups * kHalves * sizeof(float);
-  x.minus_sum += n_groups * kHalves * sizeof(int32_t);
-  x.scaled_sum += n_groups * sizeof(float);
+[[gnu::always_inline]] inline void advance(ActivationPlanes& x, int n_spans) {
+  constexpr int kParts = kActivationSpan / Block::kGroup;
+  x.quants += n_spans * kSpanBytes;
+  x.scale += n_spans * sizeof(float);
+  x.sum += n_spans * kParts * sizeof(float);
+  x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
 /// Rows [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
@@ -178,16 +173,16 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
-    const int n_groups = n_blocks * (Block::kElems / Block::kGroup);
+    const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
     if (n_rows == S::kLanes) {
       prefetch_next<S>(rows, n_blocks * static_cast<int>(sizeof(Block)));
       unpack_panel<S, Block>(rows, n_blocks, panel);
     } else {
       unpack_few_rows<S, Block>(rows, n_rows, n_blocks, panel);
     }
-    multiply_panel<S, Block>(panel, n_groups, x, n_tokens, totals);
+    multiply_panel<S, Block>(panel, n_spans, x, n_tokens, totals);
     rows.first += n_blocks * sizeof(Block);
-    advance<S, Block>(x, n_groups);
+    advance<S, Block>(x, n_spans);
   }
   for (int t = 0; t < n_tokens; ++t) {
     float* out = args.out + (token + t) * args.out_stride + row;
