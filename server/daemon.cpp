@@ -123,8 +123,8 @@ void Daemon::look_after_loading() {
   const std::string url = local_url(options_.host, server_->port());
   log_info("ready", {{"load_seconds", elapsed}});
   log_info("try: curl " + url +
-           R"(/v1/chat/completions -d '{"messages":[{"role":"system","content":"Answer in one sentence."},)"
-           R"({"role":"user","content":"What is the capital of France?"}],"temperature":0}')");
+           R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
+           R"("content":"What is the capital of France?"}],"temperature":0}')");
 }
 
 void Daemon::beat_watchdog() {

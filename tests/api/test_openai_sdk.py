@@ -4,15 +4,15 @@ import concurrent.futures
 import openai
 import pytest
 
-# Without the system message this model's first token is a near-tie (0.08 nats in float32) between "The" and nonsense.
-PARIS = [{"role": "system", "content": "Answer in one sentence."},
-         {"role": "user", "content": "What is the capital of France?"}]
+# This model's first token is a near tie (0.08 nats in float32) between "The" and nonsense: a server that answers rightly
+# computes precisely.
+PARIS = [{"role": "user", "content": "What is the capital of France?"}]
 
 
 def test_chat_answers_the_question(client):
     answer = client.chat.completions.create(model="smol", messages=PARIS, temperature=0, max_tokens=40)
     choice = answer.choices[0]
-    assert "Paris" in choice.message.content
+    assert choice.message.content.startswith("The capital of France is Paris")
     assert choice.message.role == "assistant"
     assert choice.finish_reason in ("stop", "length")
     assert answer.object == "chat.completion"
