@@ -16,7 +16,7 @@ struct Avx512 {
   using Float = __m512;
   static constexpr int kLanes = 16;
   static constexpr int kTokenTile = 8;  // 8 integer and 8 float accumulators and 8 weights of 32 registers
-  static constexpr int kFloatRows = 4;
+  static constexpr int kFloatRows = 4, kFloatTokens = 6;  // 24 sums of 32 registers
 
   static Int zero() { return _mm512_setzero_si512(); }
   static Int bytes(int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
