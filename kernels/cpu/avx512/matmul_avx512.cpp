@@ -107,12 +107,12 @@ struct Avx512 {
     const std::byte* high = span + column;
     const std::byte* low = high + kActivationSpan;
     if constexpr (n == 1) {
-      // For one token a load feeds a single product; one load of 16 and shuffles spare the load ports.
+      // One token has no other's products to overlap with: two chains instead of one.
       Int high_sum = _mm512_setzero_si512(), low_sum = _mm512_setzero_si512();
-#pragma GCC unroll 2
-      for (int i = 0; i < kColumns; i += 16) {
-        high_sum = add_16_products(high_sum, weights + i / 4, _mm512_broadcast_i32x4(load16(high + i)));
-        low_sum = add_16_products(low_sum, weights + i / 4, _mm512_broadcast_i32x4(load16(low + i)));
+#pragma GCC unroll 8
+      for (int k = 0; k < kColumns / 4; ++k) {
+        high_sum = _mm512_dpbusd_epi32(high_sum, weights[k], broadcast_dword(high + k * 4));
+        low_sum = _mm512_dpbusd_epi32(low_sum, weights[k], broadcast_dword(low + k * 4));
       }
       sum[0] = _mm512_add_epi32(_mm512_slli_epi32(high_sum, 8), low_sum);
       return;
@@ -129,12 +129,6 @@ struct Avx512 {
       for (int t = 0; t < n; ++t)
         sum[t] = _mm512_dpbusd_epi32(sum[t], weights[k], broadcast_dword(low + t * stride + k * 4));
     }
-  }
-  [[gnu::always_inline]] static Int add_16_products(Int sum, const Int* weights, Int xs) {
-    sum = _mm512_dpbusd_epi32(sum, weights[0], _mm512_shuffle_epi32(xs, _MM_PERM_AAAA));
-    sum = _mm512_dpbusd_epi32(sum, weights[1], _mm512_shuffle_epi32(xs, _MM_PERM_BBBB));
-    sum = _mm512_dpbusd_epi32(sum, weights[2], _mm512_shuffle_epi32(xs, _MM_PERM_CCCC));
-    return _mm512_dpbusd_epi32(sum, weights[3], _mm512_shuffle_epi32(xs, _MM_PERM_DDDD));
   }
 
   static Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
