@@ -35,7 +35,7 @@ struct ServedModel {
   bool any_name = false;            // --alias '*': requests may name any model
   int64_t created = 0;              // Unix seconds: when the model was loaded
   std::string owned_by = "hearth";  // OpenAI's schema requires one
-  /// system_fingerprint: changes when build, model file or numerics change.
+  /// system_fingerprint: changes with the version, the model file and the kind of arithmetic in use.
   std::string fingerprint = "hearth";
   int context_tokens = 0;                       // prompt plus generated tokens of one sequence, at most
   const Tokenizer* tokenizer = nullptr;         // not null; outlives the service
