@@ -1,6 +1,7 @@
 // See the header.
 #include "server/daemon.h"
 
+#include <cmath>
 #include <exception>
 
 #include "server/logging.h"
@@ -38,14 +39,26 @@ void warn_if_open(const Options& options, const Auth& auth) {
               " may use this server: set HEARTH_API_KEY or --api-key-file, or listen on 127.0.0.1");
 }
 
+int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
+
 void log_access(const AccessRecord& record) {
   if (record.path == "/health" && record.status == 200) return;  // probes ask every few seconds
-  log_info(record.method + " " + record.path, {{"status", record.status},
-                                               {"ms", static_cast<int64_t>(record.seconds * 1000)},
-                                               {"bytes", record.bytes},
-                                               {"id", record.request_id},
-                                               {"client", record.remote_address},
-                                               {"complete", record.complete}});
+  LogFields fields = {{"status", record.status}, {"ms", to_ms(record.seconds)}};
+  const char* ended = record.complete ? "complete" : "broken off";
+  if (const std::optional<GenerationRecord>& generation = record.generation) {
+    fields.insert(fields.end(), {{"prompt_tokens", generation->n_prompt},
+                                 {"cached_tokens", generation->n_cached},
+                                 {"generated_tokens", generation->n_generated},
+                                 {"queue_ms", to_ms(generation->queue_seconds)},
+                                 {"prefill_ms", to_ms(generation->prefill_seconds)},
+                                 {"decode_ms", to_ms(generation->decode_seconds)}});
+    ended = generation->ended;
+  }
+  fields.insert(fields.end(), {{"bytes", record.bytes},
+                               {"id", record.request_id},
+                               {"client", record.remote_address},
+                               {"ended", ended}});
+  log_info(record.method + " " + record.path, fields);
 }
 
 HttpServerOptions server_options(const Options& options) {
@@ -121,10 +134,11 @@ void Daemon::look_after_loading() {
   state_.set_ready(model_->ready());
   service_manager_.notify("READY=1\nSTATUS=Serving " + state_.model()->name);
   const std::string url = local_url(options_.host, server_->port());
-  log_info("ready", {{"load_seconds", elapsed}});
+  log_info("ready", {{"load_ms", to_ms(elapsed)}});
   log_info("try: curl " + url +
-           R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
-           R"("content":"What is the capital of France?"}],"temperature":0}')");
+           (model_->can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
+                                 R"("content":"What is the capital of France?"}],"temperature":0}')"
+                               : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
 }
 
 void Daemon::beat_watchdog() {

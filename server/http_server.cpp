@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -24,6 +25,9 @@ namespace {
 // A connection is closed after so many requests, so that load balancers in front of a restarted server even
 // out.
 constexpr int kMaxRequestsPerConnection = 10'000;
+// When no thread is free, a body that has been on its way for longer loses its thread. A megabyte takes that
+// long over a line of 8 Mbit/s.
+constexpr std::chrono::seconds kBusyBodyTime{1};
 
 /// A connection as httplib wants to see it.
 class ConnectionStream final : public httplib::Stream {
@@ -52,16 +56,19 @@ class ConnectionStream final : public httplib::Stream {
 
 class Sink final : public ResponseSink {
  public:
-  Sink(httplib::DataSink& sink, const Connection& connection) : sink_(sink), connection_(connection) {}
+  Sink(httplib::DataSink& sink, const Connection& connection, std::optional<GenerationRecord>& record)
+      : sink_(sink), connection_(connection), record_(record) {}
   bool write(std::string_view bytes) override {
     // An empty chunk would end a chunked body.
     return bytes.empty() || sink_.write(bytes.data(), bytes.size());
   }
   bool client_alive() override { return connection_.client_alive(); }
+  void report(const GenerationRecord& record) override { record_ = record; }
 
  private:
   httplib::DataSink& sink_;
   const Connection& connection_;
+  std::optional<GenerationRecord>& record_;
 };
 
 /// One request on its way through httplib's callbacks, which know only their Request and Response.
@@ -75,6 +82,7 @@ struct Exchange {
   bool keep = true;               // may the connection carry another request?
   bool broken = false;            // the body was not completed
   std::optional<ApiError> fault;  // found in the head: answered before the body is read
+  std::optional<GenerationRecord> generation;
 };
 thread_local Exchange* current_exchange = nullptr;  // httplib calls back on the thread that called it
 
@@ -155,6 +163,7 @@ class HttpServer::Implementation final : private httplib::Server {
   bool read_body(const httplib::ContentReader& reader, Exchange& exchange);
   void answer(httplib::Response& response);
   void send(HttpResponse answer, Exchange& exchange, httplib::Response& response);
+  bool hand_over(std::unique_ptr<Connection>& connection);
 
   const HttpServerOptions options_;
   const HttpServer::Handler handler_;
@@ -166,6 +175,8 @@ class HttpServer::Implementation final : private httplib::Server {
   std::mutex mutex_;
   std::condition_variable served_;
   std::set<Connection*> active_;  // guarded by mutex_: connections that workers hold
+  // guarded by mutex_: those of them whose body is still on its way, and since when
+  std::map<Connection*, SteadyTime> receiving_;
 
   std::unique_ptr<ConnectionPoller>
       poller_;  // before the pool: workers give back to it until they are joined
@@ -218,7 +229,7 @@ HttpServer::Implementation::Implementation(const HttpServerOptions& options, Htt
   poller_options.head_time = options.head_time;
   poller_ = std::make_unique<ConnectionPoller>(
       std::move(listening.fd), poller_options,
-      [this](std::unique_ptr<Connection>& connection) { return pool_->try_run(connection); }, refusal_bytes);
+      [this](std::unique_ptr<Connection>& connection) { return hand_over(connection); }, refusal_bytes);
 }
 
 void HttpServer::Implementation::stop(std::chrono::milliseconds grace) {
@@ -259,7 +270,7 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
   const bool complete = sent && !exchange.broken;
   access_log_({exchange.request.method, exchange.request.path, connection->remote_address(),
                exchange.request.request_id, exchange.status, connection->bytes_sent(), elapsed.count(),
-               complete});
+               complete, exchange.generation});
   {
     const std::lock_guard lock(mutex_);
     active_.erase(connection.get());
@@ -290,6 +301,9 @@ void HttpServer::Implementation::take_head(httplib::Request& request, Exchange& 
   }
   exchange.is_http10 = request.version == "HTTP/1.0";
   if (exchange.is_http10) exchange.keep = false;
+  // httplib takes a chunk that is longer than it said for the end of the body; the rest must not be read as a
+  // request.
+  if (request.has_header("Transfer-Encoding")) exchange.keep = false;
   exchange.fault = head_fault(request, options_.max_body_bytes);
   exchange.has_body =
       request.has_header("Transfer-Encoding") || request.get_header_value("Content-Length") != "0";
@@ -304,14 +318,36 @@ void HttpServer::Implementation::take_head(httplib::Request& request, Exchange& 
   request.method = exchange.has_body ? "POST" : request.method == "HEAD" ? "HEAD" : "GET";
 }
 
+/// To a worker, if one is free. If none is, clients that are slow to send their bodies have to give way: they
+/// would hold the threads for as long as a body may take.
+bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
+  if (pool_->try_run(connection)) return true;
+  const SteadyTime limit = std::chrono::steady_clock::now() - kBusyBodyTime;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [receiving, since] : receiving_) {
+    if (since < limit) receiving->break_off();
+  }
+  return false;
+}
+
 bool HttpServer::Implementation::read_body(const httplib::ContentReader& reader, Exchange& exchange) {
+  const auto set_receiving = [this, &exchange](bool is_receiving) {
+    const std::lock_guard lock(mutex_);
+    if (is_receiving) {
+      receiving_.emplace(exchange.connection, std::chrono::steady_clock::now());
+    } else {
+      receiving_.erase(exchange.connection);
+    }
+  };
   std::string& body = exchange.request.body;
   bool too_large = false;
+  set_receiving(true);
   const bool complete = reader([&](const char* bytes, size_t n) {
     too_large = body.size() + n > options_.max_body_bytes;
     if (!too_large) body.append(bytes, n);
     return !too_large;
   });
+  set_receiving(false);
   if (too_large) {
     exchange.fault = ApiError{413,
                               "the request body is larger than " +
@@ -353,7 +389,7 @@ void HttpServer::Implementation::send(HttpResponse ours, Exchange& exchange, htt
   // std::function copies; the producer owns a request's work and must not be copied with it.
   const std::shared_ptr<HttpResponse> owner = std::make_shared<HttpResponse>(std::move(ours));
   const auto provide = [this, owner, &exchange](size_t, httplib::DataSink& sink) {
-    Sink ours_sink(sink, *exchange.connection);
+    Sink ours_sink(sink, *exchange.connection, exchange.generation);
     bool complete = false;
     try {
       complete = owner->produce(ours_sink);

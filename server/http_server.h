@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "server/http_types.h"
@@ -27,9 +28,10 @@ struct HttpServerOptions {
 struct AccessRecord {
   std::string method, path, remote_address, request_id;
   int status = 0;
-  uint64_t bytes = 0;    // sent, head and framing included
-  double seconds = 0;    // from the head's arrival to the last byte
-  bool complete = true;  // false: the client left, or the answer was broken off
+  uint64_t bytes = 0;                          // sent, head and framing included
+  double seconds = 0;                          // from the head's arrival to the last byte
+  bool complete = true;                        // false: the client left, or the answer was broken off
+  std::optional<GenerationRecord> generation;  // of an answer that was generated
 };
 
 class HttpServer {

@@ -5,6 +5,7 @@
 // carries a request from end to end.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -39,6 +40,14 @@ struct HttpRequest {
   }
 };
 
+/// What a generation has cost and how it ended, for the access log.
+struct GenerationRecord {
+  int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens of all its sequences
+  double queue_seconds = 0, prefill_seconds = 0,
+         decode_seconds = 0;       // each the longest of its finished sequences
+  const char* ended = "complete";  // or "client left", "failed"; static storage
+};
+
 /// Where a produced body goes. Used by the HTTP thread of the request only.
 class ResponseSink {
  public:
@@ -48,6 +57,8 @@ class ResponseSink {
   /// Is anyone still reading? Cheap (one poll of the socket); asked several times a second while the engine
   /// works.
   virtual bool client_alive() = 0;
+  /// Tells the transport what it is to log; nothing is sent.
+  virtual void report(const GenerationRecord& record) = 0;
 };
 
 struct HttpResponse {

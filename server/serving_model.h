@@ -36,6 +36,7 @@ class ServingModel {
   Engine& engine() { return *engine_; }
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
+  bool can_chat() const { return chat_template_ != nullptr; }
   /// Says in a few lines what was loaded and what it takes.
   void log_summary() const;
 

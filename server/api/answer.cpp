@@ -45,6 +45,7 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
 
 bool Answer::produce(ResponseSink& sink) {
   const bool sent = produce_events(sink);
+  sink.report(choices_.record(failed_ ? "failed" : sent ? "complete" : "client left"));
   // Whether complete, failed or without a reader: nothing that still runs is wanted.
   events_->cancel();
   return sent;
@@ -102,6 +103,7 @@ bool Answer::send_pieces(ResponseSink& sink, std::vector<Json> pieces) {
 
 /// The status is out. A stream can still say what happened; a part of a JSON answer must not look whole.
 bool Answer::send_failure(ResponseSink& sink, const ApiError& error) {
+  failed_ = true;
   if (!plan_.stream) return false;
   std::string event = "data: ";
   event += error_json(error);

@@ -46,6 +46,7 @@ class Answer {
   ApiWorld world_;
   std::deque<StreamEvent> early_;  // taken by look_ahead
   std::chrono::steady_clock::time_point last_sent_, last_look_;
+  bool failed_ = false;
 };
 
 }  // namespace hearth

@@ -104,6 +104,9 @@ void Choices::finish(int sequence, const FinishedEvent& event, Step& step) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   --n_open_;
   candidate.n_cached = event.n_cached_tokens;
+  queue_seconds_ = std::max(queue_seconds_, event.queue_seconds);
+  prefill_seconds_ = std::max(prefill_seconds_, event.prefill_seconds);
+  decode_seconds_ = std::max(decode_seconds_, event.decode_seconds);
   if (candidate.finish_reason != nullptr) return;
   if (event.reason != FinishReason::kStop && event.reason != FinishReason::kLength) {
     step.failure = failure_of(event);
@@ -188,6 +191,17 @@ Json Choices::whole() {
       choices.push_back(choice(sequence, static_cast<int>(choices.size())));
   }
   return choices;
+}
+
+GenerationRecord Choices::record(const char* ended) const {
+  const Usage total = usage();
+  return {.n_prompt = total.n_prompt,
+          .n_cached = total.n_cached,
+          .n_generated = total.n_completion,
+          .queue_seconds = queue_seconds_,
+          .prefill_seconds = prefill_seconds_,
+          .decode_seconds = decode_seconds_,
+          .ended = ended};
 }
 
 Usage Choices::usage() const {

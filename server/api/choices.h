@@ -14,6 +14,7 @@
 #include "server/api/error.h"
 #include "server/api/prompt_tokens.h"
 #include "server/api/text_stream.h"
+#include "server/http_types.h"
 
 namespace hearth {
 
@@ -51,6 +52,8 @@ class Choices {
   /// The `choices` of an answer that is sent whole, in order. REQUIRES: complete(), not stream. Call once.
   Json whole();
   Usage usage() const;
+  /// What is known of the cost by now. ended: see GenerationRecord.
+  GenerationRecord record(const char* ended) const;
 
  private:
   struct Candidate {
@@ -76,6 +79,7 @@ class Choices {
   const Tokenizer* tokenizer_;
   std::vector<Candidate> candidates_;
   int n_open_ = 0;
+  double queue_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;  // the longest so far
 };
 
 }  // namespace hearth

@@ -36,6 +36,24 @@ bool wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
+/// Without control characters? A proxy in front may end a line at a bare CR, LF or NUL where we do not.
+bool is_head_text(std::string_view line) {
+  return std::none_of(line.begin(), line.end(),
+                      [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
+}
+
+/// "name:value" with a token for a name (RFC 9112, 5): a blank before the colon, a folded line or none of
+/// both is read differently by different programs, which is how requests are smuggled past a proxy.
+bool is_field(std::string_view line) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  const std::string_view name = line.substr(0, line.find(':'));
+  return !name.empty() && name.size() < line.size() &&
+         std::all_of(name.begin(), name.end(), [kMarks](unsigned char c) {
+           return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                  kMarks.find(static_cast<char>(c)) != std::string_view::npos;
+         });
+}
+
 }  // namespace
 
 Connection::Connection(UniqueFd fd, std::string remote_address)
@@ -79,6 +97,8 @@ Connection::Head Connection::check_head() {
   for (size_t begin = 0; begin < end; ++n_lines) {
     const size_t line_end = input_.find("\r\n", begin);
     if (line_end - begin > kMaxLineBytes) return bad(431);
+    const std::string_view line = std::string_view(input_).substr(begin, line_end - begin);
+    if (!is_head_text(line) || (n_lines > 0 && !is_field(line))) return bad(400);
     begin = line_end + 2;
   }
   return n_lines > kMaxHeaderLines ? bad(431) : Head::kComplete;

@@ -74,6 +74,7 @@ class RecordingClient final : public ResponseSink {
     return on_write(bytes);
   }
   bool client_alive() override { return alive(); }
+  void report(const GenerationRecord&) override {}
 };
 
 inline constexpr const char* kBenchTemplate =
