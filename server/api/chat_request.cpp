@@ -77,6 +77,7 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
   ChatRequest request;
   request.generation = read_generation_fields(fields, limits);
+  check_copies(request.generation, static_cast<size_t>(request.generation.n));
   const Json* messages = fields.find("messages");
   if (messages == nullptr) refuse_param("messages", "'messages' is missing; send an array of messages.");
   request.messages = read_messages(*messages);

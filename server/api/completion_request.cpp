@@ -82,6 +82,7 @@ CompletionRequest parse_completion_request(const Json& body, const RequestLimits
                           std::to_string(kMaxSequences) +
                           " are allowed. Send fewer prompts or a smaller 'n'.");
   }
+  check_copies(request.generation, n_sequences);
   return request;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <utility>
 
 namespace hearth {
@@ -16,6 +17,11 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 /// OpenAI's limits.
 constexpr int kMaxStops = 4;
 constexpr int kMaxChoices = 128;
+/// Each is compared with every token that is generated, and every sequence has a copy.
+constexpr size_t kMaxStopTokens = 256;
+/// Entries of logit_bias times sequences, for each sequence has a copy: 16 MB. A whole vocabulary of 150,000
+/// for thirteen choices fits.
+constexpr size_t kMaxBiasCopies = 2'000'000;
 /// Below this the softmax is one-hot in float anyway, and logits divided by it overflow: it means argmax.
 constexpr double kLeastTemperature = 1e-4;
 /// Above 2 a repetition penalty already turns text to noise; the bound only keeps the arithmetic finite.
@@ -47,6 +53,17 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
   }
 }
 
+/// A request that bans everything asks for nothing; the engine would notice only at the first token.
+void check_something_is_left(const RequestLimits& limits, const SamplingParams& sampling,
+                             std::string_view param) {
+  std::set<int32_t> banned;
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    if (bias <= -100) banned.insert(token);
+  }
+  if (banned.size() < static_cast<size_t>(limits.n_vocab)) return;
+  refuse_param(param, "'logit_bias' bans every token of the vocabulary with -100; leave at least one.");
+}
+
 void read_logit_bias(const RequestFields& fields, const RequestLimits& limits, SamplingParams& sampling) {
   const Json* biases = fields.object("logit_bias");
   if (biases == nullptr) return;
@@ -66,6 +83,7 @@ void read_logit_bias(const RequestFields& fields, const RequestLimits& limits, S
     }
     sampling.logit_bias.emplace_back(token, static_cast<float>(bias));
   }
+  check_something_is_left(limits, sampling, param);
 }
 
 std::vector<std::string> read_stop(const RequestFields& fields) {
@@ -119,6 +137,15 @@ std::vector<int32_t> read_token_ids(const Json& ids, std::string_view param, con
   return tokens;
 }
 
+void check_copies(const GenerationFields& generation, size_t n_sequences) {
+  const size_t n_biases = generation.sampling.logit_bias.size();
+  if (n_biases * n_sequences <= kMaxBiasCopies) return;
+  refuse_param("logit_bias",
+               "'logit_bias' has " + std::to_string(n_biases) + " entries for " +
+                   std::to_string(n_sequences) +
+                   " completions; that is too much for one request. Ask for fewer completions at once.");
+}
+
 std::string read_model_name(const RequestFields& fields) { return fields.string("model").value_or(""); }
 
 GenerationFields read_generation_fields(const RequestFields& fields, const RequestLimits& limits) {
@@ -134,6 +161,10 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
   }
   out.stop = read_stop(fields);
   if (const Json* ids = fields.array("stop_token_ids")) {
+    if (ids->size() > kMaxStopTokens) {
+      refuse_param("stop_token_ids", "'stop_token_ids' has " + std::to_string(ids->size()) +
+                                         " ids; at most " + std::to_string(kMaxStopTokens) + " are allowed.");
+    }
     out.stop_token_ids = read_token_ids(*ids, "stop_token_ids", limits);
   }
   out.ignore_eos = fields.boolean("ignore_eos").value_or(false);

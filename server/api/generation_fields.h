@@ -38,6 +38,9 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
 /// A list of token ids, each checked against the vocabulary. REQUIRES: ids is an array.
 std::vector<int32_t> read_token_ids(const Json& ids, std::string_view param, const RequestLimits& limits);
 
+/// Refuses a logit_bias that would take too much memory, once it is known how many sequences get a copy.
+void check_copies(const GenerationFields& generation, size_t n_sequences);
+
 /// The `model` member alone, read before the rest: an unknown model is the first thing to say. Empty if
 /// absent.
 std::string read_model_name(const RequestFields& fields);

@@ -53,6 +53,27 @@ PreparedPrompt prepare_ids(const std::vector<int32_t>& ids, const Tokenizer& tok
 
 }  // namespace
 
+size_t longest_token_bytes(const Tokenizer& tokenizer) {
+  size_t longest = 4;  // a character that no token spells becomes one unknown token
+  std::string bytes;
+  for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
+    bytes.clear();
+    tokenizer.append_bytes(token, true, bytes);
+    longest = std::max(longest, bytes.size());
+  }
+  return longest;
+}
+
+void refuse_hopeless(std::string_view text, size_t longest_token_bytes, int context_tokens,
+                     std::string_view param) {
+  const size_t least_tokens = text.size() / longest_token_bytes;
+  if (least_tokens <= static_cast<size_t>(context_tokens)) return;
+  refuse_length(param,
+                "your prompt of " + std::to_string(text.size()) + " bytes has at least " +
+                    std::to_string(least_tokens) + " tokens.",
+                context_tokens);
+}
+
 PreparedPrompt prepare_prompt(const Prompt& prompt, bool add_special_tokens, const Tokenizer& tokenizer) {
   if (const std::string* text = std::get_if<std::string>(&prompt)) {
     return prepare_text(*text, add_special_tokens, tokenizer);

@@ -33,6 +33,14 @@ PreparedPrompt prepare_prompt(const Prompt& prompt, bool add_special_tokens, con
 /// A rendered chat template: all special tokens are in its text, so none is added.
 PreparedPrompt prepare_chat_prompt(std::string_view rendered, bool opens_answer, const Tokenizer& tokenizer);
 
+/// The most bytes of text that one token of this vocabulary stands for.
+size_t longest_token_bytes(const Tokenizer& tokenizer);
+
+/// Throws RequestError (400, context_length_exceeded) if the text is too long for the context however it is
+/// tokenised: megabytes would be worked on for seconds only to be refused then.
+void refuse_hopeless(std::string_view text, size_t longest_token_bytes, int context_tokens,
+                     std::string_view param);
+
 /// How the length of an answer is decided, and which parameters to name when it cannot be.
 struct LengthRule {
   std::optional<int64_t> asked;  // the request's max_tokens

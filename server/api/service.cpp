@@ -75,8 +75,10 @@ ApiError unknown_model(const ServedModel& model, std::string_view name) {
     served += known;
     served += "'";
   }
+  constexpr size_t kShownBytes = 100;  // enough to recognise it; the log of a client need not hold more
   std::string message = "The model '";
-  message.append(name).append("' does not exist here; this server has ").append(served).append(".");
+  message.append(name.substr(0, kShownBytes)).append(name.size() > kShownBytes ? "..." : "");
+  message.append("' does not exist here; this server has ").append(served).append(".");
   return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
 }
 
@@ -189,7 +191,9 @@ Json model_json(const ServedModel& model, std::string_view name) {
 }  // namespace
 
 ApiService::ApiService(ServedModel model, ApiWorld world)
-    : model_(std::move(model)), world_(std::move(world)) {}
+    : model_(std::move(model)),
+      world_(std::move(world)),
+      longest_token_bytes_(longest_token_bytes(*model_.tokenizer)) {}
 
 HttpResponse ApiService::completions(const HttpRequest& request) const {
   return guarded([&] {
@@ -201,6 +205,9 @@ HttpResponse ApiService::completions(const HttpRequest& request) const {
     AnswerPlan plan;
     plan.head = new_head(false, std::move(name), model_, world_);
     for (const Prompt& prompt : asked.prompts) {
+      if (const std::string* text = std::get_if<std::string>(&prompt)) {
+        refuse_hopeless(*text, longest_token_bytes_, model_.context_tokens, "prompt");
+      }
       plan.prompts.push_back(prepare_prompt(prompt, asked.add_special_tokens, *model_.tokenizer));
     }
     // 3. How to answer.
@@ -232,8 +239,9 @@ HttpResponse ApiService::chat_completions(const HttpRequest& request) const {
     // 2. Messages to tokens.
     AnswerPlan plan;
     plan.head = new_head(true, std::move(name), model_, world_);
-    plan.prompts.push_back(prepare_chat_prompt(render(model_.chat_template, asked),
-                                               asked.add_generation_prompt, *model_.tokenizer));
+    const std::string rendered = render(model_.chat_template, asked);
+    refuse_hopeless(rendered, longest_token_bytes_, model_.context_tokens, "messages");
+    plan.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, *model_.tokenizer));
     // 3. How to answer.
     plan.stream = asked.generation.stream;
     plan.include_usage = asked.generation.include_usage;

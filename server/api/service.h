@@ -6,6 +6,7 @@
 // JSON or SSE.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "server/api/api_world.h"
@@ -27,6 +28,7 @@ class ApiService {
  private:
   ServedModel model_;
   ApiWorld world_;
+  size_t longest_token_bytes_;
 };
 
 }  // namespace hearth
