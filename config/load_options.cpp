@@ -67,7 +67,10 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
   } catch (const CLI::ArgumentMismatch& error) {
-    throw ConfigError(std::string(error.what()) + "; see hearthd --help");
+    const std::string& last = arguments.back();  // only the last flag can lack its value
+    const OptionSpec* spec = last.rfind("--", 0) == 0 ? find_option(last.substr(2)) : nullptr;
+    if (spec == nullptr) throw ConfigError(std::string(error.what()) + "; see hearthd --help");
+    throw ConfigError(last + " needs a value: " + expectation(*spec) + "; see hearthd --help");
   } catch (const CLI::ParseError& error) {
     throw ConfigError(std::string("the flags cannot be read: ") + error.what());
   }
@@ -123,6 +126,16 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   return values;
 }
 
+/// Some editors put one first; it is no part of the first key's name.
+void skip_byte_order_mark(std::istream& in) {
+  constexpr std::string_view kMark = "\xef\xbb\xbf";
+  std::string begin(kMark.size(), '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  if (in.gcount() == static_cast<std::streamsize>(kMark.size()) && begin == kMark) return;
+  in.clear();  // a file shorter than a mark
+  in.seekg(0);
+}
+
 std::vector<CLI::ConfigItem> parse_file(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
@@ -134,6 +147,7 @@ std::vector<CLI::ConfigItem> parse_file(const std::string& path) {
   }
   std::ifstream in(path);
   if (!in) throw ConfigError(path + ": the configuration file cannot be read; check its permissions");
+  skip_byte_order_mark(in);
   try {
     return CLI::ConfigTOML().from_config(in);
   } catch (const std::exception& failure) {

@@ -48,7 +48,10 @@ std::vector<std::string> read_key_file(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw KeyFileError(path + ": the file of API keys cannot be read: " + std::strerror(errno));
   std::vector<std::string> keys;
-  for (std::string line; std::getline(in, line);) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // put first by some editors
+  bool first = true;
+  for (std::string line; std::getline(in, line); first = false) {
+    if (first && line.rfind(kByteOrderMark, 0) == 0) line.erase(0, kByteOrderMark.size());
     const std::string_view key = trimmed(line);
     if (!key.empty() && key.front() != '#') keys.emplace_back(key);
   }

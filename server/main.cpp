@@ -5,14 +5,17 @@
 #include <iostream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/load_options.h"
+#include "config/option_table.h"
 #include "config/render.h"
 #include "server/daemon.h"
 #include "server/healthcheck.h"
 #include "server/logging.h"
 #include "server/serving_model.h"
+#include "server/standard_streams.h"
 #include "server/start_error.h"
 
 namespace {
@@ -22,14 +25,32 @@ using namespace hearth;
 constexpr int kFailed = 1;         // while running
 constexpr int kCouldNotStart = 2;  // options, key file, template, port or model
 
-/// The effective configuration, and where what is not a default came from. Secrets read "(set)".
+/// The effective configuration, and where what is not a default came from. Secrets read "(set)". For people a
+/// line for each group of options, for machines one object.
 void log_configuration(const Invocation& invocation) {
-  LogFields values = {{"version", HEARTH_VERSION}}, sources;
+  const bool for_people = invocation.options.log_format == "text";
+  LogFields values, sources;
+  if (for_people) {
+    log_info(std::string("hearthd ") + HEARTH_VERSION);
+  } else {
+    values.emplace_back("version", HEARTH_VERSION);
+  }
+  std::string_view group;
+  const auto end_group = [&] {
+    if (for_people && !values.empty()) log_info("configuration (" + std::string(group) + ")", values);
+    if (for_people) values.clear();
+  };
   for (const Setting& setting : invocation.settings) {
+    const OptionSpec* spec = find_option(setting.name);
+    if (spec != nullptr && spec->group != group) {
+      end_group();
+      group = spec->group;
+    }
     values.emplace_back(setting.name, setting.value);
     if (setting.source != "default") sources.emplace_back(setting.name, setting.source);
   }
-  log_info("configuration", values);
+  end_group();
+  if (!for_people) log_info("configuration", values);
   if (!sources.empty()) log_info("configuration set by", sources);
   for (const std::string& warning : invocation.warnings) log_warning(warning);
 }
@@ -77,6 +98,7 @@ int serve(const Invocation& invocation, const Environment& environment) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  secure_standard_streams();
   bool logging = false;  // a sentence goes where the log goes, once there is one
   const auto fail = [&logging](int code, const std::string& sentence) {
     if (logging) {

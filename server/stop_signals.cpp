@@ -6,7 +6,6 @@
 namespace hearth {
 
 StopSignals::StopSignals() {
-  ::signal(SIGPIPE, SIG_IGN);
   ::sigemptyset(&set_);
   ::sigaddset(&set_, SIGINT);
   ::sigaddset(&set_, SIGTERM);
