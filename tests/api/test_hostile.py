@@ -1,0 +1,172 @@
+"""What strangers and careless users do: on the wire, in a request's values, around the process."""
+import json
+import os
+import re
+import subprocess
+
+import httpx
+import pytest
+
+import hearthd
+
+SMALL_MODEL = hearthd.ROOT / "tests" / "data" / "relu" / "relu-5m-q8_0.gguf"
+CLOSE = "Host: h\r\nConnection: close\r\n"
+
+
+@pytest.fixture()
+def small(start):
+    """small(*flags, env=...) -> a server of the small model: no chat template, 512 tokens of context, 2,048 in the
+    vocabulary."""
+    return lambda *flags, **options: start(*flags, model=SMALL_MODEL, **options)
+
+
+@pytest.fixture(scope="module")
+def shared():
+    server = hearthd.Hearthd(model=SMALL_MODEL)
+    yield server
+    server.kill()
+
+
+def complete(server, **fields):
+    return httpx.post(server.url + "/v1/completions", json={"max_tokens": 2, "temperature": 0, **fields},
+                      timeout=hearthd.PATIENCE)
+
+
+# ---- on the wire ----
+
+@pytest.mark.parametrize("line", ["Content-Length : 5", "no colon", "X: a\r\n folded", "X: a\x00b", ": empty",
+                                  "X: a\nContent-Length: 5", "X: a\rb", "X\tY: a"])
+def test_header_lines_that_a_proxy_may_read_differently_are_refused(shared, line):
+    answer = shared.ask(f"POST /v1/completions HTTP/1.1\r\n{CLOSE}{line}\r\n\r\n")
+    assert answer.startswith("HTTP/1.1 400") and "HTTP/1.1 request" in answer
+
+
+def test_what_follows_a_badly_ended_chunked_body_is_no_request(shared):
+    body = '{"prompt":"a","max_tokens":1}'
+    answer = shared.ask("POST /v1/completions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+                        f"{len(body):x}\r\n{body}?\r\nGET /health HTTP/1.1\r\n{CLOSE}\r\n")
+    assert answer.count("HTTP/1.1 ") == 1
+
+
+def test_slow_bodies_do_not_hold_every_thread(small):
+    server = small("--slots", "1", "--queue", "0")
+    crowd = [server.connect() for _ in range(200)]
+    try:
+        for connection in crowd:
+            connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+        # Far less than the time each of them would be given on a server with threads to spare.
+        hearthd.wait_until(lambda: server.health()[0] == 200, "the server to get rid of them", patience=12)
+        assert complete(server, prompt="a").status_code == 200
+    finally:
+        for connection in crowd:
+            connection.close()
+
+
+# ---- values ----
+
+def test_banning_every_token_is_the_clients_fault(shared):
+    answer = complete(shared, prompt="a", logit_bias={str(i): -100 for i in range(2048)})
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "logit_bias"
+    all_but_one = complete(shared, prompt="a", logit_bias={str(i): -100 for i in range(2048) if i != 500},
+                           logprobs=0)
+    assert all_but_one.json()["choices"][0]["logprobs"]["tokens"] == [" And"] * 2
+    assert complete(shared, prompt="a", logprobs=0).json()["choices"][0]["logprobs"]["tokens"] != [" And"] * 2
+
+
+def test_lists_that_would_be_copied_for_every_choice_are_bounded(shared):
+    answer = complete(shared, prompt="a", stop_token_ids=[5] * 100_000, n=64)
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "stop_token_ids"
+    answer = complete(shared, prompt=["a"] * 2048, logit_bias={str(i): 1 for i in range(2000)})
+    assert answer.status_code == 400 and answer.json()["error"]["param"] == "logit_bias"
+
+
+def test_a_prompt_that_cannot_fit_is_refused_before_it_is_tokenised(shared):
+    answer = complete(shared, prompt="a" * 15_000_000)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["param"], error["code"]) == (400, "prompt", "context_length_exceeded")
+    assert "15000000 bytes" in error["message"]
+
+
+def test_a_long_unknown_model_name_is_not_sent_back_whole(shared):
+    answer = complete(shared, prompt="a", model="m" * 1_000_000)
+    assert answer.status_code == 404 and len(answer.content) < 1000
+
+
+# ---- around the process ----
+
+def test_closed_standard_streams_are_not_taken_by_sockets():
+    def close_all():
+        for fd in (0, 1, 2):
+            os.close(fd)
+
+    process = subprocess.Popen([hearthd.BINARY, "--model", SMALL_MODEL, "--port", "0"],
+                               env=hearthd.clean_environment(), preexec_fn=close_all)
+    try:
+        folder = f"/proc/{process.pid}/fd"
+        hearthd.wait_until(lambda: any("socket" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)),
+                           "the server to listen")
+        assert [os.readlink(f"{folder}/{fd}") for fd in (0, 1, 2)] == ["/dev/null"] * 3
+        process.terminate()
+        assert process.wait(timeout=hearthd.PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_reader_of_the_log_may_leave():
+    process = subprocess.Popen([hearthd.BINARY, "--model", SMALL_MODEL, "--port", "0"], stderr=subprocess.PIPE,
+                               env=hearthd.clean_environment(), text=True)
+    try:
+        process.stderr.readline()
+        process.stderr.close()
+        hearthd.wait_until(lambda: len(os.listdir(f"/proc/{process.pid}/task")) > 3, "the engine to run")
+        process.terminate()
+        assert process.wait(timeout=hearthd.PATIENCE) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_files_written_by_windows_editors(small, tmp_path):
+    keys, config = tmp_path / "keys", tmp_path / "hearth.toml"
+    keys.write_bytes(b"\xef\xbb\xbffirst\r\n\r\n# comment\r\nsecond\r\n")
+    config.write_bytes(b"\xef\xbb\xbfslots = 3\r\nlog-level = \"info\"\r\n")
+    server = small("--api-key-file", keys, "--config", config)
+    for key in ("first", "second"):
+        assert httpx.get(server.url + "/v1/models", headers={"X-Api-Key": key}).status_code == 200
+    assert server.health()[1]["slots"]["total"] == 3
+
+
+def test_a_flag_without_its_value_is_a_sentence():
+    result = hearthd.run(["--port"])
+    assert result.returncode == 2
+    assert result.stderr == "hearthd: --port needs a value: a whole number from 0 to 65535; see hearthd --help\n"
+
+
+# ---- the log ----
+
+def test_the_access_log_tells_what_an_answer_cost(small):
+    server = small()
+    complete(server, prompt=[5] * 100, max_tokens=7, ignore_eos=True)
+    complete(server, prompt=[5] * 100, max_tokens=3, ignore_eos=True)
+    lines = hearthd.wait_until(lambda: (found := [l for l in server.lines if "POST" in l])[1:] and found, "two lines")
+    assert "prompt_tokens=100 cached_tokens=0 generated_tokens=7" in lines[0]
+    assert re.search(r"cached_tokens=9\d generated_tokens=3", lines[1])
+    assert re.search(r"queue_ms=\d+ prefill_ms=\d+ decode_ms=\d+", lines[0])
+
+
+def test_a_client_that_left_is_visible_in_the_log(start):
+    server = start("--context", "1024")
+    with server.connect() as connection:
+        connection.sendall(hearthd.post("/v1/completions", json.dumps(
+            {"prompt": "a", "max_tokens": 900, "stream": True, "ignore_eos": True})))
+        hearthd.read_until(connection, b"data: ")
+    line = hearthd.wait_until(lambda: next((l for l in server.lines if "POST" in l), None), "the line")
+    assert 'ended="client left"' in line and re.search(r"generated_tokens=[1-9]", line)
+
+
+def test_the_first_lines_suit_the_model(small, start):
+    server = small()
+    assert "/v1/completions -d" in server.log() and "/v1/chat/completions -d" not in server.log()
+    assert max(len(line) for line in server.lines if "configuration" in line) < 200
+    assert "/v1/chat/completions -d" in start().log()
