@@ -29,7 +29,8 @@ done
 # 1. Packages.
 [ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
 
-# 2. Build. Quiet when there is nothing to do.
+# 2. Build. Quiet when there is nothing to do. Another clone's compiler cache serves this one too.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
 mkdir -p build/release
 cmake --preset release >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
 cmake --build --preset release --target hearthd hearth-profiler

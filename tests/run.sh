@@ -15,7 +15,8 @@ stop() { echo "tests/run.sh: $1" >&2; echo "0 passed, 1 failed"; exit 1; }
 # 1. Packages.
 [ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh test || stop "packages could not be installed"
 
-# 2. Build.
+# 2. Build. Another clone's compiler cache serves this one too.
+export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
 build="build/$preset"
 mkdir -p "$build"
 cmake --preset "$preset" >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; stop "configuring failed"; }

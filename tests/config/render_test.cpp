@@ -15,7 +15,7 @@ using namespace hearth;
 namespace {
 
 std::string read(const std::string& path) {
-  std::ifstream in(std::string(HEARTH_SOURCE_DIR) + "/" + path);
+  std::ifstream in(hearth::testing::source_dir() + "/" + path);
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -48,7 +48,7 @@ TEST_CASE(
 }
 
 TEST_CASE("the sample file is accepted as it is, and with its keys uncommented changes nothing") {
-  const std::string sample = std::string(HEARTH_SOURCE_DIR) + "/config/hearth.toml";
+  const std::string sample = hearth::testing::source_dir() + "/config/hearth.toml";
   for (const Setting& setting : load_options({"--config", sample}, {}).settings) {
     if (setting.name != "config") CHECK(setting.source == "default");
   }

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(HEARTH_SOURCE_DIR) / "tests/data/arch";
+const fs::path kFolder = fs::path(hearth::testing::source_dir()) / "tests/data/arch";
 constexpr int kVocab = 259;  // as make_models.py has them
 constexpr int kTokens = 48;
 constexpr int kRowStep = 4;  // golden rows are those of every 4th position

@@ -16,7 +16,7 @@ constexpr int kContext = 64;  // what the tiny models were made for
 
 std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chunk, int n_threads) {
   LoadOptions options;
-  options.path = std::filesystem::path(HEARTH_SOURCE_DIR) / "tests/data" / file;
+  options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data" / file;
   options.n_threads = n_threads;
   options.n_slots = n_slots;
   options.prefill_chunk = chunk;

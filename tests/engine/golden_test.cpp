@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path data(const char* name) { return fs::path(HEARTH_SOURCE_DIR) / "tests/data" / name; }
+fs::path data(const char* name) { return fs::path(hearth::testing::source_dir()) / "tests/data" / name; }
 
 fs::path default_model() {
   if (const char* path = std::getenv("HEARTH_TEST_MODEL")) return path;

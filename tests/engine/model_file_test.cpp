@@ -226,7 +226,7 @@ TEST_CASE("prefault reports progress up to 1 and lets an exception through") {
 
 TEST_CASE("real files open and can be read to the end") {
   std::vector<std::filesystem::path> paths;
-  const std::filesystem::path shared = std::filesystem::path(HEARTH_SOURCE_DIR) / "../shared";
+  const std::filesystem::path shared = std::filesystem::path(hearth::testing::source_dir()) / "../shared";
   if (std::filesystem::exists(shared)) {
     paths.push_back(shared / "models/relu/relu-5m-q8_0.gguf");
     for (const auto& entry : std::filesystem::directory_iterator(shared / "tokenizers")) {

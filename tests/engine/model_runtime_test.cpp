@@ -250,7 +250,8 @@ TEST_CASE("model runtime: sequences give the same bits alone and mixed in any wa
   for (const Isa isa : supported_isas()) {
     OnDisk disk(TinyModel("qwen3"));
     if (real)
-      disk.options.path = std::filesystem::path(HEARTH_SOURCE_DIR) / "tests/data/relu/relu-5m-q8_0.gguf";
+      disk.options.path =
+          std::filesystem::path(hearth::testing::source_dir()) / "tests/data/relu/relu-5m-q8_0.gguf";
     disk.options.isa = isa;
     disk.options.n_slots = 4;
     disk.options.context_tokens = 64;

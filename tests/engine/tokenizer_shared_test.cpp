@@ -36,7 +36,8 @@ std::vector<int32_t> parse_ids(const std::string& line) {
 }  // namespace
 
 TEST_CASE("Real vocabularies give the expected ids") {
-  const std::filesystem::path folder = std::filesystem::path(HEARTH_SOURCE_DIR) / "../shared/tokenizers";
+  const std::filesystem::path folder =
+      std::filesystem::path(hearth::testing::source_dir()) / "../shared/tokenizers";
   if (!std::filesystem::exists(folder)) {
     WARN("../shared/tokenizers is absent: real vocabularies are not tried");
     return;

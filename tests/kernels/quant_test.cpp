@@ -25,7 +25,7 @@ std::vector<T> read_array(std::ifstream& file, size_t n) {
 }  // namespace
 
 TEST_CASE("dequantised golden blocks have the bits of the gguf package") {
-  std::ifstream file(HEARTH_SOURCE_DIR "/tests/data/quant_golden.bin", std::ios::binary);
+  std::ifstream file(hearth::testing::source_dir() + "/tests/data/quant_golden.bin", std::ios::binary);
   REQUIRE(file.is_open());
   std::set<DType> seen;
   while (file.peek() != std::ifstream::traits_type::eof()) {

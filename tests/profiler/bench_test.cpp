@@ -13,7 +13,7 @@ namespace {
 
 std::unique_ptr<ModelRuntime> load(int context, int chunk) {
   LoadOptions options;
-  options.path = std::filesystem::path(HEARTH_SOURCE_DIR) / "tests/data/arch/llama-gqa-tied.gguf";
+  options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/llama-gqa-tied.gguf";
   options.n_threads = 1;
   options.n_slots = 1;
   options.context_tokens = context;

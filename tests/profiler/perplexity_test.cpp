@@ -123,7 +123,7 @@ TEST_CASE("perplexity: a model that knows the text has one, an indifferent one t
 
 TEST_CASE("perplexity: a real model's, window by window") {
   LoadOptions options;
-  options.path = std::filesystem::path(HEARTH_SOURCE_DIR) / "tests/data/arch/llama.gguf";
+  options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/llama.gguf";
   options.n_threads = 1;
   options.n_slots = 1;
   options.prefill_chunk = 7;

@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 ChatTemplate load(const std::string& name) {
-  std::ifstream file(std::string(HEARTH_SOURCE_DIR) + "/tests/data/templates/" + name + ".jinja");
+  std::ifstream file(hearth::testing::source_dir() + "/tests/data/templates/" + name + ".jinja");
   REQUIRE(file.good());
   std::ostringstream text;
   text << file.rdbuf();

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::string kFolder = std::string(HEARTH_SOURCE_DIR) + "/tests/data/templates/";
+const std::string kFolder = hearth::testing::source_dir() + "/tests/data/templates/";
 
 std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);

@@ -1,6 +1,9 @@
 // Catch2 under either of its names: v3's headers where they exist, else v2's single one.
 // Every test includes this file instead of Catch2's own. Use Approx and Catch matchers unqualified.
 #pragma once
+
+#include "tests/support/source_dir.h"
+
 #if __has_include(<catch2/catch_test_macros.hpp>)
 #include <catch2/catch_approx.hpp>
 #include <catch2/catch_test_macros.hpp>
