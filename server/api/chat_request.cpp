@@ -86,8 +86,10 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
   request.max_tokens = fields.integer("max_tokens", 1, kMax);  // the older name
-  if (const std::optional<int64_t> n = fields.integer("max_completion_tokens", 1, kMax))
+  if (const std::optional<int64_t> n = fields.integer("max_completion_tokens", 1, kMax)) {
     request.max_tokens = n;
+    request.max_tokens_param = "max_completion_tokens";
+  }
   request.logprobs = fields.boolean("logprobs").value_or(false);
   const std::optional<int64_t> top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
   if (top && !request.logprobs) {

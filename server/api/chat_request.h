@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "server/api/generation_fields.h"
 
@@ -15,8 +16,9 @@ struct ChatRequest {
   GenerationFields generation;
   /// As the client sent them, but with content parts joined to one string and role developer become system.
   Json messages;
-  Json tools;                         // array for the template, null if none are to be shown
-  std::optional<int64_t> max_tokens;  // >= 1; absent: the rest of the context
+  Json tools;                                        // array for the template, null if none are to be shown
+  std::optional<int64_t> max_tokens;                 // >= 1; absent: the rest of the context
+  std::string_view max_tokens_param = "max_tokens";  // which of its two names the client used
   bool logprobs = false;
   int top_logprobs = 0;                      // 0 .. 20
   bool add_generation_prompt = true;         // extension: false leaves the last message open

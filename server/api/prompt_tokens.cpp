@@ -107,7 +107,7 @@ int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_token
   if (*rule.asked > left) {
     const std::string total =
         *rule.asked > INT32_MAX ? "more" : std::to_string(prompt + *rule.asked) + " tokens";
-    refuse_length(left < 1 ? rule.prompt_param : "max_tokens",
+    refuse_length(left < 1 ? rule.prompt_param : rule.asked_param,
                   "you requested " + total + " (" + std::to_string(prompt) + " in the " +
                       std::string(rule.prompt_param) + ", " + std::to_string(*rule.asked) +
                       " for the completion).",

@@ -47,6 +47,7 @@ struct LengthRule {
   std::optional<int>
       default_tokens;             // used if not asked and the context leaves as many; absent: all it leaves
   std::string_view prompt_param;  // "prompt" or "messages"
+  std::string_view asked_param = "max_tokens";  // the name `asked` came by
 };
 
 /// Tokens to generate. Throws RequestError (400, context_length_exceeded) if prompt and answer do not fit, or

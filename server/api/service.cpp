@@ -253,7 +253,10 @@ HttpResponse ApiService::chat_completions(const HttpRequest& request) const {
     const SequenceTemplate common{.generation = &asked.generation,
                                   .n_top_logprobs = plan.n_logprobs.value_or(-1),
                                   .prompt_logprobs = false};
-    const LengthRule length{.asked = asked.max_tokens, .default_tokens = {}, .prompt_param = "messages"};
+    const LengthRule length{.asked = asked.max_tokens,
+                            .default_tokens = {},
+                            .prompt_param = "messages",
+                            .asked_param = asked.max_tokens_param};
     GenerationRequest generation = make_generation(plan, common, length, model_, world_);
     return answer(std::move(plan), std::move(generation), length.prompt_param, model_, world_);
   });

@@ -280,6 +280,11 @@ TEST_CASE("what does not fit the context is refused with the numbers") {
   error = error_of(bench.chat(many));
   CHECK(error["code"] == "context_length_exceeded");
   CHECK(error["param"] == "messages");
+  for (const std::string name : {"max_tokens", "max_completion_tokens"}) {
+    error =
+        error_of(bench.chat(R"({"messages": [{"role": "user", "content": "x"}], ")" + name + R"(": 99})"));
+    CHECK(error["param"] == name);
+  }
 }
 
 TEST_CASE("the chat template gets messages, tools and the client's variables, and its objections are 400") {
