@@ -43,6 +43,7 @@ if [ ! -f "$stamp" ]; then
 fi
 
 # 5. C++ tests.
+export TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp ${TSAN_OPTIONS:-}"
 ctest --preset "$preset" -j "$jobs" --no-tests=error --output-junit "$PWD/$build/ctest.xml"
 
 # 6. Black-box and oracle tests, against the programs just built.
