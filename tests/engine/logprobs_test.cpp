@@ -8,22 +8,16 @@
 #include <random>
 
 #include "engine/softmax_weights.h"
+#include "tests/engine/random_logits.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
+using hearth::testing::random_logits;
 
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> random_logits(size_t n, uint64_t seed, float spread) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, spread);
-  std::vector<float> logits(n);
-  for (float& logit : logits) logit = normal(random);
-  return logits;
-}
 
 double reference_log_sum_exp(std::span<const float> logits) {
   const double max = *std::ranges::max_element(logits);

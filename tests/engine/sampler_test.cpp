@@ -10,21 +10,15 @@
 #include <random>
 #include <set>
 
+#include "tests/engine/random_logits.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
+using hearth::testing::random_logits;
 
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-std::vector<float> random_logits(size_t n, uint64_t seed, float spread) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, spread);
-  std::vector<float> logits(n);
-  for (float& logit : logits) logit = normal(random);
-  return logits;
-}
 
 // The distribution to draw from, [n_vocab], by the definitions: everything sorted, nothing clever.
 std::vector<double> reference(std::span<const float> raw, const SamplingParams& params,

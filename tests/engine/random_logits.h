@@ -1,0 +1,19 @@
+// Rows of logits for tests of what is made from them.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+namespace hearth::testing {
+
+/// n normally distributed logits with this standard deviation; the same for the same seed.
+inline std::vector<float> random_logits(size_t n, uint64_t seed, float spread) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, spread);
+  std::vector<float> logits(n);
+  for (float& logit : logits) logit = normal(random);
+  return logits;
+}
+
+}  // namespace hearth::testing
