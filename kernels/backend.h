@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "kernels/matrix.h"
+#include "kernels/neurons.h"
 
 namespace hearth {
 
@@ -77,6 +78,16 @@ struct Rope {
 };
 
 enum class Activation : uint8_t { kSilu, kGelu, kRelu };
+
+/// One layer's FFN, one row per neuron in every matrix.
+struct FfnNeurons {
+  Matrix gate;                       // [d_ff, d_model]; of an FFN without a gate its one input matrix
+  Matrix up;                         // [d_ff, d_model]; null without a gate
+  const float* gate_bias = nullptr;  // [d_ff] or null
+  const float* up_bias = nullptr;
+  DownColumns down;
+  Activation activation = Activation::kRelu;
+};
 
 /// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
 /// k: [n_blocks, n_kv_heads, head_dim, block_tokens], the keys of a block side by side, so that scoring them
@@ -156,6 +167,25 @@ class Backend {
   /// out[i] = act(gate[i]) * up[i] for n floats. out may be gate or up.
   virtual void gated_activation(Activation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
+
+  /// Fills `set` with the neurons whose score is not below `at_least`: score is values[t * n_neurons + j],
+  /// or, where `sizes` [n_neurons] is given, |values[..]| * sizes[j]. A score that is not a number is not
+  /// below anything, so that a broken model shows. REQUIRES: set reserved for as many.
+  virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
+                              float at_least, NeuronSet& set) = 0;
+
+  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model], where each token's neurons are those it
+  /// wants in `set`. gates [n_tokens, d_ff]: their products with the gate rows, bias included, if known
+  /// already; null: gate rows of the set are read too. Gate first: up and down rows only of neurons with
+  /// act(gate) != 0, down rows only where the value is not zero. Sums over neurons run in an order that is
+  /// fixed by the neurons' numbers alone.
+  virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                           const float* gates, float* out, NeuronCounts& counts) = 0;
+
+  /// out [n_tokens, d_model] += the down projection of values [n_tokens, d_ff], of each token's neurons in
+  /// `set`. The same sums in the same order as ffn_neurons.
+  virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                            float* out, NeuronCounts& counts) = 0;
 
   /// out row i = x row rows[i]; rows of n_cols floats.
   virtual void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) = 0;

@@ -48,6 +48,12 @@ class CpuBackend final : public Backend {
   void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                  const KvShape& shape, KvLayer layer, float* out) override;
   void gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) override;
+  void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
+                      float at_least, NeuronSet& set) override;
+  void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                   const float* gates, float* out, NeuronCounts& counts) override;
+  void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                    float* out, NeuronCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
  private:
@@ -62,6 +68,7 @@ class CpuBackend final : public Backend {
   Attention attention_;
   RopeTable rope_table_;
   Buffer quantized_;                           // activations of one matmul, quantised
+  Buffer values_;                              // [max_tokens, max_cols] values of a sparse FFN's neurons
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
 };
 

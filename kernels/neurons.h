@@ -1,0 +1,94 @@
+// What the sparse FFN works on: a layer's neurons, one row each in every matrix, and the sets of them that
+// matter.
+//
+// A neuron is its gate row, its up row and its down column. For token x it has the value
+//   act(gate_j . x) * (up_j . x)        gated FFN
+//   act(gate_j . x)                     FFN without a gate, whose one input matrix stands as `gate` here
+// and adds value * down_j to the output. A value of zero means that up and down need not be read: this is
+// what sparsity saves. Views never own. Used by the engine and every backend.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// A down projection [d_model, d_ff] whose blocks ran along d_ff, turned on its side without changing a
+/// weight: blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
+/// output c is
+///   scale[j / group][c] * code(j, c) + min[j / group][c].
+/// Codes of neuron j start at codes + j * stride: 8 bits: int8, column c at byte c. 4 bits: unsigned, per 32
+/// columns 16 bytes, byte i holds column i in its low and column 16 + i in its high nibble.
+struct CodedColumns {
+  const std::byte* codes = nullptr;
+  size_t stride = 0;                  // bytes between neurons
+  int bits = 0;                       // 4 or 8
+  int group = 0;                      // neurons that share scales: 16 or 32
+  bool half_scales = false;           // scales and mins are IEEE halves, else floats
+  const std::byte* scales = nullptr;  // [n_neurons / group, n_cols_padded]
+  const std::byte* mins = nullptr;    // the same shape, or null
+  int64_t n_cols_padded = 0;  // d_model rounded up to a multiple of 32; codes and scales behind d_model are 0
+};
+
+/// The down projection, one row per neuron.
+struct DownColumns {
+  Matrix rows;                  // [d_ff, d_model] in any tensor type (PowerInfer's ffn_down_t); null if coded
+  CodedColumns coded;           // used if rows is null
+  int64_t n_neurons = 0;        // d_ff
+  int64_t n_cols = 0;           // d_model
+  const float* bias = nullptr;  // [d_model] or null
+  explicit operator bool() const { return n_neurons > 0; }
+};
+
+/// Neurons of one layer for one step: which token wants which. Sized once; reused from layer to layer.
+class NeuronSet {
+ public:
+  void reserve(int max_tokens, int64_t max_neurons) {
+    wanted_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
+    ids_.reserve(static_cast<size_t>(max_neurons));
+  }
+  /// Begins a set of nobody wanting anything.
+  void clear(int n_tokens, int64_t n_neurons) {
+    n_tokens_ = n_tokens;
+    n_neurons_ = n_neurons;
+    ids_.clear();
+    std::fill_n(wanted_.begin(), static_cast<size_t>(n_tokens) * words_of(n_neurons), 0);
+  }
+  int n_tokens() const { return n_tokens_; }
+  int64_t n_neurons() const { return n_neurons_; }
+
+  /// One bit per neuron, [words()]; bits at and behind n_neurons() are 0.
+  uint64_t* wanted(int token) { return wanted_.data() + static_cast<size_t>(token) * words(); }
+  const uint64_t* wanted(int token) const { return wanted_.data() + static_cast<size_t>(token) * words(); }
+  size_t words() const { return words_of(n_neurons_); }
+  bool wants(int token, int64_t neuron) const {
+    return ((wanted(token)[neuron / 64] >> (neuron % 64)) & 1) != 0;
+  }
+
+  /// Neurons that any token wants, ascending. Valid after collect(), which whoever filled the bits calls.
+  std::span<const int32_t> ids() const { return ids_; }
+  void collect();
+
+ private:
+  static size_t words_of(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64); }
+  int n_tokens_ = 0;
+  int64_t n_neurons_ = 0;
+  std::vector<uint64_t> wanted_;  // [n_tokens, words]
+  std::vector<int32_t> ids_;
+};
+
+/// What a layer's sparse FFN read and found, summed over calls. Rows are counted once a step, whoever wants
+/// them; neurons once per token.
+struct NeuronCounts {
+  int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
+  int64_t proposed = 0;                               // wanted by a token
+  int64_t active = 0;                                 // of these, whose value was not zero
+  uint32_t* hits = nullptr;                           // [d_ff] += 1 per token and active neuron; or null
+};
+
+}  // namespace hearth
