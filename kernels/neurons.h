@@ -83,11 +83,12 @@ class NeuronSet {
 };
 
 /// What a layer's sparse FFN read and found, summed over calls. Rows are counted once a step, whoever wants
-/// them; neurons once per token.
+/// them; neurons once for each token that wants them.
 struct NeuronCounts {
   int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
   int64_t proposed = 0;                               // wanted by a token
-  int64_t active = 0;                                 // of these, whose value was not zero
+  int64_t passed = 0;                                 // of these, act(gate) was not zero (ffn_neurons only)
+  int64_t active = 0;                                 // of these, the value was not zero
   uint32_t* hits = nullptr;                           // [d_ff] += 1 per token and active neuron; or null
 };
 

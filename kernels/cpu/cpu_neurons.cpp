@@ -96,7 +96,9 @@ void CpuBackend::ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens
       if (gates != nullptr) g = gates[t * d_ff + j];
       const float one = 1.0f;
       vector_.gated_activation(ffn.activation, &g, &one, 1, &values[t * d_ff + j]);
-      any |= set.wants(t, j) && values[t * d_ff + j] != 0.0f;
+      const bool passes = set.wants(t, j) && values[t * d_ff + j] != 0.0f;
+      counts.passed += passes ? 1 : 0;
+      any |= passes;
     }
     if (!any || !ffn.up) continue;
     row_product(ffn.up, ffn.up_bias, j, up.data());
