@@ -53,13 +53,17 @@ class Buffer {
 };
 
 /// One product of a matmul call: out [n_tokens, weight.n_rows] (rows out_stride floats apart) = x * weight^T
-/// + bias.
+/// + bias; or of the listed weight rows only, n of them, side by side: out [n_tokens, n], column i the
+/// product with row rows[i], the same bits as in the whole product.
 struct Product {
   Matrix weight;
-  const float* bias = nullptr;  // [n_rows] or null
-  float* out = nullptr;         // [n_tokens, n_rows]
-  int64_t out_stride = 0;       // floats between rows of out; >= n_rows
+  const float* bias = nullptr;  // [weight.n_rows] or null; listed rows too find theirs by row number
+  float* out = nullptr;         // [n_tokens, n_rows or n]
+  int64_t out_stride = 0;       // floats between rows of out; >= n_rows or n
   bool accumulate = false;      // true: out += ... (the residual stream)
+  /// data() null: all rows; else row numbers in [0, weight.n_rows), in any order (ascending reads fastest).
+  /// The list of no rows has an address too.
+  std::span<const int32_t> rows = {};
 };
 
 enum class RopeKind : uint8_t {

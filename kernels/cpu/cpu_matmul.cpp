@@ -20,6 +20,14 @@ constexpr int64_t kTokenTileBytes = 256 * 1024;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+int64_t n_rows(const Product& p) {
+  return p.rows.data() != nullptr ? static_cast<int64_t>(p.rows.size()) : p.weight.n_rows;
+}
+
+int64_t bytes_of_row(const Matrix& weight) {
+  return static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols));
+}
+
 /// How one call's work is numbered: row pieces of every product in turn, each times token parts.
 struct Cut {
   int64_t piece_bytes;
@@ -27,20 +35,20 @@ struct Cut {
   int64_t n_token_parts;
 
   int64_t rows_per_piece(const Matrix& weight) const {
-    const int64_t stride = std::max<int64_t>(1, static_cast<int64_t>(weight.stride_bytes()));
-    return ceil_div(ceil_div(piece_bytes, stride), kRowMultiple) * kRowMultiple;
+    return ceil_div(ceil_div(piece_bytes, std::max<int64_t>(1, bytes_of_row(weight))), kRowMultiple) *
+           kRowMultiple;
   }
-  int64_t n_pieces(const Matrix& weight) const { return ceil_div(weight.n_rows, rows_per_piece(weight)); }
+  int64_t n_pieces(const Product& p) const { return ceil_div(n_rows(p), rows_per_piece(p.weight)); }
 };
 
 Cut cut(std::span<const Product> products, int n_tokens, int64_t token_bytes, int n_threads) {
   int64_t total_bytes = 0;
-  for (const Product& p : products) total_bytes += static_cast<int64_t>(p.weight.bytes());
+  for (const Product& p : products) total_bytes += n_rows(p) * bytes_of_row(p.weight);
   Cut c{};
   c.piece_bytes = std::clamp(total_bytes / (n_threads * kPiecesPerThread), kMinPieceBytes, kMaxPieceBytes);
   c.tile_tokens = std::max<int64_t>(1, kTokenTileBytes / std::max<int64_t>(1, token_bytes));
   int64_t n_row_pieces = 0;
-  for (const Product& p : products) n_row_pieces += c.n_pieces(p.weight);
+  for (const Product& p : products) n_row_pieces += c.n_pieces(p);
   // Small matrices and many tokens on many threads: rows alone give too few pieces, so tokens are shared too.
   const int64_t wanted = ceil_div(int64_t{n_threads} * kPiecesPerThread, std::max<int64_t>(1, n_row_pieces));
   c.n_token_parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, ceil_div(n_tokens, c.tile_tokens)));
@@ -73,17 +81,17 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
   const Cut c = cut(products, n_tokens, token_bytes, pool_.n_threads());
   const int64_t part_tokens = ceil_div(n_tokens, c.n_token_parts);
   int64_t n_pieces = 0;
-  for (const Product& p : products) n_pieces += c.n_pieces(p.weight) * c.n_token_parts;
+  for (const Product& p : products) n_pieces += c.n_pieces(p) * c.n_token_parts;
 
   pool_.for_each_chunk(n_pieces, 1, [&](int64_t piece, int64_t, int) {
     const Product* p = products.data();
-    while (piece >= c.n_pieces(p->weight) * c.n_token_parts)
-      piece -= c.n_pieces(p++->weight) * c.n_token_parts;
+    while (piece >= c.n_pieces(*p) * c.n_token_parts) piece -= c.n_pieces(*p++) * c.n_token_parts;
     const int64_t rows = c.rows_per_piece(p->weight);
     MatmulArgs args;
     args.weight = &p->weight;
     args.row_begin = piece / c.n_token_parts * rows;
-    args.row_end = std::min(args.row_begin + rows, p->weight.n_rows);
+    args.row_end = std::min(args.row_begin + rows, n_rows(*p));
+    args.rows = p->rows.data();
     args.bias = p->bias;
     args.out_stride = p->out_stride;
     args.accumulate = p->accumulate;

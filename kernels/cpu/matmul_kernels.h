@@ -32,9 +32,10 @@ bool uses_quantized_activations(DType type);
 /// The size is the same for every weight type and ISA (kernels/cpu/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols);
 
-/// One matmul, restricted to the weight rows [row_begin, row_end).
+/// One matmul, restricted to the weight rows [row_begin, row_end), or to those rows of a list.
 struct MatmulArgs {
   const Matrix* weight = nullptr;
+  const int32_t* rows = nullptr;  // null, or row numbers: then row_begin and row_end are places in this list
   int64_t row_begin = 0;
   int64_t row_end = 0;
   const float* x = nullptr;              // [n_tokens, n_cols], contiguous; read for float weights only
@@ -42,7 +43,7 @@ struct MatmulArgs {
                                          // read for quantised weights only
   int n_tokens = 0;
   const float* bias = nullptr;  // [n_rows] or null, indexed by the weight's row number
-  float* out = nullptr;         // row r of token t is out[t * out_stride + r]
+  float* out = nullptr;         // row r, or rows[r], of token t is out[t * out_stride + r]
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
 };
@@ -55,7 +56,8 @@ struct MatmulKernels {
   /// orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.
   void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
 
-  /// Indexed by DType. out[t, r] (+)= dot(weight row r, token t) (+ bias[r]).
+  /// Indexed by DType. out[t, r] (+)= dot(weight row r, token t) (+ bias[r]); with a list, out[t, i] (+)=
+  /// dot(weight row rows[i], token t) (+ bias[rows[i]]), the same bits as without one.
   std::array<void (*)(const MatmulArgs& args), kDTypeCount> multiply;
 };
 

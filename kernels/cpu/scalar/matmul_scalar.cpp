@@ -52,8 +52,12 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   }
 }
 
-void store(const MatmulArgs& args, int token, int64_t row, float value) {
-  float& out = args.out[token * args.out_stride + row];
+// The weight row whose products go to place i of the output.
+int64_t row_at(const MatmulArgs& args, int64_t i) { return args.rows != nullptr ? args.rows[i] : i; }
+
+void store(const MatmulArgs& args, int token, int64_t i, float value) {
+  const int64_t row = row_at(args, i);
+  float& out = args.out[token * args.out_stride + i];
   if (args.bias != nullptr) value += args.bias[row];
   out = args.accumulate ? out + value : value;
 }
@@ -98,15 +102,15 @@ void multiply_quantized(const MatmulArgs& args) {
       x[t] = activation_row(
           const_cast<std::byte*>(args.quantized) + static_cast<size_t>(begin + t) * row_bytes, weight.n_cols);
     }
-    for (int64_t row = args.row_begin; row < args.row_end; ++row) {
-      const std::byte* bytes = weight.row(row);
+    for (int64_t i = args.row_begin; i < args.row_end; ++i) {
+      const std::byte* bytes = weight.row(row_at(args, i));
       float acc[kTokenTile] = {};
       for (int64_t column = 0; column < weight.n_cols; column += Block::kElems, bytes += sizeof(Block)) {
         Decoded<Block> block;
         decode_block<Block>(bytes, block);
         for (int t = 0; t < n; ++t) acc[t] = add_block<Block>(acc[t], block, x[t], column);
       }
-      for (int t = 0; t < n; ++t) store(args, begin + t, row, acc[t]);
+      for (int t = 0; t < n; ++t) store(args, begin + t, i, acc[t]);
     }
   }
 }
@@ -135,8 +139,8 @@ template <class Load>
 void multiply_float(const MatmulArgs& args) {
   constexpr int kLanes = 8;
   const int64_t n_cols = args.weight->n_cols;
-  for (int64_t row = args.row_begin; row < args.row_end; ++row) {
-    const std::byte* w = args.weight->row(row);
+  for (int64_t place = args.row_begin; place < args.row_end; ++place) {
+    const std::byte* w = args.weight->row(row_at(args, place));
     for (int t = 0; t < args.n_tokens; ++t) {
       const float* x = args.x + t * n_cols;
       float acc[kLanes] = {};
@@ -144,7 +148,7 @@ void multiply_float(const MatmulArgs& args) {
       for (int width = kLanes / 2; width > 0; width /= 2) {
         for (int i = 0; i < width; ++i) acc[i] += acc[i + width];
       }
-      store(args, t, row, acc[0]);
+      store(args, t, place, acc[0]);
     }
   }
 }

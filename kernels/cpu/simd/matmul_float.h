@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/simd/matmul_panel.h"
 
 namespace hearth {
 
@@ -13,12 +14,15 @@ namespace hearth {
 /// KB. A multiple of every ISA's kFloatTokens.
 inline constexpr int kFloatTokenTile = 24;
 
-/// n_rows x n_tokens sums over all columns, with weights read by Load (Load::kBytes bytes each).
+/// n_rows x n_tokens sums over all columns, with weights read by Load (Load::kBytes bytes each). `row` is the
+/// first row's place in the output.
 template <class S, class Load, int n_rows, int n_tokens>
 void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   using Float = typename S::Float;
   const int64_t n_cols = args.weight->n_cols;
-  const std::byte* w = args.weight->data + row * n_cols * Load::kBytes;
+  const size_t stride = row_stride(*args.weight, static_cast<size_t>(n_cols) * Load::kBytes);
+  const std::byte* w[n_rows];
+  for (int r = 0; r < n_rows; ++r) w[r] = args.weight->data + row_at(args, row + r) * stride;
   const float* x = args.x + token * n_cols;
   Float sum[n_rows][n_tokens];
   for (int r = 0; r < n_rows; ++r) {
@@ -27,7 +31,7 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   int64_t column = 0;
   for (; column + S::kLanes <= n_cols; column += S::kLanes) {
     Float weights[n_rows];
-    for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w + (r * n_cols + column) * Load::kBytes);
+    for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w[r] + column * Load::kBytes);
     for (int t = 0; t < n_tokens; ++t) {
       const Float xs = S::load_floats(x + t * n_cols + column);
       for (int r = 0; r < n_rows; ++r) sum[r][t] = S::fma(weights[r], xs, sum[r][t]);
@@ -38,14 +42,14 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
     for (int t = 0; t < n_tokens; ++t) {
       const Float xs = S::load_floats(x + t * n_cols + column, left);
       for (int r = 0; r < n_rows; ++r) {
-        sum[r][t] = S::fma(Load::part(w + (r * n_cols + column) * Load::kBytes, left), xs, sum[r][t]);
+        sum[r][t] = S::fma(Load::part(w[r] + column * Load::kBytes, left), xs, sum[r][t]);
       }
     }
   }
   for (int t = 0; t < n_tokens; ++t) {
     for (int r = 0; r < n_rows; ++r) {
       float value = S::total(sum[r][t]);
-      if (args.bias != nullptr) value += args.bias[row + r];
+      if (args.bias != nullptr) value += args.bias[row_at(args, row + r)];
       float& out = args.out[(token + t) * args.out_stride + row + r];
       out = args.accumulate ? out + value : value;
     }

@@ -28,6 +28,18 @@ struct alignas(64) Panel {
   typename Simd::Float min[kPanelColumns / 16];
 };
 
+/// The weight row whose products go to place i of the output.
+template <class Args>
+[[gnu::always_inline]] inline int64_t row_at(const Args& args, int64_t i) {
+  return args.rows != nullptr ? args.rows[i] : i;
+}
+
+/// Bytes from one row of the weight to the next, if its rows have `row_bytes`.
+template <class Weight>
+[[gnu::always_inline]] inline size_t row_stride(const Weight& weight, size_t row_bytes) {
+  return weight.row_stride != 0 ? weight.row_stride : row_bytes;
+}
+
 /// The blocks to unpack, one per lane: lane r's starts at first + r * stride.
 struct RowBlocks {
   const std::byte* first;

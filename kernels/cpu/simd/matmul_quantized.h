@@ -107,16 +107,25 @@ inline constexpr size_t kShortRowBytes = 1024;
 /// bytes (Q5_K, Q6_K), the columns by as much for the others. Rows of 576 columns: the string for all, Q8_0
 /// by 70 %.
 template <class S, class Block>
-[[gnu::always_inline]] inline void prefetch_next(const RowBlocks& rows, size_t done) {
+[[gnu::always_inline]] inline void prefetch_next(const RowBlocks& rows, size_t done, bool packed) {
   constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
   const std::byte* next = rows.first + S::kLanes * rows.stride;
-  if (sizeof(Block) <= 160 && rows.stride > kShortRowBytes) {
+  if (!packed || (sizeof(Block) <= 160 && rows.stride > kShortRowBytes)) {
     for (int r = 0; r < S::kLanes; ++r, next += rows.stride) {
       for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(next + b);
     }
   } else {
     next += done * (S::kLanes - 1);
     for (size_t b = 0; b < S::kLanes * kBytes; b += 64) __builtin_prefetch(next + b);
+  }
+}
+
+/// The same columns of the next rows of a list, n of them.
+template <class Block>
+[[gnu::always_inline]] inline void prefetch_listed(const std::byte* const* next, int n, size_t done) {
+  constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
+  for (int r = 0; r < n; ++r) {
+    for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(next[r] + done + b);
   }
 }
 
@@ -138,14 +147,19 @@ template <class S, class Block>
   }
 }
 
-/// The same for fewer rows than lanes, by way of a copy, so that nothing behind the last row is read. The
-/// results of the missing lanes are never stored; they see zeros.
+/// The same for rows anywhere, `done` bytes into each, or for fewer rows than lanes, by way of a copy:
+/// nothing but these rows is read. The results of missing lanes are never stored; they see zeros.
 template <class S, class Block>
-void unpack_few_rows(const RowBlocks& rows, int n_rows, int n_blocks, Panel<S>& panel) {
+void unpack_copied(const std::byte* const* rows, int n_rows, size_t done, int n_blocks, Panel<S>& panel) {
   constexpr size_t kRowBytes = kPanelColumns / Block::kElems * sizeof(Block);
-  std::byte copy[S::kLanes * kRowBytes] = {};
+  std::byte copy[S::kLanes * kRowBytes];
+  if (n_rows < S::kLanes) __builtin_memset(copy, 0, sizeof copy);
   for (int r = 0; r < n_rows; ++r) {
-    __builtin_memcpy(copy + r * kRowBytes, rows.first + r * rows.stride, n_blocks * sizeof(Block));
+    if (n_blocks * Block::kElems == kPanelColumns) {
+      __builtin_memcpy(copy + r * kRowBytes, rows[r] + done, kRowBytes);
+    } else {
+      __builtin_memcpy(copy + r * kRowBytes, rows[r] + done, n_blocks * sizeof(Block));
+    }
   }
   unpack_panel<S, Block>({copy, kRowBytes}, n_blocks, panel);
 }
@@ -173,12 +187,39 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// Rows [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
+/// Adds a panel's sums, of n_rows rows from place `row` on, to the output, or puts them there.
+template <class S>
+void store_totals(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens,
+                  const typename S::Float* totals) {
+  float bias[S::kLanes] = {};
+  if (args.bias != nullptr) {
+    for (int r = 0; r < n_rows; ++r) bias[r] = args.bias[row_at(args, row + r)];
+  }
+  for (int t = 0; t < n_tokens; ++t) {
+    float* out = args.out + (token + t) * args.out_stride + row;
+    typename S::Float value = totals[t];
+    if (args.bias != nullptr) value = S::add(value, S::load_floats(bias));
+    if (args.accumulate) value = S::add(S::load_floats(out, n_rows), value);
+    S::store_floats(out, value, n_rows);
+  }
+}
+
+/// The rows at places [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
 template <class S, class Block>
 void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens) {
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
-  RowBlocks rows = {weight.data + row * row_bytes, row_bytes};
+  const size_t stride = row_stride(weight, row_bytes);
+  const bool copied = args.rows != nullptr || n_rows < S::kLanes;
+  RowBlocks rows = {weight.data + row * stride, stride};
+  // Copied rows and, of a list, those that come after them.
+  const std::byte* at[2 * S::kLanes];
+  int n_at = 0;
+  if (copied) {
+    const int64_t left = args.row_end - row;
+    n_at = static_cast<int>(left < 2 * S::kLanes ? left : 2 * S::kLanes);
+    for (int r = 0; r < n_at; ++r) at[r] = weight.data + row_at(args, row + r) * stride;
+  }
   typename S::Float totals[kTokensPerPanel];
   for (int t = 0; t < n_tokens; ++t) totals[t] = S::floats(0.0f);
   Panel<S> panel;
@@ -187,23 +228,19 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
     const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
-    if (n_rows == S::kLanes) {
-      prefetch_next<S, Block>(rows, static_cast<size_t>(column / Block::kElems) * sizeof(Block));
-      unpack_panel<S, Block>(rows, n_blocks, panel);
+    const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
+    if (copied) {
+      prefetch_listed<Block>(at + n_rows, n_at - n_rows, done);
+      unpack_copied<S, Block>(at, n_rows, done, n_blocks, panel);
     } else {
-      unpack_few_rows<S, Block>(rows, n_rows, n_blocks, panel);
+      prefetch_next<S, Block>(rows, done, stride == row_bytes);
+      unpack_panel<S, Block>(rows, n_blocks, panel);
     }
     multiply_panel<S, Block>(panel, n_spans, x, n_tokens, totals);
     rows.first += n_blocks * sizeof(Block);
     advance<S, Block>(x, n_spans);
   }
-  for (int t = 0; t < n_tokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride + row;
-    typename S::Float value = totals[t];
-    if (args.bias != nullptr) value = S::add(value, S::load_floats(args.bias + row, n_rows));
-    if (args.accumulate) value = S::add(S::load_floats(out, n_rows), value);
-    S::store_floats(out, value, n_rows);
-  }
+  store_totals<S>(args, row, n_rows, token, n_tokens, totals);
 }
 
 template <class S, class Block>
