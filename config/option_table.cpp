@@ -23,6 +23,11 @@ std::vector<OptionSpec> make_table() {
        "start. "
        "0: what the model was trained for, at most 8192.",
        IntField{&O::context, 0, 1 << 24}},
+      {"ffn-activation", "Model", "NAME",
+       "Activation of the model's FFN, which files of ReLU-family models do not say: relu, drelu, fatrelu:T "
+       "(zero up to T), relu2, silu or gelu. Not given: the file's hearth.ffn_activation, else relu for "
+       "PowerInfer's files, else the architecture's.",
+       TextField{&O::ffn_activation}},
 
       {"host", "Server", "ADDRESS",
        "Address to listen on. 0.0.0.0 or :: opens the server to the network: set an API key then.",

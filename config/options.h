@@ -14,7 +14,8 @@ struct Options {
   std::string model;               // path of a GGUF file; empty: none given
   std::vector<std::string> alias;  // names the model answers to besides its own; "*": any
   std::string chat_template_file;  // empty: the model's own template
-  int context = 0;  // tokens of one request, prompt and answer; 0: the model's own, at most 8192
+  int context = 0;             // tokens of one request, prompt and answer; 0: the model's own, at most 8192
+  std::string ffn_activation;  // of a model whose file does not say it; empty: as the file says
 
   // Server
   std::string host = "127.0.0.1";

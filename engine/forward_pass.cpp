@@ -117,7 +117,7 @@ void ForwardPass::ffn_block(const LayerWeights& layer, int n_tokens) {
   float* gate = gate_.floats();
   float* up = up_.floats();
   backend_.matmul(normed_.floats(), n_tokens, std::array{product(layer.gate, gate), product(layer.up, up)});
-  backend_.gated_activation(spec_.arch.activation, gate, up, int64_t{n_tokens} * spec_.d_ff, gate);
+  backend_.gated_activation(spec_.activation, gate, up, int64_t{n_tokens} * spec_.d_ff, gate);
   backend_.matmul(gate, n_tokens, std::array{product(layer.down, residual_.floats(), /*accumulate=*/true)});
 }
 

@@ -134,7 +134,7 @@ struct ModelRuntime::State {
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   // 1. Open and check the file, and what is asked of it.
   ModelFile file = ModelFile::open(checked(options).path);
-  ModelSpec spec = read_model_spec(file);
+  ModelSpec spec = read_model_spec(file, options.ffn_activation);
   const Reservation reservation(file, spec, options);
 
   // 2. Everything that follows from them.

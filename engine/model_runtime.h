@@ -26,6 +26,8 @@ struct LoadOptions {
   int n_slots = 4;          // sequences that run at once
   int context_tokens = 0;   // of one sequence; 0: what the model was trained on, at most kDefaultContext
   int prefill_chunk = 128;  // prompt tokens of one step, at most
+  std::string
+      ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
   uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "engine/ffn_activation.h"
 #include "engine/gguf/fault.h"
 
 namespace hearth {
@@ -118,19 +119,6 @@ RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
   return rope;
 }
 
-/// The FFN's activation: the architecture's, unless the file names another by Hearth's own key (ReLU-family
-/// fine-tunes of llama say nothing about it in GGUF's keys).
-Activation read_activation(const ModelFile& file, const Architecture& arch) {
-  const std::optional<std::string_view> name = file.find_string("hearth.ffn_activation");
-  if (!name) return arch.activation;
-  if (*name == "silu") return Activation::kSilu;
-  if (*name == "gelu") return Activation::kGelu;
-  if (*name == "relu") return Activation::kRelu;
-  gguf::fail(gguf::file_label(file.path().string()), "key \"hearth.ffn_activation\" is " +
-                                                         gguf::quoted(*name) +
-                                                         ", expected \"silu\", \"gelu\" or \"relu\"");
-}
-
 /// d_model / n_heads, unless the file gives a width of its own.
 int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   int head_dim = 0;
@@ -178,7 +166,7 @@ int read_vocab_size(const ModelFile& file) {
 
 std::span<const Architecture> architectures() { return kArchitectures; }
 
-ModelSpec read_model_spec(const ModelFile& file) {
+ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
   const Architecture& arch = architecture_of(file);
   const Keys keys(file, arch.name);
   if (const int n_experts = keys.integer_or("expert_count", 0, 0, 1 << 16); n_experts > 0) {
@@ -187,7 +175,8 @@ ModelSpec read_model_spec(const ModelFile& file) {
 
   ModelSpec spec;
   spec.arch = arch;
-  spec.arch.activation = read_activation(file, arch);
+  spec.gated = arch.gated;
+  spec.activation = decide_ffn_activation(file, arch, ffn_activation);
   spec.name = file.find_string("general.name").value_or("");
   spec.n_layers = keys.integer("block_count", 1, kMaxLayers);
   spec.d_model = keys.integer("embedding_length", 1, kMaxWidth);

@@ -24,7 +24,8 @@ struct Architecture {
   std::string_view name;  // general.architecture
   NormKind norm = NormKind::kRms;
   RopeKind rope = RopeKind::kNone;
-  Activation activation = Activation::kSilu;
+  FfnActivation activation{};       // of its FFN, unless the file or the user says another
+  bool gated = true;                // FFN: act(gate) * up; false: act(up), and there is no gate
   bool qkv_bias = false;            // q, k and v have biases; false: taken if the file has them
   bool qk_norm = false;             // per-head norms of q and k before RoPE
   bool parallel_attention = false;  // attention and FFN both read the layer's input norm and are summed
@@ -62,13 +63,17 @@ struct ModelSpec {
   int sliding_window = 0;  // 0: none. Attention is computed in full, so contexts are limited to the window
   float norm_eps = 0;
   RopeSpec rope;
+  FfnActivation activation;
+  bool gated = true;
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
 };
 
-/// Reads and checks the keys. Throws ModelFileError naming key, value and what was expected; an unknown
-/// architecture is refused by name with those that are known.
-ModelSpec read_model_spec(const ModelFile& file);
+/// Reads and checks the keys. ffn_activation: what the user says of the activation, by a name that
+/// parse_ffn_activation knows, or empty. Throws ModelFileError naming key, value and what was expected; an
+/// unknown architecture is refused by name with those that are known, an activation that contradicts the file
+/// with how to proceed. Throws std::invalid_argument (one sentence) if ffn_activation is no such name.
+ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
 
 }  // namespace hearth

@@ -81,7 +81,26 @@ struct Rope {
   float magnitude = 1.0f;           // yarn's attention factor; multiplies cos and sin
 };
 
-enum class Activation : uint8_t { kSilu, kGelu, kRelu };
+enum class Activation : uint8_t {
+  kSilu,     // x / (1 + e^-x)
+  kGelu,     // by tanh (Hendrycks, Gimpel 2016)
+  kGeluErf,  // x times the normal distribution's Phi(x)
+  kRelu,     // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
+  kRelu2,    // relu(x)^2
+  kDRelu,    // relu of the gate and of up (dReLU, Song et al. 2024)
+};
+
+/// What an FFN does between its matrices: hidden = act(gate) * up, or act(up) where there is no gate.
+struct FfnActivation {
+  Activation kind = Activation::kSilu;
+  float threshold = 0.0f;  // of kRelu, finite and at least 0; 0 for the others
+
+  bool operator==(const FfnActivation&) const = default;
+  /// Whether it gives exact zeros, so that the neurons that have them need not be computed.
+  constexpr bool has_zeros() const {
+    return kind == Activation::kRelu || kind == Activation::kRelu2 || kind == Activation::kDRelu;
+  }
+};
 
 /// One layer's FFN, one row per neuron in every matrix.
 struct FfnNeurons {
@@ -90,7 +109,7 @@ struct FfnNeurons {
   const float* gate_bias = nullptr;  // [d_ff] or null
   const float* up_bias = nullptr;
   DownColumns down;
-  Activation activation = Activation::kRelu;
+  FfnActivation activation{Activation::kRelu};
 };
 
 /// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
@@ -168,8 +187,9 @@ class Backend {
   virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer, float* out) = 0;
 
-  /// out[i] = act(gate[i]) * up[i] for n floats. out may be gate or up.
-  virtual void gated_activation(Activation act, const float* gate, const float* up, int64_t n,
+  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(up[i])); up null: out[i] = act(gate[i]). out may
+  /// be gate or up. What is not a number stays so, also through the relus. REQUIRES: up, for kDRelu.
+  virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
   /// Fills `set` with the neurons whose score is not below `at_least`: score is values[t * n_neurons + j],

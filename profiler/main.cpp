@@ -29,6 +29,7 @@ struct CommonOptions {
   std::string model;
   int n_threads = 0;
   std::string isa = "auto";
+  std::string ffn_activation;
 };
 
 void add_common(CLI::App& command, CommonOptions& options) {
@@ -39,12 +40,19 @@ void add_common(CLI::App& command, CommonOptions& options) {
   command.add_option("--isa", options.isa, "auto, scalar, avx2 or avx512-vnni")
       ->type_name("NAME")
       ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512-vnni"}));
+  command
+      .add_option(
+          "--ffn-activation", options.ffn_activation,
+          "Activation of the model's FFN where its file does not say it: relu, drelu, fatrelu:T, relu2, "
+          "silu or gelu")
+      ->type_name("NAME");
 }
 
 std::unique_ptr<ModelRuntime> load(const CommonOptions& common, int n_threads, int context, int chunk) {
   LoadOptions options;
   options.path = common.model;
   options.n_threads = n_threads;
+  options.ffn_activation = common.ffn_activation;
   options.isa = isa_from_name(common.isa);  // "auto" is no ISA's name: the best one
   options.n_slots = 1;
   options.context_tokens = context;

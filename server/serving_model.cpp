@@ -104,8 +104,10 @@ void check_before_loading(const Options& options) {
   wanted_isa(options);
   if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
   try {
-    read_model_spec(ModelFile::open(options.model));
+    read_model_spec(ModelFile::open(options.model), options.ffn_activation);
   } catch (const ModelFileError& error) {
+    throw StartError(error.what());
+  } catch (const std::invalid_argument& error) {
     throw StartError(error.what());
   }
 }
@@ -133,6 +135,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   load.n_slots = options.slots;
   load.context_tokens = options.context;
   load.prefill_chunk = options.prefill_chunk;
+  load.ffn_activation = options.ffn_activation;
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   model->chat_template_ = make_chat_template(options, *model->runtime_);

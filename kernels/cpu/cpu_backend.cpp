@@ -151,12 +151,14 @@ void CpuBackend::attention(const float* q, int64_t stride, int n_heads, float sc
   attention_.run(q, stride, n_heads, scale, places, shape, layer, out);
 }
 
-void CpuBackend::gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) {
+void CpuBackend::gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
+                                  float* out) {
   // Pieces are whole lanes, though an element's result does not depend on its place.
   constexpr int64_t kRow = 64;
   pool_.for_each_chunk((n + kRow - 1) / kRow, row_grain(kRow), [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kRow;
-    vector_.gated_activation(act, gate + first, up + first, std::min(n, end * kRow) - first, out + first);
+    const float* ups = up == nullptr ? nullptr : up + first;
+    vector_.gated_activation(act, gate + first, ups, std::min(n, end * kRow) - first, out + first);
   });
 }
 

@@ -47,7 +47,8 @@ class CpuBackend final : public Backend {
                  KvLayer layer) override;
   void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                  const KvShape& shape, KvLayer layer, float* out) override;
-  void gated_activation(Activation act, const float* gate, const float* up, int64_t n, float* out) override;
+  void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
+                        float* out) override;
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                       float at_least, NeuronSet& set) override;
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,

@@ -51,9 +51,8 @@ struct VectorKernels {
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
                      float* out);
 
-  /// out[i] = act(gate[i]) * up[i]. out may be gate or up. gelu is the tanh approximation (Hendrycks, Gimpel
-  /// 2016), as GGUF models are run.
-  void (*gated_activation)(Activation act, const float* gate, const float* up, int64_t n, float* out);
+  /// See Backend::gated_activation.
+  void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
 
   /// Rotates one head's first n_rot floats. table: for kHalves cosines [n_rot/2] then sines [n_rot/2]; for
   /// kInterleaved each cosine twice [n_rot], then each sine twice [n_rot], the first of the two negated.

@@ -89,6 +89,7 @@ void check(const Architecture& arch, bool all_biases, Isa isa) {
   const ModelFile file = ModelFile::open(folder / "model.gguf");
   ModelSpec spec = read_model_spec(file);
   spec.arch = arch;
+  spec.activation = arch.activation;
   CpuBackend backend(1, isa);
   const Weights weights = bind_weights(file, spec, backend);
   const KvMemory kv(spec, 4, backend);
@@ -120,7 +121,6 @@ TEST_CASE("forward pass: the facts of the table in every combination agree with 
   const Architecture arch{.name = "test",
                           .norm = norm,
                           .rope = RopeKind::kHalves,
-                          .activation = Activation::kSilu,
                           .qk_norm = qk_norm,
                           .parallel_attention = parallel_attention};
   INFO("layer norm " << (norm == NormKind::kLayer) << ", parallel " << parallel_attention << ", qk norm "
@@ -129,9 +129,12 @@ TEST_CASE("forward pass: the facts of the table in every combination agree with 
 }
 
 TEST_CASE("forward pass: every activation and pairing of the rotary embedding agrees with the reference") {
-  const Activation activation = GENERATE(Activation::kSilu, Activation::kGelu, Activation::kRelu);
+  const FfnActivation activation = GENERATE(
+      FfnActivation{Activation::kSilu}, FfnActivation{Activation::kGelu}, FfnActivation{Activation::kGeluErf},
+      FfnActivation{Activation::kRelu}, FfnActivation{Activation::kRelu, 0.1f},
+      FfnActivation{Activation::kRelu2}, FfnActivation{Activation::kDRelu});
   const RopeKind rope = GENERATE(RopeKind::kNone, RopeKind::kInterleaved, RopeKind::kHalves);
-  INFO("activation " << static_cast<int>(activation) << ", rope " << static_cast<int>(rope));
+  INFO("activation " << static_cast<int>(activation.kind) << ", rope " << static_cast<int>(rope));
   const Architecture arch{.name = "test", .rope = rope, .activation = activation};
   for (const Isa isa : supported_isas()) check(arch, false, isa);
 }
@@ -153,9 +156,9 @@ TEST_CASE("forward pass: the reference tells one fact from another") {
   Rope other = rope;
   other.kind = RopeKind::kInterleaved;
   CHECK(worst_share(reference_forward(spec, weights, other, tokens), plain) > 0.05);
-  spec.arch.activation = Activation::kGelu;
+  spec.activation = {Activation::kGelu};
   CHECK(worst_share(reference_forward(spec, weights, rope, tokens), plain) > 0.05);
-  spec.arch.activation = Activation::kSilu;
+  spec.activation = {Activation::kSilu};
   spec.arch.parallel_attention = true;
   CHECK(worst_share(reference_forward(spec, weights, rope, tokens), plain) > 0.05);
   spec.arch.parallel_attention = false;

@@ -55,7 +55,8 @@ TEST_CASE("model spec: a llama file's keys become facts") {
   CHECK(spec.arch.name == "llama");
   CHECK(spec.arch.norm == NormKind::kRms);
   CHECK(spec.arch.rope == RopeKind::kInterleaved);
-  CHECK(spec.arch.activation == Activation::kSilu);
+  CHECK(spec.activation == FfnActivation{Activation::kSilu});
+  CHECK(spec.gated);
   CHECK_FALSE(spec.arch.qkv_bias);
   CHECK_FALSE(spec.arch.qk_norm);
   CHECK_FALSE(spec.arch.parallel_attention);
@@ -284,15 +285,6 @@ TEST_CASE("model spec: what is wrong with a rotary embedding is told") {
       {"no original context", integer("llama.rope.scaling.original_context_length", 0), {"original_context"}},
       {"a ramp of zero", number("llama.rope.scaling.yarn_beta_fast", 0.0f), {"yarn_beta_fast", "is 0,"}},
   });
-}
-
-TEST_CASE("model spec: the activation of ReLU fine-tunes comes by Hearth's own key") {
-  CHECK(spec_of(TinyModel().key("hearth.ffn_activation", "relu")).arch.activation == Activation::kRelu);
-  CHECK(spec_of(TinyModel().key("hearth.ffn_activation", "gelu")).arch.activation == Activation::kGelu);
-  CHECK(spec_of(TinyModel().key("hearth.ffn_activation", "silu")).arch.activation == Activation::kSilu);
-  CHECK_THAT(complaint(TinyModel().key("hearth.ffn_activation", "relu2")),
-             ContainsSubstring("hearth.ffn_activation") && ContainsSubstring("\"relu2\"") &&
-                 ContainsSubstring("\"gelu\""));
 }
 
 }  // namespace hearth::test

@@ -229,13 +229,13 @@ TEST_CASE("norms and activations have the same bits on any threads", "[cpu_backe
     std::vector<float> out(3 * x.size());
     backend.rms_norm(x.data(), y.data(), 1e-5f, n_rows, n_cols, out.data());
     backend.layer_norm(x.data(), y.data(), y.data() + 400, 1e-5f, n_rows, n_cols, out.data() + x.size());
-    backend.gated_activation(Activation::kSilu, x.data(), y.data(), n_rows * n_cols,
+    backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n_rows * n_cols,
                              out.data() + 2 * x.size());
     // The last row alone.
     std::vector<float> row(static_cast<size_t>(n_cols));
     backend.rms_norm(x.data() + 199 * n_cols, y.data(), 1e-5f, 1, n_cols, row.data());
     CHECK(std::memcmp(row.data(), out.data() + 199 * n_cols, row.size() * sizeof(float)) == 0);
-    backend.gated_activation(Activation::kSilu, x.data(), y.data(), 0, nullptr);
+    backend.gated_activation({Activation::kSilu}, x.data(), y.data(), 0, nullptr);
     backend.rms_norm(x.data(), y.data(), 1e-5f, 0, n_cols, nullptr);
     return out;
   });

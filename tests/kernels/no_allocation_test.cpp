@@ -55,7 +55,7 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       backend.kv_append(k.data(), v.data(), kv_width, places, shape, {k_cache.halves(), v_cache.halves()});
       backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
                         y.data());
-      backend.gated_activation(Activation::kSilu, x.data(), y.data(), n * width, y.data());
+      backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n * width, y.data());
       backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
     }
     CHECK(allocations.load() == before);

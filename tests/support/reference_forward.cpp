@@ -80,8 +80,7 @@ Row ffn(const ModelSpec& spec, const LayerWeights& layer, const Row& x) {
   const Row gate = product(layer.gate, x), up = product(layer.up, x);
   Row hidden;
   for (size_t i = 0; i < gate.size(); ++i) {
-    hidden.push_back(
-        static_cast<float>(reference_activation(spec.arch.activation, double{gate[i]}) * double{up[i]}));
+    hidden.push_back(static_cast<float>(reference_gated(spec.activation, double{gate[i]}, double{up[i]})));
   }
   return product(layer.down, hidden);
 }

@@ -33,16 +33,28 @@ inline std::vector<double> reference_layer_norm(const float* x, const float* wei
   return out;
 }
 
-inline double reference_activation(Activation act, double x) {
-  switch (act) {
+inline double reference_activation(FfnActivation act, double x) {
+  switch (act.kind) {
     case Activation::kSilu:
       return x / (1.0 + std::exp(-x));
     case Activation::kGelu:
       return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::kGeluErf:
+      return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
     case Activation::kRelu:
-      return x > 0 ? x : 0.0;
+      return x > double{act.threshold} || std::isnan(x) ? x : 0.0;
+    case Activation::kRelu2:
+      return x > 0 || std::isnan(x) ? x * x : 0.0;
+    case Activation::kDRelu:
+      return x > 0 || std::isnan(x) ? x : 0.0;
   }
   return NAN;
+}
+
+/// act(gate) * up, or of dReLU the product of both relus.
+inline double reference_gated(FfnActivation act, double gate, double up) {
+  const double activated = reference_activation(act, gate);
+  return activated * (act.kind == Activation::kDRelu ? reference_activation(act, up) : up);
 }
 
 /// One head, rotated for one position.
