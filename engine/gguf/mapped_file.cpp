@@ -45,31 +45,32 @@ class Descriptor {
   }
 }
 
-void require_regular(const std::string& file, const struct stat& status) {
+void require_regular(const std::string& file, const struct stat& status, const char* expected) {
   const char* kind = nullptr;
   if (S_ISREG(status.st_mode)) return;
   if (S_ISDIR(status.st_mode)) kind = "a directory";
   if (S_ISFIFO(status.st_mode)) kind = "a pipe";
   if (S_ISSOCK(status.st_mode)) kind = "a socket";
   if (S_ISCHR(status.st_mode) || S_ISBLK(status.st_mode)) kind = "a device";
-  fail(file, std::string("it is ") + (kind != nullptr ? kind : "no regular file") +
-                 ", expected a GGUF model file; give the path of the .gguf file itself");
+  fail(file, std::string("it is ") + (kind != nullptr ? kind : "no regular file") + ", expected " + expected +
+                 "; give the path of the file itself");
 }
 
 }  // namespace
 
-MappedFile MappedFile::open(const std::filesystem::path& path) {
+MappedFile MappedFile::open(const std::filesystem::path& path, const char* expected) {
   const std::string file = file_label(path.string());
   struct stat status {};
   // Asked before opening too: the mere opening of a device can do something.
   if (::stat(path.c_str(), &status) != 0) fail_with_errno(file, errno);
-  require_regular(file, status);
+  require_regular(file, status, expected);
   // O_NONBLOCK: should the path have become a pipe meanwhile, opening it does not wait for a writer.
   const Descriptor fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (fd.get() < 0) fail_with_errno(file, errno);
   if (::fstat(fd.get(), &status) != 0) fail_with_errno(file, errno);
-  require_regular(file, status);
-  if (status.st_size == 0) fail(file, "it is empty (0 bytes), expected a GGUF model file; download it again");
+  require_regular(file, status, expected);
+  if (status.st_size == 0)
+    fail(file, "it is empty (0 bytes), expected " + std::string(expected) + "; download it again");
   const size_t size = static_cast<size_t>(status.st_size);
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) {

@@ -1,0 +1,27 @@
+// PowerInfer's GPU index, <model>.gguf.generated.gpuidx: which neurons of each layer it chose for the GPU.
+//
+// A GGUF container with the magic PWRI: for layer i the tensors blk.i.gpu_idx (a 0 or 1 for each neuron) and
+// blk.i.gpu_bucket (the ids of those with 1, ascending; of no elements if there are none), both int32.
+// PowerInfer reads them by position and writes the layer into their names; here both must agree. Not read
+// with gguf::parse_part, for a model's tensors are neither int32 nor empty. Called by find_activity; any
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+
+#include "engine/activity_profile.h"
+
+namespace hearth::activity {
+
+/// Reads the marks of `n_layers` layers of `d_ff` neurons: count 1 or 0. Throws ModelFileError: unreadable,
+/// damaged, or of another model.
+ActivityProfile read_gpu_index(const std::filesystem::path& path, int n_layers, int d_ff);
+
+/// The same from `bytes`, a whole file. `file` is a gguf::file_label.
+ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::string& file, int n_layers,
+                                int d_ff);
+
+}  // namespace hearth::activity
