@@ -15,4 +15,7 @@ uint16_t half_from_float(float value);
 /// bfloat16 to float32, exact.
 float float_from_bfloat16(uint16_t bits);
 
+/// float32 to the nearest bfloat16, ties to even; NaN stays NaN.
+uint16_t bfloat16_from_float(float value);
+
 }  // namespace hearth

@@ -1,0 +1,23 @@
+// Rows of float32 to the plain and the simple block types: the other direction of dequantize.h.
+//
+// Round to nearest by ggml's reference formulas, bit for bit as its tools write them. The K- and IQ-types
+// need searches for good scales and are not made here. Used where model files are made, not while a model
+// runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+namespace hearth {
+
+/// Whether quantize_row makes `type`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
+bool can_quantize(DType type);
+
+/// The row of `type` (row_bytes(type, n) bytes, any alignment) that is nearest to x[0..n). REQUIRES:
+/// can_quantize(type); n >= 0, a multiple of the type's block size; finite values that the type's scale, a
+/// half, can hold. Thread-safe, never fails.
+void quantize_row(DType type, const float* x, int64_t n, std::byte* row);
+
+}  // namespace hearth
