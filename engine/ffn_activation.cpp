@@ -47,6 +47,11 @@ void check_fits(const ModelFile& file, const Architecture& arch, FfnActivation a
     contradict(file, said + ", which multiplies two relus, but architecture " + std::string(arch.name) +
                          " has no gate beside up; say relu");
   }
+  if (file.is_powerinfer() && !activation.has_zeros()) {
+    contradict(file, said +
+                         ", but the file is PowerInfer's (magic PWRI), whose models skip neurons that a relu "
+                         "makes zero; say relu, drelu or fatrelu:T, or use the model's plain GGUF version");
+  }
   if (arch.activation.kind == Activation::kDRelu && activation != arch.activation) {
     contradict(file, said + ", but models of architecture " + std::string(arch.name) +
                          " have drelu; leave it out or say drelu");
@@ -109,7 +114,9 @@ FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& a
                          std::string(kKey) + "\" says " + ffn_activation_name(*by_key) +
                          "; leave the option out to run the model as its file says, or correct the key");
   }
-  return by_option ? *by_option : by_key.value_or(arch.activation);
+  const FfnActivation fallback =
+      file.is_powerinfer() ? arch.powerinfer_activation.value_or(arch.activation) : arch.activation;
+  return by_option ? *by_option : by_key.value_or(fallback);
 }
 
 }  // namespace hearth

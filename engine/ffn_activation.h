@@ -22,9 +22,9 @@ std::optional<FfnActivation> parse_ffn_activation(std::string_view name);
 std::string ffn_activation_name(FfnActivation activation);
 
 /// The activation of a model: what the user says (`option`, empty: nothing), else key hearth.ffn_activation,
-/// else the architecture's. gelu means the architecture's kind of it, if that has one. Throws
-/// std::invalid_argument if `option` is no name; ModelFileError if the key is none, if the two differ or if
-/// one contradicts the architecture.
+/// else what PowerInfer gives the architecture if the file is PowerInfer's, else the architecture's. gelu
+/// means the architecture's kind of it, if that has one. Throws std::invalid_argument if `option` is no name;
+/// ModelFileError if the key is none, if the two differ or if one contradicts the architecture.
 FfnActivation decide_ffn_activation(const ModelFile& file, const Architecture& arch, std::string_view option);
 
 }  // namespace hearth

@@ -5,6 +5,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <limits>
 
 namespace hearth {
 namespace {
@@ -118,7 +119,21 @@ void ForwardPass::ffn_block(const LayerWeights& layer, int n_tokens) {
   float* up = up_.floats();
   backend_.matmul(normed_.floats(), n_tokens, std::array{product(layer.gate, gate), product(layer.up, up)});
   backend_.gated_activation(spec_.activation, gate, up, int64_t{n_tokens} * spec_.d_ff, gate);
-  backend_.matmul(gate, n_tokens, std::array{product(layer.down, residual_.floats(), /*accumulate=*/true)});
+  if (layer.down.weight) {
+    backend_.matmul(gate, n_tokens, std::array{product(layer.down, residual_.floats(), /*accumulate=*/true)});
+    return;
+  }
+  // Rows per neuron are no matrix product: all of them are added, times their values.
+  NeuronSet all;
+  all.reserve(n_tokens, spec_.d_ff);
+  backend_.select_neurons(gate, nullptr, n_tokens, spec_.d_ff, -std::numeric_limits<float>::infinity(), all);
+  NeuronCounts counts;
+  backend_.down_neurons({.rows = layer.down_rows.weight,
+                         .coded = {},
+                         .n_neurons = spec_.d_ff,
+                         .n_cols = spec_.d_model,
+                         .bias = layer.down_rows.bias},
+                        gate, n_tokens, all, residual_.floats(), counts);
 }
 
 void ForwardPass::norm(const float* x, const NormWeights& weights, int64_t n_rows, float* out) {

@@ -126,6 +126,13 @@ std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path
     parts.push_back(open_part(part_path));
     check_split(parts.back().part, file_label(part_path.string()), number, name->count);
   }
+  for (const OpenPart& part : parts) {
+    if (part.part.powerinfer == parts.front().part.powerinfer) continue;
+    gguf::fail(
+        label,
+        "some of its parts begin with \"GGUF\" and some with PowerInfer's \"PWRI\", expected the same of "
+        "all; the parts belong to different models: download them again");
+  }
   return parts;
 }
 
@@ -171,6 +178,8 @@ size_t ModelFile::total_bytes() const {
   for (const MappedFile& mapping : contents_->mappings) total += mapping.bytes().size();
   return total;
 }
+
+bool ModelFile::is_powerinfer() const { return contents_->first.powerinfer; }
 
 void ModelFile::prefault(const std::function<void(double)>& progress) const {
   std::vector<std::span<const std::byte>> regions;

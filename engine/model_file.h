@@ -3,8 +3,8 @@
 //
 // The file is mapped, never copied; views stay valid as long as the ModelFile lives. Every count, offset,
 // type and shape is checked when it is opened, so what the accessors return can be used without further
-// checks of bounds. GGUF v2 and v3, little-endian, magic "GGUF"; split files (NAME-00001-of-0000N.gguf) are
-// opened by any part's name. Thread-safe once opened.
+// checks of bounds. GGUF v2 and v3, little-endian, magic "GGUF" or PowerInfer's "PWRI"; split files
+// (NAME-00001-of-0000N.gguf) are opened by any part's name. Thread-safe once opened.
 //
 // The file must not be changed while it is open: cutting it short raises SIGBUS at the next access, as with
 // any mapping.
@@ -54,6 +54,7 @@ class ModelFile {
 
   const std::filesystem::path& path() const;
   size_t total_bytes() const;  // of all parts
+  bool is_powerinfer() const;  // magic "PWRI": FFNs laid out for PowerInfer, with predictors
 
   /// Reads the whole file into memory by several threads, so that later accesses do not wait for the disk.
   /// Calls `progress` (may be empty) on this thread with the share done, rising to 1; what it throws ends the

@@ -14,7 +14,9 @@ namespace {
 
 // RoPE pairing is GGUF's convention: converters permute q and k of "llama" so that pairs are adjacent.
 constexpr std::array<Architecture, 3> kArchitectures = {{
-    {.name = "llama", .rope = RopeKind::kInterleaved},
+    {.name = "llama",
+     .rope = RopeKind::kInterleaved,
+     .powerinfer_activation = FfnActivation{Activation::kRelu}},
     {.name = "qwen2", .rope = RopeKind::kHalves, .qkv_bias = true},
     {.name = "qwen3", .rope = RopeKind::kHalves, .qk_norm = true},
 }};
@@ -119,6 +121,31 @@ RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
   return rope;
 }
 
+void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
+  if (!file.is_powerinfer() || arch.powerinfer_activation) return;
+  std::string known;
+  for (const Architecture& other : kArchitectures) {
+    if (other.powerinfer_activation) known += (known.empty() ? "" : ", ") + std::string(other.name);
+  }
+  gguf::fail(gguf::file_label(file.path().string()), "it is a PowerInfer file (magic PWRI) of architecture " +
+                                                         std::string(arch.name) +
+                                                         ", which has no sparse form, expected one of " +
+                                                         known + "; use the model's plain GGUF version");
+}
+
+/// PowerInfer's key; models whose predictors came without a threshold have none.
+float read_sparse_threshold(const ModelFile& file) {
+  constexpr const char* kKey = "powerinfer.sparse_threshold";
+  const double threshold = file.find_float(kKey).value_or(0.0);
+  if (!std::isfinite(threshold) || std::abs(threshold) > std::numeric_limits<float>::max()) {
+    gguf::fail(gguf::file_label(file.path().string()),
+               std::string("key \"") + kKey +
+                   "\" is not a finite number, expected one that "
+                   "predictors' logits can reach; convert the model again");
+  }
+  return static_cast<float>(threshold);
+}
+
 /// d_model / n_heads, unless the file gives a width of its own.
 int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   int head_dim = 0;
@@ -168,6 +195,7 @@ std::span<const Architecture> architectures() { return kArchitectures; }
 
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
   const Architecture& arch = architecture_of(file);
+  refuse_unknown_sparse(file, arch);
   const Keys keys(file, arch.name);
   if (const int n_experts = keys.integer_or("expert_count", 0, 0, 1 << 16); n_experts > 0) {
     keys.fail("expert_count", std::to_string(n_experts), "0: mixtures of experts do not run yet");
@@ -176,6 +204,8 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   ModelSpec spec;
   spec.arch = arch;
   spec.gated = arch.gated;
+  spec.powerinfer = file.is_powerinfer();
+  spec.sparse_threshold = read_sparse_threshold(file);
   spec.activation = decide_ffn_activation(file, arch, ffn_activation);
   spec.name = file.find_string("general.name").value_or("");
   spec.n_layers = keys.integer("block_count", 1, kMaxLayers);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +20,12 @@ enum class NormKind : uint8_t {
   kLayer,  // (x - mean) / std * w + b
 };
 
+/// What the predictors of PowerInfer's files read.
+enum class PredictorInput : uint8_t {
+  kResidual,    // the residual stream before the FFN, its norm not applied
+  kLayerInput,  // the residual stream before the layer
+};
+
 /// Facts shared by all models of an architecture.
 struct Architecture {
   std::string_view name;  // general.architecture
@@ -29,6 +36,9 @@ struct Architecture {
   bool qkv_bias = false;            // q, k and v have biases; false: taken if the file has them
   bool qk_norm = false;             // per-head norms of q and k before RoPE
   bool parallel_attention = false;  // attention and FFN both read the layer's input norm and are summed
+  /// The activation that PowerInfer gives models of this architecture; nullopt: it has none of them.
+  std::optional<FfnActivation> powerinfer_activation = {};
+  PredictorInput predictor_input = PredictorInput::kResidual;
 };
 
 /// All architectures that load.
@@ -65,6 +75,8 @@ struct ModelSpec {
   RopeSpec rope;
   FfnActivation activation;
   bool gated = true;
+  bool powerinfer = false;     // the file is PowerInfer's
+  float sparse_threshold = 0;  // a predictor's logits from here on propose a neuron
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }

@@ -54,6 +54,9 @@ class Binder {
     return out;
   }
 
+  /// Rows of a matrix whose number of them is its own choice. Throws if missing.
+  int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
+
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
   Linear linear(const std::string& stem, int64_t n_rows, int64_t n_cols, bool bias_required = false) {
@@ -83,20 +86,25 @@ class Binder {
   // Vectors start on cache lines, as kernels like them.
   static size_t padded(int64_t n) { return (static_cast<size_t>(n) + 15) / 16 * 16; }
 
-  const TensorInfo& require(const std::string& name, int64_t shape0, int64_t shape1) {
+  const TensorInfo& found(const std::string& name) const {
     const TensorInfo* tensor = file_.find_tensor(name);
     if (tensor == nullptr) {
       fail(file_, name, " is missing; the file is incomplete or made for another program: download it again");
     }
+    return *tensor;
+  }
+
+  const TensorInfo& require(const std::string& name, int64_t shape0, int64_t shape1) {
+    const TensorInfo& tensor = found(name);
     const std::array<int64_t, 4> expected{shape0, shape1, 1, 1};
-    if (tensor->shape != expected) {
+    if (tensor.shape != expected) {
       fail(file_, name,
-           " is " + shape_text(*tensor) + ", expected [" + std::to_string(shape0) +
+           " is " + shape_text(tensor) + ", expected [" + std::to_string(shape0) +
                (shape1 == 1 ? "" : ", " + std::to_string(shape1)) +
                "] by the file's own keys; the file is damaged");
     }
-    used_.insert(tensor->name);
-    return *tensor;
+    used_.insert(tensor.name);
+    return tensor;
   }
 
   const ModelFile& file_;
@@ -104,6 +112,17 @@ class Binder {
   size_t used_floats_ = 0;
   std::set<std::string_view> used_;
 };
+
+/// What PowerInfer's files have in place of the down projection, and the predictor if the layer has one.
+void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
+                 bind.optional_vector(prefix + "ffn_down_t.bias", spec.d_model)};
+  const std::string in = prefix + "fc1.weight", out = prefix + "fc2.weight";
+  if (!bind.has(in) && !bind.has(out)) return;
+  const int64_t rank = bind.rows_of(in);
+  w.predictor_in = bind.matrix(in, rank, spec.d_model);
+  w.predictor_out = bind.matrix(out, spec.d_ff, rank);
+}
 
 LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
@@ -121,8 +140,25 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
   if (!arch.parallel_attention) w.ffn_norm = bind.norm(prefix + "ffn_norm", spec.d_model, arch.norm);
   w.gate = bind.linear(prefix + "ffn_gate", spec.d_ff, spec.d_model);
   w.up = bind.linear(prefix + "ffn_up", spec.d_ff, spec.d_model);
-  w.down = bind.linear(prefix + "ffn_down", spec.d_model, spec.d_ff);
+  if (spec.powerinfer) {
+    bind_powerinfer(bind, spec, prefix, w);
+  } else {
+    w.down = bind.linear(prefix + "ffn_down", spec.d_model, spec.d_ff);
+  }
   return w;
+}
+
+void require_all_predictors_or_none(const ModelFile& file, const Weights& weights) {
+  for (size_t i = 1; i < weights.layers.size(); ++i) {
+    const bool has = static_cast<bool>(weights.layers[i].predictor_in);
+    if (has == weights.has_predictors()) continue;
+    const size_t with = has ? i : 0, without = has ? 0 : i;
+    fail(file, "blk." + std::to_string(without) + ".fc1.weight",
+         " is missing, but layer " + std::to_string(with) +
+             " has a predictor, expected one in every layer or none in any; the file is incomplete: convert "
+             "or "
+             "download it again");
+  }
 }
 
 }  // namespace
@@ -130,8 +166,8 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
 size_t Weights::bytes_per_token() const {
   size_t total = output.weight.bytes();
   for (const LayerWeights& layer : layers) {
-    for (const Linear* linear :
-         {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up, &layer.down}) {
+    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up,
+                                 &layer.down, &layer.down_rows}) {
       total += linear->weight.bytes();
     }
   }
@@ -154,6 +190,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& back
   }
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
   for (int layer = 0; layer < spec.n_layers; ++layer) weights.layers.push_back(bind_layer(bind, spec, layer));
+  require_all_predictors_or_none(file, weights);
   weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch.norm);
   const bool tied = !bind.has("output.weight");
   weights.output =

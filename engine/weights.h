@@ -33,7 +33,10 @@ struct LayerWeights {
   Linear attention_out;  // [d_model, q_dim]
   NormWeights ffn_norm;  // [d_model]; absent with parallel attention
   Linear gate, up;       // [d_ff, d_model]
-  Linear down;           // [d_model, d_ff]
+  Linear down;           // [d_model, d_ff], or of PowerInfer's files:
+  Linear down_rows;      // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
+  Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
+  Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
 };
 
 struct Weights {
@@ -44,6 +47,9 @@ struct Weights {
   std::vector<float> rope_divisors;  // rope_freqs.weight [n_rot / 2], or empty
 
   Buffer vectors;  // owns every float vector above
+
+  bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
+  bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
   size_t bytes_per_token() const;

@@ -24,9 +24,7 @@ constexpr std::string_view kConvert = "convert the model to GGUF, or download it
 constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kOldFormat = "convert it to GGUF, or download the model's GGUF version";
 
-constexpr std::array<Beginning, 19> kBeginnings = {{
-    {"PWRI"sv, "a PowerInfer model (magic PWRI), which is not supported",
-     "use the model's plain GGUF version"},
+constexpr std::array<Beginning, 18> kBeginnings = {{
     {"FUGG"sv, "a big-endian GGUF file", "convert it to little-endian"},
     {"lmgg"sv, "an old llama.cpp model (format ggml, before GGUF)", kOldFormat},
     {"fmgg"sv, "an old llama.cpp model (format ggmf, before GGUF)", kOldFormat},

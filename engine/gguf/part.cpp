@@ -14,6 +14,7 @@ namespace hearth::gguf {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
+constexpr std::string_view kPowerInferMagic = "PWRI";
 constexpr uint64_t kMaxKeys = uint64_t{1} << 16;  // models have some fifty
 constexpr uint64_t kDefaultAlignment = 32;        // the format's
 // The format wants multiples of 8, which also suits loads of float; nothing aligns to more than a huge page.
@@ -23,7 +24,8 @@ constexpr uint64_t kMaxAlignment = uint64_t{1} << 21;
 constexpr uint64_t kMinKeyBytes = 8 + 4 + 1;
 constexpr uint64_t kMinTensorBytes = 8 + 4 + 8 + 4 + 8;
 
-struct Counts {
+struct Header {
+  bool powerinfer;
   uint64_t tensors;
   uint64_t keys;
 };
@@ -40,27 +42,28 @@ void check_version(const std::string& file, uint32_t version) {
                  ", expected 2 or 3; it is corrupt or newer than this program: download it again or update");
 }
 
-Counts read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::string& file) {
+Header read_header(Cursor& cursor, std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kMagic.size()));
-  if (head != kMagic) fail(file, explain_foreign(bytes));
+  if (head != kMagic && head != kPowerInferMagic) fail(file, explain_foreign(bytes));
   cursor.take(kMagic.size());
   check_version(file, cursor.read<uint32_t>());
-  Counts counts{};
-  counts.tensors = cursor.read<uint64_t>();
-  counts.keys = cursor.read<uint64_t>();
+  Header header{};
+  header.powerinfer = head == kPowerInferMagic;
+  header.tensors = cursor.read<uint64_t>();
+  header.keys = cursor.read<uint64_t>();
   const uint64_t room_keys = std::min(cursor.remaining() / kMinKeyBytes, kMaxKeys);
   const uint64_t room_tensors = std::min(cursor.remaining() / kMinTensorBytes, kMaxTensors);
-  if (counts.keys > room_keys) {
-    cursor.fail("claims " + with_commas(counts.keys) + " keys, expected at most " + with_commas(room_keys) +
+  if (header.keys > room_keys) {
+    cursor.fail("claims " + with_commas(header.keys) + " keys, expected at most " + with_commas(room_keys) +
                 " in a file of this size: it is truncated or corrupt; download it again");
   }
-  if (counts.tensors > room_tensors) {
-    cursor.fail("claims " + with_commas(counts.tensors) + " tensors, expected at most " +
+  if (header.tensors > room_tensors) {
+    cursor.fail("claims " + with_commas(header.tensors) + " tensors, expected at most " +
                 with_commas(room_tensors) +
                 " in a file of this size: it is truncated or corrupt; download it again");
   }
-  return counts;
+  return header;
 }
 
 std::vector<KeyValue> read_keys(Cursor& cursor, uint64_t count) {
@@ -126,13 +129,14 @@ const KeyValue* Part::find_key(std::string_view key) const {
 
 Part parse_part(std::span<const std::byte> bytes, const std::string& file) {
   Cursor cursor(bytes, file);
-  const Counts counts = read_header(cursor, bytes, file);
+  const Header header = read_header(cursor, bytes, file);
   Part part;
-  part.keys = read_keys(cursor, counts.keys);
+  part.powerinfer = header.powerinfer;
+  part.keys = read_keys(cursor, header.keys);
   const auto key_name = [&part](size_t i) { return part.keys[i].key; };
   part.key_order = order_names(part.keys.size(), key_name);
   require_unique(part.key_order, key_name, "key", file);
-  part.tensors = read_tensors(cursor, bytes, file, counts.tensors, read_alignment(part, file));
+  part.tensors = read_tensors(cursor, bytes, file, header.tensors, read_alignment(part, file));
   return part;
 }
 

@@ -22,6 +22,7 @@ namespace hearth::gguf {
 using NameOrder = std::vector<uint32_t>;
 
 struct Part {
+  bool powerinfer = false;     // magic "PWRI" instead of "GGUF": PowerInfer's, GGUF in all else
   std::vector<KeyValue> keys;  // file order
   NameOrder key_order;
   std::vector<TensorInfo> tensors;  // file order

@@ -16,17 +16,20 @@ const Architecture kErf{.name = "falcon", .activation = {Activation::kGeluErf}, 
 const Architecture kDouble{.name = "bamboo", .activation = {Activation::kDRelu}};
 
 /// What a file with that key (empty: none) has.
-FfnActivation decide(const Architecture& arch, const std::string& option, const std::string& key) {
+FfnActivation decide(const Architecture& arch, const std::string& option, const std::string& key,
+                     bool powerinfer = false) {
   const TempFolder folder;
   TinyModel model;
+  if (powerinfer) model.powerinfer();
   if (!key.empty()) model.key("hearth.ffn_activation", key);
   model.write(folder / "model.gguf");
   return decide_ffn_activation(ModelFile::open(folder / "model.gguf"), arch, option);
 }
 
-std::string complaint(const Architecture& arch, const std::string& option, const std::string& key) {
+std::string complaint(const Architecture& arch, const std::string& option, const std::string& key,
+                      bool powerinfer = false) {
   try {
-    decide(arch, option, key);
+    decide(arch, option, key, powerinfer);
   } catch (const ModelFileError& error) {
     return error.what();
   }
@@ -93,6 +96,17 @@ TEST_CASE("ffn activation: contradictions are refused with how to proceed") {
   CHECK_THROWS_WITH(decide(kGated, "swish", ""),
                     ContainsSubstring("\"swish\" is unknown") && ContainsSubstring("fatrelu:T"));
   CHECK_THROWS_AS(decide(kGated, "swish", ""), std::invalid_argument);
+}
+
+TEST_CASE("ffn activation: a PowerInfer file has relu, and nothing without zeros") {
+  const Architecture llama{.name = "llama", .powerinfer_activation = FfnActivation{Activation::kRelu}};
+  CHECK(decide(llama, "", "", true) == FfnActivation{Activation::kRelu});
+  CHECK(decide(llama, "fatrelu:0.01", "", true) == FfnActivation{Activation::kRelu, 0.01f});
+  CHECK(decide(llama, "", "drelu", true) == FfnActivation{Activation::kDRelu});
+  CHECK_THAT(complaint(llama, "silu", "", true),
+             ContainsSubstring("--ffn-activation says the FFN's activation is "
+                               "silu, but the file is PowerInfer's"));
+  CHECK_THAT(complaint(llama, "", "gelu", true), ContainsSubstring("key \"hearth.ffn_activation\" says"));
 }
 
 TEST_CASE("ffn activation: a model's facts take it in") {

@@ -131,8 +131,6 @@ TEST_CASE("other formats are recognised") {
   CHECK_THAT(refusal_of_text("\x80\x02}q"), ContainsSubstring("a Python pickle"));
   CHECK_THAT(refusal_of_text("lmgg\x01\0\0\0"sv), ContainsSubstring("format ggml"));
   CHECK_THAT(refusal_of_text("tjgg\x03\0\0\0"sv), ContainsSubstring("format ggjt"));
-  CHECK_THAT(refusal_of_text("PWRI\x03\0\0\0"sv),
-             ContainsSubstring("PowerInfer model (magic PWRI), which is not"));
   CHECK_THAT(refusal_of_text("\x1f\x8b\x08"), ContainsSubstring("a gzip archive"));
   CHECK_THAT(refusal_of_text(std::string(1000, '\0')), ContainsSubstring("a file of zeros"));
   CHECK_THAT(refusal_of_text(std::string(257, '\x01') + "ustar" + std::string(250, '\x01')),

@@ -101,6 +101,14 @@ TEST_CASE("parts of different models are refused") {
     other.tensor("t0", {1}, {1.0f}).write(parts[1]);
     CHECK_THROWS_WITH(ModelFile::open(parts[0]), ContainsSubstring("tensor \"t0\" occurs twice"));
   }
+  SECTION("PowerInfer's magic in one of them") {
+    const std::vector<fs::path> sparse =
+        seven_tensors().magic("PWRI").write_split(folder.path(), "sparse", 2);
+    CHECK(ModelFile::open(sparse[0]).is_powerinfer());
+    fs::rename(sparse[1], parts[1]);
+    CHECK_THROWS_WITH(ModelFile::open(parts[0]),
+                      ContainsSubstring("some of its parts begin with") && ContainsSubstring("\"PWRI\""));
+  }
   SECTION("a whole model in the place of a part") {
     seven_tensors().write(parts[1]);
     CHECK_THROWS_WITH(ModelFile::open(parts[0]), ContainsSubstring("key \"split.count\" is missing"));

@@ -287,4 +287,27 @@ TEST_CASE("model spec: what is wrong with a rotary embedding is told") {
   });
 }
 
+TEST_CASE("model spec: a PowerInfer file says so, and from which logits its predictors propose") {
+  CHECK_FALSE(spec_of(TinyModel()).powerinfer);
+  const ModelSpec spec = spec_of(TinyModel().powerinfer());
+  CHECK(spec.powerinfer);
+  CHECK(spec.sparse_threshold == 0.0f);
+  CHECK(spec.activation == FfnActivation{Activation::kRelu});
+  CHECK(spec_of(TinyModel().powerinfer().key("powerinfer.sparse_threshold", -1.5f)).sparse_threshold ==
+        -1.5f);
+  for (const float bad : {NAN, INFINITY}) {
+    CHECK_THAT(complaint(TinyModel().powerinfer().key("powerinfer.sparse_threshold", bad)),
+               ContainsSubstring("\"powerinfer.sparse_threshold\" is not a finite number"));
+  }
+  CHECK_THAT(complaint(TinyModel().powerinfer().key("powerinfer.sparse_threshold", "much")),
+             ContainsSubstring("\"powerinfer.sparse_threshold\" holds string, expected a float"));
+}
+
+TEST_CASE("model spec: PowerInfer has no sparse form of some architectures") {
+  CHECK_THAT(
+      complaint(TinyModel("qwen2").powerinfer()),
+      ContainsSubstring("PowerInfer file (magic PWRI) of architecture qwen2, which has no sparse form") &&
+          ContainsSubstring("expected one of llama"));
+}
+
 }  // namespace hearth::test

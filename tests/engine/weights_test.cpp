@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -82,6 +83,94 @@ TEST_CASE("weights: every tensor of a llama file comes to its role") {
   CHECK(w.rope_divisors.empty());
   // 2 layers of (32 + 16 + 16 + 32) * 32 + 3 * 48 * 32 weights, and the output matrix.
   CHECK(w.bytes_per_token() == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
+}
+
+TEST_CASE("weights: a PowerInfer file has rows of down and a predictor in every layer") {
+  const Bound bound{TinyModel().powerinfer()};
+  const Weights& w = bound.weights;
+  CHECK(w.has_predictors());
+  CHECK(w.has_down_rows());
+  for (int i = 0; i < 2; ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + ".";
+    const LayerWeights& layer = w.layers[static_cast<size_t>(i)];
+    const auto is = [&](const Matrix& matrix, const char* name, int64_t n_rows, int64_t n_cols) {
+      INFO(prefix << name);
+      CHECK(matrix.data == bound.file->find_tensor(prefix + name)->data);
+      CHECK(matrix.n_rows == n_rows);
+      CHECK(matrix.n_cols == n_cols);
+    };
+    is(layer.predictor_in, "fc1.weight", 8 + 4 * i, 32);
+    is(layer.predictor_out, "fc2.weight", 48, 8 + 4 * i);
+    is(layer.down_rows.weight, "ffn_down_t.weight", 48, 32);
+    CHECK(layer.down_rows.bias == nullptr);
+    CHECK_FALSE(layer.down.weight);
+  }
+  // A dense pass reads no predictor.
+  CHECK(w.bytes_per_token() == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
+
+  TinyModel with_bias;
+  with_bias.powerinfer().random_tensor("blk.1.ffn_down_t.bias", {32}, 0, 1);
+  const Bound biased{with_bias};
+  CHECK(same(biased.weights.layers[1].down_rows.bias, stored(biased, "blk.1.ffn_down_t.bias"), 32));
+}
+
+TEST_CASE("weights: a plain file has no predictors, and a PowerInfer file may lack them all") {
+  const Bound plain{TinyModel()};
+  CHECK_FALSE(plain.weights.has_predictors());
+  CHECK_FALSE(plain.weights.has_down_rows());
+  TinyModel without;
+  without.powerinfer();
+  for (const char* name : {"blk.0.fc1.weight", "blk.0.fc2.weight", "blk.1.fc1.weight", "blk.1.fc2.weight"}) {
+    without.without_tensor(name);
+  }
+  const Bound bound{without};
+  CHECK_FALSE(bound.weights.has_predictors());
+  CHECK(bound.weights.has_down_rows());
+}
+
+TEST_CASE("weights: predictors that do not fit are refused") {
+  const auto said = [](const std::function<void(TinyModel&)>& change) {
+    TinyModel model;
+    change(model.powerinfer());
+    return complaint(model);
+  };
+  CHECK_THAT(
+      said([](TinyModel& m) { m.without_tensor("blk.1.fc1.weight").without_tensor("blk.1.fc2.weight"); }),
+      ContainsSubstring("\"blk.1.fc1.weight\" is missing, but layer 0 has a predictor"));
+  CHECK_THAT(
+      said([](TinyModel& m) { m.without_tensor("blk.0.fc1.weight").without_tensor("blk.0.fc2.weight"); }),
+      ContainsSubstring("\"blk.0.fc1.weight\" is missing, but layer 1 has a predictor"));
+  CHECK_THAT(said([](TinyModel& m) { m.without_tensor("blk.1.fc2.weight"); }),
+             ContainsSubstring("\"blk.1.fc2.weight\" is missing"));
+  CHECK_THAT(said([](TinyModel& m) { m.without_tensor("blk.0.fc1.weight"); }),
+             ContainsSubstring("\"blk.0.fc1.weight\" is missing"));
+  CHECK_THAT(said([](TinyModel& m) {
+               m.random_tensor("blk.0.fc2.weight", {12, 48}, 0, 1);
+             }),
+             ContainsSubstring("\"blk.0.fc2.weight\" is [12, 48], expected [8, 48]"));
+  CHECK_THAT(said([](TinyModel& m) {
+               m.random_tensor("blk.0.fc1.weight", {48, 8}, 0, 1);
+             }),
+             ContainsSubstring("\"blk.0.fc1.weight\" is [48, 8], expected [32, 8]"));
+  CHECK_THAT(said([](TinyModel& m) { m.random_tensor("blk.0.fc1.weight", {32}, 0, 1); }),
+             ContainsSubstring("\"blk.0.fc2.weight\" is [8, 48], expected [1, 48]"));
+  CHECK_THAT(said([](TinyModel& m) {
+               m.random_tensor("blk.0.fc1.weight", {32, 4, 2}, 0, 1);
+             }),
+             ContainsSubstring("\"blk.0.fc1.weight\" is [32, 4, 2]"));
+  CHECK_THAT(said([](TinyModel& m) {
+               m.random_tensor("blk.0.ffn_down_t.weight", {48, 32}, 0, 1);
+             }),
+             ContainsSubstring("\"blk.0.ffn_down_t.weight\" is [48, 32], expected [32, 48]"));
+  CHECK_THAT(said([](TinyModel& m) { m.without_tensor("blk.0.ffn_down_t.weight"); }),
+             ContainsSubstring("\"blk.0.ffn_down_t.weight\" is missing"));
+  CHECK_THAT(said([](TinyModel& m) {
+               m.random_tensor("blk.0.ffn_down.weight", {48, 32}, 0, 1);
+             }),
+             ContainsSubstring("\"blk.0.ffn_down.weight\" is no part"));
+  // Of a plain file they are nobody's.
+  CHECK_THAT(complaint(TinyModel().random_tensor("blk.0.fc1.weight", {32, 8}, 0, 1)),
+             ContainsSubstring("\"blk.0.fc1.weight\" is no part"));
 }
 
 TEST_CASE("weights: without an output matrix the embedding is the output") {

@@ -8,7 +8,7 @@
 
 namespace hearth::test {
 
-TinyModel::TinyModel(const std::string& architecture, const TinyShape& shape) {
+TinyModel::TinyModel(const std::string& architecture, const TinyShape& shape) : shape_(shape) {
   const std::string prefix = architecture + ".";
   key("general.architecture", architecture);
   key("general.name", "tiny");
@@ -120,8 +120,23 @@ TinyModel& TinyModel::without_tensor(const std::string& name) {
   return *this;
 }
 
+TinyModel& TinyModel::powerinfer() {
+  magic_ = "PWRI";
+  for (int i = 0; i < shape_.n_layers; ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + ".";
+    const int rank = 8 + 4 * i;
+    without_tensor(prefix + "ffn_down.weight");
+    random_tensor(prefix + "ffn_down_t.weight", {shape_.d_model, shape_.d_ff}, 0.0,
+                  2.5 / std::sqrt(shape_.d_ff));
+    matrix(prefix + "fc1.weight", shape_.d_model, rank);
+    matrix(prefix + "fc2.weight", rank, shape_.d_ff);
+  }
+  return *this;
+}
+
 void TinyModel::write(const std::filesystem::path& path) const {
   GgufWriter writer;
+  writer.magic(magic_);
   for (const auto& [name, add] : keys_) add(writer);
   for (const auto& [name, tensor] : tensors_) writer.tensor(name, tensor.dtype, tensor.shape, tensor.data);
   writer.write(path);

@@ -56,6 +56,10 @@ class TinyModel {
                            double spread);
   TinyModel& without_tensor(const std::string& name);
 
+  /// Makes it a PowerInfer file: magic PWRI, ffn_down_t in place of ffn_down (both random), and a predictor
+  /// of rank 8 + 4 * layer in every layer. Call it last but for changes to those.
+  TinyModel& powerinfer();
+
   void write(const std::filesystem::path& path) const;
 
  private:
@@ -68,6 +72,8 @@ class TinyModel {
   void add_layer(const std::string& architecture, const std::string& prefix, const TinyShape& shape);
   void matrix(const std::string& name, int n_cols, int n_rows);
 
+  TinyShape shape_;
+  std::string magic_ = "GGUF";
   std::map<std::string, std::function<void(GgufWriter&)>> keys_;
   std::map<std::string, Tensor> tensors_;
 };
