@@ -21,7 +21,8 @@ using gguf::with_commas;
 
 constexpr std::string_view kMagic = "PWRI";
 constexpr uint32_t kVersion = 3;
-constexpr uint32_t kInt32Type = 26;  // GGML_TYPE_I32
+constexpr uint32_t kOldInt32 = 18;   // GGML_TYPE_I32 in PowerInfer's ggml; IQ3_XXS since
+constexpr uint32_t kInt32 = 26;      // in today's, and so in what today's gguf package writes
 constexpr uint64_t kAlignment = 32;  // GGUF's default; PowerInfer sets no other
 constexpr uint64_t kMaxKeys = 64;    // PowerInfer writes three
 constexpr const char* kAgain = "; remove the file or let PowerInfer make it again";
@@ -99,8 +100,8 @@ Entry read_entry(gguf::Cursor& cursor, int layer, const char* suffix) {
   }
   Entry entry;
   entry.size = cursor.read<uint64_t>();
-  if (const uint32_t type = cursor.read<uint32_t>(); type != kInt32Type) {
-    cursor.fail("has type " + with_commas(type) + ", expected 26 (I32)" + kAgain);
+  if (const uint32_t type = cursor.read<uint32_t>(); type != kOldInt32 && type != kInt32) {
+    cursor.fail("has type " + with_commas(type) + ", expected 18 or 26 (I32)" + kAgain);
   }
   entry.offset = cursor.read<uint64_t>();
   return entry;

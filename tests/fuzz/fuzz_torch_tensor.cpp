@@ -1,0 +1,24 @@
+// libFuzzer target: any bytes as a tensor that PyTorch saved. Read or refused by ModelFileError, nothing else.
+//
+// Each input is tried as a file and, to get past the archive more often, as the pickle inside one. Built with the
+// asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One thread.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "engine/activity/tensor_pickle.h"
+#include "engine/activity/torch_tensor.h"
+#include "engine/model_file.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
+  try {
+    hearth::activity::read_torch_vector(bytes, "fuzz");
+  } catch (const hearth::ModelFileError&) {
+  }
+  try {
+    hearth::activity::read_tensor_pickle(bytes, "fuzz");
+  } catch (const hearth::ModelFileError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,113 @@
+"""Writes the seeds of fuzz_torch_tensor and fuzz_gpu_index into tests/fuzz/corpus: tensors as PyTorch saves them and
+what is near to that, and PowerInfer's GPU indexes.
+
+Needs Python only. The files are committed; run this again after adding a seed.
+"""
+import pathlib
+import struct
+
+CORPUS = pathlib.Path(__file__).resolve().parent / "corpus"
+
+
+def word(value):
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def number(value):
+    if 0 <= value < 256:
+        return b"K" + struct.pack("<B", value)
+    return b"M" + struct.pack("<H", value)
+
+
+def pickle(storage="IntStorage", count=3, offset=0, shape=(3,), strides=(1,), end=b"ccollections\nOrderedDict\nq\x08)Rq\x09"):
+    dims = b"".join(map(number, shape)), b"".join(map(number, strides))
+    return (b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\nq\x00((" + word("storage") + b"q\x01ctorch\n" + storage.encode() +
+            b"\nq\x02" + word("0") + b"q\x03" + word("cpu") + b"q\x04" + number(count) + b"tq\x05Q" + number(offset) +
+            b"(" + dims[0] + b"tq\x06(" + dims[1] + b"tq\x07\x89" + end + b"tq\x0aRq\x0b.")
+
+
+def archive(entries, method=0):
+    out, directory = b"", b""
+    for name, data in entries.items():
+        name = name.encode()
+        sizes = struct.pack("<II", len(data), len(data))
+        directory += b"PK\1\2" + struct.pack("<HHHHII", 0, 0, 8, method, 0, 0) + sizes + struct.pack(
+            "<HHHHHII", len(name), 0, 0, 0, 0, 0, len(out)) + name
+        out += b"PK\3\4" + struct.pack("<HHHII", 0, 8, method, 0, 0) + bytes(8) + struct.pack("<HH", len(name), 3) + name + b"pad"
+        out += data + b"PK\7\10" + bytes(4) + sizes
+    end = b"PK\5\6" + struct.pack("<HHHHIIH", 0, 0, len(entries), len(entries), len(directory), len(out), 0)
+    return out + directory + end
+
+
+def tensor(data=bytes(12), byteorder=b"little", **description):
+    return archive({"a/data.pkl": pickle(**description), "a/byteorder": byteorder, "a/data/0": data})
+
+
+TENSORS = {
+    "int32": tensor(struct.pack("<3i", 1, 0, 700)),
+    "int64": tensor(bytes(24), storage="LongStorage"),
+    "float16": tensor(bytes(6), storage="HalfStorage"),
+    "bfloat16": tensor(bytes(6), storage="BFloat16Storage"),
+    "float32": tensor(struct.pack("<3f", 1, float("nan"), float("inf")), storage="FloatStorage"),
+    "float64": tensor(bytes(24), storage="DoubleStorage"),
+    "bool": tensor(bytes(3), storage="BoolStorage"),
+    "view": tensor(bytes(32), count=8, offset=1, strides=(2,)),
+    "repeated": tensor(shape=(1000,), strides=(0,)),
+    "beyond": tensor(shape=(300,)),
+    "matrix": tensor(shape=(1, 3), strides=(3, 1)),
+    "no_hooks": tensor(end=b"N"),
+    "empty": tensor(b"", count=0, shape=(0,)),
+    "big_endian": tensor(byteorder=b"big"),
+    "compressed": archive({"a/data.pkl": pickle()}, method=8),
+    "no_pickle": archive({"a": b""}),
+    "no_data": archive({"a/data.pkl": pickle()}),
+    "no_entries": archive({}),
+    "pickle": pickle(),
+    "longs": b"\x80\x02\x8a\x08\1\2\3\4\5\6\7\x88r\0\0\0\1j\0\0\0\1\x8a\0J\xff\xff\xff\xff\x88\x87Q.",
+    "memo": b"\x80\x02)q\1h\1\x86q\1h\1\x86q\2h\2\x86.",
+    "state_dict": b"\x80\x02}q\0" + word("fc1.weight") + b"N" + b"s.",
+    "old_format": b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.",
+}
+
+
+def text(value):
+    return struct.pack("<Q", len(value)) + value.encode()
+
+
+def index(layers, architecture="generic.gpu_index", magic=b"PWRI", keys=()):
+    keys = [text("general.architecture") + struct.pack("<I", 8) + text(architecture),
+            text("generic.gpu_index.block_count") + struct.pack("<II", 4, len(layers)),
+            text("split.vram_capacity") + struct.pack("<IQ", 10, 1 << 30), *keys]
+    tensors, data = [], b""
+    for i, (mask, bucket) in enumerate(layers):
+        for name, values in (("gpu_idx", mask), ("gpu_bucket", bucket)):
+            data += bytes(-len(data) % 32)
+            tensors.append(text(f"blk.{i}.{name}") + struct.pack("<IQIQ", 1, len(values), 18, len(data)))
+            data += struct.pack(f"<{len(values)}i", *values)
+    out = magic + struct.pack("<IQQ", 3, len(tensors), len(keys)) + b"".join(keys) + b"".join(tensors)
+    return out + bytes(-len(out) % 32) + data
+
+
+NONE, SOME, ALL = ([0] * 5, []), ([0, 1, 0, 1, 0], [1, 3]), ([1] * 5, [0, 1, 2, 3, 4])
+
+INDEXES = {
+    "usual": index([SOME, SOME]),
+    "none_and_all": index([NONE, ALL]),
+    "one_layer": index([SOME]),
+    "contradicts": index([SOME, (SOME[0], [1, 4])]),
+    "wider": index([([0] * 6, []), NONE]),
+    "model": index([SOME, SOME], architecture="llama"),
+    "plain_gguf": index([SOME, SOME], magic=b"GGUF"),
+    "more_keys": index([SOME, SOME], keys=[text("a") + struct.pack("<IIQ", 9, 8, 2) + text("b") + text("")]),
+}
+
+
+def main():
+    for folder, seeds in (("torch_tensor", TENSORS), ("gpu_index", INDEXES)):
+        (CORPUS / folder).mkdir(parents=True, exist_ok=True)
+        for name, data in seeds.items():
+            (CORPUS / folder / name).write_bytes(data)
+        print(f"{len(seeds)} seeds in {CORPUS / folder}")
+
+
+main()
