@@ -6,14 +6,18 @@
 namespace hearth {
 
 void NeuronSet::collect() {
-  ids_.clear();
+  std::fill_n(any_.begin(), words(), 0);
+  for (int t = 0; t < n_tokens_; ++t) {
+    const uint64_t* bits = wanted(t);
+    for (size_t w = 0; w < words(); ++w) any_[w] |= bits[w];
+  }
+  int32_t* id = ids_.data();
   for (size_t w = 0; w < words(); ++w) {
-    uint64_t any = 0;
-    for (int t = 0; t < n_tokens_; ++t) any |= wanted(t)[w];
-    for (; any != 0; any &= any - 1) {
-      ids_.push_back(static_cast<int32_t>(w * 64 + static_cast<size_t>(std::countr_zero(any))));
+    for (uint64_t left = any_[w]; left != 0; left &= left - 1) {
+      *id++ = static_cast<int32_t>(w * 64 + static_cast<size_t>(std::countr_zero(left)));
     }
   }
+  n_ids_ = static_cast<size_t>(id - ids_.data());
 }
 
 }  // namespace hearth

@@ -21,13 +21,18 @@ namespace hearth {
 /// A down projection [d_model, d_ff] whose blocks ran along d_ff, turned on its side without changing a
 /// weight: blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
 /// output c is
-///   scale[j / group][c] * code(j, c) + min[j / group][c].
+///   scale[j / group][c] * (code(j, c) - offset) + min[j / group][c].
 /// Codes of neuron j start at codes + j * stride: 8 bits: int8, column c at byte c. 4 bits: unsigned, per 32
 /// columns 16 bytes, byte i holds column i in its low and column 16 + i in its high nibble.
+///
+/// Sums over neurons work on codes: per group, dot = fma(value_j, code - offset, dot) over the neurons of the
+/// group, from 0, and total = total + value_j; then sum = fma(scale, dot, sum), and sum = fma(total, min,
+/// sum) where there are mins. A group without neurons adds nothing.
 struct CodedColumns {
   const std::byte* codes = nullptr;
   size_t stride = 0;                  // bytes between neurons
   int bits = 0;                       // 4 or 8
+  int offset = 0;                     // what 4-bit codes are above their values; 0 for 8 bits
   int group = 0;                      // neurons that share scales: 16 or 32
   bool half_scales = false;           // scales and mins are IEEE halves, else floats
   const std::byte* scales = nullptr;  // [n_neurons / group, n_cols_padded]
@@ -50,13 +55,14 @@ class NeuronSet {
  public:
   void reserve(int max_tokens, int64_t max_neurons) {
     wanted_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
-    ids_.reserve(static_cast<size_t>(max_neurons));
+    ids_.resize(static_cast<size_t>(max_neurons));
+    any_.resize(words_of(max_neurons));
   }
   /// Begins a set of nobody wanting anything.
   void clear(int n_tokens, int64_t n_neurons) {
     n_tokens_ = n_tokens;
     n_neurons_ = n_neurons;
-    ids_.clear();
+    n_ids_ = 0;
     std::fill_n(wanted_.begin(), static_cast<size_t>(n_tokens) * words_of(n_neurons), 0);
   }
   int n_tokens() const { return n_tokens_; }
@@ -71,7 +77,7 @@ class NeuronSet {
   }
 
   /// Neurons that any token wants, ascending. Valid after collect(), which whoever filled the bits calls.
-  std::span<const int32_t> ids() const { return ids_; }
+  std::span<const int32_t> ids() const { return {ids_.data(), n_ids_}; }
   void collect();
 
  private:
@@ -79,7 +85,9 @@ class NeuronSet {
   int n_tokens_ = 0;
   int64_t n_neurons_ = 0;
   std::vector<uint64_t> wanted_;  // [n_tokens, words]
-  std::vector<int32_t> ids_;
+  std::vector<uint64_t> any_;     // [words] scratch of collect()
+  std::vector<int32_t> ids_;      // the first n_ids_ count
+  size_t n_ids_ = 0;
 };
 
 /// What a layer's sparse FFN read and found, summed over calls. Rows are counted once a step, whoever wants

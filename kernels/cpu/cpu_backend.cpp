@@ -47,7 +47,8 @@ CpuBackend::CpuBackend(int n_threads, Isa isa)
       matmul_(matmul_kernels(isa)),
       vector_(vector_kernels(isa)),
       pool_(checked(n_threads)),
-      attention_(pool_, vector_) {}
+      attention_(pool_, vector_),
+      sparse_(pool_, matmul_, vector_, down_kernels(isa)) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();
@@ -69,7 +70,7 @@ void CpuBackend::reserve(int max_tokens, int64_t max_cols, int n_heads, int max_
       256;  // rows are whole blocks; a larger row never takes less than a smaller
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks));
-  values_ = allocate(static_cast<size_t>(max_tokens) * static_cast<size_t>(max_cols) * sizeof(float));
+  sparse_.reserve(max_tokens, max_cols, *this);
   attention_.reserve(max_tokens, n_heads, max_head_dim, max_context);
   rope_table_.reserve(max_tokens, max_head_dim);
   halves_.resize(static_cast<size_t>(pool_.n_threads()));

@@ -6,6 +6,7 @@
 // independent of them.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/rope_table.h"
+#include "kernels/cpu/sparse_ffn.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/vector_kernels.h"
 
@@ -57,10 +59,23 @@ class CpuBackend final : public Backend {
                     float* out, NeuronCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
+  /// Whether gate and up rows of many tokens are multiplied as a list of those that matter or all of them.
+  enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
+  /// Forces what else follows from the number of tokens and this machine's speed; no choice changes a bit of
+  /// any result. few_tokens: steps of up to so many tokens (8 at most) go through their neurons range by
+  /// range.
+  void choose_neuron_paths(int few_tokens, RowChoice rows) {
+    few_tokens_ = std::min(few_tokens, SparseFfn::kMaxFewTokens);
+    row_choice_ = rows;
+  }
+
  private:
   /// Rows of row_floats floats that a thread takes at a time in an elementwise operation.
   static int64_t row_grain(int64_t row_floats);
   const std::byte* quantize(const float* x, int n_tokens, int64_t n_cols);
+  int64_t multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,
+                           const NeuronSet& set, float* out);
+  bool lists_rows(int64_t n_rows, int64_t n_listed, int n_tokens) const;
 
   Isa isa_;
   const MatmulKernels& matmul_;
@@ -68,8 +83,10 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   Attention attention_;
   RopeTable rope_table_;
+  SparseFfn sparse_;
+  int few_tokens_ = 4;
+  RowChoice row_choice_ = RowChoice::kMeasured;
   Buffer quantized_;                           // activations of one matmul, quantised
-  Buffer values_;                              // [max_tokens, max_cols] values of a sparse FFN's neurons
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
 };
 

@@ -1,0 +1,88 @@
+// DownKernels for AVX-512 F, BW, DQ and VL: a strip of 32 floats is two registers.
+//
+// Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
+#include <immintrin.h>
+
+#include "kernels/cpu/simd/down_table.h"
+
+namespace hearth {
+namespace {
+
+struct Avx512Down {
+  struct Strip {
+    __m512 low, high;  // columns 0..15 and 16..31
+  };
+  /// What sixteen codes stand for: one register is the whole table.
+  using Values = __m512;
+  static constexpr int kSumStrips = 4;  // 8 sums, enough to hide the latency of multiply-adds
+
+  static Strip zero() { return {_mm512_setzero_ps(), _mm512_setzero_ps()}; }
+  static Strip load(const float* p) { return {_mm512_loadu_ps(p), _mm512_loadu_ps(p + 16)}; }
+  static void store(Strip s, float* p) {
+    _mm512_storeu_ps(p, s.low);
+    _mm512_storeu_ps(p + 16, s.high);
+  }
+  static Strip add(Strip a, Strip b) { return {_mm512_add_ps(a.low, b.low), _mm512_add_ps(a.high, b.high)}; }
+  static Strip fma(float a, Strip b, Strip c) {
+    const __m512 all = _mm512_set1_ps(a);
+    return {_mm512_fmadd_ps(all, b.low, c.low), _mm512_fmadd_ps(all, b.high, c.high)};
+  }
+  static Strip fma_strips(Strip a, Strip b, Strip c) {
+    return {_mm512_fmadd_ps(a.low, b.low, c.low), _mm512_fmadd_ps(a.high, b.high, c.high)};
+  }
+  static float fma_one(float a, float b, float c) {
+    return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
+  }
+
+  /// The half at p in all lanes. Reads 8 bytes: what follows the half belongs to its block.
+  static __m512 half(const std::byte* p) {
+    return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  }
+  static Values values(const int8_t* v) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(v))));
+  }
+  static Values plain(Values v) { return v; }
+  static Values scaled(Values v, __m512 scale) { return _mm512_mul_ps(v, scale); }
+  static Values raised(Values v, __m512 min) { return _mm512_add_ps(v, min); }
+  /// Low nibbles of 16 bytes, then high ones. A permutation looks at the last four bits of an index only.
+  static Strip nibbles(const std::byte* p, Values v) {
+    const __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+    return {_mm512_permutexvar_ps(index, v), _mm512_permutexvar_ps(_mm512_srli_epi32(index, 4), v)};
+  }
+  static Strip bytes(const std::byte* p) {
+    const __m128i* at = reinterpret_cast<const __m128i*>(p);
+    return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at))),
+            _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at + 1)))};
+  }
+  static Strip times(Strip s, __m512 scale) {
+    return {_mm512_mul_ps(s.low, scale), _mm512_mul_ps(s.high, scale)};
+  }
+  static Strip floats(const std::byte* p) { return {_mm512_loadu_ps(p), _mm512_loadu_ps(p + 64)}; }
+  static Strip halves(const std::byte* p) {
+    return {_mm512_cvtph_ps(words(p)), _mm512_cvtph_ps(words(p + 32))};
+  }
+  static Strip bfloats(const std::byte* p) { return {widen(words(p)), widen(words(p + 32))}; }
+
+  static uint64_t not_below(const float* x, const float* sizes, float at_least) {
+    const __m512 limit = _mm512_set1_ps(at_least);
+    uint64_t bits = 0;
+    for (int i = 0; i < 32; i += 16) {
+      __m512 score = _mm512_loadu_ps(x + i);
+      if (sizes != nullptr) score = _mm512_mul_ps(_mm512_abs_ps(score), _mm512_loadu_ps(sizes + i));
+      bits |= uint64_t{_mm512_cmp_ps_mask(score, limit, _CMP_NLT_UQ)} << i;
+    }
+    return bits;
+  }
+
+ private:
+  static __m256i words(const std::byte* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
+  static __m512 widen(__m256i v) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+  }
+};
+
+}  // namespace
+
+const DownKernels kDownKernelsAvx512 = down_table<Avx512Down>();
+
+}  // namespace hearth

@@ -1,0 +1,83 @@
+// The sparse FFN's inner loops on one CPU thread: the table of them per ISA.
+//
+// Why: CpuBackend shares the neurons of a step out (kernels/cpu/sparse_ffn.h); what happens to a list of
+// them is here. All loops give the same bits on every ISA: a sum is a chain of fused multiply-adds over the
+// neurons of a list, in its order, of values and weights as dequantize_row gives them; of CodedColumns, see
+// kernels/neurons.h.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/cpu/isa.h"
+#include "kernels/neurons.h"
+
+namespace hearth {
+
+/// Strips of columns begin at multiples of this: one block of the largest types.
+inline constexpr int64_t kDownStripColumns = 256;
+
+/// Adds values[i] * down row ids[i] to sum, for n neurons.
+struct DownArgs {
+  const DownColumns* down = nullptr;
+  const int32_t* ids = nullptr;   // [n] ascending
+  const float* values = nullptr;  // [n]
+  int n = 0;
+  bool fresh = false;        // sum is taken to be zero, whatever is there
+  int64_t column_begin = 0;  // a multiple of kDownStripColumns
+  int64_t column_end = 0;    // <= down->n_cols
+  float* sum = nullptr;      // [column_end - column_begin]
+};
+
+/// Neurons that a panel of dequantised weights holds at most: the bits of one word of a NeuronSet.
+inline constexpr int kPanelNeurons = 64;
+/// Columns of a panel: 64 neurons of them are 32 KB, which stay in the L1 cache while all tokens pass by.
+inline constexpr int kPanelWidth = 128;
+
+/// Adds a panel's weights to the sums of many tokens.
+struct DownPanelArgs {
+  const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may be anything
+  const uint64_t* wanted = nullptr;  // bit i of wanted[t * wanted_stride]: token t wants row i
+  size_t wanted_stride = 0;
+  const float* values = nullptr;  // row i's value for token t: values[t * values_stride + i]
+  int64_t values_stride = 0;
+  int n_tokens = 0;
+  float* sums = nullptr;  // [n_tokens, kPanelWidth]
+  // Of CodedColumns: rows [group_begin, group_end) are codes, these their factors [kPanelWidth]; else null.
+  const float* scales = nullptr;
+  const float* mins = nullptr;
+  int group_begin = 0;
+  int group_end = 0;
+};
+
+/// All are thread-safe and allocate nothing.
+struct DownKernels {
+  /// Indexed by the DType of down.rows. REQUIRES: n > 0.
+  std::array<void (*)(const DownArgs& args), kDTypeCount> add_rows;
+  /// Of down.coded. REQUIRES: n > 0.
+  void (*add_coded)(const DownArgs& args);
+  /// Weights [column, column + n) of one row of down.rows to floats, as dequantize_row; column a multiple of
+  /// the type's block size and of 32 columns, as is n unless it ends the row.
+  std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out), kDTypeCount>
+      dequantize;
+  /// Codes [column, column + n) of one neuron, less their offset, as floats; and a group's factors.
+  void (*decode)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
+  void (*factors)(const CodedColumns& coded, const std::byte* table, int64_t group, int64_t column, int64_t n,
+                  float* out);
+  void (*add_panel)(const DownPanelArgs& args);
+  /// Bit j of bits: !(score < at_least), score = values[j], or |values[j]| * sizes[j] if sizes is not null.
+  /// Bits at and behind n in the last word are 0.
+  void (*select)(const float* values, const float* sizes, int64_t n, float at_least, uint64_t* bits);
+  /// to[i] += from[i] for n floats.
+  void (*add)(const float* from, int64_t n, float* to);
+};
+
+/// REQUIRES: isa is one of supported_isas().
+const DownKernels& down_kernels(Isa isa);
+
+extern const DownKernels kDownKernelsScalar;
+extern const DownKernels kDownKernelsAvx2;
+extern const DownKernels kDownKernelsAvx512;
+
+}  // namespace hearth

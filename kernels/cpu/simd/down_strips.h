@@ -1,0 +1,79 @@
+// Thirty-two weights at a time, of every tensor type that has vector loops of its own for the down
+// projection.
+//
+// A Strip is 32 floats in registers; the class S of each ISA's unit says how many there are and how bytes
+// become floats. Templates over S only, for the reason that matmul_panel.h gives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/quant/formats.h"
+
+namespace hearth {
+
+/// Columns of a Strip: the smallest block of all quantised types.
+inline constexpr int kStripColumns = 32;
+
+inline constexpr int8_t kQ4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
+inline constexpr int8_t kNibbleValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+
+/// A type's kBytes bytes of 32 columns to floats, each operation rounded as in dequantize_row. Products of a
+/// half and a quant of 8 bits are exact.
+struct StripQ4_0 {
+  static constexpr size_t kBytes = sizeof(BlockQ4_0);
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::nibbles(p + 2, S::scaled(S::values(kQ4Values), S::half(p)));
+  }
+};
+
+struct StripIQ4_NL {
+  static constexpr size_t kBytes = sizeof(BlockIQ4_NL);
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::nibbles(p + 2, S::scaled(S::values(kIq4Values), S::half(p)));
+  }
+};
+
+struct StripQ4_1 {
+  static constexpr size_t kBytes = sizeof(BlockQ4_1);
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::nibbles(p + 4, S::raised(S::scaled(S::values(kNibbleValues), S::half(p)), S::half(p + 2)));
+  }
+};
+
+struct StripQ8_0 {
+  static constexpr size_t kBytes = sizeof(BlockQ8_0);
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::times(S::bytes(p + 2), S::half(p));
+  }
+};
+
+struct StripF32 {
+  static constexpr size_t kBytes = 4 * kStripColumns;
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::floats(p);
+  }
+};
+
+struct StripF16 {
+  static constexpr size_t kBytes = 2 * kStripColumns;
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::halves(p);
+  }
+};
+
+struct StripBF16 {
+  static constexpr size_t kBytes = 2 * kStripColumns;
+  template <class S>
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+    return S::bfloats(p);
+  }
+};
+
+}  // namespace hearth
