@@ -39,6 +39,7 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
       max_logit_rows_(max_logit_rows),
       residual_(floats(backend, max_tokens, spec.d_model)),
       normed_(floats(backend, max_tokens, spec.d_model)),
+      ffn_input_(floats(backend, spec.arch.parallel_attention ? max_tokens : 0, spec.d_model)),
       q_(floats(backend, max_tokens, spec.q_dim())),
       k_(floats(backend, max_tokens, spec.kv_dim())),
       v_(floats(backend, max_tokens, spec.kv_dim())),
@@ -47,12 +48,13 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
       up_(floats(backend, max_tokens, spec.d_ff)),
       last_(floats(backend, max_logit_rows, spec.d_model)),
       logits_(floats(backend, max_logit_rows, spec.n_vocab)) {
+  if (spec.arch.position_offset) position_rows_.reserve(static_cast<size_t>(max_tokens));
   const int64_t widest = std::max({spec.d_model, spec.d_ff, spec.q_dim()});
   backend.reserve(std::max(max_tokens, max_logit_rows), widest, spec.n_heads, max_context);
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  const double per_token = 2.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + 2.0 * spec.d_ff;
+  const double per_token = 3.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + 2.0 * spec.d_ff;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row);
 }
@@ -68,17 +70,20 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
                         .max_blocks = batch.max_blocks};
   float* x = residual_.floats();
 
-  // 1. Token embeddings begin the residual stream.
+  // 1. Token embeddings, and where positions are learned theirs, begin the residual stream.
   backend_.embed(weights_.token_embedding, batch.tokens, x);
+  if (spec_.arch.position_offset) add_positions(batch, x);
 
   // 2. Each layer adds its attention and its FFN to the stream.
   for (int i = 0; i < spec_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
+    // Parallel architectures feed the FFN the layer's input; the others what attention wrote.
+    const bool ffn_norm_first = spec_.arch.parallel_attention && layer.ffn_norm.scale != nullptr;
+    if (ffn_norm_first) norm(x, layer.ffn_norm, n_tokens, ffn_input_.floats());
     norm(x, layer.attention_norm, n_tokens, normed_.floats());
     attention_block(layer, kv_.layer(i), batch, places);
-    // Parallel architectures feed the FFN what attention read; the others what attention wrote.
     if (!spec_.arch.parallel_attention) norm(x, layer.ffn_norm, n_tokens, normed_.floats());
-    ffn_block(layer, n_tokens);
+    ffn_block(layer, ffn_norm_first ? ffn_input_.floats() : normed_.floats(), n_tokens);
   }
 
   // 3. Logits, for the tokens that want them.
@@ -87,6 +92,16 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
   norm(last_.floats(), weights_.output_norm, n_logits, last_.floats());
   backend_.matmul(last_.floats(), n_logits, std::array{product(weights_.output, logits_.floats())});
   return {logits_.floats(), static_cast<size_t>(n_logits) * static_cast<size_t>(spec_.n_vocab)};
+}
+
+/// x += the learned embedding of each token's position.
+void ForwardPass::add_positions(const Batch& batch, float* x) {
+  position_rows_.clear();
+  for (const int32_t position : batch.positions) {
+    position_rows_.push_back(position + *spec_.arch.position_offset);
+  }
+  backend_.embed(weights_.position_embedding, position_rows_, normed_.floats());
+  backend_.add(normed_.floats(), int64_t{batch.n_tokens()} * spec_.d_model, x);
 }
 
 /// x += attention(normed): projections, optional q/k norms, RoPE, cache, softmax, output projection.
@@ -113,11 +128,15 @@ void ForwardPass::attention_block(const LayerWeights& layer, KvLayer kv_layer, c
                   std::array{product(layer.attention_out, residual_.floats(), /*accumulate=*/true)});
 }
 
-/// x += down(act(gate(normed)) * up(normed)).
-void ForwardPass::ffn_block(const LayerWeights& layer, int n_tokens) {
+/// x += down(act(gate(input)) * up(input)), or without a gate down(act(up(input))).
+void ForwardPass::ffn_block(const LayerWeights& layer, const float* input, int n_tokens) {
   float* gate = gate_.floats();
-  float* up = up_.floats();
-  backend_.matmul(normed_.floats(), n_tokens, std::array{product(layer.gate, gate), product(layer.up, up)});
+  float* up = spec_.gated ? up_.floats() : nullptr;
+  if (spec_.gated) {
+    backend_.matmul(input, n_tokens, std::array{product(layer.gate, gate), product(layer.up, up)});
+  } else {
+    backend_.matmul(input, n_tokens, std::array{product(layer.up, gate)});
+  }
   backend_.gated_activation(spec_.activation, gate, up, int64_t{n_tokens} * spec_.d_ff, gate);
   if (layer.down.weight) {
     backend_.matmul(gate, n_tokens, std::array{product(layer.down, residual_.floats(), /*accumulate=*/true)});

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "engine/batch.h"
 #include "engine/kv_memory.h"
@@ -31,7 +32,8 @@ class ForwardPass {
  private:
   void attention_block(const LayerWeights& layer, KvLayer kv_layer, const Batch& batch,
                        const KvPlaces& places);
-  void ffn_block(const LayerWeights& layer, int n_tokens);
+  void ffn_block(const LayerWeights& layer, const float* input, int n_tokens);
+  void add_positions(const Batch& batch, float* x);
   void norm(const float* x, const NormWeights& weights, int64_t n_rows, float* out);
 
   Backend& backend_;
@@ -43,13 +45,15 @@ class ForwardPass {
   int max_tokens_;
   int max_logit_rows_;
 
-  Buffer residual_;   // x       [max_tokens, d_model]
-  Buffer normed_;     //         [max_tokens, d_model]
-  Buffer q_, k_, v_;  //         [max_tokens, q_dim | kv_dim]
-  Buffer attended_;   //         [max_tokens, q_dim]
-  Buffer gate_, up_;  //         [max_tokens, d_ff]
-  Buffer last_;       //         [max_logit_rows, d_model]
-  Buffer logits_;     //         [max_logit_rows, n_vocab]
+  Buffer residual_;                     // x       [max_tokens, d_model]
+  Buffer normed_;                       //         [max_tokens, d_model]
+  Buffer ffn_input_;                    //         [max_tokens, d_model], parallel architectures
+  Buffer q_, k_, v_;                    //         [max_tokens, q_dim | kv_dim]
+  Buffer attended_;                     //         [max_tokens, q_dim]
+  Buffer gate_, up_;                    //         [max_tokens, d_ff]
+  Buffer last_;                         //         [max_logit_rows, d_model]
+  Buffer logits_;                       //         [max_logit_rows, n_vocab]
+  std::vector<int32_t> position_rows_;  // [max_tokens] at most, architectures with learned positions
 };
 
 }  // namespace hearth

@@ -1,6 +1,7 @@
 // Architectures as a table, and the reading of one model's keys into a ModelSpec.
 #include "engine/model_spec.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -13,12 +14,29 @@ namespace hearth {
 namespace {
 
 // RoPE pairing is GGUF's convention: converters permute q and k of "llama" so that pairs are adjacent.
-constexpr std::array<Architecture, 3> kArchitectures = {{
-    {.name = "llama",
-     .rope = RopeKind::kInterleaved,
-     .powerinfer_activation = FfnActivation{Activation::kRelu}},
+constexpr FfnActivation kRelu{Activation::kRelu};
+constexpr FfnActivation kDRelu{Activation::kDRelu};
+constexpr std::array<Architecture, 6> kArchitectures = {{
+    {.name = "llama", .rope = RopeKind::kInterleaved, .powerinfer_activation = kRelu},
     {.name = "qwen2", .rope = RopeKind::kHalves, .qkv_bias = true},
     {.name = "qwen3", .rope = RopeKind::kHalves, .qk_norm = true},
+    {.name = "bamboo", .rope = RopeKind::kInterleaved, .activation = kDRelu, .powerinfer_activation = kDRelu},
+    {.name = "falcon",
+     .norm = NormKind::kLayer,
+     .rope = RopeKind::kHalves,
+     .activation = {Activation::kGeluErf},
+     .gated = false,
+     .parallel_attention = true,
+     .powerinfer_activation = kRelu,
+     .predictor_input = PredictorInput::kLayerInput},
+    // Files have no epsilon: it is the one that all models of the family were trained with.
+    {.name = "opt",
+     .norm = NormKind::kLayer,
+     .activation = kRelu,
+     .gated = false,
+     .position_offset = 2,
+     .default_norm_eps = 1e-5f,
+     .powerinfer_activation = kRelu},
 }};
 
 // No model comes near these; a file beyond them is damaged, and sizes computed from it would be absurd.
@@ -189,6 +207,25 @@ int read_vocab_size(const ModelFile& file) {
   return static_cast<int>(n_vocab);
 }
 
+/// Positions that the table of learned ones has. Its rows before the first position are padding's.
+int read_positions(const ModelFile& file, const Architecture& arch) {
+  constexpr const char* kTable = "position_embd.weight";
+  const TensorInfo* table = file.find_tensor(kTable);
+  const std::string label = gguf::file_label(file.path().string());
+  if (table == nullptr) {
+    gguf::fail(label, std::string("tensor \"") + kTable +
+                          "\" is missing, expected the learned positions of " + std::string(arch.name) +
+                          "; the file is incomplete: download it again");
+  }
+  const int64_t n_positions = table->shape[1] - *arch.position_offset;
+  if (n_positions < 1 || n_positions > kMaxContext) {
+    gguf::fail(label, std::string("tensor \"") + kTable + "\" has " + std::to_string(table->shape[1]) +
+                          " rows, expected one for each position and " +
+                          std::to_string(*arch.position_offset) + " before them; the file is damaged");
+  }
+  return static_cast<int>(n_positions);
+}
+
 }  // namespace
 
 std::span<const Architecture> architectures() { return kArchitectures; }
@@ -220,10 +257,13 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.head_dim = read_head_dim(keys, spec);
   spec.n_vocab = read_vocab_size(file);
   spec.context_train = keys.integer("context_length", 1, kMaxContext);
+  if (arch.position_offset) spec.context_train = std::min(spec.context_train, read_positions(file, arch));
   spec.sliding_window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
   const char* eps_key =
       arch.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
-  spec.norm_eps = static_cast<float>(keys.number(eps_key, kMinEps, 1.0));
+  spec.norm_eps = static_cast<float>(
+      arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
+                                   : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, spec.head_dim, spec.context_train);
   return spec;
 }

@@ -35,7 +35,10 @@ struct Architecture {
   bool gated = true;                // FFN: act(gate) * up; false: act(up), and there is no gate
   bool qkv_bias = false;            // q, k and v have biases; false: taken if the file has them
   bool qk_norm = false;             // per-head norms of q and k before RoPE
-  bool parallel_attention = false;  // attention and FFN both read the layer's input norm and are summed
+  bool parallel_attention = false;  // attention and FFN both read the layer's input and are summed
+  /// Learned positions are added to the embeddings: position p is row p + this of their table.
+  std::optional<int> position_offset = {};
+  float default_norm_eps = 0;  // of files without a key for it; 0: they must have it
   /// The activation that PowerInfer gives models of this architecture; nullopt: it has none of them.
   std::optional<FfnActivation> powerinfer_activation = {};
   PredictorInput predictor_input = PredictorInput::kResidual;

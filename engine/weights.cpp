@@ -113,6 +113,40 @@ class Binder {
   std::set<std::string_view> used_;
 };
 
+/// Parallel layers norm their input once for both attention and FFN, or (attn_norm_2) attention's share
+/// apart.
+void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  const NormWeights first = bind.norm(prefix + "attn_norm", spec.d_model, spec.arch.norm);
+  if (!spec.arch.parallel_attention) {
+    w.attention_norm = first;
+    w.ffn_norm = bind.norm(prefix + "ffn_norm", spec.d_model, spec.arch.norm);
+  } else if (bind.has(prefix + "attn_norm_2.weight")) {
+    w.attention_norm = bind.norm(prefix + "attn_norm_2", spec.d_model, spec.arch.norm);
+    w.ffn_norm = first;
+  } else {
+    w.attention_norm = first;
+  }
+}
+
+/// q, k and v: tensors of their own, or one under the other in attn_qkv.
+void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  const bool bias = spec.arch.qkv_bias;
+  if (!bind.has(prefix + "attn_qkv.weight")) {
+    w.q = bind.linear(prefix + "attn_q", spec.q_dim(), spec.d_model, bias);
+    w.k = bind.linear(prefix + "attn_k", spec.kv_dim(), spec.d_model, bias);
+    w.v = bind.linear(prefix + "attn_v", spec.kv_dim(), spec.d_model, bias);
+    return;
+  }
+  const Linear all = bind.linear(prefix + "attn_qkv", spec.q_dim() + 2 * spec.kv_dim(), spec.d_model, bias);
+  const auto rows = [&all](int64_t begin, int64_t n) {
+    return Linear{{all.weight.row(begin), all.weight.dtype, n, all.weight.n_cols},
+                  all.bias == nullptr ? nullptr : all.bias + begin};
+  };
+  w.q = rows(0, spec.q_dim());
+  w.k = rows(spec.q_dim(), spec.kv_dim());
+  w.v = rows(spec.q_dim() + spec.kv_dim(), spec.kv_dim());
+}
+
 /// What PowerInfer's files have in place of the down projection, and the predictor if the layer has one.
 void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
@@ -128,17 +162,14 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const Architecture& arch = spec.arch;
   LayerWeights w;
-  w.attention_norm = bind.norm(prefix + "attn_norm", spec.d_model, arch.norm);
-  w.q = bind.linear(prefix + "attn_q", spec.q_dim(), spec.d_model, arch.qkv_bias);
-  w.k = bind.linear(prefix + "attn_k", spec.kv_dim(), spec.d_model, arch.qkv_bias);
-  w.v = bind.linear(prefix + "attn_v", spec.kv_dim(), spec.d_model, arch.qkv_bias);
+  bind_norms(bind, spec, prefix, w);
+  bind_qkv(bind, spec, prefix, w);
   if (arch.qk_norm) {
     w.q_norm = bind.vector(prefix + "attn_q_norm.weight", spec.head_dim);
     w.k_norm = bind.vector(prefix + "attn_k_norm.weight", spec.head_dim);
   }
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.q_dim());
-  if (!arch.parallel_attention) w.ffn_norm = bind.norm(prefix + "ffn_norm", spec.d_model, arch.norm);
-  w.gate = bind.linear(prefix + "ffn_gate", spec.d_ff, spec.d_model);
+  if (spec.gated) w.gate = bind.linear(prefix + "ffn_gate", spec.d_ff, spec.d_model);
   w.up = bind.linear(prefix + "ffn_up", spec.d_ff, spec.d_model);
   if (spec.powerinfer) {
     bind_powerinfer(bind, spec, prefix, w);
@@ -178,6 +209,11 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& back
   Binder bind(file, backend);
   Weights weights;
   weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
+  if (spec.arch.position_offset) {
+    const int64_t n_rows =
+        bind.rows_of("position_embd.weight");  // read_model_spec has held it to the context
+    weights.position_embedding = bind.matrix("position_embd.weight", n_rows, spec.d_model);
+  }
   if (bind.has("rope_freqs.weight")) {
     const int n_pairs = spec.rope.n_rot / 2;
     const float* divisors = bind.vector("rope_freqs.weight", n_pairs);

@@ -27,12 +27,12 @@ struct Linear {
 
 struct LayerWeights {
   NormWeights attention_norm;     // [d_model]
-  Linear q, k, v;                 // [q_dim | kv_dim, d_model]
+  Linear q, k, v;                 // [q_dim | kv_dim, d_model]; may be rows of one tensor
   const float* q_norm = nullptr;  // [head_dim], architectures with qk_norm
   const float* k_norm = nullptr;
   Linear attention_out;  // [d_model, q_dim]
-  NormWeights ffn_norm;  // [d_model]; absent with parallel attention
-  Linear gate, up;       // [d_ff, d_model]
+  NormWeights ffn_norm;  // [d_model]; null with parallel attention if the FFN reads attention's
+  Linear gate, up;       // [d_ff, d_model]; gate null if the FFN has none
   Linear down;           // [d_model, d_ff], or of PowerInfer's files:
   Linear down_rows;      // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
   Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
@@ -40,7 +40,8 @@ struct LayerWeights {
 };
 
 struct Weights {
-  Matrix token_embedding;  // [n_vocab, d_model]
+  Matrix token_embedding;     // [n_vocab, d_model]
+  Matrix position_embedding;  // [offset + positions, d_model], or null
   std::vector<LayerWeights> layers;
   NormWeights output_norm;  // [d_model]
   Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight

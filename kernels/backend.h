@@ -159,6 +159,9 @@ class Backend {
   /// out [n_tokens, table.n_cols] = dequantised rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
   virtual void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) = 0;
 
+  /// out[i] += x[i] for n floats.
+  virtual void add(const float* x, int64_t n, float* out) = 0;
+
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for n_rows rows of n_cols. out may be x.
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                         float* out) = 0;

@@ -55,9 +55,32 @@ TokenizerKind read_kind(const ModelFile& file) {
              "(byte-level BPE)");
 }
 
+/// What the models of an architecture have whose files are older than tokenizer.ggml.pre.
+struct OldFile {
+  std::string_view architecture;
+  std::string_view pre;
+  int32_t end = -1;  // the token that begins and ends texts; -1: as other files
+};
+constexpr std::array kOldFiles = {
+    OldFile{"falcon", "falcon"},
+    OldFile{"opt", "gpt-2", 2},
+};
+
+/// The row of a file that does not name its pre-tokenizer; null for other files and architectures.
+const OldFile* old_file(const ModelFile& file) {
+  if (!file.find_string("tokenizer.ggml.pre").value_or("").empty()) return nullptr;
+  const std::string_view architecture = file.find_string("general.architecture").value_or("");
+  const auto row = std::find_if(kOldFiles.begin(), kOldFiles.end(),
+                                [&](const OldFile& old) { return old.architecture == architecture; });
+  return row == kOldFiles.end() ? nullptr : &*row;
+}
+
 std::string read_pre(const ModelFile& file) {
-  const std::string name(file.find_string("tokenizer.ggml.pre").value_or("default"));
-  if (name.empty()) return "default";
+  const std::string name(file.find_string("tokenizer.ggml.pre").value_or(""));
+  if (name.empty()) {
+    const OldFile* old = old_file(file);
+    return std::string(old != nullptr ? old->pre : "default");
+  }
   if (PreTokenizer::knows(name)) return name;
   refuse(file.path().string(), "tokenizer.ggml.pre is '" + name.substr(0, 80) +
                                    "', which is not supported; supported are " + PreTokenizer::known_names());
@@ -157,10 +180,13 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
   const bool sentencepiece = vocabulary.kind == TokenizerKind::kSentencePiece;
   const PreTokenizer::Habits habits =
       sentencepiece ? PreTokenizer::Habits{} : PreTokenizer::habits(vocabulary.pre);
+  const OldFile* old = sentencepiece ? nullptr : old_file(file);
+  const bool one_end = old != nullptr && old->end >= 0;
   // llama.cpp's defaults: Llama 2's ids, and Falcon's 11.
-  const int32_t bos_default = sentencepiece ? 1 : habits.has_bos ? 11 : -1;
+  const int32_t bpe_end = one_end ? old->end : 11;
+  const int32_t bos_default = sentencepiece ? 1 : habits.has_bos ? bpe_end : -1;
   vocabulary.bos = read_id(file, vocabulary, "tokenizer.ggml.bos_token_id", bos_default);
-  vocabulary.eos = read_id(file, vocabulary, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : 11);
+  vocabulary.eos = read_id(file, vocabulary, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : bpe_end);
   vocabulary.unk = read_id(file, vocabulary, "tokenizer.ggml.unknown_token_id", sentencepiece ? 0 : -1);
 
   const auto add_bos = file.find_bool("tokenizer.ggml.add_bos_token");
@@ -173,7 +199,7 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
     refuse(vocabulary.file,
            "tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id names no token");
   }
-  vocabulary.add_bos = add_bos.value_or((sentencepiece || habits.add_bos) && vocabulary.bos >= 0);
+  vocabulary.add_bos = add_bos.value_or((sentencepiece || habits.add_bos || one_end) && vocabulary.bos >= 0);
   vocabulary.add_eos = add_eos.value_or(false);
   vocabulary.add_space_prefix =
       sentencepiece && file.find_bool("tokenizer.ggml.add_space_prefix").value_or(true);

@@ -91,6 +91,12 @@ void CpuBackend::embed(const Matrix& table, std::span<const int32_t> tokens, flo
   });
 }
 
+void CpuBackend::add(const float* x, int64_t n, float* out) {
+  pool_.for_each_chunk(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) out[i] += x[i];
+  });
+}
+
 void CpuBackend::rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                           float* out) {
   pool_.for_each_chunk(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {

@@ -38,6 +38,7 @@ class CpuBackend final : public Backend {
   void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) override;
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
+  void add(const float* x, int64_t n, float* out) override;
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                 float* out) override;
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,

@@ -1,7 +1,9 @@
 // Every architecture and RoPE variant of the table against transformers: tiny random models and their golden
-// logits, made by tests/data/arch/make_models.py.
+// logits, made by make_models.py and make_sparse_models.py of tests/data/arch. HEARTH_ARCH_MODELS names
+// another folder of them.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -14,7 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = fs::path(hearth::testing::source_dir()) / "tests/data/arch";
+fs::path folder() {
+  const char* other = std::getenv("HEARTH_ARCH_MODELS");
+  return other != nullptr ? fs::path(other) : fs::path(hearth::testing::source_dir()) / "tests/data/arch";
+}
+
 constexpr int kVocab = 259;  // as make_models.py has them
 constexpr int kTokens = 48;
 constexpr int kRowStep = 4;  // golden rows are those of every 4th position
@@ -26,7 +32,7 @@ std::vector<int32_t> golden_tokens() {
 }
 
 std::vector<float> golden_logits(const std::string& name) {
-  std::ifstream in(kFolder / (name + ".logits"), std::ios::binary);
+  std::ifstream in(folder() / (name + ".logits"), std::ios::binary);
   std::vector<float> logits(static_cast<size_t>(kTokens / kRowStep * kVocab));
   in.read(reinterpret_cast<char*>(logits.data()),
           static_cast<std::streamsize>(logits.size() * sizeof(float)));
@@ -51,11 +57,13 @@ double worst_difference(const std::vector<float>& ours, const std::vector<float>
 
 TEST_CASE("architectures give the logits that transformers gives") {
   const std::string name =
-      GENERATE("llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3");
+      GENERATE("llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3",
+               "relu-llama", "relu-llama.powerinfer", "bamboo", "bamboo.powerinfer", "falcon-7b",
+               "falcon-7b.powerinfer", "falcon-40b", "falcon-40b.powerinfer", "opt", "opt.powerinfer");
   const std::vector<float> golden = golden_logits(name);
   for (const Isa isa : supported_isas()) {
     LoadOptions options;
-    options.path = kFolder / (name + ".gguf");
+    options.path = folder() / (name + ".gguf");
     options.n_threads = 1;
     options.isa = isa;
     options.n_slots = 1;

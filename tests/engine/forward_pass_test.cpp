@@ -80,6 +80,27 @@ double worst_share(const std::vector<float>& found, const std::vector<float>& re
   return worst / std::sqrt(squares / static_cast<double>(reference.size()));
 }
 
+/// A model of the table's own architecture against the reference.
+void check_model(const TinyModel& model) {
+  const TempFolder folder;
+  model.write(folder / "model.gguf");
+  const ModelFile file = ModelFile::open(folder / "model.gguf");
+  const ModelSpec spec = read_model_spec(file);
+  std::vector<float> inv_freq;
+  for (int i = 0; i < 4; ++i) inv_freq.push_back(static_cast<float>(std::pow(10000.0, -2.0 * i / 8)));
+  const bool turns = spec.arch.rope != RopeKind::kNone;
+  const Rope rope{
+      .kind = spec.arch.rope, .n_rot = turns ? 8 : 0, .inv_freq = inv_freq.data(), .magnitude = 1.0f};
+  const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
+  for (const Isa isa : supported_isas()) {
+    CpuBackend backend(1, isa);
+    const Weights weights = bind_weights(file, spec, backend);
+    const KvMemory kv(spec, 4, backend);
+    ForwardPass pass(backend, spec, weights, kv, kChunk, kChunk, 32);
+    CHECK(worst_share(run(pass, tokens), reference_forward(spec, weights, rope, tokens)) < 5e-4);
+  }
+}
+
 /// Runs an architecture of these facts and compares.
 void check(const Architecture& arch, bool all_biases, Isa isa) {
   TinyModel model;
@@ -137,6 +158,34 @@ TEST_CASE("forward pass: every activation and pairing of the rotary embedding ag
   INFO("activation " << static_cast<int>(activation.kind) << ", rope " << static_cast<int>(rope));
   const Architecture arch{.name = "test", .rope = rope, .activation = activation};
   for (const Isa isa : supported_isas()) check(arch, false, isa);
+}
+
+TEST_CASE("forward pass: every architecture of the table agrees with the reference") {
+  for (const Architecture& arch : architectures()) {
+    INFO(arch.name);
+    check_model(TinyModel(std::string(arch.name)));
+    if (arch.powerinfer_activation) check_model(TinyModel(std::string(arch.name)).powerinfer());
+  }
+}
+
+TEST_CASE("forward pass: q, k and v in one tensor, and a norm of attention's own, agree with the reference") {
+  TinyModel fused("llama");
+  for (int i = 0; i < 2; ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + ".";
+    for (const char* name : {"attn_q.weight", "attn_k.weight", "attn_v.weight"})
+      fused.without_tensor(prefix + name);
+    fused.random_tensor(prefix + "attn_qkv.weight", {32, 64}, 0, 0.4);
+    fused.random_tensor(prefix + "attn_qkv.bias", {64}, 0, 0.5);
+  }
+  check_model(fused);
+
+  TinyModel two_norms("falcon");
+  for (int i = 0; i < 2; ++i) {
+    const std::string prefix = "blk." + std::to_string(i) + ".";
+    two_norms.random_tensor(prefix + "attn_norm_2.weight", {32}, 1, 0.3);
+    two_norms.random_tensor(prefix + "attn_norm_2.bias", {32}, 0, 0.3);
+  }
+  check_model(two_norms);
 }
 
 TEST_CASE("forward pass: the reference tells one fact from another") {

@@ -303,11 +303,42 @@ TEST_CASE("model spec: a PowerInfer file says so, and from which logits its pred
              ContainsSubstring("\"powerinfer.sparse_threshold\" holds string, expected a float"));
 }
 
+TEST_CASE("model spec: falcon, bamboo and opt have facts of their own") {
+  const ModelSpec falcon = spec_of(TinyModel("falcon"));
+  CHECK(falcon.activation == FfnActivation{Activation::kGeluErf});
+  CHECK_FALSE(falcon.gated);
+  CHECK(falcon.norm_eps == 1e-5f);
+  CHECK(falcon.arch.predictor_input == PredictorInput::kLayerInput);
+  CHECK(spec_of(TinyModel("falcon").powerinfer()).activation == FfnActivation{Activation::kRelu});
+  CHECK(spec_of(TinyModel("bamboo")).activation == FfnActivation{Activation::kDRelu});
+  CHECK(spec_of(TinyModel("bamboo").powerinfer()).activation == FfnActivation{Activation::kDRelu});
+  CHECK(spec_of(TinyModel("bamboo").key("bamboo.attention.sliding_window", uint32_t{16})).sliding_window ==
+        16);
+  const ModelSpec opt = spec_of(TinyModel("opt"));
+  CHECK(opt.activation == FfnActivation{Activation::kRelu});
+  CHECK_FALSE(opt.gated);
+  CHECK(opt.norm_eps == 1e-5f);
+  CHECK(spec_of(TinyModel("opt").key("opt.attention.layer_norm_epsilon", 1e-6f)).norm_eps == 1e-6f);
+  CHECK_THAT(complaint(TinyModel("falcon").without_key("falcon.attention.layer_norm_epsilon")),
+             ContainsSubstring("\"falcon.attention.layer_norm_epsilon\" is missing"));
+}
+
+TEST_CASE("model spec: learned positions bound the context, but for the two before the first") {
+  // The table of TinyModel has 66 rows; PowerInfer's files count all of it as context.
+  CHECK(spec_of(TinyModel("opt")).context_train == 64);
+  CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{66})).context_train == 64);
+  CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{32})).context_train == 32);
+  CHECK_THAT(complaint(TinyModel("opt").without_tensor("position_embd.weight")),
+             ContainsSubstring("\"position_embd.weight\" is missing"));
+  CHECK_THAT(complaint(TinyModel("opt").random_tensor("position_embd.weight", {32, 2}, 0, 1)),
+             ContainsSubstring("\"position_embd.weight\" has 2 rows, expected one for each position and 2"));
+}
+
 TEST_CASE("model spec: PowerInfer has no sparse form of some architectures") {
   CHECK_THAT(
       complaint(TinyModel("qwen2").powerinfer()),
       ContainsSubstring("PowerInfer file (magic PWRI) of architecture qwen2, which has no sparse form") &&
-          ContainsSubstring("expected one of llama"));
+          ContainsSubstring("expected one of llama, bamboo, falcon, opt"));
 }
 
 }  // namespace hearth::test

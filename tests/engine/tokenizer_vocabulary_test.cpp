@@ -114,6 +114,30 @@ TEST_CASE("Byte-level BPE without ids has none, unless Falcon's place holds a co
   CHECK(read([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "glm4"); }).bos == -1);
 }
 
+TEST_CASE(
+    "Files without a pre-tokenizer's name have that of their architecture, and opt's </s> on both ends") {
+  const auto of = [](const std::string& architecture, const std::string& pre) {
+    return read([&](GgufWriter& w) {
+      w.key("tokenizer.ggml.model", "gpt2")
+          .array("tokenizer.ggml.tokens", Strings{"<s>", "<pad>", "</s>", "a"});
+      w.array("tokenizer.ggml.token_type", std::vector<int32_t>{3, 3, 3, 1});
+      w.key("general.architecture", architecture);
+      if (!pre.empty()) w.key("tokenizer.ggml.pre", pre);
+    });
+  };
+  CHECK(of("falcon", "").pre == "falcon");
+  CHECK_FALSE(of("falcon", "").add_bos);
+  CHECK(of("opt", "").pre == "gpt-2");
+  CHECK(of("opt", "").bos == 2);
+  CHECK(of("opt", "").eos == 2);
+  CHECK(of("opt", "").add_bos);
+  CHECK(of("llama", "").pre == "default");
+  // What the file says goes first.
+  CHECK(of("opt", "default").pre == "default");
+  CHECK_FALSE(of("opt", "default").add_bos);
+  CHECK(of("falcon", "llama-bpe").pre == "llama-bpe");
+}
+
 TEST_CASE("Tokens known to end a turn do, and are control tokens whatever the file says") {
   for (const std::string name : {"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<end_of_turn>",
                                  "<|endoftext|>", "<|end_of_text|>"}) {

@@ -173,6 +173,70 @@ TEST_CASE("weights: predictors that do not fit are refused") {
              ContainsSubstring("\"blk.0.fc1.weight\" is no part"));
 }
 
+TEST_CASE("weights: q, k and v may be rows of one tensor, biases too") {
+  TinyModel model("falcon");
+  model.random_tensor("blk.1.attn_qkv.bias", {64}, 0, 1);
+  const Bound bound{model};
+  const LayerWeights& layer = bound.weights.layers[1];
+  const float* all = stored(bound, "blk.1.attn_qkv.weight");
+  const float* bias = stored(bound, "blk.1.attn_qkv.bias");
+  const auto is = [&](const Linear& linear, int begin, int n_rows) {
+    INFO("rows from " << begin);
+    CHECK(reinterpret_cast<const float*>(linear.weight.data) == all + begin * 32);
+    CHECK(linear.weight.n_rows == n_rows);
+    CHECK(linear.weight.n_cols == 32);
+    CHECK(same(linear.bias, bias + begin, n_rows));
+  };
+  is(layer.q, 0, 32);
+  is(layer.k, 32, 16);
+  is(layer.v, 48, 16);
+  CHECK(bound.weights.layers[0].q.bias == nullptr);
+  // Both ways at once would leave one without effect.
+  CHECK_THAT(complaint(TinyModel("falcon").random_tensor("blk.0.attn_q.weight", {32, 32}, 0, 1)),
+             ContainsSubstring("\"blk.0.attn_q.weight\" is no part of architecture falcon"));
+  CHECK_THAT(complaint(TinyModel("falcon").random_tensor("blk.0.attn_qkv.weight", {32, 96}, 0, 1)),
+             ContainsSubstring("is [32, 96], expected [32, 64]"));
+}
+
+TEST_CASE("weights: falcon's FFN has no gate and no norm of its own, unless attention has a second") {
+  const Bound one{TinyModel("falcon")};
+  const LayerWeights& layer = one.weights.layers[0];
+  CHECK_FALSE(layer.gate.weight);
+  CHECK(layer.ffn_norm.scale == nullptr);
+  CHECK(same(layer.attention_norm.scale, stored(one, "blk.0.attn_norm.weight"), 32));
+  CHECK(same(layer.attention_norm.bias, stored(one, "blk.0.attn_norm.bias"), 32));
+
+  TinyModel model("falcon");
+  for (const char* layer_name : {"blk.0", "blk.1"}) {
+    model.random_tensor(std::string(layer_name) + ".attn_norm_2.weight", {32}, 1, 0.3);
+    model.random_tensor(std::string(layer_name) + ".attn_norm_2.bias", {32}, 0, 0.3);
+  }
+  const Bound two{model};
+  CHECK(same(two.weights.layers[1].attention_norm.scale, stored(two, "blk.1.attn_norm_2.weight"), 32));
+  CHECK(same(two.weights.layers[1].ffn_norm.scale, stored(two, "blk.1.attn_norm.weight"), 32));
+  CHECK_THAT(complaint(model.without_tensor("blk.1.attn_norm_2.bias")),
+             ContainsSubstring("\"blk.1.attn_norm_2.bias\" is missing"));
+  CHECK_THAT(complaint(TinyModel("falcon").without_tensor("blk.0.attn_norm.bias")),
+             ContainsSubstring("\"blk.0.attn_norm.bias\" is missing"));
+}
+
+TEST_CASE("weights: opt has learned positions, biases and no output matrix") {
+  const Bound bound{TinyModel("opt")};
+  const Weights& w = bound.weights;
+  CHECK(w.position_embedding.n_rows == 66);
+  CHECK(w.position_embedding.data == bound.file->find_tensor("position_embd.weight")->data);
+  CHECK(w.output.weight.data == w.token_embedding.data);
+  CHECK_FALSE(w.layers[0].gate.weight);
+  CHECK(same(w.layers[1].up.bias, stored(bound, "blk.1.ffn_up.bias"), 48));
+  CHECK(same(w.layers[1].down.bias, stored(bound, "blk.1.ffn_down.bias"), 32));
+  const Bound sparse{TinyModel("opt").powerinfer()};
+  CHECK(same(sparse.weights.layers[1].down_rows.bias, stored(sparse, "blk.1.ffn_down_t.bias"), 32));
+  CHECK_THAT(complaint(TinyModel("opt").random_tensor("position_embd.weight", {48, 66}, 0, 1)),
+             ContainsSubstring("\"position_embd.weight\" is [48, 66], expected [32, 66]"));
+  CHECK_THAT(complaint(TinyModel().random_tensor("position_embd.weight", {32, 66}, 0, 1)),
+             ContainsSubstring("\"position_embd.weight\" is no part of architecture llama"));
+}
+
 TEST_CASE("weights: without an output matrix the embedding is the output") {
   const Bound bound(TinyModel().without_tensor("output.weight"));
   CHECK(bound.weights.output.weight.data == bound.weights.token_embedding.data);
@@ -254,7 +318,7 @@ TEST_CASE("weights: a shape at odds with the keys is told with both") {
 }
 
 TEST_CASE("weights: a tensor that no role asks for is refused, since its effect would be lost") {
-  for (const char* name : {"blk.2.attn_norm.weight", "blk.0.attn_qkv.weight", "rope_factors_long.weight",
+  for (const char* name : {"blk.2.attn_norm.weight", "blk.0.attn_sinks.weight", "rope_factors_long.weight",
                            "blk.0.attn_norm.bias", "position_embd.weight"}) {
     CHECK_THAT(complaint(TinyModel().random_tensor(name, {32}, 1, 0)),
                ContainsSubstring(name) && ContainsSubstring("no part of") &&

@@ -31,6 +31,17 @@ Row product(const Linear& linear, const Row& x) {
   return out;
 }
 
+/// The same of a matrix that lies transposed.
+Row product_of_rows(const Linear& linear, const Row& x) {
+  std::vector<double> sums(static_cast<size_t>(linear.weight.n_cols));
+  for (size_t c = 0; c < sums.size(); ++c) sums[c] = linear.bias == nullptr ? 0.0 : double{linear.bias[c]};
+  for (size_t i = 0; i < x.size(); ++i) {
+    const Row weights = matrix_row(linear.weight, static_cast<int64_t>(i));
+    for (size_t c = 0; c < sums.size(); ++c) sums[c] += double{weights[c]} * double{x[i]};
+  }
+  return rounded(sums);
+}
+
 Row norm(const ModelSpec& spec, const Row& x, const NormWeights& w) {
   const int64_t n = static_cast<int64_t>(x.size());
   if (spec.arch.norm == NormKind::kLayer) {
@@ -77,12 +88,15 @@ Row attend(const ModelSpec& spec, const Row& q, const std::vector<Row>& keys,
 }
 
 Row ffn(const ModelSpec& spec, const LayerWeights& layer, const Row& x) {
-  const Row gate = product(layer.gate, x), up = product(layer.up, x);
+  const Row up = product(layer.up, x);
+  const Row gate = spec.gated ? product(layer.gate, x) : Row();
   Row hidden;
-  for (size_t i = 0; i < gate.size(); ++i) {
-    hidden.push_back(static_cast<float>(reference_gated(spec.activation, double{gate[i]}, double{up[i]})));
+  for (size_t i = 0; i < up.size(); ++i) {
+    hidden.push_back(static_cast<float>(spec.gated
+                                            ? reference_gated(spec.activation, double{gate[i]}, double{up[i]})
+                                            : reference_activation(spec.activation, double{up[i]})));
   }
-  return product(layer.down, hidden);
+  return layer.down.weight ? product(layer.down, hidden) : product_of_rows(layer.down_rows, hidden);
 }
 
 void add(Row& x, const Row& more) {
@@ -97,6 +111,9 @@ std::vector<float> reference_forward(const ModelSpec& spec, const Weights& weigh
   std::vector<float> logits;
   for (size_t t = 0; t < tokens.size(); ++t) {
     Row x = matrix_row(weights.token_embedding, tokens[t]);
+    if (spec.arch.position_offset) {
+      add(x, matrix_row(weights.position_embedding, static_cast<int64_t>(t) + *spec.arch.position_offset));
+    }
     for (size_t i = 0; i < weights.layers.size(); ++i) {
       const LayerWeights& layer = weights.layers[i];
       const Row input = norm(spec, x, layer.attention_norm);
@@ -106,8 +123,11 @@ std::vector<float> reference_forward(const ModelSpec& spec, const Weights& weigh
       values[i].push_back(product(layer.v, input));
       round_to_half(keys[i].back());
       round_to_half(values[i].back());
+      const bool own_norm = spec.arch.parallel_attention && layer.ffn_norm.scale != nullptr;
+      Row ffn_input = own_norm ? norm(spec, x, layer.ffn_norm) : input;
       add(x, product(layer.attention_out, attend(spec, q, keys[i], values[i])));
-      add(x, ffn(spec, layer, spec.arch.parallel_attention ? input : norm(spec, x, layer.ffn_norm)));
+      if (!spec.arch.parallel_attention) ffn_input = norm(spec, x, layer.ffn_norm);
+      add(x, ffn(spec, layer, ffn_input));
     }
     const Row row = product(weights.output, norm(spec, x, weights.output_norm));
     logits.insert(logits.end(), row.begin(), row.end());

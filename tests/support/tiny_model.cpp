@@ -18,7 +18,10 @@ TinyModel::TinyModel(const std::string& architecture, const TinyShape& shape) : 
   key(prefix + "feed_forward_length", static_cast<uint32_t>(shape.d_ff));
   key(prefix + "attention.head_count", static_cast<uint32_t>(shape.n_heads));
   key(prefix + "attention.head_count_kv", static_cast<uint32_t>(shape.n_kv_heads));
-  key(prefix + "attention.layer_norm_rms_epsilon", 1e-5f);
+  if (architecture == "falcon") key(prefix + "attention.layer_norm_epsilon", 1e-5f);
+  if (architecture != "falcon" && architecture != "opt") {
+    key(prefix + "attention.layer_norm_rms_epsilon", 1e-5f);
+  }
   if (shape.d_model != shape.n_heads * shape.head_dim) {
     key(prefix + "attention.key_length", static_cast<uint32_t>(shape.head_dim));
     key(prefix + "attention.value_length", static_cast<uint32_t>(shape.head_dim));
@@ -29,8 +32,9 @@ TinyModel::TinyModel(const std::string& architecture, const TinyShape& shape) : 
   for (int i = 0; i < shape.n_layers; ++i) {
     add_layer(architecture, "blk." + std::to_string(i) + ".", shape);
   }
-  random_tensor("output_norm.weight", {shape.d_model}, 1.0, 0.3);
-  matrix("output.weight", shape.d_model, shape.n_vocab);
+  norm(architecture, "output_norm", shape.d_model);
+  if (architecture != "opt") matrix("output.weight", shape.d_model, shape.n_vocab);
+  if (architecture == "opt") matrix("position_embd.weight", shape.d_model, shape.context + 2);
 }
 
 void TinyModel::add_vocabulary(int n_vocab) {
@@ -57,16 +61,26 @@ void TinyModel::add_vocabulary(int n_vocab) {
 void TinyModel::add_layer(const std::string& architecture, const std::string& prefix,
                           const TinyShape& shape) {
   const int q_dim = shape.n_heads * shape.head_dim, kv_dim = shape.n_kv_heads * shape.head_dim;
-  random_tensor(prefix + "attn_norm.weight", {shape.d_model}, 1.0, 0.3);
-  matrix(prefix + "attn_q.weight", shape.d_model, q_dim);
-  matrix(prefix + "attn_k.weight", shape.d_model, kv_dim);
-  matrix(prefix + "attn_v.weight", shape.d_model, kv_dim);
+  const bool falcon = architecture == "falcon", opt = architecture == "opt";
+  norm(architecture, prefix + "attn_norm", shape.d_model);
+  if (falcon) {
+    matrix(prefix + "attn_qkv.weight", shape.d_model, q_dim + 2 * kv_dim);
+  } else {
+    matrix(prefix + "attn_q.weight", shape.d_model, q_dim);
+    matrix(prefix + "attn_k.weight", shape.d_model, kv_dim);
+    matrix(prefix + "attn_v.weight", shape.d_model, kv_dim);
+    norm(architecture, prefix + "ffn_norm", shape.d_model);
+  }
   matrix(prefix + "attn_output.weight", q_dim, shape.d_model);
-  random_tensor(prefix + "ffn_norm.weight", {shape.d_model}, 1.0, 0.3);
-  matrix(prefix + "ffn_gate.weight", shape.d_model, shape.d_ff);
+  if (!falcon && !opt) matrix(prefix + "ffn_gate.weight", shape.d_model, shape.d_ff);
   matrix(prefix + "ffn_up.weight", shape.d_model, shape.d_ff);
   matrix(prefix + "ffn_down.weight", shape.d_ff, shape.d_model);
-  if (architecture == "qwen2") {
+  if (opt) {
+    random_tensor(prefix + "attn_output.bias", {shape.d_model}, 0.0, 0.5);
+    random_tensor(prefix + "ffn_up.bias", {shape.d_ff}, 0.0, 0.5);
+    random_tensor(prefix + "ffn_down.bias", {shape.d_model}, 0.0, 0.5);
+  }
+  if (architecture == "qwen2" || opt) {
     random_tensor(prefix + "attn_q.bias", {q_dim}, 0.0, 0.5);
     random_tensor(prefix + "attn_k.bias", {kv_dim}, 0.0, 0.5);
     random_tensor(prefix + "attn_v.bias", {kv_dim}, 0.0, 0.5);
@@ -75,6 +89,11 @@ void TinyModel::add_layer(const std::string& architecture, const std::string& pr
     random_tensor(prefix + "attn_q_norm.weight", {shape.head_dim}, 1.0, 0.3);
     random_tensor(prefix + "attn_k_norm.weight", {shape.head_dim}, 1.0, 0.3);
   }
+}
+
+void TinyModel::norm(const std::string& architecture, const std::string& stem, int n) {
+  random_tensor(stem + ".weight", {n}, 1.0, 0.3);
+  if (architecture == "falcon" || architecture == "opt") random_tensor(stem + ".bias", {n}, 0.0, 0.3);
 }
 
 void TinyModel::matrix(const std::string& name, int n_cols, int n_rows) {
@@ -126,6 +145,9 @@ TinyModel& TinyModel::powerinfer() {
     const std::string prefix = "blk." + std::to_string(i) + ".";
     const int rank = 8 + 4 * i;
     without_tensor(prefix + "ffn_down.weight");
+    if (tensors_.erase(prefix + "ffn_down.bias") != 0) {
+      random_tensor(prefix + "ffn_down_t.bias", {shape_.d_model}, 0.0, 0.5);
+    }
     random_tensor(prefix + "ffn_down_t.weight", {shape_.d_model, shape_.d_ff}, 0.0,
                   2.5 / std::sqrt(shape_.d_ff));
     matrix(prefix + "fc1.weight", shape_.d_model, rank);

@@ -70,6 +70,7 @@ class TinyModel {
   };
   void add_vocabulary(int n_vocab);
   void add_layer(const std::string& architecture, const std::string& prefix, const TinyShape& shape);
+  void norm(const std::string& architecture, const std::string& stem, int n);
   void matrix(const std::string& name, int n_cols, int n_rows);
 
   TinyShape shape_;

@@ -133,4 +133,5 @@ def main():
         print(name, "logits", tuple(logits.shape), "spread", round(logits.std().item(), 3))
 
 
-main()
+if __name__ == "__main__":
+    main()
