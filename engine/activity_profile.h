@@ -1,9 +1,9 @@
 // How often each neuron of each FFN fires, as files beside a model tell it: PowerInfer's activation counts
 // and its GPU index.
 //
-// Read once while a model is loaded, to lay hot neurons together in memory. Order is all that depends on it:
-// no count changes a result, so a file that is damaged or of another model is ignored, with a sentence that
-// says so. Plain data; any thread.
+// Read once while a model is loaded, to lay hot neurons together in memory. Only where a neuron lies depends
+// on it, never whether it is computed: a file that is damaged or of another model is ignored, with a sentence
+// that says so. Plain data; any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,41 @@
+// How often each neuron was active in a run, as a small text file: what the chart of activity is drawn from,
+// and what can be looked at with anything.
+//
+//   # model: relu-5m            lines before the table: what was measured
+//   # text: alice.txt
+//   # tokens: 147456
+//   layer,neuron,count
+//   0,0,24701                   every neuron of every layer, in order
+//   0,1,46029
+//
+// Pure text; the caller reads and writes the file. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+struct ActivityTable {
+  std::string model;  // its name, or empty. Line breaks become spaces in the file
+  std::string text;   // what was run through it, or empty
+  uint64_t n_tokens = 0;
+  std::vector<std::vector<uint64_t>> counts;  // [n_layers][d_ff]: of n_tokens tokens, those it was active for
+};
+
+/// One sentence: which file, which line, what was found, what was expected.
+class ActivityTableError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+std::string activity_csv(const ActivityTable& table);
+
+/// The table of such a file. `file` is its name for messages. Throws ActivityTableError: no such table,
+/// neurons out of order or missing, layers of different widths, a count above the tokens.
+ActivityTable parse_activity_csv(std::string_view csv, const std::string& file);
+
+}  // namespace hearth
