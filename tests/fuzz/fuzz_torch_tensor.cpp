@@ -1,7 +1,8 @@
-// libFuzzer target: any bytes as a tensor that PyTorch saved. Read or refused by ModelFileError, nothing else.
+// libFuzzer target: any bytes as a tensor that PyTorch saved. Read or refused by ModelFileError, nothing
+// else.
 //
-// Each input is tried as a file and, to get past the archive more often, as the pickle inside one. Built with the
-// asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One thread.
+// Each input is tried as a file and, to get past the archive more often, as the pickle inside one. Built with
+// the asan preset; ctest replays the committed corpus and goes on for a fixed number of runs. One thread.
 #include <cstddef>
 #include <cstdint>
 #include <span>
