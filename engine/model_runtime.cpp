@@ -13,6 +13,7 @@
 #include "engine/gguf/fault.h"
 #include "engine/kv_memory.h"
 #include "engine/memory_limit.h"
+#include "engine/scale_check.h"
 #include "engine/weights.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
@@ -149,7 +150,12 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   // 3. Bring the file's pages into memory, if it holds them: else the first would be gone before the last
   // come.
   const ModelFile& opened = runtime->state_->file;
-  if (opened.total_bytes() < memory_limit_bytes()) opened.prefault(options.progress);
+  const bool fits = opened.total_bytes() < memory_limit_bytes();
+  if (fits) opened.prefault(options.progress);
+
+  // 4. Damage that sparse arithmetic would hide; of files beyond memory, whose pages must be read for it, in
+  // a few rows.
+  if (opened.is_powerinfer()) check_scales(opened, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
   return runtime;
 }
 
