@@ -1,4 +1,4 @@
-// hearth-profiler: measures a model on this machine. Subcommands: bench, perplexity.
+// hearth-profiler: measures a model on this machine. Subcommands: bench, perplexity, synth.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <new>
 #include <sstream>
@@ -20,6 +21,7 @@
 #include "profiler/bench.h"
 #include "profiler/perplexity.h"
 #include "profiler/progress_line.h"
+#include "profiler/synth_command.h"
 
 namespace hearth {
 namespace {
@@ -170,6 +172,8 @@ int main_of(int argc, char** argv) {
       ->type_name("N")
       ->check(CLI::Range(4, 1 << 20));
 
+  const std::function<int()> synth = add_synth_command(app);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
@@ -185,6 +189,7 @@ int main_of(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   }
+  if (app.got_subcommand("synth")) return synth();
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
 }
 
