@@ -1,5 +1,5 @@
-// libFuzzer target: any bytes as a GGUF file. Whatever opens is read to its last byte; whatever does not is
-// refused by ModelFileError and nothing else.
+// libFuzzer target: any bytes as a GGUF file. Whatever opens is read to its last byte, and bound as a model
+// if it is one; whatever does not is refused by ModelFileError and nothing else.
 //
 // Built with the asan preset. fuzz_gguf tests/fuzz/corpus/gguf runs on from the seeds; ctest replays them and
 // goes on for a fixed number of runs. One thread.
@@ -14,6 +14,10 @@
 
 #include "engine/gguf/part.h"
 #include "engine/model_file.h"
+#include "engine/model_spec.h"
+#include "engine/scale_check.h"
+#include "engine/weights.h"
+#include "kernels/cpu/cpu_backend.h"
 #include "tests/support/read_everything.h"
 
 namespace {
@@ -44,8 +48,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     // byte.
     hearth::gguf::parse_part(std::as_bytes(bytes), "fuzz");
     const MemoryFile file(bytes);
-    volatile uint64_t sum = hearth::test::read_everything(hearth::ModelFile::open(file.path()));
+    const hearth::ModelFile opened = hearth::ModelFile::open(file.path());
+    volatile uint64_t sum = hearth::test::read_everything(opened);
     static_cast<void>(sum);
+    static hearth::CpuBackend backend(1, hearth::Isa::kScalar);
+    const hearth::ModelSpec spec = hearth::read_model_spec(opened);
+    const hearth::Weights weights = hearth::bind_weights(opened, spec, backend);
+    sum = weights.bytes_per_token() + (weights.has_predictors() ? 1 : 0);
+    hearth::check_scales(opened);
   } catch (const hearth::ModelFileError&) {
   }
   return 0;

@@ -37,6 +37,45 @@ SCALARS = [key(f"k{kind}", kind, struct.pack(form, value)) for kind, form, value
     (10, "<Q", 4), (11, "<q", -4), (12, "<d", 0.25)]]
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
 
+
+def model(architecture, shapes, magic=b"GGUF", floats=()):
+    """A whole model of one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32."""
+    numbers = {"block_count": 1, "context_length": 4, "embedding_length": 4, "feed_forward_length": 6,
+               "attention.head_count": 2}
+    keys = [key("general.architecture", 8, text(architecture))]
+    keys += [key(f"{architecture}.{name}", 4, struct.pack("<I", value)) for name, value in numbers.items()]
+    keys += [key(name, 6, struct.pack("<f", value)) for name, value in floats]
+    entries, data = [], b""
+    for name, dims in shapes.items():
+        entries.append(tensor(name, dims, 0, len(data)))
+        n = 1
+        for size in dims:
+            n *= size
+        data += struct.pack("<f", 0.5) * n
+        data += b"\0" * (-len(data) % 32)
+    return magic + file(keys, entries, data)[4:]
+
+
+WIDE, SQUARE, NEURONS = [4], [4, 4], [4, 6]
+SPARSE_LLAMA = {
+    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "output.weight": [4, 3], "blk.0.attn_norm.weight": WIDE,
+    "blk.0.attn_q.weight": SQUARE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
+    "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_gate.weight": NEURONS,
+    "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_down_t.weight": NEURONS, "blk.0.fc1.weight": [4, 2],
+    "blk.0.fc2.weight": [2, 6]}
+FALCON = {
+    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "output_norm.bias": WIDE, "blk.0.attn_norm.weight": WIDE,
+    "blk.0.attn_norm.bias": WIDE, "blk.0.attn_norm_2.weight": WIDE, "blk.0.attn_norm_2.bias": WIDE,
+    "blk.0.attn_qkv.weight": [4, 12], "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_up.weight": NEURONS,
+    "blk.0.ffn_down.weight": [6, 4]}
+SPARSE_OPT = {
+    "token_embd.weight": [4, 3], "position_embd.weight": [4, 6], "output_norm.weight": WIDE, "output_norm.bias": WIDE,
+    "blk.0.attn_norm.weight": WIDE, "blk.0.attn_norm.bias": WIDE, "blk.0.attn_q.weight": SQUARE,
+    "blk.0.attn_q.bias": WIDE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
+    "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_norm.bias": WIDE,
+    "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_up.bias": [6], "blk.0.ffn_down_t.weight": NEURONS,
+    "blk.0.ffn_down_t.bias": WIDE, "blk.0.fc1.weight": [4, 3], "blk.0.fc2.weight": [3, 6]}
+
 SEEDS = {
     "empty": file(),
     "version2": file([ARCHITECTURE], version=2),
@@ -55,6 +94,10 @@ SEEDS = {
     "unknown_type": file([], [tensor("a", [32], 39, 0)], b"\0" * 32),
     "safetensors": struct.pack("<Q", 2) + b"{}",
     "powerinfer": b"PWRI" + file()[4:],
+    "powerinfer_llama": model("llama", SPARSE_LLAMA, b"PWRI", [("powerinfer.sparse_threshold", -0.5),
+                                                               ("llama.attention.layer_norm_rms_epsilon", 1e-5)]),
+    "powerinfer_opt": model("opt", SPARSE_OPT, b"PWRI"),
+    "falcon": model("falcon", FALCON, floats=[("falcon.attention.layer_norm_epsilon", 1e-5)]),
     "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
 }
 
