@@ -117,6 +117,19 @@ uint64_t read_alignment(const Part& part, const std::string& file) {
   return static_cast<uint64_t>(alignment);
 }
 
+/// PowerInfer writes one beside a model. Its tensors have types that would be taken for others.
+void refuse_gpu_index(const Part& part, const std::string& file) {
+  const KeyValue* entry = part.find_key("general.architecture");
+  if (entry == nullptr || entry->value.type != ValueType::kString) return;
+  const std::span<const std::byte> bytes = entry->value.bytes;
+  if (std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) != "generic.gpu_index")
+    return;
+  fail(file,
+       "it is PowerInfer's index of a model's neurons (.generated.gpuidx), expected the model; give the "
+       "model's "
+       "own file, and Hearth finds the index beside it");
+}
+
 }  // namespace
 
 const KeyValue* Part::find_key(std::string_view key) const {
@@ -136,6 +149,7 @@ Part parse_part(std::span<const std::byte> bytes, const std::string& file) {
   const auto key_name = [&part](size_t i) { return part.keys[i].key; };
   part.key_order = order_names(part.keys.size(), key_name);
   require_unique(part.key_order, key_name, "key", file);
+  refuse_gpu_index(part, file);
   part.tensors = read_tensors(cursor, bytes, file, header.tensors, read_alignment(part, file));
   return part;
 }

@@ -118,6 +118,18 @@ TEST_CASE("a file that may not be read is refused") {
   CHECK_THAT(refusal, ContainsSubstring("it may not be read (Permission denied); check the permissions"));
 }
 
+TEST_CASE("a GPU index of PowerInfer is not taken for a model") {
+  const TempFolder folder;
+  GgufWriter()
+      .magic("PWRI")
+      .key("general.architecture", "generic.gpu_index")
+      .raw_tensor("blk.0.gpu_idx", 18, {64}, Bytes(256))
+      .write(folder / "model.gguf.generated.gpuidx");
+  CHECK_THROWS_WITH(ModelFile::open(folder / "model.gguf.generated.gpuidx"),
+                    ContainsSubstring("PowerInfer's index of a model's neurons") &&
+                        ContainsSubstring("give the model's own file"));
+}
+
 TEST_CASE("other formats are recognised") {
   using namespace std::string_view_literals;
   CHECK_THAT(refusal_of_text("Once upon a time\n"),
