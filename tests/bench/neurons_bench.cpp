@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <random>
 #include <string>
@@ -76,10 +77,22 @@ struct Layers {
   std::vector<FfnNeurons> layers;
 };
 
+double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+double cpu_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double (*seconds_now)() = wall_seconds;
+
 double seconds_of(const std::function<void()>& body) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds_now();
   body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return seconds_now() - start;
 }
 
 double median(std::vector<double> values) {
@@ -205,6 +218,7 @@ Options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Options o = parse(argc, argv);
+  if (o.n_threads == 1) seconds_now = cpu_seconds;
   DType type = DType::kQ4_0;
   for (DType other : test::all_types()) {
     if (o.type == dtype_info(other).name) type = other;
@@ -236,9 +250,8 @@ int main(int argc, char** argv) {
     }
     ThreadPool reader(o.n_threads);
     std::vector<double> bandwidth;
-    const auto start = std::chrono::steady_clock::now();
-    while (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < o.seconds ||
-           bandwidth.size() < 3) {
+    const double start = wall_seconds();
+    while (wall_seconds() - start < o.seconds || bandwidth.size() < 3) {
       for (Case& c : cases) bench.decode(backend, c);
       bandwidth.push_back(read_bandwidth(reader, large));
     }

@@ -16,11 +16,11 @@ struct Avx2Down {
   using Values = __m128i;
   struct Scaled {
     __m128i values;
-    __m256 scale;
+    float scale;
   };
   struct Raised {
     Scaled scaled;
-    __m256 min;
+    float min;
   };
   static constexpr int kSumStrips = 2;  // 8 sums, enough to hide the latency of multiply-adds
 
@@ -51,14 +51,13 @@ struct Avx2Down {
     return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
   }
 
-  /// The half at p in all lanes. Reads 8 bytes: what follows the half belongs to its block.
-  static __m256 half(const std::byte* p) {
-    return _mm256_broadcastss_ps(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  static void eight_halves(const uint16_t* from, float* to) {
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
   }
   static Values values(const int8_t* v) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(v)); }
   static Values plain(Values v) { return v; }
-  static Scaled scaled(Values v, __m256 scale) { return {v, scale}; }
-  static Raised raised(Scaled s, __m256 min) { return {s, min}; }
+  static Scaled scaled(Values v, float scale) { return {v, scale}; }
+  static Raised raised(Scaled s, float min) { return {s, min}; }
   static Strip nibbles(const std::byte* p, Values v) {
     const __m128i raw = load16(p), mask = _mm_set1_epi8(15);
     const __m128i low = _mm_shuffle_epi8(v, _mm_and_si128(raw, mask));
@@ -68,11 +67,13 @@ struct Avx2Down {
   static Strip nibbles(const std::byte* p, Scaled s) { return times(nibbles(p, s.values), s.scale); }
   static Strip nibbles(const std::byte* p, Raised r) {
     const Strip s = nibbles(p, r.scaled);
-    return each([&](int i) { return _mm256_add_ps(s.v[i], r.min); });
+    const __m256 min = _mm256_set1_ps(r.min);
+    return each([&](int i) { return _mm256_add_ps(s.v[i], min); });
   }
   static Strip bytes(const std::byte* p) { return widen_bytes(load16(p), load16(p + 16)); }
-  static Strip times(Strip s, __m256 scale) {
-    return each([&](int i) { return _mm256_mul_ps(s.v[i], scale); });
+  static Strip times(Strip s, float scale) {
+    const __m256 all = _mm256_set1_ps(scale);
+    return each([&](int i) { return _mm256_mul_ps(s.v[i], all); });
   }
   static Strip floats(const std::byte* p) { return load(reinterpret_cast<const float*>(p)); }
   static Strip halves(const std::byte* p) {

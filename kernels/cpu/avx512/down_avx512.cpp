@@ -34,16 +34,15 @@ struct Avx512Down {
     return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
   }
 
-  /// The half at p in all lanes. Reads 8 bytes: what follows the half belongs to its block.
-  static __m512 half(const std::byte* p) {
-    return _mm512_broadcastss_ps(_mm_cvtph_ps(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
+  static void eight_halves(const uint16_t* from, float* to) {
+    _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
   }
   static Values values(const int8_t* v) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(v))));
   }
   static Values plain(Values v) { return v; }
-  static Values scaled(Values v, __m512 scale) { return _mm512_mul_ps(v, scale); }
-  static Values raised(Values v, __m512 min) { return _mm512_add_ps(v, min); }
+  static Values scaled(Values v, float scale) { return _mm512_mul_ps(v, _mm512_set1_ps(scale)); }
+  static Values raised(Values v, float min) { return _mm512_add_ps(v, _mm512_set1_ps(min)); }
   /// Low nibbles of 16 bytes, then high ones. A permutation looks at the last four bits of an index only.
   static Strip nibbles(const std::byte* p, Values v) {
     const __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
@@ -54,8 +53,9 @@ struct Avx512Down {
     return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at))),
             _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(at + 1)))};
   }
-  static Strip times(Strip s, __m512 scale) {
-    return {_mm512_mul_ps(s.low, scale), _mm512_mul_ps(s.high, scale)};
+  static Strip times(Strip s, float scale) {
+    const __m512 all = _mm512_set1_ps(scale);
+    return {_mm512_mul_ps(s.low, all), _mm512_mul_ps(s.high, all)};
   }
   static Strip floats(const std::byte* p) { return {_mm512_loadu_ps(p), _mm512_loadu_ps(p + 64)}; }
   static Strip halves(const std::byte* p) {

@@ -40,7 +40,9 @@ struct ScalarDown {
   }
   static float fma_one(float a, float b, float c) { return std::fma(a, b, c); }
 
-  static float half(const std::byte* p) { return float_from_half(word(p)); }
+  static void eight_halves(const uint16_t* from, float* to) {
+    for (int i = 0; i < 8; ++i) to[i] = float_from_half(from[i]);
+  }
   static Values values(const int8_t* v) {
     Values out;
     for (int i = 0; i < 16; ++i) out.v[i] = static_cast<float>(v[i]);

@@ -21,6 +21,44 @@ struct DownPass {
   int n_next;
 };
 
+/// Factors of the strips of a chunk, [row][strip][half]. Halves are copied together a chunk ahead of their
+/// conversion: a wide load of what narrow stores have just written would wait for them.
+template <class Format, int n_rows>
+struct ChunkFactors {
+  static constexpr int kStrips = static_cast<int>(kDownChunk / kStripColumns);
+  static constexpr int kPerRow = kStrips * Format::kHalves;
+  uint16_t halves[n_rows * kPerRow + 8];
+  float floats[n_rows * kPerRow + 8];
+
+  /// Copies the halves of n strips of each row.
+  [[gnu::always_inline]] void take(const DownPass& pass, size_t at, int64_t n) {
+    for (int r = 0; r < n_rows; ++r) {
+      for (int64_t strip = 0; strip < n; ++strip) {
+        __builtin_memcpy(&halves[r * kPerRow + strip * Format::kHalves],
+                         pass.rows[r] + at + static_cast<size_t>(strip) * Format::kBytes,
+                         2 * Format::kHalves);
+      }
+    }
+  }
+  template <class S>
+  [[gnu::always_inline]] void convert() {
+    for (int i = 0; i < n_rows * kPerRow; i += 8) S::eight_halves(halves + i, floats + i);
+  }
+  const float* of(int r, int64_t strip) const { return floats + r * kPerRow + strip * Format::kHalves; }
+};
+
+/// A strip's weights, its factors converted alone.
+template <class S, class Format>
+[[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
+  uint16_t halves[8] = {};
+  float factors[8];
+  if constexpr (Format::kHalves > 0) {
+    __builtin_memcpy(halves, p, 2 * Format::kHalves);
+    S::eight_halves(halves, factors);
+  }
+  return Format::template weights<S>(p, factors);
+}
+
 /// The last n < 32 columns of rows of plain floats, by way of copies.
 template <class S, class Format, int n_rows>
 void add_tail(const DownPass& pass, size_t at, int n, bool fresh, float* sum) {
@@ -31,7 +69,7 @@ void add_tail(const DownPass& pass, size_t at, int n, bool fresh, float* sum) {
   for (int r = 0; r < n_rows; ++r) {
     std::byte bytes[Format::kBytes] = {};
     __builtin_memcpy(bytes, pass.rows[r] + at, static_cast<size_t>(n) * kElemBytes);
-    total = S::fma(pass.values[r], Format::template weights<S>(bytes), total);
+    total = S::fma(pass.values[r], one_strip<S, Format>(bytes), total);
   }
   S::store(total, sums);
   __builtin_memcpy(sum, sums, static_cast<size_t>(n) * sizeof(float));
@@ -42,19 +80,30 @@ template <class S, class Format, int n_rows>
 void add_pass(const DownPass& pass, int64_t n, bool fresh, float* sum) {
   const int64_t n_strips = n / kStripColumns;
   constexpr int64_t kChunkStrips = kDownChunk / kStripColumns;
-  size_t at = 0;
+  const auto strips_from = [&](int64_t first) {
+    return n_strips - first < kChunkStrips ? n_strips - first : kChunkStrips;
+  };
+  ChunkFactors<Format, n_rows> factors;
+  if constexpr (Format::kHalves > 0) __builtin_memset(factors.halves, 0, sizeof factors.halves);
+  factors.take(pass, 0, strips_from(0));
+  size_t at = 0, asked = 0;
   for (int64_t first = 0; first < n_strips; first += kChunkStrips) {
-    const int64_t end = first + kChunkStrips < n_strips ? first + kChunkStrips : n_strips;
-    const size_t chunk_bytes = static_cast<size_t>(end - first) * Format::kBytes;
-    for (int r = 0; r < pass.n_next; ++r) {
-      for (size_t b = 0; b < chunk_bytes; b += 64) __builtin_prefetch(pass.next[r] + at + b);
-    }
-    for (int64_t strip = first; strip < end; ++strip, at += Format::kBytes) {
-      float* to = sum + strip * kStripColumns;
+    const int64_t n_here = strips_from(first);
+    factors.template convert<S>();
+    const size_t next = at + static_cast<size_t>(n_here) * Format::kBytes;
+    factors.take(pass, next, strips_from(first + n_here));
+    for (int64_t strip = 0; strip < n_here; ++strip, at += Format::kBytes) {
+      // Once a cache line: the same place in the rows of the next pass.
+      if (at >= asked) {
+        for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
+        asked += 64;
+      }
+      float* to = sum + (first + strip) * kStripColumns;
       typename S::Strip total = fresh ? S::zero() : S::load(to);
 #pragma GCC unroll 4
       for (int r = 0; r < n_rows; ++r) {
-        total = S::fma(pass.values[r], Format::template weights<S>(pass.rows[r] + at), total);
+        const float* f = factors.of(r, strip);
+        total = S::fma(pass.values[r], Format::template weights<S>(pass.rows[r] + at, f), total);
       }
       S::store(total, to);
     }
@@ -112,13 +161,13 @@ void dequantize_strips(const Matrix& rows, int64_t row, int64_t column, int64_t 
   const std::byte* at = rows.data + static_cast<size_t>(row) * stride +
                         static_cast<size_t>(column / kStripColumns) * Format::kBytes;
   for (; n >= kStripColumns; n -= kStripColumns, at += Format::kBytes, out += kStripColumns) {
-    S::store(Format::template weights<S>(at), out);
+    S::store(one_strip<S, Format>(at), out);
   }
   if (n == 0) return;
   std::byte bytes[Format::kBytes] = {};
   float floats[kStripColumns];
   __builtin_memcpy(bytes, at, static_cast<size_t>(n) * (Format::kBytes / kStripColumns));
-  S::store(Format::template weights<S>(bytes), floats);
+  S::store(one_strip<S, Format>(bytes), floats);
   __builtin_memcpy(out, floats, static_cast<size_t>(n) * sizeof(float));
 }
 

@@ -19,59 +19,67 @@ inline constexpr int8_t kQ4Values[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2
 inline constexpr int8_t kNibbleValues[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
 /// A type's kBytes bytes of 32 columns to floats, each operation rounded as in dequantize_row. Products of a
-/// half and a quant of 8 bits are exact.
+/// half and a quant of 8 bits are exact. A strip begins with its kHalves factors, halves, which are converted
+/// many at a time and come as floats.
 struct StripQ4_0 {
   static constexpr size_t kBytes = sizeof(BlockQ4_0);
+  static constexpr int kHalves = 1;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
-    return S::nibbles(p + 2, S::scaled(S::values(kQ4Values), S::half(p)));
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float* f) {
+    return S::nibbles(p + 2, S::scaled(S::values(kQ4Values), f[0]));
   }
 };
 
 struct StripIQ4_NL {
   static constexpr size_t kBytes = sizeof(BlockIQ4_NL);
+  static constexpr int kHalves = 1;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
-    return S::nibbles(p + 2, S::scaled(S::values(kIq4Values), S::half(p)));
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float* f) {
+    return S::nibbles(p + 2, S::scaled(S::values(kIq4Values), f[0]));
   }
 };
 
 struct StripQ4_1 {
   static constexpr size_t kBytes = sizeof(BlockQ4_1);
+  static constexpr int kHalves = 2;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
-    return S::nibbles(p + 4, S::raised(S::scaled(S::values(kNibbleValues), S::half(p)), S::half(p + 2)));
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float* f) {
+    return S::nibbles(p + 4, S::raised(S::scaled(S::values(kNibbleValues), f[0]), f[1]));
   }
 };
 
 struct StripQ8_0 {
   static constexpr size_t kBytes = sizeof(BlockQ8_0);
+  static constexpr int kHalves = 1;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
-    return S::times(S::bytes(p + 2), S::half(p));
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float* f) {
+    return S::times(S::bytes(p + 2), f[0]);
   }
 };
 
 struct StripF32 {
   static constexpr size_t kBytes = 4 * kStripColumns;
+  static constexpr int kHalves = 0;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float*) {
     return S::floats(p);
   }
 };
 
 struct StripF16 {
   static constexpr size_t kBytes = 2 * kStripColumns;
+  static constexpr int kHalves = 0;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float*) {
     return S::halves(p);
   }
 };
 
 struct StripBF16 {
   static constexpr size_t kBytes = 2 * kStripColumns;
+  static constexpr int kHalves = 0;
   template <class S>
-  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p) {
+  [[gnu::always_inline]] static typename S::Strip weights(const std::byte* p, const float*) {
     return S::bfloats(p);
   }
 };
