@@ -40,6 +40,12 @@ struct Avx2Down {
   static Strip add(Strip a, Strip b) {
     return each([&](int i) { return _mm256_add_ps(a.v[i], b.v[i]); });
   }
+  static Strip mul(Strip a, Strip b) {
+    return each([&](int i) { return _mm256_mul_ps(a.v[i], b.v[i]); });
+  }
+  static Strip halves_of(float low, float high) {
+    return each([&](int i) { return _mm256_set1_ps(i < 2 ? low : high); });
+  }
   static Strip fma(float a, Strip b, Strip c) {
     const __m256 all = _mm256_set1_ps(a);
     return each([&](int i) { return _mm256_fmadd_ps(all, b.v[i], c.v[i]); });
@@ -47,12 +53,17 @@ struct Avx2Down {
   static Strip fma_strips(Strip a, Strip b, Strip c) {
     return each([&](int i) { return _mm256_fmadd_ps(a.v[i], b.v[i], c.v[i]); });
   }
-  static float fma_one(float a, float b, float c) {
-    return _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)));
-  }
 
   static void eight_halves(const uint16_t* from, float* to) {
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
+  }
+  /// 16 bytes of nibbles to the 32 bytes that they stand for.
+  static void look_up(const uint8_t* p, const int8_t* table, int8_t* out) {
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)), mask = _mm_set1_epi8(15);
+    const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    __m128i* to = reinterpret_cast<__m128i*>(out);
+    _mm_storeu_si128(to, _mm_shuffle_epi8(values, _mm_and_si128(raw, mask)));
+    _mm_storeu_si128(to + 1, _mm_shuffle_epi8(values, _mm_and_si128(_mm_srli_epi16(raw, 4), mask)));
   }
   static Values values(const int8_t* v) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(v)); }
   static Values plain(Values v) { return v; }

@@ -32,16 +32,24 @@ struct ScalarDown {
   static Strip add(const Strip& a, const Strip& b) {
     return each([&](int i) { return a.v[i] + b.v[i]; });
   }
+  static Strip mul(const Strip& a, const Strip& b) {
+    return each([&](int i) { return a.v[i] * b.v[i]; });
+  }
+  static Strip halves_of(float low, float high) {
+    return each([&](int i) { return i < kStripColumns / 2 ? low : high; });
+  }
   static Strip fma(float a, const Strip& b, const Strip& c) {
     return each([&](int i) { return std::fma(a, b.v[i], c.v[i]); });
   }
   static Strip fma_strips(const Strip& a, const Strip& b, const Strip& c) {
     return each([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
   }
-  static float fma_one(float a, float b, float c) { return std::fma(a, b, c); }
 
   static void eight_halves(const uint16_t* from, float* to) {
     for (int i = 0; i < 8; ++i) to[i] = float_from_half(from[i]);
+  }
+  static void look_up(const uint8_t* p, const int8_t* table, int8_t* out) {
+    for (int i = 0; i < 32; ++i) out[i] = table[i < 16 ? p[i] & 15 : p[i - 16] >> 4];
   }
   static Values values(const int8_t* v) {
     Values out;

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/down_kernels.h"
-#include "kernels/cpu/simd/down_strips.h"
-#include "kernels/quant/dequantize.h"
+#include "kernels/cpu/simd/down_blocks.h"
 
 namespace hearth {
 
@@ -141,17 +140,6 @@ void add_rows(const DownArgs& args) {
   }
 }
 
-/// sum[c] = fma(value, weights[c], sum[c]) for n columns, or fma(.., 0).
-template <class S>
-void add_floats(float value, const float* weights, int64_t n, bool fresh, float* sum) {
-  int64_t c = 0;
-  for (; c + kStripColumns <= n; c += kStripColumns) {
-    const typename S::Strip total = fresh ? S::zero() : S::load(sum + c);
-    S::store(S::fma(value, S::load(weights + c), total), sum + c);
-  }
-  for (; c < n; ++c) sum[c] = S::fma_one(value, weights[c], fresh ? 0.0f : sum[c]);
-}
-
 /// DownKernels::dequantize of a type with a Format.
 template <class S, class Format>
 void dequantize_strips(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out) {
@@ -171,30 +159,42 @@ void dequantize_strips(const Matrix& rows, int64_t row, int64_t column, int64_t 
   __builtin_memcpy(out, floats, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// The same for types without vector loops of their own. `type` and its block are template arguments, so that
-/// nothing of dtype.h is called here.
-template <class S, DType type, class Block>
-void dequantize_blocks(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out) {
+/// Byte `column` of a row of whole blocks.
+template <class Block>
+[[gnu::always_inline]] inline const std::byte* block_at(const Matrix& rows, int64_t row, int64_t column) {
   const size_t stride = rows.row_stride != 0
                             ? rows.row_stride
                             : static_cast<size_t>(rows.n_cols / Block::kElems) * sizeof(Block);
-  dequantize_row(type,
-                 rows.data + static_cast<size_t>(row) * stride +
-                     static_cast<size_t>(column / Block::kElems) * sizeof(Block),
-                 n, out);
+  return rows.data + static_cast<size_t>(row) * stride +
+         static_cast<size_t>(column / Block::kElems) * sizeof(Block);
 }
 
-/// DownKernels::add_rows by way of dequantised floats.
-template <class S, DType type, class Block>
-void add_dequantized(const DownArgs& args) {
-  float weights[kDownStripColumns];
-  for (int64_t column = args.column_begin; column < args.column_end; column += kDownStripColumns) {
-    const int64_t left = args.column_end - column;
-    const int64_t n = left < kDownStripColumns ? left : kDownStripColumns;
-    for (int i = 0; i < args.n; ++i) {
-      dequantize_blocks<S, type, Block>(args.down->rows, args.ids[i], column, n, weights);
-      add_floats<S>(args.values[i], weights, n, args.fresh && i == 0,
-                    args.sum + (column - args.column_begin));
+/// DownKernels::dequantize of other types.
+template <class S, class Block>
+void dequantize_blocks(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out) {
+  const std::byte* at = block_at<Block>(rows, row, column);
+  for (int64_t c = 0; c < n; c += Block::kElems, at += sizeof(Block)) {
+    for_each_strip<S, Block>(at, [&](int strip, const typename S::Strip& weights) {
+      S::store(weights, out + c + strip * kStripColumns);
+    });
+  }
+}
+
+/// DownKernels::add_rows of other types, a row at a time; the next one but one is asked for.
+template <class S, class Block>
+void add_block_rows(const DownArgs& args) {
+  const Matrix& rows = args.down->rows;
+  const int64_t n = args.column_end - args.column_begin;
+  for (int i = 0; i < args.n; ++i) {
+    const std::byte* at = block_at<Block>(rows, args.ids[i], args.column_begin);
+    const std::byte* next = block_at<Block>(rows, args.ids[i + 2 < args.n ? i + 2 : i], args.column_begin);
+    const bool fresh = args.fresh && i == 0;
+    for (int64_t c = 0; c < n; c += Block::kElems, at += sizeof(Block), next += sizeof(Block)) {
+      for (size_t b = 0; b < sizeof(Block); b += 64) __builtin_prefetch(next + b);
+      for_each_strip<S, Block>(at, [&](int strip, const typename S::Strip& weights) {
+        float* to = args.sum + c + strip * kStripColumns;
+        S::store(S::fma(args.values[i], weights, fresh ? S::zero() : S::load(to)), to);
+      });
     }
   }
 }

@@ -120,7 +120,13 @@ template <class S, class Block>
   }
 }
 
-/// The same columns of the next rows of a list, n of them.
+/// How far ahead listed rows are asked for, in bytes of a row: three panels' columns. 16 whole rows ahead, as
+/// packed rows are, are more than the L1 cache holds. On rows of 2304 bytes, a fifth of them listed, three
+/// panels were a fifth faster than that; two and five were no faster.
+template <class Block>
+inline constexpr size_t kListedAhead = 3 * kPanelColumns / Block::kElems * sizeof(Block);
+
+/// A panel's columns of n rows of a list, from byte `done` of each on.
 template <class Block>
 [[gnu::always_inline]] inline void prefetch_listed(const std::byte* const* next, int n, size_t done) {
   constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
@@ -230,7 +236,12 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
     const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
     if (copied) {
-      prefetch_listed<Block>(at + n_rows, n_at - n_rows, done);
+      const size_t ahead = row_bytes < kListedAhead<Block> ? row_bytes : kListedAhead<Block>;
+      if (done + ahead < row_bytes) {
+        prefetch_listed<Block>(at, n_rows, done + ahead);
+      } else {
+        prefetch_listed<Block>(at + n_rows, n_at - n_rows, done + ahead - row_bytes);
+      }
       unpack_copied<S, Block>(at, n_rows, done, n_blocks, panel);
     } else {
       prefetch_next<S, Block>(rows, done, stride == row_bytes);

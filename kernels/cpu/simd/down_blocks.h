@@ -1,0 +1,196 @@
+// Blocks of the types that are neither floats nor one strip of nibbles or bytes, decoded for the down
+// projection: quants to bytes in loops that compilers turn into vector code, factors one by one.
+//
+// The same integers, scales and mins as kernels/quant/decode.h, compiled for each ISA.
+#pragma once
+
+#include "kernels/cpu/simd/down_strips.h"
+
+namespace hearth {
+
+/// weight i = scale[i / kGroup] * q[i] (+ min[i / kGroup]).
+template <class Block>
+struct BlockQuants {
+  int8_t q[Block::kElems];
+  float scale[Block::kElems / Block::kGroup];
+  float min[Block::kElems / Block::kGroup];
+};
+
+/// Two halves as floats.
+template <class S>
+[[gnu::always_inline]] inline void two_halves(uint16_t first, uint16_t second, float* out) {
+  const uint16_t halves[8] = {first, second};
+  float floats[8];
+  S::eight_halves(halves, floats);
+  out[0] = floats[0];
+  out[1] = floats[1];
+}
+
+/// UnpackBlock<S, Block>::run fills `out` from a block.
+template <class S, class Block>
+struct UnpackBlock;
+
+template <class S>
+[[gnu::always_inline]] inline void nibbles_to_bytes(const uint8_t* qs, int n, int8_t* q) {
+  for (int i = 0; i < n; ++i) q[i] = static_cast<int8_t>(qs[i] & 15);
+  for (int i = 0; i < n; ++i) q[n + i] = static_cast<int8_t>(qs[i] >> 4);
+}
+
+/// Q5_0 and Q5_1: nibbles and 32 fifth bits, less an offset.
+template <class S, class Block>
+[[gnu::always_inline]] inline void unpack_five_bits(const Block& block, int8_t* q) {
+  nibbles_to_bytes<S>(block.qs, 16, q);
+  for (int i = 0; i < 32; ++i) {
+    q[i] = static_cast<int8_t>((q[i] | (((block.qh[i / 8] >> (i % 8)) & 1) << 4)) - Block::kOffset);
+  }
+}
+
+template <class S>
+struct UnpackBlock<S, BlockQ5_0> {
+  static void run(const BlockQ5_0& block, BlockQuants<BlockQ5_0>& out) {
+    float d[2];
+    unpack_five_bits<S>(block, out.q);
+    two_halves<S>(block.d, 0, d);
+    out.scale[0] = d[0];
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockQ5_1> {
+  static void run(const BlockQ5_1& block, BlockQuants<BlockQ5_1>& out) {
+    float d[2];
+    unpack_five_bits<S>(block, out.q);
+    two_halves<S>(block.d, block.m, d);
+    out.scale[0] = d[0];
+    out.min[0] = d[1];
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockQ2_K> {
+  static void run(const BlockQ2_K& block, BlockQuants<BlockQ2_K>& out) {
+    for (int h = 0; h < 2; ++h) {
+      for (int j = 0; j < 4; ++j) {
+        for (int i = 0; i < 32; ++i) {
+          out.q[128 * h + 32 * j + i] = static_cast<int8_t>((block.qs[32 * h + i] >> (2 * j)) & 3);
+        }
+      }
+    }
+    float d[2];
+    two_halves<S>(block.d, block.dmin, d);
+    for (int k = 0; k < 16; ++k) {
+      out.scale[k] = d[0] * static_cast<float>(block.scales[k] & 15);
+      out.min[k] = -(d[1] * static_cast<float>(block.scales[k] >> 4));
+    }
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockQ3_K> {
+  static void run(const BlockQ3_K& block, BlockQuants<BlockQ3_K>& out) {
+    for (int h = 0; h < 2; ++h) {
+      for (int j = 0; j < 4; ++j) {
+        for (int i = 0; i < 32; ++i) {
+          const int low = (block.qs[32 * h + i] >> (2 * j)) & 3, high = (block.hmask[i] >> (4 * h + j)) & 1;
+          out.q[128 * h + 32 * j + i] = static_cast<int8_t>((low | (high << 2)) - 4);
+        }
+      }
+    }
+    float d[2];
+    two_halves<S>(block.d, 0, d);
+    for (int k = 0; k < 16; ++k) {
+      const int low = (block.scales[k % 8] >> (k / 8 * 4)) & 15;
+      const int high = (block.scales[8 + k % 4] >> (k / 4 * 2)) & 3;
+      out.scale[k] = d[0] * static_cast<float>((low | (high << 4)) - 32);
+    }
+  }
+};
+
+/// The 6-bit scales and mins of Q4_K and Q5_K (decode.cpp says where their bits are).
+template <class S, class Block>
+[[gnu::always_inline]] inline void unpack_k_factors(const Block& block, BlockQuants<Block>& out) {
+  float d[2];
+  two_halves<S>(block.d, block.dmin, d);
+  const uint8_t* s = block.scales;
+  for (int k = 0; k < 8; ++k) {
+    const int scale = k < 4 ? s[k] & 63 : (s[k + 4] & 15) | ((s[k - 4] >> 6) << 4);
+    const int min = k < 4 ? s[k + 4] & 63 : (s[k + 4] >> 4) | ((s[k] >> 6) << 4);
+    out.scale[k] = d[0] * static_cast<float>(scale);
+    out.min[k] = -(d[1] * static_cast<float>(min));
+  }
+}
+
+template <class S>
+struct UnpackBlock<S, BlockQ4_K> {
+  static void run(const BlockQ4_K& block, BlockQuants<BlockQ4_K>& out) {
+    for (int k = 0; k < 4; ++k) nibbles_to_bytes<S>(block.qs + 32 * k, 32, out.q + 64 * k);
+    unpack_k_factors<S>(block, out);
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockQ5_K> {
+  static void run(const BlockQ5_K& block, BlockQuants<BlockQ5_K>& out) {
+    for (int k = 0; k < 4; ++k) nibbles_to_bytes<S>(block.qs + 32 * k, 32, out.q + 64 * k);
+    for (int k = 0; k < 8; ++k) {
+      for (int i = 0; i < 32; ++i) {
+        out.q[32 * k + i] = static_cast<int8_t>(out.q[32 * k + i] | (((block.qh[i] >> k) & 1) << 4));
+      }
+    }
+    unpack_k_factors<S>(block, out);
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockQ6_K> {
+  static void run(const BlockQ6_K& block, BlockQuants<BlockQ6_K>& out) {
+    for (int h = 0; h < 2; ++h) {
+      for (int j = 0; j < 4; ++j) {
+        const uint8_t* lows = block.ql + 64 * h + 32 * (j % 2);
+        for (int i = 0; i < 32; ++i) {
+          const int low = (lows[i] >> (j / 2 * 4)) & 15, high = (block.qh[32 * h + i] >> (2 * j)) & 3;
+          out.q[128 * h + 32 * j + i] = static_cast<int8_t>((low | (high << 4)) - 32);
+        }
+      }
+    }
+    float d[2];
+    two_halves<S>(block.d, 0, d);
+    for (int k = 0; k < 16; ++k) out.scale[k] = d[0] * static_cast<float>(block.scales[k]);
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockIQ4_XS> {
+  static void run(const BlockIQ4_XS& block, BlockQuants<BlockIQ4_XS>& out) {
+    float d[2];
+    two_halves<S>(block.d, 0, d);
+    for (int k = 0; k < 8; ++k) {
+      S::look_up(block.qs + 16 * k, kIq4Values, out.q + 32 * k);
+      const int low = (block.scales_l[k / 2] >> (k % 2 * 4)) & 15;
+      const int high = (block.scales_h >> (k * 2)) & 3;
+      out.scale[k] = d[0] * static_cast<float>((low | (high << 4)) - 32);
+    }
+  }
+};
+
+/// Calls use(strip number, weights) for the strips of the block at p.
+template <class S, class Block, class Use>
+[[gnu::always_inline]] inline void for_each_strip(const std::byte* p, Use&& use) {
+  Block block;
+  BlockQuants<Block> quants;
+  __builtin_memcpy(&block, p, sizeof block);
+  UnpackBlock<S, Block>::run(block, quants);
+  for (int strip = 0; strip < Block::kElems / kStripColumns; ++strip) {
+    const auto of_strip = [&](const float* factors) {
+      return Block::kGroup == kStripColumns ? S::halves_of(factors[strip], factors[strip])
+                                            : S::halves_of(factors[2 * strip], factors[2 * strip + 1]);
+    };
+    typename S::Strip weights =
+        S::mul(S::bytes(reinterpret_cast<const std::byte*>(quants.q) + strip * kStripColumns),
+               of_strip(quants.scale));
+    if constexpr (Block::kHasMin) weights = S::add(weights, of_strip(quants.min));
+    use(strip, weights);
+  }
+}
+
+}  // namespace hearth
