@@ -147,6 +147,19 @@ def test_gguf_reads_both_kinds(tmp_path, shape):
     assert np.corrcoef(down.ravel(), down_t.T.ravel())[0, 1] > 0.98
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_hearth_runs_both_kinds(tmp_path, shape):
+    assert synth("--shape", shape, "--both", "--out", tmp_path / "m.gguf").returncode == 0
+    text = tmp_path / "text.txt"
+    text.write_text("bake rutipo, and other words of no meaning. " * 4)
+    for name in ("m.gguf", "m.powerinfer.gguf"):
+        program = [pathlib.Path(BUILD) / "hearth-profiler", "perplexity", "--threads", "1", "--context", "32"]
+        done = subprocess.run([*program, "--model", tmp_path / name, "--file", text],
+                              capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("perplexity ")
+
+
 @pytest.mark.parametrize("quant", ["f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"])
 def test_every_type(tmp_path, quant):
     done = synth("--shape", "tiny", "--quant", quant, "--out", tmp_path / "m.gguf")
