@@ -66,10 +66,11 @@ struct Avx2 {
 
   // 16 bytes of rows i, 4+i side by side, then 4x4 transposes of dwords within them.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
-    const std::byte* p = rows.first + offset;
+    const size_t at = rows.offset + static_cast<size_t>(offset);
     Int four[4];
-    for (int i = 0; i < 4; ++i, p += rows.stride) {
-      four[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(p)), load16(p + 4 * rows.stride), 1);
+    for (int i = 0; i < 4; ++i) {
+      four[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(rows.row[i] + at)),
+                                        load16(rows.row[4 + i] + at), 1);
     }
     const Int a = _mm256_unpacklo_epi32(four[0], four[1]), b = _mm256_unpackhi_epi32(four[0], four[1]);
     const Int c = _mm256_unpacklo_epi32(four[2], four[3]), d = _mm256_unpackhi_epi32(four[2], four[3]);
@@ -81,7 +82,8 @@ struct Avx2 {
 
   [[gnu::always_inline]] static Int load_dword(const RowBlocks& rows, int offset) {
     int v[8];
-    for (int r = 0; r < 8; ++r) __builtin_memcpy(&v[r], rows.first + r * rows.stride + offset, 4);
+    const size_t at = rows.offset + static_cast<size_t>(offset);
+    for (int r = 0; r < 8; ++r) __builtin_memcpy(&v[r], rows.row[r] + at, 4);
     return _mm256_setr_epi32(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]);
   }
 

@@ -61,13 +61,13 @@ struct Avx512 {
 
   // 16 bytes of rows i, 4+i, 8+i, 12+i side by side, then 4x4 transposes of dwords within them.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
-    const std::byte* p = rows.first + offset;
+    const size_t at = rows.offset + static_cast<size_t>(offset);
     Int four[4];
-    for (int i = 0; i < 4; ++i, p += rows.stride) {
-      Int v = _mm512_castsi128_si512(load16(p));
-      v = _mm512_inserti32x4(v, load16(p + 4 * rows.stride), 1);
-      v = _mm512_inserti32x4(v, load16(p + 8 * rows.stride), 2);
-      four[i] = _mm512_inserti32x4(v, load16(p + 12 * rows.stride), 3);
+    for (int i = 0; i < 4; ++i) {
+      Int v = _mm512_castsi128_si512(load16(rows.row[i] + at));
+      v = _mm512_inserti32x4(v, load16(rows.row[4 + i] + at), 1);
+      v = _mm512_inserti32x4(v, load16(rows.row[8 + i] + at), 2);
+      four[i] = _mm512_inserti32x4(v, load16(rows.row[12 + i] + at), 3);
     }
     const Int a = _mm512_unpacklo_epi32(four[0], four[1]), b = _mm512_unpackhi_epi32(four[0], four[1]);
     const Int c = _mm512_unpacklo_epi32(four[2], four[3]), d = _mm512_unpackhi_epi32(four[2], four[3]);
@@ -79,7 +79,8 @@ struct Avx512 {
 
   [[gnu::always_inline]] static Int load_dword(const RowBlocks& rows, int offset) {
     int v[16];
-    for (int r = 0; r < 16; ++r) __builtin_memcpy(&v[r], rows.first + r * rows.stride + offset, 4);
+    const size_t at = rows.offset + static_cast<size_t>(offset);
+    for (int r = 0; r < 16; ++r) __builtin_memcpy(&v[r], rows.row[r] + at, 4);
     return _mm512_setr_epi32(v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], v[12],
                              v[13], v[14], v[15]);
   }
@@ -107,14 +108,15 @@ struct Avx512 {
     const std::byte* high = span + column;
     const std::byte* low = high + kActivationSpan;
     if constexpr (n == 1) {
-      // One token has no other's products to overlap with: two chains instead of one.
-      Int high_sum = _mm512_setzero_si512(), low_sum = _mm512_setzero_si512();
+      // One token has no other's products to overlap with: four chains instead of one.
+      Int high_sum[2] = {}, low_sum[2] = {};
 #pragma GCC unroll 8
       for (int k = 0; k < kColumns / 4; ++k) {
-        high_sum = _mm512_dpbusd_epi32(high_sum, weights[k], broadcast_dword(high + k * 4));
-        low_sum = _mm512_dpbusd_epi32(low_sum, weights[k], broadcast_dword(low + k * 4));
+        high_sum[k % 2] = _mm512_dpbusd_epi32(high_sum[k % 2], weights[k], broadcast_dword(high + k * 4));
+        low_sum[k % 2] = _mm512_dpbusd_epi32(low_sum[k % 2], weights[k], broadcast_dword(low + k * 4));
       }
-      sum[0] = _mm512_add_epi32(_mm512_slli_epi32(high_sum, 8), low_sum);
+      const Int highs = _mm512_add_epi32(high_sum[0], high_sum[1]);
+      sum[0] = _mm512_add_epi32(_mm512_slli_epi32(highs, 8), _mm512_add_epi32(low_sum[0], low_sum[1]));
       return;
     }
     for (int t = 0; t < n; ++t) sum[t] = _mm512_setzero_si512();

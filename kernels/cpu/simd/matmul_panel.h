@@ -40,10 +40,10 @@ template <class Weight>
   return weight.row_stride != 0 ? weight.row_stride : row_bytes;
 }
 
-/// The blocks to unpack, one per lane: lane r's starts at first + r * stride.
+/// The blocks to unpack, one per lane: lane r's starts at row[r] + offset.
 struct RowBlocks {
-  const std::byte* first;
-  size_t stride;
+  const std::byte* const* row;
+  size_t offset;
 };
 
 }  // namespace hearth

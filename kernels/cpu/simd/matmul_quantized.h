@@ -19,6 +19,29 @@ namespace hearth {
 /// columns (about 37 KB) stay in a 48 KB L1 cache beside the panel.
 inline constexpr int kTokensPerPanel = 64;
 
+inline constexpr int kPanelSpans = kPanelColumns / kActivationSpan;
+
+/// Strips (256 columns of a panel's rows) that lie between the one that is multiplied and the one that is
+/// asked for. Measured on Sapphire Rapids at one token: 2 to 4 are alike, 1 is too late for 8 lanes, 6 and
+/// more leave the L1 cache before their turn.
+inline constexpr size_t kStripsAhead = 3;
+
+/// A strip that is needed soon: kBytes from `offset` on of S::kLanes rows.
+template <class S, class Block>
+struct Ahead {
+  static constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
+  const std::byte* const* row;
+  size_t offset;
+
+  /// Asks for the rows' part i of kPanelSpans.
+  [[gnu::always_inline]] void ask(int i) const {
+    constexpr int kRows = S::kLanes / kPanelSpans;
+    for (int r = i * kRows; r < (i + 1) * kRows; ++r) {
+      for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row[r] + offset + b);
+    }
+  }
+};
+
 /// Planes of the activation rows of a group of tokens: token t's plane starts `stride` bytes after token
 /// t-1's.
 struct ActivationPlanes {
@@ -39,10 +62,10 @@ template <class S, int offset>
 }
 
 /// Multiplies n_spans spans of 32 columns of a panel with the n tokens from `token` on. `x` points at the
-/// panel's first column.
-template <class S, class Block, int n>
+/// panel's first column. With kAsk it asks for a part of `ahead` at every span.
+template <class S, class Block, int n, bool kAsk = false>
 void multiply_tile(const Panel<S>& panel, int n_spans, const ActivationPlanes& planes, int token,
-                   typename S::Float* totals) {
+                   typename S::Float* totals, const Ahead<S, Block>& ahead = {}) {
   using Int = typename S::Int;
   using Float = typename S::Float;
   constexpr int kParts = kActivationSpan / Block::kGroup;
@@ -53,6 +76,7 @@ void multiply_tile(const Panel<S>& panel, int n_spans, const ActivationPlanes& p
   Float total[n];
   for (int t = 0; t < n; ++t) total[t] = totals[t];
   for (int span = 0; span < n_spans; ++span) {
+    if constexpr (kAsk) ahead.ask(span);
     Float dot[n];
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
@@ -86,53 +110,20 @@ void multiply_rest(int n, const Panel<S>& panel, int n_spans, const ActivationPl
   }
 }
 
-/// One panel for n_tokens tokens, in tiles.
+/// One panel for n_tokens tokens, in tiles, while a later strip is fetched: row by row between the products,
+/// for a burst of requests would fill the core's buffers for misses and then leave the memory idle. Without
+/// it decode loses a third of its speed, as the hardware does not follow so many streams that end so soon.
 template <class S, class Block>
 void multiply_panel(const Panel<S>& panel, int n_spans, const ActivationPlanes& x, int n_tokens,
-                    typename S::Float* totals) {
+                    typename S::Float* totals, const Ahead<S, Block>& ahead) {
+  const int asked = n_tokens == 1 ? n_spans : 0;
+  for (int i = asked; i < kPanelSpans; ++i) ahead.ask(i);
+  if (n_tokens == 1) return multiply_tile<S, Block, 1, true>(panel, n_spans, x, 0, totals, ahead);
   int token = 0;
   for (; token + S::kTokenTile <= n_tokens; token += S::kTokenTile) {
     multiply_tile<S, Block, S::kTokenTile>(panel, n_spans, x, token, totals);
   }
   multiply_rest<S, Block, S::kTokenTile>(n_tokens - token, panel, n_spans, x, token, totals);
-}
-
-/// Rows up to this many bytes end before the hardware has found their streams.
-inline constexpr size_t kShortRowBytes = 1024;
-
-/// Asks for the part of the next panel of rows that belongs to `done` bytes of these rows; without it decode
-/// loses up to half its speed, as the hardware does not follow so many streams that end so soon. Either the
-/// same columns of the next rows, or the next rows as the single string of bytes they are. Which one was the
-/// faster was measured on Zen 5. Rows of 4096 columns: the string by a fifth for blocks of more than 160
-/// bytes (Q5_K, Q6_K), the columns by as much for the others. Rows of 576 columns: the string for all, Q8_0
-/// by 70 %.
-template <class S, class Block>
-[[gnu::always_inline]] inline void prefetch_next(const RowBlocks& rows, size_t done, bool packed) {
-  constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
-  const std::byte* next = rows.first + S::kLanes * rows.stride;
-  if (!packed || (sizeof(Block) <= 160 && rows.stride > kShortRowBytes)) {
-    for (int r = 0; r < S::kLanes; ++r, next += rows.stride) {
-      for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(next + b);
-    }
-  } else {
-    next += done * (S::kLanes - 1);
-    for (size_t b = 0; b < S::kLanes * kBytes; b += 64) __builtin_prefetch(next + b);
-  }
-}
-
-/// How far ahead listed rows are asked for, in bytes of a row: three panels' columns. 16 whole rows ahead, as
-/// packed rows are, are more than the L1 cache holds. On rows of 2304 bytes, a fifth of them listed, three
-/// panels were a fifth faster than that; two and five were no faster.
-template <class Block>
-inline constexpr size_t kListedAhead = 3 * kPanelColumns / Block::kElems * sizeof(Block);
-
-/// A panel's columns of n rows of a list, from byte `done` of each on.
-template <class Block>
-[[gnu::always_inline]] inline void prefetch_listed(const std::byte* const* next, int n, size_t done) {
-  constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
-  for (int r = 0; r < n; ++r) {
-    for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(next[r] + done + b);
-  }
 }
 
 /// Unpacks up to kPanelColumns columns: n_blocks blocks of every row.
@@ -142,32 +133,15 @@ template <class S, class Block>
   constexpr int kRun = UnpackRun<S, Block>::kBlocks;
   int b = 0;
   if constexpr (kRun > 0) {
-    for (; b + kRun <= n_blocks; b += kRun, rows.first += kRun * sizeof(Block)) {
+    for (; b + kRun <= n_blocks; b += kRun, rows.offset += kRun * sizeof(Block)) {
       UnpackRun<S, Block>::run(rows, panel.quants + b * (Block::kElems / 4), panel.scale + b * kGroups,
                                panel.min + b * kGroups);
     }
   }
-  for (; b < n_blocks; ++b, rows.first += sizeof(Block)) {
+  for (; b < n_blocks; ++b, rows.offset += sizeof(Block)) {
     Unpack<S, Block>::run(rows, panel.quants + b * (Block::kElems / 4), panel.scale + b * kGroups,
                           panel.min + b * kGroups);
   }
-}
-
-/// The same for rows anywhere, `done` bytes into each, or for fewer rows than lanes, by way of a copy:
-/// nothing but these rows is read. The results of missing lanes are never stored; they see zeros.
-template <class S, class Block>
-void unpack_copied(const std::byte* const* rows, int n_rows, size_t done, int n_blocks, Panel<S>& panel) {
-  constexpr size_t kRowBytes = kPanelColumns / Block::kElems * sizeof(Block);
-  std::byte copy[S::kLanes * kRowBytes];
-  if (n_rows < S::kLanes) __builtin_memset(copy, 0, sizeof copy);
-  for (int r = 0; r < n_rows; ++r) {
-    if (n_blocks * Block::kElems == kPanelColumns) {
-      __builtin_memcpy(copy + r * kRowBytes, rows[r] + done, kRowBytes);
-    } else {
-      __builtin_memcpy(copy + r * kRowBytes, rows[r] + done, n_blocks * sizeof(Block));
-    }
-  }
-  unpack_panel<S, Block>({copy, kRowBytes}, n_blocks, panel);
 }
 
 /// The planes of token `token`, from the first column on.
@@ -216,16 +190,15 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
   const size_t stride = row_stride(weight, row_bytes);
-  const bool copied = args.rows != nullptr || n_rows < S::kLanes;
-  RowBlocks rows = {weight.data + row * stride, stride};
-  // Copied rows and, of a list, those that come after them.
+  // These rows and the next ones, which are only asked for. Lanes without a row take the last one's bytes;
+  // their results are never stored.
   const std::byte* at[2 * S::kLanes];
-  int n_at = 0;
-  if (copied) {
-    const int64_t left = args.row_end - row;
-    n_at = static_cast<int>(left < 2 * S::kLanes ? left : 2 * S::kLanes);
-    for (int r = 0; r < n_at; ++r) at[r] = weight.data + row_at(args, row + r) * stride;
+  for (int r = 0; r < 2 * S::kLanes; ++r) {
+    const int64_t place = row + r < args.row_end ? row + r : args.row_end - 1;
+    at[r] = weight.data + row_at(args, place) * stride;
   }
+  constexpr size_t kAheadBytes = kStripsAhead * Ahead<S, Block>::kBytes;
+  const size_t ahead_bytes = kAheadBytes < row_bytes ? kAheadBytes : row_bytes;
   typename S::Float totals[kTokensPerPanel];
   for (int t = 0; t < n_tokens; ++t) totals[t] = S::floats(0.0f);
   Panel<S> panel;
@@ -235,20 +208,11 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
     const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
     const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
-    if (copied) {
-      const size_t ahead = row_bytes < kListedAhead<Block> ? row_bytes : kListedAhead<Block>;
-      if (done + ahead < row_bytes) {
-        prefetch_listed<Block>(at, n_rows, done + ahead);
-      } else {
-        prefetch_listed<Block>(at + n_rows, n_at - n_rows, done + ahead - row_bytes);
-      }
-      unpack_copied<S, Block>(at, n_rows, done, n_blocks, panel);
-    } else {
-      prefetch_next<S, Block>(rows, done, stride == row_bytes);
-      unpack_panel<S, Block>(rows, n_blocks, panel);
-    }
-    multiply_panel<S, Block>(panel, n_spans, x, n_tokens, totals);
-    rows.first += n_blocks * sizeof(Block);
+    const size_t later = done + ahead_bytes;
+    const Ahead<S, Block> ahead = {later < row_bytes ? at : at + S::kLanes,
+                                   later < row_bytes ? later : later - row_bytes};
+    unpack_panel<S, Block>({at, done}, n_blocks, panel);
+    multiply_panel<S, Block>(panel, n_spans, x, n_tokens, totals, ahead);
     advance<S, Block>(x, n_spans);
   }
   store_totals<S>(args, row, n_rows, token, n_tokens, totals);
