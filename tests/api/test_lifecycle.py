@@ -1,5 +1,6 @@
 """Starting, failing to start, and stopping."""
 import json
+import pathlib
 import re
 import signal
 import socket
@@ -55,6 +56,15 @@ def test_bad_key_and_template_files(tmp_path, model_path):
     template = tmp_path / "bad.jinja"
     template.write_text("{% for %}")
     assert str(template) in refused("--model", model_path, "--port", "0", "--chat-template-file", template)
+
+
+def test_an_activation_that_contradicts_the_model_is_refused():
+    data = pathlib.Path(__file__).resolve().parents[1] / "data"
+    says_relu, sparse = data / "relu/relu-5m-q8_0.gguf", data / "relu/relu-5m-q4_0.powerinfer.gguf"
+    for model, name, part in [(says_relu, "silu", '"hearth.ffn_activation" says relu'), (sparse, "gelu", "magic PWRI"),
+                              (data / "arch/opt.gguf", "drelu", "has no gate"), (sparse, "swish", '"swish" is unknown')]:
+        sentence = refused("--model", model, "--port", "0", "--ffn-activation", name)
+        assert part in sentence, sentence
 
 
 def test_a_port_in_use_says_what_to_do(server, model_path):

@@ -222,6 +222,20 @@ TEST_CASE("gather_rows copies the rows asked for", "[cpu_backend]") {
   backend.gather_rows(x.data(), 37, {}, nullptr);
 }
 
+TEST_CASE("add adds element by element, and nothing beyond them", "[cpu_backend]") {
+  const int64_t n = 100'003;  // more than one thread's piece
+  const std::vector<float> x = normal_numbers(n, 1), y = normal_numbers(n + 1, 2);
+  for (const int n_threads : kThreadCounts) {
+    CpuBackend backend(n_threads, Isa::kScalar);
+    std::vector<float> out = y;
+    backend.add(x.data(), n, out.data());
+    backend.add(x.data(), 0, nullptr);
+    bool right = out.back() == y.back();
+    for (size_t i = 0; i < x.size(); ++i) right &= out[i] == y[i] + x[i];
+    CHECK(right);
+  }
+}
+
 TEST_CASE("norms and activations have the same bits on any threads", "[cpu_backend]") {
   const int64_t n_rows = 200, n_cols = 333;
   const std::vector<float> x = normal_numbers(n_rows * n_cols, 1), y = normal_numbers(n_rows * n_cols, 2);
