@@ -63,6 +63,20 @@ std::vector<OptionSpec> make_table() {
       {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
        ChoiceField{&O::isa, {"auto", "scalar", "avx2", "avx512-vnni"}}},
 
+      {"sparsity", "Sparsity", "MODE",
+       "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "
+       "activation has "
+       "no zeros runs dense. predicted: those the model's predictors propose. auto: exact or predicted, "
+       "whichever "
+       "reads less. calibrated: for SwiGLU and GeGLU models, those above the thresholds that hearth-profiler "
+       "calibrate found. dense: all.",
+       ChoiceField{&O::sparsity, {"auto", "exact", "predicted", "calibrated", "dense"}}},
+      {"predictor-threshold", "Sparsity", "X",
+       "Predicted mode: a neuron is proposed if its predictor's logit is at least this. Lower: closer to "
+       "exact, and "
+       "slower. Not given: the model file's.",
+       NumberField{&O::predictor_threshold, -1000, 1000}},
+
       {"drain-seconds", "Running", "N",
        "On SIGTERM or SIGINT, how many seconds running answers are given to finish before they are cut.",
        IntField{&O::drain_seconds, 0, 86400}},
@@ -84,6 +98,24 @@ bool parse_int(const std::string& text, const IntField& field, int& out) {
   if (result.ec != std::errc() || result.ptr != end || value < field.min || value > field.max) return false;
   out = value;
   return true;
+}
+
+bool parse_number(const std::string& text, const NumberField& field, std::optional<double>& out) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const std::from_chars_result result = std::from_chars(text.data(), end, value);
+  // Not a number fails the comparison too.
+  if (result.ec != std::errc() || result.ptr != end || !(value >= field.min && value <= field.max))
+    return false;
+  out = value;
+  return true;
+}
+
+/// As short as it can be and still parse to the same number.
+std::string number_text(double value) {
+  char text[32];
+  const std::to_chars_result result = std::to_chars(text, text + sizeof text, value);
+  return {text, result.ptr};
 }
 
 }  // namespace
@@ -111,6 +143,9 @@ std::string expectation(const OptionSpec& spec) {
   if (const IntField* f = std::get_if<IntField>(&spec.field)) {
     return "a whole number from " + std::to_string(f->min) + " to " + std::to_string(f->max);
   }
+  if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
+    return "a number from " + number_text(f->min) + " to " + number_text(f->max);
+  }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
     std::string text = "one of";
     for (std::string_view choice : f->choices) text += (text == "one of" ? " " : ", ") + std::string(choice);
@@ -132,6 +167,9 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
   if (values.size() != 1) return false;
   const std::string& value = values.front();
   if (const IntField* f = std::get_if<IntField>(&spec.field)) return parse_int(value, *f, options.*f->member);
+  if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
+    return parse_number(value, *f, options.*f->member);
+  }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
     if (std::find(f->choices.begin(), f->choices.end(), value) == f->choices.end()) return false;
     options.*f->member = value;
@@ -143,6 +181,10 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
 
 std::string value_text(const OptionSpec& spec, const Options& options) {
   if (const IntField* f = std::get_if<IntField>(&spec.field)) return std::to_string(options.*f->member);
+  if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
+    const std::optional<double>& number = options.*f->member;
+    return number ? number_text(*number) : "";
+  }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) return options.*f->member;
   if (const TextField* f = std::get_if<TextField>(&spec.field)) {
     const std::string& text = options.*f->member;

@@ -20,6 +20,11 @@ struct IntField {
   int Options::*member;
   int min, max;  // both allowed
 };
+/// A number that may be left out.
+struct NumberField {
+  std::optional<double> Options::*member;
+  double min, max;  // both allowed
+};
 struct TextField {
   std::string Options::*member;
 };
@@ -39,7 +44,7 @@ struct OptionSpec {
   std::string_view group;  // heading in --help
   std::string_view value;  // what the help calls the value: "PORT", "N"
   std::string_view help;   // one or two sentences, without the default
-  std::variant<IntField, TextField, ChoiceField, ListField> field;
+  std::variant<IntField, NumberField, TextField, ChoiceField, ListField> field;
   Sources sources = Sources::kAll;
 };
 

@@ -4,6 +4,7 @@
 // field is called outside, its range and its help stand in option_table.cpp and nowhere else.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct Options {
   int prefill_chunk = 128;  // prompt tokens of one step
   int threads = 0;          // 0: one per physical core
   std::string isa = "auto";
+
+  // Sparsity
+  std::string sparsity = "exact";
+  std::optional<double> predictor_threshold;  // not given: the model file's
 
   // Running
   int drain_seconds = 30;

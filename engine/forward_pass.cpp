@@ -35,6 +35,7 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
             .n_rot = spec.rope.n_rot,
             .inv_freq = frequencies_.inv_freq.data(),
             .magnitude = frequencies_.magnitude},
+      ffn_(backend, spec, weights, max_tokens),
       max_tokens_(max_tokens),
       max_logit_rows_(max_logit_rows),
       residual_(floats(backend, max_tokens, spec.d_model)),
@@ -44,8 +45,6 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
       k_(floats(backend, max_tokens, spec.kv_dim())),
       v_(floats(backend, max_tokens, spec.kv_dim())),
       attended_(floats(backend, max_tokens, spec.q_dim())),
-      gate_(floats(backend, max_tokens, spec.d_ff)),
-      up_(floats(backend, max_tokens, spec.d_ff)),
       last_(floats(backend, max_logit_rows, spec.d_model)),
       logits_(floats(backend, max_logit_rows, spec.n_vocab)) {
   if (spec.arch.position_offset) position_rows_.reserve(static_cast<size_t>(max_tokens));
@@ -54,9 +53,10 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  const double per_token = 3.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + 2.0 * spec.d_ff;
+  const double per_token = 3.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim();
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
-  return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row);
+  return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
+         FfnPass::bytes_needed(spec, max_tokens);
 }
 
 std::span<const float> ForwardPass::run(const Batch& batch) {
@@ -77,13 +77,14 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
   // 2. Each layer adds its attention and its FFN to the stream.
   for (int i = 0; i < spec_.n_layers; ++i) {
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
+    ffn_.before_attention(i, x, n_tokens);
     // Parallel architectures feed the FFN the layer's input; the others what attention wrote.
     const bool ffn_norm_first = spec_.arch.parallel_attention && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(x, layer.ffn_norm, n_tokens, ffn_input_.floats());
     norm(x, layer.attention_norm, n_tokens, normed_.floats());
     attention_block(layer, kv_.layer(i), batch, places);
     if (!spec_.arch.parallel_attention) norm(x, layer.ffn_norm, n_tokens, normed_.floats());
-    ffn_block(layer, ffn_norm_first ? ffn_input_.floats() : normed_.floats(), n_tokens);
+    ffn_.run(i, ffn_norm_first ? ffn_input_.floats() : normed_.floats(), x, n_tokens);
   }
 
   // 3. Logits, for the tokens that want them.
@@ -126,33 +127,6 @@ void ForwardPass::attention_block(const LayerWeights& layer, KvLayer kv_layer, c
                      attended_.floats());
   backend_.matmul(attended_.floats(), n_tokens,
                   std::array{product(layer.attention_out, residual_.floats(), /*accumulate=*/true)});
-}
-
-/// x += down(act(gate(input)) * up(input)), or without a gate down(act(up(input))).
-void ForwardPass::ffn_block(const LayerWeights& layer, const float* input, int n_tokens) {
-  float* gate = gate_.floats();
-  float* up = spec_.gated ? up_.floats() : nullptr;
-  if (spec_.gated) {
-    backend_.matmul(input, n_tokens, std::array{product(layer.gate, gate), product(layer.up, up)});
-  } else {
-    backend_.matmul(input, n_tokens, std::array{product(layer.up, gate)});
-  }
-  backend_.gated_activation(spec_.activation, gate, up, int64_t{n_tokens} * spec_.d_ff, gate);
-  if (layer.down.weight) {
-    backend_.matmul(gate, n_tokens, std::array{product(layer.down, residual_.floats(), /*accumulate=*/true)});
-    return;
-  }
-  // Rows per neuron are no matrix product: all of them are added, times their values.
-  NeuronSet all;
-  all.reserve(n_tokens, spec_.d_ff);
-  backend_.select_neurons(gate, nullptr, n_tokens, spec_.d_ff, -std::numeric_limits<float>::infinity(), all);
-  NeuronCounts counts;
-  backend_.down_neurons({.rows = layer.down_rows.weight,
-                         .coded = {},
-                         .n_neurons = spec_.d_ff,
-                         .n_cols = spec_.d_model,
-                         .bias = layer.down_rows.bias},
-                        gate, n_tokens, all, residual_.floats(), counts);
 }
 
 void ForwardPass::norm(const float* x, const NormWeights& weights, int64_t n_rows, float* out) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/batch.h"
+#include "engine/ffn_pass.h"
 #include "engine/kv_memory.h"
 #include "engine/model_spec.h"
 #include "engine/rope.h"
@@ -28,11 +29,12 @@ class ForwardPass {
   std::span<const float> run(const Batch& batch);
 
   int max_logit_rows() const { return max_logit_rows_; }
+  FfnPass& ffn() { return ffn_; }
+  const FfnPass& ffn() const { return ffn_; }
 
  private:
   void attention_block(const LayerWeights& layer, KvLayer kv_layer, const Batch& batch,
                        const KvPlaces& places);
-  void ffn_block(const LayerWeights& layer, const float* input, int n_tokens);
   void add_positions(const Batch& batch, float* x);
   void norm(const float* x, const NormWeights& weights, int64_t n_rows, float* out);
 
@@ -42,6 +44,7 @@ class ForwardPass {
   const KvMemory& kv_;
   RopeFrequencies frequencies_;
   Rope rope_;
+  FfnPass ffn_;
   int max_tokens_;
   int max_logit_rows_;
 
@@ -50,7 +53,6 @@ class ForwardPass {
   Buffer ffn_input_;                    //         [max_tokens, d_model], parallel architectures
   Buffer q_, k_, v_;                    //         [max_tokens, q_dim | kv_dim]
   Buffer attended_;                     //         [max_tokens, q_dim]
-  Buffer gate_, up_;                    //         [max_tokens, d_ff]
   Buffer last_;                         //         [max_logit_rows, d_model]
   Buffer logits_;                       //         [max_logit_rows, n_vocab]
   std::vector<int32_t> position_rows_;  // [max_tokens] at most, architectures with learned positions

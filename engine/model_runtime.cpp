@@ -13,7 +13,9 @@
 #include "engine/gguf/fault.h"
 #include "engine/kv_memory.h"
 #include "engine/memory_limit.h"
+#include "engine/neuron_setup.h"
 #include "engine/scale_check.h"
+#include "engine/sparsity_choice.h"
 #include "engine/weights.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
@@ -79,9 +81,9 @@ struct Reservation {
     const int64_t blocks = blocks_of_slot * n_slots;
     kv_bytes = KvMemory::bytes_needed(spec, blocks);
     work_bytes = ForwardPass::bytes_needed(spec, max_tokens, max_logit_rows);
-    const uint64_t limit = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
-    if (kv_bytes + work_bytes > static_cast<double>(limit)) {
-      refuse("but this process may use " + gigabytes(static_cast<double>(limit)) + " in all");
+    memory_limit = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
+    if (kv_bytes + work_bytes > static_cast<double>(memory_limit)) {
+      refuse("but this process may use " + gigabytes(static_cast<double>(memory_limit)) + " in all");
     }
     if (blocks > std::numeric_limits<int>::max()) refuse("more than can be numbered");
     n_blocks = static_cast<int>(blocks);
@@ -98,7 +100,17 @@ struct Reservation {
   int context_tokens, n_slots, max_tokens, max_logit_rows;
   int n_blocks = 0;
   double kv_bytes = 0, work_bytes = 0;
+  uint64_t memory_limit = 0;
 };
+
+// Reading the file takes most of a load; laying neurons out and a short probe the rest.
+constexpr double kPrefaultShare = 0.8;
+
+/// Progress of a stage that is the stretch [begin, end] of the whole.
+std::function<void(double)> part_of(const std::function<void(double)>& whole, double begin, double end) {
+  if (!whole) return {};
+  return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
+}
 
 }  // namespace
 
@@ -130,6 +142,8 @@ struct ModelRuntime::State {
   Weights weights;
   KvMemory kv;
   ForwardPass pass;
+  NeuronSetup neurons;
+  std::vector<uint32_t> hits;  // [n_layers, d_ff] in the layout's order; empty: not counted
 };
 
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
@@ -149,13 +163,32 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
 
   // 3. Bring the file's pages into memory, if it holds them: else the first would be gone before the last
   // come.
-  const ModelFile& opened = runtime->state_->file;
-  const bool fits = opened.total_bytes() < memory_limit_bytes();
-  if (fits) opened.prefault(options.progress);
+  State& state = *runtime->state_;
+  const double limit = static_cast<double>(reservation.memory_limit);
+  const bool fits = static_cast<double>(state.file.total_bytes()) < limit;
+  if (fits) state.file.prefault(part_of(options.progress, 0.0, kPrefaultShare));
 
   // 4. Damage that sparse arithmetic would hide; of files beyond memory, whose pages must be read for it, in
   // a few rows.
-  if (opened.is_powerinfer()) check_scales(opened, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
+  if (state.file.is_powerinfer()) check_scales(state.file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
+
+  // 5. Decide how the FFN is run, and lay its neurons out for that.
+  const NeuronSetupInputs inputs{.file = state.file,
+                                 .spec = state.spec,
+                                 .weights = state.weights,
+                                 .tokenizer = *state.tokenizer,
+                                 .backend = state.backend,
+                                 .pass = state.pass,
+                                 .n_threads = state.backend.n_threads(),
+                                 .max_tokens = state.max_tokens,
+                                 .context_tokens = state.context_tokens,
+                                 .free_memory_bytes = limit - reservation.kv_bytes - reservation.work_bytes};
+  try {
+    set_up_neurons(options.sparsity, inputs, part_of(options.progress, kPrefaultShare, 1.0), state.neurons);
+  } catch (const std::bad_alloc&) {
+    reservation.refuse("which leaves too little for the neurons");
+  }
+  if (options.progress) options.progress(1.0);
   return runtime;
 }
 
@@ -168,6 +201,35 @@ const Tokenizer& ModelRuntime::tokenizer() const { return *state_->tokenizer; }
 int ModelRuntime::context_tokens() const { return state_->context_tokens; }
 size_t ModelRuntime::weight_bytes() const { return state_->weights.bytes_per_token(); }
 size_t ModelRuntime::kv_bytes() const { return state_->kv.bytes(); }
+size_t ModelRuntime::neuron_bytes() const { return state_->neurons.layout.bytes(); }
+const SparsityReport& ModelRuntime::sparsity() const { return state_->neurons.report; }
+
+double ModelRuntime::bytes_per_token(const NeuronActivity& activity) const {
+  return hearth::bytes_per_token(state_->spec, state_->weights, sparsity().mode, activity);
+}
+
+NeuronActivity ModelRuntime::activity() const {
+  return activity_of(state_->pass.ffn().counts(), state_->spec);
+}
+void ModelRuntime::reset_activity() { state_->pass.ffn().reset_counts(); }
+
+void ModelRuntime::count_hits() {
+  state_->hits.assign(static_cast<size_t>(spec().n_layers) * static_cast<size_t>(spec().d_ff), 0);
+  state_->pass.ffn().count_hits(state_->hits.data());
+}
+
+std::vector<uint32_t> ModelRuntime::hits() const {
+  const NeuronLayout::Order& order = state_->neurons.order;
+  if (order.empty()) return state_->hits;
+  std::vector<uint32_t> in_file_order(state_->hits.size());
+  const size_t d_ff = static_cast<size_t>(spec().d_ff);
+  for (size_t at = 0; at < state_->hits.size(); ++at) {
+    const int32_t neuron = order[at / d_ff][at % d_ff];
+    in_file_order[at - at % d_ff + static_cast<size_t>(neuron)] = state_->hits[at];
+  }
+  return in_file_order;
+}
+
 std::string ModelRuntime::backend_description() const { return state_->backend.description(); }
 
 StepLimits ModelRuntime::limits() const {

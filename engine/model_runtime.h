@@ -10,10 +10,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/batch.h"
 #include "engine/model_file.h"
 #include "engine/model_spec.h"
+#include "engine/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/isa.h"
 
@@ -29,6 +31,7 @@ struct LoadOptions {
   std::string
       ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
   uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
+  SparsityRequest sparsity;
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 
@@ -48,13 +51,27 @@ class ModelRuntime final : public ForwardModel {
   const Tokenizer& tokenizer() const;
   int context_tokens() const;  // of one sequence, after defaults and limits were applied
   size_t weight_bytes()
-      const;                // read once per decoded token of a dense model, embedding table counted if tied
+      const;                // read once per decoded token of a dense pass, embedding table counted if tied
   size_t kv_bytes() const;  // reserved for all slots
+  size_t neuron_bytes() const;  // of FFN weights laid out anew in memory
+  /// How the FFN is run, decided at load.
+  const SparsityReport& sparsity() const;
+  /// What `activity` costs in the mode that runs: weight bytes per decoded token.
+  double bytes_per_token(const NeuronActivity& activity) const;
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
 
   StepLimits limits() const override;
   void bind_thread() override;
   std::span<const float> forward(const Batch& batch) override;
+
+  /// Neurons that forward() found active since the last reset; n_tokens 0 in dense mode. Engine thread only.
+  NeuronActivity activity() const;
+  void reset_activity();
+  /// Begins counting, for each neuron, the tokens it is active for.
+  void count_hits();
+  /// Those counts since count_hits(), [n_layers, d_ff] in the order of the file's neurons; empty: not
+  /// counted.
+  std::vector<uint32_t> hits() const;
 
  private:
   struct State;

@@ -9,6 +9,7 @@
 
 #include "profiler/read_bandwidth.h"
 #include "profiler/sequence_run.h"
+#include "profiler/sparsity_text.h"
 
 namespace hearth {
 namespace {
@@ -33,6 +34,22 @@ std::string format(const char* pattern, auto... values) {
   std::snprintf(text.data(), text.size(), pattern, values...);
   text.pop_back();
   return text;
+}
+
+nlohmann::ordered_json sparsity_json(const SparsityReport& report, const NeuronActivity& activity) {
+  nlohmann::ordered_json json = {{"mode", sparsity_name(report.mode)},
+                                 {"reason", report.reason},
+                                 {"dense_bytes_per_token", report.dense_bytes_per_token}};
+  if (activity.n_tokens > 0) json["active_share"] = activity.active;
+  if (report.mode == Sparsity::kPredicted) {
+    json["proposed_share"] = activity.proposed;
+    json["predictor_threshold"] = report.predictor_threshold;
+  }
+  if (activity.recall >= 0) {
+    json["recall"] = activity.recall;
+    json["false_positive_share"] = activity.false_positives;
+  }
+  return json;
 }
 
 }  // namespace
@@ -62,6 +79,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     std::span<const float> logits = run.feed(prompt, options.chunk);
     prefill.push_back(options.n_prompt / seconds_since(begin));
     done(prompt_steps);
+    model.reset_activity();
     begin = std::chrono::steady_clock::now();
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
@@ -75,7 +93,9 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   BenchResult result;
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
-  result.decode_bytes_per_token = static_cast<double>(model.weight_bytes()) +
+  // Every repeat decodes the same tokens, so the last one's activity is that of all.
+  result.decode_activity = model.activity();
+  result.decode_bytes_per_token = model.bytes_per_token(result.decode_activity) +
                                   kv_bytes_at(model.spec(), options.n_prompt + options.n_generate / 2);
   result.achieved_bytes_per_s = result.decode_tokens_per_s * result.decode_bytes_per_token;
   result.read_bandwidth_bytes_per_s = measure_read_bandwidth(options.n_threads);
@@ -87,14 +107,16 @@ std::string bench_text(const ModelRuntime& model, const BenchOptions& options, c
   return format(
       "model    %s, %s\n"
       "backend  %s\n"
+      "sparsity %s\n"
       "prefill  %9.1f tokens/s  (%d tokens in steps of %d)\n"
       "decode   %9.1f tokens/s  (%d tokens after the prompt)\n"
-      "bytes    %9.1f MB per decoded token, read at %.1f GB/s\n"
+      "bytes    %9.1f MB per decoded token (dense: %.1f MB of weights), read at %.1f GB/s\n"
       "memory   %9.1f GB/s measured read bandwidth; decode reaches %.0f %% of that bound\n",
       model.file().path().filename().c_str(), model.spec().name.c_str(), model.backend_description().c_str(),
-      r.prefill_tokens_per_s, options.n_prompt, options.chunk, r.decode_tokens_per_s, options.n_generate,
-      r.decode_bytes_per_token / 1e6, r.achieved_bytes_per_s / 1e9, r.read_bandwidth_bytes_per_s / 1e9,
-      100 * r.share_of_bound);
+      sparsity_text(model.sparsity(), r.decode_activity).c_str(), r.prefill_tokens_per_s, options.n_prompt,
+      options.chunk, r.decode_tokens_per_s, options.n_generate, r.decode_bytes_per_token / 1e6,
+      model.sparsity().dense_bytes_per_token / 1e6, r.achieved_bytes_per_s / 1e9,
+      r.read_bandwidth_bytes_per_s / 1e9, 100 * r.share_of_bound);
 }
 
 std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
@@ -111,6 +133,7 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
       {"achieved_bytes_per_s", r.achieved_bytes_per_s},
       {"read_bandwidth_bytes_per_s", r.read_bandwidth_bytes_per_s},
       {"share_of_bound", r.share_of_bound},
+      {"sparsity", sparsity_json(model.sparsity(), r.decode_activity)},
   };
   return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

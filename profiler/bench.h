@@ -19,6 +19,7 @@ struct BenchOptions {
 struct BenchResult {
   double prefill_tokens_per_s = 0;
   double decode_tokens_per_s = 0;
+  NeuronActivity decode_activity;     // n_tokens 0 in dense mode
   double decode_bytes_per_token = 0;  // weights read, plus keys and values at the middle of the generation
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
   double read_bandwidth_bytes_per_s = 0;  // measured in the same run, with as many threads

@@ -17,52 +17,16 @@
 #include <string_view>
 
 #include "engine/model_runtime.h"
-#include "kernels/cpu/thread_pool.h"
+#include "profiler/activity_csv.h"
 #include "profiler/bench.h"
+#include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/progress_line.h"
+#include "profiler/sparsity_text.h"
 #include "profiler/synth_command.h"
 
 namespace hearth {
 namespace {
-
-/// What every subcommand asks for.
-struct CommonOptions {
-  std::string model;
-  int n_threads = 0;
-  std::string isa = "auto";
-  std::string ffn_activation;
-};
-
-void add_common(CLI::App& command, CommonOptions& options) {
-  command.add_option("--model,-m", options.model, "GGUF model file")->required()->type_name("FILE");
-  command.add_option("--threads,-t", options.n_threads, "CPU threads; 0: one per physical core")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1024));
-  command.add_option("--isa", options.isa, "auto, scalar, avx2 or avx512-vnni")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"auto", "scalar", "avx2", "avx512-vnni"}));
-  command
-      .add_option(
-          "--ffn-activation", options.ffn_activation,
-          "Activation of the model's FFN where its file does not say it: relu, drelu, fatrelu:T, relu2, "
-          "silu or gelu")
-      ->type_name("NAME");
-}
-
-std::unique_ptr<ModelRuntime> load(const CommonOptions& common, int n_threads, int context, int chunk) {
-  LoadOptions options;
-  options.path = common.model;
-  options.n_threads = n_threads;
-  options.ffn_activation = common.ffn_activation;
-  options.isa = isa_from_name(common.isa);  // "auto" is no ISA's name: the best one
-  options.n_slots = 1;
-  options.context_tokens = context;
-  options.prefill_chunk = chunk;
-  ProgressLine line("Loading");
-  options.progress = [&line](double fraction) { line.update(fraction); };
-  return ModelRuntime::load(options);
-}
 
 /// Prints a result; what could not be written (a full disk, say) must not look like success.
 void print_result(const std::string& text) {
@@ -72,14 +36,11 @@ void print_result(const std::string& text) {
   }
 }
 
-int thread_count(const CommonOptions& common) {
-  return common.n_threads > 0 ? common.n_threads : default_thread_count();
-}
-
 struct PerplexityCommand {
-  CommonOptions common;
+  ModelOptions model;
   std::string file;
   int n_context = 512;
+  std::string activity_file;
 };
 
 std::string read_file(const std::string& path) {
@@ -91,11 +52,32 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
+/// How often each neuron was active on the text, as CSV.
+void write_hits(const PerplexityCommand& command, const ModelRuntime& model, const NeuronActivity& activity) {
+  if (activity.n_tokens == 0) {
+    throw std::runtime_error(
+        "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
+  }
+  ActivityTable table{.model = model.file().path().filename().string(),
+                      .text = command.file,
+                      .n_tokens = static_cast<uint64_t>(activity.n_tokens),
+                      .counts = {}};
+  const std::vector<uint32_t> hits = model.hits();
+  const ptrdiff_t d_ff = model.spec().d_ff;
+  for (auto at = hits.begin(); at != hits.end(); at += d_ff) table.counts.emplace_back(at, at + d_ff);
+  std::ofstream out(command.activity_file, std::ios::binary);
+  if (!(out << activity_csv(table) << std::flush)) {
+    throw std::runtime_error(command.activity_file +
+                             ": the activity could not be written: " + std::strerror(errno) + ".");
+  }
+}
+
 int run_perplexity(const PerplexityCommand& command) {
   // Longer steps are no faster and take more memory.
   constexpr int kMaxChunk = 512;
-  const auto model = load(command.common, thread_count(command.common), command.n_context,
-                          std::min(command.n_context, kMaxChunk));
+  const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
+  if (!command.activity_file.empty()) model->count_hits();
+  model->reset_activity();
   const Tokenizer& tokenizer = model->tokenizer();
   const std::vector<int32_t> tokens = tokenizer.encode(read_file(command.file), true, false);
   // The tokenizer puts a begin token first where the model wants one: then every window gets it.
@@ -109,22 +91,26 @@ int run_perplexity(const PerplexityCommand& command) {
                                               fmt::format("perplexity {:.4f}", so_far.perplexity));
                                 });
   }
-  print_result(fmt::format("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n",
-                           result.perplexity, result.standard_error, result.n_windows, command.n_context,
-                           result.n_scored, model->backend_description()));
+  const NeuronActivity activity = model->activity();
+  if (!command.activity_file.empty()) write_hits(command, *model, activity);
+  print_result(
+      fmt::format("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n"
+                  "sparsity   {}\n",
+                  result.perplexity, result.standard_error, result.n_windows, command.n_context,
+                  result.n_scored, model->backend_description(), sparsity_text(model->sparsity(), activity)));
   return 0;
 }
 
 struct BenchCommand {
-  CommonOptions common;
+  ModelOptions model;
   BenchOptions options;
   bool json = false;
 };
 
 int run_bench_command(BenchCommand command) {
-  command.options.n_threads = thread_count(command.common);
+  command.options.n_threads = thread_count(command.model);
   const int context = command.options.n_prompt + command.options.n_generate;
-  const auto model = load(command.common, command.options.n_threads, context, command.options.chunk);
+  const auto model = load_model(command.model, context, command.options.chunk);
   BenchResult result;
   {
     ProgressLine line("Measuring");
@@ -141,7 +127,7 @@ int main_of(int argc, char** argv) {
 
   BenchCommand bench;
   CLI::App* bench_app = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
-  add_common(*bench_app, bench.common);
+  add_model_options(*bench_app, bench.model);
   bench_app
       ->add_option("--prompt,-p", bench.options.n_prompt,
                    "Tokens of prompt; with --generate at most the model's context")
@@ -165,12 +151,16 @@ int main_of(int argc, char** argv) {
   PerplexityCommand perplexity;
   CLI::App* perplexity_app =
       app.add_subcommand("perplexity", "Perplexity of a text, as llama.cpp defines it");
-  add_common(*perplexity_app, perplexity.common);
+  add_model_options(*perplexity_app, perplexity.model);
   perplexity_app->add_option("--file,-f", perplexity.file, "Text file")->required()->type_name("FILE");
   perplexity_app->add_option("--context,-c", perplexity.n_context, "Tokens per window")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(4, 1 << 20));
+  perplexity_app
+      ->add_option("--activity", perplexity.activity_file,
+                   "Write how often each neuron was active on the text: CSV of layer, neuron, count")
+      ->type_name("FILE");
 
   const std::function<int()> synth = add_synth_command(app);
 

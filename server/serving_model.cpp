@@ -2,6 +2,7 @@
 #include "server/serving_model.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -94,6 +95,25 @@ std::string fingerprint_of(const ModelRuntime& runtime, const std::string& versi
 
 std::string megabytes(size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
 
+std::string percent(double share) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %%", 100 * share);
+  return text;
+}
+
+void log_sparsity(const SparsityReport& report) {
+  LogFields fields = {{"mode", std::string(sparsity_name(report.mode))}, {"why", report.reason}};
+  if (report.activity.n_tokens > 0) fields.push_back({"active_neurons", percent(report.activity.active)});
+  if (report.mode == Sparsity::kPredicted) {
+    fields.push_back({"proposed_neurons", percent(report.activity.proposed)});
+    fields.push_back({"predictor_threshold", report.predictor_threshold});
+  }
+  fields.push_back({"per_token", megabytes(static_cast<size_t>(report.bytes_per_token))});
+  fields.push_back({"dense_per_token", megabytes(static_cast<size_t>(report.dense_bytes_per_token))});
+  log_info("sparsity", fields);
+  for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
+}
+
 }  // namespace
 
 void check_before_loading(const Options& options) {
@@ -136,6 +156,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   load.context_tokens = options.context;
   load.prefill_chunk = options.prefill_chunk;
   load.ffn_activation = options.ffn_activation;
+  load.sparsity = {.mode = options.sparsity, .predictor_threshold = options.predictor_threshold};
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
@@ -153,6 +174,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   served.created = static_cast<int64_t>(std::time(nullptr));
   served.fingerprint = fingerprint_of(*model->runtime_, version);
   served.context_tokens = model->runtime_->context_tokens();
+  served.sparsity = model->runtime_->sparsity();
   served.tokenizer = &model->runtime_->tokenizer();
   served.chat_template = model->chat_template_.get();
   served.engine = engine_door(*model->engine_);
@@ -183,6 +205,7 @@ void ServingModel::log_summary() const {
                       {"slots", engine_->options().n_slots},
                       {"context", runtime_->context_tokens()},
                       {"queue", engine_->options().queue_capacity}});
+  log_sparsity(runtime_->sparsity());
   log_info("memory",
            {{"weights", megabytes(runtime_->weight_bytes())}, {"kv_cache", megabytes(runtime_->kv_bytes())}});
 }

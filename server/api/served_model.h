@@ -13,6 +13,7 @@
 
 #include "engine/engine.h"
 #include "engine/request.h"
+#include "engine/sparsity.h"
 #include "engine/token_stream.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -38,6 +39,7 @@ struct ServedModel {
   /// system_fingerprint: changes with the version, the model file and the kind of arithmetic in use.
   std::string fingerprint = "hearth";
   int context_tokens = 0;                       // prompt plus generated tokens of one sequence, at most
+  SparsityReport sparsity;                      // how the FFN is run; shown by /v1/models
   const Tokenizer* tokenizer = nullptr;         // not null; outlives the service
   const ChatTemplate* chat_template = nullptr;  // null: the model has none, chat is refused
   EngineDoor engine;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -178,6 +179,21 @@ std::string render(const ChatTemplate* chat_template, const ChatRequest& request
   }
 }
 
+/// Hearth's own: how the FFN is run and what that saves. Shares are of all FFN neurons, measured at load.
+Json sparsity_json(const SparsityReport& report) {
+  Json json = Json::object();
+  json["mode"] = std::string(sparsity_name(report.mode));
+  json["reason"] = report.reason;
+  if (report.activity.n_tokens > 0) json["active_share"] = report.activity.active;
+  if (report.mode == Sparsity::kPredicted) {
+    json["proposed_share"] = report.activity.proposed;
+    json["predictor_threshold"] = report.predictor_threshold;
+  }
+  json["bytes_per_token"] = std::llround(report.bytes_per_token);
+  json["dense_bytes_per_token"] = std::llround(report.dense_bytes_per_token);
+  return json;
+}
+
 Json model_json(const ServedModel& model, std::string_view name) {
   Json json = Json::object();
   json["id"] = name;
@@ -185,6 +201,7 @@ Json model_json(const ServedModel& model, std::string_view name) {
   json["created"] = model.created;
   json["owned_by"] = model.owned_by;
   json["max_model_len"] = model.context_tokens;
+  json["sparsity"] = sparsity_json(model.sparsity);
   return json;
 }
 

@@ -85,6 +85,7 @@ TEST_CASE("every option is taken from every source it may come from") {
     if (spec.name == "config") continue;
     std::string value = "text";
     if (const IntField* f = std::get_if<IntField>(&spec.field)) value = std::to_string(f->max);
+    if (std::holds_alternative<NumberField>(spec.field)) value = "-1.5";
     if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) value = f->choices.back();
     const std::string name(spec.name);
     INFO(name);
@@ -94,7 +95,8 @@ TEST_CASE("every option is taken from every source it may come from") {
     if (secret) continue;
     CHECK(value_text(spec, load_options({"--" + name, value}, {}).options) == value);
     CHECK(value_text(spec, load_options({"--" + name + "=" + value}, {}).options) == value);
-    const bool number = std::holds_alternative<IntField>(spec.field);
+    const bool number =
+        std::holds_alternative<IntField>(spec.field) || std::holds_alternative<NumberField>(spec.field);
     const ConfigFile file(name + " = " + (number ? value : "\"" + value + "\"") + "\n");
     CHECK(value_text(spec, load_options({"--config", file.path()}, {}).options) == value);
   }
@@ -122,6 +124,10 @@ TEST_CASE("a flag given twice counts the last time, and values may hold any sign
 
 TEST_CASE("a bad value is one sentence that names its source") {
   CHECK(refusal({"--port", "99999"}) == "--port '99999': expected a whole number from 0 to 65535");
+  CHECK(refusal({"--predictor-threshold", "nan"}) ==
+        "--predictor-threshold 'nan': expected a number from -1000 to 1000");
+  CHECK(refusal({"--predictor-threshold", "1.5x"}) ==
+        "--predictor-threshold '1.5x': expected a number from -1000 to 1000");
   CHECK(refusal({"--port", "80x"}) == "--port '80x': expected a whole number from 0 to 65535");
   CHECK(refusal({"--port=-1"}) == "--port '-1': expected a whole number from 0 to 65535");
   CHECK(refusal({"--port", "-1"}) == "--port '-1': expected a whole number from 0 to 65535");

@@ -83,6 +83,20 @@ inline constexpr const char* kBenchTemplate =
     "{% if tools %}<tools>{{ tools | tojson }}{% endif %}{% if mood %}<mood {{ mood }}>{% endif %}"
     "{% if add_generation_prompt %}[assistant]{% endif %}";
 
+/// A report in which every field that is shown has a value of its own.
+inline SparsityReport played_sparsity() {
+  SparsityReport report;
+  report.mode = Sparsity::kPredicted;
+  report.reason = "asked for";
+  report.activity.n_tokens = 8;
+  report.activity.proposed = 0.5;
+  report.activity.active = 0.25;
+  report.bytes_per_token = 1000.6;
+  report.dense_bytes_per_token = 2000;
+  report.predictor_threshold = -1.5;
+  return report;
+}
+
 struct ApiBench {
   ApiVocabulary vocabulary;
   ChatTemplate chat_template = ChatTemplate::parse(kBenchTemplate, "<s>", "</s>");
@@ -95,6 +109,7 @@ struct ApiBench {
                     .owned_by = "hearth",
                     .fingerprint = "fp_test",
                     .context_tokens = 64,
+                    .sparsity = played_sparsity(),
                     .tokenizer = &vocabulary,
                     .chat_template = &chat_template,
                     .engine = engine.door()};

@@ -198,11 +198,12 @@ TEST_CASE("log-probabilities in a stream come with the text of their tokens") {
 TEST_CASE("the models") {
   ApiBench bench;
   const ApiService service(bench.model, bench.world());
-  const json tiny = {{"id", "tiny"},
-                     {"object", "model"},
-                     {"created", 1600000000},
-                     {"owned_by", "hearth"},
-                     {"max_model_len", 64}};
+  const json sparsity = {{"mode", "predicted"},          {"reason", "asked for"},
+                         {"active_share", 0.25},         {"proposed_share", 0.5},
+                         {"predictor_threshold", -1.5},  {"bytes_per_token", 1001},
+                         {"dense_bytes_per_token", 2000}};
+  const json tiny = {{"id", "tiny"},         {"object", "model"},   {"created", 1600000000},
+                     {"owned_by", "hearth"}, {"max_model_len", 64}, {"sparsity", sparsity}};
   json other = tiny;
   other["id"] = "org/tiny";
   CHECK(json::parse(service.list_models().body) == json{{"object", "list"}, {"data", {tiny, other}}});

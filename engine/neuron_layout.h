@@ -1,0 +1,59 @@
+// Where each neuron's weights lie for the sparse FFN: in the file's mapping, or as bundles in memory.
+//
+// A bundle is what is read together, laid together, so that a neuron is one stream of bytes:
+//   predicted   [gate | up | down] of one neuron
+//   exact       [up | down]; gates are all read, so they stay one behind the other
+//   calibrated  [down]; gates and ups are all read
+// An FFN without a gate has one row less. Where counts of activity are known, neurons lie hottest first, so
+// that what is read often lies together too. A model file that has no neuron-major down projection (a plain
+// GGUF file) gets one here, turned without changing a weight (kernels/neurons.h, CodedColumns).
+//
+// Built at load by ModelRuntime, const afterwards.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "engine/model_spec.h"
+#include "engine/sparsity.h"
+#include "engine/weights.h"
+#include "kernels/backend.h"
+
+namespace hearth {
+
+/// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
+struct NeuronLayer {
+  FfnNeurons ffn;
+  Matrix predictor_out;               // [d_ff, rank]; null without predictors
+  const float* down_sizes = nullptr;  // [d_ff] Euclidean norm of each down column; calibrated mode only
+};
+
+class NeuronLayout {
+ public:
+  /// An order of the neurons for every layer [n_layers][d_ff], or empty: the file's own.
+  using Order = std::vector<std::vector<int32_t>>;
+
+  /// Views of the file's own tensors. REQUIRES: neuron-major down projections (Weights::has_down_rows()).
+  static NeuronLayout in_file(const ModelSpec& spec, const Weights& weights);
+
+  /// Bundles for `mode`, in `order`. Layers are copied by n_threads threads; progress is called with the
+  /// share done, from the calling thread. Throws std::bad_alloc, and what progress throws. The order is not
+  /// used for plain files, whose scales belong to runs of neurons.
+  static NeuronLayout in_bundles(const ModelSpec& spec, const Weights& weights, Sparsity mode,
+                                 const Order& order, int n_threads, Backend& backend,
+                                 const std::function<void(double)>& progress);
+
+  /// Bytes that in_bundles takes.
+  static double bundle_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
+                             const Order& order);
+
+  const NeuronLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+  size_t bytes() const;
+
+ private:
+  std::vector<NeuronLayer> layers_;
+  std::vector<Buffer> memory_;
+};
+
+}  // namespace hearth

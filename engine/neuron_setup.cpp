@@ -1,0 +1,102 @@
+// See the header.
+#include "engine/neuron_setup.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "engine/activity_profile.h"
+#include "engine/calibration.h"
+#include "engine/sparsity_choice.h"
+
+namespace hearth {
+namespace {
+
+std::string gigabytes(double bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), bytes < 1e9 ? "%.1f MB" : "%.2f GB", bytes / (bytes < 1e9 ? 1e6 : 1e9));
+  return text;
+}
+
+/// Neurons by falling activity, where a file beside the model tells it; else empty.
+NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::string>& notes) {
+  NeuronLayout::Order order;
+  if (!in.weights.has_down_rows()) return order;  // a plain file's scales belong to runs of neurons
+  FoundActivity found = find_activity(in.file.path(), in.spec.n_layers, in.spec.d_ff);
+  if (!found.sentence.empty()) notes.push_back(found.sentence);
+  if (!found.profile) return order;
+  for (int i = 0; i < in.spec.n_layers; ++i) order.push_back(found.profile->hottest_first(i));
+  return order;
+}
+
+std::vector<int32_t> probe_tokens(const NeuronSetupInputs& in) {
+  std::vector<int32_t> tokens = in.tokenizer.encode(std::string(probe_text()), true, false);
+  const int n = std::min({static_cast<int>(tokens.size()), probe_length(in.spec), in.context_tokens});
+  tokens.resize(static_cast<size_t>(n));
+  return tokens;
+}
+
+/// Exact or predicted, whichever reads less: the predictor is run with every gate beside it.
+Sparsity choose_by_bytes(const NeuronSetupInputs& in, FfnMode mode, const NeuronLayout& in_file,
+                         SparsityReport& report) {
+  mode.sparsity = Sparsity::kPredicted;
+  mode.verify_predictor = true;
+  in.pass.ffn().use(mode, in_file);
+  const NeuronActivity predicted = probe_activity(in.pass, in.spec, probe_tokens(in), in.max_tokens);
+  NeuronActivity exact = predicted;
+  exact.proposed = exact.passed = predicted.true_active;
+  // Neurons that only the gate lets through have as many zeros among their ups as the proposed ones.
+  exact.active = predicted.passed > 0 ? predicted.active * predicted.true_active / predicted.passed : 0.0;
+  const double exact_bytes = bytes_per_token(in.spec, in.weights, Sparsity::kExact, exact);
+  const double predicted_bytes = bytes_per_token(in.spec, in.weights, Sparsity::kPredicted, predicted);
+  const bool take_predicted = predicted_bytes < exact_bytes;
+  report.reason =
+      "a token reads " + gigabytes(predicted_bytes) + " predicted, " + gigabytes(exact_bytes) + " exact";
+  return take_predicted ? Sparsity::kPredicted : Sparsity::kExact;
+}
+
+}  // namespace
+
+void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
+                    const std::function<void(double)>& progress, NeuronSetup& out) {
+  // 1. What was asked for, as far as the model can do it.
+  const SparsityPlan plan = plan_sparsity(request, in.file.path(), in.spec, in.weights);
+  SparsityReport& report = out.report;
+  report.mode = plan.mode;
+  report.reason = plan.reason;
+  FfnMode mode;
+  mode.predictor_threshold =
+      static_cast<float>(request.predictor_threshold.value_or(in.spec.sparse_threshold));
+  report.predictor_threshold = mode.predictor_threshold;
+  if (plan.mode == Sparsity::kCalibrated) mode.thresholds = read_calibration(in.file, in.spec).thresholds;
+
+  // 2. "auto": measured on the neurons as they lie in the file.
+  out.layout = NeuronLayout::in_file(in.spec, in.weights);
+  if (plan.compare) report.mode = choose_by_bytes(in, mode, out.layout, report);
+  mode.sparsity = report.mode;
+  mode.verify_predictor = request.verify_predictor && report.mode == Sparsity::kPredicted;
+
+  // 3. Bundles, where there is memory for them.
+  if (report.mode != Sparsity::kDense) {
+    out.order = find_order(in, report.notes);
+    const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, report.mode, out.order);
+    const bool in_place_works = in.weights.has_down_rows() && report.mode != Sparsity::kCalibrated;
+    if (bytes > in.free_memory_bytes && in_place_works) {
+      report.notes.push_back("neurons stay as they lie in the file: laying them together would take " +
+                             gigabytes(bytes) + ", and " + gigabytes(in.free_memory_bytes) + " are free");
+      out.order.clear();
+    } else {
+      out.layout = NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads,
+                                            in.backend, progress);
+    }
+  }
+  in.pass.ffn().use(mode, out.layout);
+
+  // 4. What it saves.
+  if (report.mode != Sparsity::kDense) {
+    report.activity = probe_activity(in.pass, in.spec, probe_tokens(in), in.max_tokens);
+  }
+  report.bytes_per_token = bytes_per_token(in.spec, in.weights, report.mode, report.activity);
+  report.dense_bytes_per_token = bytes_per_token(in.spec, in.weights, Sparsity::kDense, {});
+}
+
+}  // namespace hearth

@@ -1,0 +1,55 @@
+// How the FFN of a model is run: which neurons are computed, and what that was measured to save.
+//
+// Chosen once at load (sparsity_choice.h), carried out by FfnPass, shown in the log, in bench and in
+// /v1/models. Plain data, const after load.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+enum class Sparsity : uint8_t {
+  kDense,       // every neuron
+  kExact,       // gate first: up and down only of neurons whose activation is not zero. Lossless
+  kPredicted,   // gate, up and down only of neurons that the model's predictors propose
+  kCalibrated,  // down only of neurons that contribute more than a threshold found on a text
+};
+
+/// "dense", "exact", "predicted", "calibrated".
+std::string_view sparsity_name(Sparsity mode);
+
+/// What the user asks for.
+struct SparsityRequest {
+  std::string mode = "exact";  // those names, or "auto": exact or predicted, whichever reads less
+  std::optional<double> predictor_threshold;  // logits from it on propose; not given: the file's
+  bool verify_predictor = false;              // compute every gate beside the predictor, to count its errors
+};
+
+/// Shares of all neurons, over the tokens that were looked at. Negative: not known.
+struct NeuronActivity {
+  int64_t n_tokens = 0;
+  double proposed = -1;         // by the predictor, or whose gate was looked at for skipping
+  double passed = -1;           // whose gate was not zero: up is read
+  double active = -1;           // whose value was not zero: down is read
+  double true_active = -1;      // whose gate passes, proposed or not (predictor verified)
+  double recall = -1;           // of the active ones, proposed (predictor verified)
+  double false_positives = -1;  // of the proposed ones, not active (predictor verified)
+};
+
+/// What was decided and what it reads.
+struct SparsityReport {
+  Sparsity mode = Sparsity::kDense;
+  std::string reason;          // why this one: half a sentence
+  NeuronActivity activity;     // measured at load on a short text; n_tokens 0 in dense mode
+  double bytes_per_token = 0;  // weights read for one decoded token at that activity
+  double dense_bytes_per_token = 0;
+  double predictor_threshold = 0;  // predicted mode only
+  std::vector<std::string> notes;  // for the log: files found beside the model, what could not be done
+};
+
+}  // namespace hearth

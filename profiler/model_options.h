@@ -1,0 +1,32 @@
+// What every subcommand that runs a model asks for, and the loading of that model.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/model_runtime.h"
+
+namespace hearth {
+
+struct ModelOptions {
+  std::string model;
+  int n_threads = 0;
+  std::string isa = "auto";
+  std::string ffn_activation;
+  std::string sparsity = "exact";
+  std::optional<double> predictor_threshold;
+  bool verify_predictor = false;
+};
+
+/// Adds the flags to a subcommand; `options` must outlive its parsing.
+void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// Threads as asked, or one per physical core.
+int thread_count(const ModelOptions& options);
+
+/// Loads with one slot, with progress on the terminal. Throws as ModelRuntime::load.
+std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int context, int chunk);
+
+}  // namespace hearth
