@@ -1,12 +1,17 @@
-// matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N] [--megabytes N]: speed of the matmul
-// kernels, per ISA and type.
+// matmul_bench [--isa NAME] [--type NAME] [--cols N] [--threads N] [--megabytes N] [--density D]: speed of
+// the matmul kernels, per ISA and type.
 //
-// Per type: GB/s of weights at one token over --megabytes of them (96 unless told: larger
-// than the third-level cache), and GOP/s (two per
-// weight and token) at 128 tokens; one thread, then two. Beside it the bandwidth at which the same threads
-// just read memory. Times are the busiest thread's CPU time, the best of several runs: on a quiet machine
-// that is wall time, on a busy one it leaves out what others took of the cores (though not of the memory).
-// Run by hand, not by ctest.
+// Per type: GB/s of weights at one token over --megabytes of them (1000 unless told: several times the caches
+// of a server), and GOP/s (two per weight and token) at 128 tokens; one thread, then two. Beside it the
+// bandwidth at which the same threads just read memory.
+//
+// With --density: GB/s at one token, and their share of what the same threads just read, of all rows and of
+// rows listed at random, D of all (0.18, say): packed, and in bundles of two and of three rows, as when gate,
+// up and down of a neuron lie side by side. All of them in turn, and the medians of the rounds, so that what
+// else the machine does slows them alike.
+//
+// Times are the busiest thread's CPU time: on a quiet machine that is wall time, on a busy one it leaves out
+// what others took of the cores (though not of the memory). Run by hand, not by ctest.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -27,7 +32,8 @@ struct Options {
   std::string isa, type;
   int64_t n_cols = 4096;
   int max_threads = 2;
-  double megabytes = 96;  // three times a 32 MB cache
+  double megabytes = 1000;
+  double density = 0;  // of listed rows; 0: the table of all rows
 };
 
 double thread_seconds() {
@@ -55,20 +61,24 @@ double best_seconds(int n_threads, int runs, const std::function<void(int, int)>
   return best;
 }
 
-// Plain reading: xor of all words, which compilers turn into vector loads.
-double read_bandwidth(const std::vector<std::byte>& bytes, int n_threads) {
-  const size_t n = bytes.size() / 64;
+// Plain reading: xor of all words, which compilers turn into vector loads. Eight places in turn, as one
+// stream alone keeps too few reads under way.
+double read_bandwidth(const std::vector<std::byte>& bytes, int n_threads, int runs) {
+  constexpr size_t kStreams = 8;
+  const size_t n = bytes.size() / 64 / (kStreams * static_cast<size_t>(n_threads));  // lines of a stream
   const uint64_t* words = reinterpret_cast<const uint64_t*>(bytes.data());
   std::vector<uint64_t> sinks(static_cast<size_t>(n_threads) * 8);
-  const double seconds = best_seconds(n_threads, 8, [&](int part, int parts) {
+  const double seconds = best_seconds(n_threads, runs, [&](int part, int) {
     uint64_t sum[8] = {};
-    const size_t end = n * static_cast<size_t>(part + 1) / static_cast<size_t>(parts);
-    for (size_t i = n * static_cast<size_t>(part) / static_cast<size_t>(parts); i < end; ++i) {
-      for (size_t k = 0; k < 8; ++k) sum[k] ^= words[i * 8 + k];
+    const uint64_t* own = words + static_cast<size_t>(part) * kStreams * n * 8;
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t stream = 0; stream < kStreams; ++stream) {
+        for (size_t k = 0; k < 8; ++k) sum[k] ^= own[(stream * n + i) * 8 + k];
+      }
     }
     for (uint64_t s : sum) sinks[static_cast<size_t>(part) * 8] ^= s;
   });
-  return static_cast<double>(bytes.size()) / seconds;
+  return static_cast<double>(n * 64 * kStreams * static_cast<size_t>(n_threads)) / seconds;
 }
 
 // Weights of `type`, n_rows x n_cols; one random block repeated, as only its bytes' speed matters.
@@ -82,7 +92,9 @@ test::OwnedMatrix big_matrix(DType type, int64_t n_rows, int64_t n_cols) {
   return matrix;
 }
 
-double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threads, int runs) {
+// `rows`: the listed rows, or null for all.
+double multiply_seconds(Isa isa, const Matrix& weight, const std::vector<int32_t>* rows, int n_tokens,
+                        int n_threads, int runs) {
   const MatmulKernels& kernels = matmul_kernels(isa);
   std::mt19937 rng(2);
   const std::vector<float> x = test::random_activations(n_tokens * weight.n_cols, rng);
@@ -92,8 +104,10 @@ double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threa
   return best_seconds(n_threads, runs, [&](int part, int parts) {
     MatmulArgs args;
     args.weight = &weight;
-    args.row_begin = weight.n_rows / 16 * part / parts * 16;
-    args.row_end = weight.n_rows / 16 * (part + 1) / parts * 16;
+    const int64_t n = rows != nullptr ? static_cast<int64_t>(rows->size()) : weight.n_rows;
+    args.rows = rows != nullptr ? rows->data() : nullptr;
+    args.row_begin = n / 16 * part / parts * 16;
+    args.row_end = n / 16 * (part + 1) / parts * 16;
     args.x = x.data();
     args.quantized = quantize ? quantized.row(0) : nullptr;
     args.n_tokens = n_tokens;
@@ -103,29 +117,92 @@ double multiply_seconds(Isa isa, const Matrix& weight, int n_tokens, int n_threa
   });
 }
 
+// Rows of about --megabytes.
+int64_t decode_rows(DType type, const Options& options) {
+  const auto bytes = static_cast<int64_t>(row_bytes(type, options.n_cols));
+  return std::max<int64_t>(static_cast<int64_t>(options.megabytes * 1e6) / bytes / 64 * 64, 64);
+}
+
 void bench_type(Isa isa, DType type, const Options& options) {
   constexpr int64_t kPrefillRows = 512;
   constexpr int kPrefillTokens = 128;
-  const int64_t decode_rows =
-      std::max<int64_t>(static_cast<int64_t>(options.megabytes * 1e6) /
-                            static_cast<int64_t>(row_bytes(type, options.n_cols)) / 64 * 64,
-                        64);
-  const test::OwnedMatrix big = big_matrix(type, decode_rows, options.n_cols);
+  const test::OwnedMatrix big = big_matrix(type, decode_rows(type, options), options.n_cols);
   const test::OwnedMatrix small = big_matrix(type, kPrefillRows, options.n_cols);
   const int decode_runs = isa == Isa::kScalar ? 1 : 8;
   const int prefill_runs = isa == Isa::kScalar ? 1 : 5;
   std::printf("%-12s %-7s", std::string(isa_name(isa)).c_str(), std::string(dtype_info(type).name).c_str());
   for (int threads = 1; threads <= options.max_threads; ++threads) {
-    const double seconds = multiply_seconds(isa, big.view, 1, threads, decode_runs);
+    const double seconds = multiply_seconds(isa, big.view, nullptr, 1, threads, decode_runs);
     std::printf(" %8.1f", static_cast<double>(big.bytes.size()) / seconds * 1e-9);
   }
   for (int threads = 1; threads <= options.max_threads; ++threads) {
-    const double seconds = multiply_seconds(isa, small.view, kPrefillTokens, threads, prefill_runs);
+    const double seconds = multiply_seconds(isa, small.view, nullptr, kPrefillTokens, threads, prefill_runs);
     const double operations = 2.0 * static_cast<double>(kPrefillRows * options.n_cols) * kPrefillTokens;
     std::printf(" %8.1f", operations / seconds * 1e-9);
   }
   std::printf("\n");
   std::fflush(stdout);
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<int64_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+// Every `bundle`-th row of a matrix, as if they were one of several matrices whose rows lie in bundles.
+Matrix bundled(const Matrix& all, int bundle) {
+  Matrix weight = all;
+  weight.n_rows = all.n_rows / bundle;
+  weight.row_stride = all.stride_bytes() * static_cast<size_t>(bundle);
+  return weight;
+}
+
+std::vector<int32_t> random_list(int64_t n_rows, double density) {
+  std::mt19937 rng(3);
+  std::bernoulli_distribution listed(density);
+  std::vector<int32_t> rows;
+  for (int32_t r = 0; r < n_rows; ++r) {
+    if (listed(rng)) rows.push_back(r);
+  }
+  return rows;
+}
+
+void bench_listed(Isa isa, DType type, const Options& options) {
+  constexpr int kRounds = 9;
+  const test::OwnedMatrix all = big_matrix(type, decode_rows(type, options), options.n_cols);
+  for (int threads = 1; threads <= options.max_threads; ++threads) {
+    std::vector<double> speed[4], share[4];  // all rows; listed: packed, in bundles of two, of three
+    for (int round = 0; round < kRounds; ++round) {
+      const double read = read_bandwidth(all.bytes, threads, 1);
+      for (int layout = 0; layout < 4; ++layout) {
+        const Matrix weight = bundled(all.view, std::max(1, layout));
+        const std::vector<int32_t> rows = random_list(weight.n_rows, options.density);
+        const double seconds = multiply_seconds(isa, weight, layout == 0 ? nullptr : &rows, 1, threads, 1);
+        const auto n = static_cast<double>(layout == 0 ? weight.n_rows : static_cast<int64_t>(rows.size()));
+        speed[layout].push_back(n * static_cast<double>(row_bytes(type, options.n_cols)) / seconds);
+        share[layout].push_back(speed[layout].back() / read);
+      }
+    }
+    std::printf("%-12s %-7s %7d", std::string(isa_name(isa)).c_str(),
+                std::string(dtype_info(type).name).c_str(), threads);
+    for (int layout = 0; layout < 4; ++layout) {
+      std::printf("  %5.1f GB/s %4.0f %%", median(speed[layout]) * 1e-9, median(share[layout]) * 100);
+    }
+    std::printf("\n");
+    std::fflush(stdout);
+  }
+}
+
+void print_titles(const Options& options) {
+  if (options.density > 0) {
+    std::printf("%-12s %-7s threads  %-17s %-17s %-17s %s\n", "isa", "type", "all rows", "listed", "in twos",
+                "in threes");
+    return;
+  }
+  std::printf("%-12s %-7s", "isa", "type");
+  for (int threads = 1; threads <= options.max_threads; ++threads) std::printf("  GB/s x%d", threads);
+  for (int threads = 1; threads <= options.max_threads; ++threads) std::printf(" GOP/s x%d", threads);
+  std::printf("\n");
 }
 
 Options parse(int argc, char** argv) {
@@ -135,6 +212,7 @@ Options parse(int argc, char** argv) {
     if (name == "--isa") options.isa = argv[i + 1];
     if (name == "--type") options.type = argv[i + 1];
     if (name == "--cols") options.n_cols = std::atoll(argv[i + 1]);
+    if (name == "--density") options.density = std::atof(argv[i + 1]);
     if (name == "--megabytes") options.megabytes = std::atof(argv[i + 1]);
     if (name == "--threads") options.max_threads = std::max(1, std::atoi(argv[i + 1]));
   }
@@ -146,21 +224,19 @@ Options parse(int argc, char** argv) {
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   {
-    const std::vector<std::byte> bytes(size_t{256} << 20, std::byte{1});
+    const std::vector<std::byte> bytes(static_cast<size_t>(options.megabytes * 1e6), std::byte{1});
     for (int threads = 1; threads <= options.max_threads; ++threads) {
-      std::printf("read bandwidth, %d threads: %.1f GB/s\n", threads, read_bandwidth(bytes, threads) * 1e-9);
+      std::printf("read bandwidth, %d threads: %.1f GB/s\n", threads,
+                  read_bandwidth(bytes, threads, 8) * 1e-9);
     }
   }
-  std::printf("%-12s %-7s", "isa", "type");
-  for (int threads = 1; threads <= options.max_threads; ++threads) std::printf("  GB/s x%d", threads);
-  for (int threads = 1; threads <= options.max_threads; ++threads) std::printf(" GOP/s x%d", threads);
-  std::printf("\n");
+  print_titles(options);
   for (Isa isa : supported_isas()) {
     if (!options.isa.empty() && options.isa != isa_name(isa)) continue;
     for (DType type : test::all_types()) {
       if (!options.type.empty() && options.type != dtype_info(type).name) continue;
       if (options.n_cols % dtype_info(type).block_elems != 0) continue;
-      bench_type(isa, type, options);
+      options.density > 0 ? bench_listed(isa, type, options) : bench_type(isa, type, options);
     }
   }
   return 0;
