@@ -53,6 +53,29 @@ double worst_difference(const std::vector<float>& ours, const std::vector<float>
   return worst / std::sqrt(squares / static_cast<double>(golden.size()) - mean * mean);
 }
 
+/// Worst difference over the ISAs of one of the folder's models in a mode, from golden rows of that name.
+double worst_in_mode(const std::string& name, const std::string& mode, const std::string& golden_name) {
+  const std::vector<float> golden = golden_logits(golden_name);
+  double worst = 0;
+  for (const Isa isa : supported_isas()) {
+    LoadOptions options;
+    options.path = folder() / (name + ".gguf");
+    options.n_threads = 1;
+    options.isa = isa;
+    options.n_slots = 1;
+    options.sparsity.mode = mode;
+    const auto model = ModelRuntime::load(options);
+    CHECK(sparsity_name(model->sparsity().mode) == mode);
+    worst = std::max(worst, worst_difference(logits_of(*model, golden_tokens(), 13), golden));
+  }
+  return worst;
+}
+
+// Weights are exact; keys and values are rounded to half precision (2^-11 of each), which random two-layer
+// models show as up to about a thousandth of the logits' spread. A wrong rotation, norm or bias shows as
+// whole units.
+constexpr double kTolerance = 0.01;
+
 }  // namespace
 
 TEST_CASE("architectures give the logits that transformers gives") {
@@ -60,20 +83,21 @@ TEST_CASE("architectures give the logits that transformers gives") {
       GENERATE("llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3",
                "relu-llama", "relu-llama.powerinfer", "bamboo", "bamboo.powerinfer", "falcon-7b",
                "falcon-7b.powerinfer", "falcon-40b", "falcon-40b.powerinfer", "opt", "opt.powerinfer");
-  const std::vector<float> golden = golden_logits(name);
-  for (const Isa isa : supported_isas()) {
-    LoadOptions options;
-    options.path = folder() / (name + ".gguf");
-    options.n_threads = 1;
-    options.isa = isa;
-    options.n_slots = 1;
-    const auto model = ModelRuntime::load(options);
-    INFO(name << " on " << isa_name(isa));
-    // Weights are exact; keys and values are rounded to half precision (2^-11 of each), which random
-    // two-layer models show as up to about a thousandth of the logits' spread. A wrong rotation, norm or bias
-    // shows as whole units.
-    CHECK(worst_difference(logits_of(*model, golden_tokens(), 13), golden) < 0.01);
-  }
+  INFO(name);
+  CHECK(worst_in_mode(name, "dense", name) < kTolerance);
+}
+
+TEST_CASE("architectures with a relu give the same logits when only active neurons are computed") {
+  const std::string name = GENERATE("relu-llama", "relu-llama.powerinfer", "bamboo", "bamboo.powerinfer",
+                                    "falcon-7b.powerinfer", "falcon-40b.powerinfer", "opt", "opt.powerinfer");
+  INFO(name);
+  CHECK(worst_in_mode(name, "exact", name) < kTolerance);
+}
+
+TEST_CASE("architectures propose neurons from the input that PowerInfer's predictors read") {
+  const std::string name = GENERATE("relu-llama", "bamboo", "falcon-7b", "falcon-40b", "opt");
+  INFO(name);
+  CHECK(worst_in_mode(name + ".powerinfer", "predicted", name + ".powerinfer.predicted") < kTolerance);
 }
 
 }  // namespace hearth::testing
