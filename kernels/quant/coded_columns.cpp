@@ -1,27 +1,32 @@
-// Tiles of blocks, decoded and written column by column. See the header.
+// Blocks along d_ff to codes along d_model. See the header.
+//
+// Cache-blocked: 128 rows of the source times 256 neurons are unpacked to bytes (32 KB, which stay in the
+// first- or second-level cache), then transposed 16 x 16 at a time. So every cache line of the source is read
+// once or twice, and whole lines of codes are written.
 #include "kernels/quant/coded_columns.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "kernels/quant/decode.h"
-#include "kernels/quant/half.h"
 
 namespace hearth {
 namespace {
 
-// Columns turned at a time: a tile of 256 neurons times 32 codes stays in the first-level cache, and 32
-// columns are a unit of the packed 4-bit codes.
-constexpr int64_t kTileColumns = 32;
+constexpr int64_t kTileColumns = 128;  // 4-bit codes of so many are one cache line of a neuron
+constexpr int64_t kStrip = 32;
+
+int64_t padded(int64_t n_cols) { return (n_cols + kStrip - 1) / kStrip * kStrip; }
 
 bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 || type == DType::kBF16; }
-
-int64_t padded_columns(int64_t d_model) { return (d_model + kTileColumns - 1) / kTileColumns * kTileColumns; }
 
 /// How the columns of a type are coded.
 struct Coding {
   int bits = 8;
-  int offset = 0;
+  int offset = 0;  // of 4-bit codes
   int group = 32;
   bool half_scales = false;
   bool has_mins = false;
@@ -49,68 +54,132 @@ Coding coding_of(DType type) {
   }
 }
 
-void store_factor(std::byte* table, bool half, int64_t at, float value) {
-  if (half) {
-    const uint16_t bits = half_from_float(value);
-    std::memcpy(table + 2 * at, &bits, 2);
-  } else {
-    std::memcpy(table + 4 * at, &value, 4);
+/// Bytes of all scales, or of all mins.
+size_t factor_bytes(const Matrix& down, const Coding& coding) {
+  return static_cast<size_t>(down.n_cols / coding.group * padded(down.n_rows)) * (coding.half_scales ? 2 : 4);
+}
+
+/// Where a matrix's codes go.
+struct Turned {
+  Coding coding;
+  std::byte* codes;
+  size_t stride;
+  std::byte* scales;
+  std::byte* mins;  // null without
+};
+
+__m128i load_16(const int8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+/// A 16 x 16 square of bytes, by rows, to columns: out row j is byte j of every row.
+void transpose_16(__m128i* a, std::byte* out, size_t out_stride) {
+  __m128i b[16];
+  // Each round interleaves row i with row i + 8; four rounds bring byte (i, j) to (j, i).
+  const auto interleave = [](const __m128i* from, __m128i* to) {
+    for (int i = 0; i < 8; ++i) {
+      to[2 * i] = _mm_unpacklo_epi8(from[i], from[i + 8]);
+      to[2 * i + 1] = _mm_unpackhi_epi8(from[i], from[i + 8]);
+    }
+  };
+  interleave(a, b);
+  interleave(b, a);
+  interleave(a, b);
+  interleave(b, a);
+  for (size_t i = 0; i < 16; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i * out_stride), a[i]);
+}
+
+/// Quants of kTileColumns source rows for kTurnedNeurons neurons.
+struct Tile {
+  alignas(64) int8_t q[kTileColumns][kTurnedNeurons];
+};
+
+/// Unpacks n neurons from `begin` on of n_rows source rows, and writes their factors. Columns behind the last
+/// row are zero weights.
+template <class Block>
+void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin, int64_t n, const Turned& to,
+               Tile& tile) {
+  const int64_t width = padded(down.n_rows);
+  Decoded<Block> decoded;
+  for (int64_t r = 0; r < n_rows; ++r) {
+    const std::byte* at = down.row(column + r) + begin / Block::kElems * static_cast<int64_t>(sizeof(Block));
+    // The same rows' next tile: so many short streams are not followed by the hardware.
+    constexpr size_t kTileBytes = kTurnedNeurons / Block::kElems * sizeof(Block);
+    for (size_t b = 0; b < kTileBytes; b += 64) __builtin_prefetch(at + kTileBytes + b);
+    for (int64_t j = 0; j < n; j += Block::kElems, at += sizeof(Block)) {
+      decode_block<Block>(at, decoded);
+      std::memcpy(&tile.q[r][j], decoded.q, sizeof decoded.q);
+      for (int g = 0; g < Block::kElems / Block::kGroup; ++g) {
+        const size_t place = static_cast<size_t>(((begin + j) / Block::kGroup + g) * width + column + r);
+        if (to.coding.half_scales) {
+          // Such blocks begin with the scale, and the min.
+          std::memcpy(to.scales + 2 * place, at, 2);
+          if (to.mins != nullptr) std::memcpy(to.mins + 2 * place, at + 2, 2);
+        } else {
+          std::memcpy(to.scales + 4 * place, &decoded.scale[g], 4);
+          if (to.mins != nullptr) std::memcpy(to.mins + 4 * place, &decoded.min[g], 4);
+        }
+      }
+    }
+  }
+  for (int64_t r = n_rows; r < kTileColumns; ++r) {
+    std::fill_n(tile.q[r], kTurnedNeurons, static_cast<int8_t>(-to.coding.offset));
   }
 }
 
-/// Codes of 32 columns of one neuron, in the order that CodedColumns says.
-void store_codes(const Coding& coding, const int8_t* q, std::byte* out) {
-  if (coding.bits == 8) {
-    std::memcpy(out, q, kTileColumns);
-    return;
+/// A strip of 32 columns of 16 neurons, as 4-bit codes.
+void store_nibbles(const Tile& tile, int64_t strip, int64_t neuron, int offset, std::byte* out,
+                   size_t stride) {
+  const __m128i all = _mm_set1_epi8(static_cast<char>(offset));
+  __m128i rows[16];
+  for (int64_t k = 0; k < 16; ++k) {
+    const __m128i low = _mm_add_epi8(load_16(&tile.q[strip * kStrip + k][neuron]), all);
+    const __m128i high = _mm_add_epi8(load_16(&tile.q[strip * kStrip + 16 + k][neuron]), all);
+    rows[k] = _mm_or_si128(low, _mm_slli_epi16(high, 4));  // codes are below 16: no bit leaves its byte
   }
-  for (int i = 0; i < 16; ++i) {
-    const int low = q[i] + coding.offset, high = q[16 + i] + coding.offset;
-    out[i] = static_cast<std::byte>(low | high << 4);
+  transpose_16(rows, out + strip * 16, stride);
+}
+
+/// The same as bytes.
+void store_bytes(const Tile& tile, int64_t strip, int64_t neuron, std::byte* out, size_t stride) {
+  for (int64_t column = strip * kStrip; column < (strip + 1) * kStrip; column += 16) {
+    __m128i rows[16];
+    for (int64_t k = 0; k < 16; ++k) rows[k] = load_16(&tile.q[column + k][neuron]);
+    transpose_16(rows, out + column, stride);
   }
 }
 
 template <class Block>
-void turn_blocks(const Matrix& down, const Coding& coding, std::byte* codes, size_t stride, std::byte* scales,
-                 std::byte* mins) {
-  const int64_t d_model = down.n_rows, n_padded = padded_columns(d_model);
-  constexpr int kGroups = Decoded<Block>::kGroups;
-  Decoded<Block> block;
-  int8_t tile[Block::kElems][kTileColumns];
-  for (int64_t first = 0; first < down.n_cols; first += Block::kElems) {
-    const size_t at_block = static_cast<size_t>(first / Block::kElems) * sizeof(Block);
-    for (int64_t column = 0; column < n_padded; column += kTileColumns) {
-      for (int64_t i = 0; i < kTileColumns; ++i) {
-        const int64_t c = column + i;
-        if (c < d_model) {
-          decode_block<Block>(down.row(c) + at_block, block);
-        } else {
-          block = {};
+void turn_blocks(const Matrix& down, int64_t begin, int64_t end, const Turned& to) {
+  Tile tile;
+  for (int64_t first = begin; first < end; first += kTurnedNeurons) {
+    const int64_t n = std::min(kTurnedNeurons, end - first);
+    for (int64_t column = 0; column < down.n_rows; column += kTileColumns) {
+      const int64_t n_rows = std::min(kTileColumns, down.n_rows - column);
+      fill_tile<Block>(down, column, n_rows, first, n, to, tile);
+      for (int64_t j = 0; j < n; j += 16) {
+        std::byte* codes =
+            to.codes + static_cast<size_t>(first + j) * to.stride + column * to.coding.bits / 8;
+        for (int64_t strip = 0; strip * kStrip < n_rows; ++strip) {
+          if (to.coding.bits == 4) {
+            store_nibbles(tile, strip, j, to.coding.offset, codes, to.stride);
+          } else {
+            store_bytes(tile, strip, j, codes, to.stride);
+          }
         }
-        for (int j = 0; j < Block::kElems; ++j) tile[j][i] = block.q[j];
-        for (int g = 0; g < kGroups; ++g) {
-          const int64_t at = (first / Block::kGroup + g) * n_padded + c;
-          store_factor(scales, coding.half_scales, at, block.scale[g]);
-          if (mins != nullptr) store_factor(mins, coding.half_scales, at, block.min[g]);
-        }
-      }
-      for (int j = 0; j < Block::kElems; ++j) {
-        std::byte* row = codes + static_cast<size_t>(first + j) * stride;
-        store_codes(coding, tile[j], row + column * coding.bits / 8);
       }
     }
   }
 }
 
-/// Elements of `bytes` bytes, transposed.
-void turn_elements(const Matrix& down, size_t bytes, std::byte* codes, size_t stride) {
-  for (int64_t first = 0; first < down.n_cols; first += kTileColumns) {
-    const int64_t end = std::min(down.n_cols, first + kTileColumns);
+template <class Element>
+void turn_elements(const Matrix& down, int64_t begin, int64_t end, std::byte* rows, size_t stride) {
+  constexpr int64_t kSide = 32;
+  for (int64_t j = begin; j < end; j += kSide) {
+    const int64_t j_end = std::min(end, j + kSide);
     for (int64_t c = 0; c < down.n_rows; ++c) {
-      const std::byte* row = down.row(c);
-      for (int64_t j = first; j < end; ++j) {
-        std::memcpy(codes + static_cast<size_t>(j) * stride + static_cast<size_t>(c) * bytes,
-                    row + static_cast<size_t>(j) * bytes, bytes);
+      const std::byte* from = down.row(c);
+      for (int64_t k = j; k < j_end; ++k) {
+        std::memcpy(rows + static_cast<size_t>(k) * stride + static_cast<size_t>(c) * sizeof(Element),
+                    from + static_cast<size_t>(k) * sizeof(Element), sizeof(Element));
       }
     }
   }
@@ -120,19 +189,29 @@ void turn_elements(const Matrix& down, size_t bytes, std::byte* codes, size_t st
 
 size_t column_codes_bytes(DType source, int64_t d_model) {
   if (is_float(source)) return row_bytes(source, d_model);
-  return static_cast<size_t>(padded_columns(d_model) * coding_of(source).bits / 8);
+  return static_cast<size_t>(padded(d_model) * coding_of(source).bits / 8);
 }
 
 size_t column_scales_bytes(const Matrix& down) {
   if (is_float(down.dtype)) return 0;
   const Coding coding = coding_of(down.dtype);
-  const size_t table = static_cast<size_t>(down.n_cols / coding.group * padded_columns(down.n_rows)) *
-                       (coding.half_scales ? 2 : 4);
-  return coding.has_mins ? 2 * table : table;
+  return factor_bytes(down, coding) * (coding.has_mins ? 2 : 1);
 }
 
-DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byte* codes, size_t stride,
-                                 std::byte* scales) {
+void turn_neurons(const Matrix& down, int64_t begin, int64_t end, std::byte* codes, size_t stride,
+                  std::byte* scales) {
+  assert(begin % kTurnedNeurons == 0 && (end % kTurnedNeurons == 0 || end == down.n_cols));
+  if (down.dtype == DType::kF32) return turn_elements<uint32_t>(down, begin, end, codes, stride);
+  if (is_float(down.dtype)) return turn_elements<uint16_t>(down, begin, end, codes, stride);
+  const Coding coding = coding_of(down.dtype);
+  std::byte* mins = coding.has_mins ? scales + factor_bytes(down, coding) : nullptr;
+  visit_block_type(down.dtype, [&]<class Block>() {
+    turn_blocks<Block>(down, begin, end, {coding, codes, stride, scales, mins});
+  });
+}
+
+DownColumns turned_columns(const Matrix& down, const float* bias, const std::byte* codes, size_t stride,
+                           const std::byte* scales) {
   DownColumns out{.rows = {}, .coded = {}, .n_neurons = down.n_cols, .n_cols = down.n_rows, .bias = bias};
   if (is_float(down.dtype)) {
     out.rows = {.data = codes,
@@ -140,11 +219,9 @@ DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byt
                 .n_rows = down.n_cols,
                 .n_cols = down.n_rows,
                 .row_stride = stride};
-    turn_elements(down, row_bytes(down.dtype, 1), codes, stride);
     return out;
   }
   const Coding coding = coding_of(down.dtype);
-  std::byte* mins = coding.has_mins ? scales + column_scales_bytes(down) / 2 : nullptr;
   out.coded = {.codes = codes,
                .stride = stride,
                .bits = coding.bits,
@@ -152,11 +229,15 @@ DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byt
                .group = coding.group,
                .half_scales = coding.half_scales,
                .scales = scales,
-               .mins = mins,
-               .n_cols_padded = padded_columns(down.n_rows)};
-  visit_block_type(down.dtype,
-                   [&]<class Block>() { turn_blocks<Block>(down, coding, codes, stride, scales, mins); });
+               .mins = coding.has_mins ? scales + factor_bytes(down, coding) : nullptr,
+               .n_cols_padded = padded(down.n_rows)};
   return out;
+}
+
+DownColumns turn_down_projection(const Matrix& down, const float* bias, std::byte* codes, size_t stride,
+                                 std::byte* scales) {
+  turn_neurons(down, 0, down.n_cols, codes, stride, scales);
+  return turned_columns(down, bias, codes, stride, scales);
 }
 
 }  // namespace hearth

@@ -22,11 +22,20 @@ void set_factors(Decoded<Block>& out, float scale, float min) {
   out.min[0] = min;
 }
 
-// 16 bytes of nibbles: low ones are values 0..15, high ones 16..31.
-uint8_t nibble(const uint8_t* qs, int i) { return i < 16 ? qs[i] & 15 : qs[i - 16] >> 4; }
+// n bytes of nibbles: low ones are values 0..n-1, high ones n..2n-1. Loops are plain, one for each run of
+// equal shifts, as compilers vectorise them.
+template <int n>
+void split_nibbles(const uint8_t* qs, int8_t* q) {
+  for (int i = 0; i < n; ++i) q[i] = static_cast<int8_t>(qs[i] & 15);
+  for (int i = 0; i < n; ++i) q[n + i] = static_cast<int8_t>(qs[i] >> 4);
+}
 
-uint8_t five_bits(const uint8_t* qs, const uint8_t* qh, int i) {
-  return static_cast<uint8_t>(nibble(qs, i) | (((qh[i / 8] >> (i % 8)) & 1) << 4));
+// The same with a fifth bit each, less an offset.
+void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q) {
+  split_nibbles<16>(qs, q);
+  for (int i = 0; i < 32; ++i) {
+    q[i] = static_cast<int8_t>((q[i] | (((qh[i / 8] >> (i % 8)) & 1) << 4)) - offset);
+  }
 }
 
 // The 6-bit scale and min k of Q4_K and Q5_K: the first four whole in bytes k and k+4; of the last four, the
@@ -45,28 +54,29 @@ ScaleMin k_scale_min(const uint8_t* s, int k) {
 template <>
 void decode_block(const std::byte* bytes, Decoded<BlockQ4_0>& out) {
   const auto block = load<BlockQ4_0>(bytes);
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(nibble(block.qs, i) - 8);
+  split_nibbles<16>(block.qs, out.q);
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(out.q[i] - 8);
   set_factors(out, float_from_half(block.d), 0.0f);
 }
 
 template <>
 void decode_block(const std::byte* bytes, Decoded<BlockQ4_1>& out) {
   const auto block = load<BlockQ4_1>(bytes);
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(nibble(block.qs, i));
+  split_nibbles<16>(block.qs, out.q);
   set_factors(out, float_from_half(block.d), float_from_half(block.m));
 }
 
 template <>
 void decode_block(const std::byte* bytes, Decoded<BlockQ5_0>& out) {
   const auto block = load<BlockQ5_0>(bytes);
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(five_bits(block.qs, block.qh, i) - 16);
+  join_five_bits(block.qs, block.qh, 16, out.q);
   set_factors(out, float_from_half(block.d), 0.0f);
 }
 
 template <>
 void decode_block(const std::byte* bytes, Decoded<BlockQ5_1>& out) {
   const auto block = load<BlockQ5_1>(bytes);
-  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<int8_t>(five_bits(block.qs, block.qh, i));
+  join_five_bits(block.qs, block.qh, 0, out.q);
   set_factors(out, float_from_half(block.d), float_from_half(block.m));
 }
 
@@ -82,8 +92,9 @@ void decode_block(const std::byte* bytes, Decoded<BlockQ2_K>& out) {
   const auto block = load<BlockQ2_K>(bytes);
   const float d = float_from_half(block.d);
   const float dmin = float_from_half(block.dmin);
-  for (int i = 0; i < 256; ++i) {
-    out.q[i] = static_cast<int8_t>((block.qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3);
+  for (int run = 0; run < 8; ++run) {
+    const uint8_t* qs = block.qs + run / 4 * 32;
+    for (int i = 0; i < 32; ++i) out.q[run * 32 + i] = static_cast<int8_t>((qs[i] >> (run % 4 * 2)) & 3);
   }
   for (int k = 0; k < 16; ++k) {
     out.scale[k] = d * static_cast<float>(block.scales[k] & 15);
@@ -95,10 +106,12 @@ template <>
 void decode_block(const std::byte* bytes, Decoded<BlockQ3_K>& out) {
   const auto block = load<BlockQ3_K>(bytes);
   const float d = float_from_half(block.d);
-  for (int i = 0; i < 256; ++i) {
-    const int low = (block.qs[i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2)) & 3;
-    const int high = (block.hmask[i % 32] >> (i / 32)) & 1;
-    out.q[i] = static_cast<int8_t>((low | (high << 2)) - 4);
+  for (int run = 0; run < 8; ++run) {
+    const uint8_t* qs = block.qs + run / 4 * 32;
+    for (int i = 0; i < 32; ++i) {
+      const int low = (qs[i] >> (run % 4 * 2)) & 3, high = (block.hmask[i] >> run) & 1;
+      out.q[run * 32 + i] = static_cast<int8_t>((low | (high << 2)) - 4);
+    }
   }
   for (int k = 0; k < 16; ++k) {
     const int low = (block.scales[k % 8] >> (k / 8 * 4)) & 15;
@@ -113,9 +126,7 @@ void decode_block(const std::byte* bytes, Decoded<BlockQ4_K>& out) {
   const auto block = load<BlockQ4_K>(bytes);
   const float d = float_from_half(block.d);
   const float dmin = float_from_half(block.dmin);
-  for (int i = 0; i < 256; ++i) {
-    out.q[i] = static_cast<int8_t>((block.qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15);
-  }
+  for (int run = 0; run < 4; ++run) split_nibbles<32>(block.qs + run * 32, out.q + run * 64);
   for (int k = 0; k < 8; ++k) {
     const ScaleMin six = k_scale_min(block.scales, k);
     out.scale[k] = d * static_cast<float>(six.scale);
@@ -128,10 +139,10 @@ void decode_block(const std::byte* bytes, Decoded<BlockQ5_K>& out) {
   const auto block = load<BlockQ5_K>(bytes);
   const float d = float_from_half(block.d);
   const float dmin = float_from_half(block.dmin);
-  for (int i = 0; i < 256; ++i) {
-    const int low = (block.qs[i / 64 * 32 + i % 32] >> (i % 64 / 32 * 4)) & 15;
-    const int high = (block.qh[i % 32] >> (i / 32)) & 1;
-    out.q[i] = static_cast<int8_t>(low | (high << 4));
+  for (int run = 0; run < 4; ++run) split_nibbles<32>(block.qs + run * 32, out.q + run * 64);
+  for (int run = 0; run < 8; ++run) {
+    int8_t* q = out.q + run * 32;
+    for (int i = 0; i < 32; ++i) q[i] = static_cast<int8_t>(q[i] | (((block.qh[i] >> run) & 1) << 4));
   }
   for (int k = 0; k < 8; ++k) {
     const ScaleMin six = k_scale_min(block.scales, k);
@@ -144,11 +155,14 @@ template <>
 void decode_block(const std::byte* bytes, Decoded<BlockQ6_K>& out) {
   const auto block = load<BlockQ6_K>(bytes);
   const float d = float_from_half(block.d);
-  for (int i = 0; i < 256; ++i) {
-    const int half = i / 128, j = i % 128 / 32, column = i % 32;
-    const int low = (block.ql[half * 64 + j % 2 * 32 + column] >> (j / 2 * 4)) & 15;
-    const int high = (block.qh[half * 32 + column] >> (j * 2)) & 3;
-    out.q[i] = static_cast<int8_t>((low | (high << 4)) - 32);
+  for (int run = 0; run < 8; ++run) {
+    const int half = run / 4, j = run % 4;
+    const uint8_t* ql = block.ql + half * 64 + j % 2 * 32;
+    const uint8_t* qh = block.qh + half * 32;
+    for (int i = 0; i < 32; ++i) {
+      const int low = (ql[i] >> (j / 2 * 4)) & 15, high = (qh[i] >> (j * 2)) & 3;
+      out.q[run * 32 + i] = static_cast<int8_t>((low | (high << 4)) - 32);
+    }
   }
   for (int k = 0; k < 16; ++k) {
     out.scale[k] = d * static_cast<float>(block.scales[k]);
@@ -159,7 +173,8 @@ void decode_block(const std::byte* bytes, Decoded<BlockQ6_K>& out) {
 template <>
 void decode_block(const std::byte* bytes, Decoded<BlockIQ4_NL>& out) {
   const auto block = load<BlockIQ4_NL>(bytes);
-  for (int i = 0; i < 32; ++i) out.q[i] = kIq4Values[nibble(block.qs, i)];
+  split_nibbles<16>(block.qs, out.q);
+  for (int8_t& q : out.q) q = kIq4Values[q];
   set_factors(out, float_from_half(block.d), 0.0f);
 }
 
@@ -167,7 +182,8 @@ template <>
 void decode_block(const std::byte* bytes, Decoded<BlockIQ4_XS>& out) {
   const auto block = load<BlockIQ4_XS>(bytes);
   const float d = float_from_half(block.d);
-  for (int i = 0; i < 256; ++i) out.q[i] = kIq4Values[nibble(block.qs + i / 32 * 16, i % 32)];
+  for (int run = 0; run < 8; ++run) split_nibbles<16>(block.qs + run * 16, out.q + run * 32);
+  for (int8_t& q : out.q) q = kIq4Values[q];
   for (int k = 0; k < 8; ++k) {
     const int low = (block.scales_l[k / 2] >> (k % 2 * 4)) & 15;
     const int high = (block.scales_h >> (k * 2)) & 3;
