@@ -63,7 +63,7 @@ class CpuBackend final : public Backend {
   /// Whether gate and up rows of many tokens are multiplied as a list of those that matter or all of them.
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
   /// Forces what else follows from the number of tokens and this machine's speed; no choice changes a bit of
-  /// any result. few_tokens: steps of up to so many tokens (8 at most) go through their neurons range by
+  /// any result. few_tokens: steps of up to so many tokens (16 at most) go through their neurons range by
   /// range.
   void choose_neuron_paths(int few_tokens, RowChoice rows) {
     few_tokens_ = std::min(few_tokens, SparseFfn::kMaxFewTokens);
@@ -85,7 +85,7 @@ class CpuBackend final : public Backend {
   Attention attention_;
   RopeTable rope_table_;
   SparseFfn sparse_;
-  int few_tokens_ = 4;
+  int few_tokens_ = SparseFfn::kMaxFewTokens;
   RowChoice row_choice_ = RowChoice::kMeasured;
   Buffer quantized_;                           // activations of one matmul, quantised
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out

@@ -38,10 +38,8 @@ inline constexpr int kPanelWidth = 128;
 /// Adds a panel's weights to the sums of many tokens.
 struct DownPanelArgs {
   const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may be anything
-  const uint64_t* wanted = nullptr;  // bit i of wanted[t * wanted_stride]: token t wants row i
-  size_t wanted_stride = 0;
-  const float* values = nullptr;  // row i's value for token t: values[t * values_stride + i]
-  int64_t values_stride = 0;
+  const uint64_t* wanted = nullptr;  // [n_tokens] bit i: the token wants row i
+  const float* values = nullptr;     // of the wanted rows only: token after token, row after row
   int n_tokens = 0;
   float* sums = nullptr;  // [n_tokens, kPanelWidth]
   // Of CodedColumns: rows [group_begin, group_end) are codes, these their factors [kPanelWidth]; else null.

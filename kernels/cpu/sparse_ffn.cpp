@@ -24,7 +24,8 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
   values_ = memory.allocate(tokens * row * sizeof(float));
   products_ = memory.allocate(tokens * row * sizeof(float));
   passed_.reserve(max_tokens, max_cols);
-  active_.reserve(max_tokens, max_cols);
+  active_.resize((row / 64 + 1) * tokens);
+  starts_.resize(active_.size());
   ranges_of_.resize(tokens);
   counted_.resize(tokens);
   any_.resize(row / 64 + 1);

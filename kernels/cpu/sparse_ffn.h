@@ -40,7 +40,7 @@ inline int64_t neuron_range(int64_t n_neurons) {
 class SparseFfn {
  public:
   /// Steps of up to this many tokens may take the way of few tokens.
-  static constexpr int kMaxFewTokens = 8;
+  static constexpr int kMaxFewTokens = 16;
 
   SparseFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
             const DownKernels& kernels)
@@ -132,7 +132,11 @@ class SparseFfn {
 
   // Of many tokens.
   Buffer gates_, values_, products_;
-  NeuronSet passed_, active_;
+  NeuronSet passed_;
+  // What the tokens' active neurons are, word by word of the set, so that a pass over the tokens reads on:
+  // bits [words, n_tokens], their values in products_, and where there those of (word, token) begin.
+  std::vector<uint64_t> active_;
+  std::vector<size_t> starts_;
   std::vector<uint32_t> ranges_of_;         // [max_tokens] bit r: the token has active neurons in range r
   std::vector<uint64_t> any_;               // [words] neurons active for any token
   std::vector<int64_t> counted_;            // [max_tokens]

@@ -1,17 +1,34 @@
 // Many tokens: rows of the down projection are dequantised once for all of them. See sparse_ffn.h.
 #include <algorithm>
 #include <bit>
-#include <cassert>
 
 #include "kernels/cpu/sparse_ffn.h"
 
 namespace hearth {
 
+namespace {
+
+/// Asks for a neuron's weights of some columns: pieces of rows far apart, which the hardware does not
+/// foresee.
+void prefetch_columns(const DownColumns& down, int64_t neuron, int64_t column, int64_t n_columns) {
+  const std::byte* begin = down.coded.codes + static_cast<size_t>(neuron) * down.coded.stride +
+                           static_cast<size_t>(column * down.coded.bits / 8);
+  const std::byte* end = begin + n_columns * down.coded.bits / 8;
+  if (down.rows) {
+    const DTypeInfo& type = dtype_info(down.rows.dtype);
+    begin = down.rows.row(neuron) + column / type.block_elems * type.block_bytes;
+    end = begin + n_columns / type.block_elems * type.block_bytes;
+  }
+  for (; begin < end; begin += 64) __builtin_prefetch(begin);
+}
+
+}  // namespace
+
 struct SparseFfn::ManyStep {
   const DownColumns* down;
   const float* values;
   int n_tokens;
-  const NeuronSet* active;
+  const NeuronSet* set;
   float* out;
 };
 
@@ -39,49 +56,60 @@ const NeuronSet& SparseFfn::pass_gates(const FfnNeurons& ffn, const float* gates
   return passed_;
 }
 
-/// Fills active_, ranges_of_ and any_, and counts.
+/// Fills active_, starts_, products_, ranges_of_ and any_, and counts.
 void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
-  const int64_t n_neurons = step.active->n_neurons();
+  const int64_t n_neurons = step.set->n_neurons();
+  const size_t n_words = step.set->words(), n_tokens = static_cast<size_t>(step.n_tokens);
   const size_t words_of_range = static_cast<size_t>(neuron_range(n_neurons) / 64);
-  const NeuronSet& set = *step.active;
-  active_.clear(step.n_tokens, n_neurons);
   pool_.for_each_chunk(step.n_tokens, 1, [&](int64_t t, int64_t, int) {
     const float* values = step.values + t * n_neurons;
-    const uint64_t* wanted = set.wanted(static_cast<int>(t));
-    uint64_t* active = active_.wanted(static_cast<int>(t));
+    const uint64_t* wanted = step.set->wanted(static_cast<int>(t));
     int64_t n = 0;
     uint32_t ranges = 0;
-    for (size_t w = 0; w < set.words(); ++w) {
+    for (size_t w = 0; w < n_words; ++w) {
+      uint64_t active = 0;
       for (uint64_t left = wanted[w]; left != 0; left &= left - 1) {
         const int i = std::countr_zero(left);
-        active[w] |= uint64_t{values[w * 64 + static_cast<size_t>(i)] != 0.0f} << i;
+        active |= uint64_t{values[w * 64 + static_cast<size_t>(i)] != 0.0f} << i;
       }
-      n += std::popcount(active[w]);
-      ranges |= uint32_t{active[w] != 0} << (w / words_of_range);
+      active_[w * n_tokens + static_cast<size_t>(t)] = active;
+      n += std::popcount(active);
+      ranges |= uint32_t{active != 0} << (w / words_of_range);
     }
     counted_[static_cast<size_t>(t)] = n;
     ranges_of_[static_cast<size_t>(t)] = ranges;
   });
-  std::fill_n(any_.begin(), set.words(), 0);
-  for (int t = 0; t < step.n_tokens; ++t) {
-    counts.active += counted_[static_cast<size_t>(t)];
-    const uint64_t* active = active_.wanted(t);
-    for (size_t w = 0; w < set.words(); ++w) {
-      any_[w] |= active[w];
-      if (counts.hits == nullptr) continue;
-      for (uint64_t left = active[w]; left != 0; left &= left - 1) {
-        ++counts.hits[w * 64 + static_cast<size_t>(std::countr_zero(left))];
+  for (size_t t = 0; t < n_tokens; ++t) counts.active += counted_[t];
+  size_t start = 0;
+  for (size_t w = 0; w < n_words; ++w) {
+    uint64_t any = 0;
+    for (size_t t = 0; t < n_tokens; ++t) {
+      const uint64_t active = active_[w * n_tokens + t];
+      starts_[w * n_tokens + t] = start;
+      start += static_cast<size_t>(std::popcount(active));
+      any |= active;
+    }
+    any_[w] = any;
+    counts.down_rows += std::popcount(any);
+  }
+  pool_.for_each_chunk(static_cast<int64_t>(n_words), 1, [&](int64_t word, int64_t, int) {
+    const size_t w = static_cast<size_t>(word);
+    float* to = products() + starts_[w * n_tokens];
+    for (size_t t = 0; t < n_tokens; ++t) {
+      const float* values = step.values + static_cast<int64_t>(t) * n_neurons + word * 64;
+      for (uint64_t left = active_[w * n_tokens + t]; left != 0; left &= left - 1) {
+        const int i = std::countr_zero(left);
+        *to++ = values[i];
+        if (counts.hits != nullptr) ++counts.hits[word * 64 + i];
       }
     }
-  }
-  for (size_t w = 0; w < set.words(); ++w) counts.down_rows += std::popcount(any_[w]);
+  });
 }
 
 void SparseFfn::down_many(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                           float* out, NeuronCounts& counts) {
-  ManyStep step{&down, values, n_tokens, &set, out};
+  const ManyStep step{&down, values, n_tokens, &set, out};
   find_active(step, counts);
-  step.active = &active_;
   // A strip of columns is a panel wide, or one block of the types that have blocks of two panels' width.
   const bool wide = down.rows && dtype_info(down.rows.dtype).block_elems > kPanelWidth;
   const int64_t width = wide ? 2 * kPanelWidth : kPanelWidth;
@@ -101,8 +129,8 @@ void SparseFfn::down_many(const DownColumns& down, const float* values, int n_to
 
 void SparseFfn::add_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token,
                             int n_tokens, int worker) {
-  const size_t words_of_range = static_cast<size_t>(neuron_range(step.active->n_neurons()) / 64);
-  const size_t n_words = step.active->words();
+  const size_t words_of_range = static_cast<size_t>(neuron_range(step.set->n_neurons()) / 64);
+  const size_t n_words = step.set->words();
   float* sums = sums_[static_cast<size_t>(worker)].floats();
   const int64_t half = int64_t{max_tokens_} * kPanelWidth;
   const int n_halves = n_columns > kPanelWidth ? 2 : 1;
@@ -137,6 +165,7 @@ void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int6
   const int64_t first = static_cast<int64_t>(word) * 64;
   for (uint64_t left = any_[word]; left != 0; left &= left - 1) {
     const int i = std::countr_zero(left);
+    if (first + i + 64 < down.n_neurons) prefetch_columns(down, first + i + 64, column, n_columns);
     float* row = panel + int64_t{i} * kPanelWidth;
     if (!down.rows) {
       kernels_.decode(down.coded, first + i, column, n_columns, row);
@@ -151,10 +180,9 @@ void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int6
     }
   }
   DownPanelArgs args;
-  args.wanted = step.active->wanted(first_token) + word;
-  args.wanted_stride = step.active->words();
-  args.values = step.values + first_token * down.n_neurons + first;
-  args.values_stride = down.n_neurons;
+  const size_t place = word * static_cast<size_t>(step.n_tokens) + static_cast<size_t>(first_token);
+  args.wanted = active_.data() + place;
+  args.values = products() + starts_[place];
   args.n_tokens = n_tokens;
   float* sums = sums_[static_cast<size_t>(worker)].floats();
   for (int h = 0; h * kPanelWidth < n_columns; ++h) {

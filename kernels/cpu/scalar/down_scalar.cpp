@@ -45,6 +45,7 @@ struct ScalarDown {
     return each([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
   }
 
+  static float one_half(uint16_t half) { return float_from_half(half); }
   static void eight_halves(const uint16_t* from, float* to) {
     for (int i = 0; i < 8; ++i) to[i] = float_from_half(from[i]);
   }

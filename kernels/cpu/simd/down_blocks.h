@@ -16,16 +16,6 @@ struct BlockQuants {
   float min[Block::kElems / Block::kGroup];
 };
 
-/// Two halves as floats.
-template <class S>
-[[gnu::always_inline]] inline void two_halves(uint16_t first, uint16_t second, float* out) {
-  const uint16_t halves[8] = {first, second};
-  float floats[8];
-  S::eight_halves(halves, floats);
-  out[0] = floats[0];
-  out[1] = floats[1];
-}
-
 /// UnpackBlock<S, Block>::run fills `out` from a block.
 template <class S, class Block>
 struct UnpackBlock;
@@ -48,21 +38,17 @@ template <class S, class Block>
 template <class S>
 struct UnpackBlock<S, BlockQ5_0> {
   static void run(const BlockQ5_0& block, BlockQuants<BlockQ5_0>& out) {
-    float d[2];
     unpack_five_bits<S>(block, out.q);
-    two_halves<S>(block.d, 0, d);
-    out.scale[0] = d[0];
+    out.scale[0] = S::one_half(block.d);
   }
 };
 
 template <class S>
 struct UnpackBlock<S, BlockQ5_1> {
   static void run(const BlockQ5_1& block, BlockQuants<BlockQ5_1>& out) {
-    float d[2];
     unpack_five_bits<S>(block, out.q);
-    two_halves<S>(block.d, block.m, d);
-    out.scale[0] = d[0];
-    out.min[0] = d[1];
+    out.scale[0] = S::one_half(block.d);
+    out.min[0] = S::one_half(block.m);
   }
 };
 
@@ -76,11 +62,10 @@ struct UnpackBlock<S, BlockQ2_K> {
         }
       }
     }
-    float d[2];
-    two_halves<S>(block.d, block.dmin, d);
+    const float d = S::one_half(block.d), dmin = S::one_half(block.dmin);
     for (int k = 0; k < 16; ++k) {
-      out.scale[k] = d[0] * static_cast<float>(block.scales[k] & 15);
-      out.min[k] = -(d[1] * static_cast<float>(block.scales[k] >> 4));
+      out.scale[k] = d * static_cast<float>(block.scales[k] & 15);
+      out.min[k] = -(dmin * static_cast<float>(block.scales[k] >> 4));
     }
   }
 };
@@ -96,12 +81,11 @@ struct UnpackBlock<S, BlockQ3_K> {
         }
       }
     }
-    float d[2];
-    two_halves<S>(block.d, 0, d);
+    const float d = S::one_half(block.d);
     for (int k = 0; k < 16; ++k) {
       const int low = (block.scales[k % 8] >> (k / 8 * 4)) & 15;
       const int high = (block.scales[8 + k % 4] >> (k / 4 * 2)) & 3;
-      out.scale[k] = d[0] * static_cast<float>((low | (high << 4)) - 32);
+      out.scale[k] = d * static_cast<float>((low | (high << 4)) - 32);
     }
   }
 };
@@ -109,14 +93,13 @@ struct UnpackBlock<S, BlockQ3_K> {
 /// The 6-bit scales and mins of Q4_K and Q5_K (decode.cpp says where their bits are).
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_k_factors(const Block& block, BlockQuants<Block>& out) {
-  float d[2];
-  two_halves<S>(block.d, block.dmin, d);
+  const float d = S::one_half(block.d), dmin = S::one_half(block.dmin);
   const uint8_t* s = block.scales;
   for (int k = 0; k < 8; ++k) {
     const int scale = k < 4 ? s[k] & 63 : (s[k + 4] & 15) | ((s[k - 4] >> 6) << 4);
     const int min = k < 4 ? s[k + 4] & 63 : (s[k + 4] >> 4) | ((s[k] >> 6) << 4);
-    out.scale[k] = d[0] * static_cast<float>(scale);
-    out.min[k] = -(d[1] * static_cast<float>(min));
+    out.scale[k] = d * static_cast<float>(scale);
+    out.min[k] = -(dmin * static_cast<float>(min));
   }
 }
 
@@ -153,22 +136,20 @@ struct UnpackBlock<S, BlockQ6_K> {
         }
       }
     }
-    float d[2];
-    two_halves<S>(block.d, 0, d);
-    for (int k = 0; k < 16; ++k) out.scale[k] = d[0] * static_cast<float>(block.scales[k]);
+    const float d = S::one_half(block.d);
+    for (int k = 0; k < 16; ++k) out.scale[k] = d * static_cast<float>(block.scales[k]);
   }
 };
 
 template <class S>
 struct UnpackBlock<S, BlockIQ4_XS> {
   static void run(const BlockIQ4_XS& block, BlockQuants<BlockIQ4_XS>& out) {
-    float d[2];
-    two_halves<S>(block.d, 0, d);
+    const float d = S::one_half(block.d);
     for (int k = 0; k < 8; ++k) {
       S::look_up(block.qs + 16 * k, kIq4Values, out.q + 32 * k);
       const int low = (block.scales_l[k / 2] >> (k % 2 * 4)) & 15;
       const int high = (block.scales_h >> (k * 2)) & 3;
-      out.scale[k] = d[0] * static_cast<float>((low | (high << 4)) - 32);
+      out.scale[k] = d * static_cast<float>((low | (high << 4)) - 32);
     }
   }
 };

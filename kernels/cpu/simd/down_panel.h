@@ -9,15 +9,32 @@
 
 namespace hearth {
 
-/// n_strips strips of one token: weights [.., kPanelWidth] from the first of them on.
+/// n_strips strips of one token: weights [.., kPanelWidth] from the first of them on, a value for each bit.
 template <class S, int n_strips>
 [[gnu::always_inline]] inline void sum_wanted(uint64_t wanted, const float* weights, const float* values,
                                               typename S::Strip* sum) {
-  for (; wanted != 0; wanted &= wanted - 1) {
-    const int i = __builtin_ctzll(wanted);
-    const float* row = weights + i * kPanelWidth;
+  for (; wanted != 0; wanted &= wanted - 1, ++values) {
+    const float* row = weights + __builtin_ctzll(wanted) * kPanelWidth;
 #pragma GCC unroll 8
-    for (int k = 0; k < n_strips; ++k) sum[k] = S::fma(values[i], S::load(row + k * kStripColumns), sum[k]);
+    for (int k = 0; k < n_strips; ++k) sum[k] = S::fma(*values, S::load(row + k * kStripColumns), sum[k]);
+  }
+}
+
+/// One token of a group of coded columns.
+template <class S, int n_strips>
+[[gnu::always_inline]] inline void sum_group(const DownPanelArgs& args, uint64_t wanted, const float* values,
+                                             int column, float* sums) {
+  typename S::Strip dot[n_strips];
+  for (int k = 0; k < n_strips; ++k) dot[k] = S::zero();
+  sum_wanted<S, n_strips>(wanted, args.weights + column, values, dot);
+  float total = 0.0f;
+  for (int i = 0; i < __builtin_popcountll(wanted); ++i) total += values[i];
+  for (int k = 0; k < n_strips; ++k) {
+    const int at = column + k * kStripColumns;
+    typename S::Strip sum =
+        S::fma_strips(S::load(args.scales + at), dot[k], S::load(sums + k * kStripColumns));
+    if (args.mins != nullptr) sum = S::fma(total, S::load(args.mins + at), sum);
+    S::store(sum, sums + k * kStripColumns);
   }
 }
 
@@ -27,36 +44,25 @@ void add_panel(const DownPanelArgs& args) {
   constexpr int kStrips = S::kSumStrips;
   constexpr int kColumns = kStrips * kStripColumns;
   static_assert(kPanelWidth % kColumns == 0);
-  const bool coded = args.scales != nullptr;
-  const uint64_t group =
-      coded ? (args.group_end - args.group_begin == 64
-                   ? ~uint64_t{0}
-                   : ((uint64_t{1} << (args.group_end - args.group_begin)) - 1) << args.group_begin)
-            : ~uint64_t{0};
+  const auto below = [](int bit) { return bit == 64 ? ~uint64_t{0} : (uint64_t{1} << bit) - 1; };
   for (int column = 0; column < kPanelWidth; column += kColumns) {
+    const float* values = args.values;
     for (int t = 0; t < args.n_tokens; ++t) {
-      const uint64_t wanted = args.wanted[static_cast<size_t>(t) * args.wanted_stride] & group;
-      if (wanted == 0) continue;
-      const float* values = args.values + t * args.values_stride;
+      const uint64_t wanted = args.wanted[t];
       float* sums = args.sums + int64_t{t} * kPanelWidth + column;
-      typename S::Strip sum[kStrips];
-      if (!coded) {
+      if (args.scales != nullptr) {
+        const uint64_t before = wanted & below(args.group_begin);
+        const uint64_t group = wanted & below(args.group_end) & ~before;
+        if (group != 0) {
+          sum_group<S, kStrips>(args, group, values + __builtin_popcountll(before), column, sums);
+        }
+      } else if (wanted != 0) {
+        typename S::Strip sum[kStrips];
         for (int k = 0; k < kStrips; ++k) sum[k] = S::load(sums + k * kStripColumns);
         sum_wanted<S, kStrips>(wanted, args.weights + column, values, sum);
         for (int k = 0; k < kStrips; ++k) S::store(sum[k], sums + k * kStripColumns);
-        continue;
       }
-      for (int k = 0; k < kStrips; ++k) sum[k] = S::zero();
-      sum_wanted<S, kStrips>(wanted, args.weights + column, values, sum);
-      float total = 0.0f;
-      for (uint64_t w = wanted; w != 0; w &= w - 1) total += values[__builtin_ctzll(w)];
-      for (int k = 0; k < kStrips; ++k) {
-        const int at = column + k * kStripColumns;
-        typename S::Strip all =
-            S::fma_strips(S::load(args.scales + at), sum[k], S::load(sums + k * kStripColumns));
-        if (args.mins != nullptr) all = S::fma(total, S::load(args.mins + at), all);
-        S::store(all, sums + k * kStripColumns);
-      }
+      values += __builtin_popcountll(wanted);
     }
   }
 }

@@ -49,11 +49,11 @@ struct ChunkFactors {
 /// A strip's weights, its factors converted alone.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
-  uint16_t halves[8] = {};
-  float factors[8];
-  if constexpr (Format::kHalves > 0) {
-    __builtin_memcpy(halves, p, 2 * Format::kHalves);
-    S::eight_halves(halves, factors);
+  float factors[2] = {};
+  for (int i = 0; i < Format::kHalves; ++i) {
+    uint16_t half;
+    __builtin_memcpy(&half, p + 2 * i, sizeof half);
+    factors[i] = S::one_half(half);
   }
   return Format::template weights<S>(p, factors);
 }
