@@ -14,6 +14,9 @@
 
 namespace hearth {
 
+/// Neurons that share scales in the coarsest type.
+inline constexpr int kLargestColumnGroup = 32;
+
 /// Bytes of one neuron: its codes, or its plain row where the source is of a float type.
 size_t column_codes_bytes(DType source, int64_t d_model);
 
