@@ -15,7 +15,7 @@ struct Avx512 {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  static constexpr int kTokenTile = 8;  // 8 integer and 8 float accumulators and 8 weights of 32 registers
+  static constexpr int kTokenTile = 8;  // 16 integer and 8 float accumulators of 32 registers
   static constexpr int kFloatRows = 4, kFloatTokens = 6;  // 24 sums of 32 registers
 
   static Int zero() { return _mm512_setzero_si512(); }
@@ -119,18 +119,17 @@ struct Avx512 {
       sum[0] = _mm512_add_epi32(_mm512_slli_epi32(highs, 8), _mm512_add_epi32(low_sum[0], low_sum[1]));
       return;
     }
-    for (int t = 0; t < n; ++t) sum[t] = _mm512_setzero_si512();
+    // Two chains per token: with one after the other the processor waits for the last product.
+    Int lows[n];
+    for (int t = 0; t < n; ++t) sum[t] = lows[t] = _mm512_setzero_si512();
 #pragma GCC unroll 8
     for (int k = 0; k < kColumns / 4; ++k) {
-      for (int t = 0; t < n; ++t)
+      for (int t = 0; t < n; ++t) {
         sum[t] = _mm512_dpbusd_epi32(sum[t], weights[k], broadcast_dword(high + t * stride + k * 4));
+        lows[t] = _mm512_dpbusd_epi32(lows[t], weights[k], broadcast_dword(low + t * stride + k * 4));
+      }
     }
-    for (int t = 0; t < n; ++t) sum[t] = _mm512_slli_epi32(sum[t], 8);
-#pragma GCC unroll 8
-    for (int k = 0; k < kColumns / 4; ++k) {
-      for (int t = 0; t < n; ++t)
-        sum[t] = _mm512_dpbusd_epi32(sum[t], weights[k], broadcast_dword(low + t * stride + k * 4));
-    }
+    for (int t = 0; t < n; ++t) sum[t] = _mm512_add_epi32(_mm512_slli_epi32(sum[t], 8), lows[t]);
   }
 
   static Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
