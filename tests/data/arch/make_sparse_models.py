@@ -1,15 +1,18 @@
-"""Makes the tiny random models of the architectures that PowerInfer has, and their golden logits, with the PyPI packages
-transformers and gguf.
+"""Makes the tiny random models of the architectures that PowerInfer has, and their golden logits, with the PyPI
+packages transformers and gguf.
 
-usage: make_sparse_models.py OUT_DIR      (needs torch, transformers, gguf, numpy)
+usage: make_sparse_models.py OUT_DIR [--f16]      (needs torch, transformers, gguf, numpy)
 
 Each model is written twice: NAME.gguf as llama.cpp's converters write it, and NAME.powerinfer.gguf as PowerInfer's do
 (magic PWRI, down projections transposed, a random predictor of another rank in each layer). Weights are F16, Q8_0 and
 Q4_0. NAME.logits are little-endian float32 [n_rows, n_vocab] of every 4th position of TOKENS, computed in float32 by
-transformers on the file's own weights, dequantised. NAME.powerinfer.predicted.logits are those of a pass where only the
-neurons count that the predictors propose: fc2 relu(fc1 x) at or above the file's threshold, x the residual stream before
-the FFN (before the layer for falcon). No predictor's logit lies close to the threshold, so that rounding cannot turn a
-proposal. The committed files came from this script.
+transformers on the file's own weights, dequantised. NAME.powerinfer.predicted.logits are those of a pass where only
+the neurons count that the predictors propose: fc2 relu(fc1 x) at or above the file's threshold, x the residual stream
+before the FFN (before the layer for falcon). No predictor's logit lies close to the threshold, so that rounding cannot
+turn a proposal. The committed files came from this script.
+
+With --f16 the models are such as PowerInfer itself loads, to be held against it: F16 only, contexts of 2,048, output
+matrices of their own.
 """
 import pathlib
 import sys
@@ -19,8 +22,11 @@ import numpy as np
 import torch
 import transformers
 
-from make_models import CONTEXT, D_FF, D_MODEL, N_HEADS, N_LAYERS, N_VOCAB, TOKENS, interleave
+import make_models
+from make_models import D_FF, D_MODEL, N_HEADS, N_LAYERS, N_VOCAB, TOKENS, interleave
 
+FOR_POWERINFER = "--f16" in sys.argv[2:]
+CONTEXT = 2048 if FOR_POWERINFER else make_models.CONTEXT
 HEAD_DIM = D_MODEL // N_HEADS
 RANKS = [32, 24]
 MARGIN = 0.02  # of the standard deviation of a predictor's logits; engines are off by a thousandth or so
@@ -71,8 +77,8 @@ class Roles:
                 vocab_size=N_VOCAB, hidden_size=D_MODEL, ffn_hidden_size=D_FF, num_hidden_layers=N_LAYERS,
                 num_attention_heads=N_HEADS, num_kv_heads=self.n_kv_heads, new_decoder_architecture=two_norms,
                 multi_query=not two_norms, parallel_attn=True, bias=False, alibi=False, activation=self.activation,
-                max_position_embeddings=CONTEXT, tie_word_embeddings=two_norms, attention_dropout=0.0,
-                hidden_dropout=0.0)
+                max_position_embeddings=CONTEXT, tie_word_embeddings=two_norms and not FOR_POWERINFER,
+                attention_dropout=0.0, hidden_dropout=0.0)
         return transformers.LlamaConfig(
             vocab_size=N_VOCAB, hidden_size=D_MODEL, intermediate_size=D_FF, num_hidden_layers=N_LAYERS,
             num_attention_heads=N_HEADS, num_key_value_heads=self.n_kv_heads, max_position_embeddings=CONTEXT,
@@ -88,8 +94,8 @@ class Roles:
                      "self_attn_layer_norm": "attn_norm", "final_layer_norm": "ffn_norm", "fc1": "ffn_up",
                      "fc2": "ffn_down"}
         elif self.arch == "falcon":
-            names = {"transformer.word_embeddings": "token_embd", "transformer.ln_f": "output_norm", "lm_head": "output",
-                     "self_attention.query_key_value": "attn_qkv", "self_attention.dense": "attn_output",
+            names = {"transformer.word_embeddings": "token_embd", "transformer.ln_f": "output_norm",
+                     "lm_head": "output", "self_attention.query_key_value": "attn_qkv", "self_attention.dense": "attn_output",
                      "input_layernorm": "attn_norm", "ln_mlp": "attn_norm", "ln_attn": "attn_norm_2",
                      "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
         else:
@@ -166,6 +172,8 @@ def stored(data, dtype):
 def dtype_of(name, shape, powerinfer):
     if len(shape) == 1:
         return F32
+    if FOR_POWERINFER:
+        return F16
     if "fc" in name:
         return (Q8_0 if "fc2" in name else Q4_0) if shape[1] % 32 == 0 and shape[0] % 32 == 0 else F16
     for part, plain, sparse in (("attn_", Q8_0, Q4_0), ("ffn_gate", F16, Q8_0), ("ffn_up", Q4_0, F16),
