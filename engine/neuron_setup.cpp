@@ -6,6 +6,7 @@
 
 #include "engine/activity_profile.h"
 #include "engine/calibration.h"
+#include "engine/gguf/prefault.h"
 #include "engine/sparsity_choice.h"
 
 namespace hearth {
@@ -33,6 +34,21 @@ std::vector<int32_t> probe_tokens(const NeuronSetupInputs& in) {
   const int n = std::min({static_cast<int>(tokens.size()), probe_length(in.spec), in.context_tokens});
   tokens.resize(static_cast<size_t>(n));
   return tokens;
+}
+
+/// Lets go of the file's pages of matrices that `layout` has copies of.
+void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout) {
+  const auto release = [](const Matrix& in_file, const Matrix& used) {
+    if (in_file && in_file.data != used.data) gguf::release({in_file.data, in_file.bytes()});
+  };
+  for (int i = 0; i < in.spec.n_layers; ++i) {
+    const LayerWeights& file = in.weights.layers[static_cast<size_t>(i)];
+    const FfnNeurons& used = layout.layer(i).ffn;
+    release(in.spec.gated ? file.gate.weight : file.up.weight, used.gate);
+    if (in.spec.gated) release(file.up.weight, used.up);
+    release(file.down.weight, used.down.rows);
+    release(file.down_rows.weight, used.down.rows);
+  }
 }
 
 /// Exact or predicted, whichever reads less: the predictor is run with every gate beside it.
@@ -87,6 +103,7 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
     } else {
       out.layout = NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads,
                                             in.backend, progress);
+      release_copied(in, out.layout);
     }
   }
   in.pass.ffn().use(mode, out.layout);

@@ -69,4 +69,12 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
   if (progress) progress(1.0);
 }
 
+void release(std::span<const std::byte> region) {
+  const auto begin = reinterpret_cast<uintptr_t>(region.data());
+  const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
+  const uintptr_t end = (begin + region.size()) / kPage * kPage;
+  // Of a file's clean pages nothing is lost; a refusal costs memory only.
+  if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 }  // namespace hearth::gguf

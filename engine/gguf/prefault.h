@@ -1,6 +1,6 @@
-// Brings mapped pages into memory ahead of use, by several threads, with progress.
+// Brings mapped pages into memory ahead of use, by several threads, with progress; and lets them go.
 //
-// Called once by ModelFile::prefault while a model is loaded.
+// Called while a model is loaded.
 #pragma once
 
 #include <cstddef>
@@ -15,5 +15,9 @@ namespace hearth::gguf {
 /// caller. A region whose file is cut meanwhile raises SIGBUS, as any access to it would.
 void prefault(const std::vector<std::span<const std::byte>>& regions,
               const std::function<void(double)>& progress);
+
+/// Gives the whole pages of a mapped region back; they are read from the file again if they are ever used.
+/// For weights that were copied: else they would count twice in the memory of the process.
+void release(std::span<const std::byte> region);
 
 }  // namespace hearth::gguf
