@@ -57,6 +57,10 @@ class Binder {
   /// Rows of a matrix whose number of them is its own choice. Throws if missing.
   int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
 
+  [[noreturn]] void fail_tensor(const std::string& name, const std::string& sentence) const {
+    fail(file_, name, sentence);
+  }
+
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
   Linear linear(const std::string& stem, int64_t n_rows, int64_t n_cols, bool bias_required = false) {
@@ -154,6 +158,12 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
   const std::string in = prefix + "fc1.weight", out = prefix + "fc2.weight";
   if (!bind.has(in) && !bind.has(out)) return;
   const int64_t rank = bind.rows_of(in);
+  // Scratch is sized for widths up to the FFN's; a predictor wider than that would save nothing.
+  if (rank > spec.d_ff) {
+    bind.fail_tensor(in, " has " + std::to_string(rank) +
+                             " rows, expected a rank of at most the FFN's width, " +
+                             std::to_string(spec.d_ff) + "; the file is damaged");
+  }
   w.predictor_in = bind.matrix(in, rank, spec.d_model);
   w.predictor_out = bind.matrix(out, spec.d_ff, rank);
 }

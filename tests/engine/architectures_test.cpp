@@ -100,4 +100,19 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
   CHECK(worst_in_mode(name + ".powerinfer", "predicted", name + ".powerinfer.predicted") < kTolerance);
 }
 
+TEST_CASE("architectures give the same bits however a prompt is cut, in every mode") {
+  const std::string name =
+      GENERATE("bamboo.powerinfer", "falcon-40b.powerinfer", "opt.powerinfer", "falcon-7b");
+  const std::string mode = GENERATE("dense", "exact", "predicted");
+  LoadOptions options;
+  options.path = folder() / (name + ".gguf");
+  options.n_threads = 2;
+  options.n_slots = 1;
+  options.sparsity.mode = name == "falcon-7b" ? "dense" : mode;
+  const auto model = ModelRuntime::load(options);
+  INFO(name << " " << mode);
+  const std::vector<float> whole = logits_of(*model, golden_tokens(), kTokens);
+  for (const int chunk : {1, 5, 13}) CHECK(logits_of(*model, golden_tokens(), chunk) == whole);
+}
+
 }  // namespace hearth::testing

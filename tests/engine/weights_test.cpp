@@ -168,6 +168,16 @@ TEST_CASE("weights: predictors that do not fit are refused") {
                m.random_tensor("blk.0.ffn_down.weight", {48, 32}, 0, 1);
              }),
              ContainsSubstring("\"blk.0.ffn_down.weight\" is no part"));
+  const auto of_rank = [](int rank) {
+    return [rank](TinyModel& m) {
+      m.random_tensor("blk.0.fc1.weight", {32, rank}, 0, 1)
+          .random_tensor("blk.0.fc2.weight", {rank, 48}, 0, 1);
+    };
+  };
+  CHECK_THAT(said(of_rank(49)),
+             ContainsSubstring("\"blk.0.fc1.weight\" has 49 rows, expected a rank of at most") &&
+                 ContainsSubstring("width, 48"));
+  CHECK(said(of_rank(48)).empty());
   // Of a plain file they are nobody's.
   CHECK_THAT(complaint(TinyModel().random_tensor("blk.0.fc1.weight", {32, 8}, 0, 1)),
              ContainsSubstring("\"blk.0.fc1.weight\" is no part"));

@@ -95,9 +95,9 @@ class Roles:
                      "fc2": "ffn_down"}
         elif self.arch == "falcon":
             names = {"transformer.word_embeddings": "token_embd", "transformer.ln_f": "output_norm",
-                     "lm_head": "output", "self_attention.query_key_value": "attn_qkv", "self_attention.dense": "attn_output",
-                     "input_layernorm": "attn_norm", "ln_mlp": "attn_norm", "ln_attn": "attn_norm_2",
-                     "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
+                     "lm_head": "output", "self_attention.query_key_value": "attn_qkv",
+                     "self_attention.dense": "attn_output", "input_layernorm": "attn_norm", "ln_mlp": "attn_norm",
+                     "ln_attn": "attn_norm_2", "mlp.dense_h_to_4h": "ffn_up", "mlp.dense_4h_to_h": "ffn_down"}
         else:
             names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output",
                      "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
