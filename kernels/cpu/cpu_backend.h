@@ -15,6 +15,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/rope_table.h"
+#include "kernels/cpu/row_cost.h"
 #include "kernels/cpu/sparse_ffn.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/vector_kernels.h"
@@ -76,7 +77,7 @@ class CpuBackend final : public Backend {
   const std::byte* quantize(const float* x, int n_tokens, int64_t n_cols);
   int64_t multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,
                            const NeuronSet& set, float* out);
-  bool lists_rows(int64_t n_rows, int64_t n_listed, int n_tokens) const;
+  bool lists_rows(const Matrix& weight, const float* x, int n_tokens, std::span<const int32_t> ids);
 
   Isa isa_;
   const MatmulKernels& matmul_;
@@ -87,6 +88,7 @@ class CpuBackend final : public Backend {
   SparseFfn sparse_;
   int few_tokens_ = SparseFfn::kMaxFewTokens;
   RowChoice row_choice_ = RowChoice::kMeasured;
+  RowCost row_cost_;
   Buffer quantized_;                           // activations of one matmul, quantised
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
 };

@@ -1,4 +1,5 @@
 // CpuBackend's sparse FFN: which of the ways of sparse_ffn.h a step takes.
+#include <algorithm>
 #include <bit>
 
 #include "kernels/cpu/cpu_backend.h"
@@ -61,7 +62,7 @@ int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, co
                                      const NeuronSet& set, float* out) {
   const std::span<const int32_t> ids = set.ids();
   const int64_t n_rows = weight.n_rows, n_listed = static_cast<int64_t>(ids.size());
-  if (!lists_rows(n_rows, n_listed, n_tokens)) {
+  if (!lists_rows(weight, x, n_tokens, ids)) {
     const Product all{weight, bias, out, n_rows, false};
     matmul(x, n_tokens, {&all, 1});
     return n_rows;
@@ -78,9 +79,28 @@ int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, co
   return n_listed;
 }
 
-bool CpuBackend::lists_rows(int64_t n_rows, int64_t n_listed, int) const {
+/// Whether the rows of a list are multiplied alone, or with all others of the weight.
+bool CpuBackend::lists_rows(const Matrix& weight, const float* x, int n_tokens,
+                            std::span<const int32_t> ids) {
   if (row_choice_ != RowChoice::kMeasured) return row_choice_ == RowChoice::kListed;
-  return n_listed * 10 < n_rows * 8;
+  const int64_t n_listed = static_cast<int64_t>(ids.size());
+  if (n_listed == weight.n_rows) return false;
+  if (2 * n_listed <= weight.n_rows) return true;
+  const int tokens =
+      std::min(static_cast<int>(std::bit_floor(static_cast<unsigned>(n_tokens))), RowCost::kTokens);
+  const int64_t n = std::min(RowCost::kRows, n_listed);
+  Product all{weight, nullptr, sparse_.products(), n, false};
+  all.weight.n_rows = n;
+  const Product listed{weight, nullptr, sparse_.products(), n, false, ids.first(static_cast<size_t>(n))};
+  const double ratio = row_cost_.ratio(
+      weight.dtype, weight.n_cols, tokens,
+      [&] {
+        matmul(x, tokens, {&all, 1});
+      },
+      [&] {
+        matmul(x, tokens, {&listed, 1});
+      });
+  return static_cast<double>(n_listed) * ratio < static_cast<double>(weight.n_rows);
 }
 
 }  // namespace hearth

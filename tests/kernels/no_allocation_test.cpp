@@ -42,6 +42,12 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
     for (int i = 0; i < 64; ++i) table[static_cast<size_t>(i)] = 63 - i;
     const Rope rope{RopeKind::kHalves, head_dim, inv_freq.data(), 1.0f};
     const std::vector<Product> products = {{matrix, nullptr, y.data(), width, false}};
+    FfnNeurons ffn;
+    ffn.gate = ffn.up = ffn.down.rows = matrix;
+    ffn.down.n_neurons = ffn.down.n_cols = width;
+    NeuronSet set;
+    set.reserve(n_tokens, width);
+    NeuronCounts counts;
     const long before = allocations.load();
     for (int n : {1, 5, 64}) {  // decode, a small batch, prefill
       for (int i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = 900 + i;
@@ -56,6 +62,9 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
                         y.data());
       backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n * width, y.data());
+      backend.select_neurons(x.data(), nullptr, n, width, 0.1f, set);
+      backend.ffn_neurons(ffn, x.data(), n, set, nullptr, y.data(), counts);
+      backend.down_neurons(ffn.down, x.data(), n, set, y.data(), counts);
       backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
     }
     CHECK(allocations.load() == before);

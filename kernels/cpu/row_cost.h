@@ -1,0 +1,63 @@
+// What a listed weight row costs beside a row of a whole product, as measured on this machine.
+//
+// Why: many tokens want most of a layer's rows between them. Then multiplying all rows, packed, may cost less
+// than the list of those that matter: rows of a list are met one by one, and their products put back in
+// place. How much less depends on the processor, the type and the number of tokens; the choice changes no
+// bit. Owned by CpuBackend; engine thread only.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+namespace hearth {
+
+class RowCost {
+ public:
+  /// What is measured with at most so many rows and tokens: a millisecond or less, once for each type, width
+  /// and size of batch. Products are unpacked for at most 64 tokens at a time, so that larger batches cost
+  /// the same per token.
+  static constexpr int64_t kRows = 256;
+  static constexpr int kTokens = 64;
+
+  /// Cost of a listed row over that of a row of the whole. multiply_all() and multiply_listed() do the
+  /// products of min(kRows, n_listed) rows and `n_tokens` tokens, which is at most kTokens and a power of
+  /// two.
+  template <class All, class Listed>
+  double ratio(DType type, int64_t n_cols, int n_tokens, All&& multiply_all, Listed&& multiply_listed) {
+    for (const Entry& entry : entries_) {
+      if (entry.n_tokens == n_tokens && entry.n_cols == n_cols && entry.type == type) return entry.ratio;
+    }
+    double all = 1e30, listed = 1e30;
+    // The first round fills caches; the best of the others is what an undisturbed call costs.
+    for (int round = 0; round < 4; ++round) {
+      const double all_seconds = seconds_of(multiply_all), listed_seconds = seconds_of(multiply_listed);
+      if (round == 0) continue;
+      all = all_seconds < all ? all_seconds : all;
+      listed = listed_seconds < listed ? listed_seconds : listed;
+    }
+    Entry& entry = entries_[next_++ % entries_.size()];
+    entry = {type, n_cols, n_tokens, listed / (all > 0.0 ? all : 1e-9)};
+    return entry.ratio;
+  }
+
+ private:
+  struct Entry {
+    DType type = DType::kF32;
+    int64_t n_cols = 0;
+    int n_tokens = 0;
+    double ratio = 1.0;
+  };
+  template <class Body>
+  static double seconds_of(Body&& body) {
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  std::array<Entry, 32> entries_{};  // more than a model has types, widths and sizes of batches
+  size_t next_ = 0;
+};
+
+}  // namespace hearth
