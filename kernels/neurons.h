@@ -32,7 +32,7 @@ struct CodedColumns {
   const std::byte* codes = nullptr;
   size_t stride = 0;                  // bytes between neurons
   int bits = 0;                       // 4 or 8
-  int offset = 0;                     // what 4-bit codes are above their values; 0 for 8 bits
+  int offset = 0;                     // what 4-bit codes are above their values: 0, 4 or 8; 0 for 8 bits
   int group = 0;                      // neurons that share scales: 16 or 32
   bool half_scales = false;           // scales and mins are IEEE halves, else floats
   const std::byte* scales = nullptr;  // [n_neurons / group, n_cols_padded]

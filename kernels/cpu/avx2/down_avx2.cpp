@@ -12,10 +12,13 @@ struct Avx2Down {
   struct Strip {
     __m256 v[4];
   };
-  /// What sixteen codes stand for, as bytes; and the same times a scale, and raised by a min.
-  using Values = __m128i;
+  /// What sixteen codes stand for, as the low and high bytes of bfloat16s, which hold such values exactly;
+  /// and the same times a scale, and raised by a min.
+  struct Values {
+    __m256i low, high;
+  };
   struct Scaled {
-    __m128i values;
+    Values values;
     float scale;
   };
   struct Raised {
@@ -36,6 +39,26 @@ struct Avx2Down {
   }
   static void store(Strip s, float* p) {
     for (int i = 0; i < 4; ++i) _mm256_storeu_ps(p + 8 * i, s.v[i]);
+  }
+  // Strips of nibbles: register k holds columns 4k.. and 16 + 4k.., four of each.
+  static Strip load_nibbled(const float* p) {
+    return each([&](int i) {
+      return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),
+                                  _mm_loadu_ps(p + 16 + 4 * i), 1);
+    });
+  }
+  static void store_nibbled(Strip s, float* p) {
+    for (int i = 0; i < 4; ++i) {
+      _mm_storeu_ps(p + 4 * i, _mm256_castps256_ps128(s.v[i]));
+      _mm_storeu_ps(p + 16 + 4 * i, _mm256_extractf128_ps(s.v[i], 1));
+    }
+  }
+  static Strip halves_nibbled(const std::byte* p) {
+    return each([&](int i) {
+      const __m128i low = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 8 * i));
+      const __m128i high = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p + 32 + 8 * i));
+      return _mm256_cvtph_ps(_mm_unpacklo_epi64(low, high));
+    });
   }
   static Strip add(Strip a, Strip b) {
     return each([&](int i) { return _mm256_add_ps(a.v[i], b.v[i]); });
@@ -66,15 +89,24 @@ struct Avx2Down {
     _mm_storeu_si128(to, _mm_shuffle_epi8(values, _mm_and_si128(raw, mask)));
     _mm_storeu_si128(to + 1, _mm_shuffle_epi8(values, _mm_and_si128(_mm_srli_epi16(raw, 4), mask)));
   }
-  static Values values(const int8_t* v) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(v)); }
+  template <const int8_t (&table)[16]>
+  static Values values() {
+    return {both_lanes(kBfloats<table>.low), both_lanes(kBfloats<table>.high)};
+  }
   static Values plain(Values v) { return v; }
   static Scaled scaled(Values v, float scale) { return {v, scale}; }
   static Raised raised(Scaled s, float min) { return {s, min}; }
+  /// Two bytes looked up are a bfloat16, the upper half of a float: cheaper than widening and converting.
   static Strip nibbles(const std::byte* p, Values v) {
-    const __m128i raw = load16(p), mask = _mm_set1_epi8(15);
-    const __m128i low = _mm_shuffle_epi8(v, _mm_and_si128(raw, mask));
-    const __m128i high = _mm_shuffle_epi8(v, _mm_and_si128(_mm_srli_epi16(raw, 4), mask));
-    return widen_bytes(low, high);
+    const __m256i raw = _mm256_broadcastsi128_si256(load16(p));
+    const __m256i shifted = _mm256_srlv_epi32(raw, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
+    const __m256i index = _mm256_and_si256(shifted, _mm256_set1_epi8(15)), zero = _mm256_setzero_si256();
+    const __m256i low = _mm256_shuffle_epi8(v.low, index), high = _mm256_shuffle_epi8(v.high, index);
+    const __m256i first = _mm256_unpacklo_epi8(low, high), second = _mm256_unpackhi_epi8(low, high);
+    return {{_mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, first)),
+             _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, first)),
+             _mm256_castsi256_ps(_mm256_unpacklo_epi16(zero, second)),
+             _mm256_castsi256_ps(_mm256_unpackhi_epi16(zero, second))}};
   }
   static Strip nibbles(const std::byte* p, Scaled s) { return times(nibbles(p, s.values), s.scale); }
   static Strip nibbles(const std::byte* p, Raised r) {
@@ -110,6 +142,23 @@ struct Avx2Down {
   }
 
  private:
+  /// A table's values as bfloat16s, byte by byte.
+  struct Bfloats {
+    uint8_t low[16], high[16];
+  };
+  template <const int8_t (&table)[16]>
+  static constexpr Bfloats kBfloats = [] {
+    Bfloats out{};
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t bits = __builtin_bit_cast(uint32_t, static_cast<float>(table[i]));
+      out.low[i] = static_cast<uint8_t>(bits >> 16);
+      out.high[i] = static_cast<uint8_t>(bits >> 24);
+    }
+    return out;
+  }();
+  static __m256i both_lanes(const uint8_t* p) {
+    return _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  }
   static __m128i load16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
   static __m256 widen(__m128i eight) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight)); }
   static Strip widen_bytes(__m128i a, __m128i b) {

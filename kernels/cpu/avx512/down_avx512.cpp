@@ -22,6 +22,9 @@ struct Avx512Down {
     _mm512_storeu_ps(p, s.low);
     _mm512_storeu_ps(p + 16, s.high);
   }
+  static Strip load_nibbled(const float* p) { return load(p); }
+  static void store_nibbled(Strip s, float* p) { store(s, p); }
+  static Strip halves_nibbled(const std::byte* p) { return halves(p); }
   static Strip add(Strip a, Strip b) { return {_mm512_add_ps(a.low, b.low), _mm512_add_ps(a.high, b.high)}; }
   static Strip mul(Strip a, Strip b) { return {_mm512_mul_ps(a.low, b.low), _mm512_mul_ps(a.high, b.high)}; }
   static Strip halves_of(float low, float high) { return {_mm512_set1_ps(low), _mm512_set1_ps(high)}; }
@@ -45,8 +48,9 @@ struct Avx512Down {
     _mm_storeu_si128(to, _mm_shuffle_epi8(values, _mm_and_si128(raw, mask)));
     _mm_storeu_si128(to + 1, _mm_shuffle_epi8(values, _mm_and_si128(_mm_srli_epi16(raw, 4), mask)));
   }
-  static Values values(const int8_t* v) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(v))));
+  template <const int8_t (&table)[16]>
+  static Values values() {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(table))));
   }
   static Values plain(Values v) { return v; }
   static Values scaled(Values v, float scale) { return _mm512_mul_ps(v, _mm512_set1_ps(scale)); }

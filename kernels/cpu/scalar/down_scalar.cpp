@@ -29,6 +29,9 @@ struct ScalarDown {
     return each([&](int i) { return p[i]; });
   }
   static void store(const Strip& s, float* p) { std::memcpy(p, s.v, sizeof s.v); }
+  static Strip load_nibbled(const float* p) { return load(p); }
+  static void store_nibbled(const Strip& s, float* p) { store(s, p); }
+  static Strip halves_nibbled(const std::byte* p) { return halves(p); }
   static Strip add(const Strip& a, const Strip& b) {
     return each([&](int i) { return a.v[i] + b.v[i]; });
   }
@@ -52,9 +55,10 @@ struct ScalarDown {
   static void look_up(const uint8_t* p, const int8_t* table, int8_t* out) {
     for (int i = 0; i < 32; ++i) out[i] = table[i < 16 ? p[i] & 15 : p[i - 16] >> 4];
   }
-  static Values values(const int8_t* v) {
+  template <const int8_t (&table)[16]>
+  static Values values() {
     Values out;
-    for (int i = 0; i < 16; ++i) out.v[i] = static_cast<float>(v[i]);
+    for (int i = 0; i < 16; ++i) out.v[i] = static_cast<float>(table[i]);
     return out;
   }
   static Values plain(const Values& v) { return v; }

@@ -18,31 +18,32 @@ template <class S, int bits>
   return S::bytes(codes + strip * kStripColumns);
 }
 
-/// 32 scales or mins of a group.
-template <class S>
+/// 32 scales or mins of a group, in the order of codes of so many bits.
+template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip factor_strip(const CodedColumns& coded,
                                                              const std::byte* table, int64_t group,
                                                              int64_t column) {
   const int64_t at = group * coded.n_cols_padded + column;
-  return coded.half_scales ? S::halves(table + 2 * at) : S::floats(table + 4 * at);
+  if (coded.half_scales) return bits == 4 ? S::halves_nibbled(table + 2 * at) : S::halves(table + 2 * at);
+  return load_strip<S, bits == 4>(reinterpret_cast<const float*>(table + 4 * at));
 }
 
 /// What the nibbles of 4-bit codes stand for.
 template <class S>
 [[gnu::always_inline]] inline typename S::Values code_values(const CodedColumns& coded) {
-  int8_t values[16];
-  for (int i = 0; i < 16; ++i) values[i] = static_cast<int8_t>(i - coded.offset);
-  return S::plain(S::values(values));
+  if (coded.offset == 8) return S::plain(S::template values<kQ4Values>());
+  if (coded.offset == 4) return S::plain(S::template values<kQ3Values>());
+  return S::plain(S::template values<kNibbleValues>());
 }
 
-/// sum = fma(scale, dot, sum), and then sum = fma(min, total of values, sum), for one strip.
-template <class S>
+/// sum = fma(scale, dot, sum), and then sum = fma(total, min, sum), for one strip.
+template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip add_group(const CodedColumns& coded, int64_t group,
                                                           int64_t column, typename S::Strip dot, float total,
                                                           typename S::Strip sum) {
-  sum = S::fma_strips(factor_strip<S>(coded, coded.scales, group, column), dot, sum);
+  sum = S::fma_strips(factor_strip<S, bits>(coded, coded.scales, group, column), dot, sum);
   if (coded.mins == nullptr) return sum;
-  return S::fma(total, factor_strip<S>(coded, coded.mins, group, column), sum);
+  return S::fma(total, factor_strip<S, bits>(coded, coded.mins, group, column), sum);
 }
 
 /// n_strips strips from `strip` on, of one group's neurons (n of them).
@@ -62,8 +63,9 @@ template <class S, int bits, int n_strips>
   }
   const int64_t group = ids[0] / coded.group;
   for (int k = 0; k < n_strips; ++k) {
-    const typename S::Strip sum = sums == nullptr ? S::zero() : S::load(sums + k * kStripColumns);
-    out[k] = add_group<S>(coded, group, (strip + k) * kStripColumns, dot[k], total, sum);
+    const typename S::Strip sum =
+        sums == nullptr ? S::zero() : load_strip<S, bits == 4>(sums + k * kStripColumns);
+    out[k] = add_group<S, bits>(coded, group, (strip + k) * kStripColumns, dot[k], total, sum);
   }
 }
 
@@ -102,7 +104,7 @@ void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fr
     if (whole) {
       add_coded_strips<S, bits, kStrips>(coded, ids, values, n, total, strip, table, fresh ? nullptr : sum,
                                          out);
-      for (int k = 0; k < kStrips; ++k) S::store(out[k], sum + k * kStripColumns);
+      for (int k = 0; k < kStrips; ++k) store_strip<S, bits == 4>(out[k], sum + k * kStripColumns);
       strip += kStrips;
       continue;
     }
@@ -112,7 +114,7 @@ void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fr
     float last[kStripColumns] = {};
     if (!fresh) __builtin_memcpy(last, sum, bytes);
     add_coded_strips<S, bits, 1>(coded, ids, values, n, total, strip, table, last, out);
-    S::store(out[0], last);
+    store_strip<S, bits == 4>(out[0], last);
     __builtin_memcpy(sum, last, bytes);
     ++strip;
   }
@@ -148,8 +150,11 @@ void decode_codes(const CodedColumns& coded, int64_t neuron, int64_t column, int
   const typename S::Values table = code_values<S>(coded);
   for (int64_t c = 0; c < n; c += kStripColumns) {
     const int64_t strip = (column + c) / kStripColumns;
-    S::store(coded.bits == 4 ? code_strip<S, 4>(codes, strip, table) : code_strip<S, 8>(codes, strip, table),
-             out + c);
+    if (coded.bits == 4) {
+      store_strip<S, true>(code_strip<S, 4>(codes, strip, table), out + c);
+    } else {
+      store_strip<S, false>(code_strip<S, 8>(codes, strip, table), out + c);
+    }
   }
 }
 
@@ -158,7 +163,7 @@ template <class S>
 void decode_factors(const CodedColumns& coded, const std::byte* table, int64_t group, int64_t column,
                     int64_t n, float* out) {
   for (int64_t c = 0; c < n; c += kStripColumns) {
-    S::store(factor_strip<S>(coded, table, group, column + c), out + c);
+    S::store(factor_strip<S, 8>(coded, table, group, column + c), out + c);
   }
 }
 

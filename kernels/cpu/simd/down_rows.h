@@ -98,13 +98,13 @@ void add_pass(const DownPass& pass, int64_t n, bool fresh, float* sum) {
         asked += 64;
       }
       float* to = sum + (first + strip) * kStripColumns;
-      typename S::Strip total = fresh ? S::zero() : S::load(to);
+      typename S::Strip total = fresh ? S::zero() : load_strip<S, Format::kNibbles>(to);
 #pragma GCC unroll 4
       for (int r = 0; r < n_rows; ++r) {
         const float* f = factors.of(r, strip);
         total = S::fma(pass.values[r], Format::template weights<S>(pass.rows[r] + at, f), total);
       }
-      S::store(total, to);
+      store_strip<S, Format::kNibbles>(total, to);
     }
   }
   const int left = static_cast<int>(n % kStripColumns);
@@ -149,7 +149,7 @@ void dequantize_strips(const Matrix& rows, int64_t row, int64_t column, int64_t 
   const std::byte* at = rows.data + static_cast<size_t>(row) * stride +
                         static_cast<size_t>(column / kStripColumns) * Format::kBytes;
   for (; n >= kStripColumns; n -= kStripColumns, at += Format::kBytes, out += kStripColumns) {
-    S::store(one_strip<S, Format>(at), out);
+    store_strip<S, Format::kNibbles>(one_strip<S, Format>(at), out);
   }
   if (n == 0) return;
   std::byte bytes[Format::kBytes] = {};
