@@ -6,12 +6,11 @@
 #include <cstring>
 #include <fstream>
 #include <limits>
-#include <random>
 
 #include "engine/kv_memory.h"
 #include "engine/memory_limit.h"
 #include "tests/support/catch.h"
-#include "tests/support/golden.h"
+#include "tests/support/mixed_steps.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -44,63 +43,6 @@ TinyModel long_model() { return TinyModel().key("llama.context_length", uint32_t
 void write_text(const std::filesystem::path& path, std::string_view text) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path) << text;
-}
-
-struct Sequence {
-  std::vector<int32_t> tokens;
-  std::vector<float> alone;  // logits [n_tokens, n_vocab] of it alone
-  int n_done = 0;
-};
-
-/// One random step: from each slot none to a few of its next tokens, dealt in random order.
-void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens, Batch& batch) {
-  std::vector<int32_t> turns;
-  for (size_t slot = 0; slot < sequences.size(); ++slot) {
-    const int left = static_cast<int>(sequences[slot].tokens.size()) - sequences[slot].n_done;
-    const int n = std::min(left, static_cast<int>(random() % 4 == 0 ? random() % 9 : random() % 3));
-    turns.insert(turns.end(), static_cast<size_t>(n), static_cast<int32_t>(slot));
-  }
-  for (size_t i = turns.size(); i > 1; --i) std::swap(turns[i - 1], turns[random() % i]);
-  if (static_cast<int>(turns.size()) > max_tokens) turns.resize(static_cast<size_t>(max_tokens));
-  batch.clear();
-  for (const int32_t slot : turns) {
-    Sequence& sequence = sequences[static_cast<size_t>(slot)];
-    batch.logit_rows.push_back(batch.n_tokens());
-    batch.tokens.push_back(sequence.tokens[static_cast<size_t>(sequence.n_done)]);
-    batch.positions.push_back(sequence.n_done++);
-    batch.slots.push_back(slot);
-  }
-}
-
-/// Runs sequences together in random steps and holds every row of logits against the sequence's own.
-void check_together(ModelRuntime& model, std::vector<Sequence>& sequences, uint32_t seed) {
-  const StepLimits limits = model.limits();
-  const int max_blocks = limits.n_blocks / static_cast<int>(sequences.size());
-  std::vector<int32_t> tables;  // blocks of the slots alternate
-  for (size_t slot = 0; slot < sequences.size(); ++slot) {
-    for (int i = 0; i < max_blocks; ++i) {
-      tables.push_back(i * static_cast<int>(sequences.size()) + static_cast<int>(slot));
-    }
-  }
-  std::mt19937 random(seed);
-  const size_t n_vocab = static_cast<size_t>(limits.n_vocab);
-  size_t n_left = 0, n_wrong = 0;
-  for (const Sequence& sequence : sequences) n_left += sequence.tokens.size();
-  while (n_left > 0) {
-    Batch batch;
-    deal(random, sequences, std::min(limits.max_tokens, limits.max_logit_rows), batch);
-    if (batch.tokens.empty()) continue;
-    batch.block_tables = tables;
-    batch.max_blocks = max_blocks;
-    const std::span<const float> logits = model.forward(batch);
-    for (size_t t = 0; t < batch.tokens.size(); ++t) {
-      const Sequence& sequence = sequences[static_cast<size_t>(batch.slots[t])];
-      const float* alone = sequence.alone.data() + static_cast<size_t>(batch.positions[t]) * n_vocab;
-      n_wrong += std::memcmp(logits.data() + t * n_vocab, alone, n_vocab * sizeof(float)) != 0 ? 1 : 0;
-    }
-    n_left -= batch.tokens.size();
-  }
-  CHECK(n_wrong == 0);
 }
 
 }  // namespace
@@ -258,20 +200,8 @@ TEST_CASE("model runtime: sequences give the same bits alone and mixed in any wa
     disk.options.prefill_chunk = 20;
     disk.options.n_threads = 2;
     const auto model = disk.load();
-    std::vector<Sequence> sequences;
-    for (const int n_tokens : {1, 17, 40, 61}) {
-      Sequence sequence;
-      for (int i = 0; i < n_tokens; ++i) {
-        sequence.tokens.push_back((i * i * 29 + i * 11 + n_tokens) % model->limits().n_vocab);
-      }
-      sequence.alone = testing::logits_of(*model, sequence.tokens, 64);
-      sequences.push_back(std::move(sequence));
-    }
     INFO("isa " << isa_name(isa) << ", real " << real);
-    for (const uint32_t seed : {1u, 2u}) {
-      for (Sequence& sequence : sequences) sequence.n_done = 0;
-      check_together(*model, sequences, seed);
-    }
+    for (const uint32_t seed : {1u, 2u}) CHECK(rows_changed_by_mixing(*model, {1, 17, 40, 61}, seed) == 0);
   }
 }
 
