@@ -170,7 +170,8 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
 
   // 4. Damage that sparse arithmetic would hide; of files beyond memory, whose pages must be read for it, in
   // a few rows.
-  if (state.file.is_powerinfer()) check_scales(state.file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
+  if (state.spec.activation.has_zeros())
+    check_scales(state.file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
 
   // 5. Decide how the FFN is run, and lay its neurons out for that.
   const NeuronSetupInputs inputs{.file = state.file,

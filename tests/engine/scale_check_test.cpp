@@ -97,7 +97,7 @@ TEST_CASE("scale check: the FFN's matrices and predictors are looked at, large o
   CHECK_FALSE(complaint(DType::kF16, bad_row(0), 1).empty());
 }
 
-TEST_CASE("scale check: loading a PowerInfer file looks through it, loading a plain one does not") {
+TEST_CASE("scale check: loading a model with a relu looks through it, loading another does not") {
   const TempFolder folder;
   LoadOptions options;
   options.path = folder / "m.gguf";
@@ -111,6 +111,9 @@ TEST_CASE("scale check: loading a PowerInfer file looks through it, loading a pl
   up[0] = std::numeric_limits<float>::infinity();
   TinyModel().tensor("blk.0.ffn_up.weight", {32, 48}, up).write(options.path);
   CHECK_NOTHROW(ModelRuntime::load(options));
+  options.ffn_activation = "relu";
+  CHECK_THROWS_WITH(ModelRuntime::load(options),
+                    ContainsSubstring("\"blk.0.ffn_up.weight\" has in row 0, column 0"));
 }
 
 }  // namespace hearth::test
