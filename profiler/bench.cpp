@@ -65,7 +65,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
 
   SequenceRun run(model);
   run.feed(std::span(prompt).first(1), 1);  // touches every weight once, so that page faults are not measured
-  std::vector<double> prefill, decode;
+  std::vector<double> prefill, decode, bandwidth;
+  const ReadBandwidth memory(options.n_threads);
   const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
   const double steps = options.n_repeats * (prompt_steps + options.n_generate);
   double steps_done = 0;
@@ -88,6 +89,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
       done(1);
     }
     decode.push_back(options.n_generate / seconds_since(begin));
+    bandwidth.push_back(memory.measure());
   }
 
   BenchResult result;
@@ -98,8 +100,12 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   result.decode_bytes_per_token = model.bytes_per_token(result.decode_activity) +
                                   kv_bytes_at(model.spec(), options.n_prompt + options.n_generate / 2);
   result.achieved_bytes_per_s = result.decode_tokens_per_s * result.decode_bytes_per_token;
-  result.read_bandwidth_bytes_per_s = measure_read_bandwidth(options.n_threads);
-  result.share_of_bound = result.achieved_bytes_per_s / result.read_bandwidth_bytes_per_s;
+  result.read_bandwidth_bytes_per_s = median(bandwidth);
+  std::vector<double> share;
+  for (size_t i = 0; i < decode.size(); ++i) {
+    share.push_back(decode[i] * result.decode_bytes_per_token / bandwidth[i]);
+  }
+  result.share_of_bound = median(share);
   return result;
 }
 

@@ -22,8 +22,8 @@ struct BenchResult {
   NeuronActivity decode_activity;     // n_tokens 0 in dense mode
   double decode_bytes_per_token = 0;  // weights read, plus keys and values at the middle of the generation
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
-  double read_bandwidth_bytes_per_s = 0;  // measured in the same run, with as many threads
-  double share_of_bound = 0;              // achieved / read bandwidth
+  double read_bandwidth_bytes_per_s = 0;  // measured after each repeat, with as many threads
+  double share_of_bound = 0;              // achieved / read bandwidth of the same repeat
 };
 
 /// Runs prefill and decode n_repeats times. REQUIRES: n_prompt + n_generate within the model's KV memory,

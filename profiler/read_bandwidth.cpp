@@ -11,7 +11,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include "engine/memory_limit.h"
 
@@ -24,7 +23,7 @@ constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
 // Where memory is short, half of what is available, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;
-constexpr int kPasses = 5;  // the best is kept: other programs only ever make a pass slower
+constexpr int kPasses = 3;  // the best is kept: other programs only ever make a pass slower
 // Places of its part that a thread reads in turn. One alone is a single stream for the prefetchers, which
 // keeps too few reads under way: a Sapphire Rapids core reads 10.7 GB/s so, 13.7 with 4 streams and 14.0 with
 // 8.
@@ -79,11 +78,12 @@ uint64_t sum_words(const uint64_t* words, size_t per_stream) {
 
 }  // namespace
 
-double measure_read_bandwidth(int n_threads) {
-  const size_t n_words = buffer_bytes() / sizeof(uint64_t);
-  std::vector<uint64_t> buffer(n_words, 1);
-  const size_t n_streams = static_cast<size_t>(n_threads) * kStreams;
-  const size_t per_stream = n_words / n_streams / kWordsPerLine * kWordsPerLine;
+ReadBandwidth::ReadBandwidth(int n_threads)
+    : n_threads_(n_threads), buffer_(buffer_bytes() / sizeof(uint64_t), 1) {}
+
+double ReadBandwidth::measure() const {
+  const size_t n_streams = static_cast<size_t>(n_threads_) * kStreams;
+  const size_t per_stream = buffer_.size() / n_streams / kWordsPerLine * kWordsPerLine;
   const size_t per_thread = per_stream * kStreams;
   std::atomic<uint64_t> sink{0};
   double best_seconds = 1e30;
@@ -91,24 +91,24 @@ double measure_read_bandwidth(int n_threads) {
     std::atomic<int> n_ready{0};
     std::atomic<bool> go{false};
     std::vector<std::jthread> threads;
-    for (int t = 0; t < n_threads; ++t) {
+    for (int t = 0; t < n_threads_; ++t) {
       threads.emplace_back([&, t](const std::stop_token& stop) {
         n_ready.fetch_add(1);
         while (!go.load()) {
           if (stop.stop_requested()) return;  // the system granted no more threads
           std::this_thread::yield();
         }
-        sink += sum_words(buffer.data() + static_cast<size_t>(t) * per_thread, per_stream);
+        sink += sum_words(buffer_.data() + static_cast<size_t>(t) * per_thread, per_stream);
       });
     }
-    while (n_ready.load() < n_threads) std::this_thread::yield();
+    while (n_ready.load() < n_threads_) std::this_thread::yield();
     const auto begin = std::chrono::steady_clock::now();
     go.store(true);
     for (std::jthread& thread : threads) thread.join();
     best_seconds = std::min(best_seconds,
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
-  return static_cast<double>(per_thread * static_cast<size_t>(n_threads) * sizeof(uint64_t)) / best_seconds;
+  return static_cast<double>(per_thread * static_cast<size_t>(n_threads_) * sizeof(uint64_t)) / best_seconds;
 }
 
 }  // namespace hearth

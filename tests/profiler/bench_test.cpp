@@ -43,7 +43,9 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   // No memory that this runs on reads less than 100 MB/s or more than 10 TB/s.
   CHECK(r.read_bandwidth_bytes_per_s > 1e8);
   CHECK(r.read_bandwidth_bytes_per_s < 1e13);
-  CHECK(r.share_of_bound == Approx(r.achieved_bytes_per_s / r.read_bandwidth_bytes_per_s));
+  // Medians of different repeats need not be one another's ratio.
+  CHECK(r.share_of_bound > 0);
+  CHECK(std::isfinite(r.share_of_bound));
 
   const nlohmann::json json = nlohmann::json::parse(bench_json(*model, options, r));
   CHECK(json.at("prefill_tokens_per_s") == r.prefill_tokens_per_s);
@@ -62,6 +64,13 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   }
 }
 
+TEST_CASE("bench: the share of the bound of one repeat is what was achieved over what memory gave") {
+  const BenchOptions options{.n_threads = 1, .n_prompt = 4, .n_generate = 4, .chunk = 4, .n_repeats = 1};
+  const auto model = load(8, 4);
+  const BenchResult r = run_bench(*model, options);
+  CHECK(r.share_of_bound == Approx(r.achieved_bytes_per_s / r.read_bandwidth_bytes_per_s));
+}
+
 TEST_CASE("bench: prompts and generations of one token") {
   const BenchOptions options{.n_threads = 1, .n_prompt = 1, .n_generate = 1, .chunk = 1, .n_repeats = 1};
   const auto model = load(2, 1);
@@ -71,7 +80,7 @@ TEST_CASE("bench: prompts and generations of one token") {
 }
 
 TEST_CASE("read bandwidth: any number of threads, more than there are processors included") {
-  for (const int n_threads : {1, 3}) CHECK(measure_read_bandwidth(n_threads) > 1e8);
+  for (const int n_threads : {1, 3}) CHECK(ReadBandwidth(n_threads).measure() > 1e8);
 }
 
 }  // namespace hearth::test
