@@ -28,7 +28,7 @@
 namespace hearth {
 
 /// Ranges that a layer's neurons are cut into. Each has partial sums of its own, so that more of them cost
-/// memory traffic (a 43rd of a 7B layer's bytes at 16), fewer leave threads without work. Part of the
+/// memory traffic (at 16 a 36th of what a 7B layer reads), fewer leave threads without work. Part of the
 /// definition of results.
 inline constexpr int kNeuronRanges = 16;
 
