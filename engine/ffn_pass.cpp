@@ -80,14 +80,12 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 }
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
-  if (mode_.sparsity == Sparsity::kDense && weights_.layers[static_cast<size_t>(layer)].down.weight) {
-    run_dense(weights_.layers[static_cast<size_t>(layer)], normed, x, n_tokens);
-    return;
-  }
-  counts_.n_token_layers += n_tokens;
   counts_.neurons.hits = hits_ == nullptr ? nullptr : hits_ + int64_t{layer} * spec_.d_ff;
+  if (mode_.sparsity != Sparsity::kDense) counts_.n_token_layers += n_tokens;
   switch (mode_.sparsity) {
     case Sparsity::kDense:
+      if (!weights_.has_down_rows())
+        return run_dense(weights_.layers[static_cast<size_t>(layer)], normed, x, n_tokens);
       return run_all_neurons(layer, normed, x, n_tokens);
     case Sparsity::kExact:
       return run_exact(layer, normed, x, n_tokens);
@@ -132,7 +130,8 @@ void FfnPass::run_all_neurons(int layer, const float* normed, float* x, int n_to
   compute_values(ffn, normed, n_tokens);
   backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff,
                           -std::numeric_limits<float>::infinity(), wanted_);
-  backend_.down_neurons(ffn.down, gate_.floats(), n_tokens, wanted_, x, counts_.neurons);
+  NeuronCounts uncounted;
+  backend_.down_neurons(ffn.down, gate_.floats(), n_tokens, wanted_, x, uncounted);
 }
 
 /// Gates first; up and down only of the neurons that their gate lets through.
@@ -169,6 +168,7 @@ void FfnPass::verify(int layer, const float* normed, int n_tokens) {
   backend_.matmul(normed, n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate_.floats())});
   backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
                           truly_active_);
+  counts_.n_verified += n_tokens;
   counts_.truly_active += count_bits(truly_active_);
   counts_.truly_active_proposed += count_common(truly_active_, wanted_);
 }

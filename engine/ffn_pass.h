@@ -26,6 +26,7 @@ struct FfnMode {
 struct FfnCounts {
   int64_t n_token_layers = 0;  // tokens times layers
   NeuronCounts neurons;
+  int64_t n_verified = 0;             // tokens times layers whose predictor was verified
   int64_t truly_active = 0;           // neurons whose gate passes, proposed or not (predictor verified)
   int64_t truly_active_proposed = 0;  // of these, proposed
 };

@@ -2,10 +2,13 @@
 #include "engine/neuron_setup.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <stdexcept>
 
 #include "engine/activity_profile.h"
 #include "engine/calibration.h"
+#include "engine/gguf/fault.h"
 #include "engine/gguf/prefault.h"
 #include "engine/sparsity_choice.h"
 
@@ -61,13 +64,53 @@ Sparsity choose_by_bytes(const NeuronSetupInputs& in, FfnMode mode, const Neuron
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
   // Neurons that only the gate lets through have as many zeros among their ups as the proposed ones.
-  exact.active = predicted.passed > 0 ? predicted.active * predicted.true_active / predicted.passed : 0.0;
+  exact.active = predicted.true_active;
+  if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   const double exact_bytes = bytes_per_token(in.spec, in.weights, Sparsity::kExact, exact);
   const double predicted_bytes = bytes_per_token(in.spec, in.weights, Sparsity::kPredicted, predicted);
   const bool take_predicted = predicted_bytes < exact_bytes;
   report.reason =
       "a token reads " + gigabytes(predicted_bytes) + " predicted, " + gigabytes(exact_bytes) + " exact";
   return take_predicted ? Sparsity::kPredicted : Sparsity::kExact;
+}
+
+float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec) {
+  const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
+  if (!std::isfinite(threshold)) {
+    throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
+                                " cannot be; give a finite number.");
+  }
+  return static_cast<float>(threshold);
+}
+
+/// Bundles, where there is memory for them. Without it neurons are read where they lie in the file; those of
+/// a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
+/// which gives other answers than dense.
+void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& progress, FfnMode& mode,
+             NeuronSetup& out) {
+  SparsityReport& report = out.report;
+  out.order = find_order(in, report.notes);
+  const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, report.mode, out.order);
+  if (bytes <= in.free_memory_bytes) {
+    out.layout = NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads,
+                                          in.backend, progress);
+    release_copied(in, out.layout);
+    return;
+  }
+  out.order.clear();
+  const std::string why = "would take " + gigabytes(bytes) + ", and " +
+                          gigabytes(std::max(in.free_memory_bytes, 0.0)) + " are free";
+  if (in.weights.has_down_rows() && report.mode != Sparsity::kCalibrated) {
+    report.notes.push_back("neurons stay as they lie in the file: laying them together " + why);
+  } else if (report.mode == Sparsity::kExact) {
+    report.mode = mode.sparsity = Sparsity::kDense;
+    report.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
+  } else {
+    gguf::fail(gguf::file_label(in.file.path().string()),
+               "laying the model's neurons together, which --sparsity " +
+                   std::string(sparsity_name(report.mode)) + " needs, " + why +
+                   "; take dense, a smaller context or fewer slots");
+  }
 }
 
 }  // namespace
@@ -80,8 +123,7 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
   report.mode = plan.mode;
   report.reason = plan.reason;
   FfnMode mode;
-  mode.predictor_threshold =
-      static_cast<float>(request.predictor_threshold.value_or(in.spec.sparse_threshold));
+  mode.predictor_threshold = predictor_threshold(request, in.spec);
   report.predictor_threshold = mode.predictor_threshold;
   if (plan.mode == Sparsity::kCalibrated) mode.thresholds = read_calibration(in.file, in.spec).thresholds;
 
@@ -91,21 +133,8 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
   mode.sparsity = report.mode;
   mode.verify_predictor = request.verify_predictor && report.mode == Sparsity::kPredicted;
 
-  // 3. Bundles, where there is memory for them.
-  if (report.mode != Sparsity::kDense) {
-    out.order = find_order(in, report.notes);
-    const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, report.mode, out.order);
-    const bool in_place_works = in.weights.has_down_rows() && report.mode != Sparsity::kCalibrated;
-    if (bytes > in.free_memory_bytes && in_place_works) {
-      report.notes.push_back("neurons stay as they lie in the file: laying them together would take " +
-                             gigabytes(bytes) + ", and " + gigabytes(in.free_memory_bytes) + " are free");
-      out.order.clear();
-    } else {
-      out.layout = NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads,
-                                            in.backend, progress);
-      release_copied(in, out.layout);
-    }
-  }
+  // 3. Where its neurons are read from.
+  if (report.mode != Sparsity::kDense) lay_out(in, progress, mode, out);
   in.pass.ffn().use(mode, out.layout);
 
   // 4. What it saves.

@@ -111,12 +111,13 @@ NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec) {
   activity.proposed = static_cast<double>(counts.neurons.proposed) / all;
   activity.passed = static_cast<double>(counts.neurons.passed) / all;
   activity.active = static_cast<double>(counts.neurons.active) / all;
-  if (counts.truly_active > 0) {
+  if (counts.n_verified > 0) {
     const auto found = static_cast<double>(counts.truly_active_proposed);
-    activity.true_active = static_cast<double>(counts.truly_active) / all;
-    activity.recall = found / static_cast<double>(counts.truly_active);
-    activity.false_positives =
-        counts.neurons.proposed == 0 ? 0.0 : 1.0 - found / static_cast<double>(counts.neurons.proposed);
+    const auto true_active = static_cast<double>(counts.truly_active);
+    const auto proposed = static_cast<double>(counts.neurons.proposed);
+    activity.true_active = true_active / all;
+    activity.recall = true_active > 0 ? found / true_active : 1.0;
+    activity.false_positives = proposed > 0 ? 1.0 - found / proposed : 0.0;
   }
   return activity;
 }

@@ -87,26 +87,32 @@ Row attend(const ModelSpec& spec, const Row& q, const std::vector<Row>& keys,
   return out;
 }
 
-Row ffn(const ModelSpec& spec, const LayerWeights& layer, const Row& x) {
-  const Row up = product(layer.up, x);
-  const Row gate = spec.gated ? product(layer.gate, x) : Row();
+void add(Row& x, const Row& more) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] += more[i];
+}
+
+using OnFfn = std::function<void(const ReferenceFfn&)>;
+
+/// x += FFN(input); layer_input is what x was before the layer.
+void add_ffn(const ModelSpec& spec, const Weights& weights, int index, const Row& layer_input,
+             const Row& input, Row& x, const OnFfn& on_ffn) {
+  const LayerWeights& layer = weights.layers[static_cast<size_t>(index)];
+  const Row up = product(layer.up, input);
+  const Row gate = spec.gated ? product(layer.gate, input) : Row();
   Row hidden;
   for (size_t i = 0; i < up.size(); ++i) {
     hidden.push_back(static_cast<float>(spec.gated
                                             ? reference_gated(spec.activation, double{gate[i]}, double{up[i]})
                                             : reference_activation(spec.activation, double{up[i]})));
   }
-  return layer.down.weight ? product(layer.down, hidden) : product_of_rows(layer.down_rows, hidden);
-}
-
-void add(Row& x, const Row& more) {
-  for (size_t i = 0; i < x.size(); ++i) x[i] += more[i];
+  if (on_ffn) on_ffn({index, layer_input, x, spec.gated ? gate : up, hidden});
+  add(x, layer.down.weight ? product(layer.down, hidden) : product_of_rows(layer.down_rows, hidden));
 }
 
 }  // namespace
 
 std::vector<float> reference_forward(const ModelSpec& spec, const Weights& weights, const Rope& rope,
-                                     std::span<const int32_t> tokens) {
+                                     std::span<const int32_t> tokens, const OnFfn& on_ffn) {
   std::vector<std::vector<Row>> keys(weights.layers.size()), values(weights.layers.size());
   std::vector<float> logits;
   for (size_t t = 0; t < tokens.size(); ++t) {
@@ -116,6 +122,7 @@ std::vector<float> reference_forward(const ModelSpec& spec, const Weights& weigh
     }
     for (size_t i = 0; i < weights.layers.size(); ++i) {
       const LayerWeights& layer = weights.layers[i];
+      const Row layer_input = x;
       const Row input = norm(spec, x, layer.attention_norm);
       const int64_t position = static_cast<int64_t>(t);
       const Row q = turned(spec, product(layer.q, input), layer.q_norm, position, rope);
@@ -127,7 +134,7 @@ std::vector<float> reference_forward(const ModelSpec& spec, const Weights& weigh
       Row ffn_input = own_norm ? norm(spec, x, layer.ffn_norm) : input;
       add(x, product(layer.attention_out, attend(spec, q, keys[i], values[i])));
       if (!spec.arch.parallel_attention) ffn_input = norm(spec, x, layer.ffn_norm);
-      add(x, ffn(spec, layer, ffn_input));
+      add_ffn(spec, weights, static_cast<int>(i), layer_input, ffn_input, x, on_ffn);
     }
     const Row row = product(weights.output, norm(spec, x, weights.output_norm));
     logits.insert(logits.end(), row.begin(), row.end());

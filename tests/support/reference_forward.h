@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -15,9 +16,19 @@
 
 namespace hearth::testing {
 
+/// One token's FFN on its way.
+struct ReferenceFfn {
+  int layer;
+  const std::vector<float>& layer_input;  // [d_model] residual stream before the layer's attention
+  const std::vector<float>& residual;     // [d_model] and after it
+  const std::vector<float>& gate;  // [d_ff] products with the gate rows; with up's where there are none
+  std::vector<float>& hidden;      // [d_ff] values; what is written here goes into the down projection
+};
+
 /// Logits [n_tokens, n_vocab] of every position. rope: with spec.arch.rope's pairing; its frequencies are the
-/// caller's own.
+/// caller's own. on_ffn sees each layer's FFN of each token, before its down projection.
 std::vector<float> reference_forward(const ModelSpec& spec, const Weights& weights, const Rope& rope,
-                                     std::span<const int32_t> tokens);
+                                     std::span<const int32_t> tokens,
+                                     const std::function<void(const ReferenceFfn&)>& on_ffn = {});
 
 }  // namespace hearth::testing
