@@ -32,8 +32,10 @@ NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::str
   return order;
 }
 
+/// At least one token.
 std::vector<int32_t> probe_tokens(const NeuronSetupInputs& in) {
   std::vector<int32_t> tokens = in.tokenizer.encode(std::string(probe_text()), true, false);
+  if (tokens.empty()) tokens.push_back(0);  // bytes that a vocabulary lacks are left out
   const int n = std::min({static_cast<int>(tokens.size()), probe_length(in.spec), in.context_tokens});
   tokens.resize(static_cast<size_t>(n));
   return tokens;

@@ -196,6 +196,46 @@ TEST_CASE("sparse modes: exact gives a plain file the logits of dense but for ro
   }
 }
 
+TEST_CASE("sparse modes: exact is dense with every activation that has zeros, with a gate and without") {
+  const auto [architecture, activation] = GENERATE(table<const char*, const char*>({{"llama", "relu"},
+                                                                                    {"llama", "fatrelu:0.3"},
+                                                                                    {"llama", "drelu"},
+                                                                                    {"llama", "relu2"},
+                                                                                    {"qwen2", "relu"},
+                                                                                    {"opt", ""},
+                                                                                    {"falcon", "relu"}}));
+  const bool powerinfer = GENERATE(false, true);
+  // PowerInfer has no such models.
+  const bool possible = std::string_view(activation) != "relu2" && std::string_view(architecture) != "qwen2";
+  if (powerinfer && !possible) return;
+  INFO(architecture << " " << activation << (powerinfer ? " PowerInfer's" : " plain"));
+  TinyModel model(architecture);
+  if (powerinfer) model.powerinfer();
+  const TempFolder folder;
+  model.write(folder / "model.gguf");
+  LoadOptions options;
+  options.path = folder / "model.gguf";
+  options.n_threads = 1;
+  options.ffn_activation = activation;
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 50; ++i) tokens.push_back((31 * i * i + 7 * i + 5) % 259);
+  for (const Isa isa : supported_isas()) {
+    options.isa = isa;
+    options.sparsity.mode = "dense";
+    const std::vector<float> expected = logits_of(*ModelRuntime::load(options), tokens, 20);
+    options.sparsity.mode = "exact";
+    const auto exact = ModelRuntime::load(options);
+    REQUIRE(exact->sparsity().mode == Sparsity::kExact);
+    const std::vector<float> found = logits_of(*exact, tokens, 20), one_by_one = logits_of(*exact, tokens, 1);
+    CHECK(same_bits(one_by_one, found));
+    CHECK(exact->activity().active > 0.01);
+    CHECK(exact->activity().active < 0.8);
+    // Float weights: a plain file's sums differ in their order only, and keys and values as above.
+    if (powerinfer) CHECK(same_bits(found, expected));
+    CHECK(distance(found, expected).worst < 5e-3);
+  }
+}
+
 TEST_CASE("sparse modes: greedy text is the same dense and exact, and the reference's") {
   const Alone alone(kPlain);
   const auto dense = alone.load("dense"), exact = alone.load("exact");

@@ -314,6 +314,25 @@ TEST_CASE("sparsity choice: a model whose neurons are never active") {
   CHECK(found.recall == 1.0);           // none missed
 }
 
+TEST_CASE("sparsity choice: a vocabulary that has no token for the probe's text") {
+  TinyModel model = powerinfer_model();
+  std::vector<std::string> tokens;
+  for (int i = 0; i < 259; ++i) tokens.push_back("token" + std::to_string(i));
+  model.key("tokenizer.ggml.model", "gpt2").key("tokenizer.ggml.pre", "gpt-2");
+  model.array("tokenizer.ggml.tokens", tokens).array("tokenizer.ggml.merges", std::vector<std::string>{});
+  OnDisk disk{model};
+  for (const char* mode : {"exact", "predicted", "auto"}) {
+    INFO(mode);
+    const auto runtime = disk.load(mode);
+    CHECK(runtime->tokenizer().encode("Some words.", true, false).empty());
+    const SparsityReport& report = runtime->sparsity();
+    CHECK(report.activity.n_tokens > 0);
+    CHECK(report.activity.active > 0.0);
+    CHECK(report.bytes_per_token > 4 * (2 * 96 * 32 + 259 * 32));
+    CHECK(report.bytes_per_token < report.dense_bytes_per_token);
+  }
+}
+
 TEST_CASE("sparsity choice: a plain file's neurons that do not fit into memory") {
   OnDisk disk{TinyModel()};
   disk.options.n_slots = 1;
