@@ -81,11 +81,12 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   counts_.neurons.hits = hits_ == nullptr ? nullptr : hits_ + int64_t{layer} * spec_.d_ff;
-  if (mode_.sparsity != Sparsity::kDense) counts_.n_token_layers += n_tokens;
+  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
+  if (mode_.sparsity == Sparsity::kDense && weights.down.weight)
+    return run_dense(weights, normed, x, n_tokens);
+  counts_.n_token_layers += n_tokens;
   switch (mode_.sparsity) {
     case Sparsity::kDense:
-      if (!weights_.has_down_rows())
-        return run_dense(weights_.layers[static_cast<size_t>(layer)], normed, x, n_tokens);
       return run_all_neurons(layer, normed, x, n_tokens);
     case Sparsity::kExact:
       return run_exact(layer, normed, x, n_tokens);
@@ -124,7 +125,8 @@ void FfnPass::compute_values(const FfnNeurons& ffn, const float* normed, int n_t
                             int64_t{n_tokens} * spec_.d_ff, gate_.floats());
 }
 
-/// Every neuron, where the down projection has one row per neuron.
+/// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not
+/// read: they would add nothing.)
 void FfnPass::run_all_neurons(int layer, const float* normed, float* x, int n_tokens) {
   const FfnNeurons& ffn = layout_->layer(layer).ffn;
   compute_values(ffn, normed, n_tokens);

@@ -64,7 +64,8 @@ class ModelRuntime final : public ForwardModel {
   void bind_thread() override;
   std::span<const float> forward(const Batch& batch) override;
 
-  /// Neurons that forward() found active since the last reset; n_tokens 0 in dense mode. Engine thread only.
+  /// Neurons that forward() found active since the last reset; n_tokens 0 where a dense pass
+  /// takes the file's own down projection. Engine thread only.
   NeuronActivity activity() const;
   void reset_activity();
   /// Begins counting, for each neuron, the tokens it is active for.

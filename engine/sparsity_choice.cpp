@@ -43,9 +43,9 @@ double ffn_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode
   const double up = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {
     case Sparsity::kDense:
-      return gate + up +
-             static_cast<double>(layer.down.weight ? layer.down.weight.bytes()
-                                                   : layer.down_rows.weight.bytes());
+      if (layer.down.weight) return gate + up + static_cast<double>(layer.down.weight.bytes());
+      // Rows of neurons whose value is zero are not read in dense runs either, once they are counted.
+      return gate + up + down_bytes(spec, layer, activity.active < 0 ? 1.0 : activity.active);
     case Sparsity::kExact:
       return gate + up * activity.passed + down_bytes(spec, layer, activity.active);
     case Sparsity::kPredicted:

@@ -283,13 +283,16 @@ TEST_CASE("sparsity choice: shares of active neurons are those of a count in dou
   CHECK(close((1 - found.false_positives) * found.proposed, count.found));
 }
 
-TEST_CASE("sparsity choice: a dense run counts nothing, however the neurons lie") {
+TEST_CASE("sparsity choice: a dense run of a plain file counts nothing, one of rows the down rows it reads") {
   OnDisk plain{TinyModel()}, rows{powerinfer_model()};
-  for (OnDisk* disk : {&plain, &rows}) {
-    const auto model = disk->load("dense");
-    model->count_hits();
-    CHECK(activity_on_tokens(*model, some_tokens()).n_tokens == 0);
-  }
+  const auto products = plain.load("dense"), sums = rows.load("dense"), exact = rows.load("exact");
+  CHECK(activity_on_tokens(*products, some_tokens()).n_tokens == 0);
+  const NeuronActivity dense = activity_on_tokens(*sums, some_tokens());
+  CHECK(dense.active == activity_on_tokens(*exact, some_tokens()).active);
+  CHECK(dense.active < 1.0);
+  const double down_bytes = 2.0 * 48 * 32 * sizeof(float);
+  CHECK(sums->bytes_per_token(dense) ==
+        Approx(sums->sparsity().dense_bytes_per_token - (1.0 - dense.active) * down_bytes));
 }
 
 TEST_CASE("sparsity choice: a model whose neurons are never active") {
