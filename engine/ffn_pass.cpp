@@ -132,8 +132,7 @@ void FfnPass::run_all_neurons(int layer, const float* normed, float* x, int n_to
   compute_values(ffn, normed, n_tokens);
   backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff,
                           -std::numeric_limits<float>::infinity(), wanted_);
-  NeuronCounts uncounted;
-  backend_.down_neurons(ffn.down, gate_.floats(), n_tokens, wanted_, x, uncounted);
+  backend_.down_neurons(ffn.down, gate_.floats(), n_tokens, wanted_, x, counts_.neurons);
 }
 
 /// Gates first; up and down only of the neurons that their gate lets through.

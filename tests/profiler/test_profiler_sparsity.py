@@ -50,14 +50,17 @@ def test_bench_tells_mode_activity_and_bytes():
     for mode in ("dense", "exact", "predicted"):
         assert runs[mode]["sparsity"]["mode"] == mode
     assert runs["auto"]["sparsity"]["mode"] in ("exact", "predicted")
-    assert "active_share" not in runs["dense"]["sparsity"]
     for mode in ("exact", "predicted", "auto"):
         assert 0.1 < runs[mode]["sparsity"]["active_share"] < 0.3
         assert runs[mode]["decode_bytes_per_token"] < runs["dense"]["decode_bytes_per_token"]
         assert runs[mode]["sparsity"]["dense_bytes_per_token"] == runs["dense"]["sparsity"]["dense_bytes_per_token"]
     # Weights, and keys and values: 2 x 2 bytes x 128 x 4 layers at each of 25 positions.
+    plain = bench(PLAIN, "dense")
+    assert "active_share" not in plain["sparsity"]
+    assert plain["decode_bytes_per_token"] == plain["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
+    # Of PowerInfer's file a dense run reads the down rows whose neurons are not zero.
     dense = runs["dense"]
-    assert dense["decode_bytes_per_token"] == dense["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
+    assert dense["decode_bytes_per_token"] < dense["sparsity"]["dense_bytes_per_token"] + 2 * 2 * 128 * 4 * 25
     predicted = runs["predicted"]["sparsity"]
     assert predicted["active_share"] <= predicted["proposed_share"] < 0.5
     assert "recall" not in predicted
@@ -76,7 +79,7 @@ def test_bench_text_names_the_mode():
 
 def test_perplexity_by_mode(text):
     dense, line = perplexity(POWERINFER, text, "dense")
-    assert line == "sparsity   dense (asked for)"
+    assert re.fullmatch(r"sparsity   dense \(asked for\), [12][0-9.]+ % of neurons active", line), line
     exact, line = perplexity(POWERINFER, text, "exact")
     assert abs(exact / dense - 1) < 1e-3  # the neurons' order of the folder's counts: rounding
     assert re.search(r"exact \(lossless with relu\), [12][0-9.]+ % of neurons active", line), line
@@ -92,11 +95,10 @@ def test_hits_of_a_sparse_run_only(text, tmp_path):
     rows = [row for row in csv.reader((tmp_path / "hits.csv").read_text().splitlines()) if row[0].isdigit()]
     assert len(rows) == 4 * 1024
     assert sum(int(row[2]) for row in rows) > 0
-    for model in (SILU, POWERINFER):
-        done = profiler("perplexity", "--model", model, "--file", text, "--context", 32, "--sparsity", "dense",
-                        "--activity", tmp_path / "none.csv")
-        assert done.returncode == 2 and "a dense run looks at no neuron" in done.stderr
-        assert not (tmp_path / "none.csv").exists()
+    done = profiler("perplexity", "--model", SILU, "--file", text, "--context", 32, "--sparsity", "dense",
+                    "--activity", tmp_path / "none.csv")
+    assert done.returncode == 2 and "a dense run looks at no neuron" in done.stderr
+    assert not (tmp_path / "none.csv").exists()
 
 
 @pytest.mark.parametrize("model, flags, words", [
