@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "engine/ffn_activation.h"
 #include "kernels/cpu/isa.h"
 #include "server/logging.h"
 #include "server/start_error.h"
@@ -81,11 +82,17 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
   }
 }
 
-/// Changes when the build, the file or the arithmetic changes (FNV-1a over what names them).
+/// Changes when the build, the file or the arithmetic changes (FNV-1a over what names them). Modes of
+/// sparsity and activations give other numbers.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
+  const SparsityReport& sparsity = runtime.sparsity();
+  const bool predicted = sparsity.mode == Sparsity::kPredicted;
   const std::string identity = version + '\n' + runtime.file().path().filename().string() + '\n' +
                                std::to_string(runtime.file().total_bytes()) + '\n' +
-                               runtime.backend_description();
+                               runtime.backend_description() + '\n' +
+                               std::string(sparsity_name(sparsity.mode)) + '\n' +
+                               std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
+                               ffn_activation_name(runtime.spec().activation);
   uint64_t hash = 14695981039346656037ull;
   for (const char c : identity) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   std::ostringstream text;

@@ -1,0 +1,38 @@
+"""system_fingerprint: two servers with the same one give the same text, so what changes the numbers changes it."""
+import httpx
+import pytest
+
+import hearthd
+
+POWERINFER = hearthd.ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf"
+SILU = hearthd.ROOT / "tests/data/arch/llama.gguf"
+
+
+@pytest.fixture()
+def fingerprint():
+    def of(*flags, model=POWERINFER):
+        server = hearthd.Hearthd("--threads", "1", *flags, model=model)
+        try:
+            answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
+                                json={"prompt": "The", "max_tokens": 1})
+            assert answer.status_code == 200, answer.text
+            return answer.json()["system_fingerprint"]
+        finally:
+            server.kill()
+
+    return of
+
+
+def test_it_changes_with_how_the_ffn_is_run(fingerprint):
+    exact = fingerprint()
+    assert fingerprint("--sparsity", "exact") == exact
+    others = [("--sparsity", "dense"), ("--sparsity", "predicted"),
+              ("--sparsity", "predicted", "--predictor-threshold", "0.5")]
+    found = [exact] + [fingerprint(*flags) for flags in others]
+    assert len(set(found)) == len(found), found
+    dense = [fingerprint("--sparsity", "dense", "--ffn-activation", name, model=SILU) for name in ("relu", "silu")]
+    assert dense[0] != dense[1]
+
+
+def test_a_threshold_that_nothing_reads_does_not_change_it(fingerprint):
+    assert fingerprint("--predictor-threshold", "0.5") == fingerprint()
