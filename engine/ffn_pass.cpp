@@ -29,14 +29,6 @@ float least_passing_gate(const FfnActivation& activation) {
   return std::nextafter(activation.threshold, std::numeric_limits<float>::infinity());
 }
 
-int64_t count_bits(const NeuronSet& set) {
-  int64_t n = 0;
-  for (int t = 0; t < set.n_tokens(); ++t) {
-    for (size_t w = 0; w < set.words(); ++w) n += std::popcount(set.wanted(t)[w]);
-  }
-  return n;
-}
-
 int64_t count_common(const NeuronSet& a, const NeuronSet& b) {
   int64_t n = 0;
   for (int t = 0; t < a.n_tokens(); ++t) {
@@ -62,7 +54,8 @@ FfnPass::FfnPass(Backend& backend, const ModelSpec& spec, const Weights& weights
 }
 
 double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
-  return sizeof(float) * 3.0 * max_tokens * spec.d_ff;
+  const int n_buffers = (spec.gated ? 2 : 1) + (spec.powerinfer ? 2 : 0);
+  return sizeof(float) * static_cast<double>(n_buffers) * max_tokens * spec.d_ff;
 }
 
 void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout) {
@@ -170,7 +163,7 @@ void FfnPass::verify(int layer, const float* normed, int n_tokens) {
   backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
                           truly_active_);
   counts_.n_verified += n_tokens;
-  counts_.truly_active += count_bits(truly_active_);
+  counts_.truly_active += truly_active_.count();
   counts_.truly_active_proposed += count_common(truly_active_, wanted_);
 }
 

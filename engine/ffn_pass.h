@@ -36,7 +36,8 @@ class FfnPass {
   /// All references must outlive the pass. Begins in dense mode, with the neurons as they lie in the file.
   FfnPass(Backend& backend, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
-  /// Bytes of the buffers. A double, which absurd sizes do not wrap.
+  /// Bytes that the buffers take at most, with predictors as wide as they may be. A double, which absurd
+  /// sizes do not wrap.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
   /// How to run from now on. `layout` must outlive the pass, and hold what the mode reads.

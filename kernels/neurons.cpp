@@ -1,9 +1,15 @@
-// The union of what a step's tokens want.
+// The sum and the union of what a step's tokens want.
 #include "kernels/neurons.h"
 
 #include <bit>
 
 namespace hearth {
+
+int64_t NeuronSet::count() const {
+  int64_t n = 0;
+  for (size_t i = 0; i < static_cast<size_t>(n_tokens_) * words(); ++i) n += std::popcount(wanted_[i]);
+  return n;
+}
 
 void NeuronSet::collect() {
   std::fill_n(any_.begin(), words(), 0);

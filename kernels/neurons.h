@@ -76,6 +76,9 @@ class NeuronSet {
     return ((wanted(token)[neuron / 64] >> (neuron % 64)) & 1) != 0;
   }
 
+  /// Neurons that tokens want, summed over the tokens.
+  int64_t count() const;
+
   /// Neurons that any token wants, ascending. Valid after collect(), which whoever filled the bits calls.
   std::span<const int32_t> ids() const { return {ids_.data(), n_ids_}; }
   void collect();

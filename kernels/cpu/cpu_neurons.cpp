@@ -5,18 +5,6 @@
 #include "kernels/cpu/cpu_backend.h"
 
 namespace hearth {
-namespace {
-
-int64_t count_wanted(const NeuronSet& set) {
-  int64_t n = 0;
-  for (int t = 0; t < set.n_tokens(); ++t) {
-    const uint64_t* wanted = set.wanted(t);
-    for (size_t w = 0; w < set.words(); ++w) n += std::popcount(wanted[w]);
-  }
-  return n;
-}
-
-}  // namespace
 
 void CpuBackend::select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                                 float at_least, NeuronSet& set) {
@@ -25,7 +13,7 @@ void CpuBackend::select_neurons(const float* values, const float* sizes, int n_t
 
 void CpuBackend::ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                              const float* gates, float* out, NeuronCounts& counts) {
-  counts.proposed += count_wanted(set);
+  counts.proposed += set.count();
   if (n_tokens <= few_tokens_) {
     const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||
                         (ffn.up && uses_quantized_activations(ffn.up.dtype));
@@ -48,7 +36,7 @@ void CpuBackend::ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens
 
 void CpuBackend::down_neurons(const DownColumns& down, const float* values, int n_tokens,
                               const NeuronSet& set, float* out, NeuronCounts& counts) {
-  counts.proposed += count_wanted(set);
+  counts.proposed += set.count();
   if (n_tokens <= few_tokens_) {
     sparse_.down_few(down, values, n_tokens, set, out, counts);
   } else {

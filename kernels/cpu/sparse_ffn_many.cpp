@@ -117,11 +117,12 @@ void SparseFfn::down_many(const DownColumns& down, const float* values, int n_to
   // Few columns on many threads: tokens are shared out too, though each share dequantises for itself.
   constexpr int64_t kPiecesPerThread = 4, kTokensOfPiece = 64;
   const int64_t wanted = (pool_.n_threads() * kPiecesPerThread + n_strips - 1) / n_strips;
-  const int64_t parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);
-  const int64_t tokens_of_part = (n_tokens + parts - 1) / parts;
+  const int64_t most_parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);
+  const int64_t tokens_of_part = (n_tokens + most_parts - 1) / most_parts;
+  const int64_t parts = (n_tokens + tokens_of_part - 1) / tokens_of_part;  // none is empty
   pool_.for_each_chunk(n_strips * parts, 1, [&](int64_t piece, int64_t, int worker) {
     const int64_t column = piece / parts * width;
-    const int first = static_cast<int>(std::min<int64_t>(piece % parts * tokens_of_part, n_tokens));
+    const int first = static_cast<int>(piece % parts * tokens_of_part);
     const int n = static_cast<int>(std::min<int64_t>(tokens_of_part, n_tokens - first));
     add_columns(step, column, std::min(width, down.n_cols - column), first, n, worker);
   });
