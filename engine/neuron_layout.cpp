@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "kernels/quant/coded_columns.h"
@@ -77,7 +77,7 @@ class LayerBuilder {
     if (!order.empty()) {
       const FfnNeurons ffn = inputs_of(spec, layer);
       if (!shape_.gates) bytes_.gates = padded(ffn.gate.bytes());
-      bytes_.predictor = padded(layer.predictor_out.bytes());
+      if (mode == Sparsity::kPredicted) bytes_.predictor = padded(layer.predictor_out.bytes());
       bytes_.floats = 2 * padded(n * sizeof(float));
     }
     if (mode == Sparsity::kCalibrated) bytes_.floats += padded(n * sizeof(float));
@@ -89,7 +89,7 @@ class LayerBuilder {
   NeuronLayer build(std::byte* memory) {
     NeuronLayer out;
     out.ffn = inputs_of(spec_, layer_);
-    out.predictor_out = layer_.predictor_out;
+    if (mode_ == Sparsity::kPredicted) out.predictor_out = layer_.predictor_out;
     std::byte* bundles = take(memory, bytes_.bundles);
     if (shape_.gates) out.ffn.gate = moved(out.ffn.gate, bundles, shape_.stride);
     if (shape_.ups) out.ffn.up = moved(out.ffn.up, bundles + shape_.up_at, shape_.stride);
@@ -144,20 +144,10 @@ class LayerBuilder {
     const size_t n = static_cast<size_t>(spec_.d_ff);
     float* sizes = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
     std::fill_n(sizes, n, 0.0f);
-    std::vector<float> row(std::max(n, static_cast<size_t>(spec_.d_model)));
-    if (layer_.down_rows.weight) {
-      for (size_t j = 0; j < n; ++j) {
-        dequantize_row(layer_.down_rows.weight.dtype,
-                       layer_.down_rows.weight.row(source_of(static_cast<int64_t>(j))), spec_.d_model,
-                       row.data());
-        for (int c = 0; c < spec_.d_model; ++c)
-          sizes[j] += row[static_cast<size_t>(c)] * row[static_cast<size_t>(c)];
-      }
-    } else {
-      for (int64_t c = 0; c < spec_.d_model; ++c) {
-        dequantize_row(layer_.down.weight.dtype, layer_.down.weight.row(c), spec_.d_ff, row.data());
-        for (size_t j = 0; j < n; ++j) sizes[j] += row[j] * row[j];
-      }
+    std::vector<float> row(n);
+    for (int64_t c = 0; c < spec_.d_model; ++c) {
+      dequantize_row(layer_.down.weight.dtype, layer_.down.weight.row(c), spec_.d_ff, row.data());
+      for (size_t j = 0; j < n; ++j) sizes[j] += row[j] * row[j];
     }
     for (size_t j = 0; j < n; ++j) sizes[j] = std::sqrt(sizes[j]);
     return sizes;
@@ -212,28 +202,34 @@ NeuronLayout NeuronLayout::in_bundles(const ModelSpec& spec, const Weights& weig
   layout.layers_.resize(builders.size());
 
   std::atomic<size_t> next{0}, done{0};
-  const auto build_layers = [&] {
-    for (size_t i = next++; i < builders.size(); i = next++) {
-      layout.layers_[i] = builders[i].build(reinterpret_cast<std::byte*>(layout.memory_[i].floats()));
-      ++done;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  // Builds layers until none is left. What is thrown ends the other threads' work with the layer they are at.
+  const auto build_layers = [&](const auto& after_each) {
+    try {
+      for (size_t i = next++; i < builders.size(); i = next++) {
+        layout.layers_[i] = builders[i].build(reinterpret_cast<std::byte*>(layout.memory_[i].floats()));
+        ++done;
+        after_each();
+      }
+    } catch (...) {
+      next = builders.size();
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
     }
   };
-  std::vector<std::jthread> helpers;
-  // Without helpers the calling thread builds alone.
-  try {
-    for (int t = 1; t < n_threads; ++t) helpers.emplace_back(build_layers);
-  } catch (const std::system_error&) {
-  }
-  for (size_t i = next++; i < builders.size(); i = next++) {
-    layout.layers_[i] = builders[i].build(reinterpret_cast<std::byte*>(layout.memory_[i].floats()));
-    ++done;
+  {
+    std::vector<std::jthread> helpers;
+    // Without helpers the calling thread builds alone.
     try {
-      if (progress) progress(static_cast<double>(done) / static_cast<double>(builders.size()));
-    } catch (...) {
-      next = builders.size();  // the helpers end with the layer they are at
-      throw;
+      for (int t = 1; t < n_threads; ++t) helpers.emplace_back([&] { build_layers([] {}); });
+    } catch (const std::system_error&) {
     }
+    build_layers([&] {
+      if (progress) progress(static_cast<double>(done) / static_cast<double>(builders.size()));
+    });
   }
+  if (failure) std::rethrow_exception(failure);
   return layout;
 }
 

@@ -25,7 +25,7 @@ namespace hearth {
 /// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
 struct NeuronLayer {
   FfnNeurons ffn;
-  Matrix predictor_out;               // [d_ff, rank]; null without predictors
+  Matrix predictor_out;               // [d_ff, rank]; null without predictors, and in bundles of other modes
   const float* down_sizes = nullptr;  // [d_ff] Euclidean norm of each down column; calibrated mode only
 };
 
@@ -39,7 +39,8 @@ class NeuronLayout {
 
   /// Bundles for `mode`, in `order`. Layers are copied by n_threads threads; progress is called with the
   /// share done, from the calling thread. Throws std::bad_alloc, and what progress throws. The order is not
-  /// used for plain files, whose scales belong to runs of neurons.
+  /// used for plain files, whose scales belong to runs of neurons. REQUIRES: a plain file if calibrated, as
+  /// plan_sparsity() has it.
   static NeuronLayout in_bundles(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                                  const Order& order, int n_threads, Backend& backend,
                                  const std::function<void(double)>& progress);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <stdexcept>
 
 #include "engine/activity_profile.h"
@@ -48,11 +49,13 @@ void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout) {
   };
   for (int i = 0; i < in.spec.n_layers; ++i) {
     const LayerWeights& file = in.weights.layers[static_cast<size_t>(i)];
-    const FfnNeurons& used = layout.layer(i).ffn;
+    const NeuronLayer& laid_out = layout.layer(i);
+    const FfnNeurons& used = laid_out.ffn;
     release(in.spec.gated ? file.gate.weight : file.up.weight, used.gate);
     if (in.spec.gated) release(file.up.weight, used.up);
     release(file.down.weight, used.down.rows);
     release(file.down_rows.weight, used.down.rows);
+    if (laid_out.predictor_out) release(file.predictor_out, laid_out.predictor_out);
   }
 }
 
@@ -78,9 +81,10 @@ Sparsity choose_by_bytes(const NeuronSetupInputs& in, FfnMode mode, const Neuron
 
 float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec) {
   const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
-  if (!std::isfinite(threshold)) {
+  // Not a number fails the comparison too; numbers beyond a float would become infinite.
+  if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
     throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
-                                " cannot be; give a finite number.");
+                                " cannot be; give a finite number that a float can hold.");
   }
   return static_cast<float>(threshold);
 }
@@ -137,6 +141,10 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
 
   // 3. Where its neurons are read from.
   if (report.mode != Sparsity::kDense) lay_out(in, progress, mode, out);
+  if (request.verify_predictor && report.mode != Sparsity::kPredicted) {
+    report.notes.push_back("no predictor is verified, for the model runs " +
+                           std::string(sparsity_name(report.mode)));
+  }
   in.pass.ffn().use(mode, out.layout);
 
   // 4. What it saves.

@@ -33,8 +33,8 @@ struct SparsityRequest {
 /// Shares of all neurons, over the tokens that were looked at. Negative: not known.
 struct NeuronActivity {
   int64_t n_tokens = 0;
-  double proposed = -1;         // by the predictor, or whose gate was looked at for skipping
-  double passed = -1;           // whose gate was not zero: up is read
+  double proposed = -1;         // by the predictor; exact: whose gate passes; calibrated: that contribute
+  double passed = -1;           // of these, act(gate) was not zero: up is read. Calibrated: 0
   double active = -1;           // whose value was not zero: down is read
   double true_active = -1;      // whose gate passes, proposed or not (predictor verified)
   double recall = -1;           // of the active ones, proposed (predictor verified)
