@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -65,6 +66,11 @@ void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout) {
 }
 
 void FfnPass::reset_counts() { counts_ = {}; }
+
+void FfnPass::set_thresholds(std::span<const float> thresholds) {
+  assert(thresholds.size() == mode_.thresholds.size());
+  std::ranges::copy(thresholds, mode_.thresholds.begin());
+}
 
 void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
   if (mode_.sparsity == Sparsity::kPredicted && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
@@ -172,6 +178,7 @@ void FfnPass::verify(int layer, const float* normed, int n_tokens) {
 void FfnPass::run_calibrated(int layer, const float* normed, float* x, int n_tokens) {
   const NeuronLayer& neurons = layout_->layer(layer);
   compute_values(neurons.ffn, normed, n_tokens);
+  if (observer_) observer_(layer, gate_.floats(), neurons.down_sizes, n_tokens);
   backend_.select_neurons(gate_.floats(), neurons.down_sizes, n_tokens, spec_.d_ff,
                           mode_.thresholds[static_cast<size_t>(layer)], wanted_);
   backend_.down_neurons(neurons.ffn.down, gate_.floats(), n_tokens, wanted_, x, counts_.neurons);

@@ -4,6 +4,9 @@
 // bytes a neuron is read from: engine/neuron_layout.h; the arithmetic: Backend.
 #pragma once
 
+#include <functional>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "engine/model_spec.h"
@@ -31,6 +34,11 @@ struct FfnCounts {
   int64_t truly_active_proposed = 0;  // of these, proposed
 };
 
+/// Looks at every neuron of one layer in calibrated mode, before any is skipped: values [n_tokens, d_ff],
+/// down_sizes [d_ff] (Euclidean norms of the down columns), in the layout's order.
+using ValueObserver =
+    std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
+
 class FfnPass {
  public:
   /// All references must outlive the pass. Begins in dense mode, with the neurons as they lie in the file.
@@ -55,6 +63,10 @@ class FfnPass {
   void reset_counts();
   /// hits [n_layers, d_ff] are counted from now on, or no more (null). The memory stays the caller's.
   void count_hits(uint32_t* hits) { hits_ = hits; }
+  /// Calibrated mode: other thresholds, [n_layers], from now on. They may be infinite.
+  void set_thresholds(std::span<const float> thresholds);
+  /// Calibrated mode: who is shown the values from now on; empty: nobody.
+  void observe_values(ValueObserver observer) { observer_ = std::move(observer); }
 
  private:
   void run_dense(const LayerWeights& layer, const float* normed, float* x, int n_tokens);
@@ -74,6 +86,7 @@ class FfnPass {
   FfnMode mode_;
   FfnCounts counts_;
   uint32_t* hits_ = nullptr;
+  ValueObserver observer_;
 
   NeuronSet wanted_, truly_active_;
   Buffer gate_, up_;  // [max_tokens, d_ff]

@@ -231,6 +231,13 @@ std::vector<uint32_t> ModelRuntime::hits() const {
   return in_file_order;
 }
 
+void ModelRuntime::set_thresholds(std::span<const float> thresholds) {
+  state_->pass.ffn().set_thresholds(thresholds);
+}
+void ModelRuntime::observe_values(ValueObserver observer) {
+  state_->pass.ffn().observe_values(std::move(observer));
+}
+
 std::string ModelRuntime::backend_description() const { return state_->backend.description(); }
 
 StepLimits ModelRuntime::limits() const {

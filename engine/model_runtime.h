@@ -9,10 +9,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "engine/batch.h"
+#include "engine/ffn_pass.h"
 #include "engine/model_file.h"
 #include "engine/model_spec.h"
 #include "engine/sparsity.h"
@@ -73,6 +75,10 @@ class ModelRuntime final : public ForwardModel {
   /// Those counts since count_hits(), [n_layers, d_ff] in the order of the file's neurons; empty: not
   /// counted.
   std::vector<uint32_t> hits() const;
+
+  /// For finding thresholds, in calibrated mode only; see FfnPass. Engine thread only.
+  void set_thresholds(std::span<const float> thresholds);
+  void observe_values(ValueObserver observer);
 
  private:
   struct State;

@@ -131,7 +131,10 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
   FfnMode mode;
   mode.predictor_threshold = predictor_threshold(request, in.spec);
   report.predictor_threshold = mode.predictor_threshold;
-  if (plan.mode == Sparsity::kCalibrated) mode.thresholds = read_calibration(in.file, in.spec).thresholds;
+  if (plan.mode == Sparsity::kCalibrated) {
+    mode.thresholds = request.calibrating ? std::vector<float>(static_cast<size_t>(in.spec.n_layers), 0.0f)
+                                          : read_calibration(in.file, in.spec).thresholds;
+  }
 
   // 2. "auto": measured on the neurons as they lie in the file.
   out.layout = NeuronLayout::in_file(in.spec, in.weights);

@@ -28,6 +28,8 @@ struct SparsityRequest {
   std::string mode = "exact";  // those names, or "auto": exact or predicted, whichever reads less
   std::optional<double> predictor_threshold;  // logits from it on propose; not given: the file's
   bool verify_predictor = false;              // compute every gate beside the predictor, to count its errors
+  bool calibrating =
+      false;  // calibrated: thresholds begin at zero, and the file beside the model is not read
 };
 
 /// Shares of all neurons, over the tokens that were looked at. Negative: not known.

@@ -1,4 +1,4 @@
-// hearth-profiler: measures a model on this machine. Subcommands: bench, perplexity, synth.
+// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, synth.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -12,29 +12,22 @@
 #include <functional>
 #include <iostream>
 #include <new>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
 #include "engine/model_runtime.h"
 #include "profiler/activity_csv.h"
 #include "profiler/bench.h"
+#include "profiler/calibrate_command.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/progress_line.h"
 #include "profiler/sparsity_text.h"
 #include "profiler/synth_command.h"
+#include "profiler/text_io.h"
 
 namespace hearth {
 namespace {
-
-/// Prints a result; what could not be written (a full disk, say) must not look like success.
-void print_result(const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
-    throw std::runtime_error(
-        "the result could not be written to the standard output: " + std::string(std::strerror(errno)) + ".");
-  }
-}
 
 struct PerplexityCommand {
   ModelOptions model;
@@ -42,15 +35,6 @@ struct PerplexityCommand {
   int n_context = 512;
   std::string activity_file;
 };
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (!in || !(text << in.rdbuf())) {
-    throw std::runtime_error(path + ": cannot be read, or is empty; give --file a text file.");
-  }
-  return text.str();
-}
 
 /// How often each neuron was active on the text, as CSV.
 void write_hits(const PerplexityCommand& command, const ModelRuntime& model, const NeuronActivity& activity) {
@@ -79,7 +63,7 @@ int run_perplexity(const PerplexityCommand& command) {
   if (!command.activity_file.empty()) model->count_hits();
   model->reset_activity();
   const Tokenizer& tokenizer = model->tokenizer();
-  const std::vector<int32_t> tokens = tokenizer.encode(read_file(command.file), true, false);
+  const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
   // The tokenizer puts a begin token first where the model wants one: then every window gets it.
   const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   PerplexityResult result;
@@ -162,6 +146,7 @@ int main_of(int argc, char** argv) {
                    "Write how often each neuron was active on the text: CSV of layer, neuron, count")
       ->type_name("FILE");
 
+  const std::function<int()> calibrate = add_calibrate_command(app);
   const std::function<int()> synth = add_synth_command(app);
 
   try {
@@ -179,6 +164,7 @@ int main_of(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   }
+  if (app.got_subcommand("calibrate")) return calibrate();
   if (app.got_subcommand("synth")) return synth();
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
 }

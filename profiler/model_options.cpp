@@ -8,7 +8,7 @@
 
 namespace hearth {
 
-void add_model_options(CLI::App& command, ModelOptions& options) {
+void add_loading_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--model,-m", options.model, "GGUF model file")->required()->type_name("FILE");
   command.add_option("--threads,-t", options.n_threads, "CPU threads; 0: one per physical core")
       ->type_name("N")
@@ -19,9 +19,12 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option(
           "--ffn-activation", options.ffn_activation,
-          "Activation of the model's FFN where its file does not say it: relu, drelu, fatrelu:T, relu2, "
-          "silu or gelu")
+          "FFN activation where the file does not say it: relu, drelu, fatrelu:T, relu2, silu or gelu")
       ->type_name("NAME");
+}
+
+void add_model_options(CLI::App& command, ModelOptions& options) {
+  add_loading_options(command, options);
   command
       .add_option("--sparsity", options.sparsity,
                   "Which FFN neurons are computed: auto, exact, predicted, calibrated or dense")
@@ -33,9 +36,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                   "Predicted mode: least logit that proposes a neuron; not given: the model file's")
       ->type_name("X")
       ->check(CLI::Range(-1000.0, 1000.0));
-  command.add_flag(
-      "--verify-predictor", options.verify_predictor,
-      "Predicted mode: compute every gate too, to report the predictor's recall and false positives");
+  command.add_flag("--verify-predictor", options.verify_predictor,
+                   "Predicted mode: compute every gate too, to report recall and false positives");
 }
 
 int thread_count(const ModelOptions& options) {
@@ -53,7 +55,8 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.prefill_chunk = chunk;
   load.sparsity = {.mode = options.sparsity,
                    .predictor_threshold = options.predictor_threshold,
-                   .verify_predictor = options.verify_predictor};
+                   .verify_predictor = options.verify_predictor,
+                   .calibrating = options.calibrating};
   ProgressLine line("Loading");
   load.progress = [&line](double fraction) { line.update(fraction); };
   std::unique_ptr<ModelRuntime> model = ModelRuntime::load(load);

@@ -18,9 +18,13 @@ struct ModelOptions {
   std::string sparsity = "exact";
   std::optional<double> predictor_threshold;
   bool verify_predictor = false;
+  bool calibrating = false;  // no flag: see SparsityRequest
 };
 
-/// Adds the flags to a subcommand; `options` must outlive its parsing.
+/// Adds the flags of a model and its machine to a subcommand; `options` must outlive its parsing.
+void add_loading_options(CLI::App& command, ModelOptions& options);
+
+/// Adds those, and the flags of how its FFN is run.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
 /// Threads as asked, or one per physical core.

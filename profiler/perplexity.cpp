@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "profiler/sequence_run.h"
-
 namespace hearth {
 namespace {
 
@@ -22,6 +20,22 @@ double negative_log_likelihood(std::span<const float> logits, int32_t token) {
 }
 
 }  // namespace
+
+WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int32_t bos, int chunk) {
+  std::vector<int32_t> text(window.begin(), window.end());
+  if (bos >= 0) text[0] = bos;
+  run.clear();
+  WindowScore score;
+  // The last token predicts nothing inside the window.
+  run.score(std::span(text).first(text.size() - 1), text.size() / 2, chunk,
+            [&](size_t i, std::span<const float> logits) {
+              const double nll = negative_log_likelihood(logits, text[i + 1]);
+              score.sum += nll;
+              score.squares += nll * nll;
+              ++score.n_scored;
+            });
+  return score;
+}
 
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
@@ -37,18 +51,11 @@ PerplexityResult measure_perplexity(
   PerplexityResult result;
   double sum = 0, squares = 0;
   for (size_t w = 0; w < n_windows; ++w) {
-    std::vector<int32_t> text(tokens.begin() + static_cast<std::ptrdiff_t>(w * window),
-                              tokens.begin() + static_cast<std::ptrdiff_t>((w + 1) * window));
-    if (bos >= 0) text[0] = bos;
-    run.clear();
-    // The last token predicts nothing inside the window.
-    run.score(std::span(text).first(window - 1), window / 2, model.limits().max_tokens,
-              [&](size_t i, std::span<const float> logits) {
-                const double nll = negative_log_likelihood(logits, text[i + 1]);
-                sum += nll;
-                squares += nll * nll;
-                ++result.n_scored;
-              });
+    const WindowScore score =
+        score_window(run, tokens.subspan(w * window, window), bos, model.limits().max_tokens);
+    sum += score.sum;
+    squares += score.squares;
+    result.n_scored += score.n_scored;
     result.n_windows = static_cast<int>(w + 1);
     const double n = static_cast<double>(result.n_scored);
     const double mean = sum / n;

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "engine/batch.h"
+#include "profiler/sequence_run.h"
 
 namespace hearth {
 
@@ -20,6 +21,16 @@ struct PerplexityResult {
   double perplexity = 0;
   double standard_error = 0;  // of the perplexity
 };
+
+/// What one window gives: -log of the probability of each scored token, summed.
+struct WindowScore {
+  int64_t n_scored = 0;
+  double sum = 0;
+  double squares = 0;
+};
+
+/// Scores one window [n_context]; its first token is replaced by bos, unless that is -1.
+WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int32_t bos, int chunk);
 
 /// progress: called after each window with what is known so far and the number of windows there will be.
 /// Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4 and
