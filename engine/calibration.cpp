@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 #include <span>
+#include <system_error>
 
 #include "engine/gguf/fault.h"
 #include "engine/gguf/writer.h"
@@ -33,7 +34,8 @@ Calibration read_calibration(const ModelFile& model, const ModelSpec& spec) {
   const std::string label = gguf::file_label(path.string());
   const std::string remedy =
       "; make it with hearth-profiler calibrate --model " + model.path().string() + " --text FILE";
-  if (!std::filesystem::exists(path)) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) {
     gguf::fail(
         gguf::file_label(model.path().string()),
         "--sparsity calibrated needs the thresholds of " + path.string() + ", which does not exist" + remedy);
