@@ -111,7 +111,7 @@ void bench_small_operations(CpuBackend& backend) {
              backend.rms_norm(x.data(), weight.data(), 1e-5f, n_tokens, 576, y.data());
            }));
     report("  silu * up", undisturbed_seconds([&] {
-             backend.gated_activation(Activation::kSilu, x.data(), y.data(), n_tokens * 1536, y.data());
+             backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n_tokens * 1536, y.data());
            }));
     for (RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
       const Rope rope{kind, 64, inv_freq.data(), 1.0f};
