@@ -80,9 +80,8 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   counts_.neurons.hits = hits_ == nullptr ? nullptr : hits_ + int64_t{layer} * spec_.d_ff;
-  const LayerWeights& weights = weights_.layers[static_cast<size_t>(layer)];
-  if (mode_.sparsity == Sparsity::kDense && weights.down.weight)
-    return run_dense(weights, normed, x, n_tokens);
+  if (mode_.sparsity == Sparsity::kDense && !weights_.has_down_rows())
+    return run_dense(layer, normed, x, n_tokens);
   counts_.n_token_layers += n_tokens;
   switch (mode_.sparsity) {
     case Sparsity::kDense:
@@ -96,21 +95,6 @@ void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   }
 }
 
-/// With the file's own down projection: three matrix products.
-void FfnPass::run_dense(const LayerWeights& layer, const float* normed, float* x, int n_tokens) {
-  float* values = gate_.floats();
-  if (spec_.gated) {
-    backend_.matmul(normed, n_tokens,
-                    std::array{product(layer.gate.weight, layer.gate.bias, gate_.floats()),
-                               product(layer.up.weight, layer.up.bias, up_.floats())});
-  } else {
-    backend_.matmul(normed, n_tokens, std::array{product(layer.up.weight, layer.up.bias, values)});
-  }
-  backend_.gated_activation(spec_.activation, values, spec_.gated ? up_.floats() : nullptr,
-                            int64_t{n_tokens} * spec_.d_ff, values);
-  backend_.matmul(values, n_tokens, std::array{product(layer.down.weight, layer.down.bias, x, true)});
-}
-
 /// values of all neurons -> gate_.
 void FfnPass::compute_values(const FfnNeurons& ffn, const float* normed, int n_tokens) {
   if (ffn.up) {
@@ -122,6 +106,13 @@ void FfnPass::compute_values(const FfnNeurons& ffn, const float* normed, int n_t
   }
   backend_.gated_activation(spec_.activation, gate_.floats(), ffn.up ? up_.floats() : nullptr,
                             int64_t{n_tokens} * spec_.d_ff, gate_.floats());
+}
+
+/// With the file's own down projection: three matrix products.
+void FfnPass::run_dense(int layer, const float* normed, float* x, int n_tokens) {
+  compute_values(layout_->layer(layer).ffn, normed, n_tokens);
+  const Linear& down = weights_.layers[static_cast<size_t>(layer)].down;
+  backend_.matmul(gate_.floats(), n_tokens, std::array{product(down.weight, down.bias, x, true)});
 }
 
 /// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not

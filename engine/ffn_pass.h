@@ -69,7 +69,7 @@ class FfnPass {
   void observe_values(ValueObserver observer) { observer_ = std::move(observer); }
 
  private:
-  void run_dense(const LayerWeights& layer, const float* normed, float* x, int n_tokens);
+  void run_dense(int layer, const float* normed, float* x, int n_tokens);
   void compute_values(const FfnNeurons& ffn, const float* normed, int n_tokens);
   void run_all_neurons(int layer, const float* normed, float* x, int n_tokens);
   void run_exact(int layer, const float* normed, float* x, int n_tokens);
