@@ -272,6 +272,45 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
   }
 }
 
+// Long ranges of one token are shared out to lanes in another order.
+TEST_CASE("one token's products have the same bits in long row ranges") {
+  constexpr int64_t kRows = 520, kFirst = 3;
+  for (Isa isa : supported_isas()) {
+    for (DType type : all_types()) {
+      std::mt19937 rng(12);
+      const int64_t n_cols = 2048;
+      const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
+      const std::vector<float> x = random_activations(2 * n_cols, rng);
+      const std::vector<float> two = multiply(isa, weight.view, x, 2);
+      const std::vector<float> bias = random_activations(kRows, rng);
+      QuantizedRows quantized(matmul_kernels(isa), x, uses_quantized_activations(type) ? 2 : 0, n_cols);
+      for (int64_t end : {int64_t{130}, kFirst + 256, kFirst + 512, kRows}) {  // also lanes whole pages apart
+        std::vector<float> out(kRows, 2.0f);
+        MatmulArgs args;
+        args.weight = &weight.view;
+        args.row_begin = kFirst;
+        args.row_end = end;
+        args.x = x.data() + n_cols;
+        args.quantized = uses_quantized_activations(type) ? quantized.row(1) : nullptr;
+        args.n_tokens = 1;
+        args.bias = bias.data();
+        args.out = out.data();
+        args.out_stride = kRows;
+        args.accumulate = true;
+        matmul_kernels(isa).multiply[static_cast<size_t>(type)](args);
+        int wrong = 0;
+        for (int64_t r = 0; r < kRows; ++r) {
+          const auto i = static_cast<size_t>(r);
+          const float value = 2.0f + (two[kRows + i] + bias[i]);
+          wrong += out[i] != (r >= kFirst && r < end ? value : 2.0f);
+        }
+        INFO(isa_name(isa) << " " << dtype_info(type).name << " rows to " << end);
+        REQUIRE(wrong == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("bias is added and residuals are kept, outside rows untouched") {
   std::mt19937 rng(5);
   for (Isa isa : supported_isas()) {

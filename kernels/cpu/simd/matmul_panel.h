@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/activation_row.h"
+
 namespace hearth {
 
 /// Columns unpacked at a time: one K-quant block, or 8 blocks of 32. Keeps a panel (5 to 6 KB) in the L1
@@ -44,6 +46,39 @@ template <class Weight>
 struct RowBlocks {
   const std::byte* const* row;
   size_t offset;
+};
+
+inline constexpr int kPanelSpans = kPanelColumns / kActivationSpan;
+
+/// Strips (256 columns of a panel's rows) that lie between the one that is multiplied and the one that is
+/// asked for. Measured at one token: on Sapphire Rapids 2 to 4 are alike, 1 is too late for 8 lanes, 6 and
+/// more leave the L1 cache before their turn; on Zen 5 3 to 6 are alike, 10 is too many.
+inline constexpr size_t kStripsAhead = 4;
+
+/// A strip that is needed soon: kBytes from `offset` on of S::kLanes rows.
+template <class S, class Block>
+struct Ahead {
+  static constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
+  const std::byte* const* row;
+  size_t offset;
+
+  /// Asks for the rows' part i of kPanelSpans.
+  [[gnu::always_inline]] void ask(int i) const {
+    constexpr int kRows = S::kLanes / kPanelSpans;
+    for (int r = i * kRows; r < (i + 1) * kRows; ++r) {
+      for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row[r] + offset + b);
+    }
+  }
+};
+
+/// Planes of the activation rows of a group of tokens: token t's plane starts `stride` bytes after token
+/// t-1's.
+struct ActivationPlanes {
+  const std::byte* quants;
+  const std::byte* scale;
+  const std::byte* sum;      // of the columns of a weight group, float
+  const std::byte* int_sum;  // the same, int32
+  size_t stride;
 };
 
 }  // namespace hearth

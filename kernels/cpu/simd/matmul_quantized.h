@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/activation_row.h"
 #include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/simd/matmul_one_token.h"
 #include "kernels/cpu/simd/matmul_unpack.h"
 #include "kernels/cpu/simd/matmul_unpack_k.h"
 #include "kernels/cpu/simd/matmul_unpack_runs.h"
@@ -18,39 +19,6 @@ namespace hearth {
 /// Tokens one unpacking serves. 64 make unpacking about a tenth of the work; their activations for 256
 /// columns (about 37 KB) stay in a 48 KB L1 cache beside the panel.
 inline constexpr int kTokensPerPanel = 64;
-
-inline constexpr int kPanelSpans = kPanelColumns / kActivationSpan;
-
-/// Strips (256 columns of a panel's rows) that lie between the one that is multiplied and the one that is
-/// asked for. Measured on Sapphire Rapids at one token: 2 to 4 are alike, 1 is too late for 8 lanes, 6 and
-/// more leave the L1 cache before their turn.
-inline constexpr size_t kStripsAhead = 3;
-
-/// A strip that is needed soon: kBytes from `offset` on of S::kLanes rows.
-template <class S, class Block>
-struct Ahead {
-  static constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
-  const std::byte* const* row;
-  size_t offset;
-
-  /// Asks for the rows' part i of kPanelSpans.
-  [[gnu::always_inline]] void ask(int i) const {
-    constexpr int kRows = S::kLanes / kPanelSpans;
-    for (int r = i * kRows; r < (i + 1) * kRows; ++r) {
-      for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row[r] + offset + b);
-    }
-  }
-};
-
-/// Planes of the activation rows of a group of tokens: token t's plane starts `stride` bytes after token
-/// t-1's.
-struct ActivationPlanes {
-  const std::byte* quants;
-  const std::byte* scale;
-  const std::byte* sum;      // of the columns of a weight group, float
-  const std::byte* int_sum;  // the same, int32
-  size_t stride;
-};
 
 /// Sums of offset weights to sums of true weights: less offset * sum of the activations.
 template <class S, int offset>
@@ -167,35 +135,54 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// Adds a panel's sums, of n_rows rows from place `row` on, to the output, or puts them there.
+/// Which places of the output the lanes work on, lane r on first + r * step. Lanes from n on have no row.
+struct Lanes {
+  int64_t first;
+  int64_t step;
+  int n;
+  int64_t next;  // `first` of the lanes that follow, or `first` again
+};
+
+/// Adds a panel's sums to the output, or puts them there.
 template <class S>
-void store_totals(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens,
+void store_totals(const MatmulArgs& args, const Lanes& lanes, int token, int n_tokens,
                   const typename S::Float* totals) {
   float bias[S::kLanes] = {};
   if (args.bias != nullptr) {
-    for (int r = 0; r < n_rows; ++r) bias[r] = args.bias[row_at(args, row + r)];
+    for (int r = 0; r < lanes.n; ++r) bias[r] = args.bias[row_at(args, lanes.first + r * lanes.step)];
   }
   for (int t = 0; t < n_tokens; ++t) {
-    float* out = args.out + (token + t) * args.out_stride + row;
+    float* out = args.out + (token + t) * args.out_stride + lanes.first;
     typename S::Float value = totals[t];
     if (args.bias != nullptr) value = S::add(value, S::load_floats(bias));
-    if (args.accumulate) value = S::add(S::load_floats(out, n_rows), value);
-    S::store_floats(out, value, n_rows);
+    if (lanes.step == 1) {
+      if (args.accumulate) value = S::add(S::load_floats(out, lanes.n), value);
+      S::store_floats(out, value, lanes.n);
+      continue;
+    }
+    float values[S::kLanes];
+    S::store_floats(values, value, S::kLanes);
+    for (int r = 0; r < lanes.n; ++r) {
+      float& to = out[r * lanes.step];
+      to = args.accumulate ? to + values[r] : values[r];
+    }
   }
 }
 
-/// The rows at places [row, row + n_rows) for tokens [token, token + n_tokens); n_rows <= S::kLanes.
+/// The lanes' rows for tokens [token, token + n_tokens).
 template <class S, class Block>
-void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens) {
+void multiply_rows(const MatmulArgs& args, const Lanes& lanes, int token, int n_tokens) {
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
   const size_t stride = row_stride(weight, row_bytes);
   // These rows and the next ones, which are only asked for. Lanes without a row take the last one's bytes;
   // their results are never stored.
   const std::byte* at[2 * S::kLanes];
-  for (int r = 0; r < 2 * S::kLanes; ++r) {
-    const int64_t place = row + r < args.row_end ? row + r : args.row_end - 1;
-    at[r] = weight.data + row_at(args, place) * stride;
+  for (int r = 0; r < S::kLanes; ++r) {
+    const int64_t own = lanes.first + r * lanes.step, next = lanes.next + r * lanes.step;
+    const int64_t last = args.row_end - 1;
+    at[r] = weight.data + row_at(args, own < last ? own : last) * stride;
+    at[S::kLanes + r] = weight.data + row_at(args, next < last ? next : last) * stride;
   }
   constexpr size_t kAheadBytes = kStripsAhead * Ahead<S, Block>::kBytes;
   const size_t ahead_bytes = kAheadBytes < row_bytes ? kAheadBytes : row_bytes;
@@ -211,22 +198,49 @@ void multiply_rows(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     const size_t later = done + ahead_bytes;
     const Ahead<S, Block> ahead = {later < row_bytes ? at : at + S::kLanes,
                                    later < row_bytes ? later : later - row_bytes};
+    if constexpr (OneToken<S, Block>::kFused) {
+      if (n_tokens == 1 && n_spans == kPanelSpans) {
+        totals[0] = OneToken<S, Block>::run({at, done}, x, totals[0], ahead);
+        advance<S, Block>(x, n_spans);
+        continue;
+      }
+    }
     unpack_panel<S, Block>({at, done}, n_blocks, panel);
     multiply_panel<S, Block>(panel, n_spans, x, n_tokens, totals, ahead);
     advance<S, Block>(x, n_spans);
   }
-  store_totals<S>(args, row, n_rows, token, n_tokens, totals);
+  store_totals<S>(args, lanes, token, n_tokens, totals);
+}
+
+/// Rows that each lane reads one after the other, all lanes at once, of a range that one token is multiplied
+/// with; 0 where that does not pay. A lane then reads one long string of bytes, which the hardware's
+/// prefetchers follow across rows: 11 % faster (Q4_0, 4096 columns, 512 KiB, Zen 5) than with neighbouring
+/// rows on neighbouring lanes, of which every page holds parts of three.
+template <class S>
+int64_t rows_per_lane(const MatmulArgs& args, size_t stride) {
+  constexpr size_t kLeastBytes = 8 * 1024, kPage = 4096;
+  if (args.n_tokens != 1 || args.rows != nullptr) return 0;
+  const int64_t n = (args.row_end - args.row_begin) / S::kLanes;
+  if (static_cast<size_t>(n) * stride < kLeastBytes) return 0;
+  // Lanes whole pages apart would share a few sets of the cache.
+  return static_cast<size_t>(n) * stride % kPage == 0 ? n - 1 : n;
 }
 
 template <class S, class Block>
 void multiply_quantized(const MatmulArgs& args) {
+  const size_t row_bytes = static_cast<size_t>(args.weight->n_cols / Block::kElems) * sizeof(Block);
+  const int64_t step = rows_per_lane<S>(args, row_stride(*args.weight, row_bytes));
+  const int64_t begin = args.row_begin + step * S::kLanes;
+  for (int64_t i = 0; i < step; ++i) {
+    const int64_t row = args.row_begin + i;
+    multiply_rows<S, Block>(args, {row, step, S::kLanes, i + 1 < step ? row + 1 : row}, 0, 1);
+  }
   for (int token = 0; token < args.n_tokens; token += kTokensPerPanel) {
     const int left = args.n_tokens - token;
     const int n_tokens = left < kTokensPerPanel ? left : kTokensPerPanel;
-    for (int64_t row = args.row_begin; row < args.row_end; row += S::kLanes) {
-      const int64_t rows_left = args.row_end - row;
-      multiply_rows<S, Block>(args, row, static_cast<int>(rows_left < S::kLanes ? rows_left : S::kLanes),
-                              token, n_tokens);
+    for (int64_t row = begin; row < args.row_end; row += S::kLanes) {
+      const int64_t n = args.row_end - row < S::kLanes ? args.row_end - row : S::kLanes;
+      multiply_rows<S, Block>(args, {row, 1, static_cast<int>(n), row + S::kLanes}, token, n_tokens);
     }
   }
 }
