@@ -1,0 +1,155 @@
+// The operations of the CUDA backend: one function an operation, one .cu file each, enqueued on a stream.
+//
+// All pointers are device memory unless said otherwise, 16-byte aligned at their begin; Matrix views hold
+// device addresses. Calls return at once and throw CudaError if the launch is refused; work runs in the order
+// of the stream. No call allocates or synchronises. Sizes may be anything from 0 on; 0 launches nothing.
+//
+// Arithmetic: the same bits as the CPU backend's, operation by operation (its order of sums is written down
+// in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So where a
+// layer runs never shows in a result. Kernels therefore say __fmaf_rn, __fmul_rn, __fadd_rn where they mean
+// them, so that nvcc contracts nothing on its own, and divide and take roots rounded (__fdiv_rn, __fsqrt_rn).
+// Float weights (F32, F16, BF16) follow the order of the AVX-512 kernels. The one exception is the sum over
+// neurons: see NeuronSums.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/backend.h"
+#include "kernels/matrix.h"
+#include "kernels/neurons.h"
+
+namespace hearth::cuda {
+
+// ---- matrix products -------------------------------------------------------------------------------------
+
+/// Activations quantised as kernels/cpu/matmul_kernels.h has it: q = 256 * high + low.
+struct QuantizedActivations {
+  int8_t* high = nullptr;       // [n_tokens, n_cols]
+  int8_t* low = nullptr;        // [n_tokens, n_cols]
+  float* scale = nullptr;       // [n_tokens, n_cols / 32]
+  int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
+};
+
+/// Bytes of the four arrays, and the arrays in such a piece of memory (256-byte aligned).
+size_t quantized_bytes(int n_tokens, int64_t n_cols);
+QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
+
+/// x [n_tokens, n_cols] to out. n_cols a multiple of 32.
+void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
+              cudaStream_t stream);
+
+/// Numbers of rows or neurons, ascending, whose count only the device knows.
+struct DeviceList {
+  int32_t* ids = nullptr;  // [max]
+  int32_t* n = nullptr;    // [1], at most max
+  int64_t max = 0;
+};
+
+/// One product: see Product of kernels/backend.h.
+struct MatmulOp {
+  Matrix weight;
+  const float* bias = nullptr;     // [weight.n_rows] or null, found by row number
+  DeviceList rows;                 // ids null: all rows; else out[t * out_stride + i] is of row ids[i]
+  const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
+  QuantizedActivations quantized;  // read for quantised weights
+  int n_tokens = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0;
+  bool accumulate = false;
+};
+void matmul(const MatmulOp& op, cudaStream_t stream);
+
+/// out [n, table.n_cols] = dequantised rows tokens[i] of the table.
+void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);
+
+/// out [n_rows, n_cols] = the weights as halves, rounded to nearest even. For cuBLAS.
+void dequantize_to_half(const Matrix& weight, uint16_t* out, cudaStream_t stream);
+
+// ---- rows and elements -----------------------------------------------------------------------------------
+
+void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
+void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
+              cudaStream_t stream);
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
+                int64_t n_cols, float* out, cudaStream_t stream);
+void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out,
+                      cudaStream_t stream);
+/// out row i = x row rows[i].
+void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n, float* out,
+                 cudaStream_t stream);
+
+// ---- attention -------------------------------------------------------------------------------------------
+
+/// Rotates x [n_tokens, n_heads, head_dim], row t at x + t * stride. table: row t at table + t * row_floats,
+/// as VectorKernels::rotate wants it; the host fills it (kernels/cpu/rope_table.h), for sines and cosines of
+/// large angles are the C library's.
+void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, int n_rot, const float* table,
+          int64_t row_floats, int n_tokens, cudaStream_t stream);
+
+/// See Backend::kv_append. The arrays of `places` are device memory.
+void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
+               KvLayer layer, cudaStream_t stream);
+
+/// Scratch of attention(), for steps within these bounds.
+size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
+
+/// See Backend::attention. longest: the largest number of keys a token of the step sees (host).
+void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+               const KvShape& shape, KvLayer layer, int longest, void* scratch, float* out,
+               cudaStream_t stream);
+
+// ---- neurons ---------------------------------------------------------------------------------------------
+
+/// A NeuronSet on the device.
+struct DeviceNeuronSet {
+  uint64_t* wanted = nullptr;  // [n_tokens, words], words = ceil(n_neurons / 64)
+  DeviceList any;              // neurons that any token wants, ascending
+  int n_tokens = 0;
+  int64_t n_neurons = 0;
+};
+
+/// See Backend::select_neurons. Fills wanted and any; the list's order comes from counting, not from atomics.
+/// scratch: select_scratch_bytes(n_neurons).
+size_t select_scratch_bytes(int64_t n_neurons);
+void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
+                    const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
+
+/// Of the neurons in `in` those whose act(gate) is not zero for a token that wants them: their ids and gates,
+/// by place, to out and gates_out [n_tokens, out.max]. gates [n_tokens, gates_stride] by place in `in`.
+void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
+                 int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
+                 cudaStream_t stream);
+
+/// values [n_tokens, list.max] by place: act(gate) * up (up null: act(gate)) for tokens that want the neuron,
+/// 0 for others. gates [n_tokens, gates_stride]: by place, or by neuron number if gates_by_number. ups by
+/// place, [n_tokens, list.max].
+void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& list, const float* gates,
+                   int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
+                   cudaStream_t stream);
+
+/// The sum over neurons, which several devices and kernels add to in any order with one result: integers.
+///
+/// A neuron's contribution value * w (w its dequantised down weight, the product rounded once) is bounded to
+/// +-2^20 and rounded to a multiple of 2^-36: sums[t, c] += llrint(clamp(value * w) * 2^36). So the sum is as
+/// fine as a float's last bit at 2^-13, and 127 contributions at the bound fit. poison[t] is set where a
+/// value is not finite; the sum is then not a number.
+struct NeuronSums {
+  int64_t* sums = nullptr;    // [n_tokens, n_cols]
+  int32_t* poison = nullptr;  // [n_tokens]
+};
+
+/// sums = 0, poison = 0.
+void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
+
+/// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing.
+void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
+              const NeuronSums& sums, cudaStream_t stream);
+
+/// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or not a number where poisoned.
+void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out,
+              cudaStream_t stream);
+
+}  // namespace hearth::cuda

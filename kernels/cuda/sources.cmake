@@ -1,0 +1,8 @@
+# The CUDA backend's sources, one operation a file, sorted. kernels/cuda builds them with nvcc,
+# tests/support/cudaemu for the emulator.
+set(HEARTH_CUDA_KERNELS
+  add.cu
+)
+# Host code: calls the CUDA runtime, holds no kernels.
+set(HEARTH_CUDA_HOST
+)

@@ -1,0 +1,62 @@
+// Device memory for tests of CUDA operations: filled from, and read back to, the host's vectors.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "kernels/cuda/error.h"
+
+namespace hearth::test {
+
+/// A stream of its own, which waits for its work before it goes.
+class TestStream {
+ public:
+  TestStream() {
+    cuda::check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream");
+  }
+  ~TestStream() {
+    cudaStreamSynchronize(stream_);
+    cudaStreamDestroy(stream_);
+  }
+  TestStream(const TestStream&) = delete;
+  TestStream& operator=(const TestStream&) = delete;
+  operator cudaStream_t() const { return stream_; }  // NOLINT: stands for it
+  void wait() const { cuda::check(cudaStreamSynchronize(stream_), "waiting for a stream"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// n elements on the device. Exactly as long as asked, so that sanitizers see what reads behind them.
+template <class T>
+class DeviceArray {
+ public:
+  explicit DeviceArray(size_t n) : n_(n) {
+    cuda::check(cudaMalloc(&data_, n * sizeof(T) + (n == 0)), "allocating");
+  }
+  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
+    if (n_ > 0)
+      cuda::check(cudaMemcpy(data_, values.data(), n_ * sizeof(T), cudaMemcpyHostToDevice), "copying");
+  }
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
+
+  T* data() const { return static_cast<T*>(data_); }
+  size_t size() const { return n_; }
+  /// After the stream's work.
+  std::vector<T> read(const TestStream& stream) const {
+    stream.wait();
+    std::vector<T> values(n_);
+    if (n_ > 0)
+      cuda::check(cudaMemcpy(values.data(), data_, n_ * sizeof(T), cudaMemcpyDeviceToHost), "copying");
+    return values;
+  }
+
+ private:
+  void* data_ = nullptr;
+  size_t n_;
+};
+
+}  // namespace hearth::test
