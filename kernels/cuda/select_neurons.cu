@@ -1,0 +1,46 @@
+// Which neurons matter: scores that are not below a threshold, as bits per token and as a list for all.
+#include "kernels/cuda/error.h"
+#include "kernels/cuda/neuron_list.cuh"
+#include "kernels/cuda/ops.h"
+
+namespace hearth::cuda {
+namespace {
+
+__global__ void __launch_bounds__(kListThreads)
+    score_kernel(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
+                 uint64_t* wanted, uint64_t* any) {
+  const int64_t n_words = (n_neurons + 63) / 64;
+  const auto matters = [&](int t, int64_t j) {
+    const float value = values[t * n_neurons + j];
+    const float score = sizes == nullptr ? value : __fmul_rn(fabsf(value), sizes[j]);
+    return !(score < at_least);  // true of what is not a number
+  };
+  find_bits(n_tokens, n_neurons, any, matters,
+            [&](int t, int64_t word, uint64_t bits) { wanted[t * n_words + word] = bits; });
+}
+
+__global__ void __launch_bounds__(kListThreads)
+    list_kernel(const uint64_t* any, int64_t n_words, int32_t* ids, int32_t* n) {
+  for_each_listed(any, n_words, n, [&](int64_t j, int place) { ids[place] = static_cast<int32_t>(j); });
+}
+
+}  // namespace
+
+size_t select_scratch_bytes(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64) * 8; }
+
+void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
+                    const DeviceNeuronSet& set, void* scratch, cudaStream_t stream) {
+  if (n_tokens == 0 || n_neurons == 0) {
+    check(cudaMemsetAsync(set.any.n, 0, sizeof(int32_t), stream), "emptying a list of neurons");
+    return;
+  }
+  auto* any = static_cast<uint64_t*>(scratch);
+  check(gpu_launch(score_kernel, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes, n_tokens,
+                   n_neurons, at_least, set.wanted, any),
+        "selecting neurons");
+  check(gpu_launch(list_kernel, list_blocks(n_neurons), kListThreads, 0, stream, any, (n_neurons + 63) / 64,
+                   set.any.ids, set.any.n),
+        "listing the selected neurons");
+}
+
+}  // namespace hearth::cuda

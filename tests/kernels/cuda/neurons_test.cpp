@@ -1,0 +1,90 @@
+// Neurons on the device: sets, lists and values are the CPU backend's.
+#include <cmath>
+#include <limits>
+
+#include "kernels/cuda/ops.h"
+#include "tests/kernels/cuda/device_neurons.h"
+#include "tests/kernels/neuron_layer.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+TEST_CASE("CUDA: selected neurons are those that the CPU selects") {
+  std::mt19937 rng(1);
+  CpuBackend cpu(1, supported_isas().front());
+  for (int64_t n : {0, 1, 31, 64, 65, 200, 513, 3000}) {
+    for (int n_tokens : {0, 1, 3, 16}) {
+      std::vector<float> values = random_activations(n_tokens * n, rng);
+      const std::vector<float> sizes = random_activations(n, rng);
+      for (size_t i = 0; i < values.size(); i += 7) values[i] = i % 2 == 0 ? 0.5f : kNan;
+      for (float at_least : {-kInf, 0.5f, 1e9f}) {
+        for (bool sized : {false, true}) {
+          INFO(n << " neurons, " << n_tokens << " tokens, at least " << at_least << (sized ? ", sized" : ""));
+          NeuronSet expected;
+          expected.reserve(n_tokens, n);
+          cpu.select_neurons(values.data(), sized ? sizes.data() : nullptr, n_tokens, n, at_least, expected);
+          const TestStream stream;
+          const DeviceArray<float> on_device(values), sizes_there(sizes);
+          const DeviceSet set(n_tokens, n);
+          const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(n));
+          cuda::select_neurons(on_device.data(), sized ? sizes_there.data() : nullptr, n_tokens, n, at_least,
+                               set.view(), scratch.data(), stream);
+          REQUIRE(set.any.read(stream) == std::vector<int32_t>(expected.ids().begin(), expected.ids().end()));
+          const uint64_t* wanted = expected.wanted(0);
+          const size_t n_words = static_cast<size_t>(n_tokens) * expected.words();
+          REQUIRE(set.wanted.read(stream) == std::vector<uint64_t>(wanted, wanted + n_words));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA: sums over neurons begin at zero and end in the residual stream") {
+  for (int64_t n_cols : {0, 1, 255, 256, 1000}) {
+    for (int n_tokens : {0, 1, 3}) {
+      const size_t n = static_cast<size_t>(n_tokens * n_cols), tokens = static_cast<size_t>(n_tokens);
+      std::vector<float> out(n), bias(static_cast<size_t>(n_cols));
+      for (size_t i = 0; i < n; ++i) out[i] = 0.3f * static_cast<float>(i % 17);
+      for (size_t i = 0; i < bias.size(); ++i) bias[i] = 0.7f - static_cast<float>(i % 5);
+      const TestStream stream;
+      const DeviceArray<int64_t> sums(std::vector<int64_t>(n, -1));
+      const DeviceArray<int32_t> poison(std::vector<int32_t>(tokens, -1));
+      const cuda::NeuronSums view{sums.data(), poison.data()};
+      cuda::clear_sums(view, n_tokens, n_cols, stream);
+      REQUIRE(sums.read(stream) == std::vector<int64_t>(n, 0));
+      REQUIRE(poison.read(stream) == std::vector<int32_t>(tokens, 0));
+      std::vector<int64_t> values(n);
+      std::mt19937_64 rng(2);
+      for (size_t i = 0; i < n; ++i) values[i] = static_cast<int64_t>(rng()) >> (i % 64);
+      const DeviceArray<int64_t> filled(values);
+      std::vector<int32_t> flags(tokens, 0);
+      if (n_tokens > 1) flags[1] = 1;
+      const DeviceArray<int32_t> poisoned(flags);
+      for (bool biased : {false, true}) {
+        const DeviceArray<float> result(out), bias_there(bias);
+        cuda::add_sums({filled.data(), poisoned.data()}, biased ? bias_there.data() : nullptr, n_tokens,
+                       n_cols, result.data(), stream);
+        const std::vector<float> found = result.read(stream);
+        for (size_t i = 0; i < n; ++i) {
+          const size_t t = i / static_cast<size_t>(n_cols), c = i % static_cast<size_t>(n_cols);
+          float expected = out[i] + static_cast<float>(values[i]) * 0x1p-36f;
+          if (biased) expected += bias[c];
+          INFO("token " << t << " column " << c);
+          if (flags[t] != 0) {
+            REQUIRE(std::isnan(found[i]));
+          } else {
+            REQUIRE(found[i] == expected);
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace hearth::test
