@@ -1,0 +1,84 @@
+// CUDA's API: capturing streams into graphs, and running those.
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "tests/support/cudaemu/api_calls.h"
+#include "tests/support/cudaemu/graph.h"
+#include "tests/support/cudaemu/stream.h"
+
+using namespace hearth::cudaemu;
+
+namespace {
+
+cudaError_t begin_capture(cudaStream_t handle) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (is_default(handle)) return cudaErrorStreamCaptureUnsupported;
+  if (stream->capture != nullptr) return cudaErrorIllegalState;
+  stream->capture = std::make_shared<Capture>(*stream);
+  stream->last_nodes.clear();
+  return cudaSuccess;
+}
+
+cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* out) {
+  *out = nullptr;
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  const std::shared_ptr<Capture> capture = stream->capture;
+  if (capture == nullptr) return cudaErrorIllegalState;
+  if (&capture->origin() != stream) return cudaErrorStreamCaptureUnmatched;
+  if (!capture->end()) return cudaErrorStreamCaptureUnjoined;
+  *out = std::make_unique<CUgraph_st>(capture->graph()).release();
+  return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return api_call("cudaStreamBeginCapture", [&] { return begin_capture(stream); });
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  return api_call("cudaStreamIsCapturing", [&] {
+    const Stream* stream = find_stream(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    *status = stream->capture != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
+  return api_call("cudaStreamEndCapture", [&] { return end_capture(stream, out); });
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
+  return api_call("cudaGraphInstantiate", [&] {
+    *out = std::make_unique<CUgraphExec_st>(CUgraphExec_st{std::make_shared<Graph>(*graph)}).release();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  return api_call("cudaGraphDestroy", [&] {
+    delete graph;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  return api_call("cudaGraphExecDestroy", [&] {
+    delete exec;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* n) {
+  return api_call("cudaGraphGetNodes", [&] {
+    if (nodes != nullptr) return cudaErrorNotSupported;  // only their number is told
+    *n = graph->nodes.size();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  return api_call("cudaGraphLaunch",
+                  [&] { return enqueue(stream, [graph = exec->graph] { graph->run(); }); });
+}
+}

@@ -1,0 +1,64 @@
+// Launches of kernels, checked as the driver checks them, and the attributes that widen their limits.
+#include <cuda_runtime.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "tests/support/cudaemu/api_calls.h"
+#include "tests/support/cudaemu/grid.h"
+#include "tests/support/cudaemu/launch.h"
+#include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/stats.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+constexpr size_t kSharedBytes = 48 << 10;  // dynamic shared memory that needs no cudaFuncSetAttribute
+
+std::mutex limits_mutex;
+std::map<const void*, size_t>& shared_limits() {
+  static std::map<const void*, size_t> limits;
+  return limits;
+}
+
+size_t shared_limit(const void* kernel) {
+  const std::lock_guard lock(limits_mutex);
+  const auto found = shared_limits().find(kernel);
+  return found == shared_limits().end() ? kSharedBytes : found->second;
+}
+
+/// CUDA C++ Programming Guide, technical specifications per compute capability.
+bool is_valid_shape(dim3 grid, dim3 block) {
+  const uint64_t n_threads = uint64_t{block.x} * block.y * block.z;
+  return n_threads > 0 && n_threads <= 1024 && block.z <= 64 && grid.x > 0 && grid.x <= 0x7fffffffu &&
+         grid.y > 0 && grid.y <= 65535 && grid.z > 0 && grid.z <= 65535;
+}
+
+}  // namespace
+
+bool device_can_reach(const void* p) { return p == nullptr || place_of(p, 1) != Place::kUnknown; }
+
+cudaError_t refuse_host_pointer() { return finish_call(cudaErrorInvalidValue); }
+
+cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, cudaStream_t stream) {
+  return api_call("launch", [&] {
+    if (!is_valid_shape(launch.grid, launch.block)) return cudaErrorInvalidConfiguration;
+    if (launch.shared_bytes > shared_limit(launch.kernel)) return cudaErrorInvalidValue;
+    return enqueue(stream, [launch, thread = std::move(thread)] { run_grid(launch, thread); });
+  });
+}
+
+}  // namespace hearth::cudaemu
+
+using namespace hearth::cudaemu;
+
+extern "C" cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value) {
+  return api_call("cudaFuncSetAttribute", [&] {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
+    if (value < 0 || static_cast<size_t>(value) > config().shared_optin_bytes) return cudaErrorInvalidValue;
+    const std::lock_guard lock(limits_mutex);
+    shared_limits()[kernel] = static_cast<size_t>(value);
+    return cudaSuccess;
+  });
+}

@@ -1,0 +1,153 @@
+// CUDA's API: streams and events.
+#include <cuda_runtime.h>
+
+#include <memory>
+
+#include "tests/support/cudaemu/api_calls.h"
+#include "tests/support/cudaemu/stream.h"
+#include "tests/support/cudaemu/stream_registry.h"
+
+using namespace hearth::cudaemu;
+
+namespace {
+
+cudaError_t create(cudaStream_t* out, unsigned flags, int priority) {
+  *out = create_stream((flags & cudaStreamNonBlocking) == 0, priority);
+  return cudaSuccess;
+}
+
+cudaError_t record(Event& event, cudaStream_t handle) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  event.capture = stream->capture;
+  event.nodes = stream->last_nodes;
+  if (stream->capture != nullptr) return cudaSuccess;
+  const std::shared_ptr<EventState> state = event.state;
+  uint64_t n = 0;
+  {
+    const std::lock_guard lock(state->mutex);
+    n = ++state->n_recorded;
+  }
+  return enqueue(
+      handle, [state, n] { state->finish(n); }, false);
+}
+
+/// Waiting in one stream for an event of another that captures draws the first into the capture.
+cudaError_t wait_in_capture(Stream& stream, const Event& event) {
+  if (event.capture->has_ended()) return cudaErrorCapturedEvent;
+  if (stream.capture != nullptr && stream.capture != event.capture) return cudaErrorStreamCaptureMerge;
+  if (stream.capture == nullptr) {
+    stream.capture = event.capture;
+    stream.last_nodes.clear();
+    event.capture->join(stream);
+  }
+  stream.last_nodes.insert(stream.last_nodes.end(), event.nodes.begin(), event.nodes.end());
+  return cudaSuccess;
+}
+
+cudaError_t wait_for(cudaStream_t handle, const Event& event) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (event.capture != nullptr) return wait_in_capture(*stream, event);
+  if (stream->capture != nullptr) return cudaErrorStreamCaptureIsolation;
+  const std::shared_ptr<EventState> state = event.state;
+  const uint64_t n = state->recorded();
+  if (n == 0) return cudaSuccess;
+  return enqueue(
+      handle, [state, n] { state->wait(n); }, false);
+}
+
+cudaError_t query(const Event& event) {
+  const std::lock_guard lock(event.state->mutex);
+  return event.state->n_done >= event.state->n_recorded ? cudaSuccess : cudaErrorNotReady;
+}
+
+}  // namespace
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority) {
+  return api_call("cudaStreamCreateWithPriority", [&] { return create(out, flags, priority); });
+}
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
+  return api_call("cudaStreamCreateWithFlags", [&] { return create(out, flags, 0); });
+}
+cudaError_t cudaStreamCreate(cudaStream_t* out) {
+  return api_call("cudaStreamCreate", [&] { return create(out, 0, 0); });
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  return api_call("cudaStreamDestroy", [&] { return destroy_stream(stream); });
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  return api_call_unless_capturing("cudaStreamSynchronize", [&] {
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    stream->wait();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+  return api_call_unless_capturing("cudaStreamQuery", [&] {
+    Stream* stream = find_stream(handle);
+    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+    return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+  });
+}
+cudaError_t cudaDeviceSynchronize() {
+  return api_call_unless_capturing("cudaDeviceSynchronize", [] {
+    wait_for_device();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return api_call("cudaLaunchHostFunc", [&] {
+    return enqueue(
+        stream, [=] { function(data); }, false);
+  });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
+  return api_call("cudaEventCreateWithFlags", [&] {
+    auto event = std::make_unique<CUevent_st>();
+    event->has_time = (flags & cudaEventDisableTiming) == 0;
+    *out = event.release();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventCreate(cudaEvent_t* out) {
+  return api_call("cudaEventCreate", [&] {
+    *out = std::make_unique<CUevent_st>().release();
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  return api_call("cudaEventDestroy", [&] {
+    delete event;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  return api_call("cudaEventRecord", [&] { return record(*event, stream); });
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return api_call("cudaStreamWaitEvent", [&] { return wait_for(stream, *event); });
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  return api_call_unless_capturing("cudaEventSynchronize", [&] {
+    event->state->wait(event->state->recorded());
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return api_call_unless_capturing("cudaEventQuery", [&] { return query(*event); });
+}
+cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
+  return api_call("cudaEventElapsedTime", [&] {
+    if (!begin->has_time || !end->has_time || begin->state->recorded() == 0 || end->state->recorded() == 0)
+      return cudaErrorInvalidResourceHandle;
+    if (query(*begin) != cudaSuccess || query(*end) != cudaSuccess) return cudaErrorNotReady;
+    *ms = std::chrono::duration<float, std::milli>(end->state->time - begin->state->time).count();
+    return cudaSuccess;
+  });
+}
+}

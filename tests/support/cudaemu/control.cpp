@@ -1,0 +1,100 @@
+#include "tests/support/cudaemu/control.h"
+
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "tests/support/cudaemu/errors.h"
+#include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/stats.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+long from_environment(const char* name, long otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atol(text) : otherwise;
+}
+
+Config configured() {
+  Config c;
+  c.vram_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_MB", 8192)) << 20;
+  c.compute_capability = static_cast<int>(from_environment("CUDAEMU_COMPUTE_CAPABILITY", 80));
+  c.schedule = static_cast<Schedule>(from_environment("CUDAEMU_SCHEDULE", 0));
+  c.seed = static_cast<unsigned>(from_environment("CUDAEMU_SEED", 1));
+  c.block_workers = static_cast<int>(from_environment("CUDAEMU_BLOCK_WORKERS", 1));
+  c.jitter_us = static_cast<int>(from_environment("CUDAEMU_JITTER_US", 0));
+  c.guard = from_environment("CUDAEMU_GUARD", 0) != 0;
+  return c;
+}
+
+struct Fault {
+  int n_good;
+  cudaError_t error;
+};
+std::mutex faults_mutex;
+std::map<std::string, Fault>& faults() {
+  static std::map<std::string, Fault> all;
+  return all;
+}
+
+std::mutex stats_mutex;
+Stats counted;
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+Config& config() {
+  static Config c = configured();
+  return c;
+}
+
+Stats stats() {
+  Stats result;
+  {
+    const std::lock_guard lock(stats_mutex);
+    result = counted;
+  }
+  const VramUse vram = vram_use();
+  result.vram_used = vram.used_bytes;
+  result.vram_peak = vram.peak_bytes;
+  return result;
+}
+
+void reset_stats() {
+  const std::lock_guard lock(stats_mutex);
+  counted = {};
+  reset_vram_peak();
+}
+
+void count(uint64_t Stats::*what, uint64_t n) {
+  const std::lock_guard lock(stats_mutex);
+  counted.*what += n;
+}
+
+void fail_next(const char* api, int n_good, cudaError_t error) {
+  const std::lock_guard lock(faults_mutex);
+  faults()[api] = {n_good, error};
+}
+
+cudaError_t begin_call(const char* api) {
+  const std::lock_guard lock(faults_mutex);
+  const auto found = faults().find(api);
+  if (found == faults().end() || found->second.n_good-- > 0) return cudaSuccess;
+  const cudaError_t error = found->second.error;
+  faults().erase(found);
+  return finish_call(error);
+}
+
+cudaError_t finish_call(cudaError_t error) {
+  if (error != cudaSuccess) last_error = error;
+  return error;
+}
+
+cudaError_t peek_last_error() { return last_error; }
+
+void clear_last_error() { last_error = cudaSuccess; }
+
+}  // namespace hearth::cudaemu

@@ -1,0 +1,75 @@
+// What a thread of a kernel asks of the emulator: who it is, to meet its block or its warp, to copy
+// asynchronously. The built-in functions of CUDA (builtins.h and its neighbours) are written over this.
+//
+// Callable only by code that runs as a kernel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+namespace hearth::cudaemu {
+
+/// Says what is wrong, naming the calling CUDA thread, and aborts: a kernel that does this is undefined on a
+/// device.
+[[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
+
+/// A line of a kernel. (std::source_location needs clang 16.)
+struct Location {
+  const char* file = "";
+  unsigned line = 0;
+  static constexpr Location current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return {file, line};
+  }
+};
+
+/// The launch's dynamic shared memory: exactly as long as asked for, bytes 0xFF at the begin of every block.
+void* dynamic_shared();
+/// [0, 32).
+int lane();
+
+/// Waits for all threads of the block that have not returned. Dies where they wait on different lines.
+void block_barrier(Location at);
+enum class BlockReduction { kCount, kAnd, kOr };
+/// The same, and the reduction of everyone's predicate.
+int block_barrier_reduce(bool predicate, BlockReduction reduction, Location at);
+
+/// Operations a warp does together; lanes that meet in different ones are an error.
+enum class WarpOp { kSync, kShuffle, kVote, kMatch, kReduce, kMma };
+
+/// What the lanes of a warp brought to an operation.
+struct Arrival {
+  static constexpr size_t kMaxBytes = 32;
+  uint32_t lanes;                      // those that came: the mask without lanes that have returned
+  unsigned char (*values)[kMaxBytes];  // [32]
+  void* group;
+};
+/// Brings n_bytes of `value` and waits for the lanes of mask. To be followed by warp_leave.
+Arrival warp_arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at);
+void warp_leave(const Arrival& arrival);
+
+/// Copies that are done when waited for, not before: a kernel that reads too early sees what was there.
+void async_copy(void* to, const void* from, size_t n_bytes);
+void async_commit();
+void async_wait(int n_groups_left);
+
+/// A value of another lane, after which the warp parts. 0xFF bytes where that lane did not come.
+template <class T>
+T take(const Arrival& arrival, int from_lane) {
+  T value;
+  if (from_lane >= 0 && (arrival.lanes >> from_lane & 1))
+    std::memcpy(&value, arrival.values[from_lane], sizeof value);
+  else
+    std::memset(&value, 0xff, sizeof value);
+  warp_leave(arrival);
+  return value;
+}
+
+template <class T>
+T shuffle(uint32_t mask, T value, int from_lane, Location at) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= Arrival::kMaxBytes);
+  return take<T>(warp_arrive(mask, &value, sizeof value, WarpOp::kShuffle, at), from_lane);
+}
+
+}  // namespace hearth::cudaemu

@@ -1,0 +1,73 @@
+// Stacks that one OS thread switches between, with the sanitizers told of every switch.
+//
+// A switch on x86-64 is fifteen instructions and no system call: a kernel's cost on the emulator is its
+// switches. Elsewhere, or with HEARTH_CUDAEMU_UCONTEXT, it is ucontext. A fiber stays on the OS thread that
+// made it. The emulator itself is never built with sanitizers; it finds out by weak symbols whether the
+// program is.
+#pragma once
+
+#include <cstddef>
+
+extern "C" {
+void hearth_cudaemu_swap(void** save, void* load);
+[[gnu::weak]] void __sanitizer_start_switch_fiber(void**, const void*, size_t);
+[[gnu::weak]] void __sanitizer_finish_switch_fiber(void*, const void**, size_t*);
+[[gnu::weak]] void* __tsan_create_fiber(unsigned);
+[[gnu::weak]] void* __tsan_get_current_fiber(void);
+[[gnu::weak]] void __tsan_switch_to_fiber(void*, unsigned);
+[[gnu::weak]] void __tsan_destroy_fiber(void*);
+[[gnu::weak]] void __tsan_acquire(void*);
+[[gnu::weak]] void __tsan_release(void*);
+}
+
+namespace hearth::cudaemu {
+
+class Fiber {
+ public:
+  static constexpr size_t kStackBytes = 256 << 10;
+
+  /// The stack this OS thread already runs on.
+  Fiber();
+  /// A new stack on which `entry` will run; it must call entered() first and never return. The stack begins
+  /// stagger_bytes lower, so that the hot ends of many do not fall on the same cache sets.
+  Fiber(void (*entry)(), size_t stagger_bytes);
+  ~Fiber();
+  Fiber(const Fiber&) = delete;
+  Fiber& operator=(const Fiber&) = delete;
+
+  /// Leaves this fiber, which must be running, for `to`; returns when something switches back.
+  void switch_to(Fiber& to) {
+    if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&fake_stack_, to.bottom_, to.n_bytes_);
+    // 1: no happens-before by itself, or every race between threads of a block would be hidden.
+    if (__tsan_switch_to_fiber) __tsan_switch_to_fiber(to.tsan_, 1);
+    hearth_cudaemu_swap(&stack_pointer_, to.stack_pointer_);
+    if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(fake_stack_, nullptr, nullptr);
+  }
+  static void entered() {
+    if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+  }
+
+ private:
+  void* stack_pointer_ = nullptr;
+  void* tsan_ = nullptr;
+  void* fake_stack_ = nullptr;
+  void* bottom_ = nullptr;
+  size_t n_bytes_ = 0;
+  bool is_own_stack_ = false;
+};
+
+/// Something threads meet at: what happened before a release() happens before a later acquire().
+class MeetingPoint {
+ public:
+  void release() {
+    if (__tsan_release) __tsan_release(this);
+  }
+  void acquire() {
+    if (__tsan_acquire) __tsan_acquire(this);
+  }
+
+ private:
+  char address_ = 0;  // only its address counts
+};
+
+}  // namespace hearth::cudaemu

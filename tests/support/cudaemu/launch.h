@@ -1,0 +1,55 @@
+// Launching a kernel on the emulator: gpu_launch with the signature kernels/cuda/gpu.h has for a device.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <functional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace hearth::cudaemu {
+
+struct Launch {
+  dim3 grid, block;
+  size_t shared_bytes;
+  const void* kernel;
+};
+
+/// True for null and for what lies in memory the device can reach.
+bool device_can_reach(const void* p);
+
+/// Checks the launch as the driver would, and puts it into the stream. `thread` is what each CUDA thread
+/// runs.
+cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, cudaStream_t stream);
+
+template <class P>
+bool is_valid_argument(const P& argument) {
+  if constexpr (std::is_pointer_v<P>)
+    return device_can_reach(static_cast<const void*>(argument));
+  else
+    return true;
+}
+
+/// The error a launch with a host's pointer ends in; on a device it is the kernel that would fault.
+cudaError_t refuse_host_pointer();
+
+}  // namespace hearth::cudaemu
+
+namespace hearth::cuda {
+
+/// Launches kernel(args...); arguments are converted to the kernel's parameter types. A pointer argument must
+/// be null or lie in memory the device can reach.
+template <class... P, class... A>
+cudaError_t gpu_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+                       A&&... args) {
+  const std::tuple<P...> values{static_cast<P>(std::forward<A>(args))...};
+  if (!std::apply([](const auto&... p) { return (cudaemu::is_valid_argument(p) && ...); }, values))
+    return cudaemu::refuse_host_pointer();
+  return cudaemu::enqueue_kernel(
+      {grid, block, shared_bytes, reinterpret_cast<const void*>(kernel)},
+      [kernel, values] { std::apply(kernel, values); }, stream);
+}
+
+}  // namespace hearth::cuda

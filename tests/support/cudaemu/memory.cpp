@@ -1,0 +1,164 @@
+#include "tests/support/cudaemu/memory.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "tests/support/cudaemu/control.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+constexpr size_t kAlignment = 256;  // of cudaMalloc
+constexpr size_t kPage = 4096;
+// Larger allocations are not filled: it would touch memory a test may never use.
+constexpr size_t kMostFilled = 64 << 20;
+
+struct Allocation {
+  size_t n_bytes;
+  MemoryKind kind;
+  void* mapping = nullptr;  // with Config::guard: pages of its own, one without rights behind them
+  size_t mapping_bytes = 0;
+};
+
+std::mutex mutex;
+VramUse vram{};
+int n_at_work = 0;
+
+std::map<uintptr_t, Allocation>& allocations() {
+  static std::map<uintptr_t, Allocation> all;
+  return all;
+}
+
+size_t charge(size_t n_bytes) {
+  return (n_bytes + kVramGranularity - 1) / kVramGranularity * kVramGranularity;
+}
+
+/// The allocation p lies in, or null.
+const std::pair<const uintptr_t, Allocation>* find(const void* p) {
+  const auto address = reinterpret_cast<uintptr_t>(p);
+  auto after = allocations().upper_bound(address);
+  if (after == allocations().begin()) return nullptr;
+  const auto& candidate = *std::prev(after);
+  return address < candidate.first + candidate.second.n_bytes ? &candidate : nullptr;
+}
+
+/// Pages whose last bytes are the allocation, as near as its alignment lets it.
+void* map_guarded(Allocation& allocation) {
+  const size_t n_pages = (allocation.n_bytes + kAlignment - 1 + kPage - 1) / kPage;
+  allocation.mapping_bytes = (n_pages + 1) * kPage;
+  allocation.mapping = mmap(nullptr, allocation.mapping_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (allocation.mapping == MAP_FAILED) return nullptr;
+  const uintptr_t end = reinterpret_cast<uintptr_t>(allocation.mapping) + n_pages * kPage;
+  mprotect(reinterpret_cast<void*>(end), kPage, PROT_NONE);
+  return reinterpret_cast<void*>((end - allocation.n_bytes) & ~(kAlignment - 1));
+}
+
+void protect(const Allocation& allocation, int rights) {
+  if (allocation.mapping != nullptr) mprotect(allocation.mapping, allocation.mapping_bytes - kPage, rights);
+}
+
+void protect_all(int rights) {
+  for (const auto& [address, allocation] : allocations()) protect(allocation, rights);
+}
+
+}  // namespace
+
+Place place_of(const void* p, size_t n_bytes) {
+  const std::lock_guard lock(mutex);
+  const auto* found = find(p);
+  if (found == nullptr) return Place::kUnknown;
+  const auto& [address, allocation] = *found;
+  if (n_bytes > address + allocation.n_bytes - reinterpret_cast<uintptr_t>(p)) return Place::kOverrun;
+  return allocation.kind == MemoryKind::kDevice ? Place::kDevice : Place::kPinned;
+}
+
+cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
+  *out = nullptr;
+  if (n_bytes == 0) return cudaSuccess;
+  const std::lock_guard lock(mutex);
+  const bool on_device = kind == MemoryKind::kDevice;
+  if (on_device && (n_bytes > config().vram_bytes || vram.used_bytes + charge(n_bytes) > config().vram_bytes))
+    return cudaErrorMemoryAllocation;
+  Allocation allocation{n_bytes, kind};
+  void* p = nullptr;
+  if (on_device && config().guard)
+    p = map_guarded(allocation);
+  else if (posix_memalign(&p, kAlignment, n_bytes) != 0)
+    p = nullptr;
+  if (p == nullptr) return cudaErrorMemoryAllocation;
+  if (n_bytes <= kMostFilled) std::memset(p, 0xff, n_bytes);
+  if (n_at_work == 0) protect(allocation, PROT_NONE);
+  if (on_device) {
+    vram.used_bytes += charge(n_bytes);
+    vram.peak_bytes = std::max(vram.peak_bytes, vram.used_bytes);
+  }
+  allocations().emplace(reinterpret_cast<uintptr_t>(p), allocation);
+  *out = p;
+  return cudaSuccess;
+}
+
+cudaError_t release(void* p, MemoryKind kind) {
+  if (p == nullptr) return cudaSuccess;
+  const std::lock_guard lock(mutex);
+  const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));
+  if (found == allocations().end() || found->second.kind != kind) return cudaErrorInvalidValue;
+  const Allocation allocation = found->second;
+  allocations().erase(found);
+  if (kind == MemoryKind::kDevice) vram.used_bytes -= charge(allocation.n_bytes);
+  if (allocation.mapping != nullptr)
+    munmap(allocation.mapping, allocation.mapping_bytes);
+  else
+    std::free(p);
+  return cudaSuccess;
+}
+
+cudaError_t register_memory(void* p, size_t n_bytes) {
+  if (p == nullptr || n_bytes == 0) return cudaErrorInvalidValue;
+  const std::lock_guard lock(mutex);
+  const auto begin = reinterpret_cast<uintptr_t>(p);
+  const auto next = allocations().lower_bound(begin);
+  if (find(p) != nullptr || (next != allocations().end() && next->first < begin + n_bytes))
+    return cudaErrorHostMemoryAlreadyRegistered;
+  allocations().emplace(begin, Allocation{n_bytes, MemoryKind::kRegistered});
+  return cudaSuccess;
+}
+
+cudaError_t unregister_memory(void* p) {
+  const std::lock_guard lock(mutex);
+  const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));
+  if (found == allocations().end() || found->second.kind != MemoryKind::kRegistered)
+    return cudaErrorHostMemoryNotRegistered;
+  allocations().erase(found);
+  return cudaSuccess;
+}
+
+VramUse vram_use() {
+  const std::lock_guard lock(mutex);
+  return vram;
+}
+
+void reset_vram_peak() {
+  const std::lock_guard lock(mutex);
+  vram.peak_bytes = vram.used_bytes;
+}
+
+DeviceAtWork::DeviceAtWork() : guarded_(config().guard) {
+  if (!guarded_) return;
+  const std::lock_guard lock(mutex);
+  if (n_at_work++ == 0) protect_all(PROT_READ | PROT_WRITE);
+}
+
+DeviceAtWork::~DeviceAtWork() {
+  if (!guarded_) return;
+  const std::lock_guard lock(mutex);
+  if (--n_at_work == 0) protect_all(PROT_NONE);
+}
+
+}  // namespace hearth::cudaemu

@@ -1,0 +1,52 @@
+// The ranges of memory the runtime knows: of the device, pinned, registered.
+//
+// Device memory is the host's, and full of 0xFF bytes at first (not a number as a float); copies and pointers
+// are checked against it. Safe to call from any thread.
+#pragma once
+
+#include <driver_types.h>
+
+#include <cstddef>
+
+namespace hearth::cudaemu {
+
+/// What an allocation on the device takes from Config::vram_bytes: its size, rounded up to this.
+inline constexpr size_t kVramGranularity = 512;
+
+enum class MemoryKind { kDevice, kPinned, kRegistered };
+
+/// Where n_bytes from p on lie.
+enum class Place {
+  kUnknown,  // pageable, or no memory at all
+  kDevice,
+  kPinned,   // or registered
+  kOverrun,  // begins in an allocation and ends outside
+};
+Place place_of(const void* p, size_t n_bytes);
+
+/// n_bytes 0 gives null.
+cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind);
+/// Of an address that allocate gave for this kind, and only once; null is fine.
+cudaError_t release(void* p, MemoryKind kind);
+cudaError_t register_memory(void* p, size_t n_bytes);
+cudaError_t unregister_memory(void* p);
+
+struct VramUse {
+  size_t used_bytes, peak_bytes;
+};
+VramUse vram_use();
+void reset_vram_peak();
+
+/// While one lives the device works: with Config::guard, its memory may be touched then and only then.
+class DeviceAtWork {
+ public:
+  DeviceAtWork();
+  ~DeviceAtWork();
+  DeviceAtWork(const DeviceAtWork&) = delete;
+  DeviceAtWork& operator=(const DeviceAtWork&) = delete;
+
+ private:
+  bool guarded_;
+};
+
+}  // namespace hearth::cudaemu

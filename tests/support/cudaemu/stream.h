@@ -1,0 +1,91 @@
+// Streams and events: a stream is an OS thread with a queue.
+//
+// An event is a counter: recording enqueues "the count is n now", waiting enqueues a wait for that n. The
+// legacy default stream is a stream like others, whose work waits for that of all blocking streams and makes
+// them wait.
+#pragma once
+
+#include <driver_types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace hearth::cudaemu {
+
+class Capture;
+using Operation = std::function<void()>;
+
+class Stream {
+ public:
+  Stream(bool blocking, int priority) : blocking_(blocking), priority_(priority) {}
+  /// After its work.
+  ~Stream();
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  void add(Operation operation);
+  bool is_idle();
+  void wait();
+  /// Whether it is ordered with the legacy default stream.
+  bool is_blocking() const { return blocking_; }
+  int priority() const { return priority_; }
+
+  // While it captures; touched only by calls that name the stream, which CUDA has callers order.
+  std::shared_ptr<Capture> capture;
+  std::vector<int> last_nodes;  // of the capture's graph: what the next operation depends on
+
+ private:
+  void loop();
+
+  const bool blocking_;
+  const int priority_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Operation> queue_;
+  bool busy_ = false, stopping_ = false;
+  std::thread thread_{[this] { loop(); }};
+};
+
+/// What outlives an event that is destroyed while recorded or waited for.
+struct EventState {
+  std::mutex mutex;
+  std::condition_variable changed;
+  uint64_t n_recorded = 0, n_done = 0;
+  std::chrono::steady_clock::time_point time;  // of the last one done
+
+  uint64_t recorded();
+  void finish(uint64_t n);
+  void wait(uint64_t n);
+};
+
+struct Event {
+  std::shared_ptr<EventState> state = std::make_shared<EventState>();
+  bool has_time = true;
+  // Recorded in a stream that captured: a place in that graph instead.
+  std::shared_ptr<Capture> capture;
+  std::vector<int> nodes;
+};
+
+/// Null, or one of the names of a default stream. There is one default stream, the legacy one.
+bool is_default(cudaStream_t handle);
+/// The stream behind a handle, or null if there is none (any more).
+Stream* find_stream(cudaStream_t handle);
+std::vector<Stream*> all_streams();  // but the default one
+
+/// Appends to the stream, or to the graph that it captures. on_device: works on device memory.
+cudaError_t enqueue(cudaStream_t handle, Operation operation, bool on_device = true);
+
+}  // namespace hearth::cudaemu
+
+// What NVIDIA's headers declare and never define.
+struct CUstream_st final : hearth::cudaemu::Stream {
+  using Stream::Stream;
+};
+struct CUevent_st final : hearth::cudaemu::Event {};
