@@ -5,7 +5,6 @@
 #include <array>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "engine/gguf/fault.h"
 #include "kernels/quant/dequantize.h"
@@ -28,12 +27,12 @@ std::string shape_text(const TensorInfo& tensor) {
 /// Looks tensors up by name, checks them, remembers which were used and places the vectors in one buffer.
 class Binder {
  public:
-  explicit Binder(const ModelFile& file) : file_(file) {
+  Binder(const ModelFile& file, Backend& backend) : file_(file) {
     size_t n_floats = 0;
     for (const TensorInfo& tensor : file.tensors()) {
       if (tensor.shape[1] * tensor.shape[2] * tensor.shape[3] == 1) n_floats += padded(tensor.shape[0]);
     }
-    lines_.resize(n_floats / kLineFloats);
+    buffer_ = backend.allocate(n_floats * sizeof(float));
   }
 
   /// A matrix [n_rows, n_cols]. Throws if missing.
@@ -49,7 +48,7 @@ class Binder {
 
   const float* vector(const std::string& name, int64_t n) {
     const TensorInfo& tensor = require(name, n, 1);
-    float* out = lines_[used_floats_ / kLineFloats].floats;
+    float* out = buffer_.floats() + used_floats_;
     used_floats_ += padded(n);
     dequantize_row(tensor.dtype, tensor.data, n, out);
     return out;
@@ -85,14 +84,11 @@ class Binder {
     }
   }
 
-  std::vector<Weights::Line> take_vectors() { return std::move(lines_); }
+  Buffer take_buffer() { return std::move(buffer_); }
 
  private:
   // Vectors start on cache lines, as kernels like them.
-  static constexpr size_t kLineFloats = 16;
-  static size_t padded(int64_t n) {
-    return (static_cast<size_t>(n) + kLineFloats - 1) / kLineFloats * kLineFloats;
-  }
+  static size_t padded(int64_t n) { return (static_cast<size_t>(n) + 15) / 16 * 16; }
 
   const TensorInfo& found(const std::string& name) const {
     const TensorInfo* tensor = file_.find_tensor(name);
@@ -116,7 +112,7 @@ class Binder {
   }
 
   const ModelFile& file_;
-  std::vector<Weights::Line> lines_;
+  Buffer buffer_;
   size_t used_floats_ = 0;
   std::set<std::string_view> used_;
 };
@@ -208,40 +204,6 @@ void require_all_predictors_or_none(const ModelFile& file, const Weights& weight
 
 }  // namespace
 
-Weights Weights::resident(Backend& backend, const ModelSpec& spec) const {
-  const auto vector = [&backend](const float*& values, int64_t n) { values = backend.resident(values, n); };
-  const auto norm = [&](NormWeights& weights) {
-    vector(weights.scale, spec.d_model);
-    vector(weights.bias, spec.d_model);
-  };
-  const auto linear = [&](Linear& weights) {
-    vector(weights.bias, weights.weight.n_rows);
-    weights.weight = backend.resident(weights.weight);
-  };
-  Weights placed;
-  placed.rope_divisors = rope_divisors;
-  placed.token_embedding = backend.resident(token_embedding);
-  placed.position_embedding = backend.resident(position_embedding);
-  placed.layers = layers;
-  for (LayerWeights& layer : placed.layers) {
-    norm(layer.attention_norm);
-    norm(layer.ffn_norm);
-    vector(layer.q_norm, spec.head_dim);
-    vector(layer.k_norm, spec.head_dim);
-    for (Linear* part : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) linear(*part);
-    layer.predictor_in = backend.resident(layer.predictor_in);
-  }
-  placed.output_norm = output_norm;
-  norm(placed.output_norm);
-  placed.output = output;
-  if (output.weight.data == token_embedding.data) {
-    placed.output.weight = placed.token_embedding;
-  } else {
-    linear(placed.output);
-  }
-  return placed;
-}
-
 size_t Weights::bytes_per_token() const {
   size_t total = output.weight.bytes();
   for (const LayerWeights& layer : layers) {
@@ -253,8 +215,8 @@ size_t Weights::bytes_per_token() const {
   return total;
 }
 
-Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
-  Binder bind(file);
+Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& backend) {
+  Binder bind(file, backend);
   Weights weights;
   weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
   if (spec.arch.position_offset) {
@@ -280,7 +242,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   weights.output =
       tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);
   bind.refuse_unused(spec);
-  weights.vectors = bind.take_vectors();
+  weights.vectors = bind.take_buffer();
   return weights;
 }
 

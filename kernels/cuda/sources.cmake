@@ -4,6 +4,11 @@ set(HEARTH_CUDA_KERNELS
   add.cu
   add_sums.cu
   clear_sums.cu
+  gated_activation.cu
+  gather_rows.cu
+  layer_norm.cu
+  quantize.cu
+  rms_norm.cu
   select_neurons.cu
 )
 # Host code: calls the CUDA runtime, holds no kernels.

@@ -1,12 +1,43 @@
 // Operations on rows and elements: the bits of the CPU backend.
+#include <limits>
+#include <random>
+
+#include "kernels/cpu/vector_kernels.h"
 #include "kernels/cuda/ops.h"
+#include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"
+#include "tests/support/reference_ops.h"
 
 namespace {
 
 using namespace hearth;
 using test::DeviceArray;
+
+// Around the 16 lanes and 64 chains of a sum, the 8192 floats of a piece, and sizes of models.
+const std::vector<int64_t> kSizes = {1,  2,  3,   15,  16,  17,   31,   48,   63,   64,
+                                     65, 79, 127, 130, 576, 1000, 4096, 8192, 8193, 16500};
+
+// A norm's few roundings, and a sum over 64 chains: see vector_kernels_test.cpp, whose bound for 1000 it is;
+// a chain of 16500 / 64 terms is 17 times as long, its error no more than so.
+constexpr double kNormTolerance = 1e-5;
+
+std::vector<float> normal_numbers(int64_t n, unsigned seed, float mean = 0.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(mean, 1.0f);
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+double worst_error(const float* ours, const std::vector<double>& expected, double floor) {
+  double worst = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(double{ours[i]} - expected[i]) / (std::abs(expected[i]) + floor);
+    worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+  }
+  return worst;
+}
 
 TEST_CASE("add adds every element and nothing behind them") {
   for (size_t n : {0, 1, 255, 256, 257, 1000}) {
@@ -20,6 +51,153 @@ TEST_CASE("add adds every element and nothing behind them") {
     cuda::add(on_device.data(), static_cast<int64_t>(n), result.data(), stream);
     for (size_t i = 0; i < n; ++i) out[i] += x[i];
     REQUIRE(result.read(stream) == out);
+  }
+}
+
+TEST_CASE("rms_norm has the CPU's bits at every length, in place too") {
+  constexpr int64_t kRows = 2;
+  test::for_each_schedule([&] {
+    const test::TestStream stream;
+    for (int64_t n : kSizes) {
+      INFO(n << " columns");
+      const std::vector<float> x = normal_numbers(n * kRows, 1), weight = normal_numbers(n, 2, 1.0f);
+      const DeviceArray<float> on_device(x), weights(weight), result(x.size());
+      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, result.data(), stream);
+      const std::vector<float> out = result.read(stream);
+      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, on_device.data(), stream);
+      REQUIRE(test::different(on_device.read(stream), out) == 0);
+      for (int64_t r = 0; r < kRows; ++r) {
+        const std::vector<double> expected =
+            testing::reference_rms_norm(x.data() + r * n, weight.data(), 1e-5, n);
+        REQUIRE(worst_error(out.data() + r * n, expected, 0) < kNormTolerance);
+      }
+      if (!test::fused_isa()) continue;
+      std::vector<float> on_cpu(x.size());
+      for (int64_t r = 0; r < kRows; ++r) {
+        vector_kernels(*test::fused_isa())
+            .rms_norm(x.data() + r * n, weight.data(), 1e-5f, n, on_cpu.data() + r * n);
+      }
+      REQUIRE(test::different(out, on_cpu) == 0);
+    }
+  });
+}
+
+TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and without, in place too") {
+  constexpr int64_t kRows = 2;
+  test::for_each_schedule([&] {
+    const test::TestStream stream;
+    for (int64_t n : kSizes) {
+      const std::vector<float> x = normal_numbers(n * kRows, 1, 3.0f), weight = normal_numbers(n, 2, 1.0f),
+                               bias = normal_numbers(n, 3);
+      const DeviceArray<float> on_device(x), weights(weight), biases(bias), result(x.size());
+      for (bool with_bias : {true, false}) {
+        INFO(n << " columns, bias " << with_bias);
+        const float* b = with_bias ? bias.data() : nullptr;
+        cuda::layer_norm(on_device.data(), weights.data(), with_bias ? biases.data() : nullptr, 1e-5f, kRows,
+                         n, result.data(), stream);
+        const std::vector<float> out = result.read(stream);
+        for (int64_t r = 0; r < kRows; ++r) {
+          const std::vector<double> expected =
+              testing::reference_layer_norm(x.data() + r * n, weight.data(), b, 1e-5, n);
+          // Subtracting the mean leaves the rounding of a number of size 3; of a single number nothing.
+          REQUIRE(worst_error(out.data() + r * n, expected, n == 1 ? 1e3 : 4.0) < kNormTolerance);
+        }
+        if (!with_bias) {
+          cuda::layer_norm(on_device.data(), weights.data(), nullptr, 1e-5f, kRows, n, on_device.data(),
+                           stream);
+          REQUIRE(test::different(on_device.read(stream), out) == 0);
+        }
+        if (!test::fused_isa()) continue;
+        std::vector<float> on_cpu(x.size());
+        for (int64_t r = 0; r < kRows; ++r) {
+          vector_kernels(*test::fused_isa())
+              .layer_norm(x.data() + r * n, weight.data(), b, 1e-5f, n, on_cpu.data() + r * n);
+        }
+        REQUIRE(test::different(out, on_cpu) == 0);
+      }
+    }
+  });
+}
+
+// Numbers of every size and sign, zeros, subnormals, infinities, not-a-numbers and the ends of exp's range.
+std::vector<float> all_kinds_of_numbers(size_t n, unsigned seed) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> x = {0.0f,     -0.0f,   1e-42f, -1e-42f, 1e-30f, -1e-30f, 0.5f,    0.50000006f,
+                          -0.5f,    20.0f,   -20.0f, 87.32f,  87.33f, 87.34f,  -87.33f, -87.34f,
+                          88.37f,   88.38f,  -88.4f, 100.0f,  -100.f, 1e10f,   -1e10f,  3e38f,
+                          -3e38f,   inf,     -inf,   nan,     -nan,   1e-8f,   -1e-8f,  0.4999999f,
+                          0.34657f, -9.699f, 9.601f, -13.57f};
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  while (x.size() < n) {
+    const float size = std::ldexp(1.0f, static_cast<int>(random() % 24) - 16);
+    x.push_back(normal(random) * size);
+  }
+  x.resize(n);
+  return x;
+}
+
+TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
+  const test::TestStream stream;
+  for (FfnActivation act : {FfnActivation{Activation::kSilu}, FfnActivation{Activation::kGelu},
+                            FfnActivation{Activation::kGeluErf}, FfnActivation{Activation::kRelu},
+                            FfnActivation{Activation::kRelu, 0.5f}, FfnActivation{Activation::kRelu2},
+                            FfnActivation{Activation::kDRelu}}) {
+    for (size_t n : {0, 1, 15, 17, 255, 256, 257, 20000}) {
+      const std::vector<float> gate = all_kinds_of_numbers(n, 5), up = normal_numbers(int64_t(n), 6);
+      const DeviceArray<float> gates(gate), ups(up), result(n);
+      for (bool with_up : {true, false}) {
+        if (!with_up && act.kind == Activation::kDRelu) continue;
+        INFO("activation " << static_cast<int>(act.kind) << ", " << n << " elements, up " << with_up);
+        cuda::gated_activation(act, gates.data(), with_up ? ups.data() : nullptr, static_cast<int64_t>(n),
+                               result.data(), stream);
+        const std::vector<float> out = result.read(stream);
+        for (size_t i = 0; i < n; ++i) REQUIRE((!std::isnan(gate[i]) || std::isnan(out[i])));
+        if (!test::fused_isa()) continue;
+        std::vector<float> on_cpu(n);
+        vector_kernels(*test::fused_isa())
+            .gated_activation(act, gate.data(), with_up ? up.data() : nullptr, static_cast<int64_t>(n),
+                              on_cpu.data());
+        REQUIRE(test::different(out, on_cpu) == 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("activations are those of a double reference") {
+  const test::TestStream stream;
+  const std::vector<float> gate = normal_numbers(3000, 7), up = normal_numbers(3000, 8);
+  const DeviceArray<float> gates(gate), ups(up), result(gate.size());
+  for (Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
+                          Activation::kRelu2, Activation::kDRelu}) {
+    cuda::gated_activation({kind}, gates.data(), ups.data(), 3000, result.data(), stream);
+    const std::vector<float> out = result.read(stream);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const double expected = testing::reference_gated({kind}, gate[i], up[i]);
+      INFO("activation " << static_cast<int>(kind) << " of " << gate[i]);
+      // The largest of the bounds that vector_kernels_test.cpp argues: an argument of exp rounded thrice, or
+      // digits that cancel in the tail.
+      const double size = std::abs(expected) + 0.05 * std::abs(double{gate[i]} * up[i]);
+      REQUIRE(std::abs(double{out[i]} - expected) <= 1e-5 * size);
+    }
+  }
+}
+
+TEST_CASE("gather_rows takes the rows asked for, repeated ones too") {
+  const test::TestStream stream;
+  for (int64_t n_cols : {1, 31, 256, 257, 576}) {
+    const std::vector<float> x = normal_numbers(7 * n_cols, 9);
+    const DeviceArray<float> on_device(x);
+    for (const std::vector<int32_t>& rows : std::vector<std::vector<int32_t>>{{}, {6}, {3, 0, 3, 6, 1}}) {
+      const DeviceArray<int32_t> wanted(rows);
+      const auto n = static_cast<int64_t>(rows.size());
+      const DeviceArray<float> result(static_cast<size_t>(n * n_cols));
+      cuda::gather_rows(on_device.data(), n_cols, wanted.data(), n, result.data(), stream);
+      std::vector<float> expected;
+      for (int32_t row : rows)
+        expected.insert(expected.end(), &x[0] + row * n_cols, &x[0] + (row + 1) * n_cols);
+      REQUIRE(test::different(result.read(stream), expected) == 0);
+    }
   }
 }
 
