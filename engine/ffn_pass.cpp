@@ -80,7 +80,8 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   counts_.neurons.hits = hits_ == nullptr ? nullptr : hits_ + int64_t{layer} * spec_.d_ff;
-  if (mode_.sparsity == Sparsity::kDense && !weights_.has_down_rows())
+  const NeuronLayer& neurons = layout_->layer(layer);
+  if (mode_.sparsity == Sparsity::kDense && neurons.dense_down.weight)
     return run_dense(layer, normed, x, n_tokens);
   counts_.n_token_layers += n_tokens;
   switch (mode_.sparsity) {
@@ -111,7 +112,7 @@ void FfnPass::compute_values(const FfnNeurons& ffn, const float* normed, int n_t
 /// With the file's own down projection: three matrix products.
 void FfnPass::run_dense(int layer, const float* normed, float* x, int n_tokens) {
   compute_values(layout_->layer(layer).ffn, normed, n_tokens);
-  const Linear& down = weights_.layers[static_cast<size_t>(layer)].down;
+  const Linear& down = layout_->layer(layer).dense_down;
   backend_.matmul(gate_.floats(), n_tokens, std::array{product(down.weight, down.bias, x, true)});
 }
 
@@ -159,6 +160,8 @@ void FfnPass::verify(int layer, const float* normed, int n_tokens) {
   backend_.matmul(normed, n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate_.floats())});
   backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
                           truly_active_);
+  backend_.to_host(truly_active_);
+  backend_.to_host(wanted_);
   counts_.n_verified += n_tokens;
   counts_.truly_active += truly_active_.count();
   counts_.truly_active_proposed += count_common(truly_active_, wanted_);

@@ -69,6 +69,7 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
                         .block_tables = batch.block_tables.data(),
                         .max_blocks = batch.max_blocks};
   float* x = residual_.floats();
+  backend_.begin_step();
 
   // 1. Token embeddings, and where positions are learned theirs, begin the residual stream.
   backend_.embed(weights_.token_embedding, batch.tokens, x);
@@ -88,11 +89,15 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
   }
 
   // 3. Logits, for the tokens that want them.
-  if (n_logits == 0) return {};
+  if (n_logits == 0) {
+    backend_.finish();
+    return {};
+  }
   backend_.gather_rows(x, spec_.d_model, batch.logit_rows, last_.floats());
   norm(last_.floats(), weights_.output_norm, n_logits, last_.floats());
   backend_.matmul(last_.floats(), n_logits, std::array{product(weights_.output, logits_.floats())});
-  return {logits_.floats(), static_cast<size_t>(n_logits) * static_cast<size_t>(spec_.n_vocab)};
+  const size_t n = static_cast<size_t>(n_logits) * static_cast<size_t>(spec_.n_vocab);
+  return {backend_.to_host(logits_.floats(), n), n};
 }
 
 /// x += the learned embedding of each token's position.

@@ -123,9 +123,10 @@ struct ModelRuntime::State {
         tokenizer(Tokenizer::from_model(file)),
         backend(options.n_threads > 0 ? options.n_threads : default_thread_count(),
                 options.isa.value_or(supported_isas().front())),
-        weights(bind_weights(file, spec, backend)),
+        weights(bind_weights(file, spec)),
+        placed(weights.resident(backend, spec)),
         kv(spec, reserved.n_blocks, backend),
-        pass(backend, spec, weights, kv, max_tokens, reserved.max_logit_rows, context_tokens) {
+        pass(backend, spec, placed, kv, max_tokens, reserved.max_logit_rows, context_tokens) {
     if (tokenizer->n_vocab() > spec.n_vocab) {
       gguf::fail(reserved.label, "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
                                      " tokens, but tensor \"token_embd.weight\" only " +
@@ -139,7 +140,8 @@ struct ModelRuntime::State {
   int max_tokens;
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend backend;
-  Weights weights;
+  Weights weights;  // in host memory
+  Weights placed;   // as the backend reads them
   KvMemory kv;
   ForwardPass pass;
   NeuronSetup neurons;

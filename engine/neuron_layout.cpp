@@ -161,6 +161,10 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
+const std::byte* bytes_of(const Buffer& buffer) {
+  return reinterpret_cast<const std::byte*>(buffer.floats());
+}
+
 /// The order of a layer's neurons; none for plain files, whose scales belong to runs of neurons.
 std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weights& weights, int layer) {
   if (order.empty() || !weights.layers[static_cast<size_t>(layer)].down_rows.weight) return {};
@@ -172,7 +176,8 @@ std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weight
 NeuronLayout NeuronLayout::in_file(const ModelSpec& spec, const Weights& weights) {
   NeuronLayout layout;
   for (const LayerWeights& layer : weights.layers) {
-    NeuronLayer out{.ffn = inputs_of(spec, layer), .predictor_out = layer.predictor_out};
+    NeuronLayer out{
+        .ffn = inputs_of(spec, layer), .dense_down = layer.down, .predictor_out = layer.predictor_out};
     if (layer.down_rows.weight) out.ffn.down = columns_in_file(spec, layer);
     layout.layers_.push_back(out);
   }
@@ -231,6 +236,47 @@ NeuronLayout NeuronLayout::in_bundles(const ModelSpec& spec, const Weights& weig
   }
   if (failure) std::rethrow_exception(failure);
   return layout;
+}
+
+NeuronLayout NeuronLayout::resident(Backend& backend) const {
+  NeuronLayout placed;
+  // Bundles go over whole; what is a view of them keeps its place in them.
+  std::vector<const std::byte*> copies;
+  for (const Buffer& buffer : memory_) copies.push_back(backend.resident(bytes_of(buffer), buffer.bytes()));
+  for (const NeuronLayer& layer : layers_) placed.layers_.push_back(layer);
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const auto place_bytes = [&](const std::byte* host, size_t bytes) -> const std::byte* {
+      if (host == nullptr) return nullptr;
+      if (i < memory_.size()) {
+        const std::byte* begin = bytes_of(memory_[i]);
+        if (host >= begin && host < begin + memory_[i].bytes()) return copies[i] + (host - begin);
+      }
+      return backend.resident(host, bytes);
+    };
+    const auto place = [&](Matrix& matrix) { matrix.data = place_bytes(matrix.data, matrix.bytes()); };
+    const auto place_floats = [&](const float*& values, int64_t n) {
+      values = reinterpret_cast<const float*>(
+          place_bytes(reinterpret_cast<const std::byte*>(values), static_cast<size_t>(n) * sizeof(float)));
+    };
+    NeuronLayer& layer = placed.layers_[i];
+    FfnNeurons& ffn = layer.ffn;
+    const int64_t d_ff = ffn.gate.n_rows;
+    place(ffn.gate);
+    place(ffn.up);
+    place_floats(ffn.gate_bias, d_ff);
+    place_floats(ffn.up_bias, d_ff);
+    place(ffn.down.rows);
+    place_floats(ffn.down.bias, ffn.down.n_cols);
+    CodedColumns& coded = ffn.down.coded;
+    coded.codes = place_bytes(coded.codes, 0);    // these two
+    coded.scales = place_bytes(coded.scales, 0);  // and mins are always in bundles
+    coded.mins = place_bytes(coded.mins, 0);
+    place(layer.dense_down.weight);
+    place_floats(layer.dense_down.bias, layer.dense_down.weight.n_rows);
+    place(layer.predictor_out);
+    place_floats(layer.down_sizes, d_ff);
+  }
+  return placed;
 }
 
 size_t NeuronLayout::bytes() const {

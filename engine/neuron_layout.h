@@ -25,6 +25,7 @@ namespace hearth {
 /// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
 struct NeuronLayer {
   FfnNeurons ffn;
+  Linear dense_down;                  // [d_model, d_ff] where a plain file holds it; null in bundles
   Matrix predictor_out;               // [d_ff, rank]; null without predictors, and in bundles of other modes
   const float* down_sizes = nullptr;  // [d_ff] Euclidean norm of each down column; calibrated mode only
 };
@@ -48,6 +49,9 @@ class NeuronLayout {
   /// Bytes that in_bundles takes.
   static double bundle_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                              const Order& order);
+
+  /// The same neurons in the backend's memory; biases and sizes too. Throws std::bad_alloc.
+  NeuronLayout resident(Backend& backend) const;  // must not outlive this one
 
   const NeuronLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   size_t bytes() const;

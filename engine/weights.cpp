@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "engine/gguf/fault.h"
 #include "kernels/quant/dequantize.h"
@@ -27,12 +28,12 @@ std::string shape_text(const TensorInfo& tensor) {
 /// Looks tensors up by name, checks them, remembers which were used and places the vectors in one buffer.
 class Binder {
  public:
-  Binder(const ModelFile& file, Backend& backend) : file_(file) {
+  explicit Binder(const ModelFile& file) : file_(file) {
     size_t n_floats = 0;
     for (const TensorInfo& tensor : file.tensors()) {
       if (tensor.shape[1] * tensor.shape[2] * tensor.shape[3] == 1) n_floats += padded(tensor.shape[0]);
     }
-    buffer_ = backend.allocate(n_floats * sizeof(float));
+    lines_.resize(n_floats / kLineFloats);
   }
 
   /// A matrix [n_rows, n_cols]. Throws if missing.
@@ -48,7 +49,7 @@ class Binder {
 
   const float* vector(const std::string& name, int64_t n) {
     const TensorInfo& tensor = require(name, n, 1);
-    float* out = buffer_.floats() + used_floats_;
+    float* out = lines_[used_floats_ / kLineFloats].floats;
     used_floats_ += padded(n);
     dequantize_row(tensor.dtype, tensor.data, n, out);
     return out;
@@ -84,11 +85,14 @@ class Binder {
     }
   }
 
-  Buffer take_buffer() { return std::move(buffer_); }
+  std::vector<Weights::Line> take_vectors() { return std::move(lines_); }
 
  private:
   // Vectors start on cache lines, as kernels like them.
-  static size_t padded(int64_t n) { return (static_cast<size_t>(n) + 15) / 16 * 16; }
+  static constexpr size_t kLineFloats = 16;
+  static size_t padded(int64_t n) {
+    return (static_cast<size_t>(n) + kLineFloats - 1) / kLineFloats * kLineFloats;
+  }
 
   const TensorInfo& found(const std::string& name) const {
     const TensorInfo* tensor = file_.find_tensor(name);
@@ -112,7 +116,7 @@ class Binder {
   }
 
   const ModelFile& file_;
-  Buffer buffer_;
+  std::vector<Weights::Line> lines_;
   size_t used_floats_ = 0;
   std::set<std::string_view> used_;
 };
@@ -204,6 +208,40 @@ void require_all_predictors_or_none(const ModelFile& file, const Weights& weight
 
 }  // namespace
 
+Weights Weights::resident(Backend& backend, const ModelSpec& spec) const {
+  const auto vector = [&backend](const float*& values, int64_t n) { values = backend.resident(values, n); };
+  const auto norm = [&](NormWeights& weights) {
+    vector(weights.scale, spec.d_model);
+    vector(weights.bias, spec.d_model);
+  };
+  const auto linear = [&](Linear& weights) {
+    vector(weights.bias, weights.weight.n_rows);
+    weights.weight = backend.resident(weights.weight);
+  };
+  Weights placed;
+  placed.rope_divisors = rope_divisors;
+  placed.token_embedding = backend.resident(token_embedding);
+  placed.position_embedding = backend.resident(position_embedding);
+  placed.layers = layers;
+  for (LayerWeights& layer : placed.layers) {
+    norm(layer.attention_norm);
+    norm(layer.ffn_norm);
+    vector(layer.q_norm, spec.head_dim);
+    vector(layer.k_norm, spec.head_dim);
+    for (Linear* part : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) linear(*part);
+    layer.predictor_in = backend.resident(layer.predictor_in);
+  }
+  placed.output_norm = output_norm;
+  norm(placed.output_norm);
+  placed.output = output;
+  if (output.weight.data == token_embedding.data) {
+    placed.output.weight = placed.token_embedding;
+  } else {
+    linear(placed.output);
+  }
+  return placed;
+}
+
 size_t Weights::bytes_per_token() const {
   size_t total = output.weight.bytes();
   for (const LayerWeights& layer : layers) {
@@ -215,8 +253,8 @@ size_t Weights::bytes_per_token() const {
   return total;
 }
 
-Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& backend) {
-  Binder bind(file, backend);
+Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
+  Binder bind(file);
   Weights weights;
   weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
   if (spec.arch.position_offset) {
@@ -242,7 +280,7 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& back
   weights.output =
       tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);
   bind.refuse_unused(spec);
-  weights.vectors = bind.take_buffer();
+  weights.vectors = bind.take_vectors();
   return weights;
 }
 

@@ -47,18 +47,29 @@ struct Weights {
   Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
   std::vector<float> rope_divisors;  // rope_freqs.weight [n_rot / 2], or empty
 
-  Buffer vectors;  // owns every float vector above
+  struct alignas(64) Line {
+    float floats[16];
+  };
+  std::vector<Line> vectors;  // owns every float vector above; each starts a cache line
+
+  Weights() = default;
+  Weights(Weights&&) = default;
+  Weights& operator=(Weights&&) = default;
 
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
+
+  /// The same weights as the backend reads them, but for the neurons' matrices and biases, which stay where
+  /// they are: those are NeuronLayout's. This object must outlive what is returned.
+  Weights resident(Backend& backend, const ModelSpec& spec) const;
 
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
   size_t bytes_per_token() const;
 };
 
-/// Throws ModelFileError: a tensor is missing, has another shape or a type that its role cannot have, or is
-/// none that the architecture has (running without it would give wrong answers). The file must outlive the
-/// weights.
-Weights bind_weights(const ModelFile& file, const ModelSpec& spec, Backend& backend);
+/// In host memory. Throws ModelFileError: a tensor is missing, has another shape or a type that its role
+/// cannot have, or is none that the architecture has (running without it would give wrong answers). The file
+/// must outlive the weights.
+Weights bind_weights(const ModelFile& file, const ModelSpec& spec);
 
 }  // namespace hearth

@@ -1,9 +1,10 @@
 // Arithmetic with shapes on one device's memory. Knows no layers, requests or residency.
 //
 // The engine's forward pass is written over this interface; CpuBackend (kernels/cpu) implements it.
-// All float pointers are the backend's own memory (from allocate()). All tensors are row-major, last
-// dimension contiguous. Calls are made from the engine thread only, one at a time; a call may use the
-// backend's own threads and has finished when it returns. No call allocates: scratch is sized once by
+// All float pointers and matrices are the backend's own memory (from allocate() and resident()); spans of
+// integers and KvPlaces are the host's. All tensors are row-major, last dimension contiguous. Calls are made
+// from the engine thread only, one at a time. A call may use the backend's own threads and return before its
+// work is done: later calls see it done, the host after finish(). No call allocates: scratch is sized once by
 // reserve().
 //
 // Determinism: every output element depends only on its own inputs, never on what else is in the batch, how a
@@ -152,9 +153,36 @@ class Backend {
   /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
   virtual Buffer allocate(size_t bytes) = 0;
 
+  /// These bytes of host memory, as the backend reads them: the same, or for a device of its own a copy,
+  /// 256-byte aligned. They live as long as the backend and, if they are the same, as the host's. Throws
+  /// std::bad_alloc. At load only.
+  virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
+  /// The same for a matrix (packed rows, or null) and for n floats (or null).
+  Matrix resident(Matrix host) {
+    if (host) host.data = resident(host.data, host.bytes());
+    return host;
+  }
+  const float* resident(const float* host, int64_t n) {
+    if (host == nullptr) return nullptr;
+    const auto* bytes = reinterpret_cast<const std::byte*>(host);
+    return reinterpret_cast<const float*>(resident(bytes, static_cast<size_t>(n) * sizeof(float)));
+  }
+
   /// Sizes scratch for steps of up to max_tokens tokens, rows of up to max_cols inputs and contexts of up to
   /// max_context positions. At load only, before any arithmetic.
   virtual void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) = 0;
+
+  /// Begins a step: positions and places given to the calls until the next one are the same in all of them.
+  virtual void begin_step() {}
+
+  /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
+  virtual void finish() {}
+
+  /// The n floats at x in host memory, valid until the next step; waits like finish().
+  virtual const float* to_host(const float* x, size_t /*n*/) { return x; }
+
+  /// Waits for a set that select_neurons() filled, and makes its bits and ids readable by the host.
+  virtual void to_host(NeuronSet& /*set*/) {}
 
   /// out [n_tokens, table.n_cols] = dequantised rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
   virtual void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) = 0;
@@ -195,9 +223,10 @@ class Backend {
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
-  /// Fills `set` with the neurons whose score is not below `at_least`: score is values[t * n_neurons + j],
-  /// or, where `sizes` [n_neurons] is given, |values[..]| * sizes[j]. A score that is not a number is not
-  /// below anything, so that a broken model shows. REQUIRES: set reserved for as many.
+  /// Fills `set`, which the host reads through to_host() only, with the neurons whose score is not below
+  /// `at_least`: score is values[t * n_neurons + j], or, where `sizes` [n_neurons] is given, |values[..]| *
+  /// sizes[j]. A score that is not a number is not below anything, so that a broken model shows. REQUIRES:
+  /// set reserved for as many.
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSet& set) = 0;
 

@@ -94,7 +94,7 @@ void check_model(const TinyModel& model) {
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
   for (const Isa isa : supported_isas()) {
     CpuBackend backend(1, isa);
-    const Weights weights = bind_weights(file, spec, backend);
+    const Weights weights = bind_weights(file, spec);
     const KvMemory kv(spec, 4, backend);
     ForwardPass pass(backend, spec, weights, kv, kChunk, kChunk, 32);
     CHECK(worst_share(run(pass, tokens), reference_forward(spec, weights, rope, tokens)) < 5e-4);
@@ -112,7 +112,7 @@ void check(const Architecture& arch, bool all_biases, Isa isa) {
   spec.arch = arch;
   spec.activation = arch.activation;
   CpuBackend backend(1, isa);
-  const Weights weights = bind_weights(file, spec, backend);
+  const Weights weights = bind_weights(file, spec);
   const KvMemory kv(spec, 4, backend);
   ForwardPass pass(backend, spec, weights, kv, kChunk, kChunk, 32);
 
@@ -197,7 +197,7 @@ TEST_CASE("forward pass: the reference tells one fact from another") {
   const ModelFile file = ModelFile::open(folder / "model.gguf");
   ModelSpec spec = read_model_spec(file);
   CpuBackend backend(1, Isa::kScalar);
-  const Weights weights = bind_weights(file, spec, backend);
+  const Weights weights = bind_weights(file, spec);
   std::vector<float> inv_freq(4, 0.1f);
   const Rope rope{.kind = RopeKind::kHalves, .n_rot = 8, .inv_freq = inv_freq.data()};
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
@@ -221,7 +221,7 @@ TEST_CASE("forward pass: steps without logit rows give none and still fill the c
   const ModelFile file = ModelFile::open(folder / "model.gguf");
   const ModelSpec spec = read_model_spec(file);
   CpuBackend backend(1, supported_isas().front());
-  const Weights weights = bind_weights(file, spec, backend);
+  const Weights weights = bind_weights(file, spec);
   const KvMemory kv(spec, 4, backend);
   ForwardPass pass(backend, spec, weights, kv, kTokens, kTokens, 32);
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);

@@ -38,7 +38,7 @@ struct Reversed {
   explicit Reversed(const OnDisk& disk)
       : file(ModelFile::open(disk.options.path)),
         spec(read_model_spec(file, "relu")),
-        weights(bind_weights(file, spec, backend)) {
+        weights(bind_weights(file, spec)) {
     std::vector<int32_t> falling;
     for (int32_t j = spec.d_ff; j-- > 0;) falling.push_back(j);
     order.assign(static_cast<size_t>(spec.n_layers), falling);

@@ -58,7 +58,7 @@ struct Bound {
   explicit Bound(const LoadOptions& options)
       : file(ModelFile::open(options.path)),
         spec(read_model_spec(file, options.ffn_activation)),
-        weights(bind_weights(file, spec, backend)) {}
+        weights(bind_weights(file, spec)) {}
   double bytes(Sparsity mode, const NeuronActivity& activity) const {
     return bytes_per_token(spec, weights, mode, activity);
   }

@@ -22,7 +22,7 @@ struct Bound {
     model.write(folder / "model.gguf");
     file.emplace(ModelFile::open(folder / "model.gguf"));
     spec = read_model_spec(*file);
-    weights = bind_weights(*file, spec, backend);
+    weights = bind_weights(*file, spec);
   }
   TempFolder folder;
   CpuBackend backend{1, Isa::kScalar};
@@ -376,15 +376,15 @@ TEST_CASE("weights: layer norms have biases, and parallel attention one norm for
   const ModelFile file = ModelFile::open(folder / "model.gguf");
   ModelSpec spec = read_model_spec(file);
   CpuBackend backend(1, Isa::kScalar);
-  CHECK_THROWS_WITH(bind_weights(file, spec, backend), ContainsSubstring("blk.0.ffn_norm.weight"));
+  CHECK_THROWS_WITH(bind_weights(file, spec), ContainsSubstring("blk.0.ffn_norm.weight"));
   spec.arch.norm = NormKind::kLayer;
   spec.arch.parallel_attention = true;
-  const Weights weights = bind_weights(file, spec, backend);
+  const Weights weights = bind_weights(file, spec);
   CHECK(weights.layers[1].attention_norm.bias != nullptr);
   CHECK(weights.output_norm.bias != nullptr);
   CHECK(weights.layers[1].ffn_norm.scale == nullptr);
   spec.arch.parallel_attention = false;
-  CHECK_THROWS_WITH(bind_weights(file, spec, backend), ContainsSubstring("blk.0.ffn_norm.weight"));
+  CHECK_THROWS_WITH(bind_weights(file, spec), ContainsSubstring("blk.0.ffn_norm.weight"));
 }
 
 }  // namespace hearth::test
