@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "engine/model_runtime.h"
+#include "kernels/cuda/device.h"
 #include "profiler/activity_csv.h"
 #include "profiler/bench.h"
 #include "profiler/calibrate_command.h"
@@ -95,6 +96,7 @@ int run_bench_command(BenchCommand command) {
   command.options.n_threads = thread_count(command.model);
   const int context = command.options.n_prompt + command.options.n_generate;
   const auto model = load_model(command.model, context, command.options.chunk);
+  if (!command.json) print_result(cuda::describe(cuda::probe()) + "\n");
   BenchResult result;
   {
     ProgressLine line("Measuring");

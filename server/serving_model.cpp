@@ -11,6 +11,7 @@
 
 #include "engine/ffn_activation.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cuda/device.h"
 #include "server/logging.h"
 #include "server/start_error.h"
 
@@ -154,6 +155,7 @@ std::vector<std::string> model_names(const Options& options) {
 
 std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const std::string& version,
                                                  std::function<void(double)> progress) try {
+  log_info(cuda::describe(cuda::probe()));
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions load;
   load.path = options.model;

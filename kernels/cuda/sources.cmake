@@ -13,4 +13,5 @@ set(HEARTH_CUDA_KERNELS
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
+  device.cpp
 )

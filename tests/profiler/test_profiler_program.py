@@ -52,6 +52,7 @@ def test_bench_json_has_its_keys():
 def test_bench_prints_text():
     done = bench("--model", MODEL)
     assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("CUDA: ") and "running on the CPU" in done.stdout.splitlines()[0]
     for word in ("prefill", "decode", "GB/s", "tokens/s"):
         assert word in done.stdout
 

@@ -31,9 +31,27 @@ const char* cudaGetErrorString(cudaError_t error) {
 
 cudaError_t cudaGetDeviceCount(int* n) {
   return api_call("cudaGetDeviceCount", [&] {
-    *n = 1;
+    // A driver runs programs of its own major version of CUDA and of older ones; the runtime calls none too
+    // old.
+    if (config().driver < CUDART_VERSION / 1000 * 1000) return cudaErrorInsufficientDriver;
+    *n = config().n_devices;
+    return *n > 0 ? cudaSuccess : cudaErrorNoDevice;
+  });
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  return api_call("cudaDriverGetVersion", [&] {
+    *version = config().driver;
     return cudaSuccess;
   });
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  return api_call("cudaRuntimeGetVersion", [&] {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDeviceGetPCIBusId(char* /*bus_id*/, int /*length*/, int /*device*/) {
+  return api_call("cudaDeviceGetPCIBusId", [] { return cudaErrorNotSupported; });
 }
 cudaError_t cudaSetDevice(int device) {
   return api_call("cudaSetDevice", [&] { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; });

@@ -1,5 +1,7 @@
 #include "tests/support/cudaemu/control.h"
 
+#include <cuda_runtime_api.h>
+
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -19,6 +21,7 @@ long from_environment(const char* name, long otherwise) {
 
 Config configured() {
   Config c;
+  c.driver = CUDART_VERSION;
   c.vram_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_MB", 8192)) << 20;
   c.compute_capability = static_cast<int>(from_environment("CUDAEMU_COMPUTE_CAPABILITY", 80));
   c.schedule = static_cast<Schedule>(from_environment("CUDAEMU_SCHEDULE", 0));

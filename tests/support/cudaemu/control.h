@@ -15,10 +15,13 @@ namespace hearth::cudaemu {
 /// kernel whose result depends on it lacks a barrier.
 enum class Schedule { kForward, kReverse, kRandom };
 
-/// The emulated device. Defaults come from the environment where a name is given.
+/// The emulated device. Defaults come from the environment where a name is given; the driver
+/// is as new as the runtime.
 struct Config {
   size_t vram_bytes = size_t{8} << 30;  // CUDAEMU_VRAM_MB
   int compute_capability = 80;          // CUDAEMU_COMPUTE_CAPABILITY: 10 * major + minor
+  int n_devices = 1;                    // 0 or 1
+  int driver = 0;                       // the newest CUDA it runs, as 13000; 0: there is none
   int n_multiprocessors = 4;            // reported only: blocks run one after another
   size_t shared_optin_bytes =
       163 << 10;  // dynamic shared memory a kernel may ask for, by cudaFuncSetAttribute

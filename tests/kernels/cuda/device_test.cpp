@@ -1,0 +1,108 @@
+// What the probe says of GPUs, drivers and their absence, on emulated ones.
+#include "kernels/cuda/device.h"
+
+#include "kernels/cuda/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+
+using namespace hearth::cuda;
+namespace cudaemu = hearth::cudaemu;
+
+namespace {
+
+/// An emulated machine; the one that was there comes back at the end.
+class Machine {
+ public:
+  Machine() : before_(cudaemu::config()) {}
+  ~Machine() { cudaemu::config() = before_; }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+  cudaemu::Config* operator->() { return &cudaemu::config(); }
+
+ private:
+  cudaemu::Config before_;
+};
+
+std::string reason() {
+  const std::variant<Device, std::string> found = probe();
+  REQUIRE(std::holds_alternative<std::string>(found));
+  // Whoever checks the next call must not be told of this one.
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  return std::get<std::string>(found);
+}
+
+}  // namespace
+
+TEST_CASE("the probe finds a GPU with its facts") {
+  Machine machine;
+  machine->vram_bytes = size_t{24} << 30;
+  machine->compute_capability = 89;
+  const std::variant<Device, std::string> found = probe();
+  REQUIRE(std::holds_alternative<Device>(found));
+  const Device& device = std::get<Device>(found);
+  CHECK(device.name == "emulated");
+  CHECK(device.compute_capability == Version{8, 9});
+  CHECK(device.total_bytes == uint64_t{24} << 30);
+  CHECK(device.runtime == Version{CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10});
+  CHECK(device.driver == device.runtime);
+  CHECK_FALSE(device.pcie);  // no such device in the kernel's folders
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+}
+
+TEST_CASE("free memory falls by what is allocated") {
+  const Device device = std::get<Device>(probe());
+  const uint64_t before = free_bytes(device);
+  CHECK(before <= device.total_bytes);
+  void* memory = nullptr;
+  REQUIRE(cudaMalloc(&memory, 1 << 20) == cudaSuccess);
+  CHECK(free_bytes(device) <= before - (1 << 20));
+  REQUIRE(cudaFree(memory) == cudaSuccess);
+  cudaemu::fail_next("cudaMemGetInfo", 0, cudaErrorInitializationError);
+  CHECK_THROWS_AS(free_bytes(device), CudaError);
+}
+
+TEST_CASE("the probe says why there is no GPU to use") {
+  Machine machine;
+  SECTION("no driver") {
+    machine->driver = 0;
+    CHECK(reason() == "no NVIDIA driver");
+  }
+  SECTION("a driver older than the runtime's major version") {
+    machine->driver = 11040;
+    CHECK(reason() == "the NVIDIA driver is too old: it runs CUDA 11.4, this program needs " +
+                          text_of({CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10}));
+  }
+  SECTION("no device") {
+    machine->n_devices = 0;
+    CHECK(reason() == "no NVIDIA GPU");
+  }
+  SECTION("a device that is too old") {
+    machine->compute_capability = 70;
+    CHECK(reason() == "emulated has compute capability 7.0, below 7.5");
+  }
+  SECTION("a driver that fails") {
+    cudaemu::fail_next("cudaGetDeviceCount", 0, cudaErrorSystemNotReady);
+    CHECK(reason().starts_with("the NVIDIA driver does not answer: "));
+  }
+  SECTION("a device that fails") {
+    cudaemu::fail_next("cudaGetDeviceProperties", 0, cudaErrorDevicesUnavailable);
+    CHECK(reason().starts_with("CUDA failed while reading the GPU's properties: "));
+  }
+  SECTION("the oldest device that will do") {
+    machine->compute_capability = 75;
+    CHECK(std::holds_alternative<Device>(probe()));
+  }
+}
+
+TEST_CASE("a GPU is described with what people ask for") {
+  const Device device{.name = "Model X",
+                      .compute_capability = {8, 6},
+                      .total_bytes = uint64_t{24576} << 20,
+                      .driver = {12, 8},
+                      .runtime = {12, 4},
+                      .pcie = PcieLink{4, 16}};
+  CHECK(describe(device) ==
+        "CUDA: Model X, 24576 MiB, compute capability 8.6, driver for CUDA 12.8, PCIe 4 x16; not used yet, "
+        "running on the CPU");
+  CHECK(describe("no NVIDIA driver") == "CUDA: none (no NVIDIA driver), running on the CPU");
+}
