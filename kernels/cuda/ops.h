@@ -19,6 +19,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/matrix.h"
+#include "kernels/neuron_sums.h"
 #include "kernels/neurons.h"
 
 namespace hearth::cuda {
@@ -130,16 +131,8 @@ void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceLi
                    int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
                    cudaStream_t stream);
 
-/// The sum over neurons, which several devices and kernels add to in any order with one result: integers.
-///
-/// A neuron's contribution value * w (w its dequantised down weight, the product rounded once) is bounded to
-/// +-2^20 and rounded to a multiple of 2^-36: sums[t, c] += llrint(clamp(value * w) * 2^36). So the sum is as
-/// fine as a float's last bit at 2^-13, and 127 contributions at the bound fit. poison[t] is set where a
-/// value is not finite; the sum is then not a number.
-struct NeuronSums {
-  int64_t* sums = nullptr;    // [n_tokens, n_cols]
-  int32_t* poison = nullptr;  // [n_tokens]
-};
+/// Here in device memory.
+using hearth::NeuronSums;
 
 /// sums = 0, poison = 0.
 void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);

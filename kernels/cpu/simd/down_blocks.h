@@ -154,23 +154,33 @@ struct UnpackBlock<S, BlockIQ4_XS> {
   }
 };
 
+template <class S, class Block>
+[[gnu::always_inline]] inline void unpack_block(const std::byte* p, BlockQuants<Block>& out) {
+  Block block;
+  __builtin_memcpy(&block, p, sizeof block);
+  UnpackBlock<S, Block>::run(block, out);
+}
+
+/// Weights of one strip of an unpacked block.
+template <class S, class Block>
+[[gnu::always_inline]] inline typename S::Strip strip_of(const BlockQuants<Block>& quants, int strip) {
+  const auto factors = [&](const float* all) {
+    return Block::kGroup == kStripColumns ? S::halves_of(all[strip], all[strip])
+                                          : S::halves_of(all[2 * strip], all[2 * strip + 1]);
+  };
+  const std::byte* bytes = reinterpret_cast<const std::byte*>(quants.q) + strip * kStripColumns;
+  const typename S::Strip weights = S::mul(S::bytes(bytes), factors(quants.scale));
+  if constexpr (Block::kHasMin) return S::add(weights, factors(quants.min));
+  return weights;
+}
+
 /// Calls use(strip number, weights) for the strips of the block at p.
 template <class S, class Block, class Use>
 [[gnu::always_inline]] inline void for_each_strip(const std::byte* p, Use&& use) {
-  Block block;
   BlockQuants<Block> quants;
-  __builtin_memcpy(&block, p, sizeof block);
-  UnpackBlock<S, Block>::run(block, quants);
+  unpack_block<S, Block>(p, quants);
   for (int strip = 0; strip < Block::kElems / kStripColumns; ++strip) {
-    const auto of_strip = [&](const float* factors) {
-      return Block::kGroup == kStripColumns ? S::halves_of(factors[strip], factors[strip])
-                                            : S::halves_of(factors[2 * strip], factors[2 * strip + 1]);
-    };
-    typename S::Strip weights =
-        S::mul(S::bytes(reinterpret_cast<const std::byte*>(quants.q) + strip * kStripColumns),
-               of_strip(quants.scale));
-    if constexpr (Block::kHasMin) weights = S::add(weights, of_strip(quants.min));
-    use(strip, weights);
+    use(strip, strip_of<S, Block>(quants, strip));
   }
 }
 
