@@ -6,7 +6,9 @@ set(HEARTH_CUDA_KERNELS
   clear_sums.cu
   gated_activation.cu
   gather_rows.cu
+  keep_passed.cu
   layer_norm.cu
+  neuron_values.cu
   quantize.cu
   rms_norm.cu
   select_neurons.cu

@@ -13,7 +13,115 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
+constexpr FfnActivation kActivations[] = {
+    {Activation::kSilu},       {Activation::kGelu},  {Activation::kGeluErf}, {Activation::kRelu},
+    {Activation::kRelu, 0.4f}, {Activation::kRelu2}, {Activation::kDRelu}};
+
+/// Gates with zeros of both signs, and what is no number.
+std::vector<float> some_gates(int64_t n, std::mt19937& rng) {
+  std::vector<float> gates = random_activations(n, rng);
+  for (size_t i = 0; i < gates.size(); ++i) {
+    if (i % 9 == 0) gates[i] = 0.0f;
+    if (i % 31 == 1) gates[i] = -0.0f;
+    if (i % 97 == 2) gates[i] = kNan;
+    if (i % 89 == 3) gates[i] = -kInf;
+  }
+  return gates;
+}
+
+std::vector<int32_t> ids_of(const NeuronSet& set) { return {set.ids().begin(), set.ids().end()}; }
+
+/// Equal, or both not a number.
+bool alike(float a, float b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
 }  // namespace
+
+TEST_CASE("CUDA: neurons whose gates pass are kept with their gates") {
+  std::mt19937 rng(3);
+  CpuBackend cpu(1, supported_isas().front());
+  for (const FfnActivation& act : kActivations) {
+    for (int64_t n : {0, 1, 64, 200, 1000}) {
+      for (int n_tokens : {0, 1, 3}) {
+        for (double share : {0.0, 0.3, 1.0}) {
+          INFO("activation " << static_cast<int>(act.kind) << ", " << n << " neurons, " << n_tokens
+                             << " tokens, " << share);
+          const NeuronSet set = random_set(n_tokens, n, share, rng);
+          const std::vector<int32_t> ids = ids_of(set);
+          const size_t stride = static_cast<size_t>(n) + 3, n_listed = ids.size();
+          const std::vector<float> gates = some_gates(static_cast<int64_t>(stride) * n_tokens, rng);
+          std::vector<float> acts(gates.size()), ones(gates.size(), 1.0f);
+          cpu.gated_activation(act, gates.data(), ones.data(), static_cast<int64_t>(gates.size()),
+                               acts.data());
+          std::vector<int32_t> kept;
+          std::vector<size_t> places;
+          for (size_t i = 0; i < n_listed; ++i) {
+            bool passed = false;
+            for (int t = 0; t < n_tokens; ++t) {
+              passed |= set.wants(t, ids[i]) && acts[static_cast<size_t>(t) * stride + i] != 0.0f;
+            }
+            if (!passed) continue;
+            kept.push_back(ids[i]);
+            places.push_back(i);
+          }
+          const TestStream stream;
+          const DeviceSet there(set);
+          const ListOnDevice out(n);
+          const DeviceArray<float> gates_there(gates), gates_out(static_cast<size_t>(n * n_tokens));
+          const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(n));
+          cuda::keep_passed(act, there.view(), there.any.view(), gates_there.data(),
+                            static_cast<int64_t>(stride), out.view(), gates_out.data(), scratch.data(),
+                            stream);
+          REQUIRE(out.read(stream) == kept);
+          const std::vector<float> found = gates_out.read(stream);
+          for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
+            for (size_t i = 0; i < places.size(); ++i) {
+              REQUIRE(alike(found[t * static_cast<size_t>(n) + i], gates[t * stride + places[i]]));
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA: values of neurons have the CPU's bits, and are zero for who does not want them") {
+  std::mt19937 rng(4);
+  CpuBackend cpu(1, supported_isas().front());
+  for (const FfnActivation& act : kActivations) {
+    for (int64_t n : {0, 1, 300}) {
+      for (int n_tokens : {0, 1, 4}) {
+        for (bool by_number : {false, true}) {
+          for (bool gated : {false, true}) {
+            INFO("activation " << static_cast<int>(act.kind) << ", " << n << " neurons, " << n_tokens
+                               << " tokens, by number " << by_number << ", gated " << gated);
+            const NeuronSet set = random_set(n_tokens, n, 0.4, rng);
+            const std::vector<int32_t> ids = ids_of(set);
+            const size_t stride = static_cast<size_t>(n) + 3, row = static_cast<size_t>(n);
+            const std::vector<float> gates = some_gates(static_cast<int64_t>(stride) * n_tokens, rng);
+            const std::vector<float> ups = random_activations(n * n_tokens, rng);
+            const TestStream stream;
+            const DeviceSet there(set);
+            const DeviceArray<float> gates_there(gates), ups_there(ups), values(ups.size());
+            cuda::neuron_values(act, there.view(), there.any.view(), gates_there.data(),
+                                static_cast<int64_t>(stride), by_number, gated ? ups_there.data() : nullptr,
+                                values.data(), stream);
+            const std::vector<float> found = values.read(stream);
+            for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
+              for (size_t i = 0; i < ids.size(); ++i) {
+                const float gate = gates[t * stride + (by_number ? static_cast<size_t>(ids[i]) : i)];
+                const float up = gated ? ups[t * row + i] : 1.0f;
+                float expected = 0.0f;
+                if (set.wants(static_cast<int>(t), ids[i]))
+                  cpu.gated_activation(act, &gate, &up, 1, &expected);
+                REQUIRE(alike(found[t * row + i], expected));
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
 
 TEST_CASE("CUDA: selected neurons are those that the CPU selects") {
   std::mt19937 rng(1);
