@@ -3,14 +3,19 @@
 set(HEARTH_CUDA_KERNELS
   add.cu
   add_sums.cu
+  attention.cu
+  attention_rows.cu
+  attention_tiles.cu
   clear_sums.cu
   gated_activation.cu
   gather_rows.cu
   keep_passed.cu
+  kv_append.cu
   layer_norm.cu
   neuron_values.cu
   quantize.cu
   rms_norm.cu
+  rope.cu
   select_neurons.cu
 )
 # Host code: calls the CUDA runtime, holds no kernels.

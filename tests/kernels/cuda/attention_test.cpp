@@ -1,0 +1,425 @@
+// Rotation, the cache and attention on the device: the bits of the CPU backend.
+#include <algorithm>
+#include <random>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/rope_table.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/quant/half.h"
+#include "tests/kernels/cuda/bits.h"
+#include "tests/kernels/cuda/device_array.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference_ops.h"
+
+namespace hearth::test {
+namespace {
+
+struct Heads {
+  int n_heads;
+  int n_kv_heads;
+  int head_dim;
+};
+
+/// A token of a step.
+struct Token {
+  int sequence;
+  int position;
+};
+
+std::vector<Token> run(int sequence, int begin, int end) {
+  std::vector<Token> tokens;
+  for (int p = begin; p < end; ++p) tokens.push_back({sequence, p});
+  return tokens;
+}
+std::vector<Token> operator+(std::vector<Token> a, const std::vector<Token>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+std::vector<float> normal_numbers(size_t n, float deviation, std::mt19937& random) {
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> out(n);
+  for (float& x : out) x = normal(random);
+  return out;
+}
+
+/// One layer's cache of sequences of random keys and values, in shuffled blocks. Where no token lies there is
+/// what must not be seen: keys that are not numbers, infinite values, and numbers of blocks that are not.
+class Cache {
+ public:
+  static constexpr int kBlockTokens = 16;
+
+  Cache(Heads heads, const std::vector<int>& lengths, unsigned seed = 1) : heads_(heads), random_(seed) {
+    for (int length : lengths)
+      max_blocks_ = std::max(max_blocks_, (length + kBlockTokens - 1) / kBlockTokens);
+    const size_t n_blocks = static_cast<size_t>(max_blocks_) * lengths.size();
+    shape_ = {heads.n_kv_heads, heads.head_dim, kBlockTokens, static_cast<int>(n_blocks)};
+    std::vector<int32_t> blocks(n_blocks);
+    for (size_t b = 0; b < n_blocks; ++b) blocks[b] = static_cast<int32_t>(b);
+    std::shuffle(blocks.begin(), blocks.end(), random_);
+    tables_.assign(n_blocks, 0x7fffffff);
+    const size_t block_halves =
+        static_cast<size_t>(heads.n_kv_heads) * static_cast<size_t>(heads.head_dim) * kBlockTokens;
+    k.assign(n_blocks * block_halves, 0x7e00);
+    v.assign(n_blocks * block_halves, 0x7c00);
+    std::normal_distribution<float> normal(0.0f, 1.5f);
+    for (size_t s = 0; s < lengths.size(); ++s) {
+      for (int p = 0; p < lengths[s]; ++p) {
+        const size_t at = s * static_cast<size_t>(max_blocks_) + static_cast<size_t>(p / kBlockTokens);
+        tables_[at] = blocks[at];
+        for (int head = 0; head < heads.n_kv_heads; ++head) {
+          for (int d = 0; d < heads.head_dim; ++d) {
+            k[key_at(static_cast<int>(s), p, head, d)] = half_from_float(normal(random_));
+            v[value_at(static_cast<int>(s), p, head, d)] = half_from_float(normal(random_));
+          }
+        }
+      }
+    }
+  }
+
+  size_t key_at(int sequence, int position, int head, int d) const {
+    return (row_at(sequence, position, head) + static_cast<size_t>(d)) * kBlockTokens +
+           static_cast<size_t>(position % kBlockTokens);
+  }
+  size_t value_at(int sequence, int position, int head, int d) const {
+    return row_at(sequence, position, head) * kBlockTokens +
+           static_cast<size_t>(position % kBlockTokens * heads_.head_dim + d);
+  }
+
+  const Heads& heads() const { return heads_; }
+  const KvShape& shape() const { return shape_; }
+  const std::vector<int32_t>& tables() const { return tables_; }
+  int max_blocks() const { return max_blocks_; }
+  std::mt19937& random() { return random_; }
+
+  std::vector<uint16_t> k, v;
+
+ private:
+  /// Of a block's head, in units of block_tokens.
+  size_t row_at(int sequence, int position, int head) const {
+    const size_t block =
+        static_cast<size_t>(tables_[static_cast<size_t>(sequence * max_blocks_ + position / kBlockTokens)]);
+    return (block * static_cast<size_t>(heads_.n_kv_heads) + static_cast<size_t>(head)) *
+           static_cast<size_t>(heads_.head_dim);
+  }
+
+  Heads heads_;
+  KvShape shape_;
+  int max_blocks_ = 0;
+  std::mt19937 random_;
+  std::vector<int32_t> tables_;
+};
+
+/// The places of a step's tokens, here and on the device.
+class Places {
+ public:
+  Places(const Cache& cache, const std::vector<Token>& tokens)
+      : positions_(each(tokens, &Token::position)),
+        table_of_(each(tokens, &Token::sequence)),
+        tables_(cache.tables()),
+        max_blocks_(cache.max_blocks()),
+        device_positions_(positions_),
+        device_table_of_(table_of_),
+        device_tables_(tables_) {}
+  KvPlaces here() const { return {n(), positions_.data(), table_of_.data(), tables_.data(), max_blocks_}; }
+  KvPlaces there() const {
+    return {n(), device_positions_.data(), device_table_of_.data(), device_tables_.data(), max_blocks_};
+  }
+  int longest() const {
+    return positions_.empty() ? 0 : *std::max_element(positions_.begin(), positions_.end()) + 1;
+  }
+
+ private:
+  static std::vector<int32_t> each(const std::vector<Token>& tokens, int Token::*member) {
+    std::vector<int32_t> out;
+    for (const Token& token : tokens) out.push_back(token.*member);
+    return out;
+  }
+  int n() const { return static_cast<int>(positions_.size()); }
+
+  std::vector<int32_t> positions_, table_of_, tables_;
+  int max_blocks_;
+  DeviceArray<int32_t> device_positions_, device_table_of_, device_tables_;
+};
+
+/// Queries of a step, a few floats between the rows.
+struct Queries {
+  Queries(Cache& cache, size_t n_tokens)
+      : stride(int64_t{cache.heads().n_heads} * cache.heads().head_dim + 4),
+        scale(1.0f / std::sqrt(static_cast<float>(cache.heads().head_dim))),
+        q(normal_numbers(n_tokens * static_cast<size_t>(stride), 1.5f, cache.random())) {}
+  int64_t stride;
+  float scale;
+  std::vector<float> q;
+};
+
+std::vector<float> attention_on_device(const Cache& cache, const Queries& queries, const Places& places) {
+  const Heads& heads = cache.heads();
+  const int n_tokens = places.here().n_tokens;
+  const TestStream stream;
+  const DeviceArray<float> q(queries.q);
+  const DeviceArray<uint16_t> k(cache.k), v(cache.v);
+  const DeviceArray<std::byte> scratch(
+      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, places.longest()));
+  const DeviceArray<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
+  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scale, places.there(), cache.shape(),
+                  {k.data(), v.data()}, places.longest(), scratch.data(), out.data(), stream);
+  return out.read(stream);
+}
+
+std::vector<float> attention_on_cpu(Cache& cache, const Queries& queries, const Places& places, Isa isa) {
+  const Heads& heads = cache.heads();
+  const int n_tokens = places.here().n_tokens;
+  CpuBackend backend(1, isa);
+  backend.reserve(std::max(1, n_tokens), heads.n_heads * heads.head_dim, heads.n_heads,
+                  std::max(1, places.longest()));
+  std::vector<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
+  backend.attention(queries.q.data(), queries.stride, heads.n_heads, queries.scale, places.here(),
+                    cache.shape(), {cache.k.data(), cache.v.data()}, out.data());
+  return out;
+}
+
+void check_attention(Cache& cache, const std::vector<Token>& tokens) {
+  const std::optional<Isa> isa = fused_isa();
+  if (!isa) return;
+  const Places places(cache, tokens);
+  const Queries queries(cache, tokens.size());
+  INFO(cache.heads().n_heads << "/" << cache.heads().n_kv_heads << " heads of " << cache.heads().head_dim
+                             << ", " << tokens.size() << " tokens, up to " << places.longest() << " keys");
+  REQUIRE(different(attention_on_device(cache, queries, places),
+                    attention_on_cpu(cache, queries, places, *isa)) == 0);
+}
+
+/// Every size and grouping the kernels tell apart: rows of 1, 2, 4 and 8 heads, parts of larger groups, each
+/// number of dimensions a lane has, heads whose values no vector load fits.
+const std::vector<Heads> kAllHeads = {{2, 2, 64},  {4, 2, 32},  {9, 3, 64},  {5, 5, 80},  {7, 1, 96},
+                                      {8, 2, 128}, {8, 1, 128}, {4, 2, 256}, {3, 1, 160}, {12, 1, 64},
+                                      {20, 1, 16}, {2, 1, 20},  {3, 1, 50},  {2, 1, 66},  {2, 1, 130}};
+
+}  // namespace
+
+TEST_CASE("CUDA: attention of single tokens has the CPU's bits at every context length") {
+  Cache cache({4, 2, 32}, {1100, 40});
+  for (int n_keys : {1, 2, 15, 16, 17, 63, 64, 65, 127, 128, 255, 256, 257, 300, 511, 512, 513, 1030, 1100})
+    check_attention(cache, run(0, n_keys - 1, n_keys));
+  check_attention(cache, {});
+}
+
+TEST_CASE("CUDA: attention of single tokens has the CPU's bits for every size and grouping of heads") {
+  for (const Heads& heads : kAllHeads) {
+    Cache cache(heads, {300, 40, 100});
+    check_attention(cache, run(0, 299, 300) + run(1, 30, 40) + run(2, 98, 100));
+  }
+}
+
+TEST_CASE("CUDA: attention of prompts has the CPU's bits for every size and grouping of heads") {
+  for (const Heads& heads : kAllHeads) {
+    Cache cache(heads, {300, 40});
+    check_attention(cache, run(0, 260, 300) + run(1, 0, 40));
+  }
+}
+
+TEST_CASE("CUDA: attention of a whole prompt has the CPU's bits") {
+  Cache cache({2, 1, 32}, {600});
+  check_attention(cache, run(0, 0, 600));
+}
+
+TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
+  Cache cache({4, 2, 32}, {700, 1, 300, 40, 100, 270}, 2);
+  // Decoding between prompts, tokens without a neighbour, runs that end within a tile.
+  check_attention(cache, run(1, 0, 1) + run(0, 640, 663) + run(2, 299, 300) + run(3, 0, 40) +
+                             run(4, 99, 100) + run(5, 200, 202) + run(2, 17, 18) + run(5, 260, 267));
+  // More sequences than are cut by chunks, all decoding.
+  std::vector<Token> decoding;
+  for (int i = 0; i < 40; ++i) decoding.push_back({i % 2 == 0 ? 0 : 5, 30 + 6 * i});
+  check_attention(cache, decoding);
+  decoding.resize(20);
+  check_attention(cache, decoding);
+}
+
+TEST_CASE("CUDA: attention has the CPU's bits where chunks become longer") {
+  Cache cache({2, 1, 16}, {8230});
+  check_attention(cache, run(0, 8176, 8216));  // 8192 keys are 32 chunks, 8193 are 17
+  check_attention(cache, run(0, 8190, 8194));
+  check_attention(cache, {{0, 8191}, {0, 8190}, {0, 8192}});
+}
+
+TEST_CASE("CUDA: attention does not depend on the order of the emulator's threads") {
+  for_each_schedule([] {
+    Cache cache({4, 2, 32}, {330, 40});
+    check_attention(cache, run(0, 318, 322));
+    check_attention(cache, run(0, 290, 330) + run(1, 39, 40));
+  });
+}
+
+TEST_CASE("CUDA: attention passes on what is infinite or not a number") {
+  for (int n_tokens : {3, 40}) {
+    Cache cache({4, 2, 32}, {300});
+    cache.v[cache.value_at(0, 270, 0, 5)] = 0x7c00;
+    cache.v[cache.value_at(0, 285, 1, 7)] = 0x7e00;
+    cache.k[cache.key_at(0, 290, 0, 3)] = 0x7c00;
+    check_attention(cache, run(0, 300 - n_tokens, 300));
+    check_attention(cache, run(0, 295 - n_tokens, 295));
+  }
+}
+
+TEST_CASE("CUDA: attention is softmax(q k) v") {
+  // Keys and values are exact in half; what is left is float arithmetic, as in the CPU's test.
+  constexpr double kTolerance = 2e-5;
+  const Heads heads{6, 2, 64};
+  Cache cache(heads, {500});
+  for (const std::vector<Token>& tokens : {run(0, 499, 500), run(0, 440, 500)}) {
+    const Places places(cache, tokens);
+    const Queries queries(cache, tokens.size());
+    const std::vector<float> ours = attention_on_device(cache, queries, places);
+    for (size_t t = 0; t < tokens.size(); t += 13) {
+      for (int head = 0; head < heads.n_heads; ++head) {
+        const int n_keys = tokens[t].position + 1;
+        std::vector<std::vector<float>> rows;
+        for (int p = 0; p < n_keys; ++p) {
+          std::vector<float> key, value;
+          for (int d = 0; d < heads.head_dim; ++d) {
+            key.push_back(float_from_half(cache.k[cache.key_at(0, p, head / 3, d)]));
+            value.push_back(float_from_half(cache.v[cache.value_at(0, p, head / 3, d)]));
+          }
+          rows.push_back(key);
+          rows.push_back(value);
+        }
+        std::vector<const float*> keys, values;
+        for (size_t p = 0; p < rows.size(); p += 2) {
+          keys.push_back(rows[p].data());
+          values.push_back(rows[p + 1].data());
+        }
+        const float* q = queries.q.data() + t * static_cast<size_t>(queries.stride) +
+                         static_cast<size_t>(head * heads.head_dim);
+        const std::vector<double> expected =
+            testing::reference_attention(q, keys, values, heads.head_dim, double{queries.scale});
+        const float* row =
+            ours.data() + (t * 6 + static_cast<size_t>(head)) * static_cast<size_t>(heads.head_dim);
+        for (size_t d = 0; d < expected.size(); ++d)
+          REQUIRE(std::abs(double{row[d]} - expected[d]) < kTolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
+  const Heads heads{4, 2, 32};
+  Cache cache(heads, {300});
+  const std::vector<Token> tokens = run(0, 270, 300);
+  const Places places(cache, tokens);
+  const Queries queries(cache, tokens.size());
+  const size_t bytes = cuda::attention_scratch_bytes(30, heads.n_heads, heads.head_dim, 300);
+  CHECK(bytes == 30 * 4 * 2 * (32 + 2) * sizeof(float));
+  const float mark = 12345.0f;
+  const std::vector<float> marks(bytes / sizeof(float) + 8, mark);
+  const TestStream stream;
+  const DeviceArray<float> q(queries.q), scratch(marks), out(size_t{30 * 4 * 32});
+  const DeviceArray<uint16_t> k(cache.k), v(cache.v);
+  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scale, places.there(), cache.shape(),
+                  {k.data(), v.data()}, 300, scratch.data(), out.data(), stream);
+  const std::vector<float> after = scratch.read(stream);
+  CHECK(std::count(after.begin(), after.end(), mark) == 8);
+  CHECK(std::count(after.end() - 8, after.end(), mark) == 8);
+
+  // A context of one chunk needs none, and steps of many tokens no more than those of 32.
+  CHECK(cuda::attention_scratch_bytes(30, 4, 32, 256) == 0);
+  CHECK(cuda::attention_scratch_bytes(512, 4, 32, 300) == cuda::attention_scratch_bytes(32, 4, 32, 300));
+  CHECK(cuda::attention_scratch_bytes(1, 4, 32, 1 << 20) == cuda::attention_scratch_bytes(1, 4, 32, 8192));
+}
+
+TEST_CASE("CUDA: attention says what it does not take") {
+  const TestStream stream;
+  KvPlaces places;
+  places.n_tokens = 1;
+  const auto attend = [&](KvShape shape) {
+    cuda::attention(nullptr, 0, 1, 1.0f, places, shape, {}, 1, nullptr, nullptr, stream);
+  };
+  CHECK_THROWS_WITH(attend({1, 257, 16, 1}), ContainsSubstring("257 dimensions"));
+  CHECK_THROWS_WITH(attend({1, 64, 32, 1}), ContainsSubstring("32 positions"));
+}
+
+TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
+  for (const Heads& heads : {Heads{1, 1, 20}, Heads{2, 2, 80}, Heads{3, 3, 128}}) {
+    Cache cache(heads, {40, 100, 1});
+    const std::vector<Token> tokens = run(1, 90, 100) + run(0, 0, 40) + run(2, 0, 1);
+    const Places places(cache, tokens);
+    const int64_t stride = int64_t{heads.n_kv_heads} * heads.head_dim + 8;
+    const size_t n = tokens.size() * static_cast<size_t>(stride);
+    std::vector<float> k = normal_numbers(n, 1.5f, cache.random());
+    std::vector<float> v = normal_numbers(n, 1e-6f, cache.random());  // subnormal halves among them
+    // The largest half, the first that rounds to infinity, ties, and the least that is not 0.
+    const std::vector<float> edges = {65504.0f, 65519.9f,        65520.0f,   -1e9f,
+                                      INFINITY, -0.0f,           0x1.002p0f, 0x1.006p0f,
+                                      0x1p-25f, 0x1.000002p-25f, 0x1p-24f,   0x1.8p-24f};
+    std::copy(edges.begin(), edges.end(), k.begin() + stride);
+    std::copy(edges.begin(), edges.end(), v.begin());
+    const TestStream stream;
+    const DeviceArray<float> k_there(k), v_there(v);
+    const DeviceArray<uint16_t> k_cache(cache.k), v_cache(cache.v);
+    cuda::kv_append(k_there.data(), v_there.data(), stride, places.there(), cache.shape(),
+                    {k_cache.data(), v_cache.data()}, stream);
+    for (Isa isa : supported_isas()) {
+      Cache expected = cache;
+      CpuBackend backend(1, isa);
+      backend.reserve(static_cast<int>(tokens.size()), stride, heads.n_heads, 100);
+      backend.kv_append(k.data(), v.data(), stride, places.here(), cache.shape(),
+                        {expected.k.data(), expected.v.data()});
+      INFO(isa_name(isa) << ", heads of " << heads.head_dim);
+      REQUIRE(k_cache.read(stream) == expected.k);
+      REQUIRE(v_cache.read(stream) == expected.v);
+    }
+  }
+}
+
+TEST_CASE("CUDA: rotated heads have the CPU's bits") {
+  std::mt19937 random(3);
+  struct Case {
+    RopeKind kind;
+    int n_heads, head_dim, n_rot;
+    float magnitude;
+  };
+  const std::vector<int32_t> positions = {0, 1, 5, 4095, 131072};
+  for (const Case& c :
+       {Case{RopeKind::kHalves, 3, 64, 64, 1.0f}, Case{RopeKind::kHalves, 2, 80, 32, 1.19f},
+        Case{RopeKind::kHalves, 1, 96, 22, 1.0f}, Case{RopeKind::kInterleaved, 3, 64, 64, 1.0f},
+        Case{RopeKind::kInterleaved, 2, 128, 50, 1.37f}, Case{RopeKind::kInterleaved, 1, 20, 2, 1.0f},
+        Case{RopeKind::kHalves, 1, 64, 0, 1.0f}, Case{RopeKind::kNone, 1, 64, 0, 1.0f}}) {
+    std::vector<float> inv_freq;
+    for (int i = 0; i < c.n_rot / 2; ++i)
+      inv_freq.push_back(std::pow(1e4f, -2.0f * static_cast<float>(i) / 64));
+    const Rope rope{c.kind, c.n_rot, inv_freq.data(), c.magnitude};
+    const int64_t stride = int64_t{c.n_heads} * c.head_dim + 4;
+    const std::vector<float> x = normal_numbers(positions.size() * static_cast<size_t>(stride), 2.0f, random);
+
+    ThreadPool pool(1);
+    RopeTable table;
+    table.reserve(static_cast<int>(positions.size()), 128);
+    table.prepare(positions, rope, pool);
+    const int64_t row_floats = table.row(1) - table.row(0);
+    const std::vector<float> rows(table.row(0), table.row(static_cast<int64_t>(positions.size())));
+    const TestStream stream;
+    const DeviceArray<float> x_there(x), table_there(rows);
+    cuda::rope(x_there.data(), stride, c.n_heads, c.head_dim, c.kind, c.n_rot, table_there.data(), row_floats,
+               static_cast<int>(positions.size()), stream);
+    const std::vector<float> ours = x_there.read(stream);
+    for (Isa isa : supported_isas()) {
+      CpuBackend backend(1, isa);
+      backend.reserve(static_cast<int>(positions.size()), 1024, c.n_heads, 16);
+      std::vector<float> expected = x;
+      backend.rope(expected.data(), stride, c.n_heads, c.head_dim, positions, rope);
+      INFO(isa_name(isa) << ", " << c.n_rot << " of " << c.head_dim << " dimensions");
+      REQUIRE(different(ours, expected) == 0);
+    }
+    for (size_t t = 0; t < positions.size(); ++t) {
+      const size_t row = t * static_cast<size_t>(stride);
+      const std::vector<double> expected =
+          testing::reference_rope(x.data() + row, c.head_dim, positions[t], rope);
+      // Cosine, sine, two products and their sum, each rounded, of numbers up to about 10.
+      for (size_t d = 0; d < expected.size(); ++d)
+        REQUIRE(std::abs(double{ours[row + d]} - expected[d]) < 5e-6);
+    }
+  }
+}
+
+}  // namespace hearth::test
