@@ -1,4 +1,4 @@
-// The frame of the functions of CUDA's API that emulated CUDA has.
+// The frame of the functions of CUDA's API that wait for the device: forbidden while a stream captures.
 #pragma once
 
 #include <utility>
@@ -8,18 +8,22 @@
 
 namespace hearth::cudaemu {
 
-/// A call that is forbidden while a stream captures.
+/// `body` as in api_call.
 template <class Body>
 cudaError_t api_call_unless_capturing(const char* api, Body&& body) {
   return api_call(api, [&] {
-    return is_capturing_anywhere() ? cudaErrorStreamCaptureUnsupported : std::forward<Body>(body)();
+    const cudaError_t error = forbid_while_capturing();
+    return error != cudaSuccess ? error : std::forward<Body>(body)();
   });
 }
 
-/// Waits for all streams.
-inline void wait_for_device() {
-  for (Stream* stream : all_streams()) stream->wait();
-  find_stream(nullptr)->wait();
+/// As api_call_unless_capturing, for those that have waited for work: they tell of a device that it has lost.
+template <class Body>
+cudaError_t api_wait(const char* api, Body&& body) {
+  return api_call_unless_capturing(api, [&] {
+    const cudaError_t error = std::forward<Body>(body)();
+    return error == cudaSuccess ? device_error() : error;
+  });
 }
 
 }  // namespace hearth::cudaemu

@@ -1,13 +1,101 @@
-// CUDA's API: the device, and errors.
+// CUDA's API: the device, and the thread's last error.
 #include <cuda_runtime.h>
 
 #include <cstdio>
-#include <cstring>
 
-#include "tests/support/cudaemu/api_calls.h"
-#include "tests/support/cudaemu/stats.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/cudaemu/errors.h"
 
 using namespace hearth::cudaemu;
+
+namespace {
+
+constexpr int kSharedBytes = 48 << 10;  // of a block, without asking for more
+
+/// `body` for the one device there is, if there is one.
+template <class Body>
+cudaError_t about_device(const char* api, int device, Body&& body) {
+  return api_query(api, [&] {
+    if (const cudaError_t error = machine_error()) return error;
+    if (device != 0) return cudaErrorInvalidDevice;
+    return body();
+  });
+}
+
+void describe(cudaDeviceProp& device) {
+  device = {};
+  std::snprintf(device.name, sizeof device.name, "emulated");
+  device.totalGlobalMem = config().vram_bytes;
+  device.major = config().compute_capability / 10;
+  device.minor = config().compute_capability % 10;
+  device.multiProcessorCount = config().n_multiprocessors;
+  device.warpSize = 32;
+  device.maxThreadsPerBlock = device.maxThreadsDim[0] = device.maxThreadsDim[1] = 1024;
+  device.maxThreadsDim[2] = 64;
+  device.maxGridSize[0] = 0x7fffffff;
+  device.maxGridSize[1] = device.maxGridSize[2] = 65535;
+  device.maxThreadsPerMultiProcessor = 2048;
+  device.regsPerBlock = 64 << 10;
+  device.sharedMemPerBlock = kSharedBytes;
+  device.sharedMemPerBlockOptin = config().shared_optin_bytes;
+  device.sharedMemPerMultiprocessor = config().shared_optin_bytes + (1 << 10);
+  device.totalConstMem = 64 << 10;
+  device.l2CacheSize = 4 << 20;
+  device.asyncEngineCount = 2;
+  device.concurrentKernels = device.unifiedAddressing = device.canMapHostMemory = 1;
+}
+
+cudaError_t attribute_of(cudaDeviceAttr attribute, int& value) {
+  cudaDeviceProp device;
+  describe(device);
+  switch (attribute) {
+    case cudaDevAttrComputeCapabilityMajor:
+      value = device.major;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      value = device.minor;
+      break;
+    case cudaDevAttrMultiProcessorCount:
+      value = device.multiProcessorCount;
+      break;
+    case cudaDevAttrMaxThreadsPerBlock:
+      value = device.maxThreadsPerBlock;
+      break;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      value = device.maxThreadsPerMultiProcessor;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      value = kSharedBytes;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      value = static_cast<int>(device.sharedMemPerBlockOptin);
+      break;
+    case cudaDevAttrWarpSize:
+      value = device.warpSize;
+      break;
+    case cudaDevAttrL2CacheSize:
+      value = device.l2CacheSize;
+      break;
+    case cudaDevAttrAsyncEngineCount:
+      value = device.asyncEngineCount;
+      break;
+    case cudaDevAttrUnifiedAddressing:
+    case cudaDevAttrCanMapHostMemory:
+    case cudaDevAttrHostRegisterSupported:
+    case cudaDevAttrCanUseHostPointerForRegisteredMem:
+      value = 1;
+      break;
+    case cudaDevAttrIntegrated:
+    case cudaDevAttrPageableMemoryAccess:
+      value = 0;
+      break;
+    default:
+      return cudaErrorInvalidValue;
+  }
+  return cudaSuccess;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -18,91 +106,43 @@ cudaError_t cudaGetLastError() {
 }
 cudaError_t cudaPeekAtLastError() { return peek_last_error(); }
 
-const char* cudaGetErrorName(cudaError_t error) {
-  thread_local char name[32];
-  std::snprintf(name, sizeof name, error != cudaSuccess ? "cudaError%d" : "cudaSuccess", error);
-  return name;
-}
-const char* cudaGetErrorString(cudaError_t error) {
-  return error == cudaErrorMemoryAllocation ? "out of memory"
-         : error != cudaSuccess             ? "an error of emulated CUDA"
-                                            : "no error";
-}
-
 cudaError_t cudaGetDeviceCount(int* n) {
-  return api_call("cudaGetDeviceCount", [&] {
-    // A driver runs programs of its own major version of CUDA and of older ones; the runtime calls none too
-    // old.
-    if (config().driver < CUDART_VERSION / 1000 * 1000) return cudaErrorInsufficientDriver;
+  return api_query("cudaGetDeviceCount", [&] {
     *n = config().n_devices;
-    return *n > 0 ? cudaSuccess : cudaErrorNoDevice;
+    return machine_error();
   });
-}
-cudaError_t cudaDriverGetVersion(int* version) {
-  return api_call("cudaDriverGetVersion", [&] {
-    *version = config().driver;
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaRuntimeGetVersion(int* version) {
-  return api_call("cudaRuntimeGetVersion", [&] {
-    *version = CUDART_VERSION;
-    return cudaSuccess;
-  });
-}
-cudaError_t cudaDeviceGetPCIBusId(char* /*bus_id*/, int /*length*/, int /*device*/) {
-  return api_call("cudaDeviceGetPCIBusId", [] { return cudaErrorNotSupported; });
 }
 cudaError_t cudaSetDevice(int device) {
-  return api_call("cudaSetDevice", [&] { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; });
+  return about_device("cudaSetDevice", device, [] { return cudaSuccess; });
 }
 cudaError_t cudaGetDevice(int* device) {
-  return api_call("cudaGetDevice", [&] {
+  return about_device("cudaGetDevice", 0, [&] {
     *device = 0;
     return cudaSuccess;
   });
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
-  return api_call("cudaGetDeviceProperties", [&] {
-    if (device != 0) return cudaErrorInvalidDevice;
-    *properties = {};
-    std::strcpy(properties->name, "emulated");
-    properties->totalGlobalMem = config().vram_bytes;
-    properties->major = config().compute_capability / 10;
-    properties->minor = config().compute_capability % 10;
-    properties->warpSize = 32;
-    properties->maxThreadsPerBlock = 1024;
-    properties->multiProcessorCount = config().n_multiprocessors;
-    properties->sharedMemPerBlock = 48 << 10;
-    properties->sharedMemPerBlockOptin = config().shared_optin_bytes;
+  return about_device("cudaGetDeviceProperties", device, [&] {
+    describe(*properties);
     return cudaSuccess;
   });
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  return api_call("cudaDeviceGetAttribute", [&] {
-    if (device != 0) return cudaErrorInvalidDevice;
-    switch (attribute) {
-      case cudaDevAttrComputeCapabilityMajor:
-        *value = config().compute_capability / 10;
-        break;
-      case cudaDevAttrComputeCapabilityMinor:
-        *value = config().compute_capability % 10;
-        break;
-      case cudaDevAttrMultiProcessorCount:
-        *value = config().n_multiprocessors;
-        break;
-      case cudaDevAttrMaxSharedMemoryPerBlock:
-        *value = 48 << 10;
-        break;
-      case cudaDevAttrMaxSharedMemoryPerBlockOptin:
-        *value = static_cast<int>(config().shared_optin_bytes);
-        break;
-      case cudaDevAttrWarpSize:
-        *value = 32;
-        break;
-      default:
-        return cudaErrorNotSupported;
-    }
+  return about_device("cudaDeviceGetAttribute", device, [&] { return attribute_of(attribute, *value); });
+}
+/// It is on no bus.
+cudaError_t cudaDeviceGetPCIBusId(char* /*bus_id*/, int /*length*/, int device) {
+  return about_device("cudaDeviceGetPCIBusId", device, [] { return cudaErrorNotSupported; });
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  return api_query("cudaRuntimeGetVersion", [&] {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+  });
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  return api_query("cudaDriverGetVersion", [&] {
+    *version = config().driver;
     return cudaSuccess;
   });
 }

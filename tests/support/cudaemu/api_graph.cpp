@@ -11,12 +11,12 @@ using namespace hearth::cudaemu;
 
 namespace {
 
-cudaError_t begin_capture(cudaStream_t handle) {
+cudaError_t begin_capture(cudaStream_t handle, cudaStreamCaptureMode mode) {
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (is_default(handle)) return cudaErrorStreamCaptureUnsupported;
   if (stream->capture != nullptr) return cudaErrorIllegalState;
-  stream->capture = std::make_shared<Capture>(*stream);
+  stream->capture = std::make_shared<Capture>(*stream, mode);
   stream->last_nodes.clear();
   return cudaSuccess;
 }
@@ -28,17 +28,37 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* out) {
   const std::shared_ptr<Capture> capture = stream->capture;
   if (capture == nullptr) return cudaErrorIllegalState;
   if (&capture->origin() != stream) return cudaErrorStreamCaptureUnmatched;
-  if (!capture->end()) return cudaErrorStreamCaptureUnjoined;
+  if (const cudaError_t error = capture->end()) return error;
   *out = std::make_unique<CUgraph_st>(capture->graph()).release();
   return cudaSuccess;
+}
+
+/// What the executable graph's next launches do becomes what `graph` does; launches under way go on as they
+/// are.
+cudaError_t update(CUgraphExec_st& exec, const Graph& graph, cudaGraphExecUpdateResultInfo& info) {
+  info = {};
+  info.result = cudaGraphExecUpdateSuccess;
+  if (!exec.graph->has_shape_of(graph)) {
+    info.result = cudaGraphExecUpdateErrorTopologyChanged;
+    return cudaErrorGraphExecUpdateFailure;
+  }
+  exec.graph = std::make_shared<Graph>(graph);
+  return cudaSuccess;
+}
+
+cudaError_t launch(const CUgraphExec_st& exec, cudaStream_t handle) {
+  const Stream* stream = find_stream(handle);
+  if (stream != nullptr && stream->capture != nullptr)
+    return cudaErrorNotSupported;  // a graph within a graph
+  return enqueue_always(handle, [graph = exec.graph, handle] { graph->run(handle); });
 }
 
 }  // namespace
 
 extern "C" {
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  return api_call("cudaStreamBeginCapture", [&] { return begin_capture(stream); });
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  return api_call("cudaStreamBeginCapture", [&] { return begin_capture(stream, mode); });
 }
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   return api_call("cudaStreamIsCapturing", [&] {
@@ -59,13 +79,13 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsign
   });
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return api_call("cudaGraphDestroy", [&] {
+  return api_release("cudaGraphDestroy", [&] {
     delete graph;
     return cudaSuccess;
   });
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return api_call("cudaGraphExecDestroy", [&] {
+  return api_release("cudaGraphExecDestroy", [&] {
     delete exec;
     return cudaSuccess;
   });
@@ -77,8 +97,11 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t*
     return cudaSuccess;
   });
 }
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo* info) {
+  return api_call("cudaGraphExecUpdate", [&] { return update(*exec, *graph, *info); });
+}
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  return api_call("cudaGraphLaunch",
-                  [&] { return enqueue(stream, [graph = exec->graph] { graph->run(); }); });
+  return api_call("cudaGraphLaunch", [&] { return launch(*exec, stream); });
 }
 }

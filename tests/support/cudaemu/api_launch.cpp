@@ -45,7 +45,8 @@ cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, c
   return api_call("launch", [&] {
     if (!is_valid_shape(launch.grid, launch.block)) return cudaErrorInvalidConfiguration;
     if (launch.shared_bytes > shared_limit(launch.kernel)) return cudaErrorInvalidValue;
-    return enqueue(stream, [launch, thread = std::move(thread)] { run_grid(launch, thread); });
+    return enqueue(stream, {WorkKind::kKernel, 0, launch.kernel,
+                            [launch, thread = std::move(thread)] { run_grid(launch, thread); }});
   });
 }
 

@@ -1,6 +1,7 @@
 // CUDA's API: streams and events.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "tests/support/cudaemu/api_calls.h"
@@ -11,8 +12,27 @@ using namespace hearth::cudaemu;
 
 namespace {
 
+// The range every recent device reports. The emulator runs all streams alike.
+constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
 cudaError_t create(cudaStream_t* out, unsigned flags, int priority) {
+  priority = std::clamp(priority, kGreatestPriority, kLeastPriority);
   *out = create_stream((flags & cudaStreamNonBlocking) == 0, priority);
+  return cudaSuccess;
+}
+
+cudaError_t create(cudaEvent_t* out, unsigned flags) {
+  auto event = std::make_unique<CUevent_st>();
+  event->has_time = (flags & cudaEventDisableTiming) == 0;
+  *out = event.release();
+  return cudaSuccess;
+}
+
+template <class F>
+cudaError_t with_stream(cudaStream_t handle, F&& f) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  f(*stream);
   return cudaSuccess;
 }
 
@@ -28,8 +48,7 @@ cudaError_t record(Event& event, cudaStream_t handle) {
     const std::lock_guard lock(state->mutex);
     n = ++state->n_recorded;
   }
-  return enqueue(
-      handle, [state, n] { state->finish(n); }, false);
+  return enqueue_always(handle, [state, n] { state->finish(n); });
 }
 
 /// Waiting in one stream for an event of another that captures draws the first into the capture.
@@ -53,8 +72,7 @@ cudaError_t wait_for(cudaStream_t handle, const Event& event) {
   const std::shared_ptr<EventState> state = event.state;
   const uint64_t n = state->recorded();
   if (n == 0) return cudaSuccess;
-  return enqueue(
-      handle, [state, n] { state->wait(n); }, false);
+  return enqueue_always(handle, [state, n] { state->wait(n); });
 }
 
 cudaError_t query(const Event& event) {
@@ -66,62 +84,61 @@ cudaError_t query(const Event& event) {
 
 extern "C" {
 
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return api_call("cudaDeviceGetStreamPriorityRange", [&] {
+    *least = kLeastPriority;
+    *greatest = kGreatestPriority;
+    return cudaSuccess;
+  });
+}
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int priority) {
   return api_call("cudaStreamCreateWithPriority", [&] { return create(out, flags, priority); });
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
-  return api_call("cudaStreamCreateWithFlags", [&] { return create(out, flags, 0); });
+  return api_call("cudaStreamCreateWithFlags", [&] { return create(out, flags, kLeastPriority); });
 }
 cudaError_t cudaStreamCreate(cudaStream_t* out) {
-  return api_call("cudaStreamCreate", [&] { return create(out, 0, 0); });
+  return api_call("cudaStreamCreate", [&] { return create(out, cudaStreamDefault, kLeastPriority); });
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return api_call("cudaStreamDestroy", [&] { return destroy_stream(stream); });
+  return api_release("cudaStreamDestroy", [&] { return destroy_stream(stream); });
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  return api_call_unless_capturing("cudaStreamSynchronize", [&] {
-    Stream* stream = find_stream(handle);
-    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    stream->wait();
-    return cudaSuccess;
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) {
+  return api_call("cudaStreamGetPriority", [&] {
+    return with_stream(handle, [&](Stream& stream) { *priority = stream.priority(); });
   });
 }
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  return api_wait("cudaStreamSynchronize",
+                  [&] { return with_stream(handle, [](Stream& stream) { stream.wait(); }); });
+}
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  return api_call_unless_capturing("cudaStreamQuery", [&] {
-    Stream* stream = find_stream(handle);
-    if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-    return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+  return api_wait("cudaStreamQuery", [&] {
+    bool idle = false;
+    const cudaError_t error = with_stream(handle, [&](Stream& stream) { idle = stream.is_idle(); });
+    return error != cudaSuccess || idle ? error : cudaErrorNotReady;
   });
 }
 cudaError_t cudaDeviceSynchronize() {
-  return api_call_unless_capturing("cudaDeviceSynchronize", [] {
+  return api_wait("cudaDeviceSynchronize", [] {
     wait_for_device();
     return cudaSuccess;
   });
 }
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return api_call("cudaLaunchHostFunc", [&] {
-    return enqueue(
-        stream, [=] { function(data); }, false);
+    return enqueue(stream, {WorkKind::kHostFunction, 0, nullptr, [=] { function(data); }});
   });
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
-  return api_call("cudaEventCreateWithFlags", [&] {
-    auto event = std::make_unique<CUevent_st>();
-    event->has_time = (flags & cudaEventDisableTiming) == 0;
-    *out = event.release();
-    return cudaSuccess;
-  });
+  return api_call("cudaEventCreateWithFlags", [&] { return create(out, flags); });
 }
 cudaError_t cudaEventCreate(cudaEvent_t* out) {
-  return api_call("cudaEventCreate", [&] {
-    *out = std::make_unique<CUevent_st>().release();
-    return cudaSuccess;
-  });
+  return api_call("cudaEventCreate", [&] { return create(out, cudaEventDefault); });
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return api_call("cudaEventDestroy", [&] {
+  return api_release("cudaEventDestroy", [&] {
     delete event;
     return cudaSuccess;
   });
@@ -133,13 +150,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return api_call("cudaStreamWaitEvent", [&] { return wait_for(stream, *event); });
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return api_call_unless_capturing("cudaEventSynchronize", [&] {
+  return api_wait("cudaEventSynchronize", [&] {
+    if (event->capture != nullptr) return cudaErrorCapturedEvent;
     event->state->wait(event->state->recorded());
     return cudaSuccess;
   });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return api_call_unless_capturing("cudaEventQuery", [&] { return query(*event); });
+  return api_wait("cudaEventQuery",
+                  [&] { return event->capture != nullptr ? cudaErrorCapturedEvent : query(*event); });
 }
 cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
   return api_call("cudaEventElapsedTime", [&] {

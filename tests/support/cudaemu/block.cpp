@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tests/support/cudaemu/builtins.h"
+#include "tests/support/cudaemu/symbol_name.h"
 
 constinit thread_local uint3 threadIdx{}, blockIdx{};
 constinit thread_local dim3 blockDim, gridDim;
@@ -26,8 +27,9 @@ thread_local BlockRunner* running = nullptr;
 }  // namespace
 
 void die(const char* format, ...) {
-  std::fprintf(stderr, "cudaemu: block (%u,%u,%u) thread (%u,%u,%u): ", blockIdx.x, blockIdx.y, blockIdx.z,
-               threadIdx.x, threadIdx.y, threadIdx.z);
+  std::fprintf(stderr, "cudaemu: %s, block (%u,%u,%u) thread (%u,%u,%u): ",
+               running != nullptr ? symbol_name(running->kernel()).c_str() : "no kernel", blockIdx.x,
+               blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
   va_list arguments;
   va_start(arguments, format);
   std::vfprintf(stderr, format, arguments);
@@ -79,15 +81,18 @@ inline void BlockRunner::wait(DeviceThread::State state, Location at) {
 
 // ---- a block ---------------------------------------------------------------------------------------------
 
-void BlockRunner::prepare(dim3 block, const std::function<void()>& thread, void* shared,
-                          size_t shared_bytes) {
+void BlockRunner::prepare(const Launch& launch, const std::function<void()>& thread, void* shared) {
+  const dim3 block = launch.block;
   n_threads_ = static_cast<int>(block.x * block.y * block.z);
   schedule_ = config().schedule;
   random_.seed(config().seed);
   n_switches_ = 0;
   body_ = &thread;
   shared_ = shared;
-  shared_bytes_ = shared_bytes;
+  shared_bytes_ = launch.shared_bytes;
+  kernel_ = launch.kernel;
+  blockDim = launch.block;
+  gridDim = launch.grid;
   for (int i = static_cast<int>(threads_.size()); i < n_threads_; ++i) {
     threads_.push_back(std::make_unique<DeviceThread>(i, thread_main));
     if (i % kWarp == 0) warps_.push_back(std::make_unique<Warp>());

@@ -17,6 +17,7 @@
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/device_thread.h"
 #include "tests/support/cudaemu/fiber.h"
+#include "tests/support/cudaemu/launch.h"
 
 namespace hearth::cudaemu {
 
@@ -61,12 +62,13 @@ class BlockRunner {
 
   /// Makes ready for blocks of this size whose threads each call `thread`. `shared` is reset before each
   /// block.
-  void prepare(dim3 block, const std::function<void()>& thread, void* shared, size_t shared_bytes);
+  void prepare(const Launch& launch, const std::function<void()>& thread, void* shared);
   /// Runs one block to its end. Dies of a deadlock, naming who waits where.
   void run(uint3 block_index);
   /// Switches since prepare().
   uint64_t n_switches() const { return n_switches_; }
 
+  const void* kernel() const { return kernel_; }
   // What device_thread.h offers, for the running thread.
   DeviceThread& current() { return *current_; }
   void* shared() const { return shared_; }
@@ -109,6 +111,7 @@ class BlockRunner {
   MeetingPoint barrier_meeting_[2], begin_, end_;
 
   const std::function<void()>* body_ = nullptr;
+  const void* kernel_ = nullptr;
   void* shared_ = nullptr;
   size_t shared_bytes_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -10,6 +11,7 @@
 #include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/memory.h"
 #include "tests/support/cudaemu/stats.h"
+#include "tests/support/cudaemu/stream.h"
 
 namespace hearth::cudaemu {
 namespace {
@@ -22,6 +24,7 @@ long from_environment(const char* name, long otherwise) {
 Config configured() {
   Config c;
   c.driver = CUDART_VERSION;
+  c.n_devices = static_cast<int>(from_environment("CUDAEMU_DEVICES", 1));
   c.vram_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_MB", 8192)) << 20;
   c.compute_capability = static_cast<int>(from_environment("CUDAEMU_COMPUTE_CAPABILITY", 80));
   c.schedule = static_cast<Schedule>(from_environment("CUDAEMU_SCHEDULE", 0));
@@ -46,6 +49,7 @@ std::mutex stats_mutex;
 Stats counted;
 
 thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<cudaError_t> lost_by = cudaSuccess;
 
 }  // namespace
 
@@ -60,15 +64,18 @@ Stats stats() {
     const std::lock_guard lock(stats_mutex);
     result = counted;
   }
-  const VramUse vram = vram_use();
-  result.vram_used = vram.used_bytes;
-  result.vram_peak = vram.peak_bytes;
+  const MemoryUse memory = memory_use();
+  result.vram_used = memory.vram_bytes;
+  result.vram_peak = memory.vram_peak_bytes;
+  result.pinned_used = memory.pinned_bytes;
   return result;
 }
 
 void reset_stats() {
-  const std::lock_guard lock(stats_mutex);
-  counted = {};
+  {
+    const std::lock_guard lock(stats_mutex);
+    counted = {};
+  }
   reset_vram_peak();
 }
 
@@ -82,13 +89,38 @@ void fail_next(const char* api, int n_good, cudaError_t error) {
   faults()[api] = {n_good, error};
 }
 
-cudaError_t begin_call(const char* api) {
+cudaError_t take_fault(const char* name) {
   const std::lock_guard lock(faults_mutex);
-  const auto found = faults().find(api);
+  const auto found = faults().find(name);
   if (found == faults().end() || found->second.n_good-- > 0) return cudaSuccess;
   const cudaError_t error = found->second.error;
   faults().erase(found);
-  return finish_call(error);
+  return error;
+}
+
+void break_device(cudaError_t error) {
+  cudaError_t working = cudaSuccess;
+  lost_by.compare_exchange_strong(working, error);
+}
+
+cudaError_t machine_error() {
+  // A driver runs programs of its own major version of CUDA and of older ones; the runtime calls none too
+  // old.
+  if (config().driver < CUDART_VERSION / 1000 * 1000) return cudaErrorInsufficientDriver;
+  return config().n_devices == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+
+cudaError_t device_error() {
+  const cudaError_t error = machine_error();
+  return error != cudaSuccess ? error : lost_by.load();
+}
+
+void repair_device() {
+  wait_for_device();
+  lost_by = cudaSuccess;
+  last_error = cudaSuccess;
+  const std::lock_guard lock(faults_mutex);
+  faults().clear();
 }
 
 cudaError_t finish_call(cudaError_t error) {
@@ -96,7 +128,7 @@ cudaError_t finish_call(cudaError_t error) {
   return error;
 }
 
-cudaError_t peek_last_error() { return last_error; }
+cudaError_t peek_last_error() { return lost_by != cudaSuccess ? lost_by.load() : last_error; }
 
 void clear_last_error() { last_error = cudaSuccess; }
 

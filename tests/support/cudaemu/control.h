@@ -6,8 +6,11 @@
 
 #include <driver_types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace hearth::cudaemu {
 
@@ -15,21 +18,21 @@ namespace hearth::cudaemu {
 /// kernel whose result depends on it lacks a barrier.
 enum class Schedule { kForward, kReverse, kRandom };
 
-/// The emulated device. Defaults come from the environment where a name is given; the driver
-/// is as new as the runtime.
+/// The emulated machine. Defaults come from the environment where a name is given; the driver is as new as
+/// the runtime.
 struct Config {
-  size_t vram_bytes = size_t{8} << 30;  // CUDAEMU_VRAM_MB
-  int compute_capability = 80;          // CUDAEMU_COMPUTE_CAPABILITY: 10 * major + minor
-  int n_devices = 1;                    // 0 or 1
-  int driver = 0;                       // the newest CUDA it runs, as 13000; 0: there is none
-  int n_multiprocessors = 4;            // reported only: blocks run one after another
-  size_t shared_optin_bytes =
-      163 << 10;  // dynamic shared memory a kernel may ask for, by cudaFuncSetAttribute
-  Schedule schedule = Schedule::kForward;  // CUDAEMU_SCHEDULE: 0, 1, 2
-  unsigned seed = 1;                       // CUDAEMU_SEED: of Schedule::kRandom and of jitter
-  int block_workers = 1;  // CUDAEMU_BLOCK_WORKERS: OS threads that share the blocks of one launch
-  int jitter_us = 0;      // CUDAEMU_JITTER_US: longest random wait before each operation of a stream
-  bool guard = false;     // CUDAEMU_GUARD: device memory has no access rights while the device idles
+  int driver = 0;                          // the newest CUDA it runs, as 13000; 0: there is none
+  int n_devices = 1;                       // 0 or 1 (CUDAEMU_DEVICES)
+  size_t vram_bytes = size_t{8} << 30;     // (CUDAEMU_VRAM_MB)
+  int compute_capability = 80;             // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
+  int n_multiprocessors = 4;               // reported only: blocks run one after another
+  size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
+  Schedule schedule = Schedule::kForward;  // (CUDAEMU_SCHEDULE: 0, 1, 2)
+  unsigned seed = 1;                       // of Schedule::kRandom and of jitter (CUDAEMU_SEED)
+  int block_workers = 1;                   // OS threads that share a launch's blocks (CUDAEMU_BLOCK_WORKERS)
+  int jitter_us = 0;     // longest random wait before each work of a stream (CUDAEMU_JITTER_US)
+  int bus_mb_per_s = 0;  // of copies between host and device; 0: as fast as memory
+  bool guard = false;    // device memory has no access rights while the device idles (CUDAEMU_GUARD)
 };
 Config& config();
 
@@ -40,16 +43,53 @@ struct Stats {
   uint64_t h2d_bytes = 0;       // copied from host to device, counted when asked for
   uint64_t d2h_bytes = 0;
   uint64_t pageable_async = 0;  // asynchronous copies of memory that is not pinned: they are not asynchronous
+  uint64_t default_stream = 0;  // operations put into the default stream, cudaMemcpy and cudaMemset included
+  uint64_t allocations = 0;     // of device and pinned memory, registrations included
   uint64_t switches = 0;        // between fibers
   size_t vram_used = 0;         // now
   size_t vram_peak = 0;
+  size_t pinned_used = 0;  // now, registered memory included
 };
 Stats stats();
 /// Sets the counts to 0, and the peak of memory to what is used now.
 void reset_stats();
 
-/// The call of `api` ("cudaMalloc"; "launch" for kernel launches) after the next `n_good` ones returns
-/// `error` instead of doing anything.
+/// The call of `api` after the next `n_good` ones returns `error` instead of doing anything. `api` is a
+/// function's name ("cudaMalloc"), or "launch" for kernel launches.
+///
+/// Or it is "kernel", "copy", "fill" or "host function": then the call succeeds, and the work fails when its
+/// turn comes. As with a kernel that faults, the device is lost from then on: what is enqueued is not run,
+/// all calls but queries of the device return `error`, and cudaGetLastError does not clear it.
 void fail_next(const char* api, int n_good, cudaError_t error);
+
+/// A working device again: waits for all streams, forgets the error it was lost by, faults not yet met and
+/// the thread's last error. Memory, streams and events stay.
+void repair_device();
+
+enum class WorkKind {
+  kKernel,
+  kHostToDevice,
+  kDeviceToHost,
+  kDeviceToDevice,
+  kHostToHost,
+  kFill,
+  kHostFunction,
+};
+
+/// When a stream did something.
+struct Interval {
+  WorkKind kind;
+  std::string name;     // of kernels, as "hearth::cuda::add_kernel"
+  cudaStream_t stream;  // for what a graph did, the one it was launched in
+  size_t n_bytes;       // of copies and fills
+  std::chrono::steady_clock::time_point begin, end;
+
+  /// Whether there was a time at which both ran.
+  bool overlaps(const Interval& other) const { return begin < other.end && other.begin < end; }
+};
+/// Forgets intervals, and records them from now on or no more.
+void record_intervals(bool on);
+/// Those recorded, ordered by their ends. Synchronise first to have all.
+std::vector<Interval> intervals();
 
 }  // namespace hearth::cudaemu

@@ -1,7 +1,7 @@
 #include "tests/support/cudaemu/graph.h"
 
 #include <algorithm>
-#include <atomic>
+#include <mutex>
 #include <random>
 #include <utility>
 
@@ -9,10 +9,16 @@
 
 namespace hearth::cudaemu {
 namespace {
-std::atomic<int> n_captures = 0;
+
+std::mutex captures_mutex;
+std::vector<Capture*>& captures() {
+  static std::vector<Capture*> active;
+  return active;
 }
 
-void Graph::run() const {
+}  // namespace
+
+void Graph::run(cudaStream_t stream) const {
   count(&Stats::graph_launches);
   std::minstd_rand random(config().seed);
   std::vector<size_t> n_missing(nodes.size()), ready;
@@ -26,14 +32,24 @@ void Graph::run() const {
     if (config().schedule == Schedule::kRandom) chosen = random() % ready.size();
     const size_t i = ready[chosen];
     ready.erase(ready.begin() + static_cast<ptrdiff_t>(chosen));
-    nodes[i].run();
+    execute(nodes[i].operation, stream);
     for (size_t j = 0; j < nodes.size(); ++j)
       for (const int d : nodes[j].depends_on)
         if (static_cast<size_t>(d) == i && --n_missing[j] == 0) ready.push_back(j);
   }
 }
 
-Capture::Capture(Stream& origin) : streams_{&origin} { ++n_captures; }
+bool Graph::has_shape_of(const Graph& other) const {
+  return std::equal(nodes.begin(), nodes.end(), other.nodes.begin(), other.nodes.end(),
+                    [](const Node& a, const Node& b) {
+                      return a.operation.kind == b.operation.kind && a.depends_on == b.depends_on;
+                    });
+}
+
+Capture::Capture(Stream& origin, cudaStreamCaptureMode mode) : streams_{&origin}, mode_(mode) {
+  const std::lock_guard lock(captures_mutex);
+  captures().push_back(this);
+}
 
 void Capture::join(Stream& stream) { streams_.push_back(&stream); }
 
@@ -42,8 +58,8 @@ void Capture::add(Stream& stream, Operation operation) {
   stream.last_nodes = {static_cast<int>(graph_.nodes.size()) - 1};
 }
 
-bool Capture::end() {
-  // Joined means that every node is before the origin's last one.
+/// Every node is before the origin's last one.
+bool Capture::is_joined() const {
   std::vector<bool> is_before(graph_.nodes.size());
   std::vector<int> open = origin().last_nodes;
   while (!open.empty()) {
@@ -53,16 +69,44 @@ bool Capture::end() {
     is_before[i] = true;
     open.insert(open.end(), graph_.nodes[i].depends_on.begin(), graph_.nodes[i].depends_on.end());
   }
+  return std::find(is_before.begin(), is_before.end(), false) == is_before.end();
+}
+
+cudaError_t Capture::end() {
+  const bool joined = is_joined();
   ended_ = true;
-  --n_captures;
+  {
+    const std::lock_guard lock(captures_mutex);
+    std::erase(captures(), this);
+  }
   const std::vector<Stream*> streams = std::move(streams_);
   for (Stream* stream : streams) {
     stream->last_nodes.clear();
     stream->capture = nullptr;
   }
-  return std::find(is_before.begin(), is_before.end(), false) == is_before.end();
+  if (invalid_) return cudaErrorStreamCaptureInvalidated;
+  return joined ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
 }
 
-bool is_capturing_anywhere() { return n_captures > 0; }
+bool Capture::forbids_here() const {
+  return mode_ == cudaStreamCaptureModeGlobal ||
+         (mode_ == cudaStreamCaptureModeThreadLocal && thread_ == std::this_thread::get_id());
+}
+
+bool is_capturing() {
+  const std::lock_guard lock(captures_mutex);
+  return !captures().empty();
+}
+
+cudaError_t forbid_while_capturing() {
+  const std::lock_guard lock(captures_mutex);
+  cudaError_t error = cudaSuccess;
+  for (Capture* capture : captures())
+    if (capture->forbids_here()) {
+      capture->invalid_ = true;
+      error = cudaErrorStreamCaptureUnsupported;
+    }
+  return error;
+}
 
 }  // namespace hearth::cudaemu

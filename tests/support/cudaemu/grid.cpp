@@ -56,9 +56,7 @@ void run_blocks(const Launch& launch, const std::function<void()>& thread, unsig
   void* shared = nullptr;
   if (posix_memalign(&shared, kAlignment, std::max<size_t>(launch.shared_bytes, 1)) != 0)
     die("no memory for shared memory of %zu bytes", launch.shared_bytes);
-  runner.prepare(launch.block, thread, shared, launch.shared_bytes);
-  blockDim = launch.block;
-  gridDim = launch.grid;
+  runner.prepare(launch, thread, shared);
   const uint64_t n_blocks = uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z;
   for (uint64_t b = first; b < n_blocks; b += step)
     runner.run({static_cast<unsigned>(b % launch.grid.x),

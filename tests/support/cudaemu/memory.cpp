@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "tests/support/cudaemu/control.h"
+#include "tests/support/cudaemu/stats.h"
 
 namespace hearth::cudaemu {
 namespace {
@@ -27,7 +27,7 @@ struct Allocation {
 };
 
 std::mutex mutex;
-VramUse vram{};
+MemoryUse use{};
 int n_at_work = 0;
 
 std::map<uintptr_t, Allocation>& allocations() {
@@ -84,7 +84,7 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   if (n_bytes == 0) return cudaSuccess;
   const std::lock_guard lock(mutex);
   const bool on_device = kind == MemoryKind::kDevice;
-  if (on_device && (n_bytes > config().vram_bytes || vram.used_bytes + charge(n_bytes) > config().vram_bytes))
+  if (on_device && (n_bytes > config().vram_bytes || use.vram_bytes + charge(n_bytes) > config().vram_bytes))
     return cudaErrorMemoryAllocation;
   Allocation allocation{n_bytes, kind};
   void* p = nullptr;
@@ -96,9 +96,12 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   if (n_bytes <= kMostFilled) std::memset(p, 0xff, n_bytes);
   if (n_at_work == 0) protect(allocation, PROT_NONE);
   if (on_device) {
-    vram.used_bytes += charge(n_bytes);
-    vram.peak_bytes = std::max(vram.peak_bytes, vram.used_bytes);
+    use.vram_bytes += charge(n_bytes);
+    use.vram_peak_bytes = std::max(use.vram_peak_bytes, use.vram_bytes);
+  } else {
+    use.pinned_bytes += n_bytes;
   }
+  count(&Stats::allocations);
   allocations().emplace(reinterpret_cast<uintptr_t>(p), allocation);
   *out = p;
   return cudaSuccess;
@@ -111,7 +114,10 @@ cudaError_t release(void* p, MemoryKind kind) {
   if (found == allocations().end() || found->second.kind != kind) return cudaErrorInvalidValue;
   const Allocation allocation = found->second;
   allocations().erase(found);
-  if (kind == MemoryKind::kDevice) vram.used_bytes -= charge(allocation.n_bytes);
+  if (kind == MemoryKind::kDevice)
+    use.vram_bytes -= charge(allocation.n_bytes);
+  else
+    use.pinned_bytes -= allocation.n_bytes;
   if (allocation.mapping != nullptr)
     munmap(allocation.mapping, allocation.mapping_bytes);
   else
@@ -127,6 +133,8 @@ cudaError_t register_memory(void* p, size_t n_bytes) {
   if (find(p) != nullptr || (next != allocations().end() && next->first < begin + n_bytes))
     return cudaErrorHostMemoryAlreadyRegistered;
   allocations().emplace(begin, Allocation{n_bytes, MemoryKind::kRegistered});
+  use.pinned_bytes += n_bytes;
+  count(&Stats::allocations);
   return cudaSuccess;
 }
 
@@ -135,21 +143,22 @@ cudaError_t unregister_memory(void* p) {
   const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));
   if (found == allocations().end() || found->second.kind != MemoryKind::kRegistered)
     return cudaErrorHostMemoryNotRegistered;
+  use.pinned_bytes -= found->second.n_bytes;
   allocations().erase(found);
   return cudaSuccess;
 }
 
-VramUse vram_use() {
+MemoryUse memory_use() {
   const std::lock_guard lock(mutex);
-  return vram;
+  return use;
 }
 
 void reset_vram_peak() {
   const std::lock_guard lock(mutex);
-  vram.peak_bytes = vram.used_bytes;
+  use.vram_peak_bytes = use.vram_bytes;
 }
 
-DeviceAtWork::DeviceAtWork() : guarded_(config().guard) {
+DeviceAtWork::DeviceAtWork(bool touches_memory) : guarded_(config().guard && touches_memory) {
   if (!guarded_) return;
   const std::lock_guard lock(mutex);
   if (n_at_work++ == 0) protect_all(PROT_READ | PROT_WRITE);

@@ -31,16 +31,16 @@ cudaError_t release(void* p, MemoryKind kind);
 cudaError_t register_memory(void* p, size_t n_bytes);
 cudaError_t unregister_memory(void* p);
 
-struct VramUse {
-  size_t used_bytes, peak_bytes;
+struct MemoryUse {
+  size_t vram_bytes, vram_peak_bytes, pinned_bytes;
 };
-VramUse vram_use();
+MemoryUse memory_use();
 void reset_vram_peak();
 
 /// While one lives the device works: with Config::guard, its memory may be touched then and only then.
 class DeviceAtWork {
  public:
-  DeviceAtWork();
+  explicit DeviceAtWork(bool touches_memory);
   ~DeviceAtWork();
   DeviceAtWork(const DeviceAtWork&) = delete;
   DeviceAtWork& operator=(const DeviceAtWork&) = delete;

@@ -4,10 +4,8 @@
 #include <random>
 #include <utility>
 
-#include "tests/support/cudaemu/control.h"
-#include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/graph.h"
-#include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream_registry.h"
 
 namespace hearth::cudaemu {
@@ -43,24 +41,24 @@ void Stream::loop() {
   for (;;) {
     changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
     if (queue_.empty()) return;
-    Operation operation = std::move(queue_.front());
+    std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
     busy_ = true;
     lock.unlock();
     if (const int most = config().jitter_us; most > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
-    operation();
-    operation = nullptr;  // what it holds goes before anyone learns that it is done
+    work();
+    work = nullptr;  // what it holds goes before anyone learns that it is done
     lock.lock();
     busy_ = false;
     if (queue_.empty()) changed_.notify_all();
   }
 }
 
-void Stream::add(Operation operation) {
+void Stream::add(std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(operation));
+    queue_.push_back(std::move(work));
   }
   changed_.notify_all();
 }
@@ -106,27 +104,34 @@ cudaError_t destroy_stream(cudaStream_t handle) {
   return cudaSuccess;
 }
 
-cudaError_t enqueue(cudaStream_t handle, Operation operation, bool on_device) {
+cudaError_t enqueue_always(cudaStream_t handle, std::function<void()> work) {
   Stream* stream = find_stream(handle);
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  if (on_device)
-    operation = [work = std::move(operation)] {
-      const DeviceAtWork scope;
-      work();
-    };
-  if (stream->capture != nullptr) {
-    stream->capture->add(*stream, std::move(operation));
-    return cudaSuccess;
-  }
   if (is_default(handle)) {
-    if (is_capturing_anywhere()) return cudaErrorStreamCaptureImplicit;
+    if (is_capturing()) return cudaErrorStreamCaptureImplicit;
+    count(&Stats::default_stream);
     for (Stream* other : all_streams())
       if (other->is_blocking()) other->wait();
   } else if (stream->is_blocking()) {
     default_stream().wait();
   }
-  stream->add(std::move(operation));
+  stream->add(std::move(work));
   return cudaSuccess;
+}
+
+cudaError_t enqueue(cudaStream_t handle, Operation operation) {
+  Stream* stream = find_stream(handle);
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (stream->capture != nullptr) {
+    stream->capture->add(*stream, std::move(operation));
+    return cudaSuccess;
+  }
+  return enqueue_always(handle, [handle, operation = std::move(operation)] { execute(operation, handle); });
+}
+
+void wait_for_device() {
+  for (Stream* stream : all_streams()) stream->wait();
+  default_stream().wait();
 }
 
 // ---- events ----------------------------------------------------------------------------------------------

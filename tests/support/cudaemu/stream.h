@@ -17,10 +17,11 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/cudaemu/operation.h"
+
 namespace hearth::cudaemu {
 
 class Capture;
-using Operation = std::function<void()>;
 
 class Stream {
  public:
@@ -30,7 +31,7 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  void add(Operation operation);
+  void add(std::function<void()> work);
   bool is_idle();
   void wait();
   /// Whether it is ordered with the legacy default stream.
@@ -48,7 +49,7 @@ class Stream {
   const int priority_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Operation> queue_;
+  std::deque<std::function<void()>> queue_;
   bool busy_ = false, stopping_ = false;
   std::thread thread_{[this] { loop(); }};
 };
@@ -79,8 +80,13 @@ bool is_default(cudaStream_t handle);
 Stream* find_stream(cudaStream_t handle);
 std::vector<Stream*> all_streams();  // but the default one
 
-/// Appends to the stream, or to the graph that it captures. on_device: works on device memory.
-cudaError_t enqueue(cudaStream_t handle, Operation operation, bool on_device = true);
+/// Appends to the stream, or to the graph that it captures.
+cudaError_t enqueue(cudaStream_t handle, Operation operation);
+/// Appends what is done even when the device is lost: recording events, waiting for them, running graphs. Not
+/// for streams that capture.
+cudaError_t enqueue_always(cudaStream_t handle, std::function<void()> work);
+/// Waits for all streams.
+void wait_for_device();
 
 }  // namespace hearth::cudaemu
 

@@ -1,0 +1,26 @@
+// Copies and fills: checked against the allocations they touch, and put into a stream.
+#pragma once
+
+#include <driver_types.h>
+
+#include <cstddef>
+
+namespace hearth::cudaemu {
+
+/// Rows of `width` bytes, `to_pitch` and `from_pitch` apart; a plain copy is one row.
+struct Copy {
+  char* to;
+  size_t to_pitch;
+  const char* from;
+  size_t from_pitch;
+  size_t width, height;
+};
+
+/// cudaErrorInvalidValue if a range leaves its allocation, or does not lie where `kind` says. Pageable memory
+/// as the driver has it: to the device it is read before the call returns, from the device the call waits;
+/// both are counted.
+cudaError_t copy_async(const Copy& copy, cudaMemcpyKind kind, cudaStream_t stream);
+/// Of device memory.
+cudaError_t fill_async(void* to, int value, size_t n_bytes, cudaStream_t stream);
+
+}  // namespace hearth::cudaemu

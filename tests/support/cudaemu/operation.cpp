@@ -1,0 +1,86 @@
+#include "tests/support/cudaemu/operation.h"
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "tests/support/cudaemu/errors.h"
+#include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/symbol_name.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::atomic<bool> recording = false;
+std::mutex intervals_mutex;
+std::vector<Interval>& recorded() {
+  static std::vector<Interval> all;
+  return all;
+}
+
+void record(const Operation& operation, cudaStream_t stream, Clock::time_point begin) {
+  const Clock::time_point end = Clock::now();
+  std::string name = operation.kernel != nullptr ? symbol_name(operation.kernel) : std::string();
+  const std::lock_guard lock(intervals_mutex);
+  recorded().push_back({operation.kind, std::move(name), stream, operation.n_bytes, begin, end});
+}
+
+/// What fail_next calls the running of this kind of work.
+const char* fault_name(WorkKind kind) {
+  switch (kind) {
+    case WorkKind::kKernel:
+      return "kernel";
+    case WorkKind::kFill:
+      return "fill";
+    case WorkKind::kHostFunction:
+      return "host function";
+    default:
+      return "copy";
+  }
+}
+
+/// Runs a copy no faster than Config::bus_mb_per_s has it, and alone in its direction, as a copy engine does.
+void run_over_bus(const Operation& operation) {
+  static std::mutex directions[2];
+  const std::lock_guard lock(directions[operation.kind == WorkKind::kHostToDevice]);
+  const Clock::time_point begin = Clock::now();
+  operation.run();
+  // 1 MB/s is a byte in a microsecond.
+  const auto n_us = static_cast<int64_t>(operation.n_bytes) / config().bus_mb_per_s;
+  std::this_thread::sleep_until(begin + std::chrono::microseconds(n_us));
+}
+
+}  // namespace
+
+void execute(const Operation& operation, cudaStream_t stream) {
+  if (device_error() != cudaSuccess) return;
+  if (const cudaError_t fault = take_fault(fault_name(operation.kind))) return break_device(fault);
+  const Clock::time_point begin = Clock::now();
+  {
+    const DeviceAtWork scope(operation.kind != WorkKind::kHostFunction);
+    const bool over_bus =
+        operation.kind == WorkKind::kHostToDevice || operation.kind == WorkKind::kDeviceToHost;
+    if (over_bus && config().bus_mb_per_s > 0)
+      run_over_bus(operation);
+    else
+      operation.run();
+  }
+  if (recording) record(operation, stream, begin);
+}
+
+void record_intervals(bool on) {
+  const std::lock_guard lock(intervals_mutex);
+  recorded().clear();
+  recording = on;
+}
+
+std::vector<Interval> intervals() {
+  const std::lock_guard lock(intervals_mutex);
+  return recorded();
+}
+
+}  // namespace hearth::cudaemu

@@ -1,0 +1,15 @@
+// Names of kernels, from their addresses.
+//
+// Kernels are local to their files, so the dynamic linker knows none of them: the names come from the
+// program's own table of symbols.
+#pragma once
+
+#include <string>
+
+namespace hearth::cudaemu {
+
+/// The function's qualified name without parameters ("hearth::cuda::add_kernel"), or its address in
+/// hexadecimal where the program was stripped or it lies in a library.
+std::string symbol_name(const void* function);
+
+}  // namespace hearth::cudaemu
