@@ -121,12 +121,13 @@ struct ModelRuntime::State {
         context_tokens(reserved.context_tokens),
         max_tokens(reserved.max_tokens),
         tokenizer(Tokenizer::from_model(file)),
-        backend(options.n_threads > 0 ? options.n_threads : default_thread_count(),
-                options.isa.value_or(supported_isas().front())),
+        cpu(options.n_threads > 0 ? options.n_threads : default_thread_count(),
+            options.isa.value_or(supported_isas().front())),
+        device(options.make_device ? options.make_device() : nullptr),
         weights(bind_weights(file, spec)),
-        placed(weights.resident(backend, spec)),
-        kv(spec, reserved.n_blocks, backend),
-        pass(backend, spec, placed, kv, max_tokens, reserved.max_logit_rows, context_tokens) {
+        placed(weights.resident(backend(), spec)),
+        kv(spec, reserved.n_blocks, backend()),
+        pass(backend(), spec, placed, kv, max_tokens, reserved.max_logit_rows, context_tokens) {
     if (tokenizer->n_vocab() > spec.n_vocab) {
       gguf::fail(reserved.label, "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
                                      " tokens, but tensor \"token_embd.weight\" only " +
@@ -134,14 +135,17 @@ struct ModelRuntime::State {
     }
   }
 
+  Backend& backend() { return device ? *device : cpu; }
+
   ModelFile file;
   ModelSpec spec;
   int context_tokens;
   int max_tokens;
   std::unique_ptr<const Tokenizer> tokenizer;
-  CpuBackend backend;
-  Weights weights;  // in host memory
-  Weights placed;   // as the backend reads them
+  CpuBackend cpu;
+  std::unique_ptr<Backend> device;  // null: the CPU computes
+  Weights weights;                  // in host memory
+  Weights placed;                   // as the backend reads them
   KvMemory kv;
   ForwardPass pass;
   NeuronSetup neurons;
@@ -180,9 +184,10 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
                                  .spec = state.spec,
                                  .weights = state.weights,
                                  .tokenizer = *state.tokenizer,
-                                 .backend = state.backend,
+                                 .cpu = state.cpu,
+                                 .device = state.device.get(),
                                  .pass = state.pass,
-                                 .n_threads = state.backend.n_threads(),
+                                 .n_threads = state.cpu.n_threads(),
                                  .max_tokens = state.max_tokens,
                                  .context_tokens = state.context_tokens,
                                  .free_memory_bytes = limit - reservation.kv_bytes - reservation.work_bytes};
@@ -217,6 +222,10 @@ NeuronActivity ModelRuntime::activity() const {
 void ModelRuntime::reset_activity() { state_->pass.ffn().reset_counts(); }
 
 void ModelRuntime::count_hits() {
+  if (state_->device) {
+    throw std::invalid_argument("Hits of single neurons are counted on the CPU only, and the model runs on " +
+                                state_->device->description() + "; run it on the CPU for that.");
+  }
   state_->hits.assign(static_cast<size_t>(spec().n_layers) * static_cast<size_t>(spec().d_ff), 0);
   state_->pass.ffn().count_hits(state_->hits.data());
 }
@@ -240,7 +249,7 @@ void ModelRuntime::observe_values(ValueObserver observer) {
   state_->pass.ffn().observe_values(std::move(observer));
 }
 
-std::string ModelRuntime::backend_description() const { return state_->backend.description(); }
+std::string ModelRuntime::backend_description() const { return state_->backend().description(); }
 
 StepLimits ModelRuntime::limits() const {
   const State& s = *state_;
@@ -251,7 +260,7 @@ StepLimits ModelRuntime::limits() const {
           .n_blocks = s.kv.shape().n_blocks};
 }
 
-void ModelRuntime::bind_thread() { state_->backend.bind_thread(); }
+void ModelRuntime::bind_thread() { state_->backend().bind_thread(); }
 
 std::span<const float> ModelRuntime::forward(const Batch& batch) { return state_->pass.run(batch); }
 

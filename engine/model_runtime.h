@@ -34,6 +34,7 @@ struct LoadOptions {
       ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
   uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
   SparsityRequest sparsity;
+  std::function<std::unique_ptr<Backend>()> make_device;  // what computes instead of the CPU; empty: the CPU
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 

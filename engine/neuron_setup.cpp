@@ -60,11 +60,11 @@ void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout) {
 }
 
 /// Exact or predicted, whichever reads less: the predictor is run with every gate beside it.
-Sparsity choose_by_bytes(const NeuronSetupInputs& in, FfnMode mode, const NeuronLayout& in_file,
+Sparsity choose_by_bytes(const NeuronSetupInputs& in, FfnMode mode, const NeuronLayout& placed,
                          SparsityReport& report) {
   mode.sparsity = Sparsity::kPredicted;
   mode.verify_predictor = true;
-  in.pass.ffn().use(mode, in_file);
+  in.pass.ffn().use(mode, placed);
   const NeuronActivity predicted = probe_activity(in.pass, in.spec, probe_tokens(in), in.max_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
@@ -89,18 +89,23 @@ float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec)
   return static_cast<float>(threshold);
 }
 
-/// Bundles, where there is memory for them. Without it neurons are read where they lie in the file; those of
-/// a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
+Backend& computing(const NeuronSetupInputs& in) { return in.device == nullptr ? in.cpu : *in.device; }
+
+/// Bundles, where there is memory for them. A device of its own memory reads rows from anywhere in it alike,
+/// so that it takes the file's if it can. Without memory neurons are read where they lie in the file; those
+/// of a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
 /// which gives other answers than dense.
 void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& progress, FfnMode& mode,
              NeuronSetup& out) {
   SparsityReport& report = out.report;
+  if (in.device != nullptr && in.weights.has_down_rows()) return;
   out.order = find_order(in, report.notes);
   const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, report.mode, out.order);
   if (bytes <= in.free_memory_bytes) {
-    out.layout = NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads,
-                                          in.backend, progress);
+    out.layout =
+        NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads, in.cpu, progress);
     release_copied(in, out.layout);
+    out.placed = out.layout.resident(computing(in));
     return;
   }
   out.order.clear();
@@ -110,6 +115,7 @@ void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& pro
     report.notes.push_back("neurons stay as they lie in the file: laying them together " + why);
   } else if (report.mode == Sparsity::kExact) {
     report.mode = mode.sparsity = Sparsity::kDense;
+    out.placed = out.layout.resident(computing(in));
     report.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
   } else {
     gguf::fail(gguf::file_label(in.file.path().string()),
@@ -138,7 +144,9 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
 
   // 2. "auto": measured on the neurons as they lie in the file.
   out.layout = NeuronLayout::in_file(in.spec, in.weights);
-  if (plan.compare) report.mode = choose_by_bytes(in, mode, out.layout, report);
+  const bool as_in_file = in.device == nullptr || in.weights.has_down_rows() || plan.mode == Sparsity::kDense;
+  if (as_in_file) out.placed = out.layout.resident(computing(in));
+  if (plan.compare) report.mode = choose_by_bytes(in, mode, out.placed, report);
   mode.sparsity = report.mode;
   mode.verify_predictor = request.verify_predictor && report.mode == Sparsity::kPredicted;
 
@@ -148,7 +156,7 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
     report.notes.push_back("no predictor is verified, for the model runs " +
                            std::string(sparsity_name(report.mode)));
   }
-  in.pass.ffn().use(mode, out.layout);
+  in.pass.ffn().use(mode, out.placed);
 
   // 4. What it saves.
   if (report.mode != Sparsity::kDense) {

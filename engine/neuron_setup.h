@@ -26,7 +26,8 @@ struct NeuronSetupInputs {
   const ModelSpec& spec;
   const Weights& weights;
   const Tokenizer& tokenizer;
-  Backend& backend;
+  Backend& cpu;     // host memory
+  Backend* device;  // what computes, if not the CPU
   ForwardPass& pass;
   int n_threads = 1;
   int max_tokens = 1;            // of one step of the pass
@@ -35,7 +36,8 @@ struct NeuronSetupInputs {
 };
 
 struct NeuronSetup {
-  NeuronLayout layout;  // what the pass reads; must not move while it does
+  NeuronLayout layout;  // in host memory
+  NeuronLayout placed;  // what the pass reads; must not move while it does
   NeuronLayout::Order order;
   SparsityReport report;
 };

@@ -23,7 +23,7 @@ void RopeTable::prepare(std::span<const int32_t> positions, const Rope& rope, Th
   if (holds(positions, rope)) return;
   kind_ = rope.kind;
   magnitude_ = rope.magnitude;
-  row_floats_ = rope.kind == RopeKind::kInterleaved ? 2 * rope.n_rot : rope.n_rot;
+  row_floats_ = row_floats_of(rope);
   inv_freq_.assign(rope.inv_freq, rope.inv_freq + rope.n_rot / 2);
   positions_.assign(positions.begin(), positions.end());
   // A position takes a microsecond or two (32 to 64 angles of 30 ns); pieces of 4 repay the fork.

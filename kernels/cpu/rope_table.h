@@ -22,6 +22,11 @@ class RopeTable {
   /// angle in float would be off by 2^-7 radians. REQUIRES: within what was reserved; rope.kind is not kNone.
   void prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool);
 
+  /// Floats of a row.
+  static int64_t row_floats_of(const Rope& rope) {
+    return rope.kind == RopeKind::kInterleaved ? 2 * rope.n_rot : rope.n_rot;
+  }
+
   /// [2 * n_rot] for kInterleaved, [n_rot] for kHalves: see VectorKernels::rotate.
   const float* row(int64_t i) const { return values_.data() + i * row_floats_; }
 

@@ -131,6 +131,31 @@ void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceLi
                    int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
                    cudaStream_t stream);
 
+/// values [n_tokens, list.max] by place: those of by_number [n_tokens, n_neurons] for tokens that want the
+/// neuron, 0 for others.
+void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const float* by_number, float* values,
+                   cudaStream_t stream);
+
+/// Sums on the device, in the meaning of NeuronCounts.
+struct DeviceCounts {
+  unsigned long long gate_rows, up_rows, down_rows, proposed, passed, active;
+};
+
+/// Adds what one call found: `proposed` the list it began with, `passed` the list of those whose values are
+/// given, [n_tokens, passed.max] by place, with their gates [n_tokens, gates_stride] (by number or by place;
+/// null: none are counted as passed). Of the relus only, whose zeros begin at their threshold.
+struct CountOp {
+  DeviceNeuronSet set;
+  DeviceList passed;
+  FfnActivation activation;
+  const float* gates = nullptr;
+  int64_t gates_stride = 0;
+  bool gates_by_number = false;
+  const float* values = nullptr;
+  bool read_gates = false, read_ups = false;  // whether gate rows of the set, up rows of `passed` were read
+};
+void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
+
 /// Here in device memory.
 using hearth::NeuronSums;
 

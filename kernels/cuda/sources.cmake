@@ -7,11 +7,13 @@ set(HEARTH_CUDA_KERNELS
   attention_rows.cu
   attention_tiles.cu
   clear_sums.cu
+  count_neurons.cu
   gated_activation.cu
   gather_rows.cu
   keep_passed.cu
   kv_append.cu
   layer_norm.cu
+  listed_values.cu
   neuron_values.cu
   quantize.cu
   rms_norm.cu
@@ -20,5 +22,7 @@ set(HEARTH_CUDA_KERNELS
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
+  cuda_backend.cpp
   device.cpp
+  step_inputs.cpp
 )

@@ -1,0 +1,341 @@
+// CudaBackend: Backend's calls as sequences of operations on one stream.
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/rope_table.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/error.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/step_inputs.h"
+
+namespace hearth::cuda {
+namespace {
+
+std::string device_name() {
+  cudaDeviceProp properties;
+  check(cudaGetDeviceProperties(&properties, 0), "asking for the device");
+  return properties.name;
+}
+
+/// Sets that may be in use at once: FfnPass has one to compute and one to verify.
+constexpr size_t kSets = 2;
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend() : name_(device_name()), one_thread_(1) {}
+  ~CudaBackend() override { cudaStreamSynchronize(stream_); }
+
+  std::string description() const override { return "CUDA " + name_; }
+
+  Buffer allocate(size_t bytes) override {
+    if (bytes == 0) return {};
+    void* data = nullptr;
+    check_allocation(cudaMalloc(&data, bytes), "reserving device memory");
+    check(cudaMemsetAsync(data, 0, bytes, stream_), "clearing device memory");
+    stream_.wait();
+    return {data, bytes, [](void* memory, size_t) { cudaFree(memory); }};
+  }
+
+  using Backend::resident;
+  const std::byte* resident(const std::byte* host, size_t bytes) override {
+    DeviceArray<std::byte>& copy = resident_.emplace_back(bytes);
+    if (bytes > 0) {
+      check(cudaMemcpyAsync(copy.data(), host, bytes, cudaMemcpyHostToDevice, stream_), "copying weights");
+      stream_.wait();
+    }
+    return copy.data();
+  }
+
+  void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) override {
+    max_tokens_ = max_tokens;
+    max_context_ = max_context;
+    const size_t rows = static_cast<size_t>(max_tokens), cols = static_cast<size_t>(max_cols);
+    inputs_.reserve(max_tokens, max_context, max_cols);
+    rope_host_.reserve(max_tokens, static_cast<int>(max_cols / n_heads));
+    rope_table_ = DeviceArray<float>(rows * 2 * (cols / static_cast<size_t>(n_heads)));
+    rope_pinned_ = PinnedArray<float>(rope_table_.size());
+    quantized_ = DeviceArray<std::byte>(quantized_bytes(max_tokens, max_cols / 32 * 32));
+    for (float_array* array : {&gates_, &ups_, &values_}) *array = float_array(rows * cols);
+    sums_ = DeviceArray<int64_t>(rows * cols);
+    poison_ = DeviceArray<int32_t>(rows);
+    passed_ids_ = DeviceArray<int32_t>(cols);
+    counts_ = DeviceArray<DeviceCounts>(1);
+    host_counts_ = PinnedArray<DeviceCounts>(1);
+    select_scratch_ = DeviceArray<std::byte>(select_scratch_bytes(max_cols));
+    for (Set& set : sets_) {
+      set.wanted = DeviceArray<uint64_t>(rows * (cols + 63) / 64 + rows);
+      set.ids = DeviceArray<int32_t>(cols);
+      set.host_wanted = PinnedArray<uint64_t>(set.wanted.size());
+    }
+    list_counts_ = DeviceArray<int32_t>(kSets + 1);
+    check(cudaMemsetAsync(counts_.data(), 0, counts_.bytes(), stream_), "clearing counts");
+  }
+
+  void begin_step() override {
+    inputs_.begin_step();
+    rope_uploaded_ = false;
+    longest_ = 0;
+  }
+
+  void finish() override {
+    if (counts_of_ != nullptr) {
+      check(cudaMemcpyAsync(host_counts_.data(), counts_.data(), counts_.bytes(), cudaMemcpyDeviceToHost,
+                            stream_),
+            "reading counts");
+      check(cudaMemsetAsync(counts_.data(), 0, counts_.bytes(), stream_), "clearing counts");
+    }
+    stream_.wait();
+    if (counts_of_ == nullptr) return;
+    const DeviceCounts& found = *host_counts_.data();
+    counts_of_->gate_rows += static_cast<int64_t>(found.gate_rows);
+    counts_of_->up_rows += static_cast<int64_t>(found.up_rows);
+    counts_of_->down_rows += static_cast<int64_t>(found.down_rows);
+    counts_of_->proposed += static_cast<int64_t>(found.proposed);
+    counts_of_->passed += static_cast<int64_t>(found.passed);
+    counts_of_->active += static_cast<int64_t>(found.active);
+    counts_of_ = nullptr;
+  }
+
+  const float* to_host(const float* x, size_t n) override {
+    if (outputs_.size() < n) outputs_ = PinnedArray<float>(n);  // at the first step of that many
+    if (n > 0) {
+      check(cudaMemcpyAsync(outputs_.data(), x, n * sizeof(float), cudaMemcpyDeviceToHost, stream_),
+            "reading results");
+    }
+    finish();
+    return outputs_.data();
+  }
+
+  void to_host(NeuronSet& set) override {
+    const Set& on_device = set_of(set);
+    set.clear(on_device.n_tokens, on_device.n_neurons);
+    const size_t n = set.words() * static_cast<size_t>(set.n_tokens());
+    check(cudaMemcpyAsync(on_device.host_wanted.data(), on_device.wanted.data(), n * sizeof(uint64_t),
+                          cudaMemcpyDeviceToHost, stream_),
+          "reading a set of neurons");
+    stream_.wait();
+    if (n > 0) std::memcpy(set.wanted(0), on_device.host_wanted.data(), n * sizeof(uint64_t));
+    set.collect();
+  }
+
+  void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override {
+    cuda::embed(table, inputs_.on_device(tokens, stream_), static_cast<int64_t>(tokens.size()), out, stream_);
+  }
+
+  void add(const float* x, int64_t n, float* out) override { cuda::add(x, n, out, stream_); }
+
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
+                float* out) override {
+    cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, stream_);
+  }
+
+  void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
+                  int64_t n_cols, float* out) override {
+    cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, stream_);
+  }
+
+  void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
+    if (n_tokens == 0 || products.empty()) return;
+    bool quantized = false;
+    for (const Product& p : products) {
+      if (!quantized && uses_quantized_activations(p.weight.dtype)) {
+        quantize_input(x, n_tokens, p.weight.n_cols);
+        quantized = true;
+      }
+      MatmulOp op{.weight = p.weight,
+                  .bias = p.bias,
+                  .rows = {},
+                  .x = x,
+                  .quantized = quantized_in(quantized_.data(), n_tokens, p.weight.n_cols),
+                  .n_tokens = n_tokens,
+                  .out = p.out,
+                  .out_stride = p.out_stride,
+                  .accumulate = p.accumulate};
+      if (p.rows.data() != nullptr) op.rows = inputs_.list(p.rows, stream_);
+      cuda::matmul(op, stream_);
+    }
+  }
+
+  void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
+            const Rope& rope) override {
+    if (rope.kind == RopeKind::kNone || positions.empty()) return;
+    const int64_t row_floats = rope_host_.row_floats_of(rope);
+    if (!rope_uploaded_) {
+      rope_host_.prepare(positions, rope, one_thread_);
+      const size_t n = positions.size() * static_cast<size_t>(row_floats);
+      std::memcpy(rope_pinned_.data(), rope_host_.row(0), n * sizeof(float));
+      check(cudaMemcpyAsync(rope_table_.data(), rope_pinned_.data(), n * sizeof(float),
+                            cudaMemcpyHostToDevice, stream_),
+            "copying rotations");
+      rope_uploaded_ = true;
+    }
+    cuda::rope(x, stride, n_heads, head_dim, rope.kind, rope.n_rot, rope_table_.data(), row_floats,
+               static_cast<int>(positions.size()), stream_);
+  }
+
+  void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
+                 KvLayer layer) override {
+    cuda::kv_append(k, v, stride, inputs_.on_device(places, stream_), shape, layer, stream_);
+  }
+
+  void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+                 const KvShape& shape, KvLayer layer, float* out) override {
+    const size_t scratch = attention_scratch_bytes(max_tokens_, n_heads, shape.head_dim, max_context_);
+    if (attention_scratch_.size() < scratch) attention_scratch_ = DeviceArray<std::byte>(scratch);
+    if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
+    cuda::attention(q, stride, n_heads, scale, inputs_.on_device(places, stream_), shape, layer, longest_,
+                    attention_scratch_.data(), out, stream_);
+  }
+
+  void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
+                        float* out) override {
+    cuda::gated_activation(act, gate, up, n, out, stream_);
+  }
+
+  void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
+                      float at_least, NeuronSet& set) override {
+    Set& chosen = set_of(set);
+    chosen.n_tokens = n_tokens;
+    chosen.n_neurons = n_neurons;
+    cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, view(chosen), select_scratch_.data(),
+                         stream_);
+  }
+
+  void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                   const float* gates, float* out, NeuronCounts& counts) override {
+    const DeviceNeuronSet wanted = view(set_of(set));
+    const int64_t n_neurons = wanted.n_neurons;
+    const bool by_number = gates != nullptr;
+    quantize_input(x, n_tokens, ffn.gate.n_cols);
+    DeviceList passed = wanted.any;
+    if (!by_number) {
+      multiply_listed(ffn.gate, ffn.gate_bias, x, n_tokens, wanted.any, values_.data());
+      passed = {passed_ids_.data(), list_counts_.data() + kSets, n_neurons};
+      keep_passed(ffn.activation, wanted, wanted.any, values_.data(), n_neurons, passed, gates_.data(),
+                  select_scratch_.data(), stream_);
+      gates = gates_.data();
+    }
+    if (ffn.up) multiply_listed(ffn.up, ffn.up_bias, x, n_tokens, passed, ups_.data());
+    neuron_values(ffn.activation, wanted, passed, gates, n_neurons, by_number, ffn.up ? ups_.data() : nullptr,
+                  values_.data(), stream_);
+    const CountOp count{.set = wanted,
+                        .passed = passed,
+                        .activation = ffn.activation,
+                        .gates = gates,
+                        .gates_stride = n_neurons,
+                        .gates_by_number = by_number,
+                        .values = values_.data(),
+                        .read_gates = !by_number,
+                        .read_ups = static_cast<bool>(ffn.up)};
+    add_contributions(ffn.down, passed, n_tokens, out, count, counts);
+  }
+
+  void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                    float* out, NeuronCounts& counts) override {
+    const DeviceNeuronSet wanted = view(set_of(set));
+    listed_values(wanted, wanted.any, values, values_.data(), stream_);
+    const CountOp count{.set = wanted, .passed = wanted.any, .activation = {}, .values = values_.data()};
+    add_contributions(down, wanted.any, n_tokens, out, count, counts);
+  }
+
+  void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override {
+    cuda::gather_rows(x, n_cols, inputs_.on_device(rows, stream_), static_cast<int64_t>(rows.size()), out,
+                      stream_);
+  }
+
+ private:
+  using float_array = DeviceArray<float>;
+
+  /// The device's side of a NeuronSet.
+  struct Set {
+    const NeuronSet* of = nullptr;
+    int n_tokens = 0;
+    int64_t n_neurons = 0;
+    DeviceArray<uint64_t> wanted;
+    DeviceArray<int32_t> ids;
+    PinnedArray<uint64_t> host_wanted;
+  };
+
+  Set& set_of(const NeuronSet& set) {
+    for (Set& known : sets_) {
+      if (known.of == nullptr) known.of = &set;
+      if (known.of == &set) return known;
+    }
+    assert(!"more sets than kSets");
+    return sets_[0];
+  }
+
+  DeviceNeuronSet view(Set& set) {
+    int32_t* n = list_counts_.data() + (&set - sets_);
+    return {set.wanted.data(), {set.ids.data(), n, set.n_neurons}, set.n_tokens, set.n_neurons};
+  }
+
+  void quantize_input(const float* x, int n_tokens, int64_t n_cols) {
+    cuda::quantize(x, n_tokens, n_cols, quantized_in(quantized_.data(), n_tokens, n_cols), stream_);
+  }
+
+  /// Products of listed rows, by place; the input has been quantised.
+  void multiply_listed(const Matrix& weight, const float* bias, const float* x, int n_tokens,
+                       const DeviceList& rows, float* out) {
+    cuda::matmul({.weight = weight,
+                  .bias = bias,
+                  .rows = rows,
+                  .x = x,
+                  .quantized = quantized_in(quantized_.data(), n_tokens, weight.n_cols),
+                  .n_tokens = n_tokens,
+                  .out = out,
+                  .out_stride = rows.max,
+                  .accumulate = false},
+                 stream_);
+  }
+
+  /// out += the down projection of values_, by place in `list`.
+  void add_contributions(const DownColumns& down, const DeviceList& list, int n_tokens, float* out,
+                         const CountOp& count, NeuronCounts& counts) {
+    assert(counts_of_ == nullptr || counts_of_ == &counts);
+    counts_of_ = &counts;
+    count_neurons(count, counts_.data(), stream_);
+    const NeuronSums sums{sums_.data(), poison_.data()};
+    clear_sums(sums, n_tokens, down.n_cols, stream_);
+    add_down(down, list, values_.data(), n_tokens, sums, stream_);
+    add_sums(sums, down.bias, n_tokens, down.n_cols, out, stream_);
+  }
+
+  std::string name_;
+  Stream stream_;
+  ThreadPool one_thread_;  // fills the table of rotations
+  std::vector<DeviceArray<std::byte>> resident_;
+  int max_tokens_ = 0, max_context_ = 0;
+
+  // Of the step.
+  StepInputs inputs_;
+  RopeTable rope_host_;
+  DeviceArray<float> rope_table_;
+  PinnedArray<float> rope_pinned_;
+  bool rope_uploaded_ = false;
+  int longest_ = 0;  // keys that a token sees at most; 0: not looked at yet
+  PinnedArray<float> outputs_;
+
+  // Scratch.
+  DeviceArray<std::byte> quantized_, attention_scratch_, select_scratch_;
+  DeviceArray<float> gates_, ups_, values_;  // [max_tokens, max_cols]
+  DeviceArray<int64_t> sums_;
+  DeviceArray<int32_t> poison_, passed_ids_, list_counts_;
+  Set sets_[kSets];
+  DeviceArray<DeviceCounts> counts_;
+  PinnedArray<DeviceCounts> host_counts_;
+  NeuronCounts* counts_of_ = nullptr;  // whose counts_ are; null: nothing was counted since finish()
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend() { return std::make_unique<CudaBackend>(); }
+
+}  // namespace hearth::cuda

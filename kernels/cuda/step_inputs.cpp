@@ -1,0 +1,73 @@
+// See the header.
+#include "kernels/cuda/step_inputs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace hearth::cuda {
+namespace {
+
+constexpr size_t kAlign = 64;           // integers: 256 bytes
+constexpr int64_t kFewestPerBlock = 8;  // positions that a KV block holds at least
+constexpr size_t kArrays = 16;          // that a step has besides its block tables, at most
+
+}  // namespace
+
+void StepInputs::reserve(int max_tokens, int max_context, int64_t max_rows) {
+  const auto tokens = static_cast<size_t>(max_tokens);
+  // No more sequences than tokens have a block table in a step's reach.
+  const size_t tables = tokens * static_cast<size_t>(max_context / kFewestPerBlock + 1);
+  const size_t longest = std::max(tokens, static_cast<size_t>(max_rows)) + 1;
+  device_ = DeviceArray<int32_t>(tables + kArrays * (longest + kAlign));
+  pinned_ = PinnedArray<int32_t>(device_.size());
+  known_.reserve(kArrays + 1);
+}
+
+void StepInputs::begin_step() {
+  used_ = 0;
+  known_.clear();
+}
+
+const int32_t* StepInputs::on_device(std::span<const int32_t> host, cudaStream_t stream) {
+  if (host.empty()) return device_.data();
+  for (const Known& known : known_) {
+    if (known.host == host.data() && known.n == host.size()) return known.device;
+  }
+  if (host.size() > device_.size() - used_) {
+    throw std::length_error("A step's positions and tables take more than was reserved for them.");
+  }
+  std::memcpy(pinned_.data() + used_, host.data(), host.size_bytes());
+  int32_t* device = device_.data() + used_;
+  check(cudaMemcpyAsync(device, pinned_.data() + used_, host.size_bytes(), cudaMemcpyHostToDevice, stream),
+        "copying a step's positions");
+  used_ = std::min(device_.size(), (used_ + host.size() + kAlign - 1) / kAlign * kAlign);
+  known_.push_back({host.data(), host.size(), device});
+  return device;
+}
+
+KvPlaces StepInputs::on_device(const KvPlaces& host, cudaStream_t stream) {
+  const auto n = static_cast<size_t>(host.n_tokens);
+  if (n == 0) return host;
+  const int n_tables = 1 + *std::max_element(host.table_of, host.table_of + n);
+  const size_t table_ids = static_cast<size_t>(n_tables) * static_cast<size_t>(host.max_blocks);
+  return {.n_tokens = host.n_tokens,
+          .positions = on_device({host.positions, n}, stream),
+          .table_of = on_device({host.table_of, n}, stream),
+          .block_tables = on_device({host.block_tables, table_ids}, stream),
+          .max_blocks = host.max_blocks};
+}
+
+DeviceList StepInputs::list(std::span<const int32_t> host, cudaStream_t stream) {
+  const size_t at = used_;
+  const auto n = static_cast<int32_t>(host.size());
+  if (at + 1 > device_.size())
+    throw std::length_error("A step's lists take more than was reserved for them.");
+  pinned_.data()[at] = n;
+  check(cudaMemcpyAsync(device_.data() + at, pinned_.data() + at, sizeof n, cudaMemcpyHostToDevice, stream),
+        "copying a list's length");
+  used_ += kAlign;
+  return {const_cast<int32_t*>(on_device(host, stream)), device_.data() + at, n};
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,44 @@
+// The small arrays of integers that a step's operations read: copied to the device once a step, whoever asks.
+//
+// Owned by CudaBackend; engine thread. Arrays are known by their addresses, which stay the same within a step
+// (Backend::begin_step). Copies go through pinned memory, so that nobody waits for them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/ops.h"
+
+namespace hearth::cuda {
+
+class StepInputs {
+ public:
+  /// Memory for the positions, tables, tokens and row numbers of such a step.
+  void reserve(int max_tokens, int max_context, int64_t max_rows);
+
+  /// Forgets the last step's arrays. REQUIRES: the device has done with them.
+  void begin_step();
+
+  /// The array on the device, from the stream's next operation on.
+  const int32_t* on_device(std::span<const int32_t> host, cudaStream_t stream);
+  KvPlaces on_device(const KvPlaces& host, cudaStream_t stream);
+  DeviceList list(std::span<const int32_t> host, cudaStream_t stream);
+
+ private:
+  struct Known {
+    const int32_t* host;
+    size_t n;
+    int32_t* device;
+  };
+  DeviceArray<int32_t> device_;
+  PinnedArray<int32_t> pinned_;
+  size_t used_ = 0;
+  std::vector<Known> known_;
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,115 @@
+// Whole models on the device and on the CPU: the same logits.
+//
+// Where no sum over neurons is taken apart (a dense FFN with the file's own down projection) the same bits;
+// else the device sums integers where the CPU alone sums floats, and what differs is the last digits.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "engine/model_runtime.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kTokens = 24;
+
+fs::path data() { return fs::path(source_dir()) / "tests/data"; }
+
+LoadOptions options_of(const fs::path& path, const std::string& mode, bool on_device) {
+  LoadOptions options;
+  options.path = path;
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 64;
+  options.prefill_chunk = 32;
+  options.sparsity.mode = mode;
+  if (on_device) options.make_device = cuda::make_backend;
+  return options;
+}
+
+std::vector<int32_t> some_tokens(int n_vocab) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < kTokens; ++i) tokens.push_back((7 + 31 * i) % n_vocab);
+  return tokens;
+}
+
+std::vector<float> run(ModelRuntime& model, int chunk) {
+  return logits_of(model, some_tokens(model.spec().n_vocab), chunk);
+}
+
+/// Largest difference, as a share of the logits' standard deviation.
+double worst_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0, squares = 0, worst = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+    sum += b[i];
+    squares += static_cast<double>(b[i]) * b[i];
+  }
+  const auto n = static_cast<double>(b.size());
+  return worst / std::sqrt(squares / n - sum / n * (sum / n));
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// Two layers of random weights: a sum's last digit moves a quant of a later activation by one, 2^-15 of its
+// span's largest value.
+constexpr double kTolerance = 1e-3;
+
+TEST_CASE("plain models give the CPU's bits on the device") {
+  const std::string name = GENERATE("llama", "llama-gqa-tied", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3",
+                                    "relu-llama", "falcon-7b", "falcon-40b", "opt");
+  const fs::path path = data() / "arch" / (name + ".gguf");
+  INFO(name);
+  const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
+  const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
+  CHECK(on_device->backend_description().starts_with("CUDA "));
+  const std::vector<float> expected = run(*on_cpu, kTokens);
+  CHECK(same_bits(run(*on_device, kTokens), expected));
+  CHECK(same_bits(run(*on_device, 5), expected));
+}
+
+TEST_CASE("sparse models give the CPU's logits on the device, and the same bits however a prompt is cut") {
+  const std::string name = GENERATE("relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer",
+                                    "falcon-7b.powerinfer", "opt.powerinfer");
+  const std::string mode = GENERATE("dense", "exact", "predicted");
+  if (mode == "predicted" && name == "relu-llama") return;
+  const fs::path path = data() / "arch" / (name + ".gguf");
+  INFO(name << " " << mode);
+  const auto on_cpu = ModelRuntime::load(options_of(path, mode, false));
+  const auto on_device = ModelRuntime::load(options_of(path, mode, true));
+  CHECK(sparsity_name(on_device->sparsity().mode) == mode);
+  const std::vector<float> whole = run(*on_device, kTokens);
+  CHECK(worst_difference(whole, run(*on_cpu, kTokens)) < kTolerance);
+  CHECK(same_bits(run(*on_device, 7), whole));
+  CHECK(same_bits(run(*on_device, 1), whole));
+}
+
+TEST_CASE("what a sparse model skips is counted on the device as on the CPU") {
+  const std::string mode = GENERATE("exact", "predicted");
+  const fs::path path = data() / "relu" / "relu-5m-q4_0.powerinfer.gguf";
+  NeuronActivity found[2];
+  for (const bool on_device : {false, true}) {
+    const auto model = ModelRuntime::load(options_of(path, mode, on_device));
+    model->reset_activity();
+    run(*model, 9);
+    found[on_device ? 1 : 0] = model->activity();
+  }
+  INFO(mode);
+  CHECK(found[1].n_tokens == found[0].n_tokens);
+  CHECK(found[1].proposed == Approx(found[0].proposed).epsilon(1e-3));
+  CHECK(found[1].passed == Approx(found[0].passed).epsilon(1e-3));
+  CHECK(found[1].active == Approx(found[0].active).epsilon(1e-3));
+  CHECK(found[1].active > 0.01);
+}
+
+}  // namespace
+}  // namespace hearth::testing
