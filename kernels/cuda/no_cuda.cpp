@@ -1,4 +1,7 @@
 // kernels/cuda in a build without CUDA: there is no GPU.
+#include <stdexcept>
+
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device.h"
 
 namespace hearth::cuda {
@@ -6,5 +9,9 @@ namespace hearth::cuda {
 std::variant<Device, std::string> probe() { return "built without CUDA"; }
 
 uint64_t free_bytes(const Device& /*device*/) { return 0; }
+
+std::unique_ptr<Backend> make_backend() {
+  throw std::runtime_error("This Hearth was built without CUDA; run on the CPU, or build where nvcc is found.");
+}
 
 }  // namespace hearth::cuda
