@@ -119,7 +119,8 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
 
 /// Of the neurons in `in` those whose act(gate) is not zero for a token that wants them: their ids and gates,
-/// by place, to out and gates_out [n_tokens, out.max]. gates [n_tokens, gates_stride] by place in `in`.
+/// by place, to out and gates_out [n_tokens, out.max]. scratch: select_scratch_bytes(in.max). gates
+/// [n_tokens, gates_stride] by place in `in`.
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
@@ -163,6 +164,8 @@ using hearth::NeuronSums;
 void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
 
 /// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing.
+/// REQUIRES: the address of rows or codes and their stride even, or multiples of 4 for F32; scales and mins
+/// 16-byte aligned.
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream);
 

@@ -2,6 +2,7 @@
 # tests/support/cudaemu for the emulator.
 set(HEARTH_CUDA_KERNELS
   add.cu
+  add_down.cu
   add_sums.cu
   attention.cu
   attention_rows.cu
