@@ -9,12 +9,18 @@ set(HEARTH_CUDA_KERNELS
   attention_tiles.cu
   clear_sums.cu
   count_neurons.cu
+  dequantize_to_half.cu
+  embed.cu
   gated_activation.cu
   gather_rows.cu
   keep_passed.cu
   kv_append.cu
   layer_norm.cu
   listed_values.cu
+  matmul.cu
+  matmul_few.cu
+  matmul_float.cu
+  matmul_many.cu
   neuron_values.cu
   quantize.cu
   rms_norm.cu

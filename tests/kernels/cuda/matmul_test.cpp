@@ -1,10 +1,15 @@
-// Matrix products and quantised activations on CUDA: the bits of the CPU backend.
+// Matrix products on CUDA: the bits of the CPU backend for every type, and within the CPU's bounds of a
+// double reference.
+//
+// Bits of quantised types are those of every instruction set; of float types those of AVX-512, compared where
+// the machine has it. Tolerance of float types against doubles: a chain adds n_cols / 16 products and 4
+// levels of a tree follow, each rounded by at most 2^-24 of the sum of absolute products.
 #include <cmath>
 #include <limits>
 
-#include "kernels/cuda/ops.h"
+#include "kernels/quant/dequantize.h"
 #include "tests/kernels/cuda/bits.h"
-#include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/cuda/device_product.h"
 #include "tests/kernels/matmul_run.h"
 #include "tests/kernels/weight_rows.h"
 #include "tests/support/catch.h"
@@ -12,100 +17,314 @@
 namespace hearth::test {
 namespace {
 
-/// Activations quantised on the device.
-class DeviceActivations {
- public:
-  DeviceActivations(const std::vector<float>& x, int n_tokens, int64_t n_cols, const TestStream& stream)
-      : x_(x),
-        memory_(cuda::quantized_bytes(n_tokens, n_cols)),
-        quantized_(cuda::quantized_in(memory_.data(), n_tokens, n_cols)) {
-    cuda::quantize(x_.data(), n_tokens, n_cols, quantized_, stream);
-  }
-  const cuda::QuantizedActivations& quantized() const { return quantized_; }
-  const std::byte* memory() const { return memory_.data(); }
-  std::vector<std::byte> read(const TestStream& stream) const { return memory_.read(stream); }
-
- private:
-  DeviceArray<float> x_;
-  DeviceArray<std::byte> memory_;
-  cuda::QuantizedActivations quantized_;
-};
-
-template <class T>
-std::vector<T> part(const std::vector<std::byte>& bytes, const std::byte* begin, const T* at, size_t n) {
-  std::vector<T> values(n);
-  const auto offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(at) - begin);
-  REQUIRE(offset % 256 == 0);
-  REQUIRE(offset + n * sizeof(T) <= bytes.size());
-  std::memcpy(values.data(), bytes.data() + offset, n * sizeof(T));
-  return values;
+/// The instruction set whose bits CUDA has for this type, if this machine has it.
+std::optional<Isa> same_isa(DType type) {
+  const Isa best = supported_isas().front();
+  if (uses_quantized_activations(type) || best == Isa::kAvx512Vnni) return best;
+  return std::nullopt;
 }
 
-/// Whether the device quantises x as the CPU does.
-void require_same_quants(const std::vector<float>& x, int n_tokens, int64_t n_cols) {
-  const TestStream stream;
-  const DeviceActivations device(x, n_tokens, n_cols, stream);
-  const std::vector<std::byte> bytes = device.read(stream);
-  const cuda::QuantizedActivations& q = device.quantized();
-  const auto high = part(bytes, device.memory(), q.high, x.size());
-  const auto low = part(bytes, device.memory(), q.low, x.size());
-  const auto scale = part(bytes, device.memory(), q.scale, x.size() / 32);
-  const auto half_sum = part(bytes, device.memory(), q.half_sum, x.size() / 16);
-  QuantizedRows rows(matmul_kernels(Isa::kScalar), x, n_tokens, n_cols);
-  std::vector<float> cpu_scale;
-  std::vector<int32_t> cpu_half_sum;
-  int wrong = 0;
+std::vector<int64_t> column_counts(DType type) {
+  const int64_t block = dtype_info(type).block_elems;
+  if (block == 1) return {1, 3, 15, 16, 17, 33, 100, 257};
+  if (block == 32) return {32, 96, 288, 576, 1056};
+  return {256, 768, 1280};
+}
+
+int64_t some_columns(DType type) {
+  const int64_t block = dtype_info(type).block_elems;
+  return block == 1 ? 101 : block == 32 ? 352 : 512;
+}
+
+// One token, four to a weight tile, many: every kernel, with full tiles and tails.
+const std::vector<int> kTokenCounts = {1, 2, 4, 5, 16, 17, 33, 70};
+
+/// What the device's product has to be in every bit: the CPU's, or for types whose bits no instruction set
+/// here has, what the device computes for each token alone.
+std::vector<float> yardstick(const TestStream& stream, const Matrix& weight, const std::vector<float>& x,
+                             int n_tokens) {
+  if (const std::optional<Isa> isa = same_isa(weight.dtype)) return multiply(*isa, weight, x, n_tokens);
+  std::vector<float> out;
   for (int t = 0; t < n_tokens; ++t) {
-    const ActivationRow row = activation_row(rows.row(t), n_cols);
-    cpu_scale.insert(cpu_scale.end(), row.scale, row.scale + n_cols / 32);
-    cpu_half_sum.insert(cpu_half_sum.end(), row.half_int_sum, row.half_int_sum + n_cols / 16);
-    for (int64_t i = 0; i < n_cols; ++i) {
-      const auto at = static_cast<size_t>(t * n_cols + i);
-      wrong += 256 * high[at] + low[at] != quant_at(Isa::kScalar, row, i);
-    }
+    const std::vector<float> one(x.begin() + t * weight.n_cols, x.begin() + (t + 1) * weight.n_cols);
+    const std::vector<float> row = device_product(stream, weight, one, 1);
+    out.insert(out.end(), row.begin(), row.end());
   }
-  REQUIRE(wrong == 0);
-  REQUIRE(different(scale, cpu_scale) == 0);
-  REQUIRE(half_sum == cpu_half_sum);
+  return out;
 }
 
 }  // namespace
 
-TEST_CASE("CUDA quantises activations as the CPU does") {
+TEST_CASE("CUDA products have the CPU's bits at every width and number of rows") {
+  const TestStream stream;
   std::mt19937 rng(1);
-  for_each_schedule([&] {
-    for (int64_t n_cols : {32, 64, 288, 1056}) {
-      for (int n_tokens : {0, 1, 2, 5}) {
-        INFO(n_cols << " columns, " << n_tokens << " tokens");
-        require_same_quants(random_activations(n_tokens * n_cols, rng), n_tokens, n_cols);
+  for (DType type : all_types()) {
+    for (int64_t n_cols : column_counts(type)) {
+      for (int64_t n_rows : {1, 7, 8, 9, 70}) {
+        const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
+        for (int n_tokens : {1, 3, 18}) {
+          INFO(dtype_info(type).name << " " << n_rows << "x" << n_cols << ", " << n_tokens << " tokens");
+          const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+          REQUIRE(different(device_product(stream, weight.view, x, n_tokens),
+                            yardstick(stream, weight.view, x, n_tokens)) == 0);
+        }
       }
     }
-  });
+  }
 }
 
-TEST_CASE("CUDA quantises extreme activations as the CPU does") {
-  constexpr int64_t kCols = 32 * 14;
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-  std::mt19937 rng(2);
-  std::vector<float> x = random_activations(kCols, rng);
-  for (size_t i = 0; i < 32; ++i) {
-    x[i] = 0.0f;
-    x[32 + i] *= 1e37f / 64.0f;                                             // huge
-    x[64 + i] *= 1e-38f;                                                    // too small for a scale
-    x[96 + i] *= 1e-30f;                                                    // tiny
-    x[128 + i] = i == 5 ? -1000.0f : 0.25f;                                 // one outlier
-    x[160 + i] = (i % 2 == 0 ? 1.0f : -1.0f) * 3.5f;                        // both ends of the range
-    x[192 + i] = i == 0 ? 32512.0f : static_cast<float>(i) - 16.0f + 0.5f;  // ties
-    x[224 + i] = -0.0f;
-    x[256 + i] = i == 31 ? 1.0f : 32384.0f / 32512.0f;  // low bytes at their end too
-    x[288 + i] = -x[256 + i];
+TEST_CASE("CUDA products have the CPU's bits for any number of tokens, in any order of threads") {
+  const TestStream stream;
+  for (DType type : all_types()) {
+    std::mt19937 rng(2);
+    const int64_t n_cols = some_columns(type);
+    const OwnedMatrix weight = random_matrix(type, 37, n_cols, rng);
+    const std::vector<float> x = random_activations(70 * n_cols, rng);
+    const std::vector<float> whole = yardstick(stream, weight.view, x, 70);
+    for_each_schedule([&] {
+      for (int n_tokens : kTokenCounts) {
+        INFO(dtype_info(type).name << ", " << n_tokens << " tokens");
+        const std::vector<float> part(x.begin(), x.begin() + n_tokens * n_cols);
+        REQUIRE(different(device_product(stream, weight.view, part, n_tokens),
+                          {whole.begin(), whole.begin() + n_tokens * 37}) == 0);
+      }
+    });
   }
-  x[320] = nan;
-  x[352 + 31] = -nan;
-  x[384 + 16] = inf;
-  x[416 + 15] = -inf;
-  require_same_quants(x, 1, kCols);
-  require_same_quants(x, 2, kCols / 2);
+}
+
+// More spans than are in shared memory at a time: 512 for one token, 128 for four.
+TEST_CASE("CUDA products of wide rows have the CPU's bits") {
+  const TestStream stream;
+  std::mt19937 rng(3);
+  for (DType type : {DType::kF16, DType::kQ4_0, DType::kQ6_K}) {
+    const int64_t n_cols = 32 * 776;
+    const OwnedMatrix weight = random_matrix(type, 3, n_cols, rng);
+    for (int n_tokens : {1, 2, 17}) {
+      INFO(dtype_info(type).name << ", " << n_tokens << " tokens");
+      const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+      REQUIRE(different(device_product(stream, weight.view, x, n_tokens),
+                        yardstick(stream, weight.view, x, n_tokens)) == 0);
+    }
+  }
+}
+
+TEST_CASE("CUDA multiplies rows that lie apart, at any even address") {
+  const TestStream stream;
+  std::mt19937 rng(4);
+  for (DType type : all_types()) {
+    const int64_t n_cols = some_columns(type);
+    const size_t bytes = row_bytes(type, n_cols);
+    const OwnedMatrix packed = random_matrix(type, 20, n_cols, rng);
+    for (size_t stride : {bytes + bytes % 2, bytes + bytes % 2 + 2, (bytes + 31) / 16 * 16}) {
+      std::vector<std::byte> apart(19 * stride + bytes, std::byte{0xff});
+      for (size_t r = 0; r < 20; ++r) {
+        std::memcpy(apart.data() + r * stride, packed.bytes.data() + r * bytes, bytes);
+      }
+      Matrix view = packed.view;
+      view.data = apart.data();
+      view.row_stride = stride;
+      for (int n_tokens : {1, 3, 18}) {
+        const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+        const std::vector<float> expected = yardstick(stream, packed.view, x, n_tokens);
+        for (size_t offset : {0, 2, 16}) {
+          INFO(dtype_info(type).name << " stride " << stride << " offset " << offset << ", " << n_tokens
+                                     << " tokens");
+          REQUIRE(different(device_product(stream, view, x, n_tokens, {.offset = offset}), expected) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA multiplies listed rows, none, some and all of them, and nothing behind the list") {
+  const TestStream stream;
+  std::mt19937 rng(5);
+  constexpr int64_t kRows = 70, kStride = 75;
+  std::vector<int32_t> all(kRows), some;
+  for (int32_t i = 0; i < kRows; ++i) {
+    all[static_cast<size_t>(i)] = i;
+    if (i % 3 == 1 || i > 60) some.push_back(i);
+  }
+  for (DType type : all_types()) {
+    const int64_t n_cols = some_columns(type);
+    const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
+    const std::vector<float> bias = random_activations(kRows, rng);
+    for (int n_tokens : {1, 3, 18}) {
+      const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+      const std::vector<float> whole = yardstick(stream, weight.view, x, n_tokens);
+      for (const std::vector<int32_t>& rows : {std::vector<int32_t>{}, {69}, some, all}) {
+        for (int64_t max : {static_cast<int64_t>(rows.size()), kRows}) {
+          std::vector<float> expected(static_cast<size_t>(n_tokens * kStride), -7.0f);
+          for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
+            for (size_t i = 0; i < rows.size(); ++i) {
+              const auto r = static_cast<size_t>(rows[i]);
+              expected[t * kStride + i] = whole[t * kRows + r] + bias[r];
+            }
+          }
+          INFO(dtype_info(type).name << ", " << rows.size() << " rows of at most " << max << ", " << n_tokens
+                                     << " tokens");
+          const std::vector<float> out =
+              device_product(stream, weight.view, x, n_tokens,
+                             {.rows = rows, .list_max = max, .bias = &bias, .stride = kStride});
+          REQUIRE(different(out, expected) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("CUDA adds the bias and keeps the residual, and leaves what is behind the rows") {
+  const TestStream stream;
+  std::mt19937 rng(6);
+  constexpr size_t kRows = 21, kStride = 30;
+  for (DType type : all_types()) {
+    const int64_t n_cols = some_columns(type);
+    const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
+    const std::vector<float> bias = random_activations(kRows, rng);
+    for (size_t n_tokens : {0, 1, 4, 20}) {
+      const int n = static_cast<int>(n_tokens);
+      const std::vector<float> x = random_activations(n * n_cols, rng);
+      const std::vector<float> residual = random_activations(n * int64_t{kStride}, rng);
+      const std::vector<float> plain = yardstick(stream, weight.view, x, n);
+      std::vector<float> expected = residual;
+      for (size_t t = 0; t < n_tokens; ++t) {
+        for (size_t r = 0; r < kRows; ++r) {
+          expected[t * kStride + r] = residual[t * kStride + r] + (plain[t * kRows + r] + bias[r]);
+        }
+      }
+      INFO(dtype_info(type).name << ", " << n_tokens << " tokens");
+      const std::vector<float> out = device_product(
+          stream, weight.view, x, n, {.bias = &bias, .residual = &residual, .stride = int64_t{kStride}});
+      REQUIRE(different(out, expected) == 0);
+    }
+  }
+}
+
+// Every byte of the blocks' middles 0x00, 0x7f, 0x80, 0xff in turn, and activations whose quants are at the
+// ends of both byte planes, in several patterns of signs.
+TEST_CASE("CUDA's integer sums neither saturate nor overflow") {
+  const TestStream stream;
+  constexpr int64_t kCols = 512;
+  constexpr int kTokens = 6;
+  std::vector<float> x(kCols * kTokens);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t token = i / kCols;
+    const float low = i % 32 == 31 ? 1.0f : 32384.0f / 32512.0f;
+    x[i] = token == 0   ? 1.0f
+           : token == 1 ? -1.0f
+           : token == 4 ? low
+           : token == 5 ? -low
+                        : ((i >> (token - 2)) % 2 == 0 ? 1.0f : -1.0f);
+  }
+  std::vector<float> many;  // the same tokens often enough for the kernel of many
+  for (int i = 0; i < 4; ++i) many.insert(many.end(), x.begin(), x.end());
+  for (DType type : quantized_types()) {
+    std::mt19937 rng(7);
+    const OwnedMatrix weight = random_matrix(type, 16, kCols, rng);
+    const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
+    for (int pattern : {0x00, 0x0f, 0x7f, 0x80, 0xf0, 0xff}) {
+      std::vector<std::byte> bytes = weight.bytes;
+      for (size_t i = 0; i < bytes.size(); ++i) {
+        // The middle of a block holds quants in every format; its ends hold the factors.
+        const size_t at = i % block_bytes;
+        if (at >= 4 && at + 14 < block_bytes) bytes[i] = static_cast<std::byte>(pattern);
+      }
+      Matrix view = weight.view;
+      view.data = bytes.data();
+      INFO(dtype_info(type).name << " pattern " << pattern);
+      REQUIRE(different(device_product(stream, view, x, kTokens), yardstick(stream, view, x, kTokens)) == 0);
+      REQUIRE(different(device_product(stream, view, many, 4 * kTokens),
+                        yardstick(stream, view, many, 4 * kTokens)) == 0);
+    }
+  }
+}
+
+TEST_CASE("CUDA products of NaN, infinite, huge and tiny activations are the CPU's") {
+  const TestStream stream;
+  constexpr int64_t kCols = 256, kRows = 19;
+  constexpr int kTokens = 20;
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  std::mt19937 rng(8);
+  std::vector<float> x = random_activations(kTokens * kCols, rng);
+  x[4 * kCols + 70] = nan;
+  x[5 * kCols + 255] = inf;
+  x[6 * kCols] = -inf;
+  for (size_t i = 0; i < kCols; ++i) {
+    x[7 * kCols + i] *= 1e-42f;
+    x[8 * kCols + i] *= 1e-38f;
+    x[9 * kCols + i] *= 1e30f;
+    x[10 * kCols + i] = -0.0f;
+  }
+  for (DType type : quantized_types()) {
+    INFO(dtype_info(type).name);
+    const OwnedMatrix weight = random_matrix(type, kRows, kCols, rng);
+    const std::vector<float> expected = yardstick(stream, weight.view, x, kTokens);
+    REQUIRE(different(device_product(stream, weight.view, x, kTokens), expected) == 0);
+    const std::vector<float> few(x.begin() + 3 * kCols, x.begin() + 11 * kCols);
+    const std::vector<float> out = device_product(stream, weight.view, few, 8);
+    REQUIRE(different(out, {expected.begin() + 3 * kRows, expected.begin() + 11 * kRows}) == 0);
+    for (size_t i = 0; i < out.size(); ++i)
+      REQUIRE(std::isfinite(out[i]) == (i / kRows < 1 || i / kRows > 3));
+  }
+}
+
+TEST_CASE("CUDA's products with float weights are those of a double reference") {
+  const TestStream stream;
+  std::mt19937 rng(9);
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t n_cols : column_counts(type)) {
+      const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
+      for (int n_tokens : {1, 3, 18}) {
+        const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+        const std::vector<float> out = device_product(stream, weight.view, x, n_tokens);
+        for (size_t i = 0; i < out.size(); ++i) {
+          const size_t row = i % 19, first = i / 19 * static_cast<size_t>(n_cols);
+          std::vector<float> w(static_cast<size_t>(n_cols));
+          dequantize_row(type, weight.view.row(static_cast<int64_t>(row)), n_cols, w.data());
+          double sum = 0, size = 0;
+          for (size_t c = 0; c < w.size(); ++c) {
+            sum += double{w[c]} * x[first + c];
+            size += std::abs(double{w[c]} * x[first + c]);
+          }
+          INFO(dtype_info(type).name << " " << n_cols << " columns, row " << row);
+          REQUIRE(std::abs(out[i] - sum) <= (static_cast<double>(n_cols) / 16 + 6) * 0x1p-24 * size);
+        }
+      }
+    }
+  }
+}
+
+// What the device quantised counts as given: see matmul_test.cpp of the CPU, whose bound it is.
+TEST_CASE("CUDA's products with quantised weights are those of a double reference") {
+  const TestStream stream;
+  std::mt19937 rng(10);
+  for (DType type : quantized_types()) {
+    const int64_t n_cols = some_columns(type);
+    const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
+    for (int n_tokens : {1, 3, 18}) {
+      const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+      QuantizedRows rows(matmul_kernels(Isa::kScalar), x, n_tokens, n_cols);
+      const std::vector<float> out = device_product(stream, weight.view, x, n_tokens);
+      for (int t = 0; t < n_tokens; ++t) {
+        const ActivationRow row = activation_row(rows.row(t), n_cols);
+        for (int64_t r = 0; r < 19; ++r) {
+          std::vector<float> w(static_cast<size_t>(n_cols));
+          dequantize_row(type, weight.view.row(r), n_cols, w.data());
+          double sum = 0, size = 0;
+          for (int64_t c = 0; c < n_cols; ++c) {
+            const double seen = double{row.scale[c / 32]} * quant_at(Isa::kScalar, row, c);
+            sum += w[static_cast<size_t>(c)] * seen;
+            // scale * q and min may cancel: at most 63 * scale + 63 * dmin of a block go into a weight of 0.
+            size += std::abs(seen);
+          }
+          INFO(dtype_info(type).name << " row " << r << " token " << t);
+          const double largest = 0.1 * 63 * 128;  // a factor, a packed scale, a quant
+          REQUIRE(std::abs(out[static_cast<size_t>(t * 19 + r)] - sum) <=
+                  (static_cast<double>(n_cols) / 32 + 6) * 0x1p-24 * largest * size);
+        }
+      }
+    }
+  }
 }
 
 }  // namespace hearth::test

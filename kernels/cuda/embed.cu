@@ -1,0 +1,68 @@
+// out row i = the dequantised row tokens[i] of the embedding table.
+#include "kernels/cuda/dequantize.cuh"
+#include "kernels/cuda/error.h"
+#include "kernels/cuda/float_weights.cuh"
+#include "kernels/cuda/matmul_args.cuh"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kFloatThreads = 256;
+constexpr int64_t kMostTokens = 65535;  // of a grid; more are taken in turns
+
+struct Rows {
+  const uint8_t* data;
+  int64_t row_bytes;
+  int64_t n_cols;
+  const int32_t* tokens;
+  int64_t n;
+
+  __device__ const uint8_t* row(int64_t i) const { return data + tokens[i] * row_bytes; }
+};
+
+template <class Block, int kAlign>
+__global__ void __launch_bounds__(kDequantizeThreads) embed_blocks(Rows rows, float* out) {
+  __shared__ UnpackedSpans spans[kDequantizeWarps];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int64_t warp_of_row = int64_t{blockIdx.x} * kDequantizeWarps + warp;
+  for (int64_t i = blockIdx.y; i < rows.n; i += gridDim.y) {
+    if (i > blockIdx.y) __syncwarp();  // until the spans before are written
+    dequantize_spans<Block, kAlign>(rows.row(i), rows.n_cols, warp_of_row, spans[warp],
+                                    [&](int64_t column, float4 values) {
+                                      reinterpret_cast<float4*>(out + i * rows.n_cols)[column / 4] = values;
+                                    });
+  }
+}
+
+template <class Load>
+__global__ void __launch_bounds__(kFloatThreads) embed_floats(Rows rows, float* out) {
+  const int64_t column = int64_t{blockIdx.x} * kFloatThreads + threadIdx.x;
+  if (column >= rows.n_cols) return;
+  for (int64_t i = blockIdx.y; i < rows.n; i += gridDim.y) {
+    out[i * rows.n_cols + column] = Load::at(rows.row(i), column);
+  }
+}
+
+}  // namespace
+
+void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream) {
+  if (n == 0 || table.n_cols == 0) return;
+  const Rows rows{reinterpret_cast<const uint8_t*>(table.data), static_cast<int64_t>(table.stride_bytes()),
+                  table.n_cols, tokens, n};
+  const auto n_grid = static_cast<unsigned>(n < kMostTokens ? n : kMostTokens);
+  constexpr const char* kDoing = "looking up embeddings";
+  if (table.dtype == DType::kF32 || table.dtype == DType::kF16 || table.dtype == DType::kBF16) {
+    const dim3 grid(static_cast<unsigned>((table.n_cols + kFloatThreads - 1) / kFloatThreads), n_grid);
+    return visit_float_type(table.dtype, rows_aligned(table, sizeof(float)), [&]<class Load>() {
+      check(gpu_launch(embed_floats<Load>, grid, kFloatThreads, 0, stream, rows, out), kDoing);
+    });
+  }
+  const dim3 grid(dequantize_blocks(table.n_cols), n_grid);
+  visit_block_type(table.dtype, [&]<class Block>() {
+    constexpr int kAlign = kBlockAlign<Block>;
+    const auto kernel = rows_aligned(table, kAlign) ? embed_blocks<Block, kAlign> : embed_blocks<Block, 2>;
+    check(gpu_launch(kernel, grid, kDequantizeThreads, 0, stream, rows, out), kDoing);
+  });
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,81 @@
+// Rows of weights as floats and halves on CUDA: the bits of dequantize_row().
+#include "kernels/quant/dequantize.h"
+
+#include <cstring>
+
+#include "kernels/quant/half.h"
+#include "tests/kernels/cuda/bits.h"
+#include "tests/kernels/cuda/device_product.h"
+#include "tests/kernels/weight_rows.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+std::vector<int64_t> column_counts(DType type) {
+  const int64_t block = dtype_info(type).block_elems;
+  if (block == 1) return {1, 31, 256, 300};
+  if (block == 32) return {32, 576, 1024, 1056, 4128};
+  return {256, 1024, 1280, 4352};
+}
+
+std::vector<float> on_cpu(const Matrix& weight, int64_t row) {
+  std::vector<float> values(static_cast<size_t>(weight.n_cols));
+  dequantize_row(weight.dtype, weight.row(row), weight.n_cols, values.data());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("CUDA's embeddings have the CPU's bits") {
+  const TestStream stream;
+  std::mt19937 rng(1);
+  const std::vector<int32_t> tokens = {4, 0, 4, 6, 1};
+  for (DType type : all_types()) {
+    for (int64_t n_cols : column_counts(type)) {
+      const OwnedMatrix table = random_matrix(type, 7, n_cols, rng);
+      for_each_schedule([&] {
+        for (int64_t n : {0, 1, 5}) {
+          for (size_t offset : {0, 2}) {
+            INFO(dtype_info(type).name << " " << n_cols << " columns, " << n << " tokens, offset " << offset);
+            const DeviceMatrix matrix(table.view, offset);
+            const DeviceArray<int32_t> ids(std::vector<int32_t>(tokens.begin(), tokens.begin() + n));
+            const DeviceArray<float> out(static_cast<size_t>(n * n_cols));
+            cuda::embed(matrix.view(), ids.data(), n, out.data(), stream);
+            std::vector<float> expected;
+            for (int64_t i = 0; i < n; ++i) {
+              const std::vector<float> row = on_cpu(table.view, tokens[static_cast<size_t>(i)]);
+              expected.insert(expected.end(), row.begin(), row.end());
+            }
+            REQUIRE(different(out.read(stream), expected) == 0);
+          }
+        }
+      });
+    }
+  }
+}
+
+TEST_CASE("CUDA's halves of a matrix are the CPU's rounded to nearest even") {
+  const TestStream stream;
+  std::mt19937 rng(2);
+  for (DType type : all_types()) {
+    for (int64_t n_cols : column_counts(type)) {
+      for (int64_t n_rows : {0, 1, 5}) {
+        for (size_t offset : {0, 2}) {
+          INFO(dtype_info(type).name << " " << n_rows << "x" << n_cols << ", offset " << offset);
+          const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
+          const DeviceMatrix matrix(weight.view, offset);
+          const DeviceArray<uint16_t> out(static_cast<size_t>(n_rows * n_cols));
+          cuda::dequantize_to_half(matrix.view(), out.data(), stream);
+          std::vector<uint16_t> expected;
+          for (int64_t r = 0; r < n_rows; ++r) {
+            for (float value : on_cpu(weight.view, r)) expected.push_back(half_from_float(value));
+          }
+          REQUIRE(out.read(stream) == expected);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace hearth::test

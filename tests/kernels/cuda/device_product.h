@@ -1,0 +1,108 @@
+// Products on the device the way tests want them: host vectors in, host vectors out.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cuda/ops.h"
+#include "tests/kernels/cuda/device_array.h"
+
+namespace hearth::test {
+
+/// Activations quantised on the device.
+class DeviceActivations {
+ public:
+  DeviceActivations(const std::vector<float>& x, int n_tokens, int64_t n_cols, const TestStream& stream)
+      : x_(x),
+        memory_(cuda::quantized_bytes(n_tokens, n_cols)),
+        quantized_(cuda::quantized_in(memory_.data(), n_tokens, n_cols)) {
+    cuda::quantize(x_.data(), n_tokens, n_cols, quantized_, stream);
+  }
+  const cuda::QuantizedActivations& quantized() const { return quantized_; }
+  const float* x() const { return x_.data(); }
+  const std::byte* memory() const { return memory_.data(); }
+  std::vector<std::byte> read(const TestStream& stream) const { return memory_.read(stream); }
+
+ private:
+  DeviceArray<float> x_;
+  DeviceArray<std::byte> memory_;
+  cuda::QuantizedActivations quantized_;
+};
+
+/// A host matrix's bytes on the device: those from the first row's begin to the last's end, at an address
+/// that is `offset` more than a multiple of 256.
+class DeviceMatrix {
+ public:
+  explicit DeviceMatrix(const Matrix& weight, size_t offset = 0)
+      : bytes_(bytes(weight, offset)), view_(weight) {
+    view_.data = bytes_.data() + offset;
+  }
+  const Matrix& view() const { return view_; }
+
+ private:
+  static std::vector<std::byte> bytes(const Matrix& weight, size_t offset) {
+    std::vector<std::byte> all(offset);
+    if (weight.n_rows == 0) return all;
+    const std::byte* end = weight.row(weight.n_rows - 1) + row_bytes(weight.dtype, weight.n_cols);
+    all.insert(all.end(), weight.data, end);
+    return all;
+  }
+  DeviceArray<std::byte> bytes_;
+  Matrix view_;
+};
+
+/// A list on the device with room for more than it holds.
+class DeviceRows {
+ public:
+  DeviceRows(const std::vector<int32_t>& ids, int64_t max)
+      : ids_(with_room(ids, max)), n_(std::vector<int32_t>{static_cast<int32_t>(ids.size())}), max_(max) {}
+  cuda::DeviceList list() const { return {ids_.data(), n_.data(), max_}; }
+
+ private:
+  // What is behind the list is not to be read as rows.
+  static std::vector<int32_t> with_room(std::vector<int32_t> ids, int64_t max) {
+    ids.resize(static_cast<size_t>(max), 1 << 30);
+    return ids;
+  }
+  DeviceArray<int32_t> ids_, n_;
+  int64_t max_;
+};
+
+/// What a product is asked for besides its matrix and activations.
+struct ProductOptions {
+  std::optional<std::vector<int32_t>> rows = {};
+  int64_t list_max = 0;  // of rows
+  const std::vector<float>* bias = nullptr;
+  const std::vector<float>* residual = nullptr;  // out [n_tokens, stride] to add to; else out begins as -7
+  int64_t stride = 0;                            // of out; 0: as many as there are rows
+  size_t offset = 0;                             // of the matrix, see DeviceMatrix
+};
+
+/// out [n_tokens, stride] after the device's product.
+inline std::vector<float> device_product(const TestStream& stream, const Matrix& weight,
+                                         const std::vector<float>& x, int n_tokens,
+                                         const ProductOptions& options = {}) {
+  const DeviceMatrix matrix(weight, options.offset);
+  const DeviceActivations activations(x, n_tokens,
+                                      uses_quantized_activations(weight.dtype) ? weight.n_cols : 0, stream);
+  const DeviceArray<float> bias(options.bias != nullptr ? *options.bias : std::vector<float>());
+  const DeviceRows rows(options.rows.value_or(std::vector<int32_t>()), options.list_max);
+  cuda::MatmulOp op;
+  op.out_stride = options.stride != 0 ? options.stride : weight.n_rows;
+  const std::vector<float> before(static_cast<size_t>(n_tokens * op.out_stride), -7.0f);
+  const DeviceArray<float> out(options.residual != nullptr ? *options.residual : before);
+  op.weight = matrix.view();
+  if (options.bias != nullptr) op.bias = bias.data();
+  if (options.rows) op.rows = rows.list();
+  op.x = activations.x();
+  op.quantized = activations.quantized();
+  op.n_tokens = n_tokens;
+  op.out = out.data();
+  op.accumulate = options.residual != nullptr;
+  cuda::matmul(op, stream);
+  return out.read(stream);
+}
+
+}  // namespace hearth::test
