@@ -1,13 +1,17 @@
 #!/bin/sh
-# The one list of Debian and Ubuntu packages Hearth needs, and their installation.
+# The one list of packages Hearth needs, and their installation.
 #
-#   docker/install-deps.sh [runtime|build|test]
+#   docker/install-deps.sh [--cuda] [runtime|build|test]
 #
 #   runtime  what a built hearthd links against
 #   build    what building hearthd and hearth-profiler needs (the default)
-#   test     build, and what tests/run.sh and .ci/run need on top
+#   test     build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
+#   --cuda   NVIDIA's compiler too, for builds with CUDA
 #
-# Does nothing, in a fraction of a second, where everything is there. Otherwise needs root or sudo.
+# Does nothing, in a fraction of a second, where everything is there. Otherwise needs root or sudo for the packages of
+# Debian or Ubuntu. NVIDIA's parts are Python packages and go, without root, into
+# ${XDG_CACHE_HOME:-~/.cache}/hearth/cuda-VERSION, where the build looks. Any toolkit of CUDA 12 or newer that is
+# installed already serves instead: with nvcc in PATH, in CUDA_HOME or in /usr/local/cuda.
 set -eu
 
 # Shared libraries carry their version in the package's name, which differs between releases: patterns, resolved by apt.
@@ -16,6 +20,13 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev'
 test="$build catch2 clang clang-format libclang-rt-dev curl debootstrap"
 
+# NVIDIA's packages of one release of CUDA: what the tests include, and what building takes.
+cuda_version=13.0.88
+cuda_headers='nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85'
+cuda_toolkit="$cuda_headers nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cublas==13.1.0.3"
+
+cuda=0
+[ "${1:-}" != --cuda ] || { cuda=1; shift; }
 need="${1:-build}"
 case "$need" in
   runtime) wanted="$runtime" ;;
@@ -25,28 +36,75 @@ case "$need" in
 esac
 set -f  # the patterns are apt's, not the shell's
 
-if ! command -v apt-get >/dev/null 2>&1; then
-  echo "install-deps.sh: this system has no apt-get. Install what these Debian packages bring, then run again with" >&2
-  echo "HEARTH_SKIP_DEPS=1:" $wanted >&2
-  exit 2
-fi
+install_packages() {
+  if ! command -v apt-get >/dev/null 2>&1; then
+    echo "install-deps.sh: this system has no apt-get. Install what these Debian packages bring, then run again with" >&2
+    echo "HEARTH_SKIP_DEPS=1:" $wanted >&2
+    exit 2
+  fi
+  have="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')"
+  missing=''
+  for package in $wanted; do
+    case "$package" in
+      ^*) echo "$have" | grep -Eq "$package" || missing="$missing $package" ;;
+      *) echo "$have" | grep -Fqx "$package" || missing="$missing $package" ;;
+    esac
+  done
+  [ -n "$missing" ] || return 0
 
-have="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')"
-missing=''
-for package in $wanted; do
-  case "$package" in
-    ^*) echo "$have" | grep -Eq "$package" || missing="$missing $package" ;;
-    *) echo "$have" | grep -Fqx "$package" || missing="$missing $package" ;;
-  esac
-done
-[ -n "$missing" ] || exit 0
+  if [ "$(id -u)" = 0 ]; then as_root=''
+  elif command -v sudo >/dev/null 2>&1; then as_root='sudo'
+  else
+    echo "install-deps.sh: packages are missing, and neither root nor sudo is at hand. As root: apt-get install$missing" >&2
+    exit 2
+  fi
+  echo "Installing packages:$missing"
+  $as_root apt-get update -qq
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+}
 
-if [ "$(id -u)" = 0 ]; then as_root=''
-elif command -v sudo >/dev/null 2>&1; then as_root='sudo'
-else
-  echo "install-deps.sh: packages are missing, and neither root nor sudo is at hand. As root: apt-get install$missing" >&2
-  exit 2
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/hearth"
+
+have_nvcc() {
+  for nvcc in "$(command -v nvcc)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" /usr/local/cuda/bin/nvcc \
+    "$cache/cuda-$cuda_version/bin/nvcc"; do
+    [ -x "$nvcc" ] || continue
+    release="$("$nvcc" --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p')"
+    [ "${release:-0}" -lt 12 ] || return 0
+  done
+  return 1
+}
+
+have_cuda_headers() {
+  for folder in "${CUDA_HOME:-}/include" "${CUDA_PATH:-}/include" /usr/local/cuda/include /usr/local/include \
+    /usr/include "$cache/cuda-$cuda_version/include" "$cache/cuda-headers-$cuda_version/include"; do
+    [ ! -e "$folder/cuda_runtime.h" ] || return 0
+  done
+  return 1
+}
+
+# install_cuda FOLDER PACKAGE...: the packages' files as a toolkit has them. It appears whole, or not at all.
+install_cuda() {
+  folder="$cache/$1"
+  shift
+  echo "Installing into $folder:" $*
+  mkdir -p "$cache"
+  work="$(mktemp -d "$cache/.cuda.XXXXXX")"
+  trap 'rm -rf "$work"' EXIT
+  trap 'exit 1' HUP INT TERM
+  python3 -m venv "$work/venv"
+  "$work/venv/bin/pip" --disable-pip-version-check install -q --no-deps --no-compile --target "$work/packages" "$@"
+  root="$work/packages/nvidia/cu13"
+  set +f
+  mv "$work"/packages/*.dist-info "$root/"  # licenses and versions
+  set -f
+  ln -s lib "$root/lib64"  # where nvcc looks for the runtime that it links
+  [ -d "$folder" ] || mv -T "$root" "$folder"
+}
+
+install_packages
+if [ "$cuda" = 1 ]; then
+  have_nvcc || install_cuda "cuda-$cuda_version" $cuda_toolkit
+elif [ "$need" = test ]; then
+  have_cuda_headers || install_cuda "cuda-headers-$cuda_version" $cuda_headers
 fi
-echo "Installing packages:$missing"
-$as_root apt-get update -qq
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
