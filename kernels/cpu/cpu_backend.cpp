@@ -48,7 +48,7 @@ CpuBackend::CpuBackend(int n_threads, Isa isa)
       vector_(vector_kernels(isa)),
       pool_(checked(n_threads)),
       attention_(pool_, vector_),
-      sparse_(pool_, matmul_, vector_, down_kernels(isa)) {}
+      sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();

@@ -61,6 +61,15 @@ class CpuBackend final : public Backend {
                     float* out, NeuronCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
+  /// ffn_neurons and down_neurons where another device sums other neurons of the layer: each token's neurons
+  /// in `set` add their contributions to sums [n_tokens, d_model] of integers, which are the same however the
+  /// layer's neurons are shared out. The bias is not added; poison is set where a value is not finite, and
+  /// else left.
+  void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                       const float* gates, const NeuronSums& sums, NeuronCounts& counts);
+  void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                        const NeuronSums& sums, NeuronCounts& counts);
+
   /// Whether gate and up rows of many tokens are multiplied as a list of those that matter or all of them.
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
   /// Forces what else follows from the number of tokens and this machine's speed; no choice changes a bit of
@@ -77,6 +86,9 @@ class CpuBackend final : public Backend {
   const std::byte* quantize(const float* x, int n_tokens, int64_t n_cols);
   int64_t multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,
                            const NeuronSet& set, float* out);
+  const std::byte* quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens, const float* gates);
+  const NeuronSet& values_of_many(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                                  const float* gates, NeuronCounts& counts);
   bool lists_rows(const Matrix& weight, const float* x, int n_tokens, std::span<const int32_t> ids);
 
   Isa isa_;

@@ -15,23 +15,47 @@ void CpuBackend::ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens
                              const float* gates, float* out, NeuronCounts& counts) {
   counts.proposed += set.count();
   if (n_tokens <= few_tokens_) {
-    const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||
-                        (ffn.up && uses_quantized_activations(ffn.up.dtype));
-    const std::byte* quantized = needed ? quantize(x, n_tokens, ffn.gate.n_cols) : nullptr;
+    const std::byte* quantized = quantized_for(ffn, x, n_tokens, gates);
     sparse_.ffn_few(ffn, x, quantized, n_tokens, set, gates, out, counts);
     return;
   }
+  const NeuronSet& passed = values_of_many(ffn, x, n_tokens, set, gates, counts);
+  sparse_.down_many(ffn.down, sparse_.values(), n_tokens, passed, out, counts);
+}
+
+void CpuBackend::ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                                 const float* gates, const NeuronSums& sums, NeuronCounts& counts) {
+  counts.proposed += set.count();
+  if (n_tokens <= few_tokens_) {
+    const std::byte* quantized = quantized_for(ffn, x, n_tokens, gates);
+    sparse_.ffn_few_sums(ffn, x, quantized, n_tokens, set, gates, sums, counts);
+    return;
+  }
+  const NeuronSet& passed = values_of_many(ffn, x, n_tokens, set, gates, counts);
+  sparse_.down_many_sums(ffn.down, sparse_.values(), n_tokens, passed, sums, counts);
+}
+
+/// x quantised if the FFN's few tokens need it so, else null.
+const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens,
+                                           const float* gates) {
+  const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||
+                      (ffn.up && uses_quantized_activations(ffn.up.dtype));
+  return needed ? quantize(x, n_tokens, ffn.gate.n_cols) : nullptr;
+}
+
+/// Fills sparse_.values() for many tokens; of which neurons is returned.
+const NeuronSet& CpuBackend::values_of_many(const FfnNeurons& ffn, const float* x, int n_tokens,
+                                            const NeuronSet& set, const float* gates, NeuronCounts& counts) {
   if (gates == nullptr) {
     counts.gate_rows += multiply_neurons(ffn.gate, ffn.gate_bias, x, n_tokens, set, sparse_.gates());
     gates = sparse_.gates();
   }
   const NeuronSet& passed = sparse_.pass_gates(ffn, gates, n_tokens, set, counts);
-  if (ffn.up) {
-    float* values = sparse_.values();
-    counts.up_rows += multiply_neurons(ffn.up, ffn.up_bias, x, n_tokens, passed, values);
-    gated_activation(ffn.activation, gates, values, n_tokens * ffn.gate.n_rows, values);
-  }
-  sparse_.down_many(ffn.down, sparse_.values(), n_tokens, passed, out, counts);
+  if (!ffn.up) return passed;
+  float* values = sparse_.values();
+  counts.up_rows += multiply_neurons(ffn.up, ffn.up_bias, x, n_tokens, passed, values);
+  gated_activation(ffn.activation, gates, values, n_tokens * ffn.gate.n_rows, values);
+  return passed;
 }
 
 void CpuBackend::down_neurons(const DownColumns& down, const float* values, int n_tokens,
@@ -41,6 +65,16 @@ void CpuBackend::down_neurons(const DownColumns& down, const float* values, int 
     sparse_.down_few(down, values, n_tokens, set, out, counts);
   } else {
     sparse_.down_many(down, values, n_tokens, set, out, counts);
+  }
+}
+
+void CpuBackend::down_neuron_sums(const DownColumns& down, const float* values, int n_tokens,
+                                  const NeuronSet& set, const NeuronSums& sums, NeuronCounts& counts) {
+  counts.proposed += set.count();
+  if (n_tokens <= few_tokens_) {
+    sparse_.down_few_sums(down, values, n_tokens, set, sums, counts);
+  } else {
+    sparse_.down_many_sums(down, values, n_tokens, set, sums, counts);
   }
 }
 

@@ -34,6 +34,7 @@ struct DownArgs {
 inline constexpr int kPanelNeurons = 64;
 /// Columns of a panel: 64 neurons of them are 32 KB, which stay in the L1 cache while all tokens pass by.
 inline constexpr int kPanelWidth = 128;
+inline constexpr int64_t kPanelFloats = int64_t{kPanelNeurons} * kPanelWidth;
 
 /// Adds a panel's weights to the sums of many tokens.
 struct DownPanelArgs {

@@ -17,6 +17,8 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
   few_ups_ = few_gates_ + few * row;
   list_values_ = few_ups_ + few * row;
   partials_ = list_values_ + few * row;
+  thread_sums_ = memory.allocate(static_cast<size_t>(pool_.n_threads() - 1) * few * row * sizeof(int64_t));
+  summed_.resize(static_cast<size_t>(pool_.n_threads()));
   few_ids_.resize((1 + few) * row);
   passed_ids_ = few_ids_.data();
   list_ids_ = passed_ids_ + row;
@@ -54,18 +56,23 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
 
 void SparseFfn::ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                         const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts) {
-  run_few({&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.hits}, out, counts);
+  const Step step{&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.hits};
+  run_ranges(step, counts);
+  add_partials(step, out);
 }
 
 void SparseFfn::down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                          float* out, NeuronCounts& counts) {
-  run_few({nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.hits}, out, counts);
+  const Step step{nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.hits};
+  run_ranges(step, counts);
+  add_partials(step, out);
 }
 
-void SparseFfn::run_few(const Step& step, float* out, NeuronCounts& counts) {
+void SparseFfn::run_ranges(const Step& step, NeuronCounts& counts) {
   assert(step.n_tokens <= std::min(max_tokens_, kMaxFewTokens));
-  pool_.for_each_chunk(kNeuronRanges, 1,
-                       [&](int64_t range, int64_t, int) { run_range(step, static_cast<int>(range)); });
+  pool_.for_each_chunk(kNeuronRanges, 1, [&](int64_t range, int64_t, int worker) {
+    run_range(step, static_cast<int>(range), worker);
+  });
   for (const RangeCounts& range : range_counts_) {
     counts.gate_rows += range.gate_rows;
     counts.up_rows += range.up_rows;
@@ -73,10 +80,9 @@ void SparseFfn::run_few(const Step& step, float* out, NeuronCounts& counts) {
     counts.passed += range.passed;
     counts.active += range.active;
   }
-  add_partials(step, out);
 }
 
-void SparseFfn::run_range(const Step& step, int range) {
+void SparseFfn::run_range(const Step& step, int range, int worker) {
   const std::span<const int32_t> ids = step.set->ids();
   const int64_t size = neuron_range(step.set->n_neurons());
   const auto place_of = [&](int64_t neuron) {
@@ -90,12 +96,21 @@ void SparseFfn::run_range(const Step& step, int range) {
   if (places.n() == 0) return;
   places = values_of_range(step, places, counts);
   list_active(step, places, n_listed.data(), counts);
+  if (step.sums != nullptr) {
+    sum_range(step, range, places.begin, worker);
+  } else {
+    add_range(step, range, places.begin);
+  }
+}
+
+/// A range's listed neurons, from place `begin` on, to its partial sums.
+void SparseFfn::add_range(const Step& step, int range, int64_t begin) {
   for (int t = 0; t < step.n_tokens; ++t) {
-    const int n = n_listed[static_cast<size_t>(t)];
+    const int n = n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)];
     if (n == 0) continue;
     const DownArgs args{.down = step.down,
-                        .ids = list_ids_ + t * max_cols_ + places.begin,
-                        .values = list_values_ + t * max_cols_ + places.begin,
+                        .ids = list_ids_ + t * max_cols_ + begin,
+                        .values = list_values_ + t * max_cols_ + begin,
                         .n = n,
                         .fresh = true,
                         .column_begin = 0,

@@ -13,6 +13,9 @@
 //     up.
 //   many tokens (prefill): products with gate and up rows by matmul; then threads take columns of the down
 //     projection, and each row's part is dequantised once and added to all tokens that want it.
+//
+// Where another device has a share of the neurons, contributions are summed as integers instead
+// (kernels/neuron_sums.h), whose order does not matter: sparse_ffn_sums.cpp.
 // Owned by CpuBackend; called by the engine thread.
 #pragma once
 
@@ -21,9 +24,11 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/down_sums.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/vector_kernels.h"
+#include "kernels/neuron_sums.h"
 
 namespace hearth {
 
@@ -43,8 +48,8 @@ class SparseFfn {
   static constexpr int kMaxFewTokens = 16;
 
   SparseFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
-            const DownKernels& kernels)
-      : pool_(pool), matmul_(matmul), vector_(vector), kernels_(kernels) {}
+            const DownKernels& kernels, const DownSumsKernels& sums_kernels)
+      : pool_(pool), matmul_(matmul), vector_(vector), kernels_(kernels), sums_kernels_(sums_kernels) {}
 
   /// max_cols: the largest of d_model and d_ff.
   void reserve(int max_tokens, int64_t max_cols, Backend& memory);
@@ -60,12 +65,21 @@ class SparseFfn {
   void down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                 NeuronCounts& counts);
 
+  /// The same to sums of integers, without the bias.
+  void ffn_few_sums(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
+                    const NeuronSet& set, const float* gates, const NeuronSums& sums, NeuronCounts& counts);
+  void down_few_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                     const NeuronSums& sums, NeuronCounts& counts);
+
   /// Neurons of `set` whose act(gate) is not zero; valid until the next call.
   const NeuronSet& pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens, const NeuronSet& set,
                               NeuronCounts& counts);
   /// Backend::down_neurons for any number of tokens, but that `proposed` is not counted.
   void down_many(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                  NeuronCounts& counts);
+  /// The same to sums of integers, without the bias.
+  void down_many_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                      const NeuronSums& sums, NeuronCounts& counts);
 
   // Scratch of the caller, [max_tokens, max_cols] each. pass_gates() uses the second.
   float* gates() { return gates_.floats(); }
@@ -87,6 +101,7 @@ class SparseFfn {
     const NeuronSet* set;
     const float* given;  // [n_tokens, n_neurons] gates, or values; or null
     uint32_t* hits;
+    const NeuronSums* sums = nullptr;  // null: sums of floats
   };
   /// Places [begin, end) of a list of neurons.
   struct Places {
@@ -95,16 +110,31 @@ class SparseFfn {
     int64_t n() const { return end - begin; }
   };
 
-  void run_few(const Step& step, float* out, NeuronCounts& counts);
-  void run_range(const Step& step, int range);
+  void run_ranges(const Step& step, NeuronCounts& counts);
+  void run_range(const Step& step, int range, int worker);
   Places values_of_range(const Step& step, Places places, RangeCounts& counts);
   void multiply(const Step& step, const Matrix& weight, const float* bias, Places places, float* to);
   Places keep_passed(const Step& step, Places places, RangeCounts& counts);
   void list_active(const Step& step, Places places, int* n_listed, RangeCounts& counts);
+  void add_range(const Step& step, int range, int64_t begin);
   void add_partials(const Step& step, float* out);
+  void sum_range(const Step& step, int range, int64_t begin, int worker);
+  void run_few_sums(const Step& step, NeuronCounts& counts);
+  int64_t* thread_sums(int thread, int64_t n);
 
-  struct ManyStep;
+  struct ManyStep {
+    const DownColumns* down;
+    const float* values;
+    int n_tokens;
+    const NeuronSet* set;
+    float* out;              // or null, and then
+    const NeuronSums* sums;  // these
+  };
   void find_active(const ManyStep& step, NeuronCounts& counts);
+  void run_many(const ManyStep& step, NeuronCounts& counts);
+  void sum_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token, int n_tokens,
+                   int worker);
+  void fill_panel(const ManyStep& step, size_t word, int64_t column, int64_t n_columns, int worker);
   void add_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token, int n_tokens,
                    int worker);
   void add_word(const ManyStep& step, size_t word, int64_t column, int64_t n_columns, int first_token,
@@ -114,6 +144,7 @@ class SparseFfn {
   const MatmulKernels& matmul_;
   const VectorKernels& vector_;
   const DownKernels& kernels_;
+  const DownSumsKernels& sums_kernels_;
   int64_t max_cols_ = 0;
   int max_tokens_ = 0;
   std::vector<float> ones_;  // [max_cols]
@@ -129,6 +160,11 @@ class SparseFfn {
   int32_t* list_ids_ = nullptr;    // [kMaxFewTokens]
   std::array<std::array<int, kMaxFewTokens>, kNeuronRanges> n_listed_{};
   std::array<RangeCounts, kNeuronRanges> range_counts_{};
+
+  // Of few tokens' sums of integers: the first thread has the caller's, the others these.
+  Buffer thread_sums_;                            // [n_threads - 1, n_tokens, n_cols]
+  std::vector<uint8_t> summed_;                   // [n_threads] whether the thread has added anything
+  std::array<uint32_t, kNeuronRanges> poison_{};  // bit t: token t has a value that is not finite
 
   // Of many tokens.
   Buffer gates_, values_, products_;

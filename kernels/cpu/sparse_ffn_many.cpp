@@ -24,14 +24,6 @@ void prefetch_columns(const DownColumns& down, int64_t neuron, int64_t column, i
 
 }  // namespace
 
-struct SparseFfn::ManyStep {
-  const DownColumns* down;
-  const float* values;
-  int n_tokens;
-  const NeuronSet* set;
-  float* out;
-};
-
 const NeuronSet& SparseFfn::pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens,
                                        const NeuronSet& set, NeuronCounts& counts) {
   const int64_t n_neurons = set.n_neurons();
@@ -108,7 +100,12 @@ void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
 
 void SparseFfn::down_many(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                           float* out, NeuronCounts& counts) {
-  const ManyStep step{&down, values, n_tokens, &set, out};
+  run_many({&down, values, n_tokens, &set, out, nullptr}, counts);
+}
+
+void SparseFfn::run_many(const ManyStep& step, NeuronCounts& counts) {
+  const DownColumns& down = *step.down;
+  const int n_tokens = step.n_tokens;
   find_active(step, counts);
   // A strip of columns is a panel wide, or one block of the types that have blocks of two panels' width.
   const bool wide = down.rows && dtype_info(down.rows.dtype).block_elems > kPanelWidth;
@@ -124,7 +121,12 @@ void SparseFfn::down_many(const DownColumns& down, const float* values, int n_to
     const int64_t column = piece / parts * width;
     const int first = static_cast<int>(piece % parts * tokens_of_part);
     const int n = static_cast<int>(std::min<int64_t>(tokens_of_part, n_tokens - first));
-    add_columns(step, column, std::min(width, down.n_cols - column), first, n, worker);
+    const int64_t n_columns = std::min(width, down.n_cols - column);
+    if (step.sums != nullptr) {
+      sum_columns(step, column, n_columns, first, n, worker);
+    } else {
+      add_columns(step, column, n_columns, first, n, worker);
+    }
   });
 }
 
@@ -157,19 +159,18 @@ void SparseFfn::add_columns(const ManyStep& step, int64_t column, int64_t n_colu
   }
 }
 
-/// The 64 neurons of one word of the set.
-void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int64_t n_columns,
-                         int first_token, int n_tokens, int worker) {
+/// Weights of the neurons of one word of the set, or their codes where floats are summed.
+void SparseFfn::fill_panel(const ManyStep& step, size_t word, int64_t column, int64_t n_columns, int worker) {
   const DownColumns& down = *step.down;
   float* panel = panels_[static_cast<size_t>(worker)].data();
-  constexpr int64_t kHalf = int64_t{kPanelNeurons} * kPanelWidth;
   const int64_t first = static_cast<int64_t>(word) * 64;
   for (uint64_t left = any_[word]; left != 0; left &= left - 1) {
     const int i = std::countr_zero(left);
     if (first + i + 64 < down.n_neurons) prefetch_columns(down, first + i + 64, column, n_columns);
     float* row = panel + int64_t{i} * kPanelWidth;
     if (!down.rows) {
-      kernels_.decode(down.coded, first + i, column, n_columns, row);
+      const auto decode = step.sums == nullptr ? kernels_.decode : sums_kernels_.dequantize_coded;
+      decode(down.coded, first + i, column, n_columns, row);
     } else if (n_columns <= kPanelWidth) {
       kernels_.dequantize[static_cast<size_t>(down.rows.dtype)](down.rows, first + i, column, n_columns, row);
     } else {
@@ -177,9 +178,18 @@ void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int6
       kernels_.dequantize[static_cast<size_t>(down.rows.dtype)](down.rows, first + i, column, n_columns,
                                                                 wide.data());
       std::copy_n(wide.data(), kPanelWidth, row);
-      std::copy_n(wide.data() + kPanelWidth, n_columns - kPanelWidth, row + kHalf);
+      std::copy_n(wide.data() + kPanelWidth, n_columns - kPanelWidth, row + kPanelFloats);
     }
   }
+}
+
+/// The 64 neurons of one word of the set.
+void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int64_t n_columns,
+                         int first_token, int n_tokens, int worker) {
+  const DownColumns& down = *step.down;
+  float* panel = panels_[static_cast<size_t>(worker)].data();
+  const int64_t first = static_cast<int64_t>(word) * 64;
+  fill_panel(step, word, column, n_columns, worker);
   DownPanelArgs args;
   const size_t place = word * static_cast<size_t>(step.n_tokens) + static_cast<size_t>(first_token);
   args.wanted = active_.data() + place;
@@ -187,13 +197,13 @@ void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int6
   args.n_tokens = n_tokens;
   float* sums = sums_[static_cast<size_t>(worker)].floats();
   for (int h = 0; h * kPanelWidth < n_columns; ++h) {
-    args.weights = panel + h * kHalf;
+    args.weights = panel + h * kPanelFloats;
     args.sums = sums + h * int64_t{max_tokens_} * kPanelWidth;
     if (down.rows) {
       kernels_.add_panel(args);
       continue;
     }
-    float* scales = panel + 2 * kHalf;
+    float* scales = panel + 2 * kPanelFloats;
     float* mins = scales + kPanelWidth;
     for (int begin = 0; begin < 64 && first + begin < down.n_neurons; begin += down.coded.group) {
       const int64_t group = (first + begin) / down.coded.group;

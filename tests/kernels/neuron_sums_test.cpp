@@ -4,6 +4,8 @@
 #include <limits>
 
 #include "kernels/cpu/down_sums.h"
+#include "kernels/quant/dequantize.h"
+#include "tests/kernels/neuron_layer.h"
 #include "tests/kernels/sums_reference.h"
 #include "tests/support/catch.h"
 
@@ -155,6 +157,180 @@ TEST_CASE("a panel's sums are those of its neurons") {
           const size_t i = static_cast<size_t>(t * kPanelWidth + c);
           REQUIRE(sums[i] == (c < n_columns ? expected.sums[i] : 0));
         }
+      }
+    }
+  }
+}
+
+namespace {
+
+/// A layer whose down projection is rows or, if `coded`, codes; and its weights.
+struct SumsLayer {
+  Layer layer;
+  DownCase down;
+};
+
+SumsLayer sums_layer(const LayerShape& shape, bool coded, std::mt19937& rng) {
+  SumsLayer made{random_layer(shape, rng), {}};
+  if (coded) {
+    made.down = down_coded(shape.down_type, shape.d_ff, shape.d_model, 0, rng);
+    const float* bias = made.layer.ffn.down.bias;
+    made.layer.ffn.down = made.down.down;
+    made.layer.ffn.down.bias = bias;
+    return made;
+  }
+  const DownColumns& down = made.layer.ffn.down;
+  made.down.down = down;
+  made.down.weights.resize(static_cast<size_t>(shape.d_ff * shape.d_model));
+  for (int64_t j = 0; j < shape.d_ff; ++j) {
+    dequantize_row(shape.down_type, down.rows.row(j), shape.d_model,
+                   made.down.weights.data() + j * shape.d_model);
+  }
+  return made;
+}
+
+/// What the tokens of a set add.
+void reference_sums_of_set(const SumsLayer& made, std::vector<float> values, const NeuronSet& set, Sums& to) {
+  const int64_t n = set.n_neurons();
+  for (int t = 0; t < set.n_tokens(); ++t) {
+    for (int64_t j = 0; j < n; ++j) {
+      if (!set.wants(t, j)) values[static_cast<size_t>(t * n + j)] = 0.0f;
+    }
+  }
+  reference_sums(made.down, {set.ids().begin(), set.ids().end()}, values, set.n_tokens(), to);
+}
+
+/// The neurons of a set that are, or are not, on one side.
+NeuronSet share_of(const NeuronSet& set, const std::vector<bool>& side, bool which) {
+  NeuronSet share;
+  share.reserve(set.n_tokens(), set.n_neurons());
+  share.clear(set.n_tokens(), set.n_neurons());
+  for (int t = 0; t < set.n_tokens(); ++t) {
+    for (int64_t j = 0; j < set.n_neurons(); ++j) {
+      if (set.wants(t, j) && side[static_cast<size_t>(j)] == which) {
+        share.wanted(t)[j / 64] |= uint64_t{1} << (j % 64);
+      }
+    }
+  }
+  share.collect();
+  return share;
+}
+
+void choose_way(CpuBackend& backend, int way) {
+  backend.choose_neuron_paths(way == 0 ? SparseFfn::kMaxFewTokens : 0,
+                              way == 1 ? CpuBackend::RowChoice::kListed : CpuBackend::RowChoice::kAll);
+}
+
+}  // namespace
+
+TEST_CASE("a layer's neurons add the definition's integers, in any two shares, on any threads and way") {
+  std::mt19937 rng(5);
+  for (int variant = 0; variant < 6; ++variant) {
+    const bool coded = variant % 2 == 1;
+    const LayerShape shape{.d_model = variant == 5 ? 160 : 288,
+                           .d_ff = coded ? 512 : 333,
+                           .down_type = variant == 2   ? DType::kF16
+                                        : variant == 3 ? DType::kQ4_K
+                                                       : DType::kQ4_0,
+                           .gated = variant != 4,
+                           .biases = variant >= 3,
+                           .bundled = variant == 2};
+    const SumsLayer made = sums_layer(shape, coded, rng);
+    const FfnNeurons& ffn = made.layer.ffn;
+    for (int n_tokens : {1, 3, 16, 70}) {
+      const std::vector<float> x = random_activations(n_tokens * shape.d_model, rng);
+      const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.4, rng);
+      std::vector<bool> side(static_cast<size_t>(shape.d_ff));
+      for (size_t j = 0; j < side.size(); ++j) side[j] = rng() % 3 == 0;
+      const NeuronSet shares[] = {share_of(set, side, false), share_of(set, side, true)};
+      for (int n_threads : {1, 3}) {
+        CpuBackend backend(n_threads, supported_isas().front());
+        backend.reserve(n_tokens, 512, 1, 16);
+        Sums expected(n_tokens, shape.d_model);
+        const std::vector<float> values = dense_values(backend, ffn, x, n_tokens);
+        reference_sums_of_set(made, values, set, expected);
+        std::vector<float> gates(static_cast<size_t>(n_tokens * shape.d_ff));
+        const Product gate{ffn.gate, ffn.gate_bias, gates.data(), shape.d_ff, false};
+        backend.matmul(x.data(), n_tokens, {&gate, 1});
+        for (int way : {0, 1, 2}) {
+          choose_way(backend, way);
+          INFO("variant " << variant << ", " << n_tokens << " tokens, " << n_threads << " threads, way "
+                          << way);
+          NeuronCounts counts, of_floats;
+          Sums whole(n_tokens, shape.d_model), shared = whole, of_values = whole;
+          backend.ffn_neuron_sums(ffn, x.data(), n_tokens, set, nullptr, whole.view(), counts);
+          REQUIRE(whole == expected);
+          std::vector<float> out(whole.sums.size());
+          backend.ffn_neurons(ffn, x.data(), n_tokens, set, nullptr, out.data(), of_floats);
+          CHECK(counts.active == of_floats.active);
+          CHECK(counts.down_rows == of_floats.down_rows);
+          for (const NeuronSet& share : shares) {
+            backend.ffn_neuron_sums(ffn, x.data(), n_tokens, share, gates.data(), shared.view(), counts);
+          }
+          REQUIRE(shared == expected);
+          backend.down_neuron_sums(ffn.down, values.data(), n_tokens, set, of_values.view(), counts);
+          REQUIRE(of_values == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("sums as floats are the float path's, to rounding") {
+  // A sum of n floats of magnitude M in total is off by (n + 18) * 2^-24 * M at most (neurons_test.cpp), one
+  // of integers by n * (2^-37 + 2^-24 of a product): 2^-24 * M + n * 2^-37; the last rounding is 2^-24 of it.
+  std::mt19937 rng(6);
+  const LayerShape shape{.d_model = 256, .d_ff = 700, .down_type = DType::kQ5_K};
+  const SumsLayer made = sums_layer(shape, false, rng);
+  const std::vector<float> values = random_activations(shape.d_ff, rng);
+  const NeuronSet set = random_set(1, shape.d_ff, 0.5, rng);
+  CpuBackend backend(1, supported_isas().front());
+  backend.reserve(1, 700, 1, 16);
+  Sums sums(1, shape.d_model);
+  std::vector<float> out(static_cast<size_t>(shape.d_model), 0.0f);
+  NeuronCounts counts;
+  backend.down_neuron_sums(made.layer.ffn.down, values.data(), 1, set, sums.view(), counts);
+  backend.down_neurons(made.layer.ffn.down, values.data(), 1, set, out.data(), counts);
+  const double n = static_cast<double>(set.ids().size());
+  for (size_t c = 0; c < out.size(); ++c) {
+    double magnitude = 0.0;
+    for (int32_t id : set.ids()) {
+      magnitude += std::fabs(double{values[static_cast<size_t>(id)]} *
+                             made.down.weights[static_cast<size_t>(id) * out.size() + c]);
+    }
+    const double sum = static_cast<double>(sums.sums[c]) * 0x1p-36;
+    REQUIRE(std::fabs(sum - double{out[c]}) <= (n + 20) * 0x1p-24 * magnitude + n * 0x1p-37);
+  }
+}
+
+TEST_CASE("a value that is no number poisons its token's sum alone, and only if wanted") {
+  std::mt19937 rng(7);
+  const LayerShape shape{.d_model = 64, .d_ff = 200};
+  const SumsLayer made = sums_layer(shape, false, rng);
+  const int n_tokens = 4;
+  std::vector<float> values = random_activations(n_tokens * shape.d_ff, rng);
+  NeuronSet set = random_set(n_tokens, shape.d_ff, 0.5, rng);
+  for (int t = 0; t < n_tokens; ++t) set.wanted(t)[0] |= uint64_t{t != 0};
+  set.wanted(0)[0] &= ~uint64_t{1};
+  set.collect();
+  values[0] = kNan;  // not wanted
+  values[1 * 200] = kNan;
+  values[2 * 200] = -kInf;
+  Sums expected(n_tokens, shape.d_model);
+  reference_sums_of_set(made, values, set, expected);
+  for (int n_threads : {1, 3}) {
+    CpuBackend backend(n_threads, supported_isas().front());
+    backend.reserve(n_tokens, 200, 1, 16);
+    for (int way : {0, 1}) {
+      INFO(n_threads << " threads, way " << way);
+      choose_way(backend, way);
+      Sums found(n_tokens, shape.d_model);
+      NeuronCounts counts;
+      backend.down_neuron_sums(made.layer.ffn.down, values.data(), n_tokens, set, found.view(), counts);
+      CHECK(found.poison == std::vector<int32_t>{0, 1, 1, 0});
+      for (size_t c = 0; c < 64; ++c) {
+        REQUIRE(found.sums[c] == expected.sums[c]);
+        REQUIRE(found.sums[3 * 64 + c] == expected.sums[3 * 64 + c]);
       }
     }
   }
