@@ -36,5 +36,32 @@ inline cudaError_t gpu_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_
   }(std::forward<A>(args)...);
 }
 
+/// Copies 16 bytes from global to shared memory, both aligned to 16, while the thread goes on. Done only once
+/// its group was waited for, and seen by other threads after a barrier then. Compute capability 7.5 copies at
+/// once.
+__device__ inline void gpu_cp_async16(void* shared, const void* global) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+               "l"(global)
+               : "memory");
+#else
+  *static_cast<int4*>(shared) = *static_cast<const int4*>(global);
+#endif
+}
+/// Ends a group: the thread's copies since the last one.
+__device__ inline void gpu_cp_async_commit() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+/// Waits for the thread's groups but the last N.
+template <int N>
+__device__ inline void gpu_cp_async_wait() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+#endif
+}
+
 }  // namespace hearth::cuda
 #endif

@@ -5,7 +5,6 @@
 // (__expf, __fdividef, rsqrtf) are exact here and approximate on a device.
 #pragma once
 
-#include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
 #include <bit>
@@ -119,15 +118,3 @@ template <class T>
 void __stcs(T* p, T value) {
   *p = value;
 }
-
-// ---- what cuda_fp16.h leaves out for host compilers ------------------------------------------------------
-
-inline __half __hfma(__half a, __half b, __half c) {
-  // The product of two halves is exact in double, and so is its sum with a third but in cases double rounding
-  // spares.
-  return __double2half(double{__half2float(a)} * double{__half2float(b)} + double{__half2float(c)});
-}
-inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
-  return __half2(__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y));
-}
-inline __half hexp(__half a) { return __float2half(expf(__half2float(a))); }

@@ -22,11 +22,14 @@ std::vector<Interval>& recorded() {
   return all;
 }
 
-void record(const Operation& operation, cudaStream_t stream, Clock::time_point begin) {
-  const Clock::time_point end = Clock::now();
+struct Span {
+  Clock::time_point begin, end;
+};
+
+void record(const Operation& operation, cudaStream_t stream, Span span) {
   std::string name = operation.kernel != nullptr ? symbol_name(operation.kernel) : std::string();
   const std::lock_guard lock(intervals_mutex);
-  recorded().push_back({operation.kind, std::move(name), stream, operation.n_bytes, begin, end});
+  recorded().push_back({operation.kind, std::move(name), stream, operation.n_bytes, span.begin, span.end});
 }
 
 /// What fail_next calls the running of this kind of work.
@@ -44,7 +47,7 @@ const char* fault_name(WorkKind kind) {
 }
 
 /// Runs a copy no faster than Config::bus_mb_per_s has it, and alone in its direction, as a copy engine does.
-void run_over_bus(const Operation& operation) {
+Span run_over_bus(const Operation& operation) {
   static std::mutex directions[2];
   const std::lock_guard lock(directions[operation.kind == WorkKind::kHostToDevice]);
   const Clock::time_point begin = Clock::now();
@@ -52,6 +55,17 @@ void run_over_bus(const Operation& operation) {
   // 1 MB/s is a byte in a microsecond.
   const auto n_us = static_cast<int64_t>(operation.n_bytes) / config().bus_mb_per_s;
   std::this_thread::sleep_until(begin + std::chrono::microseconds(n_us));
+  return {begin, Clock::now()};
+}
+
+Span run(const Operation& operation) {
+  const DeviceAtWork scope(operation.kind != WorkKind::kHostFunction);
+  const bool over_bus =
+      operation.kind == WorkKind::kHostToDevice || operation.kind == WorkKind::kDeviceToHost;
+  if (over_bus && config().bus_mb_per_s > 0) return run_over_bus(operation);
+  const Clock::time_point begin = Clock::now();
+  operation.run();
+  return {begin, Clock::now()};
 }
 
 }  // namespace
@@ -59,17 +73,8 @@ void run_over_bus(const Operation& operation) {
 void execute(const Operation& operation, cudaStream_t stream) {
   if (device_error() != cudaSuccess) return;
   if (const cudaError_t fault = take_fault(fault_name(operation.kind))) return break_device(fault);
-  const Clock::time_point begin = Clock::now();
-  {
-    const DeviceAtWork scope(operation.kind != WorkKind::kHostFunction);
-    const bool over_bus =
-        operation.kind == WorkKind::kHostToDevice || operation.kind == WorkKind::kDeviceToHost;
-    if (over_bus && config().bus_mb_per_s > 0)
-      run_over_bus(operation);
-    else
-      operation.run();
-  }
-  if (recording) record(operation, stream, begin);
+  const Span span = run(operation);
+  if (recording) record(operation, stream, span);
 }
 
 void record_intervals(bool on) {

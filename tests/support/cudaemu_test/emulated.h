@@ -1,0 +1,51 @@
+// What the tests of emulated CUDA share: settings that end with the test, and host functions that wait for
+// each other.
+#pragma once
+
+#include <semaphore>
+
+#include "tests/kernels/cuda/device_array.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+
+namespace hearth::cudaemu {
+
+/// A device as configured at first, that works, with counts of 0; afterwards again.
+class Emulated {
+ public:
+  Emulated() : before_(config()) {
+    repair_device();
+    reset_stats();
+  }
+  ~Emulated() {
+    repair_device();
+    record_intervals(false);
+    config() = before_;
+  }
+  Emulated(const Emulated&) = delete;
+  Emulated& operator=(const Emulated&) = delete;
+
+ private:
+  Config before_;
+};
+
+/// Holds a stream until it is opened.
+class Gate {
+ public:
+  /// Puts the waiting into the stream.
+  void hold(cudaStream_t stream) {
+    REQUIRE(cudaLaunchHostFunc(
+                stream, [](void* gate) { static_cast<Gate*>(gate)->open_.acquire(); }, this) == cudaSuccess);
+  }
+  void open() { open_.release(); }
+  /// Puts the opening into the stream.
+  void open_from(cudaStream_t stream) {
+    REQUIRE(cudaLaunchHostFunc(
+                stream, [](void* gate) { static_cast<Gate*>(gate)->open(); }, this) == cudaSuccess);
+  }
+
+ private:
+  std::counting_semaphore<> open_{0};
+};
+
+}  // namespace hearth::cudaemu

@@ -1,0 +1,174 @@
+// Kernels with one deliberate mistake each. `cudaemu_mistakes NAME` launches one, which the emulator or a
+// sanitizer must stop; ctest looks for what they say (see CMakeLists.txt). Exits 0 if nobody has noticed.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "kernels/cuda/gpu.h"
+#include "tests/kernels/cuda/device_array.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+// ---- what the emulator itself dies of --------------------------------------------------------------------
+
+__global__ void divergent_barrier(float* out) {
+  if (threadIdx.x < 32) {
+    __syncthreads();
+    out[0] = 1;
+  } else {
+    out[1] = 2;
+    __syncthreads();
+  }
+}
+
+__global__ void divergent_warp(float* out) {
+  float value = 1;
+  if (threadIdx.x % 2 == 0) {
+    value += __shfl_xor_sync(0xffffffffu, value, 2);
+  } else {
+    value -= __shfl_xor_sync(0xffffffffu, value, 2);
+  }
+  out[threadIdx.x] = value;
+}
+
+__global__ void mask_without_caller(float* out) {
+  out[threadIdx.x] = __shfl_sync(0x0000ffffu, out[threadIdx.x], 0);
+}
+
+/// Lane 0 waits for the warp; the others wait for the block.
+__global__ void deadlock(float* out) {
+  if (threadIdx.x == 0) __syncwarp();
+  __syncthreads();
+  out[threadIdx.x] = 0;
+}
+
+__global__ void trap(float* out) {
+  if (threadIdx.x == 3) __trap();
+  out[threadIdx.x] = 0;
+}
+
+// ---- what sanitizers find --------------------------------------------------------------------------------
+
+__global__ void global_overrun(float* out) {
+  if (threadIdx.x <= 32) out[threadIdx.x] = 1;  // of 32
+}
+
+__global__ void dynamic_shared_overrun(float* out) {
+  GPU_DYN_SHARED(float, shared);
+  shared[threadIdx.x] = 1;  // 64 threads, memory for 60
+  __syncthreads();
+  if (threadIdx.x < 32) out[threadIdx.x] = shared[threadIdx.x];
+}
+
+__global__ void static_shared_overrun(float* out) {
+  __shared__ float shared[48];
+  shared[threadIdx.x] = 1;  // 64 threads
+  __syncthreads();
+  if (threadIdx.x < 32) out[threadIdx.x] = shared[threadIdx.x];
+}
+
+__global__ void misaligned(float* out) {
+  if (threadIdx.x == 0) *reinterpret_cast<float4*>(out + 1) = float4{1, 2, 3, 4};
+}
+
+__global__ void missing_barrier(float* out) {
+  __shared__ float shared[64];
+  shared[threadIdx.x] = 1;
+  if (threadIdx.x < 32) out[threadIdx.x] = shared[threadIdx.x / 2];  // right in the forward order
+}
+
+__global__ void missing_warp_barrier(float* out) {
+  __shared__ float shared[2];
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = 1;
+  if (threadIdx.x < 32) out[threadIdx.x] = shared[0];
+}
+
+__global__ void threads_race(float* out) { out[0] += 1; }
+
+__global__ void blocks_race(float* out) {
+  if (threadIdx.x == 0) out[0] += static_cast<float>(blockIdx.x);
+}
+
+struct Mistake {
+  const char* name;
+  void (*kernel)(float*);
+};
+constexpr Mistake kMistakes[] = {
+    {"divergent_barrier", divergent_barrier},
+    {"divergent_warp", divergent_warp},
+    {"mask_without_caller", mask_without_caller},
+    {"deadlock", deadlock},
+    {"trap", trap},
+    {"global_overrun", global_overrun},
+    {"dynamic_shared_overrun", dynamic_shared_overrun},
+    {"static_shared_overrun", static_shared_overrun},
+    {"misaligned", misaligned},
+    {"missing_barrier", missing_barrier},
+    {"missing_warp_barrier", missing_warp_barrier},
+    {"threads_race", threads_race},
+    {"blocks_race", blocks_race},
+};
+
+/// Two streams on the same memory, without an event between them.
+void unordered_streams() {
+  const test::TestStream a, b;
+  const test::DeviceArray<float> x(32);
+  cuda::check(cudaMemsetAsync(x.data(), 0, 32 * sizeof(float), a), "filling");
+  cuda::check(cuda::gpu_launch(threads_race, 1, 1, 0, b, x.data()), "launching");
+}
+
+/// The host writes what a copy under way reads.
+void write_under_copy() {
+  const test::TestStream stream;
+  const test::DeviceArray<float> x(32);
+  float* pinned = nullptr;
+  cuda::check(cudaMallocHost(&pinned, 32 * sizeof(float)), "allocating");
+  cuda::check(cudaMemcpyAsync(x.data(), pinned, 32 * sizeof(float), cudaMemcpyHostToDevice, stream),
+              "copying");
+  pinned[5] = 7;
+  stream.wait();
+  cuda::check(cudaFreeHost(pinned), "freeing");
+}
+
+/// With Config::guard alone this stops the program.
+void host_reads_device() {
+  config().guard = true;
+  const test::DeviceArray<float> x(32);
+  std::printf("%f\n", static_cast<double>(x.data()[0]));
+}
+
+bool run(const char* name) {
+  if (std::strcmp(name, "unordered_streams") == 0) return unordered_streams(), true;
+  if (std::strcmp(name, "write_under_copy") == 0) return write_under_copy(), true;
+  if (std::strcmp(name, "host_reads_device") == 0) return host_reads_device(), true;
+  for (const Mistake& mistake : kMistakes) {
+    if (std::strcmp(name, mistake.name) != 0) continue;
+    const test::TestStream stream;
+    const test::DeviceArray<float> out(std::vector<float>(32, 0.0f));
+    cuda::check(cuda::gpu_launch(mistake.kernel, 4, 64, 60 * sizeof(float), stream, out.data()), "launching");
+    stream.wait();
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+}  // namespace hearth::cudaemu
+
+int main(int argc, char** argv) {
+  // To ctest a signal is a failure, whatever was said before.
+  std::signal(SIGABRT, [](int) { std::_Exit(1); });
+  std::signal(SIGSEGV, [](int) {
+    std::fputs("stopped by SIGSEGV\n", stderr);
+    std::_Exit(1);
+  });
+  if (argc != 2 || !hearth::cudaemu::run(argv[1])) {
+    std::fprintf(stderr, "cudaemu_mistakes: which mistake? One of those in mistakes.cpp.\n");
+    return 2;
+  }
+  std::puts("nobody has noticed");
+  return 0;
+}

@@ -1,0 +1,189 @@
+// Warps of emulated CUDA: shuffles of every width, votes, matches, reductions, lanes that have returned,
+// warps that part.
+#include <functional>
+
+#include "kernels/cuda/gpu.h"
+#include "tests/support/cudaemu_test/emulated.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+using cuda::gpu_launch;
+using test::DeviceArray;
+using test::TestStream;
+
+struct Shuffled {
+  int from, up, down, exchanged;
+};
+
+__global__ void shuffle_kernel(int width, int argument, Shuffled* out) {
+  const int mine = static_cast<int>(threadIdx.x) * 3;
+  Shuffled& result = out[threadIdx.x];
+  result.from = __shfl_sync(0xffffffffu, mine, argument, width);
+  result.up = __shfl_up_sync(0xffffffffu, mine, static_cast<unsigned>(argument), width);
+  result.down = __shfl_down_sync(0xffffffffu, mine, static_cast<unsigned>(argument), width);
+  result.exchanged = __shfl_xor_sync(0xffffffffu, mine, argument, width);
+}
+
+TEST_CASE("emulated: shuffles of every width read the lanes CUDA's guide has them read") {
+  Emulated emulated;
+  config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
+  const TestStream stream;
+  const DeviceArray<Shuffled> out(64);
+  for (const int width : {1, 2, 4, 8, 16, 32})
+    for (const int argument : {0, 1, 2, 3, 5, 8, 15, 16, 31}) {
+      REQUIRE(gpu_launch(shuffle_kernel, 1, 64, 0, stream, width, argument, out.data()) == cudaSuccess);
+      const std::vector<Shuffled> result = out.read(stream);
+      for (int thread = 0; thread < 64; ++thread) {
+        const int lane = thread % 32, group = lane / width * width, warp = thread - lane;
+        // Beyond the group a lane keeps its own value; an exchange may reach into lower groups.
+        const int up = lane - argument < group ? lane : lane - argument;
+        const int down = lane + argument >= group + width ? lane : lane + argument;
+        const int exchanged = (lane ^ argument) >= group + width ? lane : lane ^ argument;
+        const Shuffled& got = result[static_cast<size_t>(thread)];
+        CAPTURE(width, argument, thread);
+        REQUIRE(got.from == (warp + group + argument % width) * 3);
+        REQUIRE(got.up == (warp + up) * 3);
+        REQUIRE(got.down == (warp + down) * 3);
+        REQUIRE(got.exchanged == (warp + exchanged) * 3);
+      }
+    }
+}
+
+struct Voted {
+  unsigned ballot, same;
+  int any, all, none_all, sum, least, greatest;
+};
+
+/// In a warp of which lanes from n on have returned.
+__global__ void vote_kernel(int n, Voted* out) {
+  const int lane = static_cast<int>(threadIdx.x);
+  if (lane >= n) return;
+  Voted& voted = out[lane];
+  voted.ballot = __ballot_sync(0xffffffffu, lane % 3 == 0);
+  voted.any = __any_sync(0xffffffffu, lane == 2);
+  voted.all = __all_sync(0xffffffffu, lane < n);
+  voted.none_all = __all_sync(0xffffffffu, lane != 0);
+  voted.same = __match_any_sync(0xffffffffu, lane % 2);
+  voted.sum = __reduce_add_sync(0xffffffffu, lane);
+  voted.least = __reduce_min_sync(0xffffffffu, 5 - lane);
+  voted.greatest = __reduce_max_sync(0xffffffffu, 5 - lane);
+}
+
+TEST_CASE("emulated: votes, matches and reductions are of the lanes that have not returned") {
+  Emulated emulated;
+  config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
+  const TestStream stream;
+  for (const int n : {1, 2, 3, 31, 32}) {
+    const DeviceArray<Voted> out(32);
+    REQUIRE(gpu_launch(vote_kernel, 1, 32, 0, stream, n, out.data()) == cudaSuccess);
+    const std::vector<Voted> result = out.read(stream);
+    const unsigned present = n == 32 ? ~0u : (1u << n) - 1;
+    for (int lane = 0; lane < n; ++lane) {
+      const Voted& voted = result[static_cast<size_t>(lane)];
+      CAPTURE(n, lane);
+      REQUIRE(voted.ballot == (0x49249249u & present));
+      REQUIRE(voted.any == (n > 2));
+      REQUIRE(voted.all == 1);
+      REQUIRE(voted.none_all == 0);
+      REQUIRE(voted.same == ((lane % 2 ? 0xaaaaaaaau : 0x55555555u) & present));
+      REQUIRE(voted.sum == n * (n - 1) / 2);
+      REQUIRE(voted.least == 6 - n);
+      REQUIRE(voted.greatest == 5);
+    }
+  }
+}
+
+/// Both halves of a warp do the same number of operations on different lines, under their own masks.
+__global__ void parted_kernel(int* out) {
+  const unsigned lane = threadIdx.x;
+  int value = static_cast<int>(lane);
+  if (lane < 16) {
+    for (int offset = 8; offset > 0; offset /= 2) value += __shfl_xor_sync(0x0000ffffu, value, offset);
+  } else {
+    for (int offset = 8; offset > 0; offset /= 2) value += __shfl_xor_sync(0xffff0000u, value, offset);
+  }
+  __syncwarp();
+  out[lane] = value;
+}
+
+TEST_CASE("emulated: parts of a warp work apart and meet again") {
+  Emulated emulated;
+  config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
+  const TestStream stream;
+  const DeviceArray<int> out(32);
+  REQUIRE(gpu_launch(parted_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+  const std::vector<int> result = out.read(stream);
+  for (size_t i = 0; i < 32; ++i) REQUIRE(result[i] == (i < 16 ? 15 * 16 / 2 : 16 * 16 + 15 * 16 / 2));
+}
+
+/// The upper half has returned, and lane 0 reads from it.
+__global__ void absent_kernel(unsigned* out) {
+  if (threadIdx.x >= 16) return;
+  const unsigned got = __shfl_sync(0xffffffffu, threadIdx.x, 20);
+  if (threadIdx.x == 0) *out = got;
+}
+
+TEST_CASE("emulated: what a lane reads from one that has returned is not what that had") {
+  Emulated emulated;
+  const TestStream stream;
+  const DeviceArray<unsigned> out(1);
+  REQUIRE(gpu_launch(absent_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+  CHECK(out.read(stream)[0] == 0xffffffffu);
+}
+
+struct Wide {
+  double value;
+  int tag, more[3];
+};
+
+__global__ void wide_kernel(Wide* out) {
+  const int i = static_cast<int>(threadIdx.x);
+  const Wide mine{i + 0.25, i, {i, i, -i}};
+  out[i] = __shfl_xor_sync(0xffffffffu, mine, 1);
+}
+
+TEST_CASE("emulated: shuffles carry values of up to 32 bytes") {
+  Emulated emulated;
+  const TestStream stream;
+  const DeviceArray<Wide> out(32);
+  REQUIRE(gpu_launch(wide_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+  const std::vector<Wide> result = out.read(stream);
+  for (int i = 0; i < 32; ++i) {
+    CHECK(result[static_cast<size_t>(i)].value == (i ^ 1) + 0.25);
+    CHECK(result[static_cast<size_t>(i)].more[2] == -(i ^ 1));
+  }
+}
+
+/// Missing the __syncwarp between writing and reading.
+__global__ void racing_warp_kernel(int* out) {
+  __shared__ int shared[32];
+  shared[threadIdx.x] = static_cast<int>(threadIdx.x);
+  out[threadIdx.x] = shared[threadIdx.x / 4];
+}
+__global__ void right_warp_kernel(int* out) {
+  __shared__ int shared[32];
+  shared[threadIdx.x] = static_cast<int>(threadIdx.x);
+  __syncwarp();
+  out[threadIdx.x] = shared[threadIdx.x / 4];
+}
+
+TEST_CASE("emulated: the reverse schedule shows a missing __syncwarp") {
+  Emulated emulated;
+  std::vector<int> want(32);
+  for (int i = 0; i < 32; ++i) want[static_cast<size_t>(i)] = i / 4;
+  const auto run = [&](void (*kernel)(int*), Schedule schedule) {
+    config().schedule = schedule;
+    const TestStream stream;  // each has shared memory of its own, 0 at first
+    const DeviceArray<int> out(32);
+    REQUIRE(gpu_launch(kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
+    return out.read(stream);
+  };
+  CHECK(run(right_warp_kernel, Schedule::kForward) == want);
+  CHECK(run(right_warp_kernel, Schedule::kReverse) == want);
+  CHECK(run(racing_warp_kernel, Schedule::kForward) == want);
+  CHECK(run(racing_warp_kernel, Schedule::kReverse) != want);
+}
+
+}  // namespace
+}  // namespace hearth::cudaemu
