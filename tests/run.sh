@@ -4,6 +4,7 @@
 #
 #   tests/run.sh            all of it
 #   tests/run.sh PRESET     the same with another preset's build (asan, tsan): C++ tests only
+#   tests/run.sh cuda       compiles the CUDA kernels with nvcc and looks at their registers; needs no GPU
 #
 # HEARTH_SKIP_DEPS=1 leaves packages alone.
 set -uo pipefail
@@ -13,7 +14,9 @@ jobs="$(nproc)"
 stop() { echo "tests/run.sh: $1" >&2; echo "0 passed, 1 failed"; exit 1; }
 
 # 1. Packages.
-[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh test || stop "packages could not be installed"
+cuda=''
+[ "$preset" != cuda ] || cuda=--cuda  # nvcc too
+[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh $cuda test || stop "packages could not be installed"
 
 # 2. Build. Another clone's compiler cache serves this one too.
 export CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1

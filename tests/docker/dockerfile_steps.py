@@ -1,6 +1,6 @@
 """Runs a Dockerfile's steps in plain folders, by debootstrap and chroot: a stand-in where there is no Docker engine.
 
-Knows the instructions docker/cpu.Dockerfile uses: ARG (defaults), FROM debian:*-slim [AS name], WORKDIR, COPY
+Knows the instructions docker/*.Dockerfile use: ARG (defaults), FROM debian:*-slim [AS name], WORKDIR, COPY
 [--from=], RUN, USER, ENV, VOLUME, EXPOSE, HEALTHCHECK, ENTRYPOINT (exec form). Anything else is an error, so that the
 Dockerfile cannot grow past what is tested. Needs root; mounts live in a private mount namespace and end with it.
 """

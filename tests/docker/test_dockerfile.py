@@ -1,4 +1,7 @@
-"""The container's Dockerfile, run step by step in debootstrap roots, then its entrypoint as the container would run it."""
+"""The container's Dockerfile, run step by step in debootstrap roots, then its entrypoint as the container would run it.
+
+Of the one with CUDA, in what it differs.
+"""
 import os
 import pathlib
 import shutil
@@ -10,7 +13,7 @@ import time
 
 import pytest
 
-from dockerfile_steps import Builder
+from dockerfile_steps import Builder, instructions
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
@@ -50,6 +53,21 @@ def test_the_cpu_image_builds_and_serves_without_root():
     # Not pytest's folder, which stays behind: these roots are gigabytes.
     with tempfile.TemporaryDirectory(prefix="hearth-docker-") as work:
         build_and_serve(pathlib.Path(work))
+
+
+def differing(name, of):
+    """The instructions of one Dockerfile that the other lacks."""
+    others = list(instructions((ROOT / "docker" / of).read_text()))
+    return [step for step in instructions((ROOT / "docker" / name).read_text()) if step not in others]
+
+
+def test_the_cuda_image_is_the_cpu_image_with_a_toolkit():
+    """What is not tested by building it: a toolkit of hundreds of megabytes and six GPUs' kernels take minutes."""
+    ours, theirs = differing("cuda.Dockerfile", "cpu.Dockerfile"), differing("cpu.Dockerfile", "cuda.Dockerfile")
+    assert [keyword for keyword, _ in ours] == [keyword for keyword, _ in theirs] == ["RUN", "RUN", "ENV"]
+    assert ours[0][1] == theirs[0][1].replace("install-deps.sh build", "install-deps.sh --cuda build")
+    assert ours[1][1].replace(" -DHEARTH_CUDA=ON -DHEARTH_CUDA_ARCHITECTURES=release", "") == theirs[1][1]
+    assert ours[2][1].startswith(theirs[2][1] + " NVIDIA_VISIBLE_DEVICES=all ")
 
 
 def build_and_serve(work):
