@@ -31,8 +31,13 @@ done
 
 # 2. Build. Quiet when there is nothing to do. Another clone's compiler cache serves this one too.
 export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
+# CUDA's kernels take a minute or more to compile: not where there is no GPU to run them (its driver, or WSL's).
+cuda=OFF
+for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
+  [ ! -e "$gpu" ] || cuda=AUTO
+done
 mkdir -p build/release
-cmake --preset release >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
+cmake --preset release -DHEARTH_CUDA="$cuda" >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
 cmake --build --preset release --target hearthd hearth-profiler
 
 # 3. Model.
