@@ -229,6 +229,9 @@ TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
   // Decoding between prompts, tokens without a neighbour, runs that end within a tile.
   check_attention(cache, run(1, 0, 1) + run(0, 640, 663) + run(2, 299, 300) + run(3, 0, 40) +
                              run(4, 99, 100) + run(5, 200, 202) + run(2, 17, 18) + run(5, 260, 267));
+  // Neighbours in the step that are not in a sequence: other positions of it, the next position of another.
+  check_attention(cache, run(0, 400, 402) + run(0, 100, 103) + run(0, 401, 403) + run(4, 20, 23) +
+                             run(5, 23, 26) + run(0, 26, 27) + run(2, 27, 60));
   // More sequences than are cut by chunks, all decoding.
   std::vector<Token> decoding;
   for (int i = 0; i < 40; ++i) decoding.push_back({i % 2 == 0 ? 0 : 5, 30 + 6 * i});
@@ -239,7 +242,7 @@ TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
 
 TEST_CASE("CUDA: attention has the CPU's bits where chunks become longer") {
   Cache cache({2, 1, 16}, {8230});
-  check_attention(cache, run(0, 8176, 8216));  // 8192 keys are 32 chunks, 8193 are 17
+  check_attention(cache, run(0, 8178, 8216));  // 8192 keys are 32 chunks, 8193 are 17: amid a tile
   check_attention(cache, run(0, 8190, 8194));
   check_attention(cache, {{0, 8191}, {0, 8190}, {0, 8192}});
 }
