@@ -17,7 +17,7 @@ std::vector<T> part(const std::vector<std::byte>& bytes, const std::byte* begin,
   const auto offset = static_cast<size_t>(reinterpret_cast<const std::byte*>(at) - begin);
   REQUIRE(offset % 256 == 0);
   REQUIRE(offset + n * sizeof(T) <= bytes.size());
-  std::memcpy(values.data(), bytes.data() + offset, n * sizeof(T));
+  if (n > 0) std::memcpy(values.data(), bytes.data() + offset, n * sizeof(T));
   return values;
 }
 
