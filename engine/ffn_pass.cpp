@@ -84,6 +84,8 @@ void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   if (mode_.sparsity == Sparsity::kDense && neurons.dense_down.weight)
     return run_dense(layer, normed, x, n_tokens);
   counts_.n_token_layers += n_tokens;
+  if (mode_.sparsity == Sparsity::kDense && neurons.ffn.residency != nullptr)
+    return run_shared(neurons.ffn, normed, x, n_tokens);
   switch (mode_.sparsity) {
     case Sparsity::kDense:
       return run_all_neurons(layer, normed, x, n_tokens);
@@ -126,9 +128,17 @@ void FfnPass::run_all_neurons(int layer, const float* normed, float* x, int n_to
   backend_.down_neurons(ffn.down, gate_.floats(), n_tokens, wanted_, x, counts_.neurons);
 }
 
+/// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.
+void FfnPass::run_shared(const FfnNeurons& ffn, const float* normed, float* x, int n_tokens) {
+  backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff,
+                          -std::numeric_limits<float>::infinity(), wanted_);
+  backend_.ffn_neurons(ffn, normed, n_tokens, wanted_, nullptr, x, counts_.neurons);
+}
+
 /// Gates first; up and down only of the neurons that their gate lets through.
 void FfnPass::run_exact(int layer, const float* normed, float* x, int n_tokens) {
   const FfnNeurons& ffn = layout_->layer(layer).ffn;
+  if (ffn.residency != nullptr && !ffn.residency->all_gates) return run_shared(ffn, normed, x, n_tokens);
   backend_.matmul(normed, n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate_.floats())});
   backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
                           wanted_);

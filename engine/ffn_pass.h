@@ -72,6 +72,7 @@ class FfnPass {
   void run_dense(int layer, const float* normed, float* x, int n_tokens);
   void compute_values(const FfnNeurons& ffn, const float* normed, int n_tokens);
   void run_all_neurons(int layer, const float* normed, float* x, int n_tokens);
+  void run_shared(const FfnNeurons& ffn, const float* normed, float* x, int n_tokens);
   void run_exact(int layer, const float* normed, float* x, int n_tokens);
   void run_predicted(int layer, const float* normed, float* x, int n_tokens);
   void run_calibrated(int layer, const float* normed, float* x, int n_tokens);

@@ -123,7 +123,7 @@ struct ModelRuntime::State {
         tokenizer(Tokenizer::from_model(file)),
         cpu(options.n_threads > 0 ? options.n_threads : default_thread_count(),
             options.isa.value_or(supported_isas().front())),
-        device(options.make_device ? options.make_device() : nullptr),
+        device(options.make_device ? options.make_device(cpu) : nullptr),
         weights(bind_weights(file, spec)),
         placed(weights.resident(backend(), spec)),
         kv(spec, reserved.n_blocks, backend()),
@@ -180,12 +180,16 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
     check_scales(state.file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
 
   // 5. Decide how the FFN is run, and lay its neurons out for that.
+  const std::vector<NeuronLayout::LayerShare> shares = options.share_neurons && state.device
+                                                           ? options.share_neurons(state.spec)
+                                                           : std::vector<NeuronLayout::LayerShare>{};
   const NeuronSetupInputs inputs{.file = state.file,
                                  .spec = state.spec,
                                  .weights = state.weights,
                                  .tokenizer = *state.tokenizer,
                                  .cpu = state.cpu,
                                  .device = state.device.get(),
+                                 .shares = shares,
                                  .pass = state.pass,
                                  .n_threads = state.cpu.n_threads(),
                                  .max_tokens = state.max_tokens,

@@ -17,9 +17,10 @@
 #include "engine/ffn_pass.h"
 #include "engine/model_file.h"
 #include "engine/model_spec.h"
+#include "engine/neuron_layout.h"
 #include "engine/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "kernels/cpu/isa.h"
+#include "kernels/cpu/cpu_backend.h"
 
 namespace hearth {
 
@@ -34,7 +35,10 @@ struct LoadOptions {
       ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
   uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
   SparsityRequest sparsity;
-  std::function<std::unique_ptr<Backend>()> make_device;  // what computes instead of the CPU; empty: the CPU
+  /// What computes instead of the CPU, which may leave neurons to it; empty: the CPU.
+  std::function<std::unique_ptr<Backend>(CpuBackend& cpu)> make_device;
+  /// What of the neurons that device gets, [n_layers]; empty: all of them.
+  std::function<std::vector<NeuronLayout::LayerShare>(const ModelSpec& spec)> share_neurons;
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -53,12 +54,22 @@ class NeuronLayout {
   /// The same neurons in the backend's memory; biases and sizes too. Throws std::bad_alloc.
   NeuronLayout resident(Backend& backend) const;  // must not outlive this one
 
+  /// Which neurons a device gets, and whether it gets all gates of the layer besides.
+  struct LayerShare {
+    std::vector<int32_t> hot;  // neuron numbers in this layout, ascending, none twice
+    bool all_gates = false;
+  };
+  /// The same neurons shared between the backend's memory and this layout, per layer; predictors go to the
+  /// backend whole. Must not outlive this one. REQUIRES: neuron-major down projections in every layer.
+  NeuronLayout shared(std::span<const LayerShare> shares, Backend& backend) const;
+
   const NeuronLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   size_t bytes() const;
 
  private:
   std::vector<NeuronLayer> layers_;
   std::vector<Buffer> memory_;
+  std::vector<std::unique_ptr<NeuronResidency>> residencies_;  // [n_layers] of a shared layout
 };
 
 }  // namespace hearth

@@ -91,6 +91,10 @@ float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec)
 
 Backend& computing(const NeuronSetupInputs& in) { return in.device == nullptr ? in.cpu : *in.device; }
 
+NeuronLayout placed(const NeuronSetupInputs& in, const NeuronLayout& layout) {
+  return in.shares.empty() ? layout.resident(computing(in)) : layout.shared(in.shares, *in.device);
+}
+
 /// Bundles, where there is memory for them. A device of its own memory reads rows from anywhere in it alike,
 /// so that it takes the file's if it can. Without memory neurons are read where they lie in the file; those
 /// of a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
@@ -98,14 +102,16 @@ Backend& computing(const NeuronSetupInputs& in) { return in.device == nullptr ? 
 void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& progress, FfnMode& mode,
              NeuronSetup& out) {
   SparsityReport& report = out.report;
-  if (in.device != nullptr && in.weights.has_down_rows()) return;
+  if (in.device != nullptr && in.weights.has_down_rows() && in.shares.empty()) return;
   out.order = find_order(in, report.notes);
-  const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, report.mode, out.order);
+  // Neurons that two devices share are summed one by one, in dense runs too.
+  const Sparsity bundles = report.mode == Sparsity::kDense ? Sparsity::kExact : report.mode;
+  const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, bundles, out.order);
   if (bytes <= in.free_memory_bytes) {
     out.layout =
-        NeuronLayout::in_bundles(in.spec, in.weights, report.mode, out.order, in.n_threads, in.cpu, progress);
+        NeuronLayout::in_bundles(in.spec, in.weights, bundles, out.order, in.n_threads, in.cpu, progress);
     release_copied(in, out.layout);
-    out.placed = out.layout.resident(computing(in));
+    out.placed = placed(in, out.layout);
     return;
   }
   out.order.clear();
@@ -113,7 +119,7 @@ void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& pro
                           gigabytes(std::max(in.free_memory_bytes, 0.0)) + " are free";
   if (in.weights.has_down_rows() && report.mode != Sparsity::kCalibrated) {
     report.notes.push_back("neurons stay as they lie in the file: laying them together " + why);
-  } else if (report.mode == Sparsity::kExact) {
+  } else if (report.mode == Sparsity::kExact && in.shares.empty()) {
     report.mode = mode.sparsity = Sparsity::kDense;
     out.placed = out.layout.resident(computing(in));
     report.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
@@ -144,17 +150,27 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
 
   // 2. "auto": measured on the neurons as they lie in the file.
   out.layout = NeuronLayout::in_file(in.spec, in.weights);
-  const bool as_in_file = in.device == nullptr || in.weights.has_down_rows() || plan.mode == Sparsity::kDense;
-  if (as_in_file) out.placed = out.layout.resident(computing(in));
+  const bool shared = !in.shares.empty();
+  if (shared && plan.mode == Sparsity::kCalibrated) {
+    throw std::invalid_argument(
+        "--sparsity calibrated computes every neuron's value where all of them are; it does not run with "
+        "neurons "
+        "shared between a GPU and the CPU.");
+  }
+  if (in.device == nullptr || in.weights.has_down_rows() || (plan.mode == Sparsity::kDense && !shared)) {
+    out.placed = placed(in, out.layout);
+  }
   if (plan.compare) report.mode = choose_by_bytes(in, mode, out.placed, report);
   mode.sparsity = report.mode;
-  mode.verify_predictor = request.verify_predictor && report.mode == Sparsity::kPredicted;
+  const bool can_verify = report.mode == Sparsity::kPredicted && !shared;
+  mode.verify_predictor = request.verify_predictor && can_verify;
 
   // 3. Where its neurons are read from.
-  if (report.mode != Sparsity::kDense) lay_out(in, progress, mode, out);
-  if (request.verify_predictor && report.mode != Sparsity::kPredicted) {
+  if (report.mode != Sparsity::kDense || shared) lay_out(in, progress, mode, out);
+  if (request.verify_predictor && !can_verify) {
     report.notes.push_back("no predictor is verified, for the model runs " +
-                           std::string(sparsity_name(report.mode)));
+                           std::string(sparsity_name(report.mode)) +
+                           (shared ? " on a GPU and the CPU together" : ""));
   }
   in.pass.ffn().use(mode, out.placed);
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct NeuronSetupInputs {
   const Tokenizer& tokenizer;
   Backend& cpu;     // host memory
   Backend* device;  // what computes, if not the CPU
+  std::span<const NeuronLayout::LayerShare>
+      shares;  // [n_layers] what of the neurons the device gets; empty: all
   ForwardPass& pass;
   int n_threads = 1;
   int max_tokens = 1;            // of one step of the pass

@@ -103,6 +103,8 @@ struct FfnActivation {
   }
 };
 
+struct NeuronResidency;
+
 /// One layer's FFN, one row per neuron in every matrix.
 struct FfnNeurons {
   Matrix gate;                       // [d_ff, d_model]; of an FFN without a gate its one input matrix
@@ -111,6 +113,17 @@ struct FfnNeurons {
   const float* up_bias = nullptr;
   DownColumns down;
   FfnActivation activation{Activation::kRelu};
+  const NeuronResidency* residency = nullptr;  // null: every neuron's rows are in the matrices above
+};
+
+/// Where a layer's neurons are, for a backend that shares them between a device and the host's processors: in
+/// slots, which are rows of the device's matrices, or in host memory only. Biases are by neuron number on
+/// both.
+struct NeuronResidency {
+  FfnNeurons host;                     // every neuron
+  const uint64_t* resident = nullptr;  // device memory: [words] bits of the neurons that have a slot
+  const int32_t* slot_of = nullptr;    // device memory: [d_ff], of meaning for those
+  bool all_gates = false;  // the device's gate matrix has every neuron's row, by number, besides the slots
 };
 
 /// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
@@ -232,9 +245,10 @@ class Backend {
 
   /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model], where each token's neurons are those it
   /// wants in `set`. gates [n_tokens, d_ff]: their products with the gate rows, bias included, if known
-  /// already; null: gate rows of the set are read too. Gate first: up and down rows only of neurons with
-  /// act(gate) != 0, down rows only where the value is not zero. Sums over neurons run in an order that is
-  /// fixed by the neurons' numbers alone.
+  /// already; null: gate rows of the set are read too. Where ffn.residency is set, gates are given if and
+  /// only if the device has all of them. Gate first: up and down rows only of neurons with act(gate) != 0,
+  /// down rows only where the value is not zero. Sums over neurons run in an order that is fixed by the
+  /// neurons' numbers alone.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 

@@ -77,7 +77,7 @@ struct LaneSums {
 template <int kTokens>
 struct Shared {
   int n_active;
-  int32_t ids[kMaxChunk];
+  int32_t ids[kMaxChunk], rows[kMaxChunk];
   float values[kTokens][kMaxChunk];
   unsigned high[kTokens][kColumns], low[kTokens][kColumns];
 };
@@ -86,6 +86,7 @@ struct Shared {
 struct Call {
   const int32_t* ids;
   const int32_t* n;
+  const int32_t* slots;  // where a neuron's row lies; null: by its number
   int64_t max;
   int chunk;
   const float* values;
@@ -114,6 +115,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
   if (!any) return;
   const int slot = atomicAdd(&shared.n_active, 1);
   shared.ids[slot] = call.ids[place];
+  shared.rows[slot] = call.slots == nullptr ? call.ids[place] : call.slots[call.ids[place]];
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][slot] = values[t];
 }
 
@@ -134,7 +136,7 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   for (int first = warp * kRows; first < n_active; first += kWarps * kRows) {
     typename Source::Raw raw[kRows];
     GPU_UNROLL for (int r = 0; r < kRows; ++r) {
-      if (first + r < n_active) source.load(shared.ids[first + r], lane, raw[r]);
+      if (first + r < n_active) source.load(shared.rows[first + r], shared.ids[first + r], lane, raw[r]);
     }
     GPU_UNROLL for (int r = 0; r < kRows; ++r) {
       if (first + r >= n_active) break;
@@ -245,9 +247,10 @@ void add_coded(const CodedColumns& coded, const Call& call, cudaStream_t stream)
 }  // namespace
 
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
-              const NeuronSums& sums, cudaStream_t stream) {
+              const NeuronSums& sums, cudaStream_t stream, const int32_t* slots) {
   if (n_tokens == 0 || list.max == 0 || down.n_cols == 0) return;
-  const Call call{list.ids, list.n, list.max, 0, values, n_tokens, down.n_cols, sums.sums, sums.poison};
+  const Call call{list.ids, list.n,   slots,       list.max,  0,
+                  values,   n_tokens, down.n_cols, sums.sums, sums.poison};
   if (down.rows) return add_rows(down.rows, call, stream);
   down.coded.bits == 4 ? add_coded<4>(down.coded, call, stream) : add_coded<8>(down.coded, call, stream);
 }

@@ -20,9 +20,9 @@ struct FloatRows {
   size_t stride;
   int64_t n_cols;
 
-  __device__ __forceinline__ void load(int32_t id, int64_t lane, Raw& raw) const {
+  __device__ __forceinline__ void load(int32_t row, int32_t, int64_t lane, Raw& raw) const {
     const int64_t column = lane * kLaneColumns;
-    const uint8_t* at = data + static_cast<size_t>(id) * stride + static_cast<size_t>(column) * kBytes;
+    const uint8_t* at = data + static_cast<size_t>(row) * stride + static_cast<size_t>(column) * kBytes;
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
       raw.bits[k] = 0;
       if (column + k >= n_cols) continue;
@@ -59,12 +59,12 @@ struct CodedRows {
   int group;
   float offset;  // what a code, taken as unsigned, is above its value
 
-  __device__ __forceinline__ void load(int32_t id, int64_t lane, Raw& raw) const {
-    const uint8_t* row = codes + static_cast<size_t>(id) * stride;
+  __device__ __forceinline__ void load(int32_t row, int32_t id, int64_t lane, Raw& raw) const {
+    const uint8_t* own = codes + static_cast<size_t>(row) * stride;
     if (kBits == 4) {
-      raw.codes = load_nibbles(row + lane / 4 * 16, static_cast<int>(lane % 4));
+      raw.codes = load_nibbles(own + lane / 4 * 16, static_cast<int>(lane % 4));
     } else {
-      raw.codes = load_eight(row + lane * kLaneColumns);
+      raw.codes = load_eight(own + lane * kLaneColumns);
     }
     const int64_t column = id / group * n_cols_padded + lane * kLaneColumns;
     load_factors(scales, column, raw.scales);

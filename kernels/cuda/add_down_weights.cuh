@@ -85,10 +85,10 @@ struct QuantRows {
   const uint8_t* data;
   size_t stride;
 
-  __device__ __forceinline__ void load(int32_t id, int64_t lane, Raw& raw) const {
+  __device__ __forceinline__ void load(int32_t row, int32_t, int64_t lane, Raw& raw) const {
     constexpr int kLanes = Block::kElems / kLaneColumns;
     const uint8_t* block =
-        data + static_cast<size_t>(id) * stride + static_cast<size_t>(lane / kLanes) * sizeof(Block);
+        data + static_cast<size_t>(row) * stride + static_cast<size_t>(lane / kLanes) * sizeof(Block);
     BlockWeights<Block>::load(block, static_cast<int>(lane % kLanes), raw);
   }
   __device__ __forceinline__ void decode(const Raw& raw, int64_t lane, float (&weights)[kLaneColumns]) const {

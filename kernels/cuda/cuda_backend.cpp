@@ -29,7 +29,7 @@ constexpr size_t kSets = 2;
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend() : name_(device_name()), one_thread_(1) {}
+  explicit CudaBackend(CpuBackend& cold) : cold_backend_(cold), name_(device_name()), one_thread_(1) {}
   ~CudaBackend() override { cudaStreamSynchronize(stream_); }
 
   std::string description() const override { return "CUDA " + name_; }
@@ -45,7 +45,8 @@ class CudaBackend final : public Backend {
 
   using Backend::resident;
   const std::byte* resident(const std::byte* host, size_t bytes) override {
-    DeviceArray<std::byte>& copy = resident_.emplace_back(bytes);
+    DeviceArray<std::byte>& copy =
+        resident_.emplace_back(std::max<size_t>(bytes, 1));  // nothing too has an address
     if (bytes > 0) {
       check(cudaMemcpyAsync(copy.data(), host, bytes, cudaMemcpyHostToDevice, stream_), "copying weights");
       stream_.wait();
@@ -56,6 +57,7 @@ class CudaBackend final : public Backend {
   void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) override {
     max_tokens_ = max_tokens;
     max_context_ = max_context;
+    cold_backend_.reserve(max_tokens, max_cols, n_heads, 1);
     const size_t rows = static_cast<size_t>(max_tokens), cols = static_cast<size_t>(max_cols);
     inputs_.reserve(max_tokens, max_context, max_cols);
     rope_host_.reserve(max_tokens, static_cast<int>(max_cols / n_heads));
@@ -69,14 +71,18 @@ class CudaBackend final : public Backend {
     counts_ = DeviceArray<DeviceCounts>(1);
     host_counts_ = PinnedArray<DeviceCounts>(1);
     select_scratch_ = DeviceArray<std::byte>(select_scratch_bytes(max_cols));
-    for (Set& set : sets_) {
-      set.wanted = DeviceArray<uint64_t>(rows * (cols + 63) / 64 + rows);
-      set.ids = DeviceArray<int32_t>(cols);
-      set.host_wanted = PinnedArray<uint64_t>(set.wanted.size());
+    const size_t words = rows * ((cols + 63) / 64);
+    for (Set* set : {&sets_[0], &sets_[1], &hot_}) {
+      set->wanted = DeviceArray<uint64_t>(words);
+      set->ids = DeviceArray<int32_t>(cols);
     }
-    list_counts_ = DeviceArray<int32_t>(kSets + 1);
+    host_wanted_ = PinnedArray<uint64_t>(words);
+    list_counts_ = DeviceArray<int32_t>(kSets + 2);
+    reserve_share(rows, cols, words);
     check(cudaMemsetAsync(counts_.data(), 0, counts_.bytes(), stream_), "clearing counts");
   }
+
+  void bind_thread() override { cold_backend_.bind_thread(); }
 
   void begin_step() override {
     inputs_.begin_step();
@@ -117,11 +123,11 @@ class CudaBackend final : public Backend {
     const Set& on_device = set_of(set);
     set.clear(on_device.n_tokens, on_device.n_neurons);
     const size_t n = set.words() * static_cast<size_t>(set.n_tokens());
-    check(cudaMemcpyAsync(on_device.host_wanted.data(), on_device.wanted.data(), n * sizeof(uint64_t),
+    check(cudaMemcpyAsync(host_wanted_.data(), on_device.wanted.data(), n * sizeof(uint64_t),
                           cudaMemcpyDeviceToHost, stream_),
           "reading a set of neurons");
     stream_.wait();
-    if (n > 0) std::memcpy(set.wanted(0), on_device.host_wanted.data(), n * sizeof(uint64_t));
+    if (n > 0) std::memcpy(set.wanted(0), host_wanted_.data(), n * sizeof(uint64_t));
     set.collect();
   }
 
@@ -210,39 +216,29 @@ class CudaBackend final : public Backend {
 
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                    const float* gates, float* out, NeuronCounts& counts) override {
-    const DeviceNeuronSet wanted = view(set_of(set));
-    const int64_t n_neurons = wanted.n_neurons;
-    const bool by_number = gates != nullptr;
-    quantize_input(x, n_tokens, ffn.gate.n_cols);
-    DeviceList passed = wanted.any;
-    if (!by_number) {
-      multiply_listed(ffn.gate, ffn.gate_bias, x, n_tokens, wanted.any, values_.data());
-      passed = {passed_ids_.data(), list_counts_.data() + kSets, n_neurons};
-      keep_passed(ffn.activation, wanted, wanted.any, values_.data(), n_neurons, passed, gates_.data(),
-                  select_scratch_.data(), stream_);
-      gates = gates_.data();
+    const DeviceNeuronSet all = view(set_of(set));
+    if (ffn.residency == nullptr) {
+      add_on_device(ffn, x, all, gates, counts);
+    } else {
+      // The device is given its share before the CPU begins on its own, so that they work at the same time.
+      hot_.n_tokens = n_tokens;
+      hot_.n_neurons = all.n_neurons;
+      const DeviceNeuronSet hot = view(hot_);
+      split_set(all, ffn.residency->resident, hot, cold_wanted_.data(), select_scratch_.data(), stream_);
+      send_to_cpu(x, gates, all, ffn.down.n_cols);
+      add_on_device(ffn, x, hot, gates, counts);
+      add_on_cpu(*ffn.residency, n_tokens, all.n_neurons, gates != nullptr, counts);
     }
-    if (ffn.up) multiply_listed(ffn.up, ffn.up_bias, x, n_tokens, passed, ups_.data());
-    neuron_values(ffn.activation, wanted, passed, gates, n_neurons, by_number, ffn.up ? ups_.data() : nullptr,
-                  values_.data(), stream_);
-    const CountOp count{.set = wanted,
-                        .passed = passed,
-                        .activation = ffn.activation,
-                        .gates = gates,
-                        .gates_stride = n_neurons,
-                        .gates_by_number = by_number,
-                        .values = values_.data(),
-                        .read_gates = !by_number,
-                        .read_ups = static_cast<bool>(ffn.up)};
-    add_contributions(ffn.down, passed, n_tokens, out, count, counts);
+    add_sums({sums_.data(), poison_.data()}, ffn.down.bias, n_tokens, ffn.down.n_cols, out, stream_);
   }
 
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts) override {
     const DeviceNeuronSet wanted = view(set_of(set));
     listed_values(wanted, wanted.any, values, values_.data(), stream_);
-    const CountOp count{.set = wanted, .passed = wanted.any, .activation = {}, .values = values_.data()};
-    add_contributions(down, wanted.any, n_tokens, out, count, counts);
+    count({.set = wanted, .passed = wanted.any, .activation = {}, .values = values_.data()}, counts);
+    add_listed(down, wanted.any, n_tokens, nullptr);
+    add_sums({sums_.data(), poison_.data()}, down.bias, n_tokens, down.n_cols, out, stream_);
   }
 
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override {
@@ -260,8 +256,19 @@ class CudaBackend final : public Backend {
     int64_t n_neurons = 0;
     DeviceArray<uint64_t> wanted;
     DeviceArray<int32_t> ids;
-    PinnedArray<uint64_t> host_wanted;
   };
+
+  void reserve_share(size_t rows, size_t cols, size_t words) {
+    cold_set_.reserve(static_cast<int>(rows), static_cast<int64_t>(cols));
+    cold_wanted_ = DeviceArray<uint64_t>(words);
+    cold_bits_ = PinnedArray<uint64_t>(words);
+    cold_x_ = PinnedArray<float>(rows * cols);
+    cold_gates_ = PinnedArray<float>(rows * cols);
+    cold_sums_host_ = PinnedArray<int64_t>(rows * cols);
+    cold_poison_host_ = PinnedArray<int32_t>(rows);
+    cold_sums_ = DeviceArray<int64_t>(rows * cols);
+    cold_poison_ = DeviceArray<int32_t>(rows);
+  }
 
   Set& set_of(const NeuronSet& set) {
     for (Set& known : sets_) {
@@ -273,7 +280,7 @@ class CudaBackend final : public Backend {
   }
 
   DeviceNeuronSet view(Set& set) {
-    int32_t* n = list_counts_.data() + (&set - sets_);
+    int32_t* n = list_counts_.data() + (&set == &hot_ ? static_cast<ptrdiff_t>(kSets) : &set - sets_);
     return {set.wanted.data(), {set.ids.data(), n, set.n_neurons}, set.n_tokens, set.n_neurons};
   }
 
@@ -281,12 +288,13 @@ class CudaBackend final : public Backend {
     cuda::quantize(x, n_tokens, n_cols, quantized_in(quantized_.data(), n_tokens, n_cols), stream_);
   }
 
-  /// Products of listed rows, by place; the input has been quantised.
+  /// Products of listed rows, by place; the input has been quantised. slots: see MatmulOp.
   void multiply_listed(const Matrix& weight, const float* bias, const float* x, int n_tokens,
-                       const DeviceList& rows, float* out) {
+                       const DeviceList& rows, const int32_t* slots, float* out) {
     cuda::matmul({.weight = weight,
                   .bias = bias,
                   .rows = rows,
+                  .slots = slots,
                   .x = x,
                   .quantized = quantized_in(quantized_.data(), n_tokens, weight.n_cols),
                   .n_tokens = n_tokens,
@@ -296,18 +304,90 @@ class CudaBackend final : public Backend {
                  stream_);
   }
 
-  /// out += the down projection of values_, by place in `list`.
-  void add_contributions(const DownColumns& down, const DeviceList& list, int n_tokens, float* out,
-                         const CountOp& count, NeuronCounts& counts) {
-    assert(counts_of_ == nullptr || counts_of_ == &counts);
-    counts_of_ = &counts;
-    count_neurons(count, counts_.data(), stream_);
-    const NeuronSums sums{sums_.data(), poison_.data()};
-    clear_sums(sums, n_tokens, down.n_cols, stream_);
-    add_down(down, list, values_.data(), n_tokens, sums, stream_);
-    add_sums(sums, down.bias, n_tokens, down.n_cols, out, stream_);
+  /// sums_ = what the neurons of `set`, whose rows are on the device, contribute.
+  void add_on_device(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& set, const float* gates,
+                     NeuronCounts& counts) {
+    const int32_t* slots = ffn.residency == nullptr ? nullptr : ffn.residency->slot_of;
+    const bool all_gates = ffn.residency != nullptr && ffn.residency->all_gates;
+    const bool by_number = gates != nullptr;
+    quantize_input(x, set.n_tokens, ffn.gate.n_cols);
+    DeviceList passed = set.any;
+    if (!by_number) {
+      multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, all_gates ? nullptr : slots,
+                      values_.data());
+      passed = {passed_ids_.data(), list_counts_.data() + kSets + 1, set.n_neurons};
+      keep_passed(ffn.activation, set, set.any, values_.data(), set.n_neurons, passed, gates_.data(),
+                  select_scratch_.data(), stream_);
+      gates = gates_.data();
+    }
+    if (ffn.up) multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, slots, ups_.data());
+    neuron_values(ffn.activation, set, passed, gates, set.n_neurons, by_number,
+                  ffn.up ? ups_.data() : nullptr, values_.data(), stream_);
+    count({.set = set,
+           .passed = passed,
+           .activation = ffn.activation,
+           .gates = gates,
+           .gates_stride = set.n_neurons,
+           .gates_by_number = by_number,
+           .values = values_.data(),
+           .read_gates = !by_number,
+           .read_ups = static_cast<bool>(ffn.up)},
+          counts);
+    add_listed(ffn.down, passed, set.n_tokens, slots);
   }
 
+  void count(const CountOp& op, NeuronCounts& counts) {
+    assert(counts_of_ == nullptr || counts_of_ == &counts);
+    counts_of_ = &counts;
+    count_neurons(op, counts_.data(), stream_);
+  }
+
+  /// sums_ = the contributions of values_, by place in `list`.
+  void add_listed(const DownColumns& down, const DeviceList& list, int n_tokens, const int32_t* slots) {
+    const NeuronSums sums{sums_.data(), poison_.data()};
+    clear_sums(sums, n_tokens, down.n_cols, stream_);
+    add_down(down, list, values_.data(), n_tokens, sums, stream_, slots);
+  }
+
+  /// What the CPU needs for its share, to pinned memory.
+  void send_to_cpu(const float* x, const float* gates, const DeviceNeuronSet& all, int64_t n_cols) {
+    const auto copy = [&](auto& to, const auto* from, int64_t n) {
+      check(cudaMemcpyAsync(to.data(), from, static_cast<size_t>(n) * sizeof(*from), cudaMemcpyDeviceToHost,
+                            stream_),
+            "giving the CPU its share of the neurons");
+    };
+    copy(cold_bits_, cold_wanted_.data(), all.n_tokens * ((all.n_neurons + 63) / 64));
+    copy(cold_x_, x, all.n_tokens * n_cols);
+    if (gates != nullptr) copy(cold_gates_, gates, all.n_tokens * all.n_neurons);
+    check(cudaEventRecord(cold_ready_, stream_), "marking the CPU's share");
+  }
+
+  /// sums_ += what the CPU's neurons contribute. The device goes on with its own meanwhile.
+  void add_on_cpu(const NeuronResidency& residency, int n_tokens, int64_t n_neurons, bool gates_given,
+                  NeuronCounts& counts) {
+    check(cudaEventSynchronize(cold_ready_), "waiting for the CPU's share");
+    cold_set_.clear(n_tokens, n_neurons);
+    const size_t words = cold_set_.words() * static_cast<size_t>(n_tokens);
+    if (words > 0) std::memcpy(cold_set_.wanted(0), cold_bits_.data(), words * sizeof(uint64_t));
+    cold_set_.collect();
+    if (cold_set_.ids().empty()) return;
+    const int64_t n_cols = residency.host.down.n_cols;
+    const NeuronSums sums{cold_sums_host_.data(), cold_poison_host_.data()};
+    std::fill_n(sums.sums, n_tokens * n_cols, 0);
+    std::fill_n(sums.poison, n_tokens, 0);
+    cold_backend_.ffn_neuron_sums(residency.host, cold_x_.data(), n_tokens, cold_set_,
+                                  gates_given ? cold_gates_.data() : nullptr, sums, counts);
+    const NeuronSums on_device{cold_sums_.data(), cold_poison_.data()};
+    check(cudaMemcpyAsync(on_device.sums, sums.sums, static_cast<size_t>(n_tokens * n_cols) * sizeof(int64_t),
+                          cudaMemcpyHostToDevice, stream_),
+          "taking the CPU's sums");
+    check(cudaMemcpyAsync(on_device.poison, sums.poison, static_cast<size_t>(n_tokens) * sizeof(int32_t),
+                          cudaMemcpyHostToDevice, stream_),
+          "taking the CPU's sums");
+    merge_sums(on_device, n_tokens, n_cols, {sums_.data(), poison_.data()}, stream_);
+  }
+
+  CpuBackend& cold_backend_;
   std::string name_;
   Stream stream_;
   ThreadPool one_thread_;  // fills the table of rotations
@@ -329,13 +409,27 @@ class CudaBackend final : public Backend {
   DeviceArray<int64_t> sums_;
   DeviceArray<int32_t> poison_, passed_ids_, list_counts_;
   Set sets_[kSets];
+  PinnedArray<uint64_t> host_wanted_;
   DeviceArray<DeviceCounts> counts_;
   PinnedArray<DeviceCounts> host_counts_;
+
+  // The CPU's share of a layer.
+  Set hot_;
+  NeuronSet cold_set_;
+  DeviceArray<uint64_t> cold_wanted_;
+  PinnedArray<uint64_t> cold_bits_;
+  PinnedArray<float> cold_x_, cold_gates_;
+  PinnedArray<int64_t> cold_sums_host_;
+  PinnedArray<int32_t> cold_poison_host_;
+  DeviceArray<int64_t> cold_sums_;
+  DeviceArray<int32_t> cold_poison_;
+  Event cold_ready_;
+
   NeuronCounts* counts_of_ = nullptr;  // whose counts_ are; null: nothing was counted since finish()
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend() { return std::make_unique<CudaBackend>(); }
+std::unique_ptr<Backend> make_backend(CpuBackend& cold) { return std::make_unique<CudaBackend>(cold); }
 
 }  // namespace hearth::cuda

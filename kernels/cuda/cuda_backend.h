@@ -8,10 +8,13 @@
 #include <memory>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_backend.h"
 
 namespace hearth::cuda {
 
-/// The backend on device 0. Throws std::runtime_error, a sentence, where there is none that can be used.
-std::unique_ptr<Backend> make_backend();
+/// The backend on device 0. `cold` computes the neurons that are not on the device (NeuronResidency), while
+/// the device computes the others; it must outlive the backend. Throws std::runtime_error, a sentence, where
+/// there is no device that can be used.
+std::unique_ptr<Backend> make_backend(CpuBackend& cold);
 
 }  // namespace hearth::cuda

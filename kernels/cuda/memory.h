@@ -1,4 +1,4 @@
-// Ownership of device memory, pinned host memory and streams.
+// Ownership of device memory, pinned host memory, streams and events.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -95,6 +95,19 @@ class Stream {
 
  private:
   cudaStream_t stream_ = nullptr;
+};
+
+/// A mark in a stream's work.
+class Event {
+ public:
+  Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator cudaEvent_t() const { return event_; }  // NOLINT: stands for it
+
+ private:
+  cudaEvent_t event_ = nullptr;
 };
 
 }  // namespace hearth::cuda

@@ -10,8 +10,9 @@ std::variant<Device, std::string> probe() { return "built without CUDA"; }
 
 uint64_t free_bytes(const Device& /*device*/) { return 0; }
 
-std::unique_ptr<Backend> make_backend() {
-  throw std::runtime_error("This Hearth was built without CUDA; run on the CPU, or build where nvcc is found.");
+std::unique_ptr<Backend> make_backend(CpuBackend& /*cold*/) {
+  throw std::runtime_error(
+      "This Hearth was built without CUDA; run on the CPU, or build where nvcc is found.");
 }
 
 }  // namespace hearth::cuda

@@ -54,6 +54,7 @@ struct MatmulOp {
   Matrix weight;
   const float* bias = nullptr;     // [weight.n_rows] or null, found by row number
   DeviceList rows;                 // ids null: all rows; else out[t * out_stride + i] is of row ids[i]
+  const int32_t* slots = nullptr;  // with a list: null, or where row r lies: row slots[r] of the matrix
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
   QuantizedActivations quantized;  // read for quantised weights
   int n_tokens = 0;
@@ -118,6 +119,11 @@ size_t select_scratch_bytes(int64_t n_neurons);
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
 
+/// Parts a set: to hot the bits and the list of the neurons whose bit is set in `resident` [words], to cold
+/// [n_tokens, words] the bits of the others. scratch: select_scratch_bytes(n_neurons).
+void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
+               uint64_t* cold, void* scratch, cudaStream_t stream);
+
 /// Of the neurons in `in` those whose act(gate) is not zero for a token that wants them: their ids and gates,
 /// by place, to out and gates_out [n_tokens, out.max]. scratch: select_scratch_bytes(in.max). gates
 /// [n_tokens, gates_stride] by place in `in`.
@@ -163,11 +169,14 @@ using hearth::NeuronSums;
 /// sums = 0, poison = 0.
 void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
 
-/// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing.
-/// REQUIRES: the address of rows or codes and their stride even, or multiples of 4 for F32; scales and mins
-/// 16-byte aligned.
+/// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing. slots:
+/// null, or the row (of codes: the place of its codes) of every listed neuron, by number.
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
-              const NeuronSums& sums, cudaStream_t stream);
+              const NeuronSums& sums, cudaStream_t stream, const int32_t* slots = nullptr);
+
+/// to += from.
+void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const NeuronSums& to,
+                cudaStream_t stream);
 
 /// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or not a number where poisoned.
 void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out,

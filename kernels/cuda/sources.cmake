@@ -21,11 +21,13 @@ set(HEARTH_CUDA_KERNELS
   matmul_few.cu
   matmul_float.cu
   matmul_many.cu
+  merge_sums.cu
   neuron_values.cu
   quantize.cu
   rms_norm.cu
   rope.cu
   select_neurons.cu
+  split_set.cu
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST

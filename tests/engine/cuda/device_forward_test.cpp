@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "engine/model_runtime.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -91,6 +92,46 @@ TEST_CASE("sparse models give the CPU's logits on the device, and the same bits 
   CHECK(worst_difference(whole, run(*on_cpu, kTokens)) < kTolerance);
   CHECK(same_bits(run(*on_device, 7), whole));
   CHECK(same_bits(run(*on_device, 1), whole));
+}
+
+/// Shares of a layer's neurons: none, all, every third, random ones.
+enum class Share { kNone, kAll, kThird, kRandom };
+
+std::vector<NeuronLayout::LayerShare> shares_of(const ModelSpec& spec, Share share, bool all_gates) {
+  std::mt19937 rng(5);
+  std::vector<NeuronLayout::LayerShare> shares(static_cast<size_t>(spec.n_layers));
+  for (NeuronLayout::LayerShare& layer : shares) {
+    layer.all_gates = all_gates;
+    for (int32_t j = 0; j < spec.d_ff; ++j) {
+      const bool hot = share == Share::kAll || (share == Share::kThird && j % 3 == 0) ||
+                       (share == Share::kRandom && rng() % 4 != 0);
+      if (hot) layer.hot.push_back(j);
+    }
+  }
+  return shares;
+}
+
+TEST_CASE("neurons may be shared between the device and the CPU in any way with the same bits") {
+  const std::string name = GENERATE("relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer",
+                                    "falcon-7b.powerinfer", "opt.powerinfer");
+  const std::string mode = GENERATE("dense", "exact", "predicted");
+  if (mode == "predicted" && name == "relu-llama") return;
+  const fs::path path = data() / "arch" / (name + ".gguf");
+  LoadOptions options = options_of(path, mode, true);
+  std::vector<float> expected;
+  for (const Share share : {Share::kAll, Share::kNone, Share::kThird, Share::kRandom}) {
+    for (const bool all_gates : {false, true}) {
+      INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
+      options.share_neurons = [&](const ModelSpec& spec) { return shares_of(spec, share, all_gates); };
+      const auto model = ModelRuntime::load(options);
+      const std::vector<float> logits = run(*model, 20);  // many neurons at once, then few
+      if (expected.empty()) expected = logits;
+      REQUIRE(same_bits(logits, expected));
+      REQUIRE(same_bits(run(*model, 3), expected));
+    }
+  }
+  const auto on_cpu = ModelRuntime::load(options_of(path, mode, false));
+  CHECK(worst_difference(expected, run(*on_cpu, kTokens)) < kTolerance);
 }
 
 TEST_CASE("what a sparse model skips is counted on the device as on the CPU") {
