@@ -90,6 +90,11 @@ def test_the_configuration_is_logged_without_secrets(start):
     assert "swordfish" not in server.log()
 
 
+def test_the_log_says_which_gpu_there_is(start):
+    lines = [line for line in start().lines if " CUDA: " in line]
+    assert len(lines) == 1 and "running on the CPU" in lines[0], lines
+
+
 def test_json_lines(start):
     server = start("--log-format", "json")
     hearthd.wait_until(lambda: any('"ready"' in line for line in server.lines), "the ready line")

@@ -67,7 +67,7 @@ class MeetingPoint {
   }
 
  private:
-  char address_ = 0;  // only its address counts
+  [[maybe_unused]] char address_ = 0;  // only its address counts
 };
 
 }  // namespace hearth::cudaemu
