@@ -1,18 +1,19 @@
 // Matrix products: which kernel does which.
 //
 // Bounds, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once (matmul_few.cu: once for
-// every 4 tokens, from the second on out of the L2 cache; matmul_many.cu: once for every 32), the activations
-// 2.25 bytes a column and token, out 4 bytes a row and token. Operations: n_rows * n_cols * n / 2
-// byte-product instructions (dp4a: four columns of one of the two byte planes), and about 5 float operations
-// for each span of 32 columns. So one token is bound by the weights' bytes (4.5 bits a weight take 0.56 bytes
-// and half a dp4a) and from about 16 tokens on the byte products are what counts.
+// every 4 tokens, matmul_many.cu: once for every 32; all but the first time from the L2 cache if they fit),
+// the activations 2.4 bytes a column and token, out 4 bytes a row and token. Operations: n_rows * n_cols * n
+// / 2 instructions of four byte products (dp4a), one for each byte plane, and about 5 float operations for
+// each span of 32 columns. So at 4.5 bits a weight one token takes 0.56 bytes and half a dp4a a weight: bound
+// by memory. At 64 dp4a a cycle and multiprocessor the products take over at some 4 to 20 tokens, by how much
+// memory a device has for its arithmetic.
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/matmul_args.cuh"
 
 namespace hearth::cuda {
 namespace {
 
-// Up to here weights are read anew for every 4 tokens; a tile of 32 that is half empty costs more.
+// Up to here weights are read anew for every 4 tokens; a tile of 32 is multiplied whole, however empty.
 constexpr int kFewTokens = 16;
 
 }  // namespace

@@ -125,7 +125,8 @@ void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
   const int64_t n_spans = args.n_cols / kSpan;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
-  const int64_t threads = n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
+  // A warp adds up, whatever there is to add.
+  const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
   check(gpu_launch(few_kernel<Block, kAlign, kTokens>, grid, static_cast<unsigned>(threads), 0, stream, args),
         "multiplying few tokens with a quantised matrix");
 }

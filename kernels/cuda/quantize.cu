@@ -1,7 +1,7 @@
 // Activations to 16-bit integers, two bytes each, with one scale per span of 32 columns: what matmul.cu
 // multiplies quantised weights with. Arithmetic and bounds: kernels/cpu/activation_row.h.
 //
-// Eight lanes have a span, four columns each: 16-byte loads, 4-byte stores. 6.25 bytes an element.
+// Eight lanes have a span, four columns each: 16-byte loads, 4-byte stores. 6.4 bytes an element.
 #include "kernels/cpu/activation_row.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/gpu.h"
