@@ -7,10 +7,10 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "engine/model_runtime.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 
@@ -92,23 +92,6 @@ TEST_CASE("sparse models give the CPU's logits on the device, and the same bits 
   CHECK(worst_difference(whole, run(*on_cpu, kTokens)) < kTolerance);
   CHECK(same_bits(run(*on_device, 7), whole));
   CHECK(same_bits(run(*on_device, 1), whole));
-}
-
-/// Shares of a layer's neurons: none, all, every third, random ones.
-enum class Share { kNone, kAll, kThird, kRandom };
-
-std::vector<NeuronLayout::LayerShare> shares_of(const ModelSpec& spec, Share share, bool all_gates) {
-  std::mt19937 rng(5);
-  std::vector<NeuronLayout::LayerShare> shares(static_cast<size_t>(spec.n_layers));
-  for (NeuronLayout::LayerShare& layer : shares) {
-    layer.all_gates = all_gates;
-    for (int32_t j = 0; j < spec.d_ff; ++j) {
-      const bool hot = share == Share::kAll || (share == Share::kThird && j % 3 == 0) ||
-                       (share == Share::kRandom && rng() % 4 != 0);
-      if (hot) layer.hot.push_back(j);
-    }
-  }
-  return shares;
 }
 
 TEST_CASE("neurons may be shared between the device and the CPU in any way with the same bits") {

@@ -1,0 +1,29 @@
+// Ways to share a model's neurons between a device and the CPU.
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "engine/model_spec.h"
+#include "engine/neuron_layout.h"
+
+namespace hearth::testing {
+
+/// Which of a layer's neurons the device gets: none, all, every third, about three quarters at random.
+enum class Share { kNone, kAll, kThird, kRandom };
+
+inline std::vector<NeuronLayout::LayerShare> shares_of(const ModelSpec& spec, Share share, bool all_gates) {
+  std::mt19937 rng(5);
+  std::vector<NeuronLayout::LayerShare> shares(static_cast<size_t>(spec.n_layers));
+  for (NeuronLayout::LayerShare& layer : shares) {
+    layer.all_gates = all_gates;
+    for (int32_t j = 0; j < spec.d_ff; ++j) {
+      const bool hot = share == Share::kAll || (share == Share::kThird && j % 3 == 0) ||
+                       (share == Share::kRandom && rng() % 4 != 0);
+      if (hot) layer.hot.push_back(j);
+    }
+  }
+  return shares;
+}
+
+}  // namespace hearth::testing
