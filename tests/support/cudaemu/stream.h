@@ -56,6 +56,13 @@ class Stream {
 
 /// What outlives an event that is destroyed while recorded or waited for.
 struct EventState {
+  EventState() = default;
+  /// Locks once: the counts of shared_ptr order destruction after others' last use, but ThreadSanitizer, to
+  /// which the emulator's own code is unknown, sees only mutexes.
+  ~EventState() { const std::lock_guard lock(mutex); }
+  EventState(const EventState&) = delete;
+  EventState& operator=(const EventState&) = delete;
+
   std::mutex mutex;
   std::condition_variable changed;
   uint64_t n_recorded = 0, n_done = 0;

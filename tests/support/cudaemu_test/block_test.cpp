@@ -39,7 +39,7 @@ __global__ void reverse_kernel(int* values) {
 }
 
 /// The same without the barrier.
-__global__ void racing_reverse_kernel(int* values) {
+HEARTH_RACES __global__ void racing_reverse_kernel(int* values) {
   __shared__ int shared[96];
   const unsigned i = threadIdx.x;
   shared[i] = values[i];
@@ -47,7 +47,7 @@ __global__ void racing_reverse_kernel(int* values) {
 }
 
 /// Right in the forward order: it reads only what lower threads wrote.
-__global__ void racing_halves_kernel(int* values) {
+HEARTH_RACES __global__ void racing_halves_kernel(int* values) {
   __shared__ int shared[96];
   const unsigned i = threadIdx.x;
   shared[i] = values[i];

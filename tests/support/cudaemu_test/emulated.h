@@ -29,6 +29,9 @@ class Emulated {
   Config before_;
 };
 
+/// Marks a kernel whose race is what the test is about: ThreadSanitizer is not to stop it.
+#define HEARTH_RACES __attribute__((no_sanitize("thread")))
+
 /// Holds a stream until it is opened.
 class Gate {
  public:

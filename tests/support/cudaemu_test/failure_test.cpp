@@ -116,6 +116,7 @@ const std::vector<Call>& memory_calls() {
       {"cudaMemsetAsync", [](World& w) { return cudaMemsetAsync(w.value.data(), 0, 4, w.stream); }},
       {"cudaMemset",
        [](World& w) {
+         cudaStreamSynchronize(w.stream);
          return and_then(cudaMemset(w.value.data(), 0, 4), [] { return cudaStreamSynchronize(nullptr); });
        }},
   };

@@ -156,7 +156,7 @@ TEST_CASE("emulated: shuffles carry values of up to 32 bytes") {
 }
 
 /// Missing the __syncwarp between writing and reading.
-__global__ void racing_warp_kernel(int* out) {
+HEARTH_RACES __global__ void racing_warp_kernel(int* out) {
   __shared__ int shared[32];
   shared[threadIdx.x] = static_cast<int>(threadIdx.x);
   out[threadIdx.x] = shared[threadIdx.x / 4];
