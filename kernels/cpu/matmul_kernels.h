@@ -12,8 +12,9 @@
 //   dot = term, or the first group's term + the second's
 //   acc = acc + dot * scale_x[s]
 // each operation rounded to float32 once. Hence a result depends on its own row and token only, never on the
-// row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: the same for any
-// range and n_tokens within one ISA. Tests hold the kernels to both.
+// row range, the tile shape or n_tokens, and every ISA gives the same bits. Float weights: 16 sums of fused
+// multiply-adds, column c in sum c % 16, added up in halves (simd/matmul_float.h): the same for any range and
+// n_tokens, and the same on every vector ISA; scalar code has its own. Tests hold the kernels to it.
 #pragma once
 
 #include <array>

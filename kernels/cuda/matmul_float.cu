@@ -1,4 +1,4 @@
-// F32, F16 and BF16 weights times float activations, in the order of the AVX-512 kernels
+// F32, F16 and BF16 weights times float activations, in the order of the CPU's vector kernels
 // (kernels/cpu/simd/matmul_float.h): 16 chains of fused multiply-adds by column modulo 16, folded in halves.
 //
 // 16 lanes have a row and token, a chain each, so that they read neighbouring columns. Alone, a token is

@@ -8,7 +8,7 @@
 // in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So where a
 // layer runs never shows in a result. Kernels therefore say __fmaf_rn, __fmul_rn, __fadd_rn where they mean
 // them, so that nvcc contracts nothing on its own, and divide and take roots rounded (__fdiv_rn, __fsqrt_rn).
-// Float weights (F32, F16, BF16) follow the order of the AVX-512 kernels. The one exception is the sum over
+// Float weights (F32, F16, BF16) follow the order of the vector kernels. The one exception is the sum over
 // neurons: see NeuronSums.
 #pragma once
 

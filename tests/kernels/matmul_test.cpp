@@ -171,6 +171,25 @@ TEST_CASE("quantised products have the same bits on every ISA") {
   }
 }
 
+TEST_CASE("float products have the same bits on every vector ISA") {
+  std::mt19937 rng(13);
+  std::vector<Isa> isas = supported_isas();
+  isas.pop_back();  // scalar code has an order of its own
+  for (DType type : {DType::kF32, DType::kF16, DType::kBF16}) {
+    for (int64_t n_cols : {1, 7, 8, 9, 15, 16, 17, 24, 31, 33, 100, 256, 1000}) {
+      for (int n_tokens : {1, 2, 7, 30}) {
+        const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
+        const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+        for (Isa isa : isas) {
+          INFO(isa_name(isa) << " " << dtype_info(type).name << " " << n_cols << " columns, " << n_tokens);
+          REQUIRE(same_bits(multiply(isa, weight.view, x, n_tokens),
+                            multiply(isas.front(), weight.view, x, n_tokens)));
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("extreme quants and activations neither saturate nor overflow") {
   // Every byte 0x00, 0x7f, 0x80, 0xff in turn; factors 1; activations at the ends of their range in every
   // sign pattern.

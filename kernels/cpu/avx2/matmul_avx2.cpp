@@ -17,7 +17,7 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   // 4 integer and 4 float accumulators of 16 registers, weights, activations and products
   static constexpr int kTokenTile = 4;
-  static constexpr int kFloatRows = 3, kFloatTokens = 4;  // 12 sums of 16 registers
+  static constexpr int kFloatRows = 2, kFloatTokens = 3, kFloatRowsOfOne = 5;  // 12 sums of 16 registers
 
   static Int zero() { return _mm256_setzero_si256(); }
   static Int bytes(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }
@@ -126,7 +126,8 @@ struct Avx2 {
   static Float load_floats(const float* p) { return _mm256_loadu_ps(p); }
   static Float load_floats(const float* p, int n) { return _mm256_maskload_ps(p, first(n)); }
   static void store_floats(float* p, Float v, int n) { _mm256_maskstore_ps(p, first(n), v); }
-  static float total(Float v) {
+  static float total(const Float* sums) {
+    const Float v = _mm256_add_ps(sums[0], sums[1]);
     __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));

@@ -16,7 +16,7 @@ struct Avx512 {
   using Float = __m512;
   static constexpr int kLanes = 16;
   static constexpr int kTokenTile = 8;  // 16 integer and 8 float accumulators of 32 registers
-  static constexpr int kFloatRows = 4, kFloatTokens = 6;  // 24 sums of 32 registers
+  static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums of 32 registers
 
   static Int zero() { return _mm512_setzero_si512(); }
   static Int bytes(int v) { return _mm512_set1_epi8(static_cast<char>(v)); }
@@ -155,7 +155,12 @@ struct Avx512 {
   static Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
   static Float load_floats(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static void store_floats(float* p, Float v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
-  static float total(Float v) { return _mm512_reduce_add_ps(v); }
+  static float total(const Float* v) {
+    const __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(*v), _mm512_extractf32x8_ps(*v, 1));
+    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+    four = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(four, _mm_movehdup_ps(four)));
+  }
 
   static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1); }
   static __m128i load16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }

@@ -1,14 +1,16 @@
 // F32, F16 and BF16 weights times float activations, for any vector ISA.
 //
-// Lanes run over columns: every (row, token) has one vector accumulator, fed with fused multiply-adds in
-// column order and added up in one fixed tree, whatever tile it is computed in. Tiles of rows x tokens share
-// the loads.
+// Every (row, token) has 16 sums, column c in sum c % 16, fed with fused multiply-adds in column order and
+// added up in one fixed tree, whatever tile it is computed in and however many lanes a vector has: the same
+// bits on every vector ISA. Tiles of rows x tokens share the loads.
 #pragma once
 
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_panel.h"
 
 namespace hearth {
+
+inline constexpr int kFloatChains = 16;
 
 /// Tokens whose activations are kept in the L2 cache while all rows pass by: 24 rows of 4096 floats are 384
 /// KB. A multiple of every ISA's kFloatTokens.
@@ -24,31 +26,37 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   const std::byte* w[n_rows];
   for (int r = 0; r < n_rows; ++r) w[r] = args.weight->data + row_at(args, row + r) * stride;
   const float* x = args.x + token * n_cols;
-  Float sum[n_rows][n_tokens];
+  constexpr int kParts = kFloatChains / S::kLanes;  // vectors that hold the sums of one result
+  Float sum[n_rows][n_tokens][kParts];
   for (int r = 0; r < n_rows; ++r) {
-    for (int t = 0; t < n_tokens; ++t) sum[r][t] = S::floats(0.0f);
-  }
-  int64_t column = 0;
-  for (; column + S::kLanes <= n_cols; column += S::kLanes) {
-    Float weights[n_rows];
-    for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w[r] + column * Load::kBytes);
     for (int t = 0; t < n_tokens; ++t) {
-      const Float xs = S::load_floats(x + t * n_cols + column);
-      for (int r = 0; r < n_rows; ++r) sum[r][t] = S::fma(weights[r], xs, sum[r][t]);
+      for (int p = 0; p < kParts; ++p) sum[r][t][p] = S::floats(0.0f);
     }
   }
-  if (column < n_cols) {
-    const int left = static_cast<int>(n_cols - column);
+  int64_t column = 0;
+  for (; column + kFloatChains <= n_cols; column += kFloatChains) {
+    for (int p = 0; p < kParts; ++p) {
+      const int64_t at = column + p * S::kLanes;
+      Float weights[n_rows];
+      for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w[r] + at * Load::kBytes);
+      for (int t = 0; t < n_tokens; ++t) {
+        const Float xs = S::load_floats(x + t * n_cols + at);
+        for (int r = 0; r < n_rows; ++r) sum[r][t][p] = S::fma(weights[r], xs, sum[r][t][p]);
+      }
+    }
+  }
+  for (int p = 0; p < kParts && column < n_cols; ++p, column += S::kLanes) {
+    const int left = n_cols - column < S::kLanes ? static_cast<int>(n_cols - column) : S::kLanes;
     for (int t = 0; t < n_tokens; ++t) {
       const Float xs = S::load_floats(x + t * n_cols + column, left);
       for (int r = 0; r < n_rows; ++r) {
-        sum[r][t] = S::fma(Load::part(w[r] + column * Load::kBytes, left), xs, sum[r][t]);
+        sum[r][t][p] = S::fma(Load::part(w[r] + column * Load::kBytes, left), xs, sum[r][t][p]);
       }
     }
   }
   for (int t = 0; t < n_tokens; ++t) {
     for (int r = 0; r < n_rows; ++r) {
-      float value = S::total(sum[r][t]);
+      float value = S::total(sum[r][t]);  // halves are added to halves until one is left
       if (args.bias != nullptr) value += args.bias[row_at(args, row + r)];
       float& out = args.out[(token + t) * args.out_stride + row + r];
       out = args.accumulate ? out + value : value;
@@ -83,7 +91,7 @@ void multiply_float(const MatmulArgs& args) {
     int64_t row = args.row_begin;
     // One token alone has no other sums to hide the latency of fused multiply-adds behind than those of more
     // rows.
-    if (n_tokens == 1) row = multiply_float_tiles<S, Load, 8>(args, row, token, n_tokens);
+    if (n_tokens == 1) row = multiply_float_tiles<S, Load, S::kFloatRowsOfOne>(args, row, token, n_tokens);
     row = multiply_float_tiles<S, Load, S::kFloatRows>(args, row, token, n_tokens);
     multiply_float_tiles<S, Load, 1>(args, row, token, n_tokens);
   }

@@ -1,10 +1,10 @@
 // Matrix products on CUDA: the bits of the CPU backend for every type, and within the CPU's bounds of a
 // double reference.
 //
-// Bits of quantised types are those of every instruction set; of float types those of AVX-512, compared where
-// the machine has it. Tolerance of float types against doubles: a chain adds n_cols / 16 products and 4
-// levels of a tree follow, each rounded by at most 2^-24 of the sum of absolute products. Of quantised types:
-// see tests/kernels/matmul_test.cpp.
+// Bits of quantised types are those of every instruction set; of float types those of the vector ones,
+// compared where the machine has one. Tolerance of float types against doubles: a chain adds n_cols / 16
+// products and 4 levels of a tree follow, each rounded by at most 2^-24 of the sum of absolute products. Of
+// quantised types: see tests/kernels/matmul_test.cpp.
 #include <cmath>
 #include <limits>
 
@@ -22,7 +22,7 @@ namespace {
 /// The instruction set whose bits CUDA has for this type, if this machine has it.
 std::optional<Isa> same_isa(DType type) {
   const Isa best = supported_isas().front();
-  if (uses_quantized_activations(type) || best == Isa::kAvx512Vnni) return best;
+  if (uses_quantized_activations(type) || best != Isa::kScalar) return best;
   return std::nullopt;
 }
 
