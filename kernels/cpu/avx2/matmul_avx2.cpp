@@ -17,7 +17,7 @@ struct Avx2 {
   static constexpr int kLanes = 8;
   // 4 integer and 4 float accumulators of 16 registers, weights, activations and products
   static constexpr int kTokenTile = 4;
-  static constexpr int kFloatRows = 2, kFloatTokens = 3, kFloatRowsOfOne = 5;  // 12 sums of 16 registers
+  static constexpr int kFloatRows = 3, kFloatTokens = 4, kFloatRowsOfOne = 8;  // 12 sums of 16 registers
 
   static Int zero() { return _mm256_setzero_si256(); }
   static Int bytes(int v) { return _mm256_set1_epi8(static_cast<char>(v)); }

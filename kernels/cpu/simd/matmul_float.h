@@ -26,32 +26,34 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   const std::byte* w[n_rows];
   for (int r = 0; r < n_rows; ++r) w[r] = args.weight->data + row_at(args, row + r) * stride;
   const float* x = args.x + token * n_cols;
-  constexpr int kParts = kFloatChains / S::kLanes;  // vectors that hold the sums of one result
+  // One vector of the 16 sums after the other, so that a tile's sums stay in registers on every ISA.
+  constexpr int kParts = kFloatChains / S::kLanes;
   Float sum[n_rows][n_tokens][kParts];
-  for (int r = 0; r < n_rows; ++r) {
-    for (int t = 0; t < n_tokens; ++t) {
-      for (int p = 0; p < kParts; ++p) sum[r][t][p] = S::floats(0.0f);
+  for (int p = 0; p < kParts; ++p) {
+    Float part[n_rows][n_tokens];
+    for (int r = 0; r < n_rows; ++r) {
+      for (int t = 0; t < n_tokens; ++t) part[r][t] = S::floats(0.0f);
     }
-  }
-  int64_t column = 0;
-  for (; column + kFloatChains <= n_cols; column += kFloatChains) {
-    for (int p = 0; p < kParts; ++p) {
-      const int64_t at = column + p * S::kLanes;
+    int64_t column = p * S::kLanes;
+    for (; column + S::kLanes <= n_cols; column += kFloatChains) {
       Float weights[n_rows];
-      for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w[r] + at * Load::kBytes);
+      for (int r = 0; r < n_rows; ++r) weights[r] = Load::full(w[r] + column * Load::kBytes);
       for (int t = 0; t < n_tokens; ++t) {
-        const Float xs = S::load_floats(x + t * n_cols + at);
-        for (int r = 0; r < n_rows; ++r) sum[r][t][p] = S::fma(weights[r], xs, sum[r][t][p]);
+        const Float xs = S::load_floats(x + t * n_cols + column);
+        for (int r = 0; r < n_rows; ++r) part[r][t] = S::fma(weights[r], xs, part[r][t]);
       }
     }
-  }
-  for (int p = 0; p < kParts && column < n_cols; ++p, column += S::kLanes) {
-    const int left = n_cols - column < S::kLanes ? static_cast<int>(n_cols - column) : S::kLanes;
-    for (int t = 0; t < n_tokens; ++t) {
-      const Float xs = S::load_floats(x + t * n_cols + column, left);
-      for (int r = 0; r < n_rows; ++r) {
-        sum[r][t][p] = S::fma(Load::part(w[r] + column * Load::kBytes, left), xs, sum[r][t][p]);
+    if (column < n_cols) {
+      const int left = static_cast<int>(n_cols - column);
+      for (int t = 0; t < n_tokens; ++t) {
+        const Float xs = S::load_floats(x + t * n_cols + column, left);
+        for (int r = 0; r < n_rows; ++r) {
+          part[r][t] = S::fma(Load::part(w[r] + column * Load::kBytes, left), xs, part[r][t]);
+        }
       }
+    }
+    for (int r = 0; r < n_rows; ++r) {
+      for (int t = 0; t < n_tokens; ++t) sum[r][t][p] = part[r][t];
     }
   }
   for (int t = 0; t < n_tokens; ++t) {
