@@ -17,6 +17,7 @@ struct DownSumsArgs {
   int64_t column_begin = 0;  // a multiple of kDownStripColumns
   int64_t column_end = 0;    // <= down->n_cols
   int64_t* sums = nullptr;   // [column_end - column_begin]
+  float* parts = nullptr;    // [2, column_end - column_begin] scratch
 };
 
 /// Adds a panel's neurons to the sums of many tokens.

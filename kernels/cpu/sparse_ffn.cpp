@@ -18,6 +18,7 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
   list_values_ = few_ups_ + few * row;
   partials_ = list_values_ + few * row;
   thread_sums_ = memory.allocate(static_cast<size_t>(pool_.n_threads() - 1) * few * row * sizeof(int64_t));
+  sum_parts_ = memory.allocate(2 * static_cast<size_t>(pool_.n_threads()) * row * sizeof(float));
   summed_.resize(static_cast<size_t>(pool_.n_threads()));
   few_ids_.resize((1 + few) * row);
   passed_ids_ = few_ids_.data();

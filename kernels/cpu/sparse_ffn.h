@@ -163,6 +163,7 @@ class SparseFfn {
 
   // Of few tokens' sums of integers: the first thread has the caller's, the others these.
   Buffer thread_sums_;                            // [n_threads - 1, n_tokens, n_cols]
+  Buffer sum_parts_;                              // per thread: [2, n_cols], see DownSumsArgs
   std::vector<uint8_t> summed_;                   // [n_threads] whether the thread has added anything
   std::array<uint32_t, kNeuronRanges> poison_{};  // bit t: token t has a value that is not finite
 

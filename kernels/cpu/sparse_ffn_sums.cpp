@@ -64,7 +64,8 @@ void SparseFfn::sum_range(const Step& step, int range, int64_t begin, int worker
                             .n = n_listed,
                             .column_begin = 0,
                             .column_end = n_cols,
-                            .sums = sums + t * n_cols};
+                            .sums = sums + t * n_cols,
+                            .parts = sum_parts_.floats() + 2 * worker * max_cols_};
     const bool finite =
         std::all_of(args.values, args.values + n_listed, [](float value) { return std::isfinite(value); });
     if (!finite) poison_[static_cast<size_t>(range)] |= uint32_t{1} << t;

@@ -1,11 +1,8 @@
 // Neurons' down rows times their values, added to sums of integers.
 //
-// A contribution p, a float below 512, is cut into two parts with additions alone: adding 1.5 * 2^10 rounds
-// it to units of 2^-13 and leaves their number in the lowest bits; what that took away, plus 1.5 * 2^-13, is
-// rounded to units of 2^-36, ties to even. The bits of both sums are added up as they are, and what they are
-// too large by is taken off once for all rows. This is as exact as a conversion to 64-bit integers, of which
-// consumer GPUs do two a clock. Larger products, which a model's outliers have, are converted one by one and
-// added to memory at once.
+// Contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
+// two numbers a clock to 64-bit integers, and have few doubles. Products too large for it, which a model's
+// outliers have, are converted one by one and added to memory at once.
 //
 // A block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
@@ -21,26 +18,20 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kColumns = 32 * kLaneColumns;
 constexpr int kBlocksPerSm = 2;
-/// Neurons of a chunk at most: 2^8 parts of up to 2^22 fit into 32 bits.
-constexpr int kMaxChunk = 256;
+constexpr int kMaxChunk = SumParts::kMost;
 /// Blocks that keep the largest GPUs busy; more of them would only be more atomic additions.
 constexpr int64_t kEnoughBlocks = 2048;
-
-constexpr float kLarge = 512.0f;
-constexpr float kHighShift = 0x1.8p10f, kLowShift = 0x1.8p-13f;
-constexpr unsigned kHighBits = 0x44c00000u, kLowBits = 0x39400000u;  // of the two, as floats
-/// Low units of a high one.
-constexpr int64_t kHighUnits = int64_t{1} << 23;
 
 __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
   atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(units));
 }
 
 /// contribution() of kernels/neuron_sums.h.
-__device__ __forceinline__ int64_t units_of(float product) {
-  product = product < kContributionBound ? product : kContributionBound;
-  product = product > -kContributionBound ? product : -kContributionBound;
-  return __float2ll_rn(__fmul_rn(product, kUnitsOfOne));
+__device__ __forceinline__ int64_t units_of(float value, float weight) {
+  double product = __dmul_rn(value, weight);
+  product = product < 0x1p20 ? product : 0x1p20;
+  product = product > -0x1p20 ? product : -0x1p20;
+  return static_cast<int64_t>(rint(__dmul_rn(product, 0x1p36)));
 }
 
 /// A lane's sums of one token.
@@ -52,24 +43,29 @@ struct LaneSums {
   }
   /// to: the sums in memory of the lane's n columns.
   __device__ __forceinline__ void add(float value, const float (&weights)[kLaneColumns], int64_t* to, int n) {
-    float products[kLaneColumns];
-    bool large = false;
+    float above[kLaneColumns];
+    unsigned differing = 0;
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
-      products[k] = __fmul_rn(value, weights[k]);
-      large |= !(fabsf(products[k]) < kLarge);
+      above[k] = __fmaf_rn(value, weights[k], SumParts::kHighShift);
+      differing |= __float_as_uint(above[k]) ^ SumParts::kHighBits;
     }
-    if (large) {
-      GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
-        if (fabsf(products[k]) < kLarge) continue;
-        if (value != 0.0f && k < n) add_to(to + k, units_of(products[k]));
-        products[k] = 0.0f;
-      }
+    if ((differing & SumParts::kExponent) != 0) {
+      add_exactly(value, weights, to, n);
+      return;
     }
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
-      const float shifted = __fadd_rn(products[k], kHighShift);
-      const float rest = __fsub_rn(products[k], __fsub_rn(shifted, kHighShift));
-      high[k] += __float_as_uint(shifted);
-      low[k] += __float_as_uint(__fadd_rn(rest, kLowShift));
+      const float rest = __fsub_rn(SumParts::kBothShifts, above[k]);
+      high[k] += __float_as_uint(above[k]);
+      low[k] += __float_as_uint(__fmaf_rn(value, weights[k], rest));
+    }
+  }
+  /// All eight one by one. In parts they count as zeros.
+  __device__ __forceinline__ void add_exactly(float value, const float (&weights)[kLaneColumns], int64_t* to,
+                                              int n) {
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      if (value != 0.0f && k < n) add_to(to + k, units_of(value, weights[k]));
+      high[k] += SumParts::kHighBits;
+      low[k] += SumParts::kLowBits;
     }
   }
 };
@@ -123,7 +119,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
 template <class Source, int kTokens>
 __device__ __forceinline__ void sum_rows(const Source& source, const Call& call, int first_token,
                                          Shared<kTokens>& shared) {
-  constexpr int kRows = Source::kRowsInFlight;
+  constexpr int kRows = kTokens == 1 ? Source::kRowsInFlight : 2;
   const int warp = static_cast<int>(threadIdx.x) / 32, own = static_cast<int>(threadIdx.x) % 32;
   const int64_t lane = int64_t{blockIdx.x} * 32 + own, column = lane * kLaneColumns;
   const int n_active = shared.n_active;
@@ -151,8 +147,8 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   }
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
-      atomicAdd(&shared.high[t][k * 32 + own], sums[t].high[k] - n_rows * kHighBits);
-      atomicAdd(&shared.low[t][k * 32 + own], sums[t].low[k] - n_rows * kLowBits);
+      atomicAdd(&shared.high[t][k * 32 + own], sums[t].high[k] - n_rows * SumParts::kHighBits);
+      atomicAdd(&shared.low[t][k * 32 + own], sums[t].low[k] - n_rows * SumParts::kLowBits);
     }
   }
 }
@@ -176,8 +172,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source
     GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
       if (first_token + t >= call.n_tokens || column >= call.n_cols) continue;
       const int at = own % kLaneColumns * 32 + own / kLaneColumns;
-      const int64_t units =
-          static_cast<int>(shared.high[t][at]) * kHighUnits + static_cast<int>(shared.low[t][at]);
+      const auto high = static_cast<int>(shared.high[t][at]), low = static_cast<int>(shared.low[t][at]);
+      const int64_t units = int64_t{high} * (int64_t{1} << 22) + low;
       if (units != 0) add_to(call.sums + (first_token + t) * call.n_cols + column, units);
     }
     __syncthreads();

@@ -4,7 +4,8 @@
 //
 // Decode: GB/s of what one call of ffn_neurons reads, and the share of the bandwidth at which the same
 // threads just read memory, for the layouts a layer's rows can have: packed matrices, or bundles of a
-// neuron's rows; in small pages (as a mapped file) or large ones. All in turn in one run, medians. Then
+// neuron's rows; in small pages (as a mapped file) or large ones; and the same with sums of integers
+// (kernels/neuron_sums.h) in place of floats. All in turn in one run, medians. Then
 // --tokens tokens (prefill) against the dense products. Run by hand.
 #include <sys/mman.h>
 
@@ -127,6 +128,7 @@ struct Case {
   std::string name;
   Layers* layers;
   bool gates_known;
+  bool integers;                   // sums of integers, as where a GPU has a share
   std::vector<double> rates = {};  // GB/s
 };
 
@@ -138,7 +140,10 @@ class Bench {
     }
     std::mt19937 rng(2);
     x_ = test::random_activations(o.n_tokens * o.d_model, rng);
+    // So small that values are of the size that models have: sums of integers have a slow way for others.
+    for (float& x : x_) x *= 0.001f;
     out_.resize(x_.size());
+    sums_.resize(static_cast<size_t>(o.d_model));
     // Gates of the wanted share are positive; rows are alike, so that products would all be.
     gates_.resize(static_cast<size_t>(o.n_tokens * o.d_ff));
     std::bernoulli_distribution active(o.active);
@@ -152,8 +157,12 @@ class Bench {
     NeuronCounts counts;
     const double seconds = seconds_of([&] {
       for (const FfnNeurons& ffn : c.layers->layers) {
-        backend.ffn_neurons(ffn, x_.data(), 1, few_, c.gates_known ? gates_.data() : nullptr, out_.data(),
-                            counts);
+        const float* gates = c.gates_known ? gates_.data() : nullptr;
+        if (c.integers) {
+          backend.ffn_neuron_sums(ffn, x_.data(), 1, few_, gates, {sums_.data(), &poison_}, counts);
+        } else {
+          backend.ffn_neurons(ffn, x_.data(), 1, few_, gates, out_.data(), counts);
+        }
       }
     });
     const int64_t rows = counts.gate_rows + counts.up_rows + counts.down_rows;
@@ -195,6 +204,8 @@ class Bench {
   Options o_;
   DType type_;
   std::vector<float> x_, out_, gates_;
+  std::vector<int64_t> sums_;
+  int32_t poison_ = 0;
   NeuronSet few_, many_;
 };
 
@@ -248,7 +259,10 @@ int main(int argc, char** argv) {
     std::vector<Case> cases;
     for (Named& layout : layouts) {
       for (bool known : {true, false}) {
-        cases.push_back({layout.name + (known ? ", gates known" : ", gates read"), &layout.layers, known});
+        for (bool integers : {false, true}) {
+          const std::string name = layout.name + (known ? ", gates known" : ", gates read");
+          cases.push_back({name + (integers ? ", integers" : ""), &layout.layers, known, integers});
+        }
       }
     }
     ThreadPool reader(o.n_threads);
@@ -261,7 +275,7 @@ int main(int argc, char** argv) {
     std::printf("%s, %s: reading %.1f GB/s (best %.1f)\n", backend.description().c_str(), o.type.c_str(),
                 median(bandwidth), *std::ranges::max_element(bandwidth));
     for (const Case& c : cases) {
-      std::printf("  %-42s %6.1f GB/s  %4.0f %%  best %6.1f\n", c.name.c_str(), median(c.rates),
+      std::printf("  %-46s %6.1f GB/s  %4.0f %%  best %6.1f\n", c.name.c_str(), median(c.rates),
                   100 * median(c.rates) / median(bandwidth), *std::ranges::max_element(c.rates));
     }
     if (o.n_tokens > 1) bench.prefill(backend, layouts[0].layers);

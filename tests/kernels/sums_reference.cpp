@@ -62,12 +62,11 @@ void reference_sums(const DownCase& down, const std::vector<int32_t>& ids, const
       if (value == 0.0f) continue;
       if (!std::isfinite(value)) to.poison[static_cast<size_t>(t)] = 1;
       for (int64_t c = 0; c < n_cols; ++c) {
-        const float product = value * down.weights[static_cast<size_t>(id * n_cols + c)];
-        double bounded = product;
-        if (!(bounded <= 0x1p20)) bounded = 0x1p20;
-        if (bounded < -0x1p20) bounded = -0x1p20;
+        double product = double{value} * down.weights[static_cast<size_t>(id * n_cols + c)];
+        if (!(product <= 0x1p20)) product = 0x1p20;
+        if (product < -0x1p20) product = -0x1p20;
         to.sums[static_cast<size_t>(t * n_cols + c)] +=
-            static_cast<int64_t>(std::nearbyint(bounded * 0x1p36));
+            static_cast<int64_t>(std::nearbyint(product * 0x1p36));
       }
     }
   }

@@ -6,22 +6,20 @@ namespace hearth {
 namespace {
 
 struct ScalarSums : ScalarDown {
-  struct Sums {
-    int64_t v[kStripColumns];
-  };
-  static float folded(float value) { return value; }
-  template <bool>
-  static Sums load_sums(const int64_t* p) {
-    Sums s;
-    std::memcpy(s.v, p, sizeof s.v);
-    return s;
+  static Strip all(float value) {
+    return each([&](int) { return value; });
   }
-  template <bool>
-  static void store_sums(const Sums& s, int, int64_t* p) {
-    std::memcpy(p, s.v, sizeof s.v);
-  }
-  static void add_product(float value, const Strip& weights, Sums& s) {
-    for (int i = 0; i < kStripColumns; ++i) s.v[i] += contribution(value, weights.v[i]);
+  static Strip all_bits(uint32_t bits) { return all(__builtin_bit_cast(float, bits)); }
+  /// Nothing is summed in parts: without the instruction a fused multiply-add is a call.
+  static Strip fma(float, const Strip&, const Strip&) { return zero(); }
+  static Strip sub(const Strip&, const Strip&) { return zero(); }
+  static Strip or_differing(const Strip& differing, const Strip&, const Strip&) { return differing; }
+  static bool exponents(const Strip&) { return true; }
+  static Strip add_bits(const Strip& a, const Strip& b) {
+    return each([&](int i) {
+      const auto sum = __builtin_bit_cast(uint32_t, a.v[i]) + __builtin_bit_cast(uint32_t, b.v[i]);
+      return __builtin_bit_cast(float, sum);
+    });
   }
 };
 

@@ -1,8 +1,8 @@
 // Contributions of neurons to integer sums, for any vector ISA. See kernels/cpu/down_sums.h.
 //
-// S is a class of strips (down_strips.h) that also knows Sums, 32 integers in registers, and adds products to
-// them. It may fold a power of two into a neuron's value, which is exact for ordinary values; others, and
-// columns behind the last whole strip, go through contribution() one by one.
+// The two parts of contributions (SumParts) are added up in scratch, whole strips of them, which is flushed
+// to the sums when they might not fit any more. S is a class of strips (down_strips.h) with a few operations
+// more on their bits; strips of parts are such bits, not floats.
 #pragma once
 
 #include "kernels/cpu/down_sums.h"
@@ -12,16 +12,74 @@
 
 namespace hearth {
 
-/// Whether a value times any power of two down to 2^-14 and up to 2^36 is exact and finite, with room to
-/// spare. All values that are not zero are in practice.
-[[gnu::always_inline]] inline bool is_ordinary(float value) {
-  const float size = __builtin_fabsf(value);
-  return size >= 0x1p-100f && size < 0x1p64f;
-}
-
 [[gnu::always_inline]] inline void add_exactly(float value, const float* weights, int64_t n, int64_t* sums) {
   if (value == 0.0f) return;
   for (int64_t i = 0; i < n; ++i) sums[i] += contribution(value, weights[i]);
+}
+
+/// Where the parts of a call's contributions are.
+struct PartSums {
+  float* high;        // [n_columns] bits
+  float* low;         // [n_columns]
+  int64_t* sums;      // [n_columns]
+  int64_t n_columns;  // whole strips only
+  uint32_t n = 0;     // contributions since the last flush; 0: the scratch may be anything
+
+  /// Room for n_more contributions a column.
+  [[gnu::always_inline]] void make_room(int n_more) {
+    if (n + static_cast<uint32_t>(n_more) > SumParts::kMost) flush();
+  }
+  [[gnu::always_inline]] void flush() {
+    if (n == 0) return;
+    for (int64_t c = 0; c < n_columns; ++c) {
+      uint32_t parts[2];
+      __builtin_memcpy(&parts[0], high + c, sizeof(float));
+      __builtin_memcpy(&parts[1], low + c, sizeof(float));
+      sums[c] += SumParts::units(parts[0], parts[1], n);
+    }
+    n = 0;
+  }
+};
+
+/// Adds n_rows rows' contributions to the strip of columns from `column` on; weights_of(r) are a row's.
+template <class S, bool nibbles, class WeightsOf>
+[[gnu::always_inline]] inline void sum_strip(const PartSums& parts, int64_t column, const float* values,
+                                             int n_rows, WeightsOf&& weights_of) {
+  using Strip = typename S::Strip;
+  const Strip shift = S::all(SumParts::kHighShift), both_shifts = S::all(SumParts::kBothShifts);
+  const bool fresh = parts.n == 0;
+  const Strip high_before = fresh ? S::zero() : load_strip<S, nibbles>(parts.high + column);
+  const Strip low_before = fresh ? S::zero() : load_strip<S, nibbles>(parts.low + column);
+  Strip high = high_before, low = low_before, differing = S::zero();
+#pragma GCC unroll 4
+  for (int r = 0; r < n_rows; ++r) {
+    const Strip weights = weights_of(r);
+    const Strip above = S::fma(values[r], weights, shift);
+    differing = S::or_differing(differing, above, shift);
+    low = S::add_bits(low, S::fma(values[r], weights, S::sub(both_shifts, above)));
+    high = S::add_bits(high, above);
+  }
+  if (S::exponents(differing)) [[unlikely]] {
+    // Once more without the rows that are too large, which count as zeros.
+    high = high_before;
+    low = low_before;
+    for (int r = 0; r < n_rows; ++r) {
+      const Strip weights = weights_of(r);
+      const Strip above = S::fma(values[r], weights, shift);
+      if (S::exponents(S::or_differing(S::zero(), above, shift))) {
+        float exact[kStripColumns];
+        store_strip<S, nibbles>(weights, exact);
+        add_exactly(values[r], exact, kStripColumns, parts.sums + column);
+        high = S::add_bits(high, S::all_bits(SumParts::kHighBits));
+        low = S::add_bits(low, S::all_bits(SumParts::kLowBits));
+      } else {
+        low = S::add_bits(low, S::fma(values[r], weights, S::sub(both_shifts, above)));
+        high = S::add_bits(high, above);
+      }
+    }
+  }
+  store_strip<S, nibbles>(high, parts.high + column);
+  store_strip<S, nibbles>(low, parts.low + column);
 }
 
 /// Columns [begin, end) of one row, one by one. dequantize is that of DownKernels.
@@ -35,32 +93,37 @@ void add_row_exactly(const Matrix& rows, int32_t id, float value, int64_t begin,
   }
 }
 
-/// Calls add_pass(pass, number of rows) with kDownRows rows of ordinary values at a time, or what is left;
-/// add_one(place) with the others.
-template <class S, class AddPass, class AddOne>
+/// Calls add_pass(pass, number of rows) with kDownRows rows at a time, or what is left.
+template <class AddPass>
 [[gnu::always_inline]] inline void for_each_pass(const DownSumsArgs& args, const std::byte* data,
-                                                 size_t stride, AddPass&& add_pass, AddOne&& add_one) {
+                                                 size_t stride, PartSums& parts, AddPass&& add_pass) {
   const auto row_at = [&](int i) { return data + static_cast<size_t>(args.ids[i]) * stride; };
   DownPass pass{};
-  for (int i = 0; i < args.n;) {
-    int n_rows = 0;
-    for (; i < args.n && n_rows < kDownRows; ++i) {
-      if (!is_ordinary(args.values[i])) {
-        add_one(i);
-        continue;
-      }
-      pass.rows[n_rows] = row_at(i);
-      pass.values[n_rows++] = S::folded(args.values[i]);
+  for (int i = 0; i < args.n; i += kDownRows) {
+    const int n_rows = args.n - i < kDownRows ? args.n - i : kDownRows;
+    const int left = args.n - i - n_rows;
+    pass.n_next = left < kDownRows ? left : kDownRows;
+    for (int r = 0; r < n_rows; ++r) {
+      pass.rows[r] = row_at(i + r);
+      pass.values[r] = args.values[i + r];
     }
-    pass.n_next = args.n - i < kDownRows ? args.n - i : kDownRows;
-    for (int r = 0; r < pass.n_next; ++r) pass.next[r] = row_at(i + r);
+    for (int r = 0; r < pass.n_next; ++r) pass.next[r] = row_at(i + n_rows + r);
+    parts.make_room(n_rows);
     add_pass(pass, n_rows);
+    parts.n += static_cast<uint32_t>(n_rows);
   }
+  parts.flush();
+}
+
+[[gnu::always_inline]] inline PartSums parts_of(const DownSumsArgs& args) {
+  const int64_t n = args.column_end - args.column_begin;
+  return {args.parts, args.parts + n, args.sums, n / kStripColumns * kStripColumns};
 }
 
 /// One pass of n_rows rows over n_strips strips.
 template <class S, class Format, int n_rows>
-void sum_pass(const DownPass& pass, int64_t n_strips, int64_t* sums) {
+void sum_pass(const DownPass& pass, const PartSums& parts) {
+  const int64_t n_strips = parts.n_columns / kStripColumns;
   constexpr int64_t kChunkStrips = kDownChunk / kStripColumns;
   const auto strips_from = [&](int64_t first) {
     return n_strips - first < kChunkStrips ? n_strips - first : kChunkStrips;
@@ -78,15 +141,9 @@ void sum_pass(const DownPass& pass, int64_t n_strips, int64_t* sums) {
         for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
         asked += 64;
       }
-      int64_t* to = sums + (first + strip) * kStripColumns;
-      typename S::Sums total = S::template load_sums<Format::kNibbles>(to);
-#pragma GCC unroll 4
-      for (int r = 0; r < n_rows; ++r) {
-        const typename S::Strip weights =
-            Format::template weights<S>(pass.rows[r] + at, factors.of(r, strip));
-        S::add_product(pass.values[r], weights, total);
-      }
-      S::template store_sums<Format::kNibbles>(total, n_rows, to);
+      sum_strip<S, Format::kNibbles>(parts, (first + strip) * kStripColumns, pass.values, n_rows, [&](int r) {
+        return Format::template weights<S>(pass.rows[r] + at, factors.of(r, strip));
+      });
     }
   }
 }
@@ -99,31 +156,26 @@ void sum_rows(const DownSumsArgs& args) {
                             ? rows.row_stride
                             : static_cast<size_t>(rows.n_cols) * Format::kBytes / kStripColumns;
   const std::byte* data = rows.data + static_cast<size_t>(args.column_begin / kStripColumns) * Format::kBytes;
-  const int64_t n_strips = (args.column_end - args.column_begin) / kStripColumns;
-  const int64_t whole_end = args.column_begin + n_strips * kStripColumns;
-  const auto exactly = [&](int i, int64_t begin) {
-    add_row_exactly<dequantize_strips<S, Format>>(rows, args.ids[i], args.values[i], begin, args.column_end,
-                                                  args.sums + (begin - args.column_begin));
-  };
-  for_each_pass<S>(
-      args, data, stride,
-      [&](const DownPass& pass, int n_rows) {
-        static_assert(kDownRows == 4);
-        if (n_rows == 4) sum_pass<S, Format, 4>(pass, n_strips, args.sums);
-        if (n_rows == 3) sum_pass<S, Format, 3>(pass, n_strips, args.sums);
-        if (n_rows == 2) sum_pass<S, Format, 2>(pass, n_strips, args.sums);
-        if (n_rows == 1) sum_pass<S, Format, 1>(pass, n_strips, args.sums);
-      },
-      [&](int i) { exactly(i, args.column_begin); });
+  PartSums parts = parts_of(args);
+  for_each_pass(args, data, stride, parts, [&](const DownPass& pass, int n_rows) {
+    static_assert(kDownRows == 4);
+    if (n_rows == 4) sum_pass<S, Format, 4>(pass, parts);
+    if (n_rows == 3) sum_pass<S, Format, 3>(pass, parts);
+    if (n_rows == 2) sum_pass<S, Format, 2>(pass, parts);
+    if (n_rows == 1) sum_pass<S, Format, 1>(pass, parts);
+  });
+  const int64_t whole_end = args.column_begin + parts.n_columns;
   if (whole_end == args.column_end) return;
   for (int i = 0; i < args.n; ++i) {
-    if (is_ordinary(args.values[i])) exactly(i, whole_end);
+    add_row_exactly<dequantize_strips<S, Format>>(rows, args.ids[i], args.values[i], whole_end,
+                                                  args.column_end, args.sums + parts.n_columns);
   }
 }
 
 /// One pass over whole blocks, the rows' blocks side by side.
 template <class S, class Block>
-void sum_block_pass(const DownPass& pass, int n_rows, int64_t n_blocks, int64_t* sums) {
+void sum_block_pass(const DownPass& pass, int n_rows, const PartSums& parts) {
+  const int64_t n_blocks = parts.n_columns / Block::kElems;
   BlockQuants<Block> quants[kDownRows];
   for (int64_t b = 0; b < n_blocks; ++b) {
     const size_t at = static_cast<size_t>(b) * sizeof(Block);
@@ -132,12 +184,8 @@ void sum_block_pass(const DownPass& pass, int n_rows, int64_t n_blocks, int64_t*
     }
     for (int r = 0; r < n_rows; ++r) unpack_block<S, Block>(pass.rows[r] + at, quants[r]);
     for (int strip = 0; strip < Block::kElems / kStripColumns; ++strip) {
-      int64_t* to = sums + b * Block::kElems + strip * kStripColumns;
-      typename S::Sums total = S::template load_sums<false>(to);
-      for (int r = 0; r < n_rows; ++r) {
-        S::add_product(pass.values[r], strip_of<S, Block>(quants[r], strip), total);
-      }
-      S::template store_sums<false>(total, n_rows, to);
+      sum_strip<S, false>(parts, b * Block::kElems + strip * kStripColumns, pass.values, n_rows,
+                          [&](int r) { return strip_of<S, Block>(quants[r], strip); });
     }
   }
 }
@@ -150,14 +198,9 @@ void sum_block_rows(const DownSumsArgs& args) {
                             ? rows.row_stride
                             : static_cast<size_t>(rows.n_cols / Block::kElems) * sizeof(Block);
   const std::byte* data = block_at<Block>(rows, 0, args.column_begin);
-  const int64_t n_blocks = (args.column_end - args.column_begin) / Block::kElems;
-  for_each_pass<S>(
-      args, data, stride,
-      [&](const DownPass& pass, int n_rows) { sum_block_pass<S, Block>(pass, n_rows, n_blocks, args.sums); },
-      [&](int i) {
-        add_row_exactly<dequantize_blocks<S, Block>>(rows, args.ids[i], args.values[i], args.column_begin,
-                                                     args.column_end, args.sums);
-      });
+  PartSums parts = parts_of(args);
+  for_each_pass(args, data, stride, parts,
+                [&](const DownPass& pass, int n_rows) { sum_block_pass<S, Block>(pass, n_rows, parts); });
 }
 
 /// The factors of 32 columns of a group of coded columns.
@@ -179,46 +222,32 @@ struct GroupFactors {
 
 /// One group's n neurons; the next n_next are asked for.
 template <class S, int bits>
-void sum_coded_group(const DownSumsArgs& args, int first, int n, int n_next) {
+void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first, int n, int n_next) {
   const CodedColumns& coded = args.down->coded;
   const typename S::Values table = code_values<S>(coded);
   const int32_t* ids = args.ids + first;
   const auto codes_of = [&](int i) { return coded.codes + static_cast<size_t>(ids[i]) * coded.stride; };
-  const int64_t begin = args.column_begin / kStripColumns;
-  const int64_t end = (args.column_end + kStripColumns - 1) / kStripColumns;
-  constexpr int64_t kLineStrips = 64 * 8 / (bits * kStripColumns);
-  for (int64_t strip = begin; strip < end; ++strip) {
-    if ((strip - begin) % kLineStrips == 0) {
-      for (int i = n; i < n + n_next; ++i) {
-        __builtin_prefetch(codes_of(i) + static_cast<size_t>(strip) * kStripColumns * bits / 8);
-      }
+  constexpr int64_t kLineColumns = 64 * 8 / bits;
+  const auto weights_of = [&](const GroupFactors<S, bits>& factors, int i, int64_t column) {
+    return factors.weights(code_strip<S, bits>(codes_of(i), column / kStripColumns, table));
+  };
+  for (int64_t c = 0; c < parts.n_columns; c += kStripColumns) {
+    const int64_t column = args.column_begin + c;
+    if (c % kLineColumns == 0) {
+      for (int i = n; i < n + n_next; ++i) __builtin_prefetch(codes_of(i) + column * bits / 8);
     }
-    const int64_t left = args.column_end - strip * kStripColumns;
-    int64_t* to = args.sums + (strip - begin) * kStripColumns;
-    const GroupFactors<S, bits> factors(coded, ids[0] / coded.group, strip * kStripColumns);
-    int64_t last[kStripColumns];
-    int64_t* at = left < kStripColumns ? last : to;
-    if (at == last) __builtin_memset(last, 0, sizeof last);
-    typename S::Sums total = S::template load_sums<bits == 4>(at);
-    int n_ordinary = 0;
-    for (int i = 0; i < n; ++i) {
-      const float value = args.values[first + i];
-      if (!is_ordinary(value)) continue;
-      ++n_ordinary;
-      S::add_product(S::folded(value), factors.weights(code_strip<S, bits>(codes_of(i), strip, table)),
-                     total);
-    }
-    S::template store_sums<bits == 4>(total, n_ordinary, at);
-    for (int i = 0; i < n; ++i) {
-      const float value = args.values[first + i];
-      if (is_ordinary(value)) continue;
-      float weights[kStripColumns];
-      store_strip<S, bits == 4>(factors.weights(code_strip<S, bits>(codes_of(i), strip, table)), weights);
-      add_exactly(value, weights, kStripColumns, at);
-    }
-    if (at == last) {
-      for (int64_t c = 0; c < left; ++c) to[c] += last[c];
-    }
+    const GroupFactors<S, bits> factors(coded, ids[0] / coded.group, column);
+    sum_strip<S, bits == 4>(parts, c, args.values + first, n,
+                            [&](int i) { return weights_of(factors, i, column); });
+  }
+  // The last columns: sums end where the row does, codes and factors are padded.
+  const int64_t column = args.column_begin + parts.n_columns, left = args.column_end - column;
+  if (left == 0) return;
+  const GroupFactors<S, bits> factors(coded, ids[0] / coded.group, column);
+  for (int i = 0; i < n; ++i) {
+    float weights[kStripColumns];
+    store_strip<S, bits == 4>(weights_of(factors, i, column), weights);
+    add_exactly(args.values[first + i], weights, left, args.sums + parts.n_columns);
   }
 }
 
@@ -232,17 +261,21 @@ void sum_coded(const DownSumsArgs& args) {
     while (i < args.n && args.ids[i] < limit) ++i;
     return i;
   };
+  PartSums parts = parts_of(args);
   int end = group_end(0);
   for (int first = 0; first < args.n;) {
-    const int next_end = group_end(end);
+    const int next_end = group_end(end), n = end - first;
+    parts.make_room(n);
     if (args.down->coded.bits == 4) {
-      sum_coded_group<S, 4>(args, first, end - first, next_end - end);
+      sum_coded_group<S, 4>(args, parts, first, n, next_end - end);
     } else {
-      sum_coded_group<S, 8>(args, first, end - first, next_end - end);
+      sum_coded_group<S, 8>(args, parts, first, n, next_end - end);
     }
+    parts.n += static_cast<uint32_t>(n);
     first = end;
     end = next_end;
   }
+  parts.flush();
 }
 
 /// DownSumsKernels::dequantize_coded.
@@ -268,28 +301,23 @@ void sum_panel(const PanelSumsArgs& args) {
   const float* values = args.values;
   for (int t = 0; t < args.n_tokens; ++t) {
     int64_t* sums = args.sums + t * args.stride;
-    const uint64_t wanted = args.wanted[t];
-    const int n = __builtin_popcountll(wanted);
-    const float* own = values;
-    values += n;
-    bool ordinary = true;
-    for (int i = 0; i < n; ++i) ordinary &= is_ordinary(own[i]);
-    const int64_t whole = ordinary ? args.n_columns / kStripColumns * kStripColumns : 0;
+    int n = 0;
+    const float* rows[kPanelNeurons];
+    for (uint64_t left = args.wanted[t]; left != 0; left &= left - 1) {
+      rows[n++] = args.weights + __builtin_ctzll(left) * kPanelWidth;
+    }
+    const int64_t whole = args.n_columns / kStripColumns * kStripColumns;
     for (int64_t c = 0; c < whole; c += kStripColumns) {
-      typename S::Sums total = S::template load_sums<false>(sums + c);
-      const float* value = own;
-      for (uint64_t left = wanted; left != 0; left &= left - 1, ++value) {
-        const float* row = args.weights + __builtin_ctzll(left) * kPanelWidth;
-        S::add_product(S::folded(*value), S::load(row + c), total);
-      }
-      S::template store_sums<false>(total, n, sums + c);
+      float high[kStripColumns], low[kStripColumns];
+      PartSums parts{high, low, sums + c, kStripColumns};
+      sum_strip<S, false>(parts, 0, values, n, [&](int i) { return S::load(rows[i] + c); });
+      parts.n = static_cast<uint32_t>(n);
+      parts.flush();
     }
-    if (whole == args.n_columns) continue;
-    const float* value = own;
-    for (uint64_t left = wanted; left != 0; left &= left - 1, ++value) {
-      const float* row = args.weights + __builtin_ctzll(left) * kPanelWidth;
-      add_exactly(*value, row + whole, args.n_columns - whole, sums + whole);
+    for (int i = 0; i < n && whole < args.n_columns; ++i) {
+      add_exactly(values[i], rows[i] + whole, args.n_columns - whole, sums + whole);
     }
+    values += n;
   }
 }
 

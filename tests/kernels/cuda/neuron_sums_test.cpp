@@ -165,7 +165,7 @@ TEST_CASE("CUDA and CPU: shares of the neurons, wherever they are summed, add up
       const Isa isa = supported_isas()[rng() % supported_isas().size()];
       const DownSumsKernels& kernels = down_sums_kernels(isa);
       for (int t = 0; t < n_tokens; ++t) {
-        std::vector<float> own;
+        std::vector<float> own, parts(static_cast<size_t>(2 * n_cols));
         for (int32_t id : host_ids) own.push_back(values[static_cast<size_t>(t * n + id)]);
         const DownSumsArgs args{.down = &down.down,
                                 .ids = host_ids.data(),
@@ -173,7 +173,8 @@ TEST_CASE("CUDA and CPU: shares of the neurons, wherever they are summed, add up
                                 .n = static_cast<int>(host_ids.size()),
                                 .column_begin = 0,
                                 .column_end = n_cols,
-                                .sums = found.sums.data() + t * n_cols};
+                                .sums = found.sums.data() + t * n_cols,
+                                .parts = parts.data()};
         if (down.down.rows) {
           kernels.add_rows[static_cast<size_t>(down.down.rows.dtype)](args);
         } else {
@@ -221,9 +222,9 @@ TEST_CASE("CUDA: many contributions at the edge of what is summed in two parts")
   std::mt19937 rng(5);
   const int64_t n = 600;
   DownCase down = down_rows(DType::kF32, n, 256, 0, rng);
-  const float edge = std::nextafter(512.0f, 0.0f);
+  const float edge = std::nextafter(256.0f, 0.0f);
   for (size_t i = 0; i < down.weights.size(); ++i) {
-    const float sizes[] = {edge, -edge, 512.0f, -512.0f, 0x1p-14f, 0x1.fffffep-14f, 0x1p-37f, 0x1.8p-36f};
+    const float sizes[] = {edge, -edge, 256.0f, -256.0f, 0x1p-15f, 0x1.fffffep-15f, 0x1p-37f, 0x1.8p-36f};
     down.weights[i] = sizes[i % 256 / 32] * (i % 3 == 0 ? 1.0f : 0x1.000002p0f);
   }
   std::memcpy(down.matrix.bytes.data(), down.weights.data(), down.matrix.bytes.size());
