@@ -79,8 +79,10 @@ __device__ __forceinline__ float add_in_order(float sum, const float* values, in
   return sum;
 }
 
+// One block a multiprocessor at least: left to itself, ptxas keeps Q5_K's registers below 96 on sm_89 and
+// spills.
 template <class Block, int kAlign, int kTokens>
-__global__ void __launch_bounds__(kThreads) few_kernel(MatmulArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) few_kernel(MatmulArgs args) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch<kTokens>];
   const int64_t n_places = args.n_places();
   const int64_t first = int64_t{blockIdx.x} * kRows;
