@@ -95,23 +95,27 @@ NeuronLayout placed(const NeuronSetupInputs& in, const NeuronLayout& layout) {
   return in.shares.empty() ? layout.resident(computing(in)) : layout.shared(in.shares, *in.device);
 }
 
-/// Bundles, where there is memory for them. A device of its own memory reads rows from anywhere in it alike,
-/// so that it takes the file's if it can. Without memory neurons are read where they lie in the file; those
-/// of a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
+/// Whether neurons are laid together anew. A device with memory of its own reads rows from anywhere in it
+/// alike, so that it takes the file's where those will do; shared neurons are summed one by one, in dense
+/// runs too.
+bool wants_bundles(const NeuronSetupInputs& in, Sparsity mode) {
+  if (!in.shares.empty()) return true;
+  return mode != Sparsity::kDense && (in.device == nullptr || !in.weights.has_down_rows());
+}
+
+/// Bundles, where there is memory for them. Without it neurons are read where they lie in the file; those of
+/// a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
 /// which gives other answers than dense.
 void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& progress, FfnMode& mode,
              NeuronSetup& out) {
   SparsityReport& report = out.report;
-  if (in.device != nullptr && in.weights.has_down_rows() && in.shares.empty()) return;
   out.order = find_order(in, report.notes);
-  // Neurons that two devices share are summed one by one, in dense runs too.
   const Sparsity bundles = report.mode == Sparsity::kDense ? Sparsity::kExact : report.mode;
   const double bytes = NeuronLayout::bundle_bytes(in.spec, in.weights, bundles, out.order);
   if (bytes <= in.free_memory_bytes) {
     out.layout =
         NeuronLayout::in_bundles(in.spec, in.weights, bundles, out.order, in.n_threads, in.cpu, progress);
     release_copied(in, out.layout);
-    out.placed = placed(in, out.layout);
     return;
   }
   out.order.clear();
@@ -121,7 +125,6 @@ void lay_out(const NeuronSetupInputs& in, const std::function<void(double)>& pro
     report.notes.push_back("neurons stay as they lie in the file: laying them together " + why);
   } else if (report.mode == Sparsity::kExact && in.shares.empty()) {
     report.mode = mode.sparsity = Sparsity::kDense;
-    out.placed = out.layout.resident(computing(in));
     report.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
   } else {
     gguf::fail(gguf::file_label(in.file.path().string()),
@@ -148,25 +151,29 @@ void set_up_neurons(const SparsityRequest& request, const NeuronSetupInputs& in,
                                           : read_calibration(in.file, in.spec).thresholds;
   }
 
-  // 2. "auto": measured on the neurons as they lie in the file.
-  out.layout = NeuronLayout::in_file(in.spec, in.weights);
   const bool shared = !in.shares.empty();
   if (shared && plan.mode == Sparsity::kCalibrated) {
     throw std::invalid_argument(
-        "--sparsity calibrated computes every neuron's value where all of them are; it does not run with "
-        "neurons "
-        "shared between a GPU and the CPU.");
+        "--sparsity calibrated computes every neuron's value in one place; it does not run with neurons "
+        "shared "
+        "between a GPU and the CPU.");
   }
-  if (in.device == nullptr || in.weights.has_down_rows() || (plan.mode == Sparsity::kDense && !shared)) {
+
+  // 2. "auto": measured on the neurons as they lie in the file.
+  out.layout = NeuronLayout::in_file(in.spec, in.weights);
+  const bool compare = plan.compare && !shared;
+  if (compare) {
     out.placed = placed(in, out.layout);
+    report.mode = choose_by_bytes(in, mode, out.placed, report);
   }
-  if (plan.compare) report.mode = choose_by_bytes(in, mode, out.placed, report);
   mode.sparsity = report.mode;
   const bool can_verify = report.mode == Sparsity::kPredicted && !shared;
   mode.verify_predictor = request.verify_predictor && can_verify;
 
   // 3. Where its neurons are read from.
-  if (report.mode != Sparsity::kDense || shared) lay_out(in, progress, mode, out);
+  const bool anew = wants_bundles(in, report.mode);
+  if (anew) lay_out(in, progress, mode, out);
+  if (anew || !compare) out.placed = placed(in, out.layout);
   if (request.verify_predictor && !can_verify) {
     report.notes.push_back("no predictor is verified, for the model runs " +
                            std::string(sparsity_name(report.mode)) +
