@@ -96,14 +96,14 @@ int run_bench_command(BenchCommand command) {
   command.options.n_threads = thread_count(command.model);
   const int context = command.options.n_prompt + command.options.n_generate;
   const auto model = load_model(command.model, context, command.options.chunk);
-  if (!command.json) print_result(cuda::describe(cuda::probe()) + "\n");
   BenchResult result;
   {
     ProgressLine line("Measuring");
     result = run_bench(*model, command.options, [&line](double fraction) { line.update(fraction); });
   }
-  print_result(command.json ? bench_json(*model, command.options, result)
-                            : bench_text(*model, command.options, result));
+  print_result(command.json
+                   ? bench_json(*model, command.options, result)
+                   : cuda::describe(cuda::probe()) + "\n" + bench_text(*model, command.options, result));
   return 0;
 }
 
