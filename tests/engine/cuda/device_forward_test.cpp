@@ -104,8 +104,8 @@ void check_shares(const std::string& name, const std::string& mode) {
   for (const auto& [share, all_gates] : {std::pair{Share::kAll, false}, std::pair{Share::kNone, false},
                                          std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
     INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
-    options.share_neurons = [share, all_gates](const ModelSpec& spec) {
-      return shares_of(spec, share, all_gates);
+    options.share_neurons = [hot = share, gates = all_gates](const ModelSpec& spec) {
+      return shares_of(spec, hot, gates);
     };
     const auto model = ModelRuntime::load(options);
     const std::vector<float> logits = run(*model, 20);  // many neurons at once, then few
