@@ -35,10 +35,7 @@ __global__ void __launch_bounds__(kListThreads)
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream) {
-  if (set.n_tokens == 0 || in.max == 0) {
-    check(cudaMemsetAsync(out.n, 0, sizeof(int32_t), stream), "emptying a list of neurons");
-    return;
-  }
+  if (set.n_tokens == 0 || in.max == 0) return list_bits(nullptr, 0, out, stream);
   auto* passed = static_cast<uint64_t*>(scratch);
   visit_activation(act.kind, [&]<Activation kKind>() {
     check(gpu_launch(pass_kernel<kKind>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act),

@@ -119,6 +119,9 @@ size_t select_scratch_bytes(int64_t n_neurons);
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
 
+/// The numbers of the set bits, of n_neurons, ascending.
+void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream);
+
 /// Parts a set: to hot the bits and the list of the neurons whose bit is set in `resident` [words], to cold
 /// [n_tokens, words] the bits of the others. scratch: select_scratch_bytes(n_neurons).
 void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,

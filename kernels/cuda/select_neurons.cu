@@ -19,28 +19,18 @@ __global__ void __launch_bounds__(kListThreads)
             [&](int t, int64_t word, uint64_t bits) { wanted[t * n_words + word] = bits; });
 }
 
-__global__ void __launch_bounds__(kListThreads)
-    list_kernel(const uint64_t* any, int64_t n_words, int32_t* ids, int32_t* n) {
-  for_each_listed(any, n_words, n, [&](int64_t j, int place) { ids[place] = static_cast<int32_t>(j); });
-}
-
 }  // namespace
 
 size_t select_scratch_bytes(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64) * 8; }
 
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream) {
-  if (n_tokens == 0 || n_neurons == 0) {
-    check(cudaMemsetAsync(set.any.n, 0, sizeof(int32_t), stream), "emptying a list of neurons");
-    return;
-  }
+  if (n_tokens == 0 || n_neurons == 0) return list_bits(nullptr, 0, set.any, stream);
   auto* any = static_cast<uint64_t*>(scratch);
   check(gpu_launch(score_kernel, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes, n_tokens,
                    n_neurons, at_least, set.wanted, any),
         "selecting neurons");
-  check(gpu_launch(list_kernel, list_blocks(n_neurons), kListThreads, 0, stream, any, (n_neurons + 63) / 64,
-                   set.any.ids, set.any.n),
-        "listing the selected neurons");
+  list_bits(any, n_neurons, set.any, stream);
 }
 
 }  // namespace hearth::cuda

@@ -16,6 +16,7 @@ set(HEARTH_CUDA_KERNELS
   keep_passed.cu
   kv_append.cu
   layer_norm.cu
+  list_bits.cu
   listed_values.cu
   matmul.cu
   matmul_few.cu

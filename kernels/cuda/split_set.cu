@@ -1,6 +1,6 @@
 // A set of neurons parted in two: those whose rows the device has, and the others, which the CPU computes.
 #include "kernels/cuda/error.h"
-#include "kernels/cuda/neuron_list.cuh"
+#include "kernels/cuda/gpu.h"
 #include "kernels/cuda/ops.h"
 
 namespace hearth::cuda {
@@ -24,28 +24,18 @@ __global__ void __launch_bounds__(kThreads)
   any[word] = wanted_here;
 }
 
-__global__ void __launch_bounds__(kListThreads)
-    list_hot_kernel(const uint64_t* any, int64_t n_words, int32_t* ids, int32_t* n) {
-  for_each_listed(any, n_words, n, [&](int64_t j, int place) { ids[place] = static_cast<int32_t>(j); });
-}
-
 }  // namespace
 
 void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
                uint64_t* cold, void* scratch, cudaStream_t stream) {
-  if (all.n_tokens == 0 || all.n_neurons == 0) {
-    check(cudaMemsetAsync(hot.any.n, 0, sizeof(int32_t), stream), "emptying a list of neurons");
-    return;
-  }
+  if (all.n_tokens == 0 || all.n_neurons == 0) return list_bits(nullptr, 0, hot.any, stream);
   const int64_t n_words = (all.n_neurons + 63) / 64;
   auto* any = static_cast<uint64_t*>(scratch);
   const auto blocks = static_cast<unsigned>((n_words + kThreads - 1) / kThreads);
   check(gpu_launch(split_kernel, blocks, kThreads, 0, stream, all.wanted, resident, all.n_tokens, n_words,
                    hot.wanted, cold, any),
         "parting neurons by where they are");
-  check(gpu_launch(list_hot_kernel, list_blocks(all.n_neurons), kListThreads, 0, stream, any, n_words,
-                   hot.any.ids, hot.any.n),
-        "listing the neurons that the device has");
+  list_bits(any, all.n_neurons, hot.any, stream);
 }
 
 }  // namespace hearth::cuda
