@@ -49,7 +49,13 @@ ForwardPass::ForwardPass(Backend& backend, const ModelSpec& spec, const Weights&
       logits_(floats(backend, max_logit_rows, spec.n_vocab)) {
   if (spec.arch.position_offset) position_rows_.reserve(static_cast<size_t>(max_tokens));
   const int64_t widest = std::max({spec.d_model, spec.d_ff, spec.q_dim()});
-  backend.reserve(std::max(max_tokens, max_logit_rows), widest, spec.n_heads, max_context);
+  backend.reserve({.max_tokens = std::max(max_tokens, max_logit_rows),
+                   .max_cols = widest,
+                   .n_heads = spec.n_heads,
+                   .max_context = max_context,
+                   .d_model = spec.d_model,
+                   .head_dim = spec.head_dim,
+                   .shares = true});
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
@@ -69,7 +75,7 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
                         .block_tables = batch.block_tables.data(),
                         .max_blocks = batch.max_blocks};
   float* x = residual_.floats();
-  backend_.begin_step();
+  backend_.begin_step({});
 
   // 1. Token embeddings, and where positions are learned theirs, begin the residual stream.
   backend_.embed(weights_.token_embedding, batch.tokens, x);

@@ -36,8 +36,8 @@ class ShareBuilder {
       bits[id / 64] |= uint64_t{1} << (id % 64);
       slots[id] = static_cast<int32_t>(slot);
     }
-    residency.resident = reinterpret_cast<const uint64_t*>(place(bits));
-    residency.slot_of = reinterpret_cast<const int32_t*>(place(slots));
+    residency.resident = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(place(bits)));
+    residency.slot_of = reinterpret_cast<int32_t*>(const_cast<std::byte*>(place(slots)));
     to.residency = &residency;
     return out;
   }

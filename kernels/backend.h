@@ -12,46 +12,17 @@
 // to it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
-#include <utility>
 
 #include "kernels/matrix.h"
+#include "kernels/memory.h"
 #include "kernels/neurons.h"
 
 namespace hearth {
-
-/// Move-only ownership of device memory, 64-byte aligned, zeroed.
-class Buffer {
- public:
-  using Release = void (*)(void* data, size_t bytes);
-  Buffer() = default;
-  Buffer(void* data, size_t bytes, Release release) : data_(data), bytes_(bytes), release_(release) {}
-  Buffer(Buffer&& other) noexcept { swap(other); }
-  Buffer& operator=(Buffer&& other) noexcept {
-    Buffer(std::move(other)).swap(*this);
-    return *this;
-  }
-  ~Buffer() {
-    if (data_ != nullptr) release_(data_, bytes_);
-  }
-  void swap(Buffer& other) noexcept {
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-    std::swap(release_, other.release_);
-  }
-  size_t bytes() const { return bytes_; }
-  float* floats() const { return static_cast<float*>(data_); }
-  uint16_t* halves() const { return static_cast<uint16_t*>(data_); }
-
- private:
-  void* data_ = nullptr;
-  size_t bytes_ = 0;
-  Release release_ = nullptr;
-};
 
 /// One product of a matmul call: out [n_tokens, weight.n_rows] (rows out_stride floats apart) = x * weight^T
 /// + bias; or of the listed weight rows only, n of them, side by side: out [n_tokens, n], column i the
@@ -117,13 +88,19 @@ struct FfnNeurons {
 };
 
 /// Where a layer's neurons are, for a backend that shares them between a device and the host's processors: in
-/// slots, which are rows of the device's matrices, or in host memory only. Biases are by neuron number on
-/// both.
+/// slots, which are rows of the device's matrices, or in host memory only. Slots [0, n_hot) hold their
+/// neurons for good, the others are a cache, whose neurons change while the engine runs. Biases are by neuron
+/// number on both. Bound once at load; what the device pointers point to is the backend's to change.
 struct NeuronResidency {
-  FfnNeurons host;                     // every neuron
-  const uint64_t* resident = nullptr;  // device memory: [words] bits of the neurons that have a slot
-  const int32_t* slot_of = nullptr;    // device memory: [d_ff], of meaning for those
-  bool all_gates = false;  // the device's gate matrix has every neuron's row, by number, besides the slots
+  int layer = 0;
+  FfnNeurons host;            // every neuron but those whose host memory was given back: [0, first_on_host)
+  int64_t first_on_host = 0;  // all below are hot
+  uint64_t* resident = nullptr;  // device memory: [words] bits of the neurons that have a slot
+  int32_t* slot_of = nullptr;    // device memory: [d_ff], of meaning for those
+  int64_t n_hot = 0, n_slots = 0;
+  bool all_gates = false;    // the device's gate matrix has every neuron's row, by number, besides the slots
+  bool host_pinned = false;  // the host's rows were pin()ned
+  const NeuronResidency* next = nullptr;  // of the next layer that shares its neurons, or null
 };
 
 /// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
@@ -152,10 +129,32 @@ struct KvPlaces {
   int max_blocks = 0;
 };
 
-class Backend {
- public:
-  virtual ~Backend() = default;
+/// The largest steps to come, which scratch is sized for.
+struct StepBounds {
+  int max_tokens = 1;
+  int64_t max_cols = 0;  // inputs of a row: of d_model, d_ff, heads * head_dim the largest
+  int n_heads = 1;
+  int max_context = 1;      // positions of a sequence
+  int64_t d_model = 0;      // 0: as max_cols
+  int head_dim = 0;         // 0: max_cols / n_heads
+  bool shares = false;      // neurons are shared with the host's processors
+  size_t stream_bytes = 0;  // of each of two buffers through which a device streams host neurons; 0: none
+};
 
+/// What tells steps apart whose calls are the same but for the numbers in their arrays. Backends may record
+/// the work of one and play it back for another of the same shape.
+struct StepShape {
+  int n_tokens = 0;
+  int n_logit_rows = 0;
+  int n_tables = 0;       // block tables that tokens refer to: 1 + the largest of KvPlaces::table_of
+  int longest = 0;        // keys that a token sees at most
+  bool decoding = false;  // every token continues its own sequence, so that more steps like it will follow
+
+  bool operator==(const StepShape&) const = default;
+};
+
+class Backend : public Memory {
+ public:
   /// What runs the arithmetic, for the log: "CPU avx512-vnni, 2 threads".
   virtual std::string description() const = 0;
 
@@ -163,36 +162,29 @@ class Backend {
   /// and its own threads processors of their own. Threads it starts afterwards would share its processor.
   virtual void bind_thread() {}
 
-  /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
-  virtual Buffer allocate(size_t bytes) = 0;
-
-  /// These bytes of host memory, as the backend reads them: the same, or for a device of its own a copy,
-  /// 256-byte aligned. They live as long as the backend and, if they are the same, as the host's. Throws
-  /// std::bad_alloc. At load only.
-  virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
-  /// The same for a matrix (packed rows, or null) and for n floats (or null).
-  Matrix resident(Matrix host) {
-    if (host) host.data = resident(host.data, host.bytes());
-    return host;
-  }
-  const float* resident(const float* host, int64_t n) {
-    if (host == nullptr) return nullptr;
-    const auto* bytes = reinterpret_cast<const std::byte*>(host);
-    return reinterpret_cast<const float*>(resident(bytes, static_cast<size_t>(n) * sizeof(float)));
-  }
-
-  /// Sizes scratch for steps of up to max_tokens tokens, rows of up to max_cols inputs and contexts of up to
-  /// max_context positions. At load only, before any arithmetic.
-  virtual void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) = 0;
+  /// Takes scratch for steps within these bounds. At load only, once, before any arithmetic.
+  virtual void reserve(const StepBounds& bounds) = 0;
 
   /// Begins a step: positions and places given to the calls until the next one are the same in all of them.
-  virtual void begin_step() {}
+  virtual void begin_step(const StepShape& /*shape*/) {}
+
+  /// What was recorded of earlier steps holds no more: other weights, another mode.
+  virtual void forget_recorded() {}
 
   /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
   virtual void finish() {}
 
   /// The n floats at x in host memory, valid until the next step; waits like finish().
   virtual const float* to_host(const float* x, size_t /*n*/) { return x; }
+
+  /// out [n] = n floats of the host's, which are free again when it returns.
+  virtual void from_host(const float* x, size_t n, float* out) { std::copy_n(x, n, out); }
+
+  /// Lets the device read this host memory while both work, without copying it first (page-locked, mapped).
+  /// Tells whether the system grants it; false: the device gets it by way of memory of its own choice. At
+  /// load only; until unpin(), which comes before the memory is given back.
+  virtual bool pin(const std::byte* /*host*/, size_t /*bytes*/) { return false; }
+  virtual void unpin(const std::byte* /*host*/) {}
 
   /// Waits for a set that select_neurons() filled, and makes its bits and ids readable by the host.
   virtual void to_host(NeuronSet& /*set*/) {}

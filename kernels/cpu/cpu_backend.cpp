@@ -64,14 +64,17 @@ Buffer CpuBackend::allocate(size_t bytes) {
   return {data, bytes, [](void* mapped, size_t size) { munmap(mapped, size); }};
 }
 
-void CpuBackend::reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) {
-  const int max_head_dim = static_cast<int>(max_cols / n_heads);
+void CpuBackend::reserve(const StepBounds& bounds) {
+  const int max_tokens = bounds.max_tokens;
+  const int64_t max_cols = bounds.max_cols;
+  const int max_head_dim =
+      bounds.head_dim > 0 ? bounds.head_dim : static_cast<int>(max_cols / bounds.n_heads);
   constexpr int64_t kLargestBlock =
       256;  // rows are whole blocks; a larger row never takes less than a smaller
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks));
   sparse_.reserve(max_tokens, max_cols, *this);
-  attention_.reserve(max_tokens, n_heads, max_head_dim, max_context);
+  attention_.reserve(max_tokens, bounds.n_heads, max_head_dim, bounds.max_context);
   rope_table_.reserve(max_tokens, max_head_dim);
   halves_.resize(static_cast<size_t>(pool_.n_threads()));
   for (std::vector<uint16_t>& row : halves_) row.resize(static_cast<size_t>(max_cols));

@@ -36,7 +36,7 @@ class CpuBackend final : public Backend {
   /// Pages come with their first use: cache for contexts that nobody asks for costs address space only.
   Buffer allocate(size_t bytes) override;
   /// REQUIRES besides: n_heads * head_dim <= max_cols in all later calls, as for every attention output.
-  void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) override;
+  void reserve(const StepBounds& bounds) override;
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
   void add(const float* x, int64_t n, float* out) override;

@@ -10,6 +10,7 @@
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/arena.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
@@ -27,64 +28,105 @@ std::string device_name() {
 /// Sets that may be in use at once: FfnPass has one to compute and one to verify.
 constexpr size_t kSets = 2;
 
+/// The device's side of a NeuronSet.
+struct Set {
+  Set() = default;
+  Set(Arena& arena, size_t words, size_t max_neurons, int32_t* count)
+      : wanted(arena.take<uint64_t>(words)), ids(arena.take<int32_t>(max_neurons)), n(count) {}
+  DeviceNeuronSet view() const { return {wanted, {ids, n, n_neurons}, n_tokens, n_neurons}; }
+
+  const NeuronSet* of = nullptr;
+  int n_tokens = 0;
+  int64_t n_neurons = 0;
+  uint64_t* wanted = nullptr;
+  int32_t *ids = nullptr, *n = nullptr;
+};
+
+/// Device memory that operations work in, sized for the largest step.
+struct Scratch {
+  Scratch() = default;
+  Scratch(Arena& arena, const StepBounds& bounds) {
+    const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
+    const auto heads = static_cast<size_t>(bounds.n_heads);
+    const size_t head_dim = bounds.head_dim > 0 ? static_cast<size_t>(bounds.head_dim) : cols / heads;
+    const size_t sum_cols = bounds.d_model > 0 ? static_cast<size_t>(bounds.d_model) : cols;
+    const size_t words = rows * ((cols + 63) / 64);
+    inputs = arena.take<int32_t>(StepInputs::size(bounds));
+    rope_floats = rows * 2 * head_dim;
+    rope_table = arena.take<float>(rope_floats);
+    quantized = arena.take<std::byte>(quantized_bytes(bounds.max_tokens, bounds.max_cols / 32 * 32));
+    attention = arena.take<std::byte>(attention_scratch_bytes(
+        bounds.max_tokens, bounds.n_heads, static_cast<int>(head_dim), bounds.max_context));
+    for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
+    sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
+    passed_ids = arena.take<int32_t>(cols);
+    list_counts = arena.take<int32_t>(kSets + 2);
+    counts = arena.take<DeviceCounts>(1);
+    select = arena.take<std::byte>(select_scratch_bytes(bounds.max_cols));
+    for (size_t i = 0; i < kSets; ++i) sets[i] = Set(arena, words, cols, list_counts + i);
+    if (!bounds.shares) return;
+    hot = Set(arena, words, cols, list_counts + kSets);
+    cold_wanted = arena.take<uint64_t>(words);
+    cold_sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
+  }
+
+  int32_t* inputs = nullptr;
+  size_t rope_floats = 0;
+  float* rope_table = nullptr;
+  std::byte *quantized = nullptr, *attention = nullptr, *select = nullptr;
+  float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
+  NeuronSums sums;
+  int32_t *passed_ids = nullptr, *list_counts = nullptr;
+  DeviceCounts* counts = nullptr;
+  Set sets[kSets];
+  // The CPU's share of a layer.
+  Set hot;
+  uint64_t* cold_wanted = nullptr;
+  NeuronSums cold_sums;
+};
+
 class CudaBackend final : public Backend {
  public:
-  explicit CudaBackend(CpuBackend& cold) : cold_backend_(cold), name_(device_name()), one_thread_(1) {}
+  CudaBackend(CpuBackend& cold, const DeviceOptions& options)
+      : cold_backend_(cold), name_(device_name()), one_thread_(1), arena_(options.budget_bytes) {}
   ~CudaBackend() override { cudaStreamSynchronize(stream_); }
 
   std::string description() const override { return "CUDA " + name_; }
 
   Buffer allocate(size_t bytes) override {
     if (bytes == 0) return {};
-    void* data = nullptr;
-    check_allocation(cudaMalloc(&data, bytes), "reserving device memory");
+    std::byte* data = arena_.take<std::byte>(bytes);
     check(cudaMemsetAsync(data, 0, bytes, stream_), "clearing device memory");
     stream_.wait();
-    return {data, bytes, [](void* memory, size_t) { cudaFree(memory); }};
+    return {data, bytes, [](void*, size_t) {}};  // it goes with the arena
   }
 
   using Backend::resident;
   const std::byte* resident(const std::byte* host, size_t bytes) override {
-    DeviceArray<std::byte>& copy =
-        resident_.emplace_back(std::max<size_t>(bytes, 1));  // nothing too has an address
+    std::byte* copy = arena_.take<std::byte>(bytes);
     if (bytes > 0) {
-      check(cudaMemcpyAsync(copy.data(), host, bytes, cudaMemcpyHostToDevice, stream_), "copying weights");
+      check(cudaMemcpyAsync(copy, host, bytes, cudaMemcpyHostToDevice, stream_), "copying weights");
       stream_.wait();
     }
-    return copy.data();
+    return copy;
   }
 
-  void reserve(int max_tokens, int64_t max_cols, int n_heads, int max_context) override {
-    max_tokens_ = max_tokens;
-    max_context_ = max_context;
-    cold_backend_.reserve(max_tokens, max_cols, n_heads, 1);
-    const size_t rows = static_cast<size_t>(max_tokens), cols = static_cast<size_t>(max_cols);
-    inputs_.reserve(max_tokens, max_context, max_cols);
-    rope_host_.reserve(max_tokens, static_cast<int>(max_cols / n_heads));
-    rope_table_ = DeviceArray<float>(rows * 2 * (cols / static_cast<size_t>(n_heads)));
-    rope_pinned_ = PinnedArray<float>(rope_table_.size());
-    quantized_ = DeviceArray<std::byte>(quantized_bytes(max_tokens, max_cols / 32 * 32));
-    for (float_array* array : {&gates_, &ups_, &values_}) *array = float_array(rows * cols);
-    sums_ = DeviceArray<int64_t>(rows * cols);
-    poison_ = DeviceArray<int32_t>(rows);
-    passed_ids_ = DeviceArray<int32_t>(cols);
-    counts_ = DeviceArray<DeviceCounts>(1);
-    host_counts_ = PinnedArray<DeviceCounts>(1);
-    select_scratch_ = DeviceArray<std::byte>(select_scratch_bytes(max_cols));
+  void reserve(const StepBounds& bounds) override {
+    scratch_ = Scratch(arena_, bounds);
+    const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
     const size_t words = rows * ((cols + 63) / 64);
-    for (Set* set : {&sets_[0], &sets_[1], &hot_}) {
-      set->wanted = DeviceArray<uint64_t>(words);
-      set->ids = DeviceArray<int32_t>(cols);
-    }
+    inputs_.reserve(bounds, scratch_.inputs);
+    rope_host_.reserve(bounds.max_tokens, static_cast<int>(scratch_.rope_floats / rows / 2));
+    rope_pinned_ = PinnedArray<float>(scratch_.rope_floats);
+    host_counts_ = PinnedArray<DeviceCounts>(1);
     host_wanted_ = PinnedArray<uint64_t>(words);
-    list_counts_ = DeviceArray<int32_t>(kSets + 2);
-    reserve_share(rows, cols, words);
-    check(cudaMemsetAsync(counts_.data(), 0, counts_.bytes(), stream_), "clearing counts");
+    if (bounds.shares) reserve_share(bounds);
+    check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
   }
 
   void bind_thread() override { cold_backend_.bind_thread(); }
 
-  void begin_step() override {
+  void begin_step(const StepShape& /*shape*/) override {
     inputs_.begin_step();
     rope_uploaded_ = false;
     longest_ = 0;
@@ -92,10 +134,10 @@ class CudaBackend final : public Backend {
 
   void finish() override {
     if (counts_of_ != nullptr) {
-      check(cudaMemcpyAsync(host_counts_.data(), counts_.data(), counts_.bytes(), cudaMemcpyDeviceToHost,
-                            stream_),
+      check(cudaMemcpyAsync(host_counts_.data(), scratch_.counts, sizeof(DeviceCounts),
+                            cudaMemcpyDeviceToHost, stream_),
             "reading counts");
-      check(cudaMemsetAsync(counts_.data(), 0, counts_.bytes(), stream_), "clearing counts");
+      check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
     }
     stream_.wait();
     if (counts_of_ == nullptr) return;
@@ -123,8 +165,8 @@ class CudaBackend final : public Backend {
     const Set& on_device = set_of(set);
     set.clear(on_device.n_tokens, on_device.n_neurons);
     const size_t n = set.words() * static_cast<size_t>(set.n_tokens());
-    check(cudaMemcpyAsync(host_wanted_.data(), on_device.wanted.data(), n * sizeof(uint64_t),
-                          cudaMemcpyDeviceToHost, stream_),
+    check(cudaMemcpyAsync(host_wanted_.data(), on_device.wanted, n * sizeof(uint64_t), cudaMemcpyDeviceToHost,
+                          stream_),
           "reading a set of neurons");
     stream_.wait();
     if (n > 0) std::memcpy(set.wanted(0), host_wanted_.data(), n * sizeof(uint64_t));
@@ -159,7 +201,7 @@ class CudaBackend final : public Backend {
                   .bias = p.bias,
                   .rows = {},
                   .x = x,
-                  .quantized = quantized_in(quantized_.data(), n_tokens, p.weight.n_cols),
+                  .quantized = quantized_in(scratch_.quantized, n_tokens, p.weight.n_cols),
                   .n_tokens = n_tokens,
                   .out = p.out,
                   .out_stride = p.out_stride,
@@ -177,12 +219,12 @@ class CudaBackend final : public Backend {
       rope_host_.prepare(positions, rope, one_thread_);
       const size_t n = positions.size() * static_cast<size_t>(row_floats);
       std::memcpy(rope_pinned_.data(), rope_host_.row(0), n * sizeof(float));
-      check(cudaMemcpyAsync(rope_table_.data(), rope_pinned_.data(), n * sizeof(float),
+      check(cudaMemcpyAsync(scratch_.rope_table, rope_pinned_.data(), n * sizeof(float),
                             cudaMemcpyHostToDevice, stream_),
             "copying rotations");
       rope_uploaded_ = true;
     }
-    cuda::rope(x, stride, n_heads, head_dim, rope.kind, rope.n_rot, rope_table_.data(), row_floats,
+    cuda::rope(x, stride, n_heads, head_dim, rope.kind, rope.n_rot, scratch_.rope_table, row_floats,
                static_cast<int>(positions.size()), stream_);
   }
 
@@ -193,11 +235,9 @@ class CudaBackend final : public Backend {
 
   void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                  const KvShape& shape, KvLayer layer, float* out) override {
-    const size_t scratch = attention_scratch_bytes(max_tokens_, n_heads, shape.head_dim, max_context_);
-    if (attention_scratch_.size() < scratch) attention_scratch_ = DeviceArray<std::byte>(scratch);
     if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
     cuda::attention(q, stride, n_heads, scale, inputs_.on_device(places, stream_), shape, layer, longest_,
-                    attention_scratch_.data(), out, stream_);
+                    scratch_.attention, out, stream_);
   }
 
   void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
@@ -210,35 +250,35 @@ class CudaBackend final : public Backend {
     Set& chosen = set_of(set);
     chosen.n_tokens = n_tokens;
     chosen.n_neurons = n_neurons;
-    cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, view(chosen), select_scratch_.data(),
+    cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen.view(), scratch_.select,
                          stream_);
   }
 
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                    const float* gates, float* out, NeuronCounts& counts) override {
-    const DeviceNeuronSet all = view(set_of(set));
+    const DeviceNeuronSet all = set_of(set).view();
     if (ffn.residency == nullptr) {
       add_on_device(ffn, x, all, gates, counts);
     } else {
       // The device is given its share before the CPU begins on its own, so that they work at the same time.
-      hot_.n_tokens = n_tokens;
-      hot_.n_neurons = all.n_neurons;
-      const DeviceNeuronSet hot = view(hot_);
-      split_set(all, ffn.residency->resident, hot, cold_wanted_.data(), select_scratch_.data(), stream_);
+      scratch_.hot.n_tokens = n_tokens;
+      scratch_.hot.n_neurons = all.n_neurons;
+      const DeviceNeuronSet hot = scratch_.hot.view();
+      split_set(all, ffn.residency->resident, hot, scratch_.cold_wanted, scratch_.select, stream_);
       send_to_cpu(x, gates, all, ffn.down.n_cols);
       add_on_device(ffn, x, hot, gates, counts);
       add_on_cpu(*ffn.residency, n_tokens, all.n_neurons, gates != nullptr, counts);
     }
-    add_sums({sums_.data(), poison_.data()}, ffn.down.bias, n_tokens, ffn.down.n_cols, out, stream_);
+    add_sums(scratch_.sums, ffn.down.bias, n_tokens, ffn.down.n_cols, out, stream_);
   }
 
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts) override {
-    const DeviceNeuronSet wanted = view(set_of(set));
-    listed_values(wanted, wanted.any, values, values_.data(), stream_);
-    count({.set = wanted, .passed = wanted.any, .activation = {}, .values = values_.data()}, counts);
+    const DeviceNeuronSet wanted = set_of(set).view();
+    listed_values(wanted, wanted.any, values, scratch_.values, stream_);
+    count({.set = wanted, .passed = wanted.any, .activation = {}, .values = scratch_.values}, counts);
     add_listed(down, wanted.any, n_tokens, nullptr);
-    add_sums({sums_.data(), poison_.data()}, down.bias, n_tokens, down.n_cols, out, stream_);
+    add_sums(scratch_.sums, down.bias, n_tokens, down.n_cols, out, stream_);
   }
 
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override {
@@ -247,45 +287,31 @@ class CudaBackend final : public Backend {
   }
 
  private:
-  using float_array = DeviceArray<float>;
-
-  /// The device's side of a NeuronSet.
-  struct Set {
-    const NeuronSet* of = nullptr;
-    int n_tokens = 0;
-    int64_t n_neurons = 0;
-    DeviceArray<uint64_t> wanted;
-    DeviceArray<int32_t> ids;
-  };
-
-  void reserve_share(size_t rows, size_t cols, size_t words) {
-    cold_set_.reserve(static_cast<int>(rows), static_cast<int64_t>(cols));
-    cold_wanted_ = DeviceArray<uint64_t>(words);
-    cold_bits_ = PinnedArray<uint64_t>(words);
-    cold_x_ = PinnedArray<float>(rows * cols);
+  void reserve_share(const StepBounds& bounds) {
+    const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
+    const size_t sum_cols = bounds.d_model > 0 ? static_cast<size_t>(bounds.d_model) : cols;
+    StepBounds of_cpu = bounds;
+    of_cpu.max_context = 1;  // its layers' attention is not run here
+    cold_backend_.reserve(of_cpu);
+    cold_set_.reserve(bounds.max_tokens, bounds.max_cols);
+    cold_bits_ = PinnedArray<uint64_t>(rows * ((cols + 63) / 64));
+    cold_x_ = PinnedArray<float>(rows * sum_cols);
     cold_gates_ = PinnedArray<float>(rows * cols);
-    cold_sums_host_ = PinnedArray<int64_t>(rows * cols);
+    cold_sums_host_ = PinnedArray<int64_t>(rows * sum_cols);
     cold_poison_host_ = PinnedArray<int32_t>(rows);
-    cold_sums_ = DeviceArray<int64_t>(rows * cols);
-    cold_poison_ = DeviceArray<int32_t>(rows);
   }
 
   Set& set_of(const NeuronSet& set) {
-    for (Set& known : sets_) {
+    for (Set& known : scratch_.sets) {
       if (known.of == nullptr) known.of = &set;
       if (known.of == &set) return known;
     }
     assert(!"more sets than kSets");
-    return sets_[0];
-  }
-
-  DeviceNeuronSet view(Set& set) {
-    int32_t* n = list_counts_.data() + (&set == &hot_ ? static_cast<ptrdiff_t>(kSets) : &set - sets_);
-    return {set.wanted.data(), {set.ids.data(), n, set.n_neurons}, set.n_tokens, set.n_neurons};
+    return scratch_.sets[0];
   }
 
   void quantize_input(const float* x, int n_tokens, int64_t n_cols) {
-    cuda::quantize(x, n_tokens, n_cols, quantized_in(quantized_.data(), n_tokens, n_cols), stream_);
+    cuda::quantize(x, n_tokens, n_cols, quantized_in(scratch_.quantized, n_tokens, n_cols), stream_);
   }
 
   /// Products of listed rows, by place; the input has been quantised. slots: see MatmulOp.
@@ -296,7 +322,7 @@ class CudaBackend final : public Backend {
                   .rows = rows,
                   .slots = slots,
                   .x = x,
-                  .quantized = quantized_in(quantized_.data(), n_tokens, weight.n_cols),
+                  .quantized = quantized_in(scratch_.quantized, n_tokens, weight.n_cols),
                   .n_tokens = n_tokens,
                   .out = out,
                   .out_stride = rows.max,
@@ -314,22 +340,22 @@ class CudaBackend final : public Backend {
     DeviceList passed = set.any;
     if (!by_number) {
       multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, all_gates ? nullptr : slots,
-                      values_.data());
-      passed = {passed_ids_.data(), list_counts_.data() + kSets + 1, set.n_neurons};
-      keep_passed(ffn.activation, set, set.any, values_.data(), set.n_neurons, passed, gates_.data(),
-                  select_scratch_.data(), stream_);
-      gates = gates_.data();
+                      scratch_.values);
+      passed = {scratch_.passed_ids, scratch_.list_counts + kSets + 1, set.n_neurons};
+      keep_passed(ffn.activation, set, set.any, scratch_.values, set.n_neurons, passed, scratch_.gates,
+                  scratch_.select, stream_);
+      gates = scratch_.gates;
     }
-    if (ffn.up) multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, slots, ups_.data());
+    if (ffn.up) multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, slots, scratch_.ups);
     neuron_values(ffn.activation, set, passed, gates, set.n_neurons, by_number,
-                  ffn.up ? ups_.data() : nullptr, values_.data(), stream_);
+                  ffn.up ? scratch_.ups : nullptr, scratch_.values, stream_);
     count({.set = set,
            .passed = passed,
            .activation = ffn.activation,
            .gates = gates,
            .gates_stride = set.n_neurons,
            .gates_by_number = by_number,
-           .values = values_.data(),
+           .values = scratch_.values,
            .read_gates = !by_number,
            .read_ups = static_cast<bool>(ffn.up)},
           counts);
@@ -339,14 +365,13 @@ class CudaBackend final : public Backend {
   void count(const CountOp& op, NeuronCounts& counts) {
     assert(counts_of_ == nullptr || counts_of_ == &counts);
     counts_of_ = &counts;
-    count_neurons(op, counts_.data(), stream_);
+    count_neurons(op, scratch_.counts, stream_);
   }
 
   /// sums_ = the contributions of values_, by place in `list`.
   void add_listed(const DownColumns& down, const DeviceList& list, int n_tokens, const int32_t* slots) {
-    const NeuronSums sums{sums_.data(), poison_.data()};
-    clear_sums(sums, n_tokens, down.n_cols, stream_);
-    add_down(down, list, values_.data(), n_tokens, sums, stream_, slots);
+    clear_sums(scratch_.sums, n_tokens, down.n_cols, stream_);
+    add_down(down, list, scratch_.values, n_tokens, scratch_.sums, stream_, slots);
   }
 
   /// What the CPU needs for its share, to pinned memory.
@@ -356,7 +381,7 @@ class CudaBackend final : public Backend {
                             stream_),
             "giving the CPU its share of the neurons");
     };
-    copy(cold_bits_, cold_wanted_.data(), all.n_tokens * ((all.n_neurons + 63) / 64));
+    copy(cold_bits_, scratch_.cold_wanted, all.n_tokens * ((all.n_neurons + 63) / 64));
     copy(cold_x_, x, all.n_tokens * n_cols);
     if (gates != nullptr) copy(cold_gates_, gates, all.n_tokens * all.n_neurons);
     check(cudaEventRecord(cold_ready_, stream_), "marking the CPU's share");
@@ -377,52 +402,40 @@ class CudaBackend final : public Backend {
     std::fill_n(sums.poison, n_tokens, 0);
     cold_backend_.ffn_neuron_sums(residency.host, cold_x_.data(), n_tokens, cold_set_,
                                   gates_given ? cold_gates_.data() : nullptr, sums, counts);
-    const NeuronSums on_device{cold_sums_.data(), cold_poison_.data()};
+    const NeuronSums& on_device = scratch_.cold_sums;
     check(cudaMemcpyAsync(on_device.sums, sums.sums, static_cast<size_t>(n_tokens * n_cols) * sizeof(int64_t),
                           cudaMemcpyHostToDevice, stream_),
           "taking the CPU's sums");
     check(cudaMemcpyAsync(on_device.poison, sums.poison, static_cast<size_t>(n_tokens) * sizeof(int32_t),
                           cudaMemcpyHostToDevice, stream_),
           "taking the CPU's sums");
-    merge_sums(on_device, n_tokens, n_cols, {sums_.data(), poison_.data()}, stream_);
+    merge_sums(on_device, n_tokens, n_cols, scratch_.sums, stream_);
   }
 
   CpuBackend& cold_backend_;
   std::string name_;
   Stream stream_;
   ThreadPool one_thread_;  // fills the table of rotations
-  std::vector<DeviceArray<std::byte>> resident_;
-  int max_tokens_ = 0, max_context_ = 0;
+  Arena arena_;
+  Scratch scratch_;
 
   // Of the step.
   StepInputs inputs_;
   RopeTable rope_host_;
-  DeviceArray<float> rope_table_;
   PinnedArray<float> rope_pinned_;
   bool rope_uploaded_ = false;
   int longest_ = 0;  // keys that a token sees at most; 0: not looked at yet
   PinnedArray<float> outputs_;
 
-  // Scratch.
-  DeviceArray<std::byte> quantized_, attention_scratch_, select_scratch_;
-  DeviceArray<float> gates_, ups_, values_;  // [max_tokens, max_cols]
-  DeviceArray<int64_t> sums_;
-  DeviceArray<int32_t> poison_, passed_ids_, list_counts_;
-  Set sets_[kSets];
   PinnedArray<uint64_t> host_wanted_;
-  DeviceArray<DeviceCounts> counts_;
   PinnedArray<DeviceCounts> host_counts_;
 
   // The CPU's share of a layer.
-  Set hot_;
   NeuronSet cold_set_;
-  DeviceArray<uint64_t> cold_wanted_;
   PinnedArray<uint64_t> cold_bits_;
   PinnedArray<float> cold_x_, cold_gates_;
   PinnedArray<int64_t> cold_sums_host_;
   PinnedArray<int32_t> cold_poison_host_;
-  DeviceArray<int64_t> cold_sums_;
-  DeviceArray<int32_t> cold_poison_;
   Event cold_ready_;
 
   NeuronCounts* counts_of_ = nullptr;  // whose counts_ are; null: nothing was counted since finish()
@@ -430,6 +443,14 @@ class CudaBackend final : public Backend {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(CpuBackend& cold) { return std::make_unique<CudaBackend>(cold); }
+std::unique_ptr<Backend> make_backend(CpuBackend& cold, const DeviceOptions& options) {
+  return std::make_unique<CudaBackend>(cold, options);
+}
+
+size_t scratch_bytes(const StepBounds& bounds) {
+  Arena counting;
+  Scratch(counting, bounds);
+  return counting.used();
+}
 
 }  // namespace hearth::cuda

@@ -10,7 +10,9 @@ std::variant<Device, std::string> probe() { return "built without CUDA"; }
 
 uint64_t free_bytes(const Device& /*device*/) { return 0; }
 
-std::unique_ptr<Backend> make_backend(CpuBackend& /*cold*/) {
+size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
+
+std::unique_ptr<Backend> make_backend(CpuBackend& /*cold*/, const DeviceOptions& /*options*/) {
   throw std::runtime_error(
       "This Hearth was built without CUDA; run on the CPU, or build where nvcc is found.");
 }

@@ -14,13 +14,17 @@ constexpr size_t kArrays = 16;          // that a step has besides its block tab
 
 }  // namespace
 
-void StepInputs::reserve(int max_tokens, int max_context, int64_t max_rows) {
-  const auto tokens = static_cast<size_t>(max_tokens);
+size_t StepInputs::size(const StepBounds& bounds) {
+  const auto tokens = static_cast<size_t>(bounds.max_tokens);
   // No more sequences than tokens have a block table in a step's reach.
-  const size_t tables = tokens * static_cast<size_t>(max_context / kFewestPerBlock + 1);
-  const size_t longest = std::max(tokens, static_cast<size_t>(max_rows)) + 1;
-  device_ = DeviceArray<int32_t>(tables + kArrays * (longest + kAlign));
-  pinned_ = PinnedArray<int32_t>(device_.size());
+  const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
+  const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
+  return tables + kArrays * (longest + kAlign);
+}
+
+void StepInputs::reserve(const StepBounds& bounds, int32_t* device) {
+  device_ = device;
+  pinned_ = PinnedArray<int32_t>(size(bounds));
   known_.reserve(kArrays + 1);
 }
 
@@ -30,18 +34,18 @@ void StepInputs::begin_step() {
 }
 
 const int32_t* StepInputs::on_device(std::span<const int32_t> host, cudaStream_t stream) {
-  if (host.empty()) return device_.data();
+  if (host.empty()) return device_;
   for (const Known& known : known_) {
     if (known.host == host.data() && known.n == host.size()) return known.device;
   }
-  if (host.size() > device_.size() - used_) {
+  if (host.size() > pinned_.size() - used_) {
     throw std::length_error("A step's positions and tables take more than was reserved for them.");
   }
   std::memcpy(pinned_.data() + used_, host.data(), host.size_bytes());
-  int32_t* device = device_.data() + used_;
+  int32_t* device = device_ + used_;
   check(cudaMemcpyAsync(device, pinned_.data() + used_, host.size_bytes(), cudaMemcpyHostToDevice, stream),
         "copying a step's positions");
-  used_ = std::min(device_.size(), (used_ + host.size() + kAlign - 1) / kAlign * kAlign);
+  used_ = std::min(pinned_.size(), (used_ + host.size() + kAlign - 1) / kAlign * kAlign);
   known_.push_back({host.data(), host.size(), device});
   return device;
 }
@@ -61,13 +65,13 @@ KvPlaces StepInputs::on_device(const KvPlaces& host, cudaStream_t stream) {
 DeviceList StepInputs::list(std::span<const int32_t> host, cudaStream_t stream) {
   const size_t at = used_;
   const auto n = static_cast<int32_t>(host.size());
-  if (at + 1 > device_.size())
+  if (at + 1 > pinned_.size())
     throw std::length_error("A step's lists take more than was reserved for them.");
   pinned_.data()[at] = n;
-  check(cudaMemcpyAsync(device_.data() + at, pinned_.data() + at, sizeof n, cudaMemcpyHostToDevice, stream),
+  check(cudaMemcpyAsync(device_ + at, pinned_.data() + at, sizeof n, cudaMemcpyHostToDevice, stream),
         "copying a list's length");
   used_ += kAlign;
-  return {const_cast<int32_t*>(on_device(host, stream)), device_.data() + at, n};
+  return {const_cast<int32_t*>(on_device(host, stream)), device_ + at, n};
 }
 
 }  // namespace hearth::cuda

@@ -18,8 +18,10 @@ namespace hearth::cuda {
 
 class StepInputs {
  public:
-  /// Memory for the positions, tables, tokens and row numbers of such a step.
-  void reserve(int max_tokens, int max_context, int64_t max_rows);
+  /// Integers that the positions, tables, tokens and row numbers of such steps take on the device, at most.
+  static size_t size(const StepBounds& bounds);
+  /// device: [size(bounds)].
+  void reserve(const StepBounds& bounds, int32_t* device);
 
   /// Forgets the last step's arrays. REQUIRES: the device has done with them.
   void begin_step();
@@ -35,7 +37,7 @@ class StepInputs {
     size_t n;
     int32_t* device;
   };
-  DeviceArray<int32_t> device_;
+  int32_t* device_ = nullptr;
   PinnedArray<int32_t> pinned_;
   size_t used_ = 0;
   std::vector<Known> known_;

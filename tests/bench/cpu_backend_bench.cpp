@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   const int n_threads = argc > 1 ? std::atoi(argv[1]) : default_thread_count();
   const Isa isa = argc > 2 ? isa_from_name(argv[2]).value_or(Isa::kScalar) : supported_isas().front();
   CpuBackend backend(n_threads, isa);
-  backend.reserve(512, 4096, 9, 8192);
+  backend.reserve({512, 4096, 9, 8192});
   std::printf("%s\n", backend.description().c_str());
   bench_fork(n_threads);
   for (const Heads& heads : {Heads{"9/3 heads 64", 9, 3, 64}, Heads{"8/8 heads 64", 8, 8, 64},

@@ -255,7 +255,7 @@ int main(int argc, char** argv) {
   for (Isa isa : supported_isas()) {
     if (o.isa.empty() ? isa == Isa::kScalar : o.isa != isa_name(isa)) continue;
     CpuBackend backend(o.n_threads, isa);
-    backend.reserve(std::max(o.n_tokens, 1), std::max(o.d_model, o.d_ff), 32, 16);
+    backend.reserve({std::max(o.n_tokens, 1), std::max(o.d_model, o.d_ff), 32, 16});
     std::vector<Case> cases;
     for (Named& layout : layouts) {
       for (bool known : {true, false}) {

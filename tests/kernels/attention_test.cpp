@@ -122,7 +122,7 @@ class Sequences {
 
 std::unique_ptr<CpuBackend> make_backend(Heads heads, int n_threads, Isa isa, int max_context) {
   auto backend = std::make_unique<CpuBackend>(n_threads, isa);
-  backend->reserve(1024, int64_t{heads.n_heads} * heads.head_dim, heads.n_heads, max_context);
+  backend->reserve({1024, int64_t{heads.n_heads} * heads.head_dim, heads.n_heads, max_context});
   return backend;
 }
 

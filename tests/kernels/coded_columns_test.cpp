@@ -120,7 +120,7 @@ TEST_CASE("sums over coded columns have the bits of their definition on every IS
         reference_down(coded.down, values.data(), n_tokens, set, expected.data());
         for (Isa isa : supported_isas()) {
           CpuBackend backend(2, isa);
-          backend.reserve(n_tokens, 1280, 1, 16);
+          backend.reserve({n_tokens, 1280, 1, 16});
           for (int few_tokens : {0, 8}) {
             backend.choose_neuron_paths(few_tokens, CpuBackend::RowChoice::kMeasured);
             std::vector<float> out(expected.size(), 1.0f);

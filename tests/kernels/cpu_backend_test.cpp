@@ -65,7 +65,7 @@ void check_same_bits_on_any_threads(Op&& op) {
     std::vector<float> first;
     for (int n_threads : kThreadCounts) {
       CpuBackend backend(n_threads, isa);
-      backend.reserve(256, 4096, 8, 64);
+      backend.reserve({256, 4096, 8, 64});
       const std::vector<float> out = op(backend);
       if (n_threads == 1) first = out;
       INFO(isa_name(isa) << ", " << n_threads << " threads");
@@ -110,7 +110,7 @@ TEST_CASE("matmul gives each product what its weight's kernel gives", "[cpu_back
   for (Isa isa : supported_isas()) {
     for (int n_threads : kThreadCounts) {
       CpuBackend backend(n_threads, isa);
-      backend.reserve(200, n_cols, 4, 16);
+      backend.reserve({200, n_cols, 4, 16});
       for (int n_tokens : {1, 2, 5, 33, 200}) {
         const std::vector<float> x = normal_numbers(n_tokens * n_cols, 5);
         const int64_t stride = 330;  // rows lie apart
@@ -157,7 +157,7 @@ TEST_CASE("matmul multiplies: float weights against doubles", "[cpu_backend]") {
   const float* weights = reinterpret_cast<const float*>(w.bytes.data());
   for (Isa isa : supported_isas()) {
     CpuBackend backend(2, isa);
-    backend.reserve(3, n_cols, 1, 16);
+    backend.reserve({3, n_cols, 1, 16});
     std::vector<float> out(3 * 40);
     backend.matmul(x.data(), 3, std::vector<Product>{{w.matrix, nullptr, out.data(), 40, false}});
     double worst = 0;
@@ -264,7 +264,7 @@ TEST_CASE("rope is right at any position, up to the longest contexts", "[cpu_bac
   for (Isa isa : supported_isas()) {
     for (RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
       CpuBackend backend(2, isa);
-      backend.reserve(8, 3 * 64, 3, 131073);
+      backend.reserve({8, 3 * 64, 3, 131073});
       const Rope rope{kind, 64, inv_freq.data(), 1.0f};
       // Twice, with other positions and frequencies the second time: nothing is kept that no longer holds.
       for (int turn = 0; turn < 2; ++turn) {

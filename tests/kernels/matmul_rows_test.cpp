@@ -199,7 +199,7 @@ TEST_CASE(
     for (Isa isa : supported_isas()) {
       for (int n_threads : {1, 2, 5}) {
         CpuBackend backend(n_threads, isa);
-        backend.reserve(kTokens, n_cols, 4, 16);
+        backend.reserve({kTokens, n_cols, 4, 16});
         for (int n_tokens : {1, 3, kTokens}) {
           const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
           std::vector<float> whole(static_cast<size_t>(n_tokens * n_rows), 1.5f);

@@ -250,7 +250,7 @@ TEST_CASE("a layer's neurons add the definition's integers, in any two shares, o
       const NeuronSet shares[] = {share_of(set, side, false), share_of(set, side, true)};
       for (int n_threads : {1, 3}) {
         CpuBackend backend(n_threads, supported_isas().front());
-        backend.reserve(n_tokens, 512, 1, 16);
+        backend.reserve({n_tokens, 512, 1, 16});
         Sums expected(n_tokens, shape.d_model);
         const std::vector<float> values = dense_values(backend, ffn, x, n_tokens);
         reference_sums_of_set(made, values, set, expected);
@@ -290,7 +290,7 @@ TEST_CASE("sums as floats are the float path's, to rounding") {
   const std::vector<float> values = random_activations(shape.d_ff, rng);
   const NeuronSet set = random_set(1, shape.d_ff, 0.5, rng);
   CpuBackend backend(1, supported_isas().front());
-  backend.reserve(1, 700, 1, 16);
+  backend.reserve({1, 700, 1, 16});
   Sums sums(1, shape.d_model);
   std::vector<float> out(static_cast<size_t>(shape.d_model), 0.0f);
   NeuronCounts counts;
@@ -325,7 +325,7 @@ TEST_CASE("a value that is no number poisons its token's sum alone, and only if 
   reference_sums_of_set(made, values, set, expected);
   for (int n_threads : {1, 3}) {
     CpuBackend backend(n_threads, supported_isas().front());
-    backend.reserve(n_tokens, 200, 1, 16);
+    backend.reserve({n_tokens, 200, 1, 16});
     for (int way : {0, 1}) {
       INFO(n_threads << " threads, way " << way);
       choose_way(backend, way);

@@ -72,7 +72,7 @@ TEST_CASE("sparse FFNs of every type have the bits of the definition on every IS
     const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.4, rng);
     for (Isa isa : supported_isas()) {
       CpuBackend backend(1, isa);
-      backend.reserve(n_tokens, 512, 1, 16);
+      backend.reserve({n_tokens, 512, 1, 16});
       const std::vector<float> expected = expected_out(backend, layer.ffn, x, n_tokens, set);
       for (const Way& way : kWays) {
         INFO(dtype_info(type).name << " " << isa_name(isa) << ", " << way.name);
@@ -86,7 +86,7 @@ TEST_CASE("sparse FFNs of every type have the bits of the definition on every IS
 TEST_CASE("sizes, shares, biases, bundles and gates known before change no bit") {
   std::mt19937 rng(2);
   CpuBackend backend(2, supported_isas().front());
-  backend.reserve(70, 1200, 1, 16);
+  backend.reserve({70, 1200, 1, 16});
   for (int64_t d_ff : {1, 63, 64, 65, 256, 1100}) {
     for (double share : {0.0, 0.002, 0.2, 1.0}) {
       for (int variant = 0; variant < 4; ++variant) {
@@ -128,7 +128,7 @@ TEST_CASE("a token's sums do not depend on threads or company") {
   const std::vector<float> expected = expected_out(first, layer.ffn, x, n_tokens, set);
   for (int n_threads : {1, 2, 3, 5}) {
     CpuBackend backend(n_threads, supported_isas().front());
-    backend.reserve(n_tokens, 1500, 1, 16);
+    backend.reserve({n_tokens, 1500, 1, 16});
     REQUIRE(same_bits(run_ffn(backend, layer.ffn, x, n_tokens, set, nullptr).out, expected));
     for (int t : {0, 17, 39}) {
       NeuronSet alone;
@@ -171,7 +171,7 @@ TEST_CASE("sums are those of a double reference") {
     }
     for (Isa isa : supported_isas()) {
       CpuBackend backend(1, isa);
-      backend.reserve(n_tokens, 700, 1, 16);
+      backend.reserve({n_tokens, 700, 1, 16});
       std::vector<float> out(exact.size(), 0.0f);
       NeuronCounts counts;
       backend.down_neurons(layer.ffn.down, values.data(), n_tokens, set, out.data(), counts);
@@ -191,7 +191,7 @@ TEST_CASE("counts say what was wanted, what passed and what was read") {
   const std::vector<float> x = random_activations(n_tokens * shape.d_model, rng);
   const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.3, rng);
   CpuBackend backend(3, supported_isas().front());
-  backend.reserve(n_tokens, 300, 1, 16);
+  backend.reserve({n_tokens, 300, 1, 16});
   const std::vector<float> values = dense_values(backend, layer.ffn, x, n_tokens);
   FfnNeurons gates_only = layer.ffn;
   gates_only.up = {};
@@ -239,7 +239,7 @@ TEST_CASE("what nobody wants is not even looked at, what is no number shows") {
   std::vector<float> values = random_activations(n_tokens * shape.d_ff, rng);
   const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.5, rng);
   CpuBackend backend(2, supported_isas().front());
-  backend.reserve(n_tokens, 200, 1, 16);
+  backend.reserve({n_tokens, 200, 1, 16});
   for (int64_t j = 0; j < shape.d_ff; ++j) {
     for (int t = 0; t < n_tokens; ++t) {
       if (!set.wants(t, j)) values[static_cast<size_t>(t * shape.d_ff + j)] = nan;

@@ -34,7 +34,7 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
   const KvShape shape{n_kv_heads, head_dim, 16, 64};
   for (int n_threads : {1, 3}) {
     CpuBackend backend(n_threads, supported_isas().front());
-    backend.reserve(n_tokens, width, n_heads, 1024);
+    backend.reserve({n_tokens, width, n_heads, 1024});
     const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
     const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
     std::vector<float> x(static_cast<size_t>(n_tokens * width), 0.5f), y(x.size()), k = x, v = x;

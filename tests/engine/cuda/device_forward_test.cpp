@@ -31,7 +31,8 @@ LoadOptions options_of(const fs::path& path, const std::string& mode, bool on_de
   options.context_tokens = 64;
   options.prefill_chunk = 32;
   options.sparsity.mode = mode;
-  if (on_device) options.make_device = cuda::make_backend;
+  if (on_device)
+    options.make_device = [](CpuBackend& cpu) { return cuda::make_backend(cpu, {.budget_bytes = 64 << 20}); };
   return options;
 }
 

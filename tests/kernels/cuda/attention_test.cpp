@@ -171,8 +171,8 @@ std::vector<float> attention_on_cpu(Cache& cache, const Queries& queries, const 
   const Heads& heads = cache.heads();
   const int n_tokens = places.here().n_tokens;
   CpuBackend backend(1, isa);
-  backend.reserve(std::max(1, n_tokens), heads.n_heads * heads.head_dim, heads.n_heads,
-                  std::max(1, places.longest()));
+  backend.reserve(
+      {std::max(1, n_tokens), heads.n_heads * heads.head_dim, heads.n_heads, std::max(1, places.longest())});
   std::vector<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
   backend.attention(queries.q.data(), queries.stride, heads.n_heads, queries.scale, places.here(),
                     cache.shape(), {cache.k.data(), cache.v.data()}, out.data());
@@ -365,7 +365,7 @@ TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
     for (Isa isa : supported_isas()) {
       Cache expected = cache;
       CpuBackend backend(1, isa);
-      backend.reserve(static_cast<int>(tokens.size()), stride, heads.n_heads, 100);
+      backend.reserve({static_cast<int>(tokens.size()), stride, heads.n_heads, 100});
       backend.kv_append(k.data(), v.data(), stride, places.here(), cache.shape(),
                         {expected.k.data(), expected.v.data()});
       INFO(isa_name(isa) << ", heads of " << heads.head_dim);
@@ -408,7 +408,7 @@ TEST_CASE("CUDA: rotated heads have the CPU's bits") {
     const std::vector<float> ours = x_there.read(stream);
     for (Isa isa : supported_isas()) {
       CpuBackend backend(1, isa);
-      backend.reserve(static_cast<int>(positions.size()), 1024, c.n_heads, 16);
+      backend.reserve({static_cast<int>(positions.size()), 1024, c.n_heads, 16});
       std::vector<float> expected = x;
       backend.rope(expected.data(), stride, c.n_heads, c.head_dim, positions, rope);
       INFO(isa_name(isa) << ", " << c.n_rot << " of " << c.head_dim << " dimensions");

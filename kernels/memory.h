@@ -1,0 +1,90 @@
+// Memory of a device, given out at load: owned buffers, and places for weights that live as long as the
+// device.
+//
+// Backends implement it. So does MemoryMeter, which gives nothing out and counts: what a model will take is
+// asked of the same code that takes it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// Move-only ownership of device memory, 64-byte aligned, zeroed.
+class Buffer {
+ public:
+  using Release = void (*)(void* data, size_t bytes);
+  Buffer() = default;
+  Buffer(void* data, size_t bytes, Release release) : data_(data), bytes_(bytes), release_(release) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ != nullptr) release_(data_, bytes_);
+  }
+  void swap(Buffer& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(release_, other.release_);
+  }
+  size_t bytes() const { return bytes_; }
+  float* floats() const { return static_cast<float*>(data_); }
+  uint16_t* halves() const { return static_cast<uint16_t*>(data_); }
+
+ private:
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  Release release_ = nullptr;
+};
+
+class Memory {
+ public:
+  virtual ~Memory() = default;
+
+  /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
+  virtual Buffer allocate(size_t bytes) = 0;
+
+  /// These bytes of host memory, as the device reads them: the same, or for a device of its own a copy. They
+  /// live as long as the device and, if they are the same, as the host's. Throws std::bad_alloc. At load
+  /// only.
+  virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
+  /// The same for a matrix (packed rows, or null) and for n floats (or null).
+  Matrix resident(Matrix host) {
+    if (host) host.data = resident(host.data, host.bytes());
+    return host;
+  }
+  const float* resident(const float* host, int64_t n) {
+    if (host == nullptr) return nullptr;
+    const auto* bytes = reinterpret_cast<const std::byte*>(host);
+    return reinterpret_cast<const float*>(resident(bytes, static_cast<size_t>(n) * sizeof(float)));
+  }
+};
+
+/// Pieces of memory of a device are multiples of this, so that what is counted is what is taken.
+inline constexpr size_t kPieceBytes = 256;
+constexpr size_t piece_bytes(size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes; }
+
+/// Counts what a device with memory of its own would give out. Its buffers are empty.
+class MemoryMeter final : public Memory {
+ public:
+  Buffer allocate(size_t bytes) override {
+    bytes_ += piece_bytes(bytes);
+    return {};
+  }
+  using Memory::resident;
+  const std::byte* resident(const std::byte* host, size_t bytes) override {
+    bytes_ += piece_bytes(bytes);
+    return host;
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+}  // namespace hearth
