@@ -21,8 +21,22 @@
 #include "engine/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/trace.h"
 
 namespace hearth {
+
+/// What computes.
+enum class DeviceChoice : uint8_t {
+  kCpu,
+  kAuto,  // the GPU if there is one that can be used, else the CPU
+  kCuda,  // the GPU; without one loading fails
+};
+
+/// What a GPU too small for the model gets of it.
+enum class DeviceSplit : uint8_t {
+  kNeurons,  // of every layer the neurons that fire most
+  kLayers,   // whole layers, the last ones: what offloading by layers does, to compare with
+};
 
 struct LoadOptions {
   std::filesystem::path path;
@@ -35,6 +49,13 @@ struct LoadOptions {
       ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
   uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
   SparsityRequest sparsity;
+  DeviceChoice device = DeviceChoice::kCpu;
+  std::optional<uint64_t> vram_budget_bytes;  // of the GPU's memory; nullopt: what is free of it
+  DeviceSplit split = DeviceSplit::kNeurons;
+  bool graphs = true;     // the GPU's steps are recorded and played back
+  bool prefetch = true;   // cold neurons are brought to the GPU ahead of their use
+  bool cpu_share = true;  // false: the CPU computes no neurons of layers that the GPU runs; they are streamed
+  Trace* trace = nullptr;  // outlives the model; null: nothing is traced
   /// What computes instead of the CPU, which may leave neurons to it; empty: the CPU.
   std::function<std::unique_ptr<Backend>(CpuBackend& cpu)> make_device;
   /// What of the neurons that device gets, [n_layers]; empty: all of them.
