@@ -85,6 +85,13 @@ std::vector<OptionSpec> make_table() {
       {"log-format", "Running", "FORMAT",
        "Log lines for people (text) or for machines (json, one object a line).",
        ChoiceField{&O::log_format, {"text", "json"}}},
+      {"trace", "Running", "FILE",
+       "Write a timeline of all steps to this file when the server stops, for Perfetto or chrome://tracing: "
+       "what ran "
+       "on GPU, CPU and PCIe in each layer. Keeps the first million entries in up to 50 MB of memory, takes "
+       "300 MB "
+       "for a moment at the end, and makes steps a little slower.",
+       TextField{&O::trace}},
       {"config", "Running", "FILE",
        "TOML file of options: 'key = value' lines, a flag's name without dashes as key.",
        TextField{&O::config}, Sources::kNotFile},

@@ -43,6 +43,7 @@ struct Options {
   int drain_seconds = 30;
   std::string log_level = "info";
   std::string log_format = "text";
+  std::string trace;   // path of a timeline, written at the end; empty: none
   std::string config;  // path of the TOML file; empty: none
 };
 

@@ -73,9 +73,11 @@ HttpServerOptions server_options(const Options& options) {
 
 }  // namespace
 
-Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version)
+Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
+               Trace* trace)
     : options_(invocation.options),
       version_(version),
+      trace_(trace),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")) {
   Auth auth = make_auth(options_);
@@ -108,7 +110,7 @@ void Daemon::start_loading() {
   load_start_ = last_progress_ = Clock::now();
   service_manager_.notify("STATUS=Loading " + options_.model);
   loading_ = std::async(std::launch::async, [this] {
-    return ServingModel::load(options_, version_, [this](double fraction) {
+    return ServingModel::load(options_, version_, trace_, [this](double fraction) {
       state_.set_progress(fraction);
       if (abandon_) throw LoadAbandoned();
     });

@@ -19,8 +19,9 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. Throws ListenError, KeyFileError.
-  Daemon(const Invocation& invocation, const Environment& environment, const std::string& version);
+  /// Binds the port. The trace, if there is one, outlives the daemon. Throws ListenError, KeyFileError.
+  Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
+         Trace* trace);
   ~Daemon();
 
   struct Outcome {
@@ -44,6 +45,7 @@ class Daemon {
 
   const Options options_;
   const std::string version_;
+  Trace* const trace_;         // null: nothing is traced
   const StopSignals signals_;  // before any thread
   const ServiceManager service_manager_;
   ServerState state_;

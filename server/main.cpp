@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "config/load_options.h"
 #include "config/option_table.h"
 #include "config/render.h"
+#include "engine/trace_file.h"
 #include "server/daemon.h"
 #include "server/healthcheck.h"
 #include "server/logging.h"
@@ -80,18 +82,27 @@ int do_action(const Invocation& invocation) {
   return result.healthy ? 0 : 1;
 }
 
+/// Null if none was asked for.
+std::unique_ptr<TraceFile> open_trace(const Options& options) try {
+  return options.trace.empty() ? nullptr : std::make_unique<TraceFile>(options.trace);
+} catch (const std::runtime_error& error) {
+  throw StartError(error.what());
+}
+
 int serve(const Invocation& invocation, const Environment& environment) {
   // 1. Say with what.
   set_up_logging(invocation.options.log_level, invocation.options.log_format);
   log_configuration(invocation);
   // 2. Refuse what cannot work before anything is opened.
   check_before_loading(invocation.options);
+  const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
   // 3. Bind the port, so that clients are told to wait instead of being turned away.
-  Daemon daemon(invocation, environment, HEARTH_VERSION);
+  Daemon daemon(invocation, environment, HEARTH_VERSION, timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   const Daemon::Outcome outcome = daemon.run();
   // 5. Whoever asks twice does not want to wait for threads; nothing is left to be saved.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
+  if (timeline) timeline->write();
   return outcome.exit_code;
 }
 

@@ -154,7 +154,7 @@ std::vector<std::string> model_names(const Options& options) {
 }
 
 std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const std::string& version,
-                                                 std::function<void(double)> progress) try {
+                                                 Trace* trace, std::function<void(double)> progress) try {
   log_info(cuda::describe(cuda::probe()));
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions load;
@@ -166,6 +166,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   load.prefill_chunk = options.prefill_chunk;
   load.ffn_activation = options.ffn_activation;
   load.sparsity = {.mode = options.sparsity, .predictor_threshold = options.predictor_threshold};
+  load.trace = trace;
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   model->chat_template_ = make_chat_template(options, *model->runtime_);

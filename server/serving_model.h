@@ -29,8 +29,8 @@ std::vector<std::string> model_names(const Options& options);
 class ServingModel {
  public:
   /// Loads the model; progress is called from this thread with fractions in [0, 1] and may throw to give up.
-  /// Throws StartError, std::bad_alloc.
-  static std::unique_ptr<ServingModel> load(const Options& options, const std::string& version,
+  /// The trace may be null, and outlives the model. Throws StartError, std::bad_alloc.
+  static std::unique_ptr<ServingModel> load(const Options& options, const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
 
   Engine& engine() { return *engine_; }

@@ -1,6 +1,7 @@
 // kernels/cuda in a build without CUDA: there is no GPU.
 #include <stdexcept>
 
+#include "kernels/cuda/bandwidth.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device.h"
 
@@ -9,6 +10,8 @@ namespace hearth::cuda {
 std::variant<Device, std::string> probe() { return "built without CUDA"; }
 
 uint64_t free_bytes(const Device& /*device*/) { return 0; }
+
+Bandwidth measure_bandwidth() { throw std::runtime_error("This Hearth was built without CUDA."); }
 
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
 

@@ -32,6 +32,7 @@ set(HEARTH_CUDA_KERNELS
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
+  bandwidth.cpp
   cuda_backend.cpp
   device.cpp
   step_inputs.cpp

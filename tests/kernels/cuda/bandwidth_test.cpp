@@ -1,0 +1,61 @@
+// What is measured of a GPU's bandwidths, on emulated ones: that it is bounded by the bus, fits the memory
+// that is free, and gives all back. How fast anything is, is not tested.
+#include "kernels/cuda/bandwidth.h"
+
+#include <cmath>
+
+#include "kernels/cuda/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+
+using namespace hearth::cuda;
+namespace cudaemu = hearth::cudaemu;
+
+namespace {
+
+/// An emulated machine; the one that was there comes back at the end.
+class Machine {
+ public:
+  explicit Machine(size_t vram_bytes) : before_(cudaemu::config()) {
+    cudaemu::config().vram_bytes = vram_bytes;
+    cudaemu::reset_stats();
+  }
+  ~Machine() { cudaemu::config() = before_; }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+ private:
+  cudaemu::Config before_;
+};
+
+}  // namespace
+
+TEST_CASE("bandwidth: a bus gives no more than it has, and all memory is given back") {
+  const Machine machine(size_t{64} << 20);
+  cudaemu::config().bus_mb_per_s = 4000;
+  const Bandwidth found = measure_bandwidth();
+  CHECK(found.to_device_bytes_per_s > 0);
+  CHECK(found.to_device_bytes_per_s <= 4096.0 * (1 << 20));
+  CHECK(found.vram_bytes_per_s > 0);
+  CHECK(std::isfinite(found.vram_bytes_per_s));
+  const cudaemu::Stats stats = cudaemu::stats();
+  CHECK(stats.vram_used == 0);
+  CHECK(stats.pinned_used == 0);
+  CHECK(stats.vram_peak > size_t{16} << 20);
+  CHECK(stats.pageable_async == 0);
+  CHECK(stats.default_stream == 0);
+}
+
+TEST_CASE("bandwidth: a device without 16 MiB to spare is told apart, and is well afterwards") {
+  const Machine machine(size_t{12} << 20);
+  CHECK_THROWS_AS(measure_bandwidth(), std::bad_alloc);
+  CHECK(cudaPeekAtLastError() == cudaSuccess);
+  CHECK(cudaemu::stats().vram_used == 0);
+}
+
+TEST_CASE("bandwidth: a device that fails says so") {
+  const Machine machine(size_t{64} << 20);
+  cudaemu::fail_next("cudaEventElapsedTime", 0, cudaErrorUnknown);
+  CHECK_THROWS_AS(measure_bandwidth(), CudaError);
+  CHECK(cudaemu::stats().vram_used == 0);
+}
