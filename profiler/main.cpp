@@ -12,10 +12,12 @@
 #include <functional>
 #include <iostream>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string_view>
 
 #include "engine/model_runtime.h"
+#include "engine/trace_file.h"
 #include "kernels/cuda/device.h"
 #include "profiler/activity_csv.h"
 #include "profiler/bench.h"
@@ -57,7 +59,9 @@ void write_hits(const PerplexityCommand& command, const ModelRuntime& model, con
   }
 }
 
-int run_perplexity(const PerplexityCommand& command) {
+int run_perplexity(PerplexityCommand command) {
+  // Single neurons are counted on the CPU only.
+  if (!command.activity_file.empty() && command.model.device == "auto") command.model.device = "cpu";
   // Longer steps are no faster and take more memory.
   constexpr int kMaxChunk = 512;
   const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
@@ -90,9 +94,15 @@ struct BenchCommand {
   ModelOptions model;
   BenchOptions options;
   bool json = false;
+  std::string trace;  // a file; empty: none
 };
 
 int run_bench_command(BenchCommand command) {
+  // 1. Files first: what cannot be written is found before minutes of work.
+  std::optional<TraceFile> timeline;
+  if (!command.trace.empty()) command.model.trace = &timeline.emplace(command.trace).trace();
+
+  // 2. Load, measure, tell.
   command.options.n_threads = thread_count(command.model);
   const int context = command.options.n_prompt + command.options.n_generate;
   const auto model = load_model(command.model, context, command.options.chunk);
@@ -101,6 +111,7 @@ int run_bench_command(BenchCommand command) {
     ProgressLine line("Measuring");
     result = run_bench(*model, command.options, [&line](double fraction) { line.update(fraction); });
   }
+  if (timeline) timeline->write();
   print_result(command.json
                    ? bench_json(*model, command.options, result)
                    : cuda::describe(cuda::probe()) + "\n" + bench_text(*model, command.options, result));
@@ -114,6 +125,7 @@ int main_of(int argc, char** argv) {
   BenchCommand bench;
   CLI::App* bench_app = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
   add_model_options(*bench_app, bench.model);
+  add_device_options(*bench_app, bench.model);
   bench_app
       ->add_option("--prompt,-p", bench.options.n_prompt,
                    "Tokens of prompt; with --generate at most the model's context")
@@ -133,11 +145,16 @@ int main_of(int argc, char** argv) {
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
   bench_app->add_flag("--json", bench.json, "Print one JSON object");
+  bench_app
+      ->add_option("--trace", bench.trace,
+                   "Write a timeline of all steps, for Perfetto or chrome://tracing; slows them a little")
+      ->type_name("FILE");
 
   PerplexityCommand perplexity;
   CLI::App* perplexity_app =
       app.add_subcommand("perplexity", "Perplexity of a text, as llama.cpp defines it");
   add_model_options(*perplexity_app, perplexity.model);
+  add_device_options(*perplexity_app, perplexity.model);
   perplexity_app->add_option("--file,-f", perplexity.file, "Text file")->required()->type_name("FILE");
   perplexity_app->add_option("--context,-c", perplexity.n_context, "Tokens per window")
       ->capture_default_str()

@@ -1,12 +1,45 @@
 // See the header.
 #include "profiler/model_options.h"
 
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/progress_line.h"
 
 namespace hearth {
+namespace {
+
+// As hearthd has them: from a megabyte to more than any machine has.
+constexpr double kMinBudgetGib = 0.001, kMaxBudgetGib = 1 << 20;
+
+void add_budget(CLI::App& command, const std::string& name, const std::string& help,
+                std::optional<double>& gib) {
+  const auto parse = [&gib, name](const std::string& text) {
+    gib.reset();
+    if (text == "auto") return;
+    double value = 0;
+    const char* end = text.data() + text.size();
+    const std::from_chars_result result = std::from_chars(text.data(), end, value);
+    // Not a number fails the comparison too.
+    if (result.ec != std::errc() || result.ptr != end ||
+        !(value >= kMinBudgetGib && value <= kMaxBudgetGib)) {
+      throw CLI::ValidationError(name, text + " is neither auto nor a number of GiB from 0.001 to 1048576");
+    }
+    gib = value;
+  };
+  command.add_option_function<std::string>(name, parse, help)->type_name("GIB");
+}
+
+uint64_t bytes_of_gib(double gib) { return static_cast<uint64_t>(gib * (1 << 30)); }
+
+DeviceChoice device_choice(const std::string& name) {
+  if (name == "cpu") return DeviceChoice::kCpu;
+  return name == "cuda" ? DeviceChoice::kCuda : DeviceChoice::kAuto;
+}
+
+}  // namespace
 
 void add_loading_options(CLI::App& command, ModelOptions& options) {
   command.add_option("--model,-m", options.model, "GGUF model file")->required()->type_name("FILE");
@@ -40,6 +73,31 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
                    "Predicted mode: compute every gate too, to report recall and false positives");
 }
 
+void add_device_options(CLI::App& command, ModelOptions& options) {
+  options.device = "auto";
+  command
+      .add_option("--device", options.device,
+                  "What computes: auto (the GPU, together with the CPU, if there is one), cuda or cpu")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
+  add_budget(command, "--vram-budget", "GiB of the GPU's memory to use, or auto: what is free of it",
+             options.vram_budget_gib);
+  add_budget(command, "--ram-budget", "GiB of memory to reserve besides the model file's pages, or auto",
+             options.ram_budget_gib);
+  command
+      .add_option("--split", options.split,
+                  "What a GPU too small for the model gets: neurons of every layer, or whole layers")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"neurons", "layers"}));
+  command.add_flag("--no-prefetch", options.no_prefetch,
+                   "No neurons are brought to the GPU ahead of their use");
+  command.add_flag("--no-cpu-share", options.no_cpu_share,
+                   "The CPU computes no neurons of the GPU's layers: they are streamed to it");
+  command.add_flag("--no-graphs", options.no_graphs, "The GPU's steps are not recorded and played back");
+}
+
 int thread_count(const ModelOptions& options) {
   return options.n_threads > 0 ? options.n_threads : default_thread_count();
 }
@@ -57,6 +115,14 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
                    .predictor_threshold = options.predictor_threshold,
                    .verify_predictor = options.verify_predictor,
                    .calibrating = options.calibrating};
+  load.device = device_choice(options.device);
+  if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
+  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
+  load.split = options.split == "layers" ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
+  load.prefetch = !options.no_prefetch;
+  load.cpu_share = !options.no_cpu_share;
+  load.graphs = !options.no_graphs;
+  load.trace = options.trace;
   ProgressLine line("Loading");
   load.progress = [&line](double fraction) { line.update(fraction); };
   std::unique_ptr<ModelRuntime> model = ModelRuntime::load(load);

@@ -19,6 +19,12 @@ struct ModelOptions {
   std::optional<double> predictor_threshold;
   bool verify_predictor = false;
   bool calibrating = false;  // no flag: see SparsityRequest
+  // Of subcommands that have add_device_options(); the others run on the CPU.
+  std::string device = "cpu";
+  std::optional<double> vram_budget_gib, ram_budget_gib;  // not given: what is free
+  std::string split = "neurons";
+  bool no_prefetch = false, no_cpu_share = false, no_graphs = false;
+  Trace* trace = nullptr;  // no flag; outlives the model
 };
 
 /// Adds the flags of a model and its machine to a subcommand; `options` must outlive its parsing.
@@ -26,6 +32,10 @@ void add_loading_options(CLI::App& command, ModelOptions& options);
 
 /// Adds those, and the flags of how its FFN is run.
 void add_model_options(CLI::App& command, ModelOptions& options);
+
+/// Adds the flags of what computes, and of how a GPU shares the work with the CPU. What a GPU does can be
+/// switched off piece by piece, to measure what each piece is worth.
+void add_device_options(CLI::App& command, ModelOptions& options);
 
 /// Threads as asked, or one per physical core.
 int thread_count(const ModelOptions& options);

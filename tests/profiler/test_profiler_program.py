@@ -118,6 +118,26 @@ def test_bad_numbers(option, value):
     assert option in refused(profiler("bench", "--model", MODEL, option, value))
 
 
+@pytest.mark.parametrize("option", ["--vram-budget", "--ram-budget"])
+@pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf", "1e9"])
+def test_bad_budgets(option, value):
+    said = refused(profiler("bench", "--model", MODEL, option, value))
+    assert option in said and "auto" in said and value in said
+
+
+@pytest.mark.parametrize("option", ["--device", "--split"])
+def test_bad_names(option):
+    assert option in refused(profiler("bench", "--model", MODEL, option, "both"))
+
+
+def test_trace(tmp_path):
+    trace = tmp_path / "trace.json"
+    assert bench("--model", MODEL, "--trace", trace, "--vram-budget", "auto", "--ram-budget", "2").returncode == 0
+    assert "traceEvents" in json.loads(trace.read_text())
+    said = refused(bench("--model", MODEL, "--trace", tmp_path))
+    assert str(tmp_path) in said and "cannot be written" in said
+
+
 def test_bad_models(tmp_path):
     (tmp_path / "empty.gguf").write_bytes(b"")
     (tmp_path / "text.gguf").write_text("This is no model.\n" * 40)
