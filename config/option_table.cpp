@@ -8,6 +8,9 @@
 namespace hearth {
 namespace {
 
+// Budgets from a megabyte, which small models are tested with, to more than any machine has.
+constexpr double kMinBudgetGib = 0.001, kMaxBudgetGib = 1 << 20;
+
 std::vector<OptionSpec> make_table() {
   using O = Options;
   return {
@@ -63,6 +66,19 @@ std::vector<OptionSpec> make_table() {
       {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
        ChoiceField{&O::isa, {"auto", "scalar", "avx2", "avx512-vnni"}}},
 
+      {"device", "Device", "NAME",
+       "What computes. auto: the GPU, together with the CPU, if there is one that can be used, else the CPU. "
+       "cuda: the GPU; without one the start is refused. cpu: the CPU alone.",
+       ChoiceField{&O::device, {"auto", "cpu", "cuda"}}},
+      {"vram-budget", "Device", "GIB",
+       "GiB of the GPU's memory to use, taken at start and never exceeded: 6, say, or 7.5. auto: what is "
+       "free of it, but for a reserve.",
+       NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}},
+      {"ram-budget", "Device", "GIB",
+       "GiB of memory to reserve at start at most, besides the model file's own pages. auto: what the "
+       "machine or the container has.",
+       NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}},
+
       {"sparsity", "Sparsity", "MODE",
        "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "
        "activation has "
@@ -108,6 +124,10 @@ bool parse_int(const std::string& text, const IntField& field, int& out) {
 }
 
 bool parse_number(const std::string& text, const NumberField& field, std::optional<double>& out) {
+  if (!field.absent.empty() && text == field.absent) {
+    out.reset();
+    return true;
+  }
   double value = 0;
   const char* end = text.data() + text.size();
   const std::from_chars_result result = std::from_chars(text.data(), end, value);
@@ -151,7 +171,8 @@ std::string expectation(const OptionSpec& spec) {
     return "a whole number from " + std::to_string(f->min) + " to " + std::to_string(f->max);
   }
   if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
-    return "a number from " + number_text(f->min) + " to " + number_text(f->max);
+    return (f->absent.empty() ? "" : std::string(f->absent) + ", or ") + "a number from " +
+           number_text(f->min) + " to " + number_text(f->max);
   }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
     std::string text = "one of";
@@ -190,7 +211,7 @@ std::string value_text(const OptionSpec& spec, const Options& options) {
   if (const IntField* f = std::get_if<IntField>(&spec.field)) return std::to_string(options.*f->member);
   if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
     const std::optional<double>& number = options.*f->member;
-    return number ? number_text(*number) : "";
+    return number ? number_text(*number) : std::string(f->absent);
   }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) return options.*f->member;
   if (const TextField* f = std::get_if<TextField>(&spec.field)) {

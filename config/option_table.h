@@ -23,7 +23,8 @@ struct IntField {
 /// A number that may be left out.
 struct NumberField {
   std::optional<double> Options::*member;
-  double min, max;  // both allowed
+  double min, max;               // both allowed
+  std::string_view absent = "";  // the word that says the same as leaving it out; empty: there is none
 };
 struct TextField {
   std::string Options::*member;

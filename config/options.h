@@ -35,6 +35,11 @@ struct Options {
   int threads = 0;          // 0: one per physical core
   std::string isa = "auto";
 
+  // Device
+  std::string device = "auto";
+  std::optional<double> vram_budget_gib;  // not given: what is free
+  std::optional<double> ram_budget_gib;   // not given: what this machine allows
+
   // Sparsity
   std::string sparsity = "exact";
   std::optional<double> predictor_threshold;  // not given: the model file's

@@ -8,6 +8,8 @@
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
+#include <variant>
 
 #include "engine/ffn_activation.h"
 #include "kernels/cpu/isa.h"
@@ -46,6 +48,29 @@ std::optional<Isa> wanted_isa(const Options& options) {
   for (const Isa possible : supported) names.append(names.empty() ? "" : ", ").append(isa_name(possible));
   throw StartError("--isa " + options.isa + ": this processor does not have it; it can run " + names);
 }
+
+DeviceChoice wanted_device(const Options& options) {
+  if (options.device == "cpu") return DeviceChoice::kCpu;
+  return options.device == "cuda" ? DeviceChoice::kCuda : DeviceChoice::kAuto;
+}
+
+/// The GPU, or why there is none; throws StartError where one was asked for.
+std::variant<cuda::Device, std::string> find_device(const Options& options) {
+  std::variant<cuda::Device, std::string> found = cuda::probe();
+  const std::string* reason = std::get_if<std::string>(&found);
+  if (reason != nullptr && wanted_device(options) == DeviceChoice::kCuda) {
+    throw StartError("--device cuda: there is no GPU that can be used (" + *reason +
+                     "); --device auto or cpu runs on the CPU");
+  }
+  return found;
+}
+
+void log_device(const Options& options) {
+  log_info(wanted_device(options) == DeviceChoice::kCpu ? "CUDA: not used (--device cpu), running on the CPU"
+                                                        : cuda::describe(find_device(options)));
+}
+
+uint64_t bytes_of_gib(double gib) { return static_cast<uint64_t>(gib * (1 << 30)); }
 
 std::string token_text(const Tokenizer& tokenizer, int32_t token) {
   std::string text;
@@ -130,6 +155,7 @@ void check_before_loading(const Options& options) {
         "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file");
   }
   wanted_isa(options);
+  if (wanted_device(options) == DeviceChoice::kCuda) find_device(options);
   if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
   try {
     read_model_spec(ModelFile::open(options.model), options.ffn_activation);
@@ -155,7 +181,7 @@ std::vector<std::string> model_names(const Options& options) {
 
 std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const std::string& version,
                                                  Trace* trace, std::function<void(double)> progress) try {
-  log_info(cuda::describe(cuda::probe()));
+  log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions load;
   load.path = options.model;
@@ -167,6 +193,9 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   load.ffn_activation = options.ffn_activation;
   load.sparsity = {.mode = options.sparsity, .predictor_threshold = options.predictor_threshold};
   load.trace = trace;
+  load.device = wanted_device(options);
+  if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
+  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
@@ -192,6 +221,8 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   model->api_ = std::make_unique<ApiService>(std::move(served));
   return model;
 } catch (const ModelFileError& error) {
+  throw StartError(error.what());
+} catch (const std::invalid_argument& error) {
   throw StartError(error.what());
 }
 

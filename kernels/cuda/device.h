@@ -41,7 +41,7 @@ std::variant<Device, std::string> probe();
 /// hundred megabytes; they are no longer counted as free. Throws CudaError.
 uint64_t free_bytes(const Device& device);
 
-/// The probe's result for people: "CUDA: none (no NVIDIA driver), running on the CPU".
+/// The probe's result for people: the GPU, or "CUDA: none (no NVIDIA driver), running on the CPU".
 std::string describe(const std::variant<Device, std::string>& found);
 
 }  // namespace hearth::cuda

@@ -22,7 +22,7 @@ std::string describe(const std::variant<Device, std::string>& found) {
   if (device.pcie) {
     text += ", PCIe " + std::to_string(device.pcie->generation) + " x" + std::to_string(device.pcie->lanes);
   }
-  return text + "; not used yet, running on the CPU";
+  return text;
 }
 
 }  // namespace hearth::cuda

@@ -85,7 +85,7 @@ TEST_CASE("every option is taken from every source it may come from") {
     if (spec.name == "config") continue;
     std::string value = "text";
     if (const IntField* f = std::get_if<IntField>(&spec.field)) value = std::to_string(f->max);
-    if (std::holds_alternative<NumberField>(spec.field)) value = "-1.5";
+    if (const NumberField* f = std::get_if<NumberField>(&spec.field)) value = f->min < 0 ? "-1.5" : "1.5";
     if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) value = f->choices.back();
     const std::string name(spec.name);
     INFO(name);
@@ -120,6 +120,22 @@ TEST_CASE("a flag given twice counts the last time, and values may hold any sign
   const Options options = load_options({"--config", file.path()}, {}).options;
   CHECK(options.model == "/m/a b, c.gguf");
   CHECK(options.log_level == "warn");
+}
+
+TEST_CASE("a number may have a word for leaving it out") {
+  CHECK(load_options({"--vram-budget", "7.5"}, {}).options.vram_budget_gib == 7.5);
+  CHECK_FALSE(load_options({"--vram-budget", "auto"}, {{"HEARTH_VRAM_BUDGET", "6"}}).options.vram_budget_gib);
+  const ConfigFile file("ram-budget = \"auto\"\nvram-budget = 6\n");
+  const Options options = load_options({"--config", file.path()}, {{"HEARTH_RAM_BUDGET", ""}}).options;
+  CHECK_FALSE(options.ram_budget_gib);
+  CHECK(options.vram_budget_gib == 6);
+  CHECK(value_text(*find_option("ram-budget"), options) == "auto");
+  CHECK(value_text(*find_option("predictor-threshold"), options).empty());
+  for (const char* bad : {"0", "-1", "6GiB", "nan", "inf", "AUTO", "1e9"}) {
+    CHECK(refusal({"--vram-budget", bad}) ==
+          "--vram-budget '" + std::string(bad) + "': expected auto, or a number from 0.001 to 1048576");
+  }
+  CHECK_THAT(refusal({"--predictor-threshold", "auto"}), ContainsSubstring("expected a number from"));
 }
 
 TEST_CASE("a bad value is one sentence that names its source") {

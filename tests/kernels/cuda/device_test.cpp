@@ -102,7 +102,6 @@ TEST_CASE("a GPU is described with what people ask for") {
                       .runtime = {12, 4},
                       .pcie = PcieLink{4, 16}};
   CHECK(describe(device) ==
-        "CUDA: Model X, 24576 MiB, compute capability 8.6, driver for CUDA 12.8, PCIe 4 x16; not used yet, "
-        "running on the CPU");
+        "CUDA: Model X, 24576 MiB, compute capability 8.6, driver for CUDA 12.8, PCIe 4 x16");
   CHECK(describe("no NVIDIA driver") == "CUDA: none (no NVIDIA driver), running on the CPU");
 }
