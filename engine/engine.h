@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <variant>
 
 #include "engine/batch.h"
@@ -32,6 +33,7 @@ struct EngineStatus {
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
   bool failed = false;  // the engine thread ended by an exception; everything is refused
+  std::string failure;  // what that exception said; empty unless failed
   std::chrono::steady_clock::time_point
       heartbeat;  // last beat; the idle engine beats too, at least once a second
 };

@@ -93,6 +93,7 @@ EngineStatus Engine::Loop::status() const {
   status.n_cached_tokens = n_cached_tokens_;
   status.n_generated_tokens = n_generated_tokens_;
   status.failed = failed_;
+  if (status.failed) status.failure = failure_;
   status.heartbeat = Clock::time_point(Clock::duration(heartbeat_.load(std::memory_order_relaxed)));
   return status;
 }
@@ -291,6 +292,7 @@ void Engine::Loop::finish_everything(FinishReason reason, const std::string& err
 }
 
 void Engine::Loop::fail(const std::string& why) {
+  failure_ = why;
   failed_ = true;
   queue_.close();  // what was accepted until now is in the queue, and nothing comes after it
   take_new();

@@ -78,6 +78,7 @@ class Engine::Loop {
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};
+  std::string failure_;           // written before failed_ becomes true, and never again
   std::atomic<bool> cut_{false};  // set by drain: cancel everything now
 
   std::jthread thread_;  // last, so that it starts when the rest is there and has ended when the rest goes

@@ -22,6 +22,9 @@ constexpr milliseconds kTick{100};
 constexpr seconds kProgressEvery{2};
 // After the engine has drained, how long the last bytes may take to reach their clients.
 constexpr milliseconds kLastBytes{2000};
+// After the engine has failed, how long clients are given to take the errors that they are sent.
+constexpr milliseconds kLastErrors{5000};
+constexpr int kFailed = 1;  // the exit code by which supervisors know to start another
 
 /// Ends a load that nobody waits for any more; thrown through ModelRuntime::load.
 struct LoadAbandoned : std::exception {};
@@ -102,6 +105,7 @@ Daemon::Outcome Daemon::run() {
     }
     look_after_loading();
     beat_watchdog();
+    if (engine_has_failed()) return end_after_failure();
   }
   return loading_.valid() ? abandon_loading() : drain();
 }
@@ -142,6 +146,8 @@ void Daemon::look_after_loading() {
                                  R"("content":"What is the capital of France?"}],"temperature":0}')"
                                : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
 }
+
+bool Daemon::engine_has_failed() const { return model_ != nullptr && model_->engine().status().failed; }
 
 void Daemon::beat_watchdog() {
   const std::optional<std::chrono::microseconds> interval = service_manager_.watchdog_interval();
@@ -184,9 +190,22 @@ Daemon::Outcome Daemon::drain() {
     log_warning("answers still running after --drain-seconds were cut",
                 {{"drain_seconds", options_.drain_seconds}});
   }
+  if (engine_has_failed()) return end_after_failure();
   server_->stop(kLastBytes);
   log_info("stopped");
   return {};
+}
+
+// The engine has ended all its requests with an error, and new ones are told 503 until the end. Nothing is
+// taken apart then: after a fault of the device its memory and threads are best left to the system.
+Daemon::Outcome Daemon::end_after_failure() {
+  const std::string why = model_->engine().status().failure;
+  log_error("the engine has failed, and hearthd ends so that its supervisor can start it anew",
+            {{"why", why}, {"exit_code", kFailed}});
+  service_manager_.notify("STOPPING=1\nSTATUS=The engine has failed");
+  server_->stop_keeping_alive();
+  server_->wait_until_idle(kLastErrors);
+  return {kFailed, true};
 }
 
 }  // namespace hearth

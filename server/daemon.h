@@ -28,8 +28,8 @@ class Daemon {
     int exit_code = 0;
     bool at_once = false;  // end the process without waiting for its threads
   };
-  /// Answers (503 at first), loads the model and serves it until a signal asks to stop, then drains. Throws
-  /// what loading throws.
+  /// Answers (503 at first), loads the model and serves it until a signal asks to stop, then drains; or until
+  /// the engine fails. Throws what loading throws.
   Outcome run();
 
  private:
@@ -40,7 +40,9 @@ class Daemon {
   /// throws.
   void look_after_loading();
   void beat_watchdog();
+  bool engine_has_failed() const;
   Outcome drain();
+  Outcome end_after_failure();
   Outcome abandon_loading();
 
   const Options options_;

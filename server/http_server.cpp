@@ -54,6 +54,19 @@ class ConnectionStream final : public httplib::Stream {
   Connection& connection_;
 };
 
+/// The client while no status is out.
+class Waiting final : public ResponseClient {
+ public:
+  Waiting(const Connection& connection, std::optional<GenerationRecord>& record)
+      : connection_(connection), record_(record) {}
+  bool client_alive() override { return connection_.client_alive(); }
+  void report(const GenerationRecord& record) override { record_ = record; }
+
+ private:
+  const Connection& connection_;
+  std::optional<GenerationRecord>& record_;
+};
+
 class Sink final : public ResponseSink {
  public:
   Sink(httplib::DataSink& sink, const Connection& connection, std::optional<GenerationRecord>& record)
@@ -155,6 +168,10 @@ class HttpServer::Implementation final : private httplib::Server {
   int port() const { return port_; }
   void start() { poller_->start(); }
   void stop_keeping_alive() { keeping_alive_ = false; }
+  bool wait_until_idle(std::chrono::milliseconds time) {
+    std::unique_lock lock(mutex_);
+    return served_.wait_for(lock, time, [this] { return active_.empty(); });
+  }
   void stop(std::chrono::milliseconds grace);
 
  private:
@@ -369,6 +386,10 @@ void HttpServer::Implementation::answer(httplib::Response& response) {
   } else {
     try {
       ours = handler_(exchange.request);
+      if (ours.before_status) {
+        Waiting client(*exchange.connection, exchange.generation);
+        if (std::optional<HttpResponse> instead = ours.before_status(client)) ours = std::move(*instead);
+      }
     } catch (const std::exception& error) {
       failure_log_(error.what(), exchange.request.request_id);
       ours = error_response({500, "the server failed to answer this request; its log says why", "", ""});
@@ -416,6 +437,9 @@ HttpServer::~HttpServer() = default;
 int HttpServer::port() const { return implementation_->port(); }
 void HttpServer::start() { implementation_->start(); }
 void HttpServer::stop_keeping_alive() { implementation_->stop_keeping_alive(); }
+bool HttpServer::wait_until_idle(std::chrono::milliseconds time) {
+  return implementation_->wait_until_idle(time);
+}
 void HttpServer::stop(std::chrono::milliseconds grace) { implementation_->stop(grace); }
 
 }  // namespace hearth

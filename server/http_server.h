@@ -52,6 +52,8 @@ class HttpServer {
   void start();
   /// From now on every answer carries Connection: close. Any thread.
   void stop_keeping_alive();
+  /// Waits until nothing is being answered, or the time is over; goes on to answer meanwhile. Any thread.
+  bool wait_until_idle(std::chrono::milliseconds time);
   /// Closes the port, waits until running answers have ended or the time is over, breaks off the rest.
   /// Idempotent.
   void stop(std::chrono::milliseconds grace);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,12 +49,10 @@ struct GenerationRecord {
   const char* ended = "complete";  // or "client left", "failed"; static storage
 };
 
-/// Where a produced body goes. Used by the HTTP thread of the request only.
-class ResponseSink {
+/// Who waits for an answer. Used by the HTTP thread of the request only.
+class ResponseClient {
  public:
-  virtual ~ResponseSink() = default;
-  /// Sends the bytes now, without buffering. False: the client is gone, nothing more can be sent.
-  virtual bool write(std::string_view bytes) = 0;
+  virtual ~ResponseClient() = default;
   /// Is anyone still reading? Cheap (one poll of the socket); asked several times a second while the engine
   /// works.
   virtual bool client_alive() = 0;
@@ -61,11 +60,21 @@ class ResponseSink {
   virtual void report(const GenerationRecord& record) = 0;
 };
 
+/// Where a produced body goes.
+class ResponseSink : public ResponseClient {
+ public:
+  /// Sends the bytes now, without buffering. False: the client is gone, nothing more can be sent.
+  virtual bool write(std::string_view bytes) = 0;
+};
+
 struct HttpResponse {
   int status = 200;
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and the framing
   std::string body;                                          // the body, if produce is empty
+  /// If set, called once before anything is sent, when produce is set too: waits for what decides the status.
+  /// A response that it returns takes this one's place; it must have neither before_status nor produce.
+  std::function<std::optional<HttpResponse>(ResponseClient&)> before_status;
   /// If set, makes the body on the HTTP thread after status and headers are out, in a chunked response; the
   /// transport calls it once, or never if the client is gone already (destroying it then cancels the work
   /// behind it). Returns true when the body is complete; false asks the transport to break the connection

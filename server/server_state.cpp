@@ -33,6 +33,7 @@ HttpResponse ServerState::health() const {
     const EngineStatus status = model_.engine_status();
     serving = engine_is_well();
     body["status"] = serving ? "ok" : status.failed ? "failed" : "stuck";
+    if (status.failed) body["reason"] = status.failure;
     body["model"] = model_.name;
     body["slots"] = {{"total", status.n_slots}, {"running", status.n_running}};
     body["waiting"] = status.n_waiting;

@@ -19,7 +19,7 @@
 namespace hearth {
 
 /// Refuses at once what no loading could mend: no model given, a path that is not a readable, complete GGUF
-/// file, a chat template that cannot be parsed, an ISA this machine lacks. Throws StartError.
+/// file, a chat template that cannot be parsed, an ISA or a GPU this machine lacks. Throws StartError.
 void check_before_loading(const Options& options);
 
 /// The names the model is served under, the default first: --alias in their order (without '*'), then the
@@ -33,7 +33,7 @@ class ServingModel {
   static std::unique_ptr<ServingModel> load(const Options& options, const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
 
-  Engine& engine() { return *engine_; }
+  Engine& engine() const { return *engine_; }
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
   bool can_chat() const { return chat_template_ != nullptr; }

@@ -43,6 +43,20 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
   return std::nullopt;
 }
 
+std::optional<ApiError> Answer::await(ResponseClient& client) {
+  const auto until = world_.now() + kPingInterval;
+  while (!choices_.complete() && client.client_alive() && world_.now() < until) {
+    std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
+    if (!event) continue;
+    if (const std::optional<ApiError> failure = take(std::move(*event)).failure) {
+      client.report(choices_.record("failed"));
+      events_->cancel();
+      return failure;
+    }
+  }
+  return std::nullopt;
+}
+
 bool Answer::produce(ResponseSink& sink) {
   const bool sent = produce_events(sink);
   sink.report(choices_.record(failed_ ? "failed" : sent ? "complete" : "client left"));
@@ -56,22 +70,30 @@ bool Answer::produce_events(ResponseSink& sink) {
   while (!choices_.complete()) {
     std::optional<StreamEvent> event = next_event(sink);
     if (!event) return false;
-    const int sequence = event->sequence;
-    Choices::Step step = choices_.take(std::move(*event));
-    if (step.stop_found) events_->cancel_sequence(sequence);
+    Choices::Step step = take(std::move(*event));
     if (!send_pieces(sink, std::move(step.pieces))) return false;
     if (step.failure) return send_failure(sink, *step.failure);
   }
   return send_end(sink);
 }
 
+Choices::Step Answer::take(StreamEvent event) {
+  const int sequence = event.sequence;
+  Choices::Step step = choices_.take(std::move(event));
+  if (step.stop_found) events_->cancel_sequence(sequence);
+  return step;
+}
+
+/// REQUIRES: there is one.
+StreamEvent Answer::take_early() {
+  StreamEvent event = std::move(early_.front());
+  early_.pop_front();
+  return event;
+}
+
 /// nullopt: the client is gone.
 std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
-  if (!early_.empty()) {
-    StreamEvent event = std::move(early_.front());
-    early_.pop_front();
-    return event;
-  }
+  if (!early_.empty()) return take_early();
   while (true) {
     std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
     const auto now = world_.now();

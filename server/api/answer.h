@@ -1,8 +1,8 @@
 // Sends one answer: waits for the engine's events, looks after the client, writes JSON or server-sent events.
 //
-// Made by ApiService once the engine has accepted the request; produce() runs on the HTTP thread after the
-// status line is out. Destroying an Answer cancels what still runs for it, so a client that left early costs
-// nothing.
+// Made by ApiService once the engine has accepted the request; await() runs on the HTTP thread before the
+// status line is out, produce() after it. Destroying an Answer cancels what still runs for it, so a client
+// that left early costs nothing.
 #pragma once
 
 #include <chrono>
@@ -29,6 +29,10 @@ class Answer {
   /// status.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
+  /// Of an answer that is sent whole: waits until it is complete, has failed or its client must be told that
+  /// the server lives, and returns the failure, for which there is still time for a status.
+  std::optional<ApiError> await(ResponseClient& client);
+
   /// Writes the body; see HttpResponse::produce. Call once.
   bool produce(ResponseSink& sink);
 
@@ -39,6 +43,8 @@ class Answer {
   bool send_failure(ResponseSink& sink, const ApiError& error);
   bool send_end(ResponseSink& sink);
   std::optional<StreamEvent> next_event(ResponseSink& sink);
+  StreamEvent take_early();
+  Choices::Step take(StreamEvent event);
 
   const AnswerPlan plan_;
   Choices choices_;

@@ -40,12 +40,19 @@ HttpResponse retry_response(const ApiError& error, const char* retry_seconds) {
   return response;
 }
 
+/// Of a request that the engine had accepted.
+HttpResponse failure_response(const ApiError& failure) {
+  return failure.status == 503 ? retry_response(failure, kStoppingRetrySeconds) : error_response(failure);
+}
+
 HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, bool engine_failed) {
   if (engine_failed) {
-    return error_response({.status = 500,
-                           .message = "The engine has failed and answers nothing more; restart the server.",
-                           .param = {},
-                           .code = "engine_failed"});
+    return retry_response(
+        {.status = 503,
+         .message = "The engine has failed and the server is ending; try again when it is back.",
+         .param = {},
+         .code = "engine_failed"},
+        kStoppingRetrySeconds);
   }
   switch (refusal) {
     case Refusal::kQueueFull:
@@ -137,14 +144,20 @@ HttpResponse answer(AnswerPlan plan, GenerationRequest generation, std::string_v
   const auto answer = std::make_shared<Answer>(
       std::move(plan), *model.tokenizer, std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), world);
   if (const std::optional<ApiError> failure = answer->look_ahead(kFirstLook)) {
-    return failure->status == 503 ? retry_response(*failure, kStoppingRetrySeconds)
-                                  : error_response(*failure);
+    return failure_response(*failure);
   }
   HttpResponse response;
   if (stream) {
     response.content_type = "text/event-stream";
     response.headers.emplace_back("Cache-Control", "no-cache");
     response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold the stream back
+  }
+  if (!stream) {
+    response.before_status = [answer](ResponseClient& client) -> std::optional<HttpResponse> {
+      const std::optional<ApiError> failure = answer->await(client);
+      if (!failure) return std::nullopt;
+      return failure_response(*failure);
+    };
   }
   response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
   return response;

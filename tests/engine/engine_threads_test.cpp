@@ -215,6 +215,7 @@ TEST_CASE("engine: a forward pass that throws fails everybody with a sentence, a
     CHECK_THAT(finished.error, ContainsSubstring(what == 0 ? "the device is gone" : "unknown exception"));
   }
   CHECK(engine.status().failed);
+  CHECK(engine.status().failure == (what == 0 ? "the device is gone" : "an unknown exception"));
   CHECK(engine.status().n_running == 0);
   CHECK(refusal_of(engine, {.sequences = {greedy({1}, 1)}}) == Refusal::kStopping);
   CHECK(engine.drain(Clock::now() + 60s));
@@ -309,6 +310,7 @@ TEST_CASE(
   CHECK(n_right > 0);
   CHECK(n_cancelled > 0);
   CHECK_FALSE(engine.status().failed);
+  CHECK(engine.status().failure.empty());
   CHECK(engine.status().n_running == 0);
   CHECK(engine.status().n_waiting == 0);
 }

@@ -191,7 +191,7 @@ TEST_CASE("a failure before the first byte is a 500 that clients do not repeat")
   CHECK_FALSE(header_of(stopping, "Retry-After").empty());
 }
 
-TEST_CASE("a failure on the way is an error in the stream, and breaks an answer sent whole") {
+TEST_CASE("a failure on the way is an error in the stream, and a status of an answer sent whole") {
   ApiBench bench;
   for (const FinishReason reason : {FinishReason::kFailed, FinishReason::kCancelled}) {
     bench.engine.play = [reason](TokenStream& stream) {
@@ -199,7 +199,14 @@ TEST_CASE("a failure on the way is an error in the stream, and breaks an answer 
       play_end(stream, 0, reason, 0, "a fault");
     };
     RecordingClient client;
-    CHECK_FALSE(bench.completions(R"({"prompt": "p"})").produce(client));
+    const std::optional<HttpResponse> failure = bench.completions(R"({"prompt": "p"})").before_status(client);
+    REQUIRE(failure);
+    CHECK(failure->status == (reason == FinishReason::kFailed ? 500 : 503));
+    CHECK(header_of(*failure, "x-should-retry") == (reason == FinishReason::kFailed ? "false" : ""));
+    CHECK(header_of(*failure, "Retry-After").empty() == (reason == FinishReason::kFailed));
+    CHECK(error_of(*failure)["code"] ==
+          (reason == FinishReason::kFailed ? "engine_failed" : "server_stopping"));
+    CHECK(bench.engine.stream->cancelled(0));
     CHECK(client.received.empty());
     CHECK(bench.completions(R"({"prompt": "p", "stream": true})").produce(client));
     const std::vector<json> events = sse_data(client.received);
@@ -208,6 +215,38 @@ TEST_CASE("a failure on the way is an error in the stream, and breaks an answer 
     CHECK(error["type"] == (reason == FinishReason::kFailed ? "server_error" : "unavailable_error"));
     CHECK(bench.engine.stream->cancelled(0));
   }
+}
+
+TEST_CASE("an answer sent whole waits with its status for its end, but not for ever") {
+  ApiBench bench;
+  RecordingClient client;
+  bench.engine.play = [](TokenStream& stream) {
+    play_text(stream, 0, "all");
+    play_end(stream, 0, FinishReason::kStop);
+  };
+  HttpResponse response = bench.completions(R"({"prompt": "p"})");
+  CHECK_FALSE(response.before_status(client));
+  CHECK(response.produce(client));
+  CHECK(json::parse(client.received)["choices"][0]["text"] == "all");
+  CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})").before_status);
+
+  // The client left: produce() finds that too.
+  client = {};
+  client.alive = [] { return false; };
+  bench.engine.play = [](TokenStream&) {};
+  response = bench.completions(R"({"prompt": "p"})");
+  CHECK_FALSE(response.before_status(client));
+  CHECK_FALSE(response.produce(client));
+
+  // Once bytes must show that the server lives, a failure can only break the answer off.
+  client = {};
+  bench.tick = std::chrono::seconds(6);
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "half"); };
+  response = bench.completions(R"({"prompt": "p"})");
+  CHECK_FALSE(response.before_status(client));
+  play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "a fault");
+  CHECK_FALSE(response.produce(client));
+  CHECK_THAT(client.received, !ContainsSubstring("half"));
 }
 
 TEST_CASE("what the engine refuses has its status") {
@@ -224,8 +263,9 @@ TEST_CASE("what the engine refuses has its status") {
   CHECK(header_of(response, "x-should-retry").empty());
   bench.engine.failed = true;
   response = bench.completions(R"({"prompt": "p"})");
-  CHECK(response.status == 500);
-  CHECK(header_of(response, "x-should-retry") == "false");
+  CHECK(response.status == 503);
+  CHECK_FALSE(header_of(response, "Retry-After").empty());
+  CHECK(error_of(response)["code"] == "engine_failed");
   bench.engine.failed = false;
   bench.engine.refusal = Refusal::kContextExceeded;
   response = bench.completions(R"({"prompt": "p"})");

@@ -165,19 +165,45 @@ TEST_CASE("clients that leave, in prefill or while waiting, leave the engine emp
   CHECK(bench.real.status().n_running == 0);
 }
 
-TEST_CASE("an engine that fails is a 500, at once and from then on") {
-  EngineBench bench(letters, [](const Batch&) { throw std::runtime_error("the device is gone"); });
-  const HttpResponse first = bench.completions(R"({"prompt": "p"})");
-  if (first.produce) {  // the failure came after the first look: the answer is broken off instead
+TEST_CASE(
+    "an engine that fails is a 500 for what it had accepted, an error in a stream, and 503 from then on") {
+  std::atomic<int> n_allowed{0}, n_steps{0};
+  EngineBench bench(letters,
+                    [&](const Batch&) {
+                      for (int seen = n_allowed; n_steps >= seen; seen = n_allowed) n_allowed.wait(seen);
+                      if (++n_steps == 3) throw std::runtime_error("the device is gone");
+                    },
+                    {.n_slots = 2, .context_tokens = 64, .queue_capacity = 16, .prefill_chunk = 8});
+  // Two run, two wait.
+  std::vector<HttpResponse> accepted;
+  for (const char* stream : {"false", "true", "false", "true"}) {
+    accepted.push_back(bench.completions(
+        std::string(R"({"prompt": "p", "ignore_eos": true, "max_tokens": 30, "stream": )") + stream + "}"));
+    CHECK(accepted.back().status == 200);
+  }
+  n_allowed = 3;
+  n_allowed.notify_all();
+  for (const HttpResponse& response : accepted) {
     RecordingClient client;
-    CHECK_FALSE(first.produce(client));
-  } else {
-    CHECK(first.status == 500);
-    CHECK_THAT(first.body, ContainsSubstring("the device is gone"));
+    json error;
+    if (response.before_status) {
+      const std::optional<HttpResponse> failure = response.before_status(client);
+      REQUIRE(failure);
+      CHECK(failure->status == 500);
+      CHECK(header_of(*failure, "x-should-retry") == "false");
+      error = json::parse(failure->body)["error"];
+      CHECK(client.received.empty());
+    } else {
+      CHECK(response.produce(client));
+      error = sse_data(client.received).back().at("error");
+      CHECK_THAT(client.received, !ContainsSubstring("[DONE]"));
+    }
+    CHECK(error["code"] == "engine_failed");
+    CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("the device is gone"));
   }
   const HttpResponse later = bench.completions(R"({"prompt": "p"})");
-  CHECK(later.status == 500);
-  CHECK(header_of(later, "x-should-retry") == "false");
+  CHECK(later.status == 503);
+  CHECK_THAT(later.body, ContainsSubstring("engine_failed"));
 }
 
 TEST_CASE("a full queue is 429 at once") {

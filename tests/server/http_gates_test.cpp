@@ -137,7 +137,9 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   engine.heartbeat += seconds(60);
   CHECK(state.health().status == 200);
   engine.failed = true;
-  CHECK_THAT(state.health().body, ContainsSubstring("failed"));
+  engine.failure = "the device is gone";
+  CHECK(state.health().status == 503);
+  CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"failed","reason":"the device is gone")"));
   state.set_stopping();
   CHECK(state.health().status == 503);
   CHECK(state.health().body == R"({"status":"stopping"})");

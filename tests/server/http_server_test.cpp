@@ -223,6 +223,37 @@ TEST_CASE("a body that cannot be completed breaks the connection") {
   CHECK(server.failures() == std::vector<std::string>{"secret detail"});
 }
 
+TEST_CASE("a response may wait before its status, and be another then") {
+  Fixture server([](const HttpRequest& request) {
+    HttpResponse response;
+    response.before_status = [path = request.path](ResponseClient& client) -> std::optional<HttpResponse> {
+      if (path == "/throw") throw std::runtime_error("secret detail");
+      client.report({.n_prompt = 7});
+      if (path == "/as-it-is" || !client.client_alive()) return std::nullopt;
+      HttpResponse instead = text("instead");
+      instead.status = 500;
+      return instead;
+    };
+    response.produce = [](ResponseSink& sink) { return sink.write("{}"); };
+    return response;
+  });
+  const auto ask = [&](const std::string& path) {
+    return server.ask("GET " + path + " HTTP/1.1\r\n" + kClose + "\r\n");
+  };
+  const std::string as_it_is = ask("/as-it-is"), other = ask("/other"), throws = ask("/throw");
+  CHECK(starts_with(as_it_is, "HTTP/1.1 200 "));
+  CHECK_THAT(as_it_is, ContainsSubstring("{}"));
+  CHECK(starts_with(other, "HTTP/1.1 500 "));
+  CHECK_THAT(other, ContainsSubstring("\r\n\r\ninstead"));
+  CHECK(starts_with(throws, "HTTP/1.1 500 "));
+  CHECK_THAT(throws, !ContainsSubstring("secret"));
+  const std::vector<AccessRecord> records = server.stop_and_get_records();
+  REQUIRE(records.size() == 3);
+  REQUIRE(records[1].generation);
+  CHECK(records[1].generation->n_prompt == 7);
+  CHECK(records[1].complete);
+}
+
 TEST_CASE("a handler's exception is a 500 that leaks nothing, and the server goes on") {
   Fixture server([](const HttpRequest&) -> HttpResponse { throw std::runtime_error("secret detail"); });
   for (int i = 0; i < 2; ++i) {
@@ -232,6 +263,28 @@ TEST_CASE("a handler's exception is a 500 that leaks nothing, and the server goe
     CHECK_THAT(answer, !ContainsSubstring("secret"));
   }
   CHECK(server.failures().size() == 2);
+}
+
+TEST_CASE("one can wait until nothing is being answered, with the port open") {
+  std::atomic<bool> go_on{false}, begun{false};
+  Fixture server([&](const HttpRequest& request) {
+    if (request.path == "/slow") {
+      begun = true;
+      begun.notify_all();
+      go_on.wait(false);
+    }
+    return text("done");
+  });
+  CHECK(server.server().wait_until_idle(milliseconds(0)));
+  RawClient slow(server.port());
+  slow.send("GET /slow HTTP/1.1\r\n" + kClose + "\r\n");
+  begun.wait(false);
+  CHECK_FALSE(server.server().wait_until_idle(milliseconds(1)));
+  CHECK_THAT(server.ask("GET /quick HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("done"));
+  go_on = true;
+  go_on.notify_all();
+  CHECK(server.server().wait_until_idle(milliseconds(60'000)));
+  CHECK_THAT(slow.read_until(), ContainsSubstring("done"));
 }
 
 TEST_CASE("a client that leaves is noticed while nothing is written, with unread bytes in between too") {
