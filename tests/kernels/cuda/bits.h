@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "kernels/cpu/isa.h"
-#include "kernels/cuda/gpu.h"
+#ifdef HEARTH_CUDA_EMULATED
+#include "tests/support/cudaemu/control.h"
+#endif
 
 namespace hearth::test {
 
@@ -28,9 +30,11 @@ inline std::optional<Isa> fused_isa() {
   return best == Isa::kScalar ? std::nullopt : std::optional(best);
 }
 
-/// Calls body() with the emulator's threads in ascending, descending and random order.
+/// Calls body() with the emulator's threads in ascending, descending and random order; with a GPU's as they
+/// come.
 template <class Body>
 void for_each_schedule(Body&& body) {
+#ifdef HEARTH_CUDA_EMULATED
   const cudaemu::Schedule before = cudaemu::config().schedule;
   using cudaemu::Schedule;
   for (Schedule schedule : {Schedule::kForward, Schedule::kReverse, Schedule::kRandom}) {
@@ -38,6 +42,9 @@ void for_each_schedule(Body&& body) {
     body();
   }
   cudaemu::config().schedule = before;
+#else
+  body();
+#endif
 }
 
 }  // namespace hearth::test

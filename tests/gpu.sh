@@ -1,0 +1,240 @@
+#!/usr/bin/env bash
+# What only a GPU can show, in under ten minutes on a machine with nvcc, a GPU and no network: the tests on the real
+# device, compute-sanitizer on the small ones, and the speed of synthetic 7B, 13B and 70B models with 25, 50 and 100 % of
+# the model in VRAM, beside the same with parts of the engine switched off.
+#
+#   tests/gpu.sh pack DIR      here, where docker/install-deps.sh has run: what the build needs, to be carried (6 MB)
+#   tests/gpu.sh build [...]   there, or anywhere with nvcc: only builds, for compute capability 8.0 without a GPU
+#   tests/gpu.sh [run] [...]   there: builds, tests, measures
+#
+#   --packed DIR   libraries that pack has collected; not given: the system's
+#   --out DIR      results: results.json, and a log of each part (build/gpu-results)
+#   --work DIR     where models are written, up to 58 GB (build/gpu-models); they are deleted at the end
+#   --seconds N    in all (600); what would not end in time is stopped or left out, with a line that says so
+#   --dry-run      prints the commands and runs none
+#   --emulated     on the CPU's emulation of a GPU, with tiny models and build/release as it is: tries this script
+#
+# Exit codes: 0; 1: a part failed; 2: it could not begin.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+# Parts of the time, in seconds, for 600 of them. A part never gets more than is left.
+build_s=280 tests_s=60 sanitizer_s=15 bench_s=120
+
+command=run packed='' out=build/gpu-results work=build/gpu-models seconds=600 dry=0 emulated=0 pack_to=''
+stop() { echo "tests/gpu.sh: $1" >&2; exit 2; }
+while [ $# -gt 0 ]; do
+  case "$1" in
+    pack) command=pack; pack_to="${2:-}"; [ -n "$pack_to" ] || stop "pack: say which folder to collect in"; shift ;;
+    build | run) command="$1" ;;
+    --packed | --out | --work | --seconds)
+      [ -n "${2:-}" ] || stop "$1: its value is missing"
+      declare "${1#--}=$2"; shift ;;
+    --dry-run) dry=1 ;;
+    --emulated) emulated=1 ;;
+    *) stop "\"$1\" is not known; the head of this file says what is" ;;
+  esac
+  shift
+done
+[[ "$seconds" =~ ^[1-9][0-9]{0,5}$ ]] || stop "--seconds $seconds: give a number of seconds"
+failed=0
+left() { echo $((seconds - SECONDS)); }
+
+# ---- pack: the packages' own files, as they lie ------------------------------------------------------------------
+
+pack() {
+  command -v dpkg >/dev/null || stop "pack: needs a Debian or Ubuntu on which docker/install-deps.sh build has run"
+  mkdir -p "$pack_to" || stop "pack: $pack_to cannot be made"
+  [ -z "$(ls -A "$pack_to")" ] || stop "pack: $pack_to is not empty"
+  local package file
+  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev catch2; do
+    dpkg -L "$package" >/dev/null 2>&1 || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
+    dpkg -L "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
+      [ ! -d "$file" ] || [ -L "$file" ] || continue
+      mkdir -p "$pack_to${file%/*}" && cp -P "$file" "$pack_to$file" || exit 1
+      # A link for linkers has the library itself beside it, in the package of those who only run programs.
+      case "$file" in *.so) cp -P "$file".* "$pack_to${file%/*}/" || exit 1 ;; esac
+    done || stop "pack: the files of $package could not be copied to $pack_to"
+  done
+  local pcre2
+  pcre2="$(cd "$pack_to" && find usr -name libpcre2-8.a)"
+  # Without pkg-config, which such machines may lack. The names are those of PCRE2's own package.
+  mkdir -p "$pack_to/usr/lib/cmake/PCRE2"
+  cat >"$pack_to/usr/lib/cmake/PCRE2/PCRE2Config.cmake" <<END
+get_filename_component(root "\${CMAKE_CURRENT_LIST_DIR}/../../../.." ABSOLUTE)
+add_library(PCRE2::8BIT STATIC IMPORTED GLOBAL)
+set_target_properties(PCRE2::8BIT PROPERTIES IMPORTED_LOCATION "\${root}/$pcre2"
+  INTERFACE_INCLUDE_DIRECTORIES "\${root}/usr/include")
+END
+  echo "packed $(find "$pack_to" -type f | wc -l) files, $(du -sm "$pack_to" | cut -f1) MB, into $pack_to"
+}
+
+if [ "$command" = pack ]; then pack; exit 0; fi
+
+# ---- parts -------------------------------------------------------------------------------------------------------
+
+show() { printf '  $'; printf ' %q' "$@"; printf '\n'; }
+
+# part SECONDS NAME COMMAND...: what it says goes to a log, or the standard output to $result where that is set; tells
+# how it ended. Fails as the command does.
+part() {
+  local limit="$1" name="$2" begin=$SECONDS code=0 log="$out/$2.log"
+  shift 2
+  if [ "$dry" = 1 ]; then echo "$name, $limit s at most:"; show "$@"; return 0; fi
+  [ "$(left)" -ge "$limit" ] || limit="$(left)"
+  if [ "$limit" -lt 5 ]; then echo "$name: left out, for the $seconds seconds are used up"; return 3; fi
+  : >"$log"
+  timeout --kill-after=10 "$limit" "$@" >"${result:-$log}" 2>>"$log" || code=$?
+  case "$code" in
+    0) echo "$name: well, $((SECONDS - begin)) s" ;;
+    124 | 137) echo "$name: stopped after $limit s; $log has what it said" ;;
+    *) echo "$name: FAILED (exit code $code), $((SECONDS - begin)) s; the end of $log:"; tail -n 15 "$log" ;;
+  esac
+  return "$code"
+}
+
+# A part that ended in any way but well, or was left out (3): is the whole to fail?
+count() { [ "$1" = 0 ] || [ "$1" = 3 ] || failed=1; }
+
+# ---- 1. The machine ------------------------------------------------------------------------------------------------
+
+arch=80 vram_mib=24576
+if [ "$emulated" = 1 ]; then
+  gpu='an emulated GPU'
+elif gpu="$(nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1)" &&
+  [ -n "$gpu" ]; then
+  IFS=', ' read -r arch vram_mib < <(echo "$gpu" | awk -F', ' '{gsub(/\./, "", $2); print $2, $3}')
+elif [ "$command" = run ] && [ "$dry" = 0 ]; then
+  stop "there is no NVIDIA GPU on this machine (nvidia-smi names none); tests/gpu.sh build needs none, and --emulated tries the rest"
+else
+  gpu='no GPU: built for compute capability 8.0'
+fi
+for tool in cmake python3; do command -v "$tool" >/dev/null || stop "$tool is missing, and the build needs it"; done
+[ "$dry" = 1 ] || mkdir -p "$out" "$work" || stop "$out or $work cannot be made"
+echo "GPU: $gpu; $(nproc) processors; $(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo) GiB of memory free"
+
+# ---- 2. Build ------------------------------------------------------------------------------------------------------
+
+build=build/gpu
+profiler="$build/hearth-profiler" label='^cuda$'
+if [ "$emulated" = 1 ]; then
+  build="${HEARTH_BUILD_DIR:-build/release}" profiler="${HEARTH_BUILD_DIR:-build/release}/hearth_profiler_emulated"
+  label='^cuda-emulated$'
+  [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; ./tests/run.sh builds it"
+else
+  configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch"
+    -DHEARTH_SERVER=OFF -DHEARTH_GPU_TESTS=ON)
+  ! command -v ninja >/dev/null || configure+=(-G Ninja)
+  if [ -n "$packed" ]; then
+    packed="$(cd "$packed" 2>/dev/null && pwd)" || stop "--packed: there is no such folder"
+    # Each named by itself: where CMake looks in a prefix depends on the distribution.
+    while read -r file; do
+      name="$(basename "$file")"; name="${name%-config.cmake}"; name="${name%Config.cmake}"
+      configure+=("-D${name}_DIR=${file%/*}")
+    done < <(find "$packed" -name '*Config.cmake' -o -name '*-config.cmake')
+    export LD_LIBRARY_PATH
+    LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  fi
+  part 60 configure "${configure[@]}" || exit 1
+  part "$build_s" build cmake --build "$build" -j "$(nproc)" --target hearth_gpu_tests hearth-profiler || exit 1
+fi
+[ "$command" != build ] || exit 0
+
+# ---- 3. The tests on the device ------------------------------------------------------------------------------------
+
+if [ "$emulated" = 1 ]; then few=(-R 'cuda_rows_test'); else few=(); fi  # CI runs them all by themselves
+part "$tests_s" tests ctest --test-dir "$build" -L "$label" "${few[@]}" -j 4 --no-tests=error --output-on-failure
+count $?
+
+# ---- 4. compute-sanitizer on small ones ----------------------------------------------------------------------------
+
+if [ "$emulated" = 1 ]; then
+  echo "compute-sanitizer: left out, for the GPU is emulated"
+elif sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || [ "$dry" = 1 ]; then
+  for tool in memcheck racecheck synccheck initcheck; do
+    for test in rows neurons; do
+      part "$sanitizer_s" "$tool-$test" "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 \
+        "$build/tests/cuda_${test}_test_gpu"
+      code=$?
+      # The sanitizers run kernels ten to a hundred times slower: what was not done in time says nothing.
+      [ "$code" = 124 ] || [ "$code" = 137 ] || count "$code"
+    done
+  done
+else
+  echo "compute-sanitizer: left out, for it is not installed"
+fi
+
+# ---- 5. Speed ------------------------------------------------------------------------------------------------------
+
+# What is compared, by flags of bench: the engine as it is, then with its parts switched off one by one, and what others
+# do: whole layers on the GPU, every neuron of them.
+flags_of() {
+  case "$1" in
+    hybrid) echo --sparsity predicted ;;
+    no-prefetch) echo --sparsity predicted --no-prefetch ;;
+    no-cpu-share) echo --sparsity predicted --no-cpu-share ;;
+    dense-layers) echo --sparsity dense --split layers ;;
+    exact) echo --sparsity exact ;;
+  esac
+}
+
+# GB of a shape's file in Q4_0 with predictors, to know what fits before it is written.
+gb_of() { case "$1" in 7b) echo 5 ;; 13b) echo 9 ;; 70b) echo 44 ;; *) echo 1 ;; esac; }
+
+# model SHAPE: writes it, if it fits this machine; fails if it does not.
+model() {
+  local gb file="$work/$1.gguf"
+  gb="$(gb_of "$1")"
+  [[ "$written" != *" $1 "* ]] || return 0
+  if [ "$dry" = 0 ]; then
+    # Neurons are laid out anew in memory beside the file's pages.
+    local memory disk
+    memory="$(awk '/MemAvailable/ {print int($2 / 1000000)}' /proc/meminfo)"
+    disk="$(df --output=avail -B 1000000000 "$work" | tail -n 1 | tr -d ' ')"
+    if [ "$memory" -lt $((2 * gb)) ]; then echo "$1: left out, for it takes $((2 * gb)) GB of memory, and $memory are free"; return 1; fi
+    if [ "$disk" -lt $((gb + 1)) ]; then echo "$1: left out, for its file takes $gb GB, and $work has $disk"; return 1; fi
+  fi
+  part "$bench_s" "synth-$1" "$profiler" synth --shape "$1" --active 0.12 "${synth_flags[@]}" --pwri --force \
+    --out "$file" && written+="$1 "
+}
+
+# bench SHAPE PERCENT VARIANT
+bench() {
+  local file="$work/$1.gguf" name="bench-$1-$2-$3" bytes
+  if [ "$dry" = 1 ]; then bytes=$(($(gb_of "$1") * 1000000000)); else bytes="$(stat -c %s "$file")"; fi
+  if [ $((bytes * $2 / 100 / 1048576)) -ge "$vram_mib" ]; then
+    echo "$name: left out, for the GPU has $vram_mib MiB"
+    return 3
+  fi
+  local gib
+  gib="$(awk -v b="$bytes" -v p="$2" 'BEGIN {printf "%.4f", b * p / 100 / 1073741824}')"
+  # shellcheck disable=SC2046  # flags are words
+  result="$out/$name.json" part "$bench_s" "$name" "$profiler" bench --model "$file" --json --device cuda \
+    --vram-budget "$gib" "${bench_flags[@]}" $(flags_of "$3")
+}
+
+if [ "$emulated" = 1 ]; then
+  shapes=(tiny) synth_flags=(--quant f32) bench_flags=(--prompt 16 --generate 4 --chunk 16 --repeat 1 --threads 2)
+else
+  shapes=(70b 7b 13b) synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)
+fi
+written=' '  # shapes
+for percent in 25 50 100; do
+  for shape in "${shapes[@]}"; do
+    model "$shape" || continue
+    for variant in hybrid dense-layers no-prefetch no-cpu-share exact; do
+      # With all neurons on the GPU there is nothing to fetch and nothing for the CPU.
+      [ "$percent" = 100 ] && [[ "$variant" == no-* ]] && continue
+      bench "$shape" "$percent" "$variant"
+      count $?
+    done
+  done
+done
+[ "$dry" = 1 ] || rm -f "$work"/*.gguf
+
+# ---- 6. The sum ----------------------------------------------------------------------------------------------------
+
+if [ "$dry" = 1 ]; then show python3 tests/support/gpu_results.py "$out" "$gpu"; exit 0; fi
+python3 tests/support/gpu_results.py "$out" "$gpu" || failed=1
+echo "$SECONDS s; results are in $out/results.json"
+exit "$failed"
