@@ -23,7 +23,7 @@ test="$build catch2 clang clang-format libclang-rt-dev curl debootstrap"
 # NVIDIA's packages of one release of CUDA: what the tests include, and what building takes.
 cuda_version=13.0.88
 cuda_headers='nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85'
-cuda_toolkit="$cuda_headers nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cublas==13.1.0.3"
+cuda_toolkit="$cuda_headers nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88"
 
 cuda=0
 [ "${1:-}" != --cuda ] || { cuda=1; shift; }

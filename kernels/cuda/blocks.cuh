@@ -1,5 +1,5 @@
 // Spans of 32 weights of every quantised type, unpacked to bytes in registers: what matmul_*.cu and
-// dequantize.cuh are made of. What the bits mean: kernels/quant/formats.h and decode.cpp.
+// embed.cu are made of. What the bits mean: kernels/quant/formats.h and decode.cpp.
 #pragma once
 
 #include "kernels/cuda/load_words.cuh"

@@ -63,5 +63,50 @@ __device__ inline void gpu_cp_async_wait() {
 #endif
 }
 
+/// Words of four matrices of 8 rows of 16 bytes in shared memory, row r of matrix m at the address that lane
+/// 8m + r gives (a multiple of 16). to[m]: word lane % 4 of row lane / 4.
+__device__ inline void gpu_load_matrices(unsigned (&to)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(row)))
+               : "memory");
+}
+
+/// A warp's product of bytes on the tensor cores: d [16, 8] = c + a [16, 16] * b [16, 8], exact modulo 2^32.
+/// Of lane l, with g = l / 4 and q = l % 4: a0 and a1 are bytes 4q.. of rows g and g + 8, b is bytes 4q.. of
+/// column g; d[0], d[1] are columns 2q and 2q + 1 of row g, d[2], d[3] of row g + 8.
+__device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, int c) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%7,%7,%7};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a0), "r"(a1), "r"(b), "r"(c));
+#else
+  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%4,%4};"
+      : "=r"(d[0]), "=r"(d[1])
+      : "r"(a0), "r"(b), "r"(c));
+  asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%4,%4};"
+      : "=r"(d[2]), "=r"(d[3])
+      : "r"(a1), "r"(b), "r"(c));
+#endif
+}
+/// The same for a [16, 32] and b [32, 8]: a[0], a[1] and b[0] are the first 16 bytes, a[2], a[3] and b[1] the
+/// others.
+__device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c) {
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+      "{%10,%10,%10,%10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
+#else
+  gpu_multiply_16(d, a[0], a[1], b0, c);
+  GPU_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    asm("mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0,%1}, {%2}, {%3}, {%0,%1};"
+        : "+r"(d[2 * half]), "+r"(d[2 * half + 1])
+        : "r"(a[2 + half]), "r"(b1));
+  }
+#endif
+}
+
 }  // namespace hearth::cuda
 #endif

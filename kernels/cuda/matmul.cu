@@ -1,19 +1,19 @@
 // Matrix products: which kernel does which.
 //
-// Bounds, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once (matmul_few.cu: once for
-// every 4 tokens, matmul_many.cu: once for every 32; all but the first time from the L2 cache if they fit),
-// the activations 2.4 bytes a column and token, out 4 bytes a row and token. Operations: n_rows * n_cols * n
-// / 2 instructions of four byte products (dp4a), one for each byte plane, and about 5 float operations for
-// each span of 32 columns. So at 4.5 bits a weight one token takes 0.56 bytes and half a dp4a a weight: bound
-// by memory. At 64 dp4a a cycle and multiprocessor the products take over at some 4 to 20 tokens, by how much
-// memory a device has for its arithmetic.
+// Bounds of few tokens, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once for every 4
+// tokens (all but the first time from the L2 cache if they fit), the activations 2.4 bytes a column and
+// token, out 4 bytes a row and token. Operations: n_rows * n_cols * n / 2 instructions of four byte products
+// (dp4a), one for each byte plane, and about 5 float operations for each span of 32 columns. So at 4.5 bits a
+// weight one token takes 0.56 bytes and half a dp4a a weight: bound by memory. At 64 dp4a a cycle and
+// multiprocessor the products take over at some 4 to 20 tokens, by how much memory a device has for its
+// arithmetic. Bounds of many tokens, on tensor cores: matmul_many.cu.
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/matmul_args.cuh"
 
 namespace hearth::cuda {
 namespace {
 
-// Up to here weights are read anew for every 4 tokens; a tile of 32 is multiplied whole, however empty.
+// Up to here weights are read anew for every 4 tokens; a tile of 64 is brought whole, however empty.
 constexpr int kFewTokens = 16;
 
 }  // namespace

@@ -5,9 +5,9 @@
 // blocks. The sum over a row's spans is one sequence, ascending, from 0: threads put what their spans amount
 // to into shared memory, and one thread per row and token adds it up. That is 128 additions one after the
 // other for 4096 columns, some 600 cycles that other blocks' loads fill.
+#include "kernels/cuda/blocks.cuh"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/matmul_args.cuh"
-#include "kernels/cuda/span_product.cuh"
 #include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
@@ -47,6 +47,18 @@ __device__ __forceinline__ int dot_16(const unsigned* weights, const uint4& quan
   sum = __dp4a(static_cast<int>(weights[1]), static_cast<int>(quants.y), sum);
   sum = __dp4a(static_cast<int>(weights[2]), static_cast<int>(quants.z), sum);
   return __dp4a(static_cast<int>(weights[3]), static_cast<int>(quants.w), sum);
+}
+
+// A group's term, as kernels/cpu/matmul_kernels.h writes it down. high, low: products of stored weights with
+// the two byte planes; sum: of the quants.
+template <class Block>
+__device__ __forceinline__ float group_term(int high, int low, int sum, float scale, float min) {
+  // Bounds: kernels/cpu/activation_row.h.
+  int products = 256 * high + low;
+  if constexpr (kStoredOffset<Block> != 0) products -= kStoredOffset<Block> * sum;
+  float term = __fmul_rn(__int2float_rn(products), scale);
+  if constexpr (Block::kHasMin) term = __fadd_rn(term, __fmul_rn(min, __int2float_rn(sum)));
+  return term;
 }
 
 template <class Block>

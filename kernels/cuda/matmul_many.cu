@@ -1,200 +1,264 @@
-// Quantised weights times many tokens: a prompt.
+// Quantised weights times many tokens: a prompt. On tensor cores, with the bits of every other kernel.
 //
-// A block has a tile of 64 rows and 32 tokens, a thread 4 x 4 products of it, whose sums over spans stay in
-// registers: ascending order comes by itself. Four spans at a time are brought to shared memory, weights
-// unpacked: unpacked once for 32 tokens. For each span a thread reads 24 times 16 bytes and does 256 byte
-// products, so these are the bound; warps read 16 or 2 different 16-byte words at a time, the others are
-// copies.
+// A quant is two bytes, q = 256 * high + low, so a span of 32 columns is two products of bytes on the tensor
+// cores (four of half the length for types with two groups a span), sums of int32 that are exact; the float
+// operations that follow are the CPU's, in its order.
+//
+// A block has a tile of 32 to 128 rows and 64 tokens, a warp 32 x 32 of it, whose sums over spans stay in
+// registers: ascending order comes by itself. Two spans at a time are brought to shared memory, weights
+// unpacked, offsets taken off, while those before are multiplied.
+//
+// Bounds, for each span of a row and token. Operations: 64 byte products, which take 2 / 64 of a cycle of a
+// multiprocessor of compute capability 8.0 and 8 / 128 of one of 8.6 and 8.9 (2048 and 1024 a cycle: peak
+// rates by clock and multiprocessors); 6 float operations (9 with mins, 11 and 17 for two groups), 6 / 64 and
+// 6 / 128 of a cycle. So floats bound it on 8.0, bytes on 8.6 and 8.9. Bytes: weights once for 64 tokens,
+// unpacked, activations of 2.4 bytes a column once for 128 rows, both from the L2 cache mostly: blocks that
+// run at the same time share weights. For 4.5 bits that is a byte for every 75 byte products.
+#include "kernels/cuda/blocks.cuh"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/matmul_args.cuh"
-#include "kernels/cuda/span_product.cuh"
 #include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kTileRows = 64, kTileTokens = 32;
-constexpr int kStepSpans = 4;
-constexpr int kMine = 4;                         // rows and tokens of a thread
-constexpr int kRowGroups = kTileRows / kMine;    // lanes 0..15 and 16..31 of a warp
-constexpr int kWeightPitch = 8 * kTileRows + 8;  // words of a span's weights: 8 rows x 4 spans, 32 banks
-constexpr int kFactorPitch = 2 * kTileRows + 8;  // two groups' factors
-constexpr int kQuantRow = kTileTokens + 4;       // words of column quads: 4 tokens x 4 spans x 2 halves
-constexpr int kQuantPitch = 8 * kQuantRow + 4;
+constexpr int kWarpRows = 32, kWarpTokens = 32;
+constexpr int kTokenWarps = 2, kMostRowWarps = 4;
+constexpr int kTileTokens = kTokenWarps * kWarpTokens, kMostRows = kMostRowWarps * kWarpRows;
+constexpr int kRowThreads = 32 * kTokenWarps;  // of 32 rows: each brings one span of one row
+constexpr int kStageSpans = 2;
+constexpr int kPieces = 2 * kStageSpans;  // of 16 bytes, of a row of a stage
+/// Blocks that keep large GPUs busy; with fewer of them the tiles get lower.
+constexpr int64_t kEnoughBlocks = 256;
 
-struct __align__(16) Tile {
-  int weights[kStepSpans][kWeightPitch];  // [word of the span][row]
-  float scale[kStepSpans][kFactorPitch];  // [group][row]
-  float min[kStepSpans][kFactorPitch];
-  int quants[2][kStepSpans][kQuantPitch];  // high, low: [word of the span][token]
-  float quant_scale[kStepSpans][kTileTokens];
-  int half_sum[kStepSpans][2][kTileTokens];
-};
+static_assert(kRowThreads == kWarpRows * kStageSpans);
 
-// Where a block's tile begins, and its last row and token, which stand in for those behind them.
-struct Corner {
-  int64_t place, last_place;
-  int token, last_token;
-};
+// Sums of products of bytes begin at the bits of this float, and so are floats themselves, exact ones: they
+// stay below 2^20, and the lowest bit of a float from 2^23 to 2^24 is a 1.
+constexpr float kIntegers = 0x1.8p23f;
+constexpr int kIntegerBits = 0x4b400000;
 
 template <class Block>
-__device__ __forceinline__ void bring_weights(const MatmulArgs& args, const Corner& at, int begin,
-                                              int n_spans, Tile& tile) {
-  for (int i = static_cast<int>(threadIdx.x); i < kTileRows * kStepSpans; i += kThreads) {
-    const int s = i % kStepSpans, r = i / kStepSpans;
-    if (s >= n_spans) continue;
-    Span<Block> span;
-    // Two bytes' alignment serves all matrices: for 32 tokens the loads are few beside the products.
-    load_span<2>(args.row_begin(min(at.place + r, at.last_place)), begin + s, span);
-    GPU_UNROLL
-    for (int k = 0; k < 8; ++k) tile.weights[s][k * kTileRows + r] = static_cast<int>(span.words[k]);
-    GPU_UNROLL
-    for (int g = 0; g < Span<Block>::kGroups; ++g) {
-      tile.scale[s][g * kTileRows + r] = span.scale[g];
-      if constexpr (Block::kHasMin) tile.min[s][g * kTileRows + r] = span.min[g];
-    }
+struct __align__(16) Stage {
+  static constexpr int kGroups = Span<Block>::kGroups;
+  uint4 weights[kMostRows * kPieces];
+  uint4 quants[2][kTileTokens * kPieces];  // high, low
+  float scale[kStageSpans][kGroups][kMostRows];
+  float min[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kMostRows : 1];
+  float quant_scale[kStageSpans][kTileTokens];
+  float sum[Block::kHasMin ? kStageSpans : 1][kGroups][Block::kHasMin ? kTileTokens : 1];
+};
+
+// Where a row's piece lies. Eight rows' pieces of one number, and four rows' pieces of two, lie on all banks.
+__device__ __forceinline__ int place_of(int row, int piece) {
+  return row * kPieces + (piece ^ (row / 2 % kPieces));
+}
+
+// What a thread brings, and where its warp's part of the tile begins.
+struct Part {
+  const uint8_t* weights;  // of the row it brings
+  int row, token;
+  int first_token, last_token;
+};
+
+// Bytes 0 to 127 less an offset of at most 128, each for itself.
+template <int kOffset>
+__device__ __forceinline__ unsigned without_offset(unsigned word) {
+  if constexpr (kOffset == 0) return word;
+  return ((word | 0x80808080u) - kOffset * 0x01010101u) ^ 0x80808080u;
+}
+
+template <class Block>
+__device__ __forceinline__ void bring_weights(const uint8_t* row_begin, int begin, int n_spans,
+                                              Stage<Block>& stage) {
+  const int s = static_cast<int>(threadIdx.x) % kStageSpans;
+  const int row = static_cast<int>(threadIdx.x) / kStageSpans;
+  if (s >= n_spans) return;
+  Span<Block> span;
+  // Two bytes' alignment serves all matrices: for 64 tokens the loads are few beside the products.
+  load_span<2>(row_begin, begin + s, span);
+  GPU_UNROLL
+  for (int k = 0; k < 8; ++k) span.words[k] = without_offset<kStoredOffset<Block>>(span.words[k]);
+  const unsigned* w = span.words;
+  stage.weights[place_of(row, 2 * s)] = {w[0], w[1], w[2], w[3]};
+  stage.weights[place_of(row, 2 * s + 1)] = {w[4], w[5], w[6], w[7]};
+  GPU_UNROLL
+  for (int g = 0; g < Span<Block>::kGroups; ++g) {
+    stage.scale[s][g][row] = span.scale[g];
+    if constexpr (Block::kHasMin) stage.min[s][g][row] = span.min[g];
   }
 }
 
-__device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Corner& at, int begin, int n_spans,
-                                             Tile& tile) {
-  const int thread = static_cast<int>(threadIdx.x);
+template <class Block>
+__device__ __forceinline__ void bring_quants(const MatmulArgs& args, const Part& part, int begin, int n_spans,
+                                             Stage<Block>& stage) {
+  const int thread = static_cast<int>(threadIdx.x), n_threads = static_cast<int>(blockDim.x);
   const int64_t row_spans = args.n_cols / kSpan;
-  constexpr int kPieces = 2 * kStepSpans;  // of 16 bytes, of a token's plane
-  for (int i = thread; i < 2 * kTileTokens * kPieces; i += kThreads) {
+  for (int i = thread; i < 2 * kTileTokens * kPieces; i += n_threads) {
     const int piece = i % kPieces, t = i / kPieces % kTileTokens, plane = i / (kPieces * kTileTokens);
-    const int s = piece / 2, first = piece % 2 * 4;
-    if (s >= n_spans) continue;
+    if (piece / 2 >= n_spans) continue;
     const int8_t* bytes = plane == 0 ? args.quantized.high : args.quantized.low;
-    const int64_t span = min(at.token + t, at.last_token) * row_spans + begin + s;
-    const uint4 v = __ldg(reinterpret_cast<const uint4*>(bytes) + 2 * span + piece % 2);
-    int* to = &tile.quants[plane][s][first * kQuantRow + t];
-    to[0] = static_cast<int>(v.x), to[kQuantRow] = static_cast<int>(v.y);
-    to[2 * kQuantRow] = static_cast<int>(v.z), to[3 * kQuantRow] = static_cast<int>(v.w);
+    const int64_t span = min(part.first_token + t, part.last_token) * row_spans + begin;
+    gpu_cp_async16(&stage.quants[plane][place_of(t, piece)],
+                   reinterpret_cast<const uint4*>(bytes) + 2 * span + piece);
   }
-  for (int i = thread; i < kStepSpans * kTileTokens; i += kThreads) {
-    const int s = i % kStepSpans, t = i / kStepSpans;
+  for (int i = thread; i < kStageSpans * kTileTokens; i += n_threads) {
+    const int s = i % kStageSpans, t = i / kStageSpans;
     if (s >= n_spans) continue;
-    const int64_t span = min(at.token + t, at.last_token) * row_spans + begin + s;
-    const int2 sums = __ldg(reinterpret_cast<const int2*>(args.quantized.half_sum) + span);
-    tile.quant_scale[s][t] = __ldg(args.quantized.scale + span);
-    tile.half_sum[s][0][t] = sums.x;
-    tile.half_sum[s][1][t] = sums.y;
-  }
-}
-
-__device__ __forceinline__ void read_four(const int* from, int (&to)[kMine]) {
-  const int4 v = *reinterpret_cast<const int4*>(from);
-  to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-}
-__device__ __forceinline__ void read_four(const float* from, float (&to)[kMine]) {
-  const float4 v = *reinterpret_cast<const float4*>(from);
-  to[0] = v.x, to[1] = v.y, to[2] = v.z, to[3] = v.w;
-}
-
-// The terms of a thread's products for group g of span s.
-template <class Block>
-__device__ __forceinline__ void group_terms(const Tile& tile, int s, int g, int row, int token,
-                                            float (&terms)[kMine][kMine]) {
-  int high[kMine][kMine] = {}, low[kMine][kMine] = {};
-  constexpr int kWords = Block::kGroup / 4;
-  GPU_UNROLL
-  for (int k = g * kWords; k < (g + 1) * kWords; ++k) {
-    int w[kMine], high_quants[kMine], low_quants[kMine];
-    read_four(&tile.weights[s][k * kTileRows + row], w);
-    read_four(&tile.quants[0][s][k * kQuantRow + token], high_quants);
-    read_four(&tile.quants[1][s][k * kQuantRow + token], low_quants);
-    GPU_UNROLL
-    for (int r = 0; r < kMine; ++r) {
-      GPU_UNROLL
-      for (int t = 0; t < kMine; ++t) {
-        high[r][t] = __dp4a(w[r], high_quants[t], high[r][t]);
-        low[r][t] = __dp4a(w[r], low_quants[t], low[r][t]);
+    const int64_t span = min(part.first_token + t, part.last_token) * row_spans + begin + s;
+    stage.quant_scale[s][t] = __ldg(args.quantized.scale + span);
+    if constexpr (Block::kHasMin) {
+      const int2 sums = __ldg(reinterpret_cast<const int2*>(args.quantized.half_sum) + span);
+      if constexpr (Span<Block>::kGroups == 1) {
+        stage.sum[s][0][t] = __int2float_rn(sums.x + sums.y);
+      } else {
+        stage.sum[s][0][t] = __int2float_rn(sums.x);
+        stage.sum[s][1][t] = __int2float_rn(sums.y);
       }
     }
   }
-  float scale[kMine], mins[kMine] = {};
-  int sums[kMine] = {};
-  read_four(&tile.scale[s][g * kTileRows + row], scale);
-  if constexpr (Block::kHasMin) read_four(&tile.min[s][g * kTileRows + row], mins);
-  if constexpr (kNeedsSums<Block>) {
-    read_four(&tile.half_sum[s][g][token], sums);
-    if constexpr (Span<Block>::kGroups == 1) {
-      int second[kMine];
-      read_four(&tile.half_sum[s][1][token], second);
+}
+
+// A lane's products of a group's weights (a) and the quants' two bytes, for 16 rows and 8 tokens.
+template <class Block>
+__device__ __forceinline__ void multiply_group(const unsigned (&a)[4], const unsigned* high,
+                                               const unsigned* low, int g, int (&highs)[4], int (&lows)[4]) {
+  if constexpr (Span<Block>::kGroups == 1) {
+    gpu_multiply_32(highs, a, high[0], high[1], kIntegerBits);
+    gpu_multiply_32(lows, a, low[0], low[1], kIntegerBits);
+  } else {
+    gpu_multiply_16(highs, a[2 * g], a[2 * g + 1], high[g], kIntegerBits);
+    gpu_multiply_16(lows, a[2 * g], a[2 * g + 1], low[g], kIntegerBits);
+  }
+}
+
+// 256 * high + low, rounded once, as a conversion of the integer would.
+__device__ __forceinline__ float joined(int high, int low) {
+  return __fmaf_rn(__fsub_rn(__int_as_float(high), kIntegers), 256.0f,
+                   __fsub_rn(__int_as_float(low), kIntegers));
+}
+
+// The sums of a lane: rows 16m + 8h + lane / 4, tokens 8n + 2 * (lane % 4) + c of its warp.
+using WarpSums = float[2][4][4];  // [m][n][2h + c]
+
+template <class Block>
+__device__ __forceinline__ void add_span(const Stage<Block>& stage, int s, const Part& part, WarpSums& acc) {
+  constexpr int kGroups = Span<Block>::kGroups;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int row = part.row + lane / 4, token = part.token + lane % 4 * 2;
+  unsigned a[2][4];
+  float scale[2][kGroups][2], mins[2][kGroups][2] = {};
+  GPU_UNROLL
+  for (int m = 0; m < 2; ++m) {
+    gpu_load_matrices(a[m], &stage.weights[place_of(part.row + 16 * m + lane % 16, 2 * s + lane / 16)]);
+    GPU_UNROLL
+    for (int i = 0; i < 2 * kGroups; ++i) {
+      scale[m][i / 2][i % 2] = stage.scale[s][i / 2][row + 16 * m + 8 * (i % 2)];
+      if constexpr (Block::kHasMin) mins[m][i / 2][i % 2] = stage.min[s][i / 2][row + 16 * m + 8 * (i % 2)];
+    }
+  }
+  GPU_UNROLL
+  for (int pair = 0; pair < 2; ++pair) {
+    unsigned high[4], low[4];  // two words of each of two times 8 tokens
+    const int place = place_of(part.token + 16 * pair + lane % 8 + lane / 16 * 8, 2 * s + lane / 8 % 2);
+    gpu_load_matrices(high, &stage.quants[0][place]);
+    gpu_load_matrices(low, &stage.quants[1][place]);
+    GPU_UNROLL
+    for (int n = 2 * pair; n < 2 * pair + 2; ++n) {
+      const float2 by = *reinterpret_cast<const float2*>(&stage.quant_scale[s][token + 8 * n]);
       GPU_UNROLL
-      for (int t = 0; t < kMine; ++t) sums[t] += second[t];
-    }
-  }
-  GPU_UNROLL
-  for (int r = 0; r < kMine; ++r) {
-    GPU_UNROLL
-    for (int t = 0; t < kMine; ++t) {
-      terms[r][t] = group_term<Block>(high[r][t], low[r][t], sums[t], scale[r], mins[r]);
+      for (int m = 0; m < 2; ++m) {
+        float dots[4];
+        GPU_UNROLL
+        for (int g = 0; g < kGroups; ++g) {
+          int highs[4], lows[4];
+          multiply_group<Block>(a[m], high + n % 2 * 2, low + n % 2 * 2, g, highs, lows);
+          float2 sum{};
+          if constexpr (Block::kHasMin) {
+            sum = *reinterpret_cast<const float2*>(&stage.sum[s][g][token + 8 * n]);
+          }
+          GPU_UNROLL
+          for (int i = 0; i < 4; ++i) {
+            float term = __fmul_rn(joined(highs[i], lows[i]), scale[m][g][i / 2]);
+            if constexpr (Block::kHasMin) {
+              term = __fadd_rn(term, __fmul_rn(mins[m][g][i / 2], i % 2 == 0 ? sum.x : sum.y));
+            }
+            dots[i] = g == 0 ? term : __fadd_rn(dots[i], term);
+          }
+        }
+        GPU_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          acc[m][n][i] = __fadd_rn(acc[m][n][i], __fmul_rn(dots[i], i % 2 == 0 ? by.x : by.y));
+        }
+      }
     }
   }
 }
 
-template <class Block>
-__device__ __forceinline__ void add_span(const Tile& tile, int s, int row, int token,
-                                         float (&acc)[kMine][kMine]) {
-  float dots[kMine][kMine], scale[kMine];
-  group_terms<Block>(tile, s, 0, row, token, dots);
-  if constexpr (Span<Block>::kGroups == 2) {
-    float second[kMine][kMine];
-    group_terms<Block>(tile, s, 1, row, token, second);
-    GPU_UNROLL
-    for (int i = 0; i < kMine * kMine; ++i) {
-      dots[i / kMine][i % kMine] = __fadd_rn(dots[i / kMine][i % kMine], second[i / kMine][i % kMine]);
-    }
-  }
-  read_four(&tile.quant_scale[s][token], scale);
+__device__ __forceinline__ void store_sums(const MatmulArgs& args, const Part& part, int64_t first_place,
+                                           int64_t n_places, const WarpSums& acc) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
   GPU_UNROLL
-  for (int r = 0; r < kMine; ++r) {
-    GPU_UNROLL
-    for (int t = 0; t < kMine; ++t) acc[r][t] = __fadd_rn(acc[r][t], __fmul_rn(dots[r][t], scale[t]));
+  for (int i = 0; i < 32; ++i) {
+    const int m = i / 16, n = i / 4 % 4, h = i / 2 % 2;
+    const int64_t place = first_place + part.row + 16 * m + 8 * h + lane / 4;
+    const int token = part.first_token + part.token + 8 * n + lane % 4 * 2 + i % 2;
+    if (place < n_places && token <= part.last_token) args.store(token, place, acc[m][n][i % 4]);
   }
 }
 
+// Left to itself, ptxas keeps the registers of two groups below 128 and spills.
 template <class Block>
-__global__ void __launch_bounds__(kThreads) many_kernel(MatmulArgs args) {
-  __shared__ Tile tile;
-  const int64_t n_places = args.n_places();
-  const Corner at{int64_t{blockIdx.x} * kTileRows, n_places - 1, static_cast<int>(blockIdx.y) * kTileTokens,
+__global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGroups == 1 ? 0 : 1)
+    many_kernel(MatmulArgs args) {
+  __shared__ Stage<Block> stages[2];
+  const int n_rows = static_cast<int>(blockDim.x) / kRowThreads * kWarpRows;
+  const int64_t n_places = args.n_places(), first_place = int64_t{blockIdx.y} * n_rows;
+  if (first_place >= n_places) return;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  // Rows and tokens behind the last ones are the last ones again.
+  const int64_t brought = first_place + static_cast<int>(threadIdx.x) / kStageSpans;
+  const Part part{args.row_begin(min(brought, n_places - 1)), warp / kTokenWarps * kWarpRows,
+                  warp % kTokenWarps * kWarpTokens, static_cast<int>(blockIdx.x) * kTileTokens,
                   args.n_tokens - 1};
-  if (at.place >= n_places) return;
-  const int row = static_cast<int>(threadIdx.x) % kRowGroups * kMine;
-  const int token = static_cast<int>(threadIdx.x) / kRowGroups * kMine;
+  const bool idle = first_place + part.row >= n_places || part.first_token + part.token > part.last_token;
   const int n_spans = static_cast<int>(args.n_cols / kSpan);
-  float acc[kMine][kMine] = {};
-  for (int begin = 0; begin < n_spans; begin += kStepSpans) {
-    const int n = min(kStepSpans, n_spans - begin);
-    if (begin > 0) __syncthreads();  // until the step before is multiplied
-    bring_weights<Block>(args, at, begin, n, tile);
-    bring_quants(args, at, begin, n, tile);
-    __syncthreads();
-    for (int s = 0; s < n; ++s) add_span<Block>(tile, s, row, token, acc);
-  }
-  GPU_UNROLL
-  for (int t = 0; t < kMine; ++t) {
-    GPU_UNROLL
-    for (int r = 0; r < kMine; ++r) {
-      if (at.place + row + r <= at.last_place && at.token + token + t <= at.last_token) {
-        args.store(at.token + token + t, at.place + row + r, acc[r][t]);
-      }
+  const auto bring = [&](int begin) {
+    Stage<Block>& stage = stages[begin / kStageSpans % 2];
+    const int n = min(kStageSpans, n_spans - begin);
+    bring_quants(args, part, begin, n, stage);
+    gpu_cp_async_commit();
+    bring_weights(part.weights, begin, n, stage);
+  };
+  WarpSums acc = {};
+  if (n_spans > 0) bring(0);
+  for (int begin = 0; begin < n_spans; begin += kStageSpans) {
+    gpu_cp_async_wait<0>();
+    __syncthreads();  // all have brought this stage, and multiplied the one before
+    if (begin + kStageSpans < n_spans) bring(begin + kStageSpans);
+    if (idle) continue;
+    for (int s = 0; s < min(kStageSpans, n_spans - begin); ++s) {
+      add_span(stages[begin / kStageSpans % 2], s, part, acc);
     }
   }
+  store_sums(args, part, first_place, n_places, acc);
 }
 
 }  // namespace
 
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
-  const dim3 grid(static_cast<unsigned>((most_places(op) + kTileRows - 1) / kTileRows),
-                  static_cast<unsigned>((op.n_tokens + kTileTokens - 1) / kTileTokens));
+  const int64_t token_tiles = (op.n_tokens + kTileTokens - 1) / kTileTokens;
+  const auto row_tiles = [&](int warps) {
+    return (most_places(op) + warps * kWarpRows - 1) / (warps * kWarpRows);
+  };
+  int row_warps = kMostRowWarps;
+  while (row_warps > 1 && row_tiles(row_warps) * token_tiles < kEnoughBlocks) row_warps /= 2;
+  // Tokens first: blocks that run at the same time read the same weights.
+  const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)));
   visit_block_type(op.weight.dtype, [&]<class Block>() {
-    check(gpu_launch(many_kernel<Block>, grid, kThreads, 0, stream, args),
-          "multiplying many tokens with a quantised matrix");
+    check(
+        gpu_launch(many_kernel<Block>, grid, static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args),
+        "multiplying many tokens with a quantised matrix");
   });
 }
 

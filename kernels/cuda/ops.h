@@ -67,9 +67,6 @@ void matmul(const MatmulOp& op, cudaStream_t stream);
 /// out [n, table.n_cols] = dequantised rows tokens[i] of the table.
 void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);
 
-/// out [n_rows, n_cols] = the weights as halves, rounded to nearest even. For cuBLAS.
-void dequantize_to_half(const Matrix& weight, uint16_t* out, cudaStream_t stream);
-
 // ---- rows and elements -----------------------------------------------------------------------------------
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x

@@ -9,7 +9,6 @@ set(HEARTH_CUDA_KERNELS
   attention_tiles.cu
   clear_sums.cu
   count_neurons.cu
-  dequantize_to_half.cu
   embed.cu
   gated_activation.cu
   gather_rows.cu

@@ -133,6 +133,25 @@ TEST_CASE("CUDA products of wide rows have the CPU's bits") {
   }
 }
 
+// Tiles are higher where there are enough of them: 128 rows, 64 or 32. Spans without a pair, tails of rows
+// and tokens.
+TEST_CASE("CUDA products of many rows and tokens have the CPU's bits in tiles of every height") {
+  const DType type = GENERATE(DType::kQ4_1, DType::kQ5_0);
+  const TestStream stream;
+  std::mt19937 rng(31);
+  struct Shape {
+    int64_t n_rows;
+    int n_tokens;
+  };
+  for (const Shape shape : {Shape{900, 2000}, Shape{970, 1000}, Shape{970, 200}}) {
+    INFO(dtype_info(type).name << " " << shape.n_rows << " rows, " << shape.n_tokens << " tokens");
+    const OwnedMatrix weight = random_matrix(type, shape.n_rows, 96, rng);
+    const std::vector<float> x = random_activations(shape.n_tokens * int64_t{96}, rng);
+    REQUIRE(different(device_product(stream, weight.view, x, shape.n_tokens),
+                      yardstick(stream, weight.view, x, shape.n_tokens)) == 0);
+  }
+}
+
 TEST_CASE("CUDA multiplies rows that lie apart, at any even address") {
   const TestStream stream;
   std::mt19937 rng(4);

@@ -36,7 +36,7 @@ enum class BlockReduction { kCount, kAnd, kOr };
 int block_barrier_reduce(bool predicate, BlockReduction reduction, Location at);
 
 /// Operations a warp does together; lanes that meet in different ones are an error.
-enum class WarpOp { kSync, kShuffle, kVote, kMatch, kReduce };
+enum class WarpOp { kSync, kShuffle, kVote, kMatch, kReduce, kMatrix };
 
 /// What the lanes of a warp brought to an operation.
 struct Arrival {

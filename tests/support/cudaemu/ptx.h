@@ -2,7 +2,12 @@
 // says what they do.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
+
+#include "tests/support/cudaemu/builtins.h"
 #include "tests/support/cudaemu/device_thread.h"
+#include "tests/support/cudaemu/math_builtins.h"
 
 namespace hearth::cuda {
 
@@ -11,6 +16,54 @@ inline void gpu_cp_async_commit() { cudaemu::async_commit(); }
 template <int N>
 void gpu_cp_async_wait() {
   cudaemu::async_wait(N);
+}
+
+/// What all lanes of a warp bring to an instruction that none of them may miss. To be followed by warp_leave.
+template <class T>
+cudaemu::Arrival whole_warp_arrives(const T& value, cudaemu::Location here) {
+  const cudaemu::Arrival arrival =
+      cudaemu::warp_arrive(~0u, &value, sizeof value, cudaemu::WarpOp::kMatrix, here);
+  if (arrival.lanes != ~0u) cudaemu::die("a matrix instruction without some lanes of the warp");
+  return arrival;
+}
+
+inline void gpu_load_matrices(unsigned (&to)[4], const void* row, HEARTH_CUDAEMU_HERE) {
+  if (reinterpret_cast<uintptr_t>(row) % 16 != 0) cudaemu::die("a row of a matrix is not aligned to 16");
+  const cudaemu::Arrival arrival = whole_warp_arrives(row, here);
+  const int lane = cudaemu::lane();
+  for (int m = 0; m < 4; ++m) {
+    const unsigned char* from;
+    std::memcpy(&from, arrival.values[8 * m + lane / 4], sizeof from);
+    to[m] = reinterpret_cast<const unsigned*>(from)[lane % 4];
+  }
+  cudaemu::warp_leave(arrival);
+}
+
+/// kHalves times 16 bytes, a lane's words of them as the device has them.
+template <int kHalves>
+void multiply_bytes(int (&d)[4], const unsigned (&words)[3 * kHalves], int c, cudaemu::Location here) {
+  const cudaemu::Arrival arrival = whole_warp_arrives(words, here);
+  const auto word = [&](int lane, int i) {
+    int w;
+    std::memcpy(&w, arrival.values[lane] + 4 * i, sizeof w);
+    return w;
+  };
+  const int g = cudaemu::lane() / 4, q = cudaemu::lane() % 4;
+  for (int& sum : d) sum = c;
+  for (int k = 0; k < 4 * kHalves; ++k) {
+    const int half = k / 4, row = 4 * g + k % 4, column = 8 * q + k % 4;
+    const int b[2] = {word(column, 2 * kHalves + half), word(column + 4, 2 * kHalves + half)};
+    for (int i = 0; i < 4; ++i) d[i] = __dp4a(word(row, 2 * half + i / 2), b[i % 2], d[i]);
+  }
+  cudaemu::warp_leave(arrival);
+}
+
+inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, int c, HEARTH_CUDAEMU_HERE) {
+  multiply_bytes<1>(d, {a0, a1, b}, c, here);
+}
+inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c,
+                            HEARTH_CUDAEMU_HERE) {
+  multiply_bytes<2>(d, {a[0], a[1], a[2], a[3], b0, b1}, c, here);
 }
 
 }  // namespace hearth::cuda

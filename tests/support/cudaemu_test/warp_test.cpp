@@ -1,6 +1,7 @@
 // Warps of emulated CUDA: shuffles of every width, votes, matches, reductions, lanes that have returned,
 // warps that part.
 #include <functional>
+#include <random>
 
 #include "kernels/cuda/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
@@ -130,6 +131,55 @@ TEST_CASE("emulated: what a lane reads from one that has returned is not what th
   const DeviceArray<unsigned> out(1);
   REQUIRE(gpu_launch(absent_kernel, 1, 32, 0, stream, out.data()) == cudaSuccess);
   CHECK(out.read(stream)[0] == 0xffffffffu);
+}
+
+struct Multiplied {
+  int of_32[4], of_first_16[4];
+};
+
+/// a [16, 32] and b [8, 32], rows of bytes.
+__global__ void matrix_kernel(const uint4* a, const uint4* b, Multiplied* out) {
+  __shared__ uint4 a_rows[16][2], b_rows[8][2];
+  const int lane = static_cast<int>(threadIdx.x);
+  a_rows[lane / 2][lane % 2] = a[lane];
+  if (lane < 16) b_rows[lane / 2][lane % 2] = b[lane];
+  __syncwarp();
+  unsigned a_words[4], b_words[4];
+  cuda::gpu_load_matrices(a_words, &a_rows[lane % 16][lane / 16]);
+  cuda::gpu_load_matrices(b_words, &b_rows[lane % 8][lane / 8 % 2]);
+  cuda::gpu_multiply_32(out[lane].of_32, a_words, b_words[0], b_words[1], 1000);
+  cuda::gpu_multiply_16(out[lane].of_first_16, a_words[0], a_words[1], b_words[0], -1000);
+}
+
+TEST_CASE("emulated: tensor cores multiply matrices of bytes whose words lie where PTX has them") {
+  Emulated emulated;
+  config().schedule = GENERATE(Schedule::kForward, Schedule::kReverse, Schedule::kRandom);
+  const TestStream stream;
+  std::mt19937 rng(3);
+  std::vector<int8_t> a(16 * 32), b(8 * 32);
+  for (std::vector<int8_t>* bytes : {&a, &b})
+    for (int8_t& byte : *bytes) byte = static_cast<int8_t>(rng());
+  a[0] = b[0] = -128;
+  const DeviceArray<int8_t> a_there(a), b_there(b);
+  const DeviceArray<Multiplied> out(32);
+  REQUIRE(gpu_launch(matrix_kernel, 1, 32, 0, stream, reinterpret_cast<const uint4*>(a_there.data()),
+                     reinterpret_cast<const uint4*>(b_there.data()), out.data()) == cudaSuccess);
+  const std::vector<Multiplied> result = out.read(stream);
+  for (size_t row = 0; row < 16; ++row) {
+    for (size_t column = 0; column < 8; ++column) {
+      int of_32 = 1000, of_first_16 = -1000;
+      for (size_t k = 0; k < 32; ++k) {
+        const int product = a[row * 32 + k] * b[column * 32 + k];
+        of_32 += product;
+        if (k < 16) of_first_16 += product;
+      }
+      const Multiplied& lane = result[row % 8 * 4 + column / 2];
+      const size_t i = row / 8 * 2 + column % 2;
+      CAPTURE(row, column);
+      REQUIRE(lane.of_32[i] == of_32);
+      REQUIRE(lane.of_first_16[i] == of_first_16);
+    }
+  }
 }
 
 struct Wide {

@@ -1,9 +1,8 @@
-// Rows of weights as floats and halves on CUDA: the bits of dequantize_row().
+// Embeddings on CUDA: the bits of dequantize_row().
 #include "kernels/quant/dequantize.h"
 
 #include <cstring>
 
-#include "kernels/quant/half.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_product.h"
 #include "tests/kernels/weight_rows.h"
@@ -51,29 +50,6 @@ TEST_CASE("CUDA's embeddings have the CPU's bits") {
           }
         }
       });
-    }
-  }
-}
-
-TEST_CASE("CUDA's halves of a matrix are the CPU's rounded to nearest even") {
-  const TestStream stream;
-  std::mt19937 rng(2);
-  for (DType type : all_types()) {
-    for (int64_t n_cols : column_counts(type)) {
-      for (int64_t n_rows : {0, 1, 5}) {
-        for (size_t offset : {0, 2}) {
-          INFO(dtype_info(type).name << " " << n_rows << "x" << n_cols << ", offset " << offset);
-          const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
-          const DeviceMatrix matrix(weight.view, offset);
-          const DeviceArray<uint16_t> out(static_cast<size_t>(n_rows * n_cols));
-          cuda::dequantize_to_half(matrix.view(), out.data(), stream);
-          std::vector<uint16_t> expected;
-          for (int64_t r = 0; r < n_rows; ++r) {
-            for (float value : on_cpu(weight.view, r)) expected.push_back(half_from_float(value));
-          }
-          REQUIRE(out.read(stream) == expected);
-        }
-      }
     }
   }
 }
