@@ -1,6 +1,8 @@
 // CUDA's API: memory and copies.
 #include <cuda_runtime.h>
 
+#include <algorithm>
+
 #include "tests/support/cudaemu/api_calls.h"
 #include "tests/support/cudaemu/copy.h"
 #include "tests/support/cudaemu/memory.h"
@@ -82,7 +84,7 @@ cudaError_t cudaHostGetDevicePointer(void** out, void* p, unsigned) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return api_call("cudaMemGetInfo", [&] {
     *total = config().vram_bytes;
-    *free = *total - memory_use().vram_bytes;
+    *free = *total - std::min(*total, config().vram_taken_bytes + memory_use().vram_bytes);
     return cudaSuccess;
   });
 }

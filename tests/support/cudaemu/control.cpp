@@ -6,6 +6,9 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
 #include <string>
 
 #include "tests/support/cudaemu/errors.h"
@@ -26,6 +29,7 @@ Config configured() {
   c.driver = CUDART_VERSION;
   c.n_devices = static_cast<int>(from_environment("CUDAEMU_DEVICES", 1));
   c.vram_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_MB", 8192)) << 20;
+  c.vram_taken_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_TAKEN_MB", 0)) << 20;
   c.compute_capability = static_cast<int>(from_environment("CUDAEMU_COMPUTE_CAPABILITY", 80));
   c.schedule = static_cast<Schedule>(from_environment("CUDAEMU_SCHEDULE", 0));
   c.seed = static_cast<unsigned>(from_environment("CUDAEMU_SEED", 1));
@@ -38,10 +42,35 @@ Config configured() {
 struct Fault {
   int n_good;
   cudaError_t error;
+  int n_times;
 };
+using Faults = std::map<std::string, Fault>;
+
+Faults parse_faults(const std::string& text) {
+  Faults parsed;
+  std::istringstream list(text);
+  for (std::string one; std::getline(list, one, ',');) {
+    static const std::regex form("([A-Za-z ]+[A-Za-z0-9]*):([0-9]{1,9}):([0-9]{1,9})(?::([0-9]{1,9}))?");
+    std::smatch part;
+    if (!std::regex_match(one, part, form)) {
+      throw std::invalid_argument("\"" + one + "\" is no fault; expected API:N_GOOD:ERROR[:N_TIMES]");
+    }
+    parsed[part[1]] = {std::stoi(part[2]), static_cast<cudaError_t>(std::stoi(part[3])),
+                       part[4].matched ? std::stoi(part[4]) : 1};
+  }
+  return parsed;
+}
+
 std::mutex faults_mutex;
-std::map<std::string, Fault>& faults() {
-  static std::map<std::string, Fault> all;
+Faults& faults() {
+  static Faults all = [] {
+    const char* const text = std::getenv("CUDAEMU_FAIL");
+    return parse_faults(text != nullptr ? text : "");
+  }();
+  return all;
+}
+std::map<std::string, uint64_t>& calls() {  // guarded by faults_mutex
+  static std::map<std::string, uint64_t> all;
   return all;
 }
 
@@ -76,6 +105,10 @@ void reset_stats() {
     const std::lock_guard lock(stats_mutex);
     counted = {};
   }
+  {
+    const std::lock_guard lock(faults_mutex);
+    calls().clear();
+  }
   reset_vram_peak();
 }
 
@@ -84,17 +117,29 @@ void count(uint64_t Stats::*what, uint64_t n) {
   counted.*what += n;
 }
 
-void fail_next(const char* api, int n_good, cudaError_t error) {
+void fail_next(const char* api, int n_good, cudaError_t error, int n_times) {
   const std::lock_guard lock(faults_mutex);
-  faults()[api] = {n_good, error};
+  faults()[api] = {n_good, error, n_times};
+}
+
+void fail_as_told(const std::string& told) {
+  const std::lock_guard lock(faults_mutex);
+  for (const auto& [api, fault] : parse_faults(told)) faults()[api] = fault;
+}
+
+uint64_t n_calls(const char* api) {
+  const std::lock_guard lock(faults_mutex);
+  const auto found = calls().find(api);
+  return found == calls().end() ? 0 : found->second;
 }
 
 cudaError_t take_fault(const char* name) {
   const std::lock_guard lock(faults_mutex);
+  ++calls()[name];
   const auto found = faults().find(name);
   if (found == faults().end() || found->second.n_good-- > 0) return cudaSuccess;
   const cudaError_t error = found->second.error;
-  faults().erase(found);
+  if (--found->second.n_times <= 0) faults().erase(found);
   return error;
 }
 

@@ -19,11 +19,12 @@ namespace hearth::cudaemu {
 enum class Schedule { kForward, kReverse, kRandom };
 
 /// The emulated machine. Defaults come from the environment where a name is given; the driver is as new as
-/// the runtime.
+/// the runtime. Faults come from there too: see fail_as_told.
 struct Config {
   int driver = 0;                          // the newest CUDA it runs, as 13000; 0: there is none
   int n_devices = 1;                       // 0 or 1 (CUDAEMU_DEVICES)
   size_t vram_bytes = size_t{8} << 30;     // (CUDAEMU_VRAM_MB)
+  size_t vram_taken_bytes = 0;             // of it, by other processes (CUDAEMU_VRAM_TAKEN_MB)
   int compute_capability = 80;             // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
   int n_multiprocessors = 4;               // reported only: blocks run one after another
   size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
@@ -54,13 +55,22 @@ Stats stats();
 /// Sets the counts to 0, and the peak of memory to what is used now.
 void reset_stats();
 
-/// The call of `api` after the next `n_good` ones returns `error` instead of doing anything. `api` is a
-/// function's name ("cudaMalloc"), or "launch" for kernel launches.
+/// The call of `api` after the next `n_good` ones returns `error` instead of doing anything, and so do those
+/// after it until it were `n_times`. `api` is a function's name ("cudaMalloc"), or "launch" for kernel
+/// launches.
 ///
 /// Or it is "kernel", "copy", "fill" or "host function": then the call succeeds, and the work fails when its
 /// turn comes. As with a kernel that faults, the device is lost from then on: what is enqueued is not run,
 /// all calls but queries of the device return `error`, and cudaGetLastError does not clear it.
-void fail_next(const char* api, int n_good, cudaError_t error);
+void fail_next(const char* api, int n_good, cudaError_t error, int n_times = 1);
+
+/// fail_next for each "API:N_GOOD:ERROR" or "API:N_GOOD:ERROR:N_TIMES" of a list separated by commas, ERROR
+/// being a number. The process begins with those of CUDAEMU_FAIL. Throws std::invalid_argument.
+void fail_as_told(const std::string& faults);
+
+/// How often `api`, as fail_next names it, was called or done since the last reset_stats(), failures
+/// included.
+uint64_t n_calls(const char* api);
 
 /// A working device again: waits for all streams, forgets the error it was lost by, faults not yet met and
 /// the thread's last error. Memory, streams and events stay.

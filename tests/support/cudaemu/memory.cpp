@@ -84,7 +84,8 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   if (n_bytes == 0) return cudaSuccess;
   const std::lock_guard lock(mutex);
   const bool on_device = kind == MemoryKind::kDevice;
-  if (on_device && (n_bytes > config().vram_bytes || use.vram_bytes + charge(n_bytes) > config().vram_bytes))
+  const size_t ours = config().vram_bytes - std::min(config().vram_bytes, config().vram_taken_bytes);
+  if (on_device && (n_bytes > ours || use.vram_bytes + charge(n_bytes) > ours))
     return cudaErrorMemoryAllocation;
   Allocation allocation{n_bytes, kind};
   void* p = nullptr;

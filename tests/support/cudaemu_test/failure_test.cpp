@@ -310,6 +310,37 @@ TEST_CASE("emulated: every call fails when a test wants it to, once, and does no
   }
 }
 
+TEST_CASE("emulated: a call can fail several times, and as a text tells") {
+  Emulated emulated;
+  void* p = nullptr;
+  const auto allocate = [&] {
+    const cudaError_t error = cudaMalloc(&p, 1);
+    cudaFree(p);
+    return error;
+  };
+  fail_next("cudaMalloc", 1, cudaErrorMemoryAllocation, 2);
+  CHECK(allocate() == cudaSuccess);
+  CHECK(allocate() == cudaErrorMemoryAllocation);
+  CHECK(allocate() == cudaErrorMemoryAllocation);
+  CHECK(allocate() == cudaSuccess);
+  CHECK(n_calls("cudaMalloc") == 4);
+  CHECK(n_calls("cudaFree") == 4);
+  CHECK(n_calls("cudaHostAlloc") == 0);
+  reset_stats();
+  CHECK(n_calls("cudaMalloc") == 0);
+
+  fail_as_told("cudaMalloc:0:2:2,host function:3:700,cudaDeviceSynchronize:0:999");
+  CHECK(allocate() == cudaErrorMemoryAllocation);
+  CHECK(allocate() == cudaErrorMemoryAllocation);
+  CHECK(allocate() == cudaSuccess);
+  CHECK(cudaDeviceSynchronize() == cudaErrorUnknown);
+  CHECK(cudaDeviceSynchronize() == cudaSuccess);
+  for (const char* wrong : {"cudaMalloc", "cudaMalloc:0", "cudaMalloc:0:2:", ":0:2", "cudaMalloc:-1:2",
+                            "cudaMalloc:0:2 ,", "cudaMalloc:0:99999999999"}) {
+    CHECK_THROWS_WITH(fail_as_told(wrong), ContainsSubstring("API:N_GOOD:ERROR"));
+  }
+}
+
 TEST_CASE("emulated: the last error is its thread's own") {
   Emulated emulated;
   fail_next("cudaDeviceSynchronize", 0, cudaErrorUnknown);

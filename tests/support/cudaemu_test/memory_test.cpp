@@ -48,6 +48,20 @@ TEST_CASE("emulated: VRAM ends where it is configured to, and is accounted in pi
   CHECK(a == nullptr);
 }
 
+TEST_CASE("emulated: other processes have a part of VRAM") {
+  Emulated emulated;
+  config().vram_bytes = 1 << 20;
+  config().vram_taken_bytes = (1 << 20) - 1024;
+  CHECK(free_vram() == 1024);
+  void* p = nullptr;
+  CHECK(cudaMalloc(&p, 1025) == cudaErrorMemoryAllocation);
+  REQUIRE(cudaMalloc(&p, 1024) == cudaSuccess);
+  CHECK(free_vram() == 0);
+  REQUIRE(cudaFree(p) == cudaSuccess);
+  config().vram_taken_bytes = 2 << 20;
+  CHECK(free_vram() == 0);
+}
+
 TEST_CASE("emulated: pinned and registered memory is accounted apart from VRAM") {
   Emulated emulated;
   void* pinned = nullptr;
