@@ -7,6 +7,7 @@ set(HEARTH_CUDA_KERNELS
   attention.cu
   attention_rows.cu
   attention_tiles.cu
+  change_slots.cu
   clear_sums.cu
   count_neurons.cu
   embed.cu
@@ -32,7 +33,9 @@ set(HEARTH_CUDA_KERNELS
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
   bandwidth.cpp
+  cold_share.cpp
   cuda_backend.cpp
   device.cpp
+  device_share.cpp
   step_inputs.cpp
 )
