@@ -36,6 +36,12 @@ class NeuronTraffic {
   /// not have; and the neurons proposed for the next layer that shares its neurons (empty: not proposed).
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
                       std::span<const uint64_t> proposed_for_next) = 0;
+
+  /// The CPU has computed so many of the layer's neurons, in so much time.
+  virtual void computed(int /*layer*/, int64_t /*n_neurons*/, double /*seconds*/) {}
+
+  /// The step has ended: nothing is computed until the next changes().
+  virtual void finished() {}
 };
 
 }  // namespace hearth

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "kernels/cuda/bandwidth.h"
+#include "kernels/cuda/bundle_mover.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device.h"
 
@@ -14,6 +15,11 @@ uint64_t free_bytes(const Device& /*device*/) { return 0; }
 Bandwidth measure_bandwidth() { throw std::runtime_error("This Hearth was built without CUDA."); }
 
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
+
+std::unique_ptr<BundleMover> make_bundle_mover(std::span<const FfnNeurons> /*layers*/,
+                                               const BundleMoverOptions& /*options*/) {
+  throw std::runtime_error("This Hearth was built without CUDA, so there is no neuron cache to fill.");
+}
 
 std::unique_ptr<Backend> make_backend(CpuBackend& /*cold*/, const DeviceOptions& /*options*/) {
   throw std::runtime_error(

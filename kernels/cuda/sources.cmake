@@ -7,11 +7,11 @@ set(HEARTH_CUDA_KERNELS
   attention.cu
   attention_rows.cu
   attention_tiles.cu
-  change_slots.cu
   clear_sums.cu
   count_neurons.cu
   embed.cu
   gated_activation.cu
+  gather_bundles.cu
   gather_rows.cu
   keep_passed.cu
   kv_append.cu
@@ -33,9 +33,8 @@ set(HEARTH_CUDA_KERNELS
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
   bandwidth.cpp
-  cold_share.cpp
+  bundle_mover.cpp
   cuda_backend.cpp
   device.cpp
-  device_share.cpp
   step_inputs.cpp
 )

@@ -1,0 +1,37 @@
+// Copies neurons' rows from host memory to slots on a device, beside all else the device does.
+//
+// kernels/cuda/bundle_mover.h is the one for CUDA; tests have others. One thread calls start() and wait(), in
+// turn; gate() is the engine thread's, at any time. Errors are thrown, as sentences; a mover that has thrown
+// is not used again.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/neuron_traffic.h"
+
+namespace hearth {
+
+class BundleMover {
+ public:
+  /// Waits for copies under way: the memory they use may go then.
+  virtual ~BundleMover() = default;
+
+  /// Slots of the layer that were emptied before are not written before the work enqueued on `stream` (the
+  /// device's handle) so far is done. Does not wait.
+  virtual void gate(int layer, void* stream) = 0;
+
+  /// Begins to copy each neuron's rows to its slot, at most NeuronTraffic::kMaxChanges of them, none of whose
+  /// slots another is copied to. May wait for room for them. The list is free again when it returns.
+  virtual void start(int layer, std::span<const SlotChange> moves) = 0;
+
+  /// What was copied since the last call: how much, and for how long the link was at it, until now.
+  struct Copied {
+    int64_t bytes = 0;
+    double seconds = 0;
+  };
+  /// Waits, without taking a processor's time, until all that was started is done.
+  virtual Copied wait() = 0;
+};
+
+}  // namespace hearth

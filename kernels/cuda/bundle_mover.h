@@ -1,0 +1,37 @@
+// The BundleMover for a CUDA device: a non-blocking stream of its own, on which copies run beside the
+// backend's kernels.
+//
+// Contains no CUDA headers, so that the engine can include it; a build without CUDA links no_cuda.cpp.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "kernels/backend.h"
+#include "kernels/bundle_mover.h"
+#include "kernels/trace.h"
+
+namespace hearth::cuda {
+
+/// How bundles come from pinned host memory.
+enum class CopyWay {
+  kGather,  // a kernel reads the host's rows over the bus and writes the slots: one launch for all of them
+  kDma,     // a copy for every run of neighbours in each matrix
+};
+
+struct BundleMoverOptions {
+  CopyWay way = CopyWay::kGather;  // see docs/decisions.md, "cuda"
+  /// Pinned memory through which bundles come whose host memory is not pinned, by copies always. Bundles
+  /// larger than half of it get more.
+  size_t staging_bytes = size_t{4} << 20;
+  Trace* trace = nullptr;  // outlives the mover; null: nothing is traced
+};
+
+/// For these layers, the device's views, whose residency says where the host has them: rows of gate (unless
+/// all of them are on the device), up and down, or the codes of a coded down projection. The memory they view
+/// outlives the mover. Throws CudaError, std::bad_alloc.
+std::unique_ptr<BundleMover> make_bundle_mover(std::span<const FfnNeurons> layers,
+                                               const BundleMoverOptions& options);
+
+}  // namespace hearth::cuda

@@ -1,0 +1,33 @@
+// Bundles read from mapped host memory by a kernel. For bundle_mover.cpp.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/neuron_traffic.h"
+
+namespace hearth::cuda {
+
+/// One matrix of a layer: where its rows lie on the host, by neuron, and on the device, by slot.
+struct BundlePart {
+  const std::byte* from = nullptr;  // as the device reads it
+  size_t from_stride = 0;
+  std::byte* to = nullptr;
+  size_t to_stride = 0;
+  size_t bytes = 0;  // of a row
+  int word = 1;      // 16, 8, 4, 2 or 1: the most that everything above is a multiple of
+};
+
+struct BundleGather {
+  BundlePart parts[3];  // gate, up, down, as far as they are moved
+  int n_parts = 0;
+  const SlotChange* moves = nullptr;  // [n_moves], pinned
+  int n_moves = 0;
+};
+
+/// Copies every part of every move. See ops.h for what all operations have in common.
+void gather_bundles(const BundleGather& gather, cudaStream_t stream);
+
+}  // namespace hearth::cuda

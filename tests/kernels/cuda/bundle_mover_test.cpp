@@ -1,0 +1,251 @@
+// Neurons moved to slots: the host's bytes, of every type, in every way; after the work that may read the
+// slots.
+#include "kernels/cuda/bundle_mover.h"
+
+#include <cstring>
+#include <future>
+#include <memory>
+
+#include "kernels/quant/coded_columns.h"
+#include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/neuron_layer.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+
+namespace hearth::test {
+namespace {
+
+using cuda::CopyWay;
+
+/// Host memory that is pinned while it lives.
+class Pinned {
+ public:
+  explicit Pinned(const std::vector<std::byte>& bytes) : at_(const_cast<std::byte*>(bytes.data())) {
+    if (!bytes.empty())
+      cuda::check(cudaHostRegister(at_, bytes.size(), cudaHostRegisterMapped), "pinning");
+    else
+      at_ = nullptr;
+  }
+  ~Pinned() {
+    if (at_ != nullptr) cudaHostUnregister(at_);
+  }
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  std::byte* at_;
+};
+
+struct Case {
+  LayerShape shape;
+  bool coded = false, all_gates = false, pinned = true;
+};
+
+/// A layer on the host, and room for some of its neurons on the device.
+class TestLayer {
+ public:
+  TestLayer(const Case& what, int number, int64_t n_slots, std::mt19937& rng)
+      : what_(what), host_(random_layer(what.shape, rng)), n_slots_(n_slots) {
+    residency_.layer = number;
+    residency_.host = host_.ffn;
+    residency_.all_gates = what.all_gates;
+    residency_.host_pinned = what.pinned;
+    residency_.n_slots = n_slots;
+    if (what.coded) turn(rng);
+    device_.gate = room(residency_.host.gate);
+    device_.up = room(residency_.host.up);
+    device_.down = residency_.host.down;
+    if (what.coded) {
+      const auto n = column_codes_bytes(what.shape.down_type, what.shape.d_model);
+      device_.down.coded.codes = room(n);
+      device_.down.coded.stride = n;
+    } else {
+      device_.down.rows = room(residency_.host.down.rows);
+    }
+    device_.residency = &residency_;
+    if (!what.pinned) return;
+    for (const auto* bytes : {&host_.gate.bytes, &host_.up.bytes, &host_.down.bytes, &host_.bundles, &codes_})
+      pins_.push_back(std::make_unique<Pinned>(*bytes));
+  }
+
+  const FfnNeurons& on_device() const { return device_; }
+  int64_t n_neurons() const { return what_.shape.d_ff; }
+  int64_t n_slots() const { return n_slots_; }
+
+  /// That the slots hold these neurons, and the others (-1) what they held at first.
+  bool holds(const std::vector<int32_t>& neurons) const {
+    const FfnNeurons& host = residency_.host;
+    const Matrix no_gate{};
+    bool same = rows_are(what_.all_gates ? no_gate : host.gate, device_.gate, neurons);
+    if (host.up) same = same && rows_are(host.up, device_.up, neurons);
+    if (!what_.coded) return same && rows_are(host.down.rows, device_.down.rows, neurons);
+    const CodedColumns &from = host.down.coded, &to = device_.down.coded;
+    return same && bytes_are(from.codes, from.stride, to.codes, to.stride, neurons);
+  }
+
+ private:
+  void turn(std::mt19937& rng) {
+    const LayerShape& shape = what_.shape;
+    plain_ = random_matrix(shape.down_type, shape.d_model, shape.d_ff, rng);
+    const size_t stride = column_codes_bytes(shape.down_type, shape.d_model) + 12;
+    codes_.resize(stride * static_cast<size_t>(shape.d_ff));
+    scales_.resize(column_scales_bytes(plain_.view));
+    residency_.host.down = turn_down_projection(plain_.view, nullptr, codes_.data(), stride, scales_.data());
+  }
+  const std::byte* room(size_t row_bytes) {
+    memory_.push_back(std::make_unique<DeviceArray<std::byte>>(row_bytes * static_cast<size_t>(n_slots_)));
+    cuda::check(cudaMemset(memory_.back()->data(), 0x5a, memory_.back()->size()), "filling");
+    cuda::check(cudaDeviceSynchronize(), "filling");
+    return memory_.back()->data();
+  }
+  Matrix room(const Matrix& host) {
+    if (!host) return {};
+    return {room(row_bytes(host.dtype, host.n_cols)), host.dtype, n_slots_, host.n_cols};
+  }
+  bool rows_are(const Matrix& host, const Matrix& device, const std::vector<int32_t>& neurons) const {
+    return bytes_are(host.data, host ? host.stride_bytes() : 0, device.data, device.stride_bytes(), neurons);
+  }
+  /// host null: no slot has been touched.
+  bool bytes_are(const std::byte* host, size_t host_stride, const std::byte* device, size_t stride,
+                 const std::vector<int32_t>& neurons) const {
+    std::vector<std::byte> found(stride * neurons.size()), expected(found.size(), std::byte{0x5a});
+    cuda::check(cudaMemcpy(found.data(), device, found.size(), cudaMemcpyDeviceToHost), "reading");
+    for (size_t i = 0; i < neurons.size() && host != nullptr; ++i) {
+      if (neurons[i] < 0) continue;
+      std::memcpy(expected.data() + i * stride, host + static_cast<size_t>(neurons[i]) * host_stride, stride);
+    }
+    return found == expected;
+  }
+
+  Case what_;
+  Layer host_;
+  OwnedMatrix plain_;
+  std::vector<std::byte> codes_, scales_;
+  int64_t n_slots_;
+  NeuronResidency residency_;
+  FfnNeurons device_;
+  std::vector<std::unique_ptr<DeviceArray<std::byte>>> memory_;
+  std::vector<std::unique_ptr<Pinned>> pins_;
+};
+
+/// Some neurons to some slots, both ascending, now and then neighbours.
+std::vector<SlotChange> some_moves(const TestLayer& layer, double share, std::mt19937& rng) {
+  std::vector<SlotChange> moves;
+  std::bernoulli_distribution taken(share);
+  int32_t slot = 0;
+  for (int32_t neuron = 0; neuron < layer.n_neurons() && slot < layer.n_slots(); ++neuron) {
+    if (!taken(rng)) continue;
+    moves.push_back({neuron, slot});
+    slot += rng() % 4 == 0 ? 2 : 1;
+  }
+  return moves;
+}
+
+void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
+  INFO("type " << static_cast<int>(what.shape.type) << ", down " << static_cast<int>(what.shape.down_type)
+               << ", coded " << what.coded << ", gated " << what.shape.gated << ", bundled "
+               << what.shape.bundled << ", all gates " << what.all_gates << ", pinned " << what.pinned
+               << ", way " << static_cast<int>(way));
+  TestLayer layer(what, 3, 40, rng);
+  // Staging memory for a few neurons only, so that it goes round.
+  const auto mover = cuda::make_bundle_mover({&layer.on_device(), 1}, {.way = way, .staging_bytes = 4000});
+  std::vector<int32_t> neurons(40, -1);
+  cudaemu::reset_stats();
+  for (const double share : {0.02, 0.9, 0.3}) {
+    const std::vector<SlotChange> moves = some_moves(layer, share, rng);
+    mover->start(3, moves);
+    for (const SlotChange& move : moves) neurons[static_cast<size_t>(move.slot)] = move.neuron;
+  }
+  const BundleMover::Copied copied = mover->wait();
+  CHECK(copied.seconds > 0);
+  CHECK(mover->wait().bytes == 0);
+  CHECK(cudaemu::stats().pageable_async == 0);
+  CHECK(cudaemu::stats().default_stream == 0);
+  REQUIRE(layer.holds(neurons));
+}
+
+TEST_CASE("neurons of every type arrive in their slots bit for bit, in every way") {
+  const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
+  const bool pinned = GENERATE(true, false);
+  std::mt19937 rng(7);
+  for (const DType type : all_types()) {
+    LayerShape shape{.d_model = 256, .d_ff = 64, .type = type, .down_type = type, .bundled = true};
+    check_moves({.shape = shape, .pinned = pinned}, way, rng);
+    shape.d_ff = 256;
+    if (type != DType::kF32 && type != DType::kF16 && type != DType::kBF16) {
+      shape.bundled = false;
+      check_moves({.shape = shape, .coded = true, .pinned = pinned}, way, rng);
+    }
+  }
+  for (const bool bundled : {true, false}) {
+    for (const bool gated : {true, false}) {
+      const LayerShape shape{.d_model = 96, .d_ff = 80, .gated = gated, .bundled = bundled};
+      check_moves({.shape = shape, .pinned = pinned}, way, rng);
+      check_moves({.shape = shape, .all_gates = true, .pinned = pinned}, way, rng);
+    }
+  }
+}
+
+TEST_CASE("several layers have one mover, pinned or not") {
+  const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
+  std::mt19937 rng(8);
+  const LayerShape small{.bundled = true}, large{.d_model = 128, .d_ff = 64, .bundled = true};
+  TestLayer a({.shape = small}, 0, 8, rng), b({.shape = large, .pinned = false}, 5, 9, rng);
+  const FfnNeurons layers[] = {a.on_device(), b.on_device()};
+  const auto mover = cuda::make_bundle_mover(layers, {.way = way, .staging_bytes = 0});
+  mover->start(5, std::vector<SlotChange>{{7, 8}, {60, 0}});
+  mover->start(0, std::vector<SlotChange>{{95, 7}});
+  mover->start(0, {});
+  CHECK(mover->wait().bytes > 0);
+  CHECK(a.holds({-1, -1, -1, -1, -1, -1, -1, 95}));
+  CHECK(b.holds({60, -1, -1, -1, -1, -1, -1, -1, 7}));
+}
+
+TEST_CASE(
+    "a slot is written when the work that was enqueued before its gate is done, and beside other work") {
+  const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
+  std::mt19937 rng(9);
+  TestLayer gated({.shape = {.bundled = true}}, 0, 8, rng), free({.shape = {.bundled = true}}, 1, 8, rng);
+  const FfnNeurons layers[] = {gated.on_device(), free.on_device()};
+  const auto mover = cuda::make_bundle_mover(layers, {.way = way});
+  const TestStream compute;
+  std::promise<void> go_on;
+  std::shared_future<void> may_go_on = go_on.get_future().share();
+  cuda::check(cudaLaunchHostFunc(
+                  compute, [](void* waits_for) { static_cast<std::shared_future<void>*>(waits_for)->wait(); },
+                  &may_go_on),
+              "enqueuing");
+  // The free layer's neurons move while the compute stream is busy, the gated layer's do not.
+  mover->start(1, std::vector<SlotChange>{{4, 4}});
+  mover->wait();
+  CHECK(free.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
+  mover->gate(0, static_cast<cudaStream_t>(compute));
+  mover->start(0, std::vector<SlotChange>{{4, 4}});
+  CHECK(gated.holds({-1, -1, -1, -1, -1, -1, -1, -1}));
+  go_on.set_value();
+  mover->wait();
+  CHECK(gated.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
+}
+
+TEST_CASE("what goes wrong while neurons move is thrown as a sentence") {
+  const auto [api, way] = GENERATE(
+      std::pair{"launch", CopyWay::kGather}, std::pair{"kernel", CopyWay::kGather},
+      std::pair{"cudaMemcpyAsync", CopyWay::kDma}, std::pair{"copy", CopyWay::kDma},
+      std::pair{"cudaStreamWaitEvent", CopyWay::kDma}, std::pair{"cudaEventRecord", CopyWay::kGather});
+  std::mt19937 rng(10);
+  TestLayer layer({.shape = {.bundled = true}}, 0, 8, rng);
+  {
+    const auto mover = cuda::make_bundle_mover({&layer.on_device(), 1}, {.way = way});
+    cudaemu::fail_next(api, 0, cudaErrorIllegalAddress);
+    INFO(api);
+    const auto move = [&] {
+      mover->start(0, std::vector<SlotChange>{{4, 4}});
+      mover->wait();
+    };
+    CHECK_THROWS_AS(move(), cuda::CudaError);
+  }
+  cudaemu::repair_device();
+}
+
+}  // namespace
+}  // namespace hearth::test
