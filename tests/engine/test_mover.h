@@ -1,0 +1,73 @@
+// A BundleMover that moves nothing, and does what a test tells it to.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/bundle_mover.h"
+
+namespace hearth::testing {
+
+/// What a test and its mover share; outlives both.
+class MoverControl {
+ public:
+  /// Called for every start(), on the Prefetcher's thread.
+  std::function<void(int layer, std::span<const SlotChange>)> on_start;
+  std::function<void(int layer)> on_gate;
+  double seconds_per_bundle = 1e-6;
+
+  /// wait() of the mover does not return from now on, until it is let through.
+  void hold() {
+    const std::lock_guard lock(mutex_);
+    held_ = true;
+  }
+  void let_through() {
+    const std::lock_guard lock(mutex_);
+    held_ = false;
+    changed_.notify_all();
+  }
+  /// Until the mover has begun to copy while it is held.
+  void await_held() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_; });
+  }
+
+ private:
+  friend class TestMover;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool held_ = false, waiting_ = false;
+};
+
+class TestMover final : public BundleMover {
+ public:
+  explicit TestMover(MoverControl& control) : control_(control) {}
+
+  void gate(int layer, void* /*stream*/) override {
+    if (control_.on_gate) control_.on_gate(layer);
+  }
+  void start(int layer, std::span<const SlotChange> moves) override {
+    if (control_.on_start) control_.on_start(layer, moves);
+    n_ += static_cast<int64_t>(moves.size());
+  }
+  Copied wait() override {
+    std::unique_lock lock(control_.mutex_);
+    control_.waiting_ = true;
+    control_.changed_.notify_all();
+    control_.changed_.wait(lock, [&] { return !control_.held_; });
+    control_.waiting_ = false;
+    const int64_t n = std::exchange(n_, 0);
+    return {100 * n, static_cast<double>(n) * control_.seconds_per_bundle};
+  }
+
+ private:
+  MoverControl& control_;
+  int64_t n_ = 0;
+};
+
+}  // namespace hearth::testing
