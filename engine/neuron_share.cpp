@@ -97,6 +97,7 @@ NeuronLayout NeuronLayout::shared(std::span<const LayerShare> shares, Backend& b
   NeuronLayout out;
   for (size_t i = 0; i < layers_.size(); ++i) {
     out.residencies_.push_back(std::make_unique<NeuronResidency>());
+    out.residencies_.back()->layer = static_cast<int>(i);
     ShareBuilder builder(layers_[i], shares[i], backend);
     out.layers_.push_back(builder.build(*out.residencies_.back()));
   }

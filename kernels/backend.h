@@ -75,6 +75,7 @@ struct FfnActivation {
 };
 
 struct NeuronResidency;
+class NeuronTraffic;  // kernels/neuron_traffic.h
 
 /// One layer's FFN, one row per neuron in every matrix.
 struct FfnNeurons {
@@ -170,6 +171,10 @@ class Backend : public Memory {
 
   /// What was recorded of earlier steps holds no more: other weights, another mode.
   virtual void forget_recorded() {}
+
+  /// Who tells from now on which neurons the cache of a device holds, and learns what layers wanted; null:
+  /// nobody, and slots do not change. Outlives the backend or is taken back.
+  virtual void set_traffic(NeuronTraffic* /*traffic*/) {}
 
   /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
   virtual void finish() {}

@@ -20,6 +20,7 @@
 #include "kernels/backend.h"
 #include "kernels/matrix.h"
 #include "kernels/neuron_sums.h"
+#include "kernels/neuron_traffic.h"
 #include "kernels/neurons.h"
 
 namespace hearth::cuda {
@@ -120,9 +121,19 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream);
 
 /// Parts a set: to hot the bits and the list of the neurons whose bit is set in `resident` [words], to cold
-/// [n_tokens, words] the bits of the others. scratch: select_scratch_bytes(n_neurons).
+/// [n_tokens, words] the bits of the others. any [2, words]: bits of the neurons that any token wants, and of
+/// those of them that are cold. scratch: select_scratch_bytes(n_neurons).
 void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
-               uint64_t* cold, void* scratch, cudaStream_t stream);
+               uint64_t* cold, uint64_t* any, void* scratch, cudaStream_t stream);
+
+/// Changes of a layer's slots, in host memory that the device reads; n of the list count.
+struct SlotChanges {
+  int32_t n = 0;
+  SlotChange list[NeuronTraffic::kMaxChanges];
+};
+/// Carries them out: bits of resident [words], numbers of slot_of [n_neurons]. Of several changes of a neuron
+/// the last counts.
+void change_slots(const SlotChanges* changes, uint64_t* resident, int32_t* slot_of, cudaStream_t stream);
 
 /// Of the neurons in `in` those whose act(gate) is not zero for a token that wants them: their ids and gates,
 /// by place, to out and gates_out [n_tokens, out.max]. scratch: select_scratch_bytes(in.max). gates

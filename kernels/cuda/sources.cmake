@@ -7,6 +7,7 @@ set(HEARTH_CUDA_KERNELS
   attention.cu
   attention_rows.cu
   attention_tiles.cu
+  change_slots.cu
   clear_sums.cu
   count_neurons.cu
   embed.cu
@@ -34,7 +35,9 @@ set(HEARTH_CUDA_KERNELS
 set(HEARTH_CUDA_HOST
   bandwidth.cpp
   bundle_mover.cpp
+  cold_share.cpp
   cuda_backend.cpp
   device.cpp
+  device_share.cpp
   step_inputs.cpp
 )

@@ -1,0 +1,114 @@
+// The seam of the neuron cache: neurons come and go between the layers of every step, and the answers stay
+// the same to the bit.
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "engine/model_runtime.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/neuron_traffic.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+/// Takes neurons of the device from their slots at random, and lets them have them again later: what is in
+/// the slots stays, so nothing has to be moved.
+class ComeAndGo final : public NeuronTraffic {
+ public:
+  explicit ComeAndGo(std::vector<NeuronLayout::LayerShare> shares) : shares_(std::move(shares)) {
+    gone_.resize(shares_.size());
+  }
+
+  std::span<const SlotChange> changes(int layer) override {
+    const auto l = static_cast<size_t>(layer);
+    const std::vector<int32_t>& hot = shares_[l].hot;
+    changes_.clear();
+    for (int i = 0; i < 20 && !hot.empty(); ++i) {
+      const auto slot = static_cast<int32_t>(rng_() % hot.size());
+      const int32_t neuron = hot[static_cast<size_t>(slot)];
+      const bool was_gone = gone_[l].erase(neuron) == 1;
+      if (!was_gone) gone_[l].emplace(neuron, slot);
+      changes_.push_back({neuron, was_gone ? slot : -1});
+    }
+    n_changes += changes_.size();
+    return changes_;
+  }
+
+  void enqueued(int layer, void* stream) override {
+    REQUIRE(stream != nullptr);
+    calls.push_back({layer, 'e'});
+  }
+
+  void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
+              std::span<const uint64_t> proposed) override {
+    calls.push_back({layer, 'w'});
+    REQUIRE(any.size() == cold.size());
+    REQUIRE(proposed.empty());
+    const auto l = static_cast<size_t>(layer);
+    std::vector<uint64_t> here(any.size());
+    for (const int32_t id : shares_[l].hot) {
+      if (!gone_[l].contains(id)) here[static_cast<size_t>(id) / 64] |= uint64_t{1} << (id % 64);
+    }
+    for (size_t w = 0; w < any.size(); ++w) {
+      REQUIRE(cold[w] == (any[w] & ~here[w]));
+      n_cold += static_cast<size_t>(std::popcount(cold[w]));
+    }
+  }
+
+  std::vector<std::pair<int, char>> calls;
+  size_t n_changes = 0, n_cold = 0;
+
+ private:
+  std::vector<NeuronLayout::LayerShare> shares_;
+  std::vector<std::map<int32_t, int32_t>> gone_;  // of each layer: neurons and the slots they had
+  std::vector<SlotChange> changes_;
+  std::mt19937 rng_{9};
+};
+
+std::vector<float> logits_with(const std::string& mode, Share share, NeuronTraffic* traffic) {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 64;
+  options.prefill_chunk = 32;
+  options.sparsity.mode = mode;
+  options.make_device = [traffic](CpuBackend& cpu) {
+    auto device = cuda::make_backend(cpu, {.budget_bytes = 64 << 20});
+    device->set_traffic(traffic);
+    return device;
+  };
+  options.share_neurons = [share](const ModelSpec& spec) { return shares_of(spec, share, false); };
+  const auto model = ModelRuntime::load(options);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 24; ++i) tokens.push_back((7 + 31 * i) % model->spec().n_vocab);
+  return logits_of(*model, tokens, 5);
+}
+
+TEST_CASE("neurons may come and go in a device's slots at any layer with the same bits") {
+  const std::string mode = GENERATE("dense", "exact", "predicted");
+  const Share share = GENERATE(Share::kAll, Share::kRandom);
+  INFO(mode << " " << static_cast<int>(share));
+  const std::vector<float> expected = logits_with(mode, share, nullptr);
+  const auto bamboo = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
+  const ModelSpec spec = read_model_spec(ModelFile::open(bamboo), {});
+  ComeAndGo traffic(shares_of(spec, share, false));
+  const std::vector<float> logits = logits_with(mode, share, &traffic);
+  REQUIRE(logits.size() == expected.size());
+  CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)) == 0);
+  CHECK(traffic.n_changes > 0);
+  CHECK(traffic.n_cold > 0);
+  // Every layer is told of in turn: its work is enqueued, then it is known what was wanted.
+  for (size_t i = 0; i < traffic.calls.size(); ++i) {
+    const int layer = static_cast<int>(i / 2) % spec.n_layers;
+    REQUIRE(traffic.calls[i] == std::pair{layer, i % 2 == 0 ? 'e' : 'w'});
+  }
+}
+
+}  // namespace
+}  // namespace hearth::testing
