@@ -181,13 +181,18 @@ void Prefetcher::settle() {
 void Prefetcher::stop_for(const char* why) {
   {
     const std::lock_guard lock(mutex_);
-    if (!why_stopped_.empty()) return;
-    why_stopped_ = "Neurons are no longer brought to the GPU's cache ahead of their use, for this failed: " +
-                   std::string(why) + " The model runs on, with the neurons that the GPU has.";
+    if (std::exchange(stopping_, true)) return;
+  }
+  const std::string sentence =
+      "Neurons are no longer brought to the GPU's cache ahead of their use, for this failed: " +
+      std::string(why) + " The model runs on, with the neurons that the GPU has.";
+  if (options_.stopped) options_.stopped(sentence);
+  {
+    const std::lock_guard lock(mutex_);
+    why_stopped_ = sentence;
   }
   news_come_.notify_all();
   idle_now_.notify_all();
-  if (options_.stopped) options_.stopped(why_stopped_);
 }
 
 // ---- the Prefetcher's thread -----------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class Prefetcher final : public NeuronTraffic {
   std::condition_variable_any news_come_;
   std::condition_variable_any idle_now_;
   std::vector<Exchange> exchanges_;
-  bool news_ = false, idle_ = false;
+  bool news_ = false, idle_ = false, stopping_ = false;
   size_t latest_ = 0;                // whose wants came last
   bool proposals_ = false;           // whether they came with a proposal
   Rate link_, cpu_;                  // bundles per second

