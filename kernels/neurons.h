@@ -97,6 +97,7 @@ class NeuronSet {
 /// them; neurons once for each token that wants them.
 struct NeuronCounts {
   int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
+  int64_t cold_down_rows = 0;                         // of these, by the CPU beside a device
   int64_t proposed = 0;                               // wanted by a token
   int64_t passed = 0;                                 // of these, act(gate) was not zero (ffn_neurons only)
   int64_t active = 0;                                 // of these, the value was not zero

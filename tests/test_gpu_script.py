@@ -1,0 +1,94 @@
+"""tests/gpu.sh where there is no GPU: that it says so, what it would run, what it packs, and all of its way on an emulated
+one.
+
+The programs are found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = os.environ.get("HEARTH_BUILD_DIR")
+SHAPES, BUDGETS = ["7b", "13b", "70b"], ["25", "50", "100"]
+
+
+def gpu_sh(*arguments):
+    return subprocess.run([ROOT / "tests/gpu.sh", *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def refused(*arguments):
+    done = gpu_sh(*arguments)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("tests/gpu.sh: ")
+    return done.stderr
+
+
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="this machine has a GPU")
+def test_without_a_gpu_it_says_so(tmp_path):
+    assert "no NVIDIA GPU" in refused("run", "--out", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_mistakes_are_one_sentence_each():
+    assert '"--ouch"' in refused("--ouch")
+    assert "pack" in refused("pack")
+    assert "--out" in refused("run", "--out")
+    assert "--seconds" in refused("run", "--seconds", "ten")
+    assert "--packed" in refused("build", "--packed", "/nonexistent", "--dry-run")
+
+
+def test_what_it_would_run(tmp_path):
+    done = gpu_sh("run", "--dry-run", "--out", tmp_path / "out", "--work", tmp_path / "work")
+    assert done.returncode == 0, done.stderr
+    assert not list(tmp_path.iterdir())
+    said = done.stdout
+    assert "-DHEARTH_GPU_TESTS=ON" in said and "ctest" in said
+    for tool in ("memcheck", "racecheck", "synccheck", "initcheck"):
+        assert f"--tool {tool}" in said
+    for shape in SHAPES:
+        assert f"--shape {shape}" in said
+        for budget in BUDGETS:
+            assert f"bench-{shape}-{budget}-hybrid" in said
+    for flag in ("--no-prefetch", "--no-cpu-share", "--split layers"):
+        assert flag in said
+    # Twenty-four GB are assumed where there is no GPU to ask.
+    if shutil.which("nvidia-smi") is None:
+        assert "bench-70b-100-hybrid: left out" in said
+
+
+@pytest.mark.skipif(shutil.which("dpkg") is None, reason="packs the packages of Debian and Ubuntu")
+def test_pack(tmp_path):
+    packed = tmp_path / "packed"
+    done = gpu_sh("pack", packed)
+    assert done.returncode == 0, done.stderr
+    headers = packed / "usr/include"
+    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h"):
+        assert (headers / header).is_file(), header
+    assert "libpcre2-8.a" in (packed / "usr/lib/cmake/PCRE2/PCRE2Config.cmake").read_text()
+    for library in ("libfmt.so", "libspdlog.so"):  # links that lead to something
+        assert next(packed.rglob(library)).resolve(strict=True).stat().st_size > 1000
+    size = sum(path.lstat().st_size for path in packed.rglob("*"))
+    assert size < 40 << 20
+    assert "is not empty" in refused("pack", packed)
+
+
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearth_profiler_emulated").exists(),
+                    reason="hearth_profiler_emulated is not built")
+def test_all_of_it_on_an_emulated_gpu(tmp_path):
+    done = gpu_sh("run", "--emulated", "--out", tmp_path / "out", "--work", tmp_path / "work", "--seconds", 240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "left out, for the GPU is emulated" in done.stdout
+    results = json.loads((tmp_path / "out/results.json").read_text())
+    runs = {(run["vram_percent"], run["variant"]): run for run in results["runs"]}
+    for budget in (25, 50, 100):
+        for variant in ("hybrid", "dense-layers"):
+            assert runs[budget, variant]["bench"]["decode_tokens_per_s"] > 0
+            assert runs[budget, variant]["against_dense_layers"] > 0
+    assert (25, "no-prefetch") in runs and (25, "no-cpu-share") in runs
+    assert runs[25, "dense-layers"]["against_dense_layers"] == 1
+    assert "| tiny | 25 % | hybrid |" in done.stdout
+    assert not list((tmp_path / "work").iterdir())
