@@ -76,7 +76,7 @@ def test_pack(tmp_path):
     assert "is not empty" in refused("pack", packed)
 
 
-@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearth_profiler_emulated").exists(),
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
                     reason="hearth_profiler_emulated is not built")
 def test_all_of_it_on_an_emulated_gpu(tmp_path):
     done = gpu_sh("run", "--emulated", "--out", tmp_path / "out", "--work", tmp_path / "work", "--seconds", 240)
