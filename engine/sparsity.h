@@ -38,6 +38,7 @@ struct NeuronActivity {
   double proposed = -1;         // by the predictor; exact: whose gate passes; calibrated: that contribute
   double passed = -1;           // of these, act(gate) was not zero: up is read. Calibrated: 0
   double active = -1;           // whose value was not zero: down is read
+  double cold = -1;             // of the neurons whose down rows were read: by the CPU beside a device
   double true_active = -1;      // whose gate passes, proposed or not (predictor verified)
   double recall = -1;           // of the active ones, proposed (predictor verified)
   double false_positives = -1;  // of the proposed ones, not active (predictor verified)

@@ -3,59 +3,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <stdexcept>
 
 #include "engine/batch.h"
 #include "engine/ffn_activation.h"
 #include "engine/gguf/fault.h"
-#include "kernels/quant/coded_columns.h"
+#include "engine/token_bytes.h"
 
 namespace hearth {
 namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
-
-/// Bytes of the attention's matrices and the output matrix, which are read whole.
-double bytes_besides_ffn(const Weights& weights) {
-  double total = static_cast<double>(weights.output.weight.bytes());
-  for (const LayerWeights& layer : weights.layers) {
-    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) {
-      total += static_cast<double>(linear->weight.bytes());
-    }
-  }
-  return total;
-}
-
-/// One layer's down projection, of which the share `active` of neurons is read.
-double down_bytes(const ModelSpec& spec, const LayerWeights& layer, double active) {
-  if (layer.down_rows.weight) return active * static_cast<double>(layer.down_rows.weight.bytes());
-  const Matrix& down = layer.down.weight;
-  const double codes = static_cast<double>(column_codes_bytes(down.dtype, spec.d_model)) * spec.d_ff;
-  // The scales of a group are read if any of its neurons is.
-  const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
-  return active * codes + group_read * static_cast<double>(column_scales_bytes(down));
-}
-
-double ffn_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
-                 const NeuronActivity& activity) {
-  const double gate = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
-  const double up = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
-  switch (mode) {
-    case Sparsity::kDense:
-      if (layer.down.weight) return gate + up + static_cast<double>(layer.down.weight.bytes());
-      // Rows of neurons whose value is zero are not read in dense runs either, once they are counted.
-      return gate + up + down_bytes(spec, layer, activity.active < 0 ? 1.0 : activity.active);
-    case Sparsity::kExact:
-      return gate + up * activity.passed + down_bytes(spec, layer, activity.active);
-    case Sparsity::kPredicted:
-      return static_cast<double>(layer.predictor_in.bytes() + layer.predictor_out.bytes()) +
-             gate * activity.proposed + up * activity.passed + down_bytes(spec, layer, activity.active);
-    case Sparsity::kCalibrated:
-      return gate + up + down_bytes(spec, layer, activity.active);
-  }
-  return 0;
-}
 
 }  // namespace
 
@@ -98,9 +56,7 @@ SparsityPlan plan_sparsity(const SparsityRequest& request, const std::filesystem
 
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity) {
-  double total = bytes_besides_ffn(weights);
-  for (const LayerWeights& layer : weights.layers) total += ffn_bytes(spec, layer, mode, activity);
-  return total;
+  return token_bytes(spec, weights, mode, activity, {}).sum();
 }
 
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec) {
@@ -111,6 +67,10 @@ NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec) {
   activity.proposed = static_cast<double>(counts.neurons.proposed) / all;
   activity.passed = static_cast<double>(counts.neurons.passed) / all;
   activity.active = static_cast<double>(counts.neurons.active) / all;
+  if (counts.neurons.down_rows > 0) {
+    activity.cold =
+        static_cast<double>(counts.neurons.cold_down_rows) / static_cast<double>(counts.neurons.down_rows);
+  }
   if (counts.n_verified > 0) {
     const auto found = static_cast<double>(counts.truly_active_proposed);
     const auto true_active = static_cast<double>(counts.truly_active);

@@ -14,17 +14,9 @@
 // measured to read, B_ram: then B_cold is B_ram, or without the CPU's share min(B_ram, B_pcie).
 #pragma once
 
+#include "engine/token_bytes.h"
+
 namespace hearth {
-
-/// What one decoded token reads, in bytes, by who reads it.
-struct TokenBytes {
-  double device_whole = 0;    // W_a + P + KV of the layers that the device runs
-  double device_neurons = 0;  // rho c W_f
-  double cold_neurons = 0;    // rho (1-c) W_f: rows in host memory, of layers that the device runs
-  double host_whole = 0;      // W_cpu: everything of layers that the CPU runs, their keys and values included
-
-  double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
-};
 
 /// Measured, in bytes per second.
 struct MachineBandwidth {
@@ -32,8 +24,9 @@ struct MachineBandwidth {
   double vram = 0, pcie = 0;  // 0 where the CPU computes alone
 };
 
-/// Seconds, T above. cpu_share: the CPU computes cold neurons; else they go over PCIe. REQUIRES: bandwidths
-/// above 0 of what is read.
+/// Seconds, T above, of bytes that include keys and values: device_whole is W_a + P + KV, device_neurons rho
+/// c W_f, cold_neurons rho (1-c) W_f, host_whole W_cpu. cpu_share: the CPU computes cold neurons; else they
+/// go over PCIe. REQUIRES: bandwidths above 0 of what is read.
 double least_seconds(const TokenBytes& bytes, const MachineBandwidth& bandwidth, bool cpu_share);
 
 }  // namespace hearth

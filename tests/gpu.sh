@@ -83,8 +83,8 @@ part() {
   if [ "$dry" = 1 ]; then echo "$name, $limit s at most:"; show "$@"; return 0; fi
   [ "$(left)" -ge "$limit" ] || limit="$(left)"
   if [ "$limit" -lt 5 ]; then echo "$name: left out, for the $seconds seconds are used up"; return 3; fi
-  : >"$log"
-  timeout --kill-after=10 "$limit" "$@" >"${result:-$log}" 2>>"$log" || code=$?
+  : >"$log" >"${result:-$log}"
+  timeout --kill-after=10 "$limit" "$@" >>"${result:-$log}" 2>>"$log" || code=$?
   case "$code" in
     0) echo "$name: well, $((SECONDS - begin)) s" ;;
     124 | 137) echo "$name: stopped after $limit s; $log has what it said" ;;
