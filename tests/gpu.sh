@@ -19,7 +19,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts of the time, in seconds, for 600 of them. A part never gets more than is left.
-build_s=2800 tests_s=60 sanitizer_s=15 bench_s=120
+build_s=280 tests_s=60 sanitizer_s=15 bench_s=120
 
 command=run packed='' out=build/gpu-results work=build/gpu-models seconds=600 dry=0 emulated=0 pack_to=''
 stop() { echo "tests/gpu.sh: $1" >&2; exit 2; }

@@ -46,8 +46,10 @@ void ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
   if (set_.ids().empty()) return;
   std::fill_n(sums_.data(), given_.n_tokens * given_.n_cols, 0);
   std::fill_n(poison_.data(), given_.n_tokens, 0);
+  const int64_t rows_before = counts.down_rows;
   cpu_.ffn_neuron_sums(host, x_.data(), given_.n_tokens, set_, given_.gates ? gates_.data() : nullptr,
                        {sums_.data(), poison_.data()}, counts);
+  counts.cold_down_rows += counts.down_rows - rows_before;
 }
 
 void ColdShare::merge(const NeuronSums& sums, const Scratch& scratch, cudaStream_t stream) {
