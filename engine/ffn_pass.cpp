@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-Buffer floats(Backend& backend, int64_t rows, int64_t cols) {
-  return backend.allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float));
+Buffer floats(Memory& memory, int64_t rows, int64_t cols) {
+  return memory.allocate(static_cast<size_t>(rows) * static_cast<size_t>(cols) * sizeof(float));
 }
 
 Product product(const Matrix& weight, const float* bias, float* out, bool accumulate = false) {
@@ -40,16 +40,20 @@ int64_t count_common(const NeuronSet& a, const NeuronSet& b) {
 
 }  // namespace
 
-FfnPass::FfnPass(Backend& backend, const ModelSpec& spec, const Weights& weights, int max_tokens)
-    : backend_(backend),
+FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens)
+    : gate(floats(memory, max_tokens, spec.d_ff)),
+      up(floats(memory, spec.gated ? max_tokens : 0, spec.d_ff)),
+      hidden(floats(memory, max_tokens, max_rank(weights))),
+      logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
+
+FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens)
+    : devices_(devices),
       spec_(spec),
       weights_(weights),
       in_file_(NeuronLayout::in_file(spec, weights)),
-      layout_(&in_file_),
-      gate_(floats(backend, max_tokens, spec.d_ff)),
-      up_(floats(backend, spec.gated ? max_tokens : 0, spec.d_ff)),
-      hidden_(floats(backend, max_tokens, max_rank(weights))),
-      logits_(floats(backend, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {
+      layout_(&in_file_) {
+  if (devices.cpu_has_layers()) on_cpu_ = FfnWorkspace(devices.cpu(), spec, weights, max_tokens);
+  if (devices.device() != nullptr) on_device_ = FfnWorkspace(*devices.device(), spec, weights, max_tokens);
   wanted_.reserve(max_tokens, spec.d_ff);
   truly_active_.reserve(max_tokens, spec.d_ff);
 }
@@ -62,6 +66,7 @@ double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
 void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout) {
   mode_ = mode;
   layout_ = &layout;
+  if (devices_.device() != nullptr) devices_.device()->forget_recorded();
   reset_counts();
 }
 
@@ -72,120 +77,136 @@ void FfnPass::set_thresholds(std::span<const float> thresholds) {
   std::ranges::copy(thresholds, mode_.thresholds.begin());
 }
 
+FfnPass::Step FfnPass::step_of(int layer, const float* normed, float* x, int n_tokens) const {
+  return {devices_.of_layer(layer),
+          devices_.on_device(layer) ? on_device_ : on_cpu_,
+          layer,
+          layout_->layer(layer),
+          normed,
+          x,
+          n_tokens};
+}
+
 void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
   if (mode_.sparsity == Sparsity::kPredicted && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
-    propose(layer, x, n_tokens);
+    propose(step_of(layer, nullptr, nullptr, n_tokens), x);
   }
 }
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   counts_.neurons.hits = hits_ == nullptr ? nullptr : hits_ + int64_t{layer} * spec_.d_ff;
-  const NeuronLayer& neurons = layout_->layer(layer);
-  if (mode_.sparsity == Sparsity::kDense && neurons.dense_down.weight)
-    return run_dense(layer, normed, x, n_tokens);
+  const Step step = step_of(layer, normed, x, n_tokens);
+  if (mode_.sparsity == Sparsity::kDense && step.neurons.dense_down.weight) return run_dense(step);
   counts_.n_token_layers += n_tokens;
-  if (mode_.sparsity == Sparsity::kDense && neurons.ffn.residency != nullptr)
-    return run_shared(neurons.ffn, normed, x, n_tokens);
   switch (mode_.sparsity) {
     case Sparsity::kDense:
-      return run_all_neurons(layer, normed, x, n_tokens);
+      return step.neurons.ffn.residency != nullptr ? run_shared(step) : run_all_neurons(step);
     case Sparsity::kExact:
-      return run_exact(layer, normed, x, n_tokens);
+      return run_exact(step);
     case Sparsity::kPredicted:
-      return run_predicted(layer, normed, x, n_tokens);
+      return run_predicted(step);
     case Sparsity::kCalibrated:
-      return run_calibrated(layer, normed, x, n_tokens);
+      return run_calibrated(step);
   }
 }
 
-/// values of all neurons -> gate_.
-void FfnPass::compute_values(const FfnNeurons& ffn, const float* normed, int n_tokens) {
+/// values of all neurons -> work.gate.
+void FfnPass::compute_values(const Step& step) {
+  const FfnNeurons& ffn = step.neurons.ffn;
+  float *gate = step.work.gate.floats(), *up = step.work.up.floats();
   if (ffn.up) {
-    backend_.matmul(normed, n_tokens,
-                    std::array{product(ffn.gate, ffn.gate_bias, gate_.floats()),
-                               product(ffn.up, ffn.up_bias, up_.floats())});
+    step.backend.matmul(step.normed, step.n_tokens,
+                        std::array{product(ffn.gate, ffn.gate_bias, gate), product(ffn.up, ffn.up_bias, up)});
   } else {
-    backend_.matmul(normed, n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate_.floats())});
+    step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
   }
-  backend_.gated_activation(spec_.activation, gate_.floats(), ffn.up ? up_.floats() : nullptr,
-                            int64_t{n_tokens} * spec_.d_ff, gate_.floats());
+  step.backend.gated_activation(spec_.activation, gate, ffn.up ? up : nullptr,
+                                int64_t{step.n_tokens} * spec_.d_ff, gate);
 }
 
 /// With the file's own down projection: three matrix products.
-void FfnPass::run_dense(int layer, const float* normed, float* x, int n_tokens) {
-  compute_values(layout_->layer(layer).ffn, normed, n_tokens);
-  const Linear& down = layout_->layer(layer).dense_down;
-  backend_.matmul(gate_.floats(), n_tokens, std::array{product(down.weight, down.bias, x, true)});
+void FfnPass::run_dense(const Step& step) {
+  compute_values(step);
+  const Linear& down = step.neurons.dense_down;
+  step.backend.matmul(step.work.gate.floats(), step.n_tokens,
+                      std::array{product(down.weight, down.bias, step.x, true)});
+}
+
+/// wanted_ = every neuron.
+void FfnPass::want_all(const Step& step) {
+  step.backend.select_neurons(step.work.gate.floats(), nullptr, step.n_tokens, spec_.d_ff,
+                              -std::numeric_limits<float>::infinity(), wanted_);
 }
 
 /// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not
 /// read: they would add nothing.)
-void FfnPass::run_all_neurons(int layer, const float* normed, float* x, int n_tokens) {
-  const FfnNeurons& ffn = layout_->layer(layer).ffn;
-  compute_values(ffn, normed, n_tokens);
-  backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff,
-                          -std::numeric_limits<float>::infinity(), wanted_);
-  backend_.down_neurons(ffn.down, gate_.floats(), n_tokens, wanted_, x, counts_.neurons);
+void FfnPass::run_all_neurons(const Step& step) {
+  compute_values(step);
+  want_all(step);
+  step.backend.down_neurons(step.neurons.ffn.down, step.work.gate.floats(), step.n_tokens, wanted_, step.x,
+                            counts_.neurons);
 }
 
 /// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.
-void FfnPass::run_shared(const FfnNeurons& ffn, const float* normed, float* x, int n_tokens) {
-  backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff,
-                          -std::numeric_limits<float>::infinity(), wanted_);
-  backend_.ffn_neurons(ffn, normed, n_tokens, wanted_, nullptr, x, counts_.neurons);
+void FfnPass::run_shared(const Step& step) {
+  want_all(step);
+  step.backend.ffn_neurons(step.neurons.ffn, step.normed, step.n_tokens, wanted_, nullptr, step.x,
+                           counts_.neurons);
 }
 
 /// Gates first; up and down only of the neurons that their gate lets through.
-void FfnPass::run_exact(int layer, const float* normed, float* x, int n_tokens) {
-  const FfnNeurons& ffn = layout_->layer(layer).ffn;
-  if (ffn.residency != nullptr && !ffn.residency->all_gates) return run_shared(ffn, normed, x, n_tokens);
-  backend_.matmul(normed, n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate_.floats())});
-  backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                          wanted_);
-  backend_.ffn_neurons(ffn, normed, n_tokens, wanted_, gate_.floats(), x, counts_.neurons);
+void FfnPass::run_exact(const Step& step) {
+  const FfnNeurons& ffn = step.neurons.ffn;
+  if (ffn.residency != nullptr && !ffn.residency->all_gates) return run_shared(step);
+  float* gate = step.work.gate.floats();
+  step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
+  step.backend.select_neurons(gate, nullptr, step.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
+                              wanted_);
+  step.backend.ffn_neurons(ffn, step.normed, step.n_tokens, wanted_, gate, step.x, counts_.neurons);
 }
 
 /// wanted_ = neurons whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
-void FfnPass::propose(int layer, const float* input, int n_tokens) {
-  const Matrix& in = weights_.layers[static_cast<size_t>(layer)].predictor_in;
-  const Matrix& out = layout_->layer(layer).predictor_out;
-  backend_.matmul(input, n_tokens, std::array{product(in, nullptr, hidden_.floats())});
-  backend_.gated_activation({Activation::kRelu}, hidden_.floats(), nullptr, n_tokens * in.n_rows,
-                            hidden_.floats());
-  backend_.matmul(hidden_.floats(), n_tokens, std::array{product(out, nullptr, logits_.floats())});
-  backend_.select_neurons(logits_.floats(), nullptr, n_tokens, spec_.d_ff, mode_.predictor_threshold,
-                          wanted_);
+void FfnPass::propose(const Step& step, const float* input) {
+  const Matrix& in = weights_.layers[static_cast<size_t>(step.layer)].predictor_in;
+  float *hidden = step.work.hidden.floats(), *logits = step.work.logits.floats();
+  step.backend.matmul(input, step.n_tokens, std::array{product(in, nullptr, hidden)});
+  step.backend.gated_activation({Activation::kRelu}, hidden, nullptr, step.n_tokens * in.n_rows, hidden);
+  step.backend.matmul(hidden, step.n_tokens,
+                      std::array{product(step.neurons.predictor_out, nullptr, logits)});
+  step.backend.select_neurons(logits, nullptr, step.n_tokens, spec_.d_ff, mode_.predictor_threshold, wanted_);
 }
 
 /// The predictor proposes, the gate verifies what was proposed.
-void FfnPass::run_predicted(int layer, const float* normed, float* x, int n_tokens) {
-  if (spec_.arch.predictor_input == PredictorInput::kResidual) propose(layer, x, n_tokens);
-  if (mode_.verify_predictor) verify(layer, normed, n_tokens);
-  backend_.ffn_neurons(layout_->layer(layer).ffn, normed, n_tokens, wanted_, nullptr, x, counts_.neurons);
+void FfnPass::run_predicted(const Step& step) {
+  if (spec_.arch.predictor_input == PredictorInput::kResidual) propose(step, step.x);
+  if (mode_.verify_predictor) verify(step);
+  step.backend.ffn_neurons(step.neurons.ffn, step.normed, step.n_tokens, wanted_, nullptr, step.x,
+                           counts_.neurons);
 }
 
 /// Counts what the predictor missed, against the gates of all neurons.
-void FfnPass::verify(int layer, const float* normed, int n_tokens) {
-  const FfnNeurons& ffn = layout_->layer(layer).ffn;
-  backend_.matmul(normed, n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate_.floats())});
-  backend_.select_neurons(gate_.floats(), nullptr, n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                          truly_active_);
-  backend_.to_host(truly_active_);
-  backend_.to_host(wanted_);
-  counts_.n_verified += n_tokens;
+void FfnPass::verify(const Step& step) {
+  const FfnNeurons& ffn = step.neurons.ffn;
+  float* gate = step.work.gate.floats();
+  step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
+  step.backend.select_neurons(gate, nullptr, step.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
+                              truly_active_);
+  step.backend.to_host(truly_active_);
+  step.backend.to_host(wanted_);
+  counts_.n_verified += step.n_tokens;
   counts_.truly_active += truly_active_.count();
   counts_.truly_active_proposed += count_common(truly_active_, wanted_);
 }
 
 /// All values; down only of the neurons whose contribution, |value| times the norm of the down column,
 /// counts.
-void FfnPass::run_calibrated(int layer, const float* normed, float* x, int n_tokens) {
-  const NeuronLayer& neurons = layout_->layer(layer);
-  compute_values(neurons.ffn, normed, n_tokens);
-  if (observer_) observer_(layer, gate_.floats(), neurons.down_sizes, n_tokens);
-  backend_.select_neurons(gate_.floats(), neurons.down_sizes, n_tokens, spec_.d_ff,
-                          mode_.thresholds[static_cast<size_t>(layer)], wanted_);
-  backend_.down_neurons(neurons.ffn.down, gate_.floats(), n_tokens, wanted_, x, counts_.neurons);
+void FfnPass::run_calibrated(const Step& step) {
+  compute_values(step);
+  const float *values = step.work.gate.floats(), *sizes = step.neurons.down_sizes;
+  if (observer_) observer_(step.layer, values, sizes, step.n_tokens);
+  step.backend.select_neurons(values, sizes, step.n_tokens, spec_.d_ff,
+                              mode_.thresholds[static_cast<size_t>(step.layer)], wanted_);
+  step.backend.down_neurons(step.neurons.ffn.down, values, step.n_tokens, wanted_, step.x, counts_.neurons);
 }
 
 }  // namespace hearth

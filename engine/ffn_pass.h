@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/devices.h"
 #include "engine/model_spec.h"
 #include "engine/neuron_layout.h"
 #include "engine/sparsity.h"
@@ -39,10 +40,21 @@ struct FfnCounts {
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
 
+/// What the FFN works on in one device's memory.
+struct FfnWorkspace {
+  FfnWorkspace() = default;
+  FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
+
+  Buffer gate, up;  // [max_tokens, d_ff]
+  Buffer hidden;    // [max_tokens, largest predictor rank]
+  Buffer logits;    // [max_tokens, d_ff] of the predictor
+};
+
 class FfnPass {
  public:
-  /// All references must outlive the pass. Begins in dense mode, with the neurons as they lie in the file.
-  FfnPass(Backend& backend, const ModelSpec& spec, const Weights& weights, int max_tokens);
+  /// All references, and the devices' backends, must outlive the pass. Begins in dense mode, with the neurons
+  /// as they lie in the file.
+  FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
   /// Bytes that the buffers take at most, with predictors as wide as they may be. A double, which absurd
   /// sizes do not wrap.
@@ -69,17 +81,30 @@ class FfnPass {
   void observe_values(ValueObserver observer) { observer_ = std::move(observer); }
 
  private:
-  void run_dense(int layer, const float* normed, float* x, int n_tokens);
-  void compute_values(const FfnNeurons& ffn, const float* normed, int n_tokens);
-  void run_all_neurons(int layer, const float* normed, float* x, int n_tokens);
-  void run_shared(const FfnNeurons& ffn, const float* normed, float* x, int n_tokens);
-  void run_exact(int layer, const float* normed, float* x, int n_tokens);
-  void run_predicted(int layer, const float* normed, float* x, int n_tokens);
-  void run_calibrated(int layer, const float* normed, float* x, int n_tokens);
-  void propose(int layer, const float* input, int n_tokens);
-  void verify(int layer, const float* normed, int n_tokens);
+  /// A layer's step: who computes it, on what.
+  struct Step {
+    Backend& backend;
+    const FfnWorkspace& work;
+    int layer;
+    const NeuronLayer& neurons;
+    const float* normed;
+    float* x;
+    int n_tokens;
+  };
+  Step step_of(int layer, const float* normed, float* x, int n_tokens) const;
 
-  Backend& backend_;
+  void run_dense(const Step& step);
+  void compute_values(const Step& step);
+  void run_all_neurons(const Step& step);
+  void run_shared(const Step& step);
+  void run_exact(const Step& step);
+  void run_predicted(const Step& step);
+  void run_calibrated(const Step& step);
+  void propose(const Step& step, const float* input);
+  void verify(const Step& step);
+  void want_all(const Step& step);
+
+  Devices devices_;
   const ModelSpec& spec_;
   const Weights& weights_;
   NeuronLayout in_file_;
@@ -90,9 +115,7 @@ class FfnPass {
   ValueObserver observer_;
 
   NeuronSet wanted_, truly_active_;
-  Buffer gate_, up_;  // [max_tokens, d_ff]
-  Buffer hidden_;     // [max_tokens, largest predictor rank]
-  Buffer logits_;     // [max_tokens, d_ff] of the predictor
+  FfnWorkspace on_cpu_, on_device_;  // that of no device is empty
 };
 
 }  // namespace hearth

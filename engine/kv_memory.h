@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "engine/devices.h"
 #include "engine/model_spec.h"
-#include "kernels/backend.h"
 
 namespace hearth {
 
@@ -17,11 +17,13 @@ inline constexpr int kKvBlockTokens = 16;
 
 class KvMemory {
  public:
-  /// n_blocks blocks for every layer. Throws std::bad_alloc.
-  KvMemory(const ModelSpec& spec, int n_blocks, Backend& backend);
+  /// n_blocks blocks for every layer, in the memory of whoever computes its attention. Throws std::bad_alloc.
+  KvMemory(const ModelSpec& spec, int n_blocks, const Devices& devices);
 
   /// Bytes of that memory. A double, which absurd sizes do not wrap.
   static double bytes_needed(const ModelSpec& spec, int64_t n_blocks);
+  /// Bytes of one layer's keys; of its values as many.
+  static size_t layer_bytes(const ModelSpec& spec, int n_blocks);
 
   const KvShape& shape() const { return shape_; }
   KvLayer layer(int index) const;

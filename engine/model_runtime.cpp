@@ -2,13 +2,15 @@
 #include "engine/model_runtime.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <limits>
 #include <new>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 
+#include "engine/bytes_text.h"
+#include "engine/devices.h"
 #include "engine/forward_pass.h"
 #include "engine/gguf/fault.h"
 #include "engine/kv_memory.h"
@@ -19,6 +21,8 @@
 #include "engine/weights.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/device.h"
 
 namespace hearth {
 namespace {
@@ -63,12 +67,6 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   return asked;
 }
 
-std::string gigabytes(double bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), bytes < 1e8 ? "%.3f GB" : "%.1f GB", bytes / 1e9);
-  return text;
-}
-
 /// What load reserves besides the file, and the sentences for when it cannot be had.
 struct Reservation {
   Reservation(const ModelFile& file, const ModelSpec& spec, const LoadOptions& options)
@@ -83,7 +81,7 @@ struct Reservation {
     work_bytes = ForwardPass::bytes_needed(spec, max_tokens, max_logit_rows);
     memory_limit = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
     if (kv_bytes + work_bytes > static_cast<double>(memory_limit)) {
-      refuse("but this process may use " + gigabytes(static_cast<double>(memory_limit)) + " in all");
+      refuse("but this process may use " + bytes_text(static_cast<double>(memory_limit)) + " in all");
     }
     if (blocks > std::numeric_limits<int>::max()) refuse("more than can be numbered");
     n_blocks = static_cast<int>(blocks);
@@ -92,8 +90,23 @@ struct Reservation {
   [[noreturn]] void refuse(const std::string& why) const {
     gguf::fail(label, "a context of " + std::to_string(context_tokens) + " tokens for each of " +
                           std::to_string(n_slots) + (n_slots == 1 ? " slot" : " slots") + " needs " +
-                          gigabytes(kv_bytes) + " for keys and values and " + gigabytes(work_bytes) +
+                          bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
                           " of work space, " + why + "; ask for a smaller context or fewer slots");
+  }
+
+  PassBounds pass_bounds(bool shares, size_t stream_bytes) const {
+    return {.max_tokens = max_tokens,
+            .max_logit_rows = max_logit_rows,
+            .max_context = context_tokens,
+            .shares = shares,
+            .stream_bytes = stream_bytes};
+  }
+
+  void check_vocabulary(const Tokenizer& tokenizer, const ModelSpec& spec) const {
+    if (tokenizer.n_vocab() <= spec.n_vocab) return;
+    gguf::fail(label, "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer.n_vocab()) +
+                          " tokens, but tensor \"token_embd.weight\" only " + std::to_string(spec.n_vocab) +
+                          " rows; the file is damaged");
   }
 
   std::string label;
@@ -112,96 +125,197 @@ std::function<void(double)> part_of(const std::function<void(double)>& whole, do
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
 }
 
+/// Whether a device computes, and how much of its memory may be taken.
+struct DeviceAnswer {
+  bool usable = false;
+  std::string name;
+  uint64_t free_bytes = 0;
+  uint64_t budget_bytes = 0;
+  std::vector<std::string> notes;
+};
+
+/// What a budget of "auto" leaves: recorded graphs and kernels' own needs grow while the engine runs.
+constexpr uint64_t kLeftFree = uint64_t{256} << 20;
+constexpr double kLeftShare = 0.03;
+
+DeviceAnswer choose_device(const LoadOptions& options) {
+  DeviceAnswer answer;
+  if (options.device == DeviceChoice::kCpu) return answer;
+  const bool insists = options.device == DeviceChoice::kCuda;
+  const std::variant<cuda::Device, std::string> found = cuda::probe();
+  if (const std::string* reason = std::get_if<std::string>(&found)) {
+    if (insists) {
+      throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +
+                                  *reason + "; take --device auto or cpu.");
+    }
+    return answer;
+  }
+  if (options.sparsity.mode == "calibrated") {
+    const std::string why = "--sparsity calibrated runs on the CPU only";
+    if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
+    answer.notes.push_back(why + ": the GPU is not used");
+    return answer;
+  }
+  const cuda::Device& device = std::get<cuda::Device>(found);
+  answer.usable = true;
+  answer.name = device.name;
+  answer.free_bytes = cuda::free_bytes(device);
+  const uint64_t left =
+      std::max(kLeftFree, static_cast<uint64_t>(kLeftShare * static_cast<double>(answer.free_bytes)));
+  const uint64_t usable = answer.free_bytes - std::min(answer.free_bytes, left);
+  answer.budget_bytes = options.vram_budget_bytes.value_or(usable);
+  if (answer.budget_bytes > answer.free_bytes) {
+    answer.notes.push_back("the GPU has " + bytes_text(static_cast<double>(answer.free_bytes)) + " free, " +
+                           bytes_text(static_cast<double>(answer.budget_bytes - answer.free_bytes)) +
+                           " less than --vram-budget: the plan is made for what is left");
+    answer.budget_bytes = usable;
+  }
+  return answer;
+}
+
 }  // namespace
 
 struct ModelRuntime::State {
-  State(ModelFile opened, ModelSpec read, const Reservation& reserved, const LoadOptions& options)
+  State(ModelFile opened, ModelSpec read, const LoadOptions& options)
       : file(std::move(opened)),
         spec(std::move(read)),
-        context_tokens(reserved.context_tokens),
-        max_tokens(reserved.max_tokens),
         tokenizer(Tokenizer::from_model(file)),
         cpu(options.n_threads > 0 ? options.n_threads : default_thread_count(),
             options.isa.value_or(supported_isas().front())),
-        device(options.make_device ? options.make_device(cpu) : nullptr),
-        weights(bind_weights(file, spec)),
-        placed(weights.resident(backend(), spec)),
-        kv(spec, reserved.n_blocks, backend()),
-        pass(backend(), spec, placed, kv, max_tokens, reserved.max_logit_rows, context_tokens) {
-    if (tokenizer->n_vocab() > spec.n_vocab) {
-      gguf::fail(reserved.label, "key \"tokenizer.ggml.tokens\" has " + std::to_string(tokenizer->n_vocab()) +
-                                     " tokens, but tensor \"token_embd.weight\" only " +
-                                     std::to_string(spec.n_vocab) + " rows; the file is damaged");
-    }
-  }
+        weights(bind_weights(file, spec)) {}
 
-  Backend& backend() { return device ? *device : cpu; }
+  void open_device(const LoadOptions& options, const Reservation& reserved, const DeviceAnswer& answer);
+
+  /// Takes the memory of everything but the neurons, where the plan says.
+  void build_pass(const Reservation& reserved, bool predictors) {
+    const PassBounds steps = reserved.pass_bounds(plan ? plan->shares : false, plan ? plan->stream_bytes : 0);
+    devices.emplace(device ? Devices(cpu, *device, plan->on_device()) : Devices(cpu));
+    placed.emplace(weights.placed(*devices, spec, predictors));
+    kv.emplace(spec, reserved.n_blocks, *devices);
+    pass.emplace(*devices, spec, *placed, *kv, steps);
+  }
 
   ModelFile file;
   ModelSpec spec;
-  int context_tokens;
-  int max_tokens;
+  int context_tokens = 0;
+  int max_tokens = 0;
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
-  std::unique_ptr<Backend> device;  // null: the CPU computes
-  Weights weights;                  // in host memory
-  Weights placed;                   // as the backend reads them
-  KvMemory kv;
-  ForwardPass pass;
-  NeuronSetup neurons;
+  Weights weights;  // in host memory
+  std::optional<NeuronSetup> neurons;
+  std::optional<Plan> plan;         // where there is a device
+  std::unique_ptr<Backend> device;  // null: the CPU computes all
+  std::optional<Devices> devices;
+  std::optional<Weights> placed;  // as the devices read them
+  std::optional<KvMemory> kv;
+  std::optional<ForwardPass> pass;
+  std::vector<std::string> notes;
   std::vector<uint32_t> hits;  // [n_layers, d_ff] in the layout's order; empty: not counted
 };
+
+/// Plans for the budget and takes the memory. What the device does not grant after all is planned again,
+/// smaller.
+void ModelRuntime::State::open_device(const LoadOptions& options, const Reservation& reserved,
+                                      const DeviceAnswer& answer) {
+  const PlanInputs inputs{.spec = spec,
+                          .weights = weights,
+                          .host = neurons->host(),
+                          .mode = neurons->mode(),
+                          .bounds = reserved.pass_bounds(false, 0),
+                          .n_kv_blocks = reserved.n_blocks,
+                          .prefetch = options.prefetch && options.cpu_share};
+  size_t budget = answer.budget_bytes;
+  for (;;) {
+    plan = options.place ? placed_plan(inputs, options.place(spec), budget)
+                         : make_plan(inputs, options.split, budget);
+    if (!plan) {
+      throw std::invalid_argument(
+          "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
+          " holds nothing of the model: scratch, output and one layer's attention with its keys and values "
+          "need " +
+          bytes_text(static_cast<double>(least_bytes(inputs))) +
+          "; give more (--vram-budget), take a smaller context or fewer slots, or --device cpu.");
+    }
+    try {
+      device = cuda::make_backend(
+          cpu, {.budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace});
+      return;
+    } catch (const std::bad_alloc&) {
+      const size_t taken = plan->device.total(), smaller = std::min(budget, taken) / 10 * 9;
+      if (smaller < least_bytes(inputs)) throw;
+      notes.push_back("the GPU does not grant the " + bytes_text(static_cast<double>(taken)) +
+                      " that were planned: planning for " + bytes_text(static_cast<double>(smaller)) + ", " +
+                      bytes_text(static_cast<double>(taken - smaller)) + " less");
+      budget = smaller;
+    }
+  }
+}
 
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   // 1. Open and check the file, and what is asked of it.
   ModelFile file = ModelFile::open(checked(options).path);
   ModelSpec spec = read_model_spec(file, options.ffn_activation);
   const Reservation reservation(file, spec, options);
+  const DeviceAnswer device = choose_device(options);
 
-  // 2. Everything that follows from them.
-  std::unique_ptr<ModelRuntime> runtime;
-  try {
-    runtime.reset(
-        new ModelRuntime(std::make_unique<State>(std::move(file), std::move(spec), reservation, options)));
-  } catch (const std::bad_alloc&) {
-    reservation.refuse("which the system does not grant");
-  }
+  // 2. Tokenizer, the CPU's threads, the file's tensors by their roles.
+  auto state = std::make_unique<State>(std::move(file), std::move(spec), options);
+  state->context_tokens = reservation.context_tokens;
+  state->max_tokens = reservation.max_tokens;
+  state->notes = device.notes;
+  reservation.check_vocabulary(*state->tokenizer, state->spec);
 
   // 3. Bring the file's pages into memory, if it holds them: else the first would be gone before the last
   // come.
-  State& state = *runtime->state_;
   const double limit = static_cast<double>(reservation.memory_limit);
-  const bool fits = static_cast<double>(state.file.total_bytes()) < limit;
-  if (fits) state.file.prefault(part_of(options.progress, 0.0, kPrefaultShare));
+  const bool fits = static_cast<double>(state->file.total_bytes()) < limit;
+  if (fits) state->file.prefault(part_of(options.progress, 0.0, kPrefaultShare));
 
   // 4. Damage that sparse arithmetic would hide; of files beyond memory, whose pages must be read for it, in
   // a few rows.
-  if (state.spec.activation.has_zeros())
-    check_scales(state.file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
+  if (state->spec.activation.has_zeros())
+    check_scales(state->file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
 
-  // 5. Decide how the FFN is run, and lay its neurons out for that.
-  const std::vector<NeuronLayout::LayerShare> shares = options.share_neurons && state.device
-                                                           ? options.share_neurons(state.spec)
-                                                           : std::vector<NeuronLayout::LayerShare>{};
-  const NeuronSetupInputs inputs{.file = state.file,
-                                 .spec = state.spec,
-                                 .weights = state.weights,
-                                 .tokenizer = *state.tokenizer,
-                                 .cpu = state.cpu,
-                                 .device = state.device.get(),
-                                 .shares = shares,
-                                 .pass = state.pass,
-                                 .n_threads = state.cpu.n_threads(),
-                                 .max_tokens = state.max_tokens,
-                                 .context_tokens = state.context_tokens,
-                                 .free_memory_bytes = limit - reservation.kv_bytes - reservation.work_bytes};
   try {
-    set_up_neurons(options.sparsity, inputs, part_of(options.progress, kPrefaultShare, 1.0), state.neurons);
+    // 5. How the FFN is run.
+    NeuronSetup& neurons = state->neurons.emplace(
+        options.sparsity,
+        NeuronSetupInputs{.file = state->file,
+                          .spec = state->spec,
+                          .weights = state->weights,
+                          .tokenizer = *state->tokenizer,
+                          .cpu = state->cpu,
+                          .has_device = device.usable,
+                          .n_threads = state->cpu.n_threads(),
+                          .max_tokens = state->max_tokens,
+                          .context_tokens = state->context_tokens,
+                          .free_memory_bytes = limit - reservation.kv_bytes - reservation.work_bytes});
+
+    // 6. Where there is a device: what it gets, and the memory for that.
+    if (device.usable) {
+      state->cpu.sum_as_integers();
+      neurons.lay_out();
+      state->open_device(options, reservation, device);
+    }
+
+    // 7. Weights, keys and values, and the pass over them.
+    state->build_pass(reservation, neurons.mode() == Sparsity::kPredicted);
+
+    // 8. The neurons.
+    if (!device.usable) {
+      neurons.choose(*state->pass);
+      neurons.lay_out();
+    }
+    neurons.place(*state->devices, state->plan ? &*state->plan : nullptr,
+                  part_of(options.progress, kPrefaultShare, 1.0));
+    if (state->device && options.traffic != nullptr) state->device->set_traffic(options.traffic);
+    neurons.use(*state->pass);
   } catch (const std::bad_alloc&) {
-    reservation.refuse("which leaves too little for the neurons");
+    reservation.refuse("which the system does not grant");
   }
   if (options.progress) options.progress(1.0);
-  return runtime;
+  state->notes.insert(state->notes.end(), state->neurons->notes().begin(), state->neurons->notes().end());
+  return std::unique_ptr<ModelRuntime>(new ModelRuntime(std::move(state)));
 }
 
 ModelRuntime::ModelRuntime(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -212,18 +326,20 @@ const ModelSpec& ModelRuntime::spec() const { return state_->spec; }
 const Tokenizer& ModelRuntime::tokenizer() const { return *state_->tokenizer; }
 int ModelRuntime::context_tokens() const { return state_->context_tokens; }
 size_t ModelRuntime::weight_bytes() const { return state_->weights.bytes_per_token(); }
-size_t ModelRuntime::kv_bytes() const { return state_->kv.bytes(); }
-size_t ModelRuntime::neuron_bytes() const { return state_->neurons.layout.bytes(); }
-const SparsityReport& ModelRuntime::sparsity() const { return state_->neurons.report; }
+size_t ModelRuntime::kv_bytes() const { return state_->kv->bytes(); }
+size_t ModelRuntime::neuron_bytes() const { return state_->neurons->host_bytes(); }
+const SparsityReport& ModelRuntime::sparsity() const { return state_->neurons->report(); }
+const Plan* ModelRuntime::plan() const { return state_->plan ? &*state_->plan : nullptr; }
+const std::vector<std::string>& ModelRuntime::placement_notes() const { return state_->notes; }
 
 double ModelRuntime::bytes_per_token(const NeuronActivity& activity) const {
   return hearth::bytes_per_token(state_->spec, state_->weights, sparsity().mode, activity);
 }
 
 NeuronActivity ModelRuntime::activity() const {
-  return activity_of(state_->pass.ffn().counts(), state_->spec);
+  return activity_of(state_->pass->ffn().counts(), state_->spec);
 }
-void ModelRuntime::reset_activity() { state_->pass.ffn().reset_counts(); }
+void ModelRuntime::reset_activity() { state_->pass->ffn().reset_counts(); }
 
 void ModelRuntime::count_hits() {
   if (state_->device) {
@@ -231,11 +347,11 @@ void ModelRuntime::count_hits() {
                                 state_->device->description() + "; run it on the CPU for that.");
   }
   state_->hits.assign(static_cast<size_t>(spec().n_layers) * static_cast<size_t>(spec().d_ff), 0);
-  state_->pass.ffn().count_hits(state_->hits.data());
+  state_->pass->ffn().count_hits(state_->hits.data());
 }
 
 std::vector<uint32_t> ModelRuntime::hits() const {
-  const NeuronLayout::Order& order = state_->neurons.order;
+  const NeuronLayout::Order& order = state_->neurons->order();
   if (order.empty()) return state_->hits;
   std::vector<uint32_t> in_file_order(state_->hits.size());
   const size_t d_ff = static_cast<size_t>(spec().d_ff);
@@ -247,25 +363,25 @@ std::vector<uint32_t> ModelRuntime::hits() const {
 }
 
 void ModelRuntime::set_thresholds(std::span<const float> thresholds) {
-  state_->pass.ffn().set_thresholds(thresholds);
+  state_->pass->ffn().set_thresholds(thresholds);
 }
 void ModelRuntime::observe_values(ValueObserver observer) {
-  state_->pass.ffn().observe_values(std::move(observer));
+  state_->pass->ffn().observe_values(std::move(observer));
 }
 
-std::string ModelRuntime::backend_description() const { return state_->backend().description(); }
+std::string ModelRuntime::backend_description() const { return state_->devices->of_output().description(); }
 
 StepLimits ModelRuntime::limits() const {
   const State& s = *state_;
   return {.max_tokens = s.max_tokens,
-          .max_logit_rows = s.pass.max_logit_rows(),
+          .max_logit_rows = s.pass->max_logit_rows(),
           .n_vocab = s.spec.n_vocab,
           .block_tokens = kKvBlockTokens,
-          .n_blocks = s.kv.shape().n_blocks};
+          .n_blocks = s.kv->shape().n_blocks};
 }
 
-void ModelRuntime::bind_thread() { state_->backend().bind_thread(); }
+void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
-std::span<const float> ModelRuntime::forward(const Batch& batch) { return state_->pass.run(batch); }
+std::span<const float> ModelRuntime::forward(const Batch& batch) { return state_->pass->run(batch); }
 
 }  // namespace hearth

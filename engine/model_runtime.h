@@ -18,9 +18,12 @@
 #include "engine/model_file.h"
 #include "engine/model_spec.h"
 #include "engine/neuron_layout.h"
+#include "engine/placement.h"
+#include "engine/plan.h"
 #include "engine/sparsity.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/neuron_traffic.h"
 #include "kernels/trace.h"
 
 namespace hearth {
@@ -30,12 +33,6 @@ enum class DeviceChoice : uint8_t {
   kCpu,
   kAuto,  // the GPU if there is one that can be used, else the CPU
   kCuda,  // the GPU; without one loading fails
-};
-
-/// What a GPU too small for the model gets of it.
-enum class DeviceSplit : uint8_t {
-  kNeurons,  // of every layer the neurons that fire most
-  kLayers,   // whole layers, the last ones: what offloading by layers does, to compare with
 };
 
 struct LoadOptions {
@@ -56,10 +53,9 @@ struct LoadOptions {
   bool prefetch = true;   // cold neurons are brought to the GPU ahead of their use
   bool cpu_share = true;  // false: the CPU computes no neurons of layers that the GPU runs; they are streamed
   Trace* trace = nullptr;  // outlives the model; null: nothing is traced
-  /// What computes instead of the CPU, which may leave neurons to it; empty: the CPU.
-  std::function<std::unique_ptr<Backend>(CpuBackend& cpu)> make_device;
-  /// What of the neurons that device gets, [n_layers]; empty: all of them.
-  std::function<std::vector<NeuronLayout::LayerShare>(const ModelSpec& spec)> share_neurons;
+  /// For tests: what the device gets of each layer [n_layers], instead of what the plan finds best.
+  std::function<std::vector<LayerPlacement>(const ModelSpec& spec)> place;
+  NeuronTraffic* traffic = nullptr;               // for tests: who moves neurons, instead of the prefetcher
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 
@@ -87,6 +83,11 @@ class ModelRuntime final : public ForwardModel {
   /// What `activity` costs in the mode that runs: weight bytes per decoded token.
   double bytes_per_token(const NeuronActivity& activity) const;
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
+  /// What lives where; null: the CPU has it all.
+  const Plan* plan() const;
+  /// What was found out while the model was placed, for the log: memory that was not granted, and what that
+  /// costs.
+  const std::vector<std::string>& placement_notes() const;
 
   StepLimits limits() const override;
   void bind_thread() override;

@@ -1,6 +1,8 @@
 // Copies neurons into bundles, layer by layer.
 #include "engine/neuron_layout.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -10,6 +12,7 @@
 #include <system_error>
 #include <thread>
 
+#include "engine/gguf/prefault.h"
 #include "kernels/quant/coded_columns.h"
 #include "kernels/quant/dequantize.h"
 
@@ -41,12 +44,12 @@ DownColumns columns_in_file(const ModelSpec& spec, const LayerWeights& layer) {
           .bias = layer.down_rows.bias};
 }
 
-/// Which rows of a neuron lie in its bundle, and where.
+/// Where a neuron's rows lie in its bundle.
 struct BundleShape {
-  BundleShape(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode) {
+  BundleShape(const ModelSpec& spec, const LayerWeights& layer, const BundleParts& parts) {
     const FfnNeurons ffn = inputs_of(spec, layer);
-    gates = mode == Sparsity::kPredicted;
-    ups = ffn.up && mode != Sparsity::kCalibrated;
+    gates = parts.gates;
+    ups = ffn.up && parts.ups;
     if (gates) up_at = ffn.gate.stride_bytes();
     down_at = up_at + (ups ? ffn.up.stride_bytes() : 0);
     const size_t down_bytes = layer.down_rows.weight
@@ -68,28 +71,36 @@ struct LayerBytes {
 
 class LayerBuilder {
  public:
-  LayerBuilder(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
+  LayerBuilder(const ModelSpec& spec, const LayerWeights& layer, const BundleParts& parts,
                std::span<const int32_t> order)
-      : spec_(spec), layer_(layer), mode_(mode), order_(order), shape_(spec, layer, mode) {
+      : spec_(spec), layer_(layer), parts_(parts), order_(order), shape_(spec, layer, parts) {
     const size_t n = static_cast<size_t>(spec.d_ff);
     bytes_.bundles = n * shape_.stride;
     bytes_.tables = shape_.table_bytes;
     if (!order.empty()) {
       const FfnNeurons ffn = inputs_of(spec, layer);
       if (!shape_.gates) bytes_.gates = padded(ffn.gate.bytes());
-      if (mode == Sparsity::kPredicted) bytes_.predictor = padded(layer.predictor_out.bytes());
+      if (parts.predictors) bytes_.predictor = padded(layer.predictor_out.bytes());
       bytes_.floats = 2 * padded(n * sizeof(float));
     }
-    if (mode == Sparsity::kCalibrated) bytes_.floats += padded(n * sizeof(float));
+    if (parts.sizes) bytes_.floats += padded(n * sizeof(float));
   }
 
   size_t bytes() const { return bytes_.total(); }
 
-  /// Fills `memory` (bytes() bytes) and returns the views of it.
-  NeuronLayer build(std::byte* memory) {
+  size_t stride() const { return shape_.stride; }
+
+  /// The views of `memory` (bytes() bytes), whatever is in it.
+  NeuronLayer views(std::byte* memory) { return build(memory, false); }
+  /// Fills it.
+  void fill(std::byte* memory) { build(memory, true); }
+
+ private:
+  NeuronLayer build(std::byte* memory, bool fills) {
+    fills_ = fills;
     NeuronLayer out;
     out.ffn = inputs_of(spec_, layer_);
-    if (mode_ == Sparsity::kPredicted) out.predictor_out = layer_.predictor_out;
+    if (parts_.predictors) out.predictor_out = layer_.predictor_out;
     std::byte* bundles = take(memory, bytes_.bundles);
     if (shape_.gates) out.ffn.gate = moved(out.ffn.gate, bundles, shape_.stride);
     if (shape_.ups) out.ffn.up = moved(out.ffn.up, bundles + shape_.up_at, shape_.stride);
@@ -100,11 +111,10 @@ class LayerBuilder {
       out.ffn.gate_bias = moved(out.ffn.gate_bias, memory);
       out.ffn.up_bias = moved(out.ffn.up_bias, memory);
     }
-    if (mode_ == Sparsity::kCalibrated) out.down_sizes = sizes_of_down(memory);
+    if (parts_.sizes) out.down_sizes = sizes_of_down(memory);
     return out;
   }
 
- private:
   static std::byte* take(std::byte*& memory, size_t bytes) {
     std::byte* taken = memory;
     memory += bytes;
@@ -118,7 +128,7 @@ class LayerBuilder {
     out.data = to;
     out.row_stride = stride;
     const size_t row = row_bytes(from.dtype, from.n_cols);
-    for (int64_t j = 0; j < from.n_rows; ++j) {
+    for (int64_t j = 0; j < from.n_rows && fills_; ++j) {
       std::memcpy(to + static_cast<size_t>(j) * out.stride_bytes(), from.row(source_of(j)), row);
     }
     return out;
@@ -127,7 +137,7 @@ class LayerBuilder {
     if (from == nullptr) return nullptr;
     const size_t n = static_cast<size_t>(spec_.d_ff);
     float* to = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
-    for (size_t j = 0; j < n; ++j) to[j] = from[source_of(static_cast<int64_t>(j))];
+    for (size_t j = 0; j < n && fills_; ++j) to[j] = from[source_of(static_cast<int64_t>(j))];
     return to;
   }
   DownColumns move_rows(std::byte* bundles) const {
@@ -136,13 +146,16 @@ class LayerBuilder {
     return down;
   }
   DownColumns turn(std::byte* bundles, std::byte* tables) const {
-    return turn_down_projection(layer_.down.weight, layer_.down.bias, bundles + shape_.down_at, shape_.stride,
-                                tables);
+    const Matrix& down = layer_.down.weight;
+    std::byte* codes = bundles + shape_.down_at;
+    if (fills_) turn_neurons(down, 0, spec_.d_ff, codes, shape_.stride, tables);
+    return turned_columns(down, layer_.down.bias, codes, shape_.stride, tables);
   }
   /// The norm of each neuron's down column, from the file's matrix.
   const float* sizes_of_down(std::byte*& memory) const {
     const size_t n = static_cast<size_t>(spec_.d_ff);
     float* sizes = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
+    if (!fills_) return sizes;
     std::fill_n(sizes, n, 0.0f);
     std::vector<float> row(n);
     for (int64_t c = 0; c < spec_.d_model; ++c) {
@@ -155,15 +168,14 @@ class LayerBuilder {
 
   const ModelSpec& spec_;
   const LayerWeights& layer_;
-  Sparsity mode_;
+  const BundleParts& parts_;
   std::span<const int32_t> order_;
+  bool fills_ = false;
   BundleShape shape_;
   LayerBytes bytes_;
 };
 
-const std::byte* bytes_of(const Buffer& buffer) {
-  return reinterpret_cast<const std::byte*>(buffer.floats());
-}
+std::byte* bytes_of(const Buffer& buffer) { return reinterpret_cast<std::byte*>(buffer.floats()); }
 
 /// The order of a layer's neurons; none for plain files, whose scales belong to runs of neurons.
 std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weights& weights, int layer) {
@@ -179,109 +191,120 @@ NeuronLayout NeuronLayout::in_file(const ModelSpec& spec, const Weights& weights
     NeuronLayer out{
         .ffn = inputs_of(spec, layer), .dense_down = layer.down, .predictor_out = layer.predictor_out};
     if (layer.down_rows.weight) out.ffn.down = columns_in_file(spec, layer);
-    layout.layers_.push_back(out);
+    layout.add(out);
   }
   return layout;
 }
 
-double NeuronLayout::bundle_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
+BundleParts bundle_parts(Sparsity mode, bool gates_apart) {
+  return {.gates = mode == Sparsity::kPredicted || !gates_apart,
+          .ups = mode != Sparsity::kCalibrated,
+          .predictors = mode == Sparsity::kPredicted,
+          .sizes = mode == Sparsity::kCalibrated};
+}
+
+double NeuronLayout::bundle_bytes(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
                                   const Order& order) {
   double total = 0;
   for (int i = 0; i < spec.n_layers; ++i) {
-    const LayerBuilder builder(spec, weights.layers[static_cast<size_t>(i)], mode,
+    const LayerBuilder builder(spec, weights.layers[static_cast<size_t>(i)], parts,
                                order_of(order, weights, i));
     total += static_cast<double>(builder.bytes());
   }
   return total;
 }
 
-NeuronLayout NeuronLayout::in_bundles(const ModelSpec& spec, const Weights& weights, Sparsity mode,
-                                      const Order& order, int n_threads, Backend& backend,
-                                      const std::function<void(double)>& progress) {
+NeuronLayout NeuronLayout::in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
+                                      const Order& order, Backend& backend) {
   NeuronLayout layout;
-  std::vector<LayerBuilder> builders;
   for (int i = 0; i < spec.n_layers; ++i) {
-    builders.emplace_back(spec, weights.layers[static_cast<size_t>(i)], mode, order_of(order, weights, i));
-    layout.memory_.push_back(backend.allocate(builders.back().bytes()));
+    LayerBuilder builder(spec, weights.layers[static_cast<size_t>(i)], parts, order_of(order, weights, i));
+    layout.memory_.push_back(backend.allocate(builder.bytes()));
+    layout.given_back_.push_back(0);
+    layout.add(builder.views(bytes_of(layout.memory_.back())));
   }
-  layout.layers_.resize(builders.size());
-
-  std::atomic<size_t> next{0}, done{0};
-  std::mutex mutex;
-  std::exception_ptr failure;
-  // Builds layers until none is left. What is thrown ends the other threads' work with the layer they are at.
-  const auto build_layers = [&](const auto& after_each) {
-    try {
-      for (size_t i = next++; i < builders.size(); i = next++) {
-        layout.layers_[i] = builders[i].build(reinterpret_cast<std::byte*>(layout.memory_[i].floats()));
-        ++done;
-        after_each();
-      }
-    } catch (...) {
-      next = builders.size();
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;
-    // Without helpers the calling thread builds alone.
-    try {
-      for (int t = 1; t < n_threads; ++t) helpers.emplace_back([&] { build_layers([] {}); });
-    } catch (const std::system_error&) {
-    }
-    build_layers([&] {
-      if (progress) progress(static_cast<double>(done) / static_cast<double>(builders.size()));
-    });
-  }
-  if (failure) std::rethrow_exception(failure);
   return layout;
 }
 
-NeuronLayout NeuronLayout::resident(Backend& backend) const {
-  NeuronLayout placed;
-  // Bundles go over whole; what is a view of them keeps its place in them.
-  std::vector<const std::byte*> copies;
-  for (const Buffer& buffer : memory_) copies.push_back(backend.resident(bytes_of(buffer), buffer.bytes()));
-  for (const NeuronLayer& layer : layers_) placed.layers_.push_back(layer);
-  for (size_t i = 0; i < layers_.size(); ++i) {
-    const auto place_bytes = [&](const std::byte* host, size_t bytes) -> const std::byte* {
-      if (host == nullptr) return nullptr;
-      if (i < memory_.size()) {
-        const std::byte* begin = bytes_of(memory_[i]);
-        if (host >= begin && host < begin + memory_[i].bytes()) return copies[i] + (host - begin);
+void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
+                        const Order& order, int n_threads, const std::function<void(double)>& progress,
+                        const std::function<void(int layer)>& filled) {
+  const size_t n_layers = memory_.size();
+  const size_t window = filled ? static_cast<size_t>(n_threads) : n_layers;
+  for (size_t begin = 0; begin < n_layers; begin += window) {
+    const size_t end = std::min(n_layers, begin + window);
+    std::atomic<size_t> next{begin}, done{begin};
+    std::mutex mutex;
+    std::exception_ptr failure;
+    // Fills layers until none is left. What is thrown ends the other threads' work with the layer they are
+    // at.
+    const auto fill_layers = [&](const auto& after_each) {
+      try {
+        for (size_t i = next++; i < end; i = next++) {
+          LayerBuilder(spec, weights.layers[i], parts, order_of(order, weights, static_cast<int>(i)))
+              .fill(bytes_of(memory_[i]));
+          ++done;
+          after_each();
+        }
+      } catch (...) {
+        next = end;
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
       }
-      return backend.resident(host, bytes);
     };
-    const auto place = [&](Matrix& matrix) { matrix.data = place_bytes(matrix.data, matrix.bytes()); };
-    const auto place_floats = [&](const float*& values, int64_t n) {
-      values = reinterpret_cast<const float*>(
-          place_bytes(reinterpret_cast<const std::byte*>(values), static_cast<size_t>(n) * sizeof(float)));
-    };
-    NeuronLayer& layer = placed.layers_[i];
-    FfnNeurons& ffn = layer.ffn;
-    const int64_t d_ff = ffn.gate.n_rows;
-    place(ffn.gate);
-    place(ffn.up);
-    place_floats(ffn.gate_bias, d_ff);
-    place_floats(ffn.up_bias, d_ff);
-    place(ffn.down.rows);
-    place_floats(ffn.down.bias, ffn.down.n_cols);
-    CodedColumns& coded = ffn.down.coded;
-    coded.codes = place_bytes(coded.codes, 0);    // these two
-    coded.scales = place_bytes(coded.scales, 0);  // and mins are always in bundles
-    coded.mins = place_bytes(coded.mins, 0);
-    place(layer.dense_down.weight);
-    place_floats(layer.dense_down.bias, layer.dense_down.weight.n_rows);
-    place(layer.predictor_out);
-    place_floats(layer.down_sizes, d_ff);
+    {
+      std::vector<std::jthread> helpers;
+      // Without helpers the calling thread fills alone.
+      try {
+        for (int t = 1; t < n_threads; ++t) helpers.emplace_back([&] { fill_layers([] {}); });
+      } catch (const std::system_error&) {
+      }
+      fill_layers([&] {
+        if (progress) progress(static_cast<double>(done) / static_cast<double>(n_layers));
+      });
+    }
+    if (failure) std::rethrow_exception(failure);
+    if (!filled) continue;
+    for (size_t i = begin; i < end; ++i) filled(static_cast<int>(i));
   }
-  return placed;
+}
+
+void NeuronLayout::add_whole(const NeuronLayer& host, Memory& memory) {
+  NeuronLayer layer = host;
+  FfnNeurons& ffn = layer.ffn;
+  const int64_t d_ff = ffn.gate.n_rows;
+  ffn.gate = memory.resident(ffn.gate);
+  ffn.up = memory.resident(ffn.up);
+  ffn.gate_bias = memory.resident(ffn.gate_bias, d_ff);
+  ffn.up_bias = memory.resident(ffn.up_bias, d_ff);
+  ffn.down.rows = memory.resident(ffn.down.rows);
+  ffn.down.bias = memory.resident(ffn.down.bias, ffn.down.n_cols);
+  layer.dense_down.weight = memory.resident(layer.dense_down.weight);
+  layer.dense_down.bias = memory.resident(layer.dense_down.bias, layer.dense_down.weight.n_rows);
+  layer.predictor_out = {};
+  add(layer);
+}
+
+size_t NeuronLayout::give_back(int layer, int64_t n) {
+  const auto at = static_cast<size_t>(layer);
+  if (at >= memory_.size() || n == 0) return 0;
+  const FfnNeurons& ffn = layers_[at].ffn;
+  const size_t stride = ffn.down.rows ? ffn.down.rows.stride_bytes() : ffn.down.coded.stride;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  given_back_[at] = static_cast<size_t>(n) * stride / page * page;
+  gguf::release({bytes_of(memory_[at]), given_back_[at]});
+  return given_back_[at];
+}
+
+std::span<const std::byte> NeuronLayout::kept(int layer) const {
+  const auto at = static_cast<size_t>(layer);
+  if (at >= memory_.size()) return {};
+  return {bytes_of(memory_[at]) + given_back_[at], memory_[at].bytes() - given_back_[at]};
 }
 
 size_t NeuronLayout::bytes() const {
   size_t total = 0;
-  for (const Buffer& buffer : memory_) total += buffer.bytes();
+  for (size_t i = 0; i < memory_.size(); ++i) total += memory_[i].bytes() - given_back_[i];
   return total;
 }
 

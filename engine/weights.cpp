@@ -208,38 +208,53 @@ void require_all_predictors_or_none(const ModelFile& file, const Weights& weight
 
 }  // namespace
 
-Weights Weights::resident(Backend& backend, const ModelSpec& spec) const {
-  const auto vector = [&backend](const float*& values, int64_t n) { values = backend.resident(values, n); };
-  const auto norm = [&](NormWeights& weights) {
-    vector(weights.scale, spec.d_model);
-    vector(weights.bias, spec.d_model);
-  };
-  const auto linear = [&](Linear& weights) {
-    vector(weights.bias, weights.weight.n_rows);
-    weights.weight = backend.resident(weights.weight);
-  };
-  Weights placed;
-  placed.rope_divisors = rope_divisors;
-  placed.token_embedding = backend.resident(token_embedding);
-  placed.position_embedding = backend.resident(position_embedding);
-  placed.layers = layers;
-  for (LayerWeights& layer : placed.layers) {
-    norm(layer.attention_norm);
-    norm(layer.ffn_norm);
-    vector(layer.q_norm, spec.head_dim);
-    vector(layer.k_norm, spec.head_dim);
-    for (Linear* part : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) linear(*part);
-    layer.predictor_in = backend.resident(layer.predictor_in);
+namespace {
+
+Linear linear_on(Memory& memory, const Linear& linear) {
+  return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
+}
+
+NormWeights norm_on(Memory& memory, const NormWeights& norm, const ModelSpec& spec) {
+  return {memory.resident(norm.scale, spec.d_model), memory.resident(norm.bias, spec.d_model)};
+}
+
+}  // namespace
+
+LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const {
+  LayerWeights w = layers[static_cast<size_t>(layer)];
+  w.attention_norm = norm_on(memory, w.attention_norm, spec);
+  w.ffn_norm = norm_on(memory, w.ffn_norm, spec);
+  w.q_norm = memory.resident(w.q_norm, spec.head_dim);
+  w.k_norm = memory.resident(w.k_norm, spec.head_dim);
+  for (Linear* part : {&w.q, &w.k, &w.v, &w.attention_out}) *part = linear_on(memory, *part);
+  if (predictor) w.predictor_in = memory.resident(w.predictor_in);
+  return w;
+}
+
+Linear Weights::output_on(Memory& memory) const { return linear_on(memory, output); }
+
+NormWeights Weights::output_norm_on(Memory& memory, const ModelSpec& spec) const {
+  return norm_on(memory, output_norm, spec);
+}
+
+Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool predictors) const {
+  Weights out;
+  out.token_embedding = token_embedding;
+  out.position_embedding = position_embedding;
+  out.layers = layers;
+  out.output_norm = output_norm;
+  out.output = output;
+  out.rope_divisors = rope_divisors;
+  if (devices.device() == nullptr) return out;
+  Memory& memory = *devices.device();
+  for (int i = 0; i < spec.n_layers; ++i) {
+    if (devices.on_device(i)) out.layers[static_cast<size_t>(i)] = layer_on(memory, spec, i, predictors);
   }
-  placed.output_norm = output_norm;
-  norm(placed.output_norm);
-  placed.output = output;
-  if (output.weight.data == token_embedding.data) {
-    placed.output.weight = placed.token_embedding;
-  } else {
-    linear(placed.output);
-  }
-  return placed;
+  out.output_norm = output_norm_on(memory, spec);
+  out.output = output_on(memory);
+  out.embeds_on_device = tied() && devices.on_device(0) && !position_embedding;
+  if (out.embeds_on_device) out.token_embedding = out.output.weight;
+  return out;
 }
 
 size_t Weights::bytes_per_token() const {

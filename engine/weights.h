@@ -6,9 +6,9 @@
 
 #include <vector>
 
+#include "engine/devices.h"
 #include "engine/model_file.h"
 #include "engine/model_spec.h"
-#include "kernels/backend.h"
 #include "kernels/matrix.h"
 
 namespace hearth {
@@ -45,6 +45,7 @@ struct Weights {
   std::vector<LayerWeights> layers;
   NormWeights output_norm;  // [d_model]
   Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
+  bool embeds_on_device = false;     // where the embeddings lie: the device's memory, or the host's
   std::vector<float> rope_divisors;  // rope_freqs.weight [n_rot / 2], or empty
 
   struct alignas(64) Line {
@@ -59,9 +60,17 @@ struct Weights {
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
-  /// The same weights as the backend reads them, but for the neurons' matrices and biases, which stay where
-  /// they are: those are NeuronLayout's. This object must outlive what is returned.
-  Weights resident(Backend& backend, const ModelSpec& spec) const;
+  bool tied() const { return output.weight.data == token_embedding.data; }
+
+  /// One layer's weights, or the output's, as a device reads them; but for the neurons' matrices and biases,
+  /// which stay where they are (those are NeuronLayout's), and the predictor, unless it is wanted.
+  LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
+  Linear output_on(Memory& memory) const;
+  NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
+
+  /// The weights of the layers that the device computes, and of the output, on the device; the embedding too
+  /// where it is the output's matrix and layer 0 is the device's. This object must outlive what is returned.
+  Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors) const;
 
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
   size_t bytes_per_token() const;

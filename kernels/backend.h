@@ -187,9 +187,8 @@ class Backend : public Memory {
 
   /// Lets the device read this host memory while both work, without copying it first (page-locked, mapped).
   /// Tells whether the system grants it; false: the device gets it by way of memory of its own choice. At
-  /// load only; until unpin(), which comes before the memory is given back.
+  /// load only; as long as the backend lives, which the memory must outlive.
   virtual bool pin(const std::byte* /*host*/, size_t /*bytes*/) { return false; }
-  virtual void unpin(const std::byte* /*host*/) {}
 
   /// Waits for a set that select_neurons() filled, and makes its bits and ids readable by the host.
   virtual void to_host(NeuronSet& /*set*/) {}

@@ -53,6 +53,8 @@ class Memory {
   /// live as long as the device and, if they are the same, as the host's. Throws std::bad_alloc. At load
   /// only.
   virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
+  /// Whether bytes given to resident() are looked at; false: only how many they are.
+  virtual bool reads() const { return true; }
   /// The same for a matrix (packed rows, or null) and for n floats (or null).
   Matrix resident(Matrix host) {
     if (host) host.data = resident(host.data, host.bytes());
@@ -81,6 +83,7 @@ class MemoryMeter final : public Memory {
     bytes_ += piece_bytes(bytes);
     return host;
   }
+  bool reads() const override { return false; }
   size_t bytes() const { return bytes_; }
 
  private:

@@ -76,6 +76,11 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   sparse_.reserve(max_tokens, max_cols, *this);
   attention_.reserve(max_tokens, bounds.n_heads, max_head_dim, bounds.max_context);
   rope_table_.reserve(max_tokens, max_head_dim);
+  if (integer_sums_) {
+    const int64_t d_model = bounds.d_model > 0 ? bounds.d_model : max_cols;
+    sums_ = allocate(static_cast<size_t>(max_tokens) * static_cast<size_t>(d_model) * sizeof(int64_t));
+    poison_.resize(static_cast<size_t>(max_tokens));
+  }
   halves_.resize(static_cast<size_t>(pool_.n_threads()));
   for (std::vector<uint16_t>& row : halves_) row.resize(static_cast<size_t>(max_cols));
 }

@@ -61,6 +61,10 @@ class CpuBackend final : public Backend {
                     float* out, NeuronCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
+  /// From now on ffn_neurons and down_neurons sum over neurons as integers too, so that it does not show in a
+  /// result which layers a device computes. Before reserve().
+  void sum_as_integers() { integer_sums_ = true; }
+
   /// ffn_neurons and down_neurons where another device sums other neurons of the layer: each token's neurons
   /// in `set` add their contributions to sums [n_tokens, d_model] of integers, which are the same however the
   /// layer's neurons are shared out. The bias is not added; poison is set where a value is not finite, and
@@ -89,6 +93,8 @@ class CpuBackend final : public Backend {
   const std::byte* quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens, const float* gates);
   const NeuronSet& values_of_many(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                                   const float* gates, NeuronCounts& counts);
+  NeuronSums cleared_sums(int n_tokens, int64_t n_cols);
+  void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out);
   bool lists_rows(const Matrix& weight, const float* x, int n_tokens, std::span<const int32_t> ids);
 
   Isa isa_;
@@ -101,6 +107,9 @@ class CpuBackend final : public Backend {
   int few_tokens_ = SparseFfn::kMaxFewTokens;
   RowChoice row_choice_ = RowChoice::kMeasured;
   RowCost row_cost_;
+  bool integer_sums_ = false;
+  Buffer sums_;                                // [max_tokens, d_model] int64_t, where sums are integers
+  std::vector<int32_t> poison_;                // [max_tokens], likewise
   Buffer quantized_;                           // activations of one matmul, quantised
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
 };

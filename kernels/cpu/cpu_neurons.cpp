@@ -1,6 +1,7 @@
 // CpuBackend's sparse FFN: which of the ways of sparse_ffn.h a step takes.
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "kernels/cpu/cpu_backend.h"
 
@@ -13,6 +14,11 @@ void CpuBackend::select_neurons(const float* values, const float* sizes, int n_t
 
 void CpuBackend::ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                              const float* gates, float* out, NeuronCounts& counts) {
+  if (integer_sums_) {
+    const NeuronSums sums = cleared_sums(n_tokens, ffn.down.n_cols);
+    ffn_neuron_sums(ffn, x, n_tokens, set, gates, sums, counts);
+    return add_sums(sums, ffn.down.bias, n_tokens, ffn.down.n_cols, out);
+  }
   counts.proposed += set.count();
   if (n_tokens <= few_tokens_) {
     const std::byte* quantized = quantized_for(ffn, x, n_tokens, gates);
@@ -33,6 +39,26 @@ void CpuBackend::ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_to
   }
   const NeuronSet& passed = values_of_many(ffn, x, n_tokens, set, gates, counts);
   sparse_.down_many_sums(ffn.down, sparse_.values(), n_tokens, passed, sums, counts);
+}
+
+NeuronSums CpuBackend::cleared_sums(int n_tokens, int64_t n_cols) {
+  const NeuronSums sums{reinterpret_cast<int64_t*>(sums_.floats()), poison_.data()};
+  std::fill_n(sums.sums, n_tokens * n_cols, int64_t{0});
+  std::fill_n(sums.poison, n_tokens, 0);
+  return sums;
+}
+
+/// out += the sums (+ bias), each rounded to a float; not a number where poisoned.
+void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols,
+                          float* out) {
+  for (int64_t t = 0; t < n_tokens; ++t) {
+    for (int64_t i = t * n_cols, c = 0; c < n_cols; ++i, ++c) {
+      float sum = static_cast<float>(sums.sums[i]) * 0x1p-36f;
+      if (sums.poison[t] != 0) sum = std::numeric_limits<float>::quiet_NaN();
+      out[i] += sum;
+      if (bias != nullptr) out[i] += bias[c];
+    }
+  }
 }
 
 /// x quantised if the FFN's few tokens need it so, else null.
@@ -60,6 +86,11 @@ const NeuronSet& CpuBackend::values_of_many(const FfnNeurons& ffn, const float* 
 
 void CpuBackend::down_neurons(const DownColumns& down, const float* values, int n_tokens,
                               const NeuronSet& set, float* out, NeuronCounts& counts) {
+  if (integer_sums_) {
+    const NeuronSums sums = cleared_sums(n_tokens, down.n_cols);
+    down_neuron_sums(down, values, n_tokens, set, sums, counts);
+    return add_sums(sums, down.bias, n_tokens, down.n_cols, out);
+  }
   counts.proposed += set.count();
   if (n_tokens <= few_tokens_) {
     sparse_.down_few(down, values, n_tokens, set, out, counts);

@@ -9,9 +9,6 @@ void ColdShare::reserve(const StepBounds& bounds) {
   const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
   const size_t sum_cols = bounds.d_model > 0 ? static_cast<size_t>(bounds.d_model) : cols;
   const size_t words = (cols + 63) / 64;
-  StepBounds of_cpu = bounds;
-  of_cpu.max_context = 1;  // its layers' attention is not run here
-  cpu_.reserve(of_cpu);
   set_.reserve(bounds.max_tokens, bounds.max_cols);
   wanted_ = PinnedArray<uint64_t>(rows * words);
   any_ = PinnedArray<uint64_t>(2 * words);

@@ -32,7 +32,10 @@ class CudaBackend final : public Backend {
  public:
   CudaBackend(CpuBackend& cold, const DeviceOptions& options)
       : cpu_(cold), cold_share_(cold), name_(device_name()), one_thread_(1), arena_(options.budget_bytes) {}
-  ~CudaBackend() override { cudaStreamSynchronize(stream_); }
+  ~CudaBackend() override {
+    cudaStreamSynchronize(stream_);
+    for (const std::byte* host : pinned_) cudaHostUnregister(const_cast<std::byte*>(host));
+  }
 
   std::string description() const override { return "CUDA " + name_; }
 
@@ -106,6 +109,30 @@ class CudaBackend final : public Backend {
     }
     finish();
     return outputs_.data();
+  }
+
+  void from_host(const float* x, size_t n, float* out) override {
+    // The last copy from there may still be under way.
+    if (inputs_host_.size() < n) inputs_host_ = PinnedArray<float>(n);
+    stream_.wait();
+    std::copy_n(x, n, inputs_host_.data());
+    check(cudaMemcpyAsync(out, inputs_host_.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream_),
+          "giving the device the residual stream");
+  }
+
+  bool pin(const std::byte* host, size_t bytes) override {
+    if (bytes == 0) return true;
+    const cudaError_t code = cudaHostRegister(const_cast<std::byte*>(host), bytes, cudaHostRegisterMapped);
+    if (code == cudaSuccess) {
+      pinned_.push_back(host);
+      return true;
+    }
+    if (code != cudaErrorMemoryAllocation && code != cudaErrorNotSupported && code != cudaErrorNotPermitted &&
+        code != cudaErrorInvalidValue) {
+      check(code, "page-locking cold neurons");
+    }
+    cudaGetLastError();  // refused; nothing is broken by it
+    return false;
   }
 
   void to_host(NeuronSet& set) override {
@@ -289,6 +316,7 @@ class CudaBackend final : public Backend {
   ThreadPool one_thread_;  // fills the table of rotations
   Arena arena_;
   Scratch scratch_;
+  std::vector<const std::byte*> pinned_;  // host memory that pin() registered
 
   // Of the step.
   StepInputs inputs_;
@@ -296,7 +324,7 @@ class CudaBackend final : public Backend {
   PinnedArray<float> rope_pinned_;
   bool rope_uploaded_ = false;
   int longest_ = 0;  // keys that a token sees at most; 0: not looked at yet
-  PinnedArray<float> outputs_;
+  PinnedArray<float> outputs_, inputs_host_;
 
   PinnedArray<uint64_t> host_wanted_;
   PinnedArray<DeviceCounts> host_counts_;

@@ -96,7 +96,7 @@ void check_model(const TinyModel& model) {
     CpuBackend backend(1, isa);
     const Weights weights = bind_weights(file, spec);
     const KvMemory kv(spec, 4, backend);
-    ForwardPass pass(backend, spec, weights, kv, kChunk, kChunk, 32);
+    ForwardPass pass(backend, spec, weights, kv, {kChunk, kChunk, 32});
     CHECK(worst_share(run(pass, tokens), reference_forward(spec, weights, rope, tokens)) < 5e-4);
   }
 }
@@ -114,7 +114,7 @@ void check(const Architecture& arch, bool all_biases, Isa isa) {
   CpuBackend backend(1, isa);
   const Weights weights = bind_weights(file, spec);
   const KvMemory kv(spec, 4, backend);
-  ForwardPass pass(backend, spec, weights, kv, kChunk, kChunk, 32);
+  ForwardPass pass(backend, spec, weights, kv, {kChunk, kChunk, 32});
 
   std::vector<float> inv_freq;
   for (int i = 0; i < 4; ++i) inv_freq.push_back(static_cast<float>(std::pow(10000.0, -2.0 * i / 8)));
@@ -223,7 +223,7 @@ TEST_CASE("forward pass: steps without logit rows give none and still fill the c
   CpuBackend backend(1, supported_isas().front());
   const Weights weights = bind_weights(file, spec);
   const KvMemory kv(spec, 4, backend);
-  ForwardPass pass(backend, spec, weights, kv, kTokens, kTokens, 32);
+  ForwardPass pass(backend, spec, weights, kv, {kTokens, kTokens, 32});
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
   const std::vector<int32_t> table{1, 2};
   const auto batch_of = [&](int begin, int end, std::vector<int32_t> rows) {

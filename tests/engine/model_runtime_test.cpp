@@ -104,8 +104,8 @@ TEST_CASE("model runtime: memory that cannot be had is refused before it is take
   disk.options.memory_limit_bytes = 100'000'000;
   // 4 slots of 2^20 positions, 2 layers, keys and values of 16 halves: 537 MB.
   CHECK_THAT(disk.complaint(),
-             ContainsSubstring("1048576 tokens for each of 4 slots needs 0.5 GB for keys and values") &&
-                 ContainsSubstring("may use 0.1 GB") && ContainsSubstring("smaller context or fewer slots"));
+             ContainsSubstring("1048576 tokens for each of 4 slots needs 536.9 MB for keys and values") &&
+                 ContainsSubstring("may use 100.0 MB") && ContainsSubstring("smaller context or fewer slots"));
   CHECK_THROWS_AS(disk.load(), ModelFileError);
   disk.options.n_slots = 1;
   disk.options.context_tokens = 1 << 15;

@@ -43,9 +43,14 @@ struct Reversed {
     for (int32_t j = spec.d_ff; j-- > 0;) falling.push_back(j);
     order.assign(static_cast<size_t>(spec.n_layers), falling);
   }
-  double bytes(Sparsity mode) const { return NeuronLayout::bundle_bytes(spec, weights, mode, order); }
+  double bytes(Sparsity mode) const {
+    return NeuronLayout::bundle_bytes(spec, weights, bundle_parts(mode), order);
+  }
   NeuronLayout layout(Sparsity mode, const std::function<void(double)>& progress = {}) {
-    return NeuronLayout::in_bundles(spec, weights, mode, order, 3, backend, progress);
+    const BundleParts parts = bundle_parts(mode);
+    NeuronLayout layout = NeuronLayout::in_bundles(spec, weights, parts, order, backend);
+    layout.fill(spec, weights, parts, order, 3, progress);
+    return layout;
   }
   ModelFile file;
   ModelSpec spec;

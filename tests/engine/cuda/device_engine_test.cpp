@@ -22,8 +22,8 @@ std::unique_ptr<ModelRuntime> load(Share share, int n_slots) {
   options.n_slots = n_slots;
   options.prefill_chunk = 16;
   options.context_tokens = kContext;
-  options.make_device = [](CpuBackend& cpu) { return cuda::make_backend(cpu, {.budget_bytes = 64 << 20}); };
-  options.share_neurons = [share](const ModelSpec& spec) { return shares_of(spec, share, false); };
+  options.device = DeviceChoice::kCuda;
+  options.place = [share](const ModelSpec& spec) { return shares_of(spec, share, false); };
   return ModelRuntime::load(options);
 }
 

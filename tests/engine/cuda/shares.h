@@ -5,18 +5,18 @@
 #include <vector>
 
 #include "engine/model_spec.h"
-#include "engine/neuron_layout.h"
+#include "engine/placement.h"
 
 namespace hearth::testing {
 
 /// Which of a layer's neurons the device gets: none, all, every third, about three quarters at random.
 enum class Share { kNone, kAll, kThird, kRandom };
 
-inline std::vector<NeuronLayout::LayerShare> shares_of(const ModelSpec& spec, Share share, bool all_gates) {
+inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share, bool all_gates) {
   std::mt19937 rng(5);
-  std::vector<NeuronLayout::LayerShare> shares(static_cast<size_t>(spec.n_layers));
-  for (NeuronLayout::LayerShare& layer : shares) {
-    layer.all_gates = all_gates;
+  std::vector<LayerPlacement> shares(static_cast<size_t>(spec.n_layers));
+  for (LayerPlacement& layer : shares) {
+    layer.all_gates = all_gates && share != Share::kAll;
     for (int32_t j = 0; j < spec.d_ff; ++j) {
       const bool hot = share == Share::kAll || (share == Share::kThird && j % 3 == 0) ||
                        (share == Share::kRandom && rng() % 4 != 0);

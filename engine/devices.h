@@ -1,0 +1,44 @@
+// Who computes what of a model: the CPU alone, or the CPU and a device, layer by layer.
+//
+// Held by value; the backends outlive it. A layer's attention, its keys and values and its norms belong to
+// one of the two; the neurons of a device's layer may be shared between both (kernels/backend.h,
+// NeuronResidency).
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+
+namespace hearth {
+
+class Devices {
+ public:
+  /// The CPU computes everything.
+  Devices(Backend& cpu) : cpu_(&cpu) {}  // NOLINT: the usual case
+  /// The device computes layer i where on_device[i], and the output.
+  Devices(Backend& cpu, Backend& device, std::vector<bool> on_device)
+      : cpu_(&cpu), device_(&device), on_device_(std::move(on_device)) {}
+
+  Backend& cpu() const { return *cpu_; }
+  Backend* device() const { return device_; }  // null: none
+  bool on_device(int layer) const { return device_ != nullptr && on_device_[static_cast<size_t>(layer)]; }
+  Backend& of_layer(int layer) const { return on_device(layer) ? *device_ : *cpu_; }
+  /// Of the output norm and matrix.
+  Backend& of_output() const { return device_ == nullptr ? *cpu_ : *device_; }
+  bool cpu_has_layers() const {
+    if (device_ == nullptr) return true;
+    for (const bool on : on_device_) {
+      if (!on) return true;
+    }
+    return false;
+  }
+
+ private:
+  Backend* cpu_;
+  Backend* device_ = nullptr;
+  std::vector<bool> on_device_;  // [n_layers]
+};
+
+}  // namespace hearth
