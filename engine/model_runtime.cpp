@@ -241,8 +241,13 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
           cpu, {.budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace});
       return;
     } catch (const std::bad_alloc&) {
-      const size_t taken = plan->device.total(), smaller = std::min(budget, taken) / 10 * 9;
-      if (smaller < least_bytes(inputs)) throw;
+      const size_t taken = plan->device.total(), least = least_bytes(inputs);
+      if (taken <= least) {
+        throw std::invalid_argument("The GPU does not grant the " + bytes_text(static_cast<double>(taken)) +
+                                    " that the smallest plan takes, though it has them free; take a smaller "
+                                    "context or fewer slots, or --device cpu.");
+      }
+      const size_t smaller = std::max(taken / 10 * 9, least);
       notes.push_back("the GPU does not grant the " + bytes_text(static_cast<double>(taken)) +
                       " that were planned: planning for " + bytes_text(static_cast<double>(smaller)) + ", " +
                       bytes_text(static_cast<double>(taken - smaller)) + " less");
