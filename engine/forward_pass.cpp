@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace hearth {
 namespace {
@@ -98,6 +100,7 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
   const int n_tokens = batch.n_tokens();
   assert(n_tokens > 0 && n_tokens <= bounds_.max_tokens &&
          static_cast<int>(batch.logit_rows.size()) <= bounds_.max_logit_rows);
+  const TraceBlock whole(trace_, "engine", "step");
   const KvPlaces places{.n_tokens = n_tokens,
                         .positions = batch.positions.data(),
                         .table_of = batch.slots.data(),
@@ -117,12 +120,15 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
     const Workspace& work = *side.work;
     float* x = work.residual.floats();
     const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
+    Trace* const trace = devices_.on_device(i) ? nullptr : trace_;
+    std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
     // Parallel architectures feed the FFN the layer's input; the others what attention wrote.
     const bool ffn_norm_first = spec_.arch.parallel_attention && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
     attention_block(side, layer, kv_.layer(i), batch, places);
+    stage.emplace(trace, "CPU", "FFN", i);
     if (!spec_.arch.parallel_attention) norm(backend, x, layer.ffn_norm, n_tokens, work.normed.floats());
     ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens);
   }

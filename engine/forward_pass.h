@@ -14,6 +14,7 @@
 #include "engine/rope.h"
 #include "engine/weights.h"
 #include "kernels/backend.h"
+#include "kernels/trace.h"
 
 namespace hearth {
 
@@ -60,6 +61,10 @@ class ForwardPass {
   /// One step; see ForwardModel::forward. Returns logits [n_logit_rows, n_vocab].
   std::span<const float> run(const Batch& batch);
 
+  /// Steps are traced from now on: whole, and the stages of layers that the CPU runs (a device's backend
+  /// traces its own). Null: no more. The trace outlives the pass.
+  void trace_to(Trace* trace) { trace_ = trace; }
+
   int max_logit_rows() const { return bounds_.max_logit_rows; }
   FfnPass& ffn() { return ffn_; }
   const FfnPass& ffn() const { return ffn_; }
@@ -90,6 +95,7 @@ class ForwardPass {
   Workspace on_cpu_, on_device_;  // that of a device without layers is empty
   OutputWorkspace output_;
   std::vector<int32_t> position_rows_;  // [max_tokens], learned positions
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace hearth

@@ -315,6 +315,7 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
                   part_of(options.progress, kPrefaultShare, 1.0));
     if (state->device && options.traffic != nullptr) state->device->set_traffic(options.traffic);
     neurons.use(*state->pass);
+    state->pass->trace_to(options.trace);
   } catch (const std::bad_alloc&) {
     reservation.refuse("which the system does not grant");
   }
@@ -338,7 +339,13 @@ const Plan* ModelRuntime::plan() const { return state_->plan ? &*state_->plan : 
 const std::vector<std::string>& ModelRuntime::placement_notes() const { return state_->notes; }
 
 double ModelRuntime::bytes_per_token(const NeuronActivity& activity) const {
-  return hearth::bytes_per_token(state_->spec, state_->weights, sparsity().mode, activity);
+  return token_bytes(activity).sum();
+}
+
+TokenBytes ModelRuntime::token_bytes(const NeuronActivity& activity) const {
+  const std::span<const LayerPlacement> placements =
+      plan() == nullptr ? std::span<const LayerPlacement>() : std::span<const LayerPlacement>(plan()->layers);
+  return hearth::token_bytes(state_->spec, state_->weights, sparsity().mode, activity, placements);
 }
 
 NeuronActivity ModelRuntime::activity() const {

@@ -21,6 +21,7 @@
 #include "engine/placement.h"
 #include "engine/plan.h"
 #include "engine/sparsity.h"
+#include "engine/token_bytes.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/neuron_traffic.h"
@@ -82,6 +83,8 @@ class ModelRuntime final : public ForwardModel {
   const SparsityReport& sparsity() const;
   /// What `activity` costs in the mode that runs: weight bytes per decoded token.
   double bytes_per_token(const NeuronActivity& activity) const;
+  /// The same, by who reads it.
+  TokenBytes token_bytes(const NeuronActivity& activity) const;
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
   /// What lives where; null: the CPU has it all.
   const Plan* plan() const;
