@@ -18,6 +18,7 @@
 
 #include "engine/model_runtime.h"
 #include "engine/trace_file.h"
+#include "kernels/cuda/bandwidth.h"
 #include "kernels/cuda/device.h"
 #include "profiler/activity_csv.h"
 #include "profiler/bench.h"
@@ -104,6 +105,10 @@ int run_bench_command(BenchCommand command) {
 
   // 2. Load, measure, tell.
   command.options.n_threads = thread_count(command.model);
+  command.options.cpu_share = !command.model.no_cpu_share;
+  if (command.model.device != "cpu" && std::holds_alternative<cuda::Device>(cuda::probe())) {
+    command.options.gpu = cuda::measure_bandwidth();  // before the model takes the memory
+  }
   const int context = command.options.n_prompt + command.options.n_generate;
   const auto model = load_model(command.model, context, command.options.chunk);
   BenchResult result;

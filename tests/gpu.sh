@@ -214,12 +214,15 @@ bench() {
 }
 
 if [ "$emulated" = 1 ]; then
-  shapes=(tiny) synth_flags=(--quant f32) bench_flags=(--prompt 16 --generate 4 --chunk 16 --repeat 1 --threads 2)
+  export CUDAEMU_VRAM_MB=64
+  shapes=(tiny) percents=(40 100)  # a layer is a quarter of the model, and one must fit
+  synth_flags=(--quant f32 --vocab 512) bench_flags=(--prompt 4 --generate 2 --chunk 4 --repeat 1 --threads 2)
 else
-  shapes=(70b 7b 13b) synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)
+  shapes=(70b 7b 13b) percents=(25 50 100)
+  synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)
 fi
 written=' '  # shapes
-for percent in 25 50 100; do
+for percent in "${percents[@]}"; do
   for shape in "${shapes[@]}"; do
     model "$shape" || continue
     for variant in hybrid dense-layers no-prefetch no-cpu-share exact; do

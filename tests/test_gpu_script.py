@@ -84,11 +84,15 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
     assert "left out, for the GPU is emulated" in done.stdout
     results = json.loads((tmp_path / "out/results.json").read_text())
     runs = {(run["vram_percent"], run["variant"]): run for run in results["runs"]}
-    for budget in (25, 50, 100):
-        for variant in ("hybrid", "dense-layers"):
-            assert runs[budget, variant]["bench"]["decode_tokens_per_s"] > 0
-            assert runs[budget, variant]["against_dense_layers"] > 0
-    assert (25, "no-prefetch") in runs and (25, "no-cpu-share") in runs
-    assert runs[25, "dense-layers"]["against_dense_layers"] == 1
-    assert "| tiny | 25 % | hybrid |" in done.stdout
+    for budget, variants in ((40, ["hybrid", "exact", "no-prefetch", "no-cpu-share", "dense-layers"]),
+                             (100, ["hybrid", "exact", "dense-layers"])):
+        for variant in variants:
+            run = runs[budget, variant]
+            assert run["bench"]["device"] == "GPU" and run["bench"]["decode_tokens_per_s"] > 0
+            assert run["bench"]["plan"]["device_bytes"]["total"] <= run["bench"]["plan"]["budget_bytes"]
+            assert run["against_dense_layers"] > 0
+    assert len(runs) == 8
+    assert runs[40, "dense-layers"]["against_dense_layers"] == 1
+    assert runs[40, "hybrid"]["bench"]["token_bytes"]["cold_neurons"] > 0
+    assert "| tiny | 40 % | hybrid |" in done.stdout
     assert not list((tmp_path / "work").iterdir())

@@ -41,8 +41,8 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   CHECK(r.decode_bytes_per_token == static_cast<double>(model->weight_bytes()) + 53.0 * 2 * 2 * 16 * 2 * 2);
   CHECK(r.achieved_bytes_per_s == Approx(r.decode_tokens_per_s * r.decode_bytes_per_token));
   // No memory that this runs on reads less than 100 MB/s or more than 10 TB/s.
-  CHECK(r.read_bandwidth_bytes_per_s > 1e8);
-  CHECK(r.read_bandwidth_bytes_per_s < 1e13);
+  CHECK(r.bandwidth.ram > 1e8);
+  CHECK(r.bandwidth.ram < 1e13);
   // Medians of different repeats need not be one another's ratio.
   CHECK(r.share_of_bound > 0);
   CHECK(std::isfinite(r.share_of_bound));
@@ -51,7 +51,8 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   CHECK(json.at("prefill_tokens_per_s") == r.prefill_tokens_per_s);
   CHECK(json.at("decode_tokens_per_s") == r.decode_tokens_per_s);
   CHECK(json.at("decode_bytes_per_token") == r.decode_bytes_per_token);
-  CHECK(json.at("read_bandwidth_bytes_per_s") == r.read_bandwidth_bytes_per_s);
+  CHECK(json.at("read_bandwidth_bytes_per_s") == r.bandwidth.ram);
+  CHECK(json.at("device") == "CPU");
   CHECK(json.at("share_of_bound") == r.share_of_bound);
   CHECK(json.at("prompt") == 40);
   CHECK(json.at("generate") == 24);
@@ -68,7 +69,7 @@ TEST_CASE("bench: the share of the bound of one repeat is what was achieved over
   const BenchOptions options{.n_threads = 1, .n_prompt = 4, .n_generate = 4, .chunk = 4, .n_repeats = 1};
   const auto model = load(8, 4);
   const BenchResult r = run_bench(*model, options);
-  CHECK(r.share_of_bound == Approx(r.achieved_bytes_per_s / r.read_bandwidth_bytes_per_s));
+  CHECK(r.share_of_bound == Approx(r.achieved_bytes_per_s / r.bandwidth.ram));
 }
 
 TEST_CASE("bench: prompts and generations of one token") {

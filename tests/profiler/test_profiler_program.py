@@ -118,6 +118,36 @@ def test_bad_numbers(option, value):
     assert option in refused(profiler("bench", "--model", MODEL, option, value))
 
 
+def emulated(*arguments):
+    """bench on an emulated GPU, 6.4 MB of which take all of the model but a quarter of its neurons."""
+    program = [str(pathlib.Path(BUILD) / "tests/hearth_profiler_emulated"), "bench", "--model", str(LARGER),
+               "--prompt", "4", "--generate", "2", "--repeat", "1", "--threads", "1", "--chunk", "4",
+               "--vram-budget", "0.006", *map(str, arguments)]
+    environment = {**os.environ, "CUDAEMU_VRAM_MB": "256"}
+    return subprocess.run(program, capture_output=True, text=True, timeout=120, env=environment)
+
+
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
+                    reason="hearth_profiler_emulated is not built")
+def test_bench_on_an_emulated_gpu():
+    done = emulated("--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["device"] == "GPU" and result["backend"].startswith("CUDA ")
+    for kind in ("ram", "vram", "pcie"):
+        assert result["bandwidth_bytes_per_s"][kind] > 0
+    plan, read = result["plan"], result["token_bytes"]
+    parts = plan["device_bytes"]
+    assert parts["total"] == sum(parts.values()) - parts["total"] <= plan["budget_bytes"] == int(0.006 * 2**30)
+    assert read["device_whole"] > 0 and read["device_neurons"] > 0 and read["cold_neurons"] > 0
+    assert sum(read.values()) == pytest.approx(result["decode_bytes_per_token"])
+    assert 0 < result["share_of_bound"] < 1
+    said = emulated().stdout
+    for word in ("CUDA: emulated", "of PCIe", "plan     GPU: ", "of cold neurons"):
+        assert word in said, said
+    assert json.loads(emulated("--json", "--device", "cpu").stdout)["device"] == "CPU"
+
+
 @pytest.mark.parametrize("option", ["--vram-budget", "--ram-budget"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf", "1e9"])
 def test_bad_budgets(option, value):
