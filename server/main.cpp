@@ -100,8 +100,8 @@ int serve(const Invocation& invocation, const Environment& environment) {
   Daemon daemon(invocation, environment, HEARTH_VERSION, timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   const Daemon::Outcome outcome = daemon.run();
-  // 5. Whoever asks twice does not want to wait for threads, and after a failure some may never end; nothing is
-  // left to be saved.
+  // 5. Whoever asks twice does not want to wait for threads, and after a failure some may never end; nothing
+  // is left to be saved.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
   if (timeline) timeline->write();
   return outcome.exit_code;

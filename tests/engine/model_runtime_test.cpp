@@ -105,7 +105,8 @@ TEST_CASE("model runtime: memory that cannot be had is refused before it is take
   // 4 slots of 2^20 positions, 2 layers, keys and values of 16 halves: 537 MB.
   CHECK_THAT(disk.complaint(),
              ContainsSubstring("1048576 tokens for each of 4 slots needs 536.9 MB for keys and values") &&
-                 ContainsSubstring("may use 100.0 MB") && ContainsSubstring("smaller context or fewer slots"));
+                 ContainsSubstring("may use 100.0 MB") &&
+                 ContainsSubstring("smaller context or fewer slots"));
   CHECK_THROWS_AS(disk.load(), ModelFileError);
   disk.options.n_slots = 1;
   disk.options.context_tokens = 1 << 15;
