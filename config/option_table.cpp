@@ -78,6 +78,9 @@ std::vector<OptionSpec> make_table() {
        "GiB of memory to reserve at start at most, besides the model file's own pages. auto: what the "
        "machine or the container has.",
        NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}},
+      {"plan-file", "Device", "FILE",
+       "Write what of the model lives where, with its bytes, as JSON to this file once the model is loaded.",
+       TextField{&O::plan_file}},
 
       {"sparsity", "Sparsity", "MODE",
        "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "

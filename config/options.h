@@ -38,6 +38,7 @@ struct Options {
   // Device
   std::string device = "auto";
   std::optional<double> vram_budget_gib;  // not given: what is free
+  std::string plan_file;                  // empty: none
   std::optional<double> ram_budget_gib;   // not given: what this machine allows
 
   // Sparsity

@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "engine/ffn_activation.h"
+#include "engine/plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/device.h"
 #include "server/logging.h"
@@ -126,6 +127,16 @@ std::string fingerprint_of(const ModelRuntime& runtime, const std::string& versi
   return text.str();
 }
 
+void write_plan(const std::string& path, const ModelRuntime& runtime) {
+  if (runtime.plan() == nullptr) {
+    log_warning("no plan was written to " + path + ": the CPU has all of the model");
+    return;
+  }
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out << runtime.plan()->json(runtime.spec()) << std::flush;
+  if (!out) throw StartError(path + ": the plan could not be written there; check --plan-file");
+}
+
 std::string megabytes(size_t bytes) { return std::to_string((bytes + 500'000) / 1'000'000) + " MB"; }
 
 std::string percent(double share) {
@@ -198,6 +209,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
+  if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
 
   EngineOptions engine;
