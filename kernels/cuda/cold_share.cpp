@@ -1,11 +1,25 @@
 #include "kernels/cuda/cold_share.h"
 
+#include <immintrin.h>
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <stdexcept>
+#include <thread>
+
+#include "kernels/cuda/error.h"
 
 namespace hearth::cuda {
+namespace {
 
-void ColdShare::reserve(const StepBounds& bounds) {
+// A layer's work takes the device some 100 us; a pause takes the processor about 0.04. So the driver, whose
+// answer takes a microsecond and a lock, is asked rarely, and a lost device is still noticed at once.
+constexpr int kPausesPerQuery = 1000;
+
+}  // namespace
+
+void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch) {
   const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
   const size_t sum_cols = bounds.d_model > 0 ? static_cast<size_t>(bounds.d_model) : cols;
   const size_t words = (cols + 63) / 64;
@@ -16,50 +30,66 @@ void ColdShare::reserve(const StepBounds& bounds) {
   gates_ = PinnedArray<float>(rows * cols);
   sums_ = PinnedArray<int64_t>(rows * sum_cols);
   poison_ = PinnedArray<int32_t>(rows);
+  has_sums_ = PinnedArray<int32_t>(1);
+  number_ = PinnedArray<uint32_t>(1);
+  *number_.data() = n_begun_ = 0;
+  check(cudaMemsetAsync(scratch.hand_over, 0, Scratch::kHandOverWords * sizeof(uint32_t), stream),
+        "clearing the count of hand-overs");
 }
 
-void ColdShare::hand_over(const HandOver& given, cudaStream_t stream) {
-  const auto words = static_cast<size_t>((given.n_neurons + 63) / 64);
-  given_ = {given.n_tokens, given.n_neurons, given.n_cols, words, given.gates != nullptr};
-  const auto copy = [&](auto& to, const auto* from, size_t n) {
-    check(cudaMemcpyAsync(to.data(), from, n * sizeof(*from), cudaMemcpyDeviceToHost, stream),
-          "giving the CPU its share of the neurons");
+HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
+  layer_ = layer;
+  words_ = static_cast<size_t>((layer.n_neurons + 63) / 64);
+  ++n_begun_;
+  HandOver what{.parts = {}, .state = scratch.hand_over, .number = number_.data()};
+  int n_parts = 0;
+  const auto add = [&](const auto* from, const auto& to, int64_t n) {
+    what.parts[n_parts++] = {from, to.data(), n * static_cast<int64_t>(sizeof(*from)) / 4};
   };
-  const auto n_tokens = static_cast<size_t>(given.n_tokens);
-  copy(wanted_, given.cold_wanted, n_tokens * words);
-  copy(any_, given.any, 2 * words);
-  copy(x_, given.x, n_tokens * static_cast<size_t>(given.n_cols));
-  if (given_.gates) copy(gates_, given.gates, n_tokens * static_cast<size_t>(given.n_neurons));
-  check(cudaEventRecord(arrived_, stream), "marking the CPU's share");
+  const auto words = static_cast<int64_t>(words_);
+  add(scratch.cold_wanted, wanted_, layer.n_tokens * words);
+  add(scratch.any, any_, 2 * words);
+  add(layer.x, x_, layer.n_tokens * layer.n_cols);
+  if (layer.gates != nullptr) add(layer.gates, gates_, layer.n_tokens * layer.n_neurons);
+  return what;
 }
 
-void ColdShare::wait() { check(cudaEventSynchronize(arrived_), "waiting for the CPU's share"); }
+bool ColdShare::has_come() const {
+  return std::atomic_ref(*number_.data()).load(std::memory_order_acquire) == n_begun_;
+}
+
+void ColdShare::wait(cudaStream_t stream) const {
+  for (;;) {
+    for (int i = 0; i < kPausesPerQuery; ++i) {
+      if (has_come()) return;
+      _mm_pause();
+    }
+    const cudaError_t state = cudaStreamQuery(stream);
+    if (state == cudaErrorNotReady) {
+      std::this_thread::yield();
+      continue;
+    }
+    check(state, "waiting for the CPU's share of the neurons");
+    if (has_come()) return;
+    throw std::runtime_error(
+        "The device has done all its work and not given the CPU its share of the neurons; this is a mistake "
+        "in Hearth.");
+  }
+}
 
 void ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
-  set_.clear(given_.n_tokens, given_.n_neurons);
-  const size_t words = given_.words * static_cast<size_t>(given_.n_tokens);
+  set_.clear(layer_.n_tokens, layer_.n_neurons);
+  const size_t words = words_ * static_cast<size_t>(layer_.n_tokens);
   if (words > 0) std::memcpy(set_.wanted(0), wanted_.data(), words * sizeof(uint64_t));
   set_.collect();
+  *has_sums_.data() = set_.ids().empty() ? 0 : 1;
   if (set_.ids().empty()) return;
-  std::fill_n(sums_.data(), given_.n_tokens * given_.n_cols, 0);
-  std::fill_n(poison_.data(), given_.n_tokens, 0);
+  std::fill_n(sums_.data(), layer_.n_tokens * layer_.n_cols, 0);
+  std::fill_n(poison_.data(), layer_.n_tokens, 0);
   const int64_t rows_before = counts.down_rows;
-  cpu_.ffn_neuron_sums(host, x_.data(), given_.n_tokens, set_, given_.gates ? gates_.data() : nullptr,
-                       {sums_.data(), poison_.data()}, counts);
+  cpu_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
+                       layer_.gates != nullptr ? gates_.data() : nullptr, sums(), counts);
   counts.cold_down_rows += counts.down_rows - rows_before;
-}
-
-void ColdShare::merge(const NeuronSums& sums, const Scratch& scratch, cudaStream_t stream) {
-  if (set_.ids().empty()) return;
-  const auto n_tokens = static_cast<size_t>(given_.n_tokens), n_cols = static_cast<size_t>(given_.n_cols);
-  const NeuronSums& on_device = scratch.cold_sums;
-  check(cudaMemcpyAsync(on_device.sums, sums_.data(), n_tokens * n_cols * sizeof(int64_t),
-                        cudaMemcpyHostToDevice, stream),
-        "taking the CPU's sums");
-  check(cudaMemcpyAsync(on_device.poison, poison_.data(), n_tokens * sizeof(int32_t), cudaMemcpyHostToDevice,
-                        stream),
-        "taking the CPU's sums");
-  merge_sums(on_device, given_.n_tokens, given_.n_cols, sums, stream);
 }
 
 }  // namespace hearth::cuda

@@ -1,8 +1,8 @@
 // What the CPU computes of a layer's neurons while the device computes the others: handed over, waited for,
 // computed, merged.
 //
-// Owned by CudaBackend; engine thread. One layer is under way at a time: hand_over(), then wait() and
-// compute() while the device works on, then merge().
+// Owned by CudaBackend; engine thread. One layer is under way at a time: begin(), then wait() and compute()
+// while the device works on, then the sums are merged. What runs on the device the backend enqueues.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -18,54 +18,53 @@
 
 namespace hearth::cuda {
 
-/// What the CPU is given of a layer: device memory.
-struct HandOver {
-  const uint64_t* cold_wanted = nullptr;  // [n_tokens, words] which token wants which of the CPU's neurons
-  const uint64_t* any = nullptr;          // [2, words] as Scratch::any
-  const float* x = nullptr;               // [n_tokens, n_cols]
-  const float* gates = nullptr;           // [n_tokens, n_neurons] or null
-  int n_tokens = 0;
-  int64_t n_neurons = 0, n_cols = 0;
-};
-
 class ColdShare {
  public:
   explicit ColdShare(CpuBackend& cpu) : cpu_(cpu) {}
 
   /// Takes the CPU's and pinned memory. At load, where neurons are shared at all.
-  void reserve(const StepBounds& bounds);
+  void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
-  /// Enqueues the way to the CPU of what it needs for its share.
-  void hand_over(const HandOver& given, cudaStream_t stream);
-  /// Waits until that has arrived; the device goes on meanwhile.
-  void wait();
+  /// What the CPU is given of a layer: device memory.
+  struct Layer {
+    const float* x = nullptr;      // [n_tokens, n_cols]
+    const float* gates = nullptr;  // [n_tokens, n_neurons] or null
+    int n_tokens = 0;
+    int64_t n_neurons = 0, n_cols = 0;
+  };
+  /// Begins a layer whose set lies parted in scratch. The device must do what is returned.
+  HandOver begin(const Layer& layer, const Scratch& scratch);
+
+  /// Waits until the layer has been handed over on the stream; the device goes on meanwhile. Throws CudaError
+  /// if the device fails before that, std::runtime_error if the stream ends without.
+  void wait(cudaStream_t stream) const;
 
   /// Neurons that any token wants, and of these those that are the CPU's: [words] each. Valid from wait() to
-  /// the next hand_over().
-  std::span<const uint64_t> any() const { return {any_.data(), given_.words}; }
-  std::span<const uint64_t> any_cold() const { return {any_.data() + given_.words, given_.words}; }
+  /// the next begin().
+  std::span<const uint64_t> any() const { return {any_.data(), words_}; }
+  std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
 
   /// Computes the CPU's share from its own memory. After wait().
   void compute(const FfnNeurons& host, NeuronCounts& counts);
-  /// Enqueues: sums += the CPU's. After compute().
-  void merge(const NeuronSums& sums, const Scratch& scratch, cudaStream_t stream);
+
+  /// The CPU's sums, and whether there are any (0: none), in host memory that the device reads: for
+  /// merge_sums(), after compute(). The same places for every layer.
+  NeuronSums sums() const { return {sums_.data(), poison_.data()}; }
+  const int32_t* has_sums() const { return has_sums_.data(); }
 
  private:
-  struct Given {
-    int n_tokens = 0;
-    int64_t n_neurons = 0, n_cols = 0;
-    size_t words = 0;  // of a token
-    bool gates = false;
-  };
+  bool has_come() const;
 
   CpuBackend& cpu_;
-  Given given_;
+  Layer layer_;
+  size_t words_ = 0;      // of a token's bits
+  uint32_t n_begun_ = 0;  // hand-overs, as the device counts them
   NeuronSet set_;
   PinnedArray<uint64_t> wanted_, any_;
   PinnedArray<float> x_, gates_;
+  PinnedArray<uint32_t> number_;
   PinnedArray<int64_t> sums_;
-  PinnedArray<int32_t> poison_;
-  Event arrived_;
+  PinnedArray<int32_t> poison_, has_sums_;
 };
 
 }  // namespace hearth::cuda

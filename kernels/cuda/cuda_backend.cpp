@@ -1,10 +1,15 @@
 // CudaBackend: Backend's calls as sequences of operations on one stream.
+//
+// All that goes to the stream in a step goes through enqueue(), so that steps can be recorded and played back
+// (step_recorder.h). What is enqueued holds by value what it needs.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/matmul_kernels.h"
@@ -13,11 +18,15 @@
 #include "kernels/cuda/arena.h"
 #include "kernels/cuda/cold_share.h"
 #include "kernels/cuda/device_share.h"
+#include "kernels/cuda/device_trace.h"
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/step_inputs.h"
+#include "kernels/cuda/step_recorder.h"
+#include "kernels/neuron_traffic.h"
+#include "kernels/trace.h"
 
 namespace hearth::cuda {
 namespace {
@@ -31,7 +40,15 @@ std::string device_name() {
 class CudaBackend final : public Backend {
  public:
   CudaBackend(CpuBackend& cold, const DeviceOptions& options)
-      : cpu_(cold), cold_share_(cold), name_(device_name()), one_thread_(1), arena_(options.budget_bytes) {}
+      : cpu_(cold),
+        cold_share_(cold),
+        name_(device_name()),
+        one_thread_(1),
+        arena_(options.budget_bytes),
+        recorder_(stream_, options.graphs),
+        trace_(options.trace) {
+    if (trace_ != nullptr) device_trace_.emplace(*trace_, stream_);
+  }
   ~CudaBackend() override {
     cudaStreamSynchronize(stream_);
     for (const std::byte* host : pinned_) cudaHostUnregister(const_cast<std::byte*>(host));
@@ -66,30 +83,44 @@ class CudaBackend final : public Backend {
     host_counts_ = PinnedArray<DeviceCounts>(1);
     host_wanted_ = PinnedArray<uint64_t>(rows * ((cols + 63) / 64));
     if (bounds.shares) {
-      cold_share_.reserve(bounds);
+      cold_share_.reserve(bounds, stream_, scratch_);
       slot_changes_ = PinnedArray<SlotChanges>(1);
     }
+    max_context_ = bounds.max_context;
     check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
   }
 
   void bind_thread() override { cpu_.bind_thread(); }
 
-  void begin_step(const StepShape& /*shape*/) override {
+  void begin_step(const StepShape& shape) override {
+    recorder_.begin_step(shape);
     inputs_.begin_step();
     rope_uploaded_ = false;
-    longest_ = 0;
+    // Attention's grid follows it, so it must be the same whenever a recorded step is played back.
+    longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
+    if (device_trace_) device_trace_->begin();
   }
 
-  void set_traffic(NeuronTraffic* traffic) override { traffic_ = traffic; }
+  void forget_recorded() override {
+    stream_.wait();
+    recorder_.forget();
+  }
+
+  void set_traffic(NeuronTraffic* traffic) override {
+    traffic_ = traffic;
+    forget_recorded();
+  }
 
   void finish() override {
     if (counts_of_ != nullptr) {
-      check(cudaMemcpyAsync(host_counts_.data(), scratch_.counts, sizeof(DeviceCounts),
-                            cudaMemcpyDeviceToHost, stream_),
-            "reading counts");
-      check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
+      enqueue([this] {
+        check(cudaMemcpyAsync(host_counts_.data(), scratch_.counts, sizeof(DeviceCounts),
+                              cudaMemcpyDeviceToHost, stream_),
+              "reading counts");
+        check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
+      });
     }
-    stream_.wait();
+    wait_for_all("the rest of the step");
     if (counts_of_ == nullptr) return;
     const DeviceCounts& found = *host_counts_.data();
     counts_of_->gate_rows += static_cast<int64_t>(found.gate_rows);
@@ -102,22 +133,31 @@ class CudaBackend final : public Backend {
   }
 
   const float* to_host(const float* x, size_t n) override {
-    if (outputs_.size() < n) outputs_ = PinnedArray<float>(n);  // at the first step of that many
+    if (outputs_.size() < n) {  // at the first step of that many, where none were reserved
+      forget_recorded();        // of steps that write to the memory there was
+      outputs_ = PinnedArray<float>(n);
+    }
     if (n > 0) {
-      check(cudaMemcpyAsync(outputs_.data(), x, n * sizeof(float), cudaMemcpyDeviceToHost, stream_),
-            "reading results");
+      enqueue([=, this] {
+        check(cudaMemcpyAsync(outputs_.data(), x, n * sizeof(float), cudaMemcpyDeviceToHost, stream_),
+              "reading results");
+      });
     }
     finish();
     return outputs_.data();
   }
 
   void from_host(const float* x, size_t n, float* out) override {
-    // The last copy from there may still be under way.
-    if (inputs_host_.size() < n) inputs_host_ = PinnedArray<float>(n);
-    stream_.wait();
+    if (inputs_host_.size() < n) {  // at the first step of that many
+      forget_recorded();            // of steps that read the memory there was
+      inputs_host_ = PinnedArray<float>(n);
+    }
+    wait_for_all("the layers before");  // the last copy from there may still be under way
     std::copy_n(x, n, inputs_host_.data());
-    check(cudaMemcpyAsync(out, inputs_host_.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream_),
-          "giving the device the residual stream");
+    enqueue([=, this] {
+      check(cudaMemcpyAsync(out, inputs_host_.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream_),
+            "giving the device the residual stream");
+    });
   }
 
   bool pin(const std::byte* host, size_t bytes) override {
@@ -139,28 +179,33 @@ class CudaBackend final : public Backend {
     const Set& on_device = set_of(set);
     set.clear(on_device.n_tokens, on_device.n_neurons);
     const size_t n = set.words() * static_cast<size_t>(set.n_tokens());
-    check(cudaMemcpyAsync(host_wanted_.data(), on_device.wanted, n * sizeof(uint64_t), cudaMemcpyDeviceToHost,
-                          stream_),
-          "reading a set of neurons");
-    stream_.wait();
+    enqueue([=, this, from = on_device.wanted] {
+      check(cudaMemcpyAsync(host_wanted_.data(), from, n * sizeof(uint64_t), cudaMemcpyDeviceToHost, stream_),
+            "reading a set of neurons");
+    });
+    wait_for_all("selecting neurons");
     if (n > 0) std::memcpy(set.wanted(0), host_wanted_.data(), n * sizeof(uint64_t));
     set.collect();
   }
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override {
-    cuda::embed(table, inputs_.on_device(tokens, stream_), static_cast<int64_t>(tokens.size()), out, stream_);
+    enqueue([=, this, n = static_cast<int64_t>(tokens.size()), ids = inputs_.on_device(tokens, recorder_)] {
+      cuda::embed(table, ids, n, out, stream_);
+    });
   }
 
-  void add(const float* x, int64_t n, float* out) override { cuda::add(x, n, out, stream_); }
+  void add(const float* x, int64_t n, float* out) override {
+    enqueue([=, this] { cuda::add(x, n, out, stream_); });
+  }
 
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                 float* out) override {
-    cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, stream_);
+    enqueue([=, this] { cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, stream_); });
   }
 
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                   int64_t n_cols, float* out) override {
-    cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, stream_);
+    enqueue([=, this] { cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, stream_); });
   }
 
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
@@ -168,7 +213,7 @@ class CudaBackend final : public Backend {
     bool quantized = false;
     for (const Product& p : products) {
       if (!quantized && uses_quantized_activations(p.weight.dtype)) {
-        quantize_input(x, n_tokens, p.weight.n_cols, scratch_, stream_);
+        quantize(x, n_tokens, p.weight.n_cols);
         quantized = true;
       }
       MatmulOp op{.weight = p.weight,
@@ -180,8 +225,8 @@ class CudaBackend final : public Backend {
                   .out = p.out,
                   .out_stride = p.out_stride,
                   .accumulate = p.accumulate};
-      if (p.rows.data() != nullptr) op.rows = inputs_.list(p.rows, stream_);
-      cuda::matmul(op, stream_);
+      if (p.rows.data() != nullptr) op.rows = inputs_.list(p.rows, recorder_);
+      enqueue([=, this] { cuda::matmul(op, stream_); });
     }
   }
 
@@ -193,30 +238,37 @@ class CudaBackend final : public Backend {
       rope_host_.prepare(positions, rope, one_thread_);
       const size_t n = positions.size() * static_cast<size_t>(row_floats);
       std::memcpy(rope_pinned_.data(), rope_host_.row(0), n * sizeof(float));
-      check(cudaMemcpyAsync(scratch_.rope_table, rope_pinned_.data(), n * sizeof(float),
-                            cudaMemcpyHostToDevice, stream_),
-            "copying rotations");
+      enqueue([=, this] {
+        check(cudaMemcpyAsync(scratch_.rope_table, rope_pinned_.data(), n * sizeof(float),
+                              cudaMemcpyHostToDevice, stream_),
+              "copying rotations");
+      });
       rope_uploaded_ = true;
     }
-    cuda::rope(x, stride, n_heads, head_dim, rope.kind, rope.n_rot, scratch_.rope_table, row_floats,
-               static_cast<int>(positions.size()), stream_);
+    enqueue([=, this, kind = rope.kind, n_rot = rope.n_rot, n = static_cast<int>(positions.size())] {
+      cuda::rope(x, stride, n_heads, head_dim, kind, n_rot, scratch_.rope_table, row_floats, n, stream_);
+    });
   }
 
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                  KvLayer layer) override {
-    cuda::kv_append(k, v, stride, inputs_.on_device(places, stream_), shape, layer, stream_);
+    enqueue([=, this, there = inputs_.on_device(places, recorder_)] {
+      cuda::kv_append(k, v, stride, there, shape, layer, stream_);
+    });
   }
 
   void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                  const KvShape& shape, KvLayer layer, float* out) override {
     if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
-    cuda::attention(q, stride, n_heads, scale, inputs_.on_device(places, stream_), shape, layer, longest_,
-                    scratch_.attention, out, stream_);
+    enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
+      cuda::attention(q, stride, n_heads, scale, there, shape, layer, longest, scratch_.attention, out,
+                      stream_);
+    });
   }
 
   void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                         float* out) override {
-    cuda::gated_activation(act, gate, up, n, out, stream_);
+    enqueue([=, this] { cuda::gated_activation(act, gate, up, n, out, stream_); });
   }
 
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
@@ -224,38 +276,80 @@ class CudaBackend final : public Backend {
     Set& chosen = set_of(set);
     chosen.n_tokens = n_tokens;
     chosen.n_neurons = n_neurons;
-    cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen.view(), scratch_.select,
-                         stream_);
+    enqueue([=, this, view = chosen.view()] {
+      cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, view, scratch_.select, stream_);
+    });
   }
 
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                    const float* gates, float* out, NeuronCounts& counts) override {
     const DeviceNeuronSet all = set_of(set).view();
-    clear_sums(scratch_.sums, n_tokens, ffn.down.n_cols, stream_);
-    quantize_input(x, n_tokens, ffn.gate.n_cols, scratch_, stream_);
+    begin_sums(n_tokens, ffn.down.n_cols);
+    quantize(x, n_tokens, ffn.gate.n_cols);
     count_to(counts);
     if (ffn.residency == nullptr || ffn.residency->n_hot == all.n_neurons) {
-      add_neurons(rows_on_device(ffn), x, all, gates, scratch_, stream_);
+      enqueue([=, this, rows = rows_on_device(ffn)] { add_neurons(rows, x, all, gates, scratch_, stream_); });
     } else {
       add_shared(ffn, x, all, gates, counts);
     }
-    add_sums(scratch_.sums, ffn.down.bias, n_tokens, ffn.down.n_cols, out, stream_);
+    end_sums(ffn.down, n_tokens, out);
   }
 
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts) override {
-    clear_sums(scratch_.sums, n_tokens, down.n_cols, stream_);
+    begin_sums(n_tokens, down.n_cols);
     count_to(counts);
-    add_values(down, values, set_of(set).view(), scratch_, stream_);
-    add_sums(scratch_.sums, down.bias, n_tokens, down.n_cols, out, stream_);
+    enqueue([=, this, wanted = set_of(set).view()] { add_values(down, values, wanted, scratch_, stream_); });
+    end_sums(down, n_tokens, out);
   }
 
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override {
-    cuda::gather_rows(x, n_cols, inputs_.on_device(rows, stream_), static_cast<int64_t>(rows.size()), out,
-                      stream_);
+    enqueue([=, this, n = static_cast<int64_t>(rows.size()), ids = inputs_.on_device(rows, recorder_)] {
+      cuda::gather_rows(x, n_cols, ids, n, out, stream_);
+    });
   }
 
  private:
+  template <class Work>
+  void enqueue(Work&& work) {
+    recorder_.enqueue(std::forward<Work>(work));
+  }
+
+  /// Waits for what was enqueued; `last`: what that is, for the trace.
+  void wait_for_all(const char* last) {
+    mark(last, -1);
+    recorder_.end_segment();
+    {
+      const TraceBlock waiting(trace_, "engine", "waiting for the device");
+      stream_.wait();
+    }
+    if (device_trace_) {
+      device_trace_->collect();
+      device_trace_->begin();
+    }
+  }
+
+  /// Where there is a trace: what was enqueued since the last mark becomes a span. Events are not put into
+  /// graphs, so a segment ends.
+  void mark(const char* name, int layer) {
+    if (!device_trace_) return;
+    recorder_.end_segment();
+    device_trace_->end(name, layer);
+  }
+
+  void quantize(const float* x, int n_tokens, int64_t n_cols) {
+    enqueue([=, this] { quantize_input(x, n_tokens, n_cols, scratch_, stream_); });
+  }
+
+  void begin_sums(int n_tokens, int64_t n_cols) {
+    enqueue([=, this] { clear_sums(scratch_.sums, n_tokens, n_cols, stream_); });
+  }
+  void end_sums(const DownColumns& down, int n_tokens, float* out) {
+    enqueue([=, this, bias = down.bias, n_cols = down.n_cols] {
+      add_sums(scratch_.sums, bias, n_tokens, n_cols, out, stream_);
+    });
+  }
+
   Set& set_of(const NeuronSet& set) {
     for (Set& known : scratch_.sets) {
       if (known.of == nullptr) known.of = &set;
@@ -276,37 +370,74 @@ class CudaBackend final : public Backend {
   void add_shared(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& all, const float* gates,
                   NeuronCounts& counts) {
     const NeuronResidency& residency = *ffn.residency;
-    take_changes(residency);
-    scratch_.hot.n_tokens = all.n_tokens;
-    scratch_.hot.n_neurons = all.n_neurons;
-    const DeviceNeuronSet hot = scratch_.hot.view();
-    split_set(all, residency.resident, hot, scratch_.cold_wanted, scratch_.any, scratch_.select, stream_);
-    cold_share_.hand_over({.cold_wanted = scratch_.cold_wanted,
-                           .any = scratch_.any,
-                           .x = x,
-                           .gates = gates,
-                           .n_tokens = all.n_tokens,
-                           .n_neurons = all.n_neurons,
-                           .n_cols = ffn.down.n_cols},
-                          stream_);
-    add_neurons(rows_on_device(ffn), x, hot, gates, scratch_, stream_);
+    part(residency, all);
+    const HandOver given = cold_share_.begin({.x = x,
+                                              .gates = gates,
+                                              .n_tokens = all.n_tokens,
+                                              .n_neurons = all.n_neurons,
+                                              .n_cols = ffn.down.n_cols},
+                                             scratch_);
+    enqueue([=, this] { hand_over(given, stream_); });
+    if (device_trace_) {
+      end_segment_of(residency);
+      mark("attention, active neurons", residency.layer);
+    }
+    enqueue([=, this, rows = rows_on_device(ffn), hot = scratch_.hot.view()] {
+      add_neurons(rows, x, hot, gates, scratch_, stream_);
+    });
+    end_segment_of(residency);
+    mark("FFN, hot neurons", residency.layer);
     if (traffic_ != nullptr) traffic_->enqueued(residency.layer, static_cast<cudaStream_t>(stream_));
-    cold_share_.wait();
-    if (traffic_ != nullptr) traffic_->wanted(residency.layer, cold_share_.any(), cold_share_.any_cold(), {});
-    cold_share_.compute(residency.host, counts);
-    cold_share_.merge(scratch_.sums, scratch_, stream_);
+    compute_cold(residency, counts);
+    if (device_trace_) device_trace_->begin();
+    enqueue([=, this, n_cols = ffn.down.n_cols] {
+      merge_sums(cold_share_.sums(), all.n_tokens, n_cols, scratch_.sums, stream_, cold_share_.has_sums());
+    });
   }
 
-  /// Carries out what has changed in the layer's slots. The list is free again: the shared layer before has
-  /// handed over since it was read.
+  /// Parts a layer's set by where its neurons are, after what has changed in its slots.
+  void part(const NeuronResidency& residency, const DeviceNeuronSet& all) {
+    scratch_.hot.n_tokens = all.n_tokens;
+    scratch_.hot.n_neurons = all.n_neurons;
+    takes_changes_ = traffic_ != nullptr;
+    if (takes_changes_) {
+      if (recorder_.enqueues_at_once()) take_changes(residency);
+      enqueue([this, resident = residency.resident, slot_of = residency.slot_of] {
+        change_slots(slot_changes_.data(), resident, slot_of, stream_);
+      });
+    }
+    enqueue([=, this, resident = residency.resident, hot = scratch_.hot.view()] {
+      split_set(all, resident, hot, scratch_.cold_wanted, scratch_.any, scratch_.select, stream_);
+    });
+  }
+
+  /// A graph reads the changes when it runs, so the latest ones are good enough for it.
+  void end_segment_of(const NeuronResidency& residency) {
+    recorder_.end_segment([&] {
+      if (takes_changes_) take_changes(residency);
+    });
+  }
+
+  /// The list of changes as the device reads it. It is free again: the shared layer before has handed over
+  /// since it was read.
   void take_changes(const NeuronResidency& residency) {
-    if (traffic_ == nullptr) return;
     const std::span<const SlotChange> changes = traffic_->changes(residency.layer);
     assert(changes.size() <= NeuronTraffic::kMaxChanges);
     SlotChanges& list = *slot_changes_.data();
     list.n = static_cast<int32_t>(changes.size());
     std::copy(changes.begin(), changes.end(), list.list);
-    change_slots(slot_changes_.data(), residency.resident, residency.slot_of, stream_);
+    takes_changes_ = false;
+  }
+
+  /// The CPU's share of a layer that was handed over, while the device goes on with its own.
+  void compute_cold(const NeuronResidency& residency, NeuronCounts& counts) {
+    {
+      const TraceBlock waiting(trace_, "engine", "waiting for the device", residency.layer);
+      cold_share_.wait(stream_);
+    }
+    if (traffic_ != nullptr) traffic_->wanted(residency.layer, cold_share_.any(), cold_share_.any_cold(), {});
+    const TraceBlock computing(trace_, "CPU", "FFN, cold neurons", residency.layer);
+    cold_share_.compute(residency.host, counts);
   }
 
   CpuBackend& cpu_;
@@ -317,6 +448,9 @@ class CudaBackend final : public Backend {
   Arena arena_;
   Scratch scratch_;
   std::vector<const std::byte*> pinned_;  // host memory that pin() registered
+  StepRecorder recorder_;
+  Trace* trace_;                             // null: nothing is traced
+  std::optional<DeviceTrace> device_trace_;  // where there is a trace
 
   // Of the step.
   StepInputs inputs_;
@@ -324,6 +458,7 @@ class CudaBackend final : public Backend {
   PinnedArray<float> rope_pinned_;
   bool rope_uploaded_ = false;
   int longest_ = 0;  // keys that a token sees at most; 0: not looked at yet
+  int max_context_ = 1;
   PinnedArray<float> outputs_, inputs_host_;
 
   PinnedArray<uint64_t> host_wanted_;
@@ -331,6 +466,7 @@ class CudaBackend final : public Backend {
 
   NeuronTraffic* traffic_ = nullptr;
   PinnedArray<SlotChanges> slot_changes_;
+  bool takes_changes_ = false;  // the open segment reads them, and they were not asked for yet
 
   NeuronCounts* counts_of_ =
       nullptr;  // whose the device's counts are; null: nothing was counted since finish()

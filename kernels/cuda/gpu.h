@@ -108,5 +108,17 @@ __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsi
 #endif
 }
 
+/// Adds 1 to *count, in device memory, and returns what it was. What the caller, or who it has met at a
+/// barrier, wrote before is seen by who arrives later.
+__device__ inline unsigned gpu_arrive(unsigned* count) {
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
+  return before;
+}
+/// Stores for the host to see, after all that the caller wrote or saw written before.
+__device__ inline void gpu_store_release_system(unsigned* to, unsigned value) {
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
+}
+
 }  // namespace hearth::cuda
 #endif

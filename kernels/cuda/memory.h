@@ -51,7 +51,8 @@ class DeviceArray {
   size_t n_ = 0;
 };
 
-/// n elements of T in page-locked host memory, which the device can copy from and to while both work.
+/// n elements of T in page-locked host memory, which the device can copy from and to while both work, and
+/// which kernels read and write at the same address.
 template <class T>
 class PinnedArray {
  public:
@@ -59,7 +60,7 @@ class PinnedArray {
   explicit PinnedArray(size_t n) : n_(n) {
     void* data = nullptr;
     if (n > 0) {
-      check_allocation(cudaHostAlloc(&data, n * sizeof(T), cudaHostAllocDefault), "pinning host memory");
+      check_allocation(cudaHostAlloc(&data, n * sizeof(T), cudaHostAllocMapped), "pinning host memory");
     }
     data_ = static_cast<T*>(data);
   }

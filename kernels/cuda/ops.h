@@ -185,9 +185,23 @@ void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* slots = nullptr);
 
-/// to += from.
+/// to += from, which may be host memory that the device reads; nothing, where *any is 0 (null: it is not).
 void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const NeuronSums& to,
-                cudaStream_t stream);
+                cudaStream_t stream, const int32_t* any = nullptr);
+
+/// Arrays that go to host memory together, and the word there by which the host learns that they have come.
+struct HandOver {
+  struct Part {
+    const void* from = nullptr;  // device memory; this and the next 16-byte aligned
+    void* to = nullptr;          // host memory that the device writes
+    int64_t n_words = 0;         // of 4 bytes
+  };
+  static constexpr int kMaxParts = 4;
+  Part parts[kMaxParts];
+  uint32_t* state = nullptr;   // device memory, 0 before the first: [2] blocks that are done, hand-overs done
+  uint32_t* number = nullptr;  // host memory: hand-overs done, stored when all of the last one has come
+};
+void hand_over(const HandOver& what, cudaStream_t stream);
 
 /// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or not a number where poisoned.
 void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out,

@@ -56,7 +56,7 @@ struct Scratch {
     hot = Set(arena, words, cols, list_counts + kSets + 1);
     cold_wanted = arena.take<uint64_t>(words);
     any = arena.take<uint64_t>(2 * words_of_token);
-    cold_sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
+    hand_over = arena.take<uint32_t>(kHandOverWords);
   }
 
   int32_t* inputs = nullptr;
@@ -73,7 +73,8 @@ struct Scratch {
   Set hot;
   uint64_t* cold_wanted = nullptr;  // [max_tokens, words]
   uint64_t* any = nullptr;          // [2, words] neurons that any token wants: all; of these the cold ones
-  NeuronSums cold_sums;
+  static constexpr size_t kHandOverWords = 2;
+  uint32_t* hand_over = nullptr;  // HandOver::state
 };
 
 }  // namespace hearth::cuda

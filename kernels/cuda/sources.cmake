@@ -14,6 +14,7 @@ set(HEARTH_CUDA_KERNELS
   gated_activation.cu
   gather_bundles.cu
   gather_rows.cu
+  hand_over.cu
   keep_passed.cu
   kv_append.cu
   layer_norm.cu
@@ -39,5 +40,7 @@ set(HEARTH_CUDA_HOST
   cuda_backend.cpp
   device.cpp
   device_share.cpp
+  device_trace.cpp
   step_inputs.cpp
+  step_recorder.cpp
 )

@@ -33,7 +33,16 @@ void StepInputs::begin_step() {
   known_.clear();
 }
 
-const int32_t* StepInputs::on_device(std::span<const int32_t> host, cudaStream_t stream) {
+void StepInputs::copy(size_t at, size_t n, StepRecorder& recorder) {
+  recorder.note(at);
+  recorder.note(n);
+  recorder.enqueue([to = device_ + at, from = pinned_.data() + at, n, stream = recorder.stream()] {
+    check(cudaMemcpyAsync(to, from, n * sizeof(int32_t), cudaMemcpyHostToDevice, stream),
+          "copying a step's positions");
+  });
+}
+
+const int32_t* StepInputs::on_device(std::span<const int32_t> host, StepRecorder& recorder) {
   if (host.empty()) return device_;
   for (const Known& known : known_) {
     if (known.host == host.data() && known.n == host.size()) return known.device;
@@ -43,35 +52,33 @@ const int32_t* StepInputs::on_device(std::span<const int32_t> host, cudaStream_t
   }
   std::memcpy(pinned_.data() + used_, host.data(), host.size_bytes());
   int32_t* device = device_ + used_;
-  check(cudaMemcpyAsync(device, pinned_.data() + used_, host.size_bytes(), cudaMemcpyHostToDevice, stream),
-        "copying a step's positions");
+  copy(used_, host.size(), recorder);
   used_ = std::min(pinned_.size(), (used_ + host.size() + kAlign - 1) / kAlign * kAlign);
   known_.push_back({host.data(), host.size(), device});
   return device;
 }
 
-KvPlaces StepInputs::on_device(const KvPlaces& host, cudaStream_t stream) {
+KvPlaces StepInputs::on_device(const KvPlaces& host, StepRecorder& recorder) {
   const auto n = static_cast<size_t>(host.n_tokens);
   if (n == 0) return host;
   const int n_tables = 1 + *std::max_element(host.table_of, host.table_of + n);
   const size_t table_ids = static_cast<size_t>(n_tables) * static_cast<size_t>(host.max_blocks);
   return {.n_tokens = host.n_tokens,
-          .positions = on_device({host.positions, n}, stream),
-          .table_of = on_device({host.table_of, n}, stream),
-          .block_tables = on_device({host.block_tables, table_ids}, stream),
+          .positions = on_device({host.positions, n}, recorder),
+          .table_of = on_device({host.table_of, n}, recorder),
+          .block_tables = on_device({host.block_tables, table_ids}, recorder),
           .max_blocks = host.max_blocks};
 }
 
-DeviceList StepInputs::list(std::span<const int32_t> host, cudaStream_t stream) {
+DeviceList StepInputs::list(std::span<const int32_t> host, StepRecorder& recorder) {
   const size_t at = used_;
   const auto n = static_cast<int32_t>(host.size());
   if (at + 1 > pinned_.size())
     throw std::length_error("A step's lists take more than was reserved for them.");
   pinned_.data()[at] = n;
-  check(cudaMemcpyAsync(device_ + at, pinned_.data() + at, sizeof n, cudaMemcpyHostToDevice, stream),
-        "copying a list's length");
+  copy(at, 1, recorder);
   used_ += kAlign;
-  return {const_cast<int32_t*>(on_device(host, stream)), device_ + at, n};
+  return {const_cast<int32_t*>(on_device(host, recorder)), device_ + at, n};
 }
 
 }  // namespace hearth::cuda

@@ -1,10 +1,9 @@
 // The small arrays of integers that a step's operations read: copied to the device once a step, whoever asks.
 //
 // Owned by CudaBackend; engine thread. Arrays are known by their addresses, which stay the same within a step
-// (Backend::begin_step). Copies go through pinned memory, so that nobody waits for them.
+// (Backend::begin_step). Copies go through pinned memory, so that nobody waits for them; steps of one shape
+// find the same arrays in the same places, so that recorded copies can be played back.
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <cstdint>
 #include <span>
@@ -13,6 +12,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/step_recorder.h"
 
 namespace hearth::cuda {
 
@@ -27,11 +27,14 @@ class StepInputs {
   void begin_step();
 
   /// The array on the device, from the stream's next operation on.
-  const int32_t* on_device(std::span<const int32_t> host, cudaStream_t stream);
-  KvPlaces on_device(const KvPlaces& host, cudaStream_t stream);
-  DeviceList list(std::span<const int32_t> host, cudaStream_t stream);
+  const int32_t* on_device(std::span<const int32_t> host, StepRecorder& recorder);
+  KvPlaces on_device(const KvPlaces& host, StepRecorder& recorder);
+  DeviceList list(std::span<const int32_t> host, StepRecorder& recorder);
 
  private:
+  /// n integers from the pinned memory to the device's, at the same offset.
+  void copy(size_t at, size_t n, StepRecorder& recorder);
+
   struct Known {
     const int32_t* host;
     size_t n;

@@ -69,7 +69,7 @@ class ComeAndGo final : public NeuronTraffic {
   std::mt19937 rng_{9};
 };
 
-std::vector<float> logits_with(const std::string& mode, Share share, NeuronTraffic* traffic) {
+std::vector<float> logits_with(const std::string& mode, Share share, int chunk, NeuronTraffic* traffic) {
   LoadOptions options;
   options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
   options.n_threads = 1;
@@ -83,18 +83,19 @@ std::vector<float> logits_with(const std::string& mode, Share share, NeuronTraff
   const auto model = ModelRuntime::load(options);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 24; ++i) tokens.push_back((7 + 31 * i) % model->spec().n_vocab);
-  return logits_of(*model, tokens, 5);
+  return logits_of(*model, tokens, chunk);
 }
 
 TEST_CASE("neurons may come and go in a device's slots at any layer with the same bits") {
   const std::string mode = GENERATE("dense", "exact", "predicted");
   const Share share = GENERATE(Share::kThird, Share::kRandom);
-  INFO(mode << " " << static_cast<int>(share));
-  const std::vector<float> expected = logits_with(mode, share, nullptr);
+  const int chunk = GENERATE(5, 1);  // most of the steps of one token are recorded
+  INFO(mode << " " << static_cast<int>(share) << ", " << chunk << " tokens a step");
+  const std::vector<float> expected = logits_with(mode, share, chunk, nullptr);
   const auto bamboo = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
   const ModelSpec spec = read_model_spec(ModelFile::open(bamboo), {});
   ComeAndGo traffic(shares_of(spec, share, false));
-  const std::vector<float> logits = logits_with(mode, share, &traffic);
+  const std::vector<float> logits = logits_with(mode, share, chunk, &traffic);
   REQUIRE(logits.size() == expected.size());
   CHECK(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)) == 0);
   CHECK(traffic.n_changes > 0);

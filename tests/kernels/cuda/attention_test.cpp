@@ -153,17 +153,20 @@ struct Queries {
   std::vector<float> q;
 };
 
-std::vector<float> attention_on_device(const Cache& cache, const Queries& queries, const Places& places) {
+/// longest: what attention() is told; 0: as it is.
+std::vector<float> attention_on_device(const Cache& cache, const Queries& queries, const Places& places,
+                                       int longest = 0) {
   const Heads& heads = cache.heads();
   const int n_tokens = places.here().n_tokens;
+  if (longest == 0) longest = places.longest();
   const TestStream stream;
   const DeviceArray<float> q(queries.q);
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
   const DeviceArray<std::byte> scratch(
-      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, places.longest()));
+      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest));
   const DeviceArray<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
   cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scale, places.there(), cache.shape(),
-                  {k.data(), v.data()}, places.longest(), scratch.data(), out.data(), stream);
+                  {k.data(), v.data()}, longest, scratch.data(), out.data(), stream);
   return out.read(stream);
 }
 
@@ -245,6 +248,21 @@ TEST_CASE("CUDA: attention has the CPU's bits where chunks become longer") {
   check_attention(cache, run(0, 8178, 8216));  // 8192 keys are 32 chunks, 8193 are 17: amid a tile
   check_attention(cache, run(0, 8190, 8194));
   check_attention(cache, {{0, 8191}, {0, 8190}, {0, 8192}});
+}
+
+TEST_CASE("CUDA: attention's bits do not depend on how long a context it is prepared for") {
+  Cache cache({4, 2, 32}, {1100, 40, 260});
+  for (const auto& tokens : {run(0, 0, 1), run(0, 255, 256), run(0, 256, 257), run(0, 511, 513),
+                             run(0, 1099, 1100), run(0, 700, 701) + run(1, 39, 40) + run(2, 250, 260)}) {
+    const Places places(cache, tokens);
+    const Queries queries(cache, tokens.size());
+    const std::vector<float> expected = attention_on_device(cache, queries, places);
+    for (int longest : {256, 512, 1024, 2048, 16384, 40000}) {
+      if (longest < places.longest()) continue;
+      INFO(places.longest() << " keys, prepared for " << longest);
+      REQUIRE(different(attention_on_device(cache, queries, places, longest), expected) == 0);
+    }
+  }
 }
 
 TEST_CASE("CUDA: attention does not depend on the order of the emulator's threads") {

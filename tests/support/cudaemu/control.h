@@ -41,6 +41,7 @@ Config& config();
 struct Stats {
   uint64_t launches = 0;        // kernels that ran, those of graphs included
   uint64_t graph_launches = 0;  // graphs that ran
+  uint64_t graph_kernels = 0;   // of the launches, those of graphs
   uint64_t h2d_bytes = 0;       // copied from host to device, counted when asked for
   uint64_t d2h_bytes = 0;
   uint64_t pageable_async = 0;  // asynchronous copies of memory that is not pinned: they are not asynchronous

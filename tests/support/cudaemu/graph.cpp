@@ -32,6 +32,7 @@ void Graph::run(cudaStream_t stream) const {
     if (config().schedule == Schedule::kRandom) chosen = random() % ready.size();
     const size_t i = ready[chosen];
     ready.erase(ready.begin() + static_cast<ptrdiff_t>(chosen));
+    if (nodes[i].operation.kind == WorkKind::kKernel) count(&Stats::graph_kernels);
     execute(nodes[i].operation, stream);
     for (size_t j = 0; j < nodes.size(); ++j)
       for (const int d : nodes[j].depends_on)

@@ -2,6 +2,8 @@
 // says what they do.
 #pragma once
 
+#include <atomic>
+
 #include <cstdint>
 #include <cstring>
 
@@ -64,6 +66,13 @@ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, unsigned b, i
 inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c,
                             HEARTH_CUDAEMU_HERE) {
   multiply_bytes<2>(d, {a[0], a[1], a[2], a[3], b0, b1}, c, here);
+}
+
+inline unsigned gpu_arrive(unsigned* count) {
+  return std::atomic_ref(*count).fetch_add(1, std::memory_order_acq_rel);
+}
+inline void gpu_store_release_system(unsigned* to, unsigned value) {
+  std::atomic_ref(*to).store(value, std::memory_order_release);
 }
 
 }  // namespace hearth::cuda

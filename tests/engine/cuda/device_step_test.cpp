@@ -1,0 +1,125 @@
+// Steps on the device, recorded and not: the same bits, and a recorded step is nothing but its graphs.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <set>
+#include <string>
+
+#include "engine/model_runtime.h"
+#include "kernels/trace.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+constexpr int kTokens = 16;
+
+LoadOptions options_of(const std::string& name, const std::string& mode, Share share, bool all_gates) {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf");
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 64;
+  options.prefill_chunk = 16;
+  options.sparsity.mode = mode;
+  options.device = DeviceChoice::kCuda;
+  options.place = [share, all_gates](const ModelSpec& spec) { return shares_of(spec, share, all_gates); };
+  return options;
+}
+
+/// A token a step.
+std::vector<float> decode(ModelRuntime& model) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < kTokens; ++i) tokens.push_back((7 + 31 * i) % model.spec().n_vocab);
+  return logits_of(model, tokens, 1);
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void check_recording(const std::string& name, const std::string& mode, Share share, bool all_gates) {
+  INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
+  LoadOptions options = options_of(name, mode, share, all_gates);
+  options.graphs = false;
+  const std::vector<float> expected = decode(*ModelRuntime::load(options));
+  options.graphs = true;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(same_bits(decode(*model), expected));
+  cudaemu::reset_stats();
+  REQUIRE(same_bits(decode(*model), expected));
+  const cudaemu::Stats stats = cudaemu::stats();
+  CHECK(stats.launches > 0);
+  CHECK(stats.launches == stats.graph_kernels);
+  CHECK(stats.pageable_async == 0);
+  CHECK(stats.default_stream == 0);
+  CHECK(stats.allocations == 0);
+  // A layer that the CPU has a share of ends a graph, and so does the step.
+  const int n_shared = share == Share::kAll ? 0 : model->spec().n_layers;
+  CHECK(stats.graph_launches == static_cast<uint64_t>(kTokens * (n_shared + 1)));
+}
+
+TEST_CASE("recorded steps give the same bits and launch nothing but their graphs") {
+  const std::string mode = GENERATE("dense", "exact", "predicted");
+  check_recording("bamboo.powerinfer", mode, Share::kAll, false);
+  check_recording("bamboo.powerinfer", mode, Share::kThird, true);
+  check_recording("bamboo.powerinfer", mode, Share::kRandom, false);
+  check_recording("bamboo.powerinfer", mode, Share::kNone, false);
+}
+
+TEST_CASE("recorded steps of other architectures give the same bits") {
+  check_recording("opt.powerinfer", "exact", Share::kRandom, true);
+  check_recording("falcon-7b.powerinfer", "predicted", Share::kThird, false);
+  check_recording("qwen3", "dense", Share::kThird, false);
+}
+
+TEST_CASE("without memory for graphs a model runs, with the same bits") {
+  const LoadOptions options = options_of("bamboo.powerinfer", "exact", Share::kThird, true);
+  const std::vector<float> expected = decode(*ModelRuntime::load(options));
+  const auto model = ModelRuntime::load(options);
+  cudaemu::reset_stats();
+  cudaemu::fail_next("cudaGraphInstantiate", 1, cudaErrorMemoryAllocation);
+  CHECK(same_bits(decode(*model), expected));
+  CHECK(cudaemu::stats().graph_launches == 1);
+  CHECK(same_bits(decode(*model), expected));
+}
+
+TEST_CASE("a trace shows every layer's shares and waits, and changes no bit") {
+  const bool graphs = GENERATE(false, true);
+  INFO("graphs " << graphs);
+  LoadOptions options = options_of("bamboo.powerinfer", "exact", Share::kThird, false);
+  const std::vector<float> expected = decode(*ModelRuntime::load(options));
+  Trace trace;
+  options.trace = &trace;
+  options.graphs = graphs;
+  const auto model = ModelRuntime::load(options);
+  CHECK(same_bits(decode(*model), expected));
+  const std::vector<Trace::Span> spans = trace.spans();
+  const auto n_of = [&](const std::string& track, const std::string& what, int layer) {
+    return std::ranges::count_if(spans, [&](const Trace::Span& span) {
+      return span.track == track && span.name == what && span.layer == layer;
+    });
+  };
+  for (int layer = 0; layer < model->spec().n_layers; ++layer) {
+    INFO("layer " << layer);
+    CHECK(n_of("GPU", "attention, active neurons", layer) >= kTokens);
+    CHECK(n_of("GPU", "FFN, hot neurons", layer) >= kTokens);
+    CHECK(n_of("CPU", "FFN, cold neurons", layer) >= kTokens);
+    CHECK(n_of("engine", "waiting for the device", layer) >= kTokens);
+  }
+  CHECK(n_of("GPU", "the rest of the step", -1) >= kTokens);
+  // A stream does one thing after the other.
+  std::vector<Trace::Span> of_device;
+  std::ranges::copy_if(spans, std::back_inserter(of_device),
+                       [](const Trace::Span& span) { return std::string(span.track) == "GPU"; });
+  for (size_t i = 0; i < of_device.size(); ++i) {
+    CHECK(of_device[i].begin <= of_device[i].end);
+    if (i > 0) CHECK(of_device[i - 1].end <= of_device[i].begin + std::chrono::microseconds(1));
+  }
+}
+
+}  // namespace
+}  // namespace hearth::testing
