@@ -75,6 +75,7 @@ void FfnPass::reset_counts() { counts_ = {}; }
 void FfnPass::set_thresholds(std::span<const float> thresholds) {
   assert(thresholds.size() == mode_.thresholds.size());
   std::ranges::copy(thresholds, mode_.thresholds.begin());
+  if (devices_.device() != nullptr) devices_.device()->forget_recorded();
 }
 
 FfnPass::Step FfnPass::step_of(int layer, const float* normed, float* x, int n_tokens) const {

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <optional>
@@ -276,6 +277,7 @@ class CudaBackend final : public Backend {
     Set& chosen = set_of(set);
     chosen.n_tokens = n_tokens;
     chosen.n_neurons = n_neurons;
+    recorder_.note(std::bit_cast<uint32_t>(at_least));  // who sets another must forget what was recorded
     enqueue([=, this, view = chosen.view()] {
       cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, view, scratch_.select, stream_);
     });

@@ -63,6 +63,11 @@ TEST_CASE("emulated: a graph does nothing when captured, and everything each tim
   CHECK(value.read(stream)[0] == 320);
   CHECK(stats().graph_launches == 2);
   CHECK(stats().launches == 4);
+  CHECK(stats().graph_kernels == 2 * stats().graph_launches);
+  CHECK(stats().graph_kernels == stats().launches);
+  add(stream, value.data(), 1);
+  CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
+  CHECK(stats().launches == stats().graph_kernels + 1);
 }
 
 /// A graph that forks into `other` and joins: + 1, then * 3 and * 5 side by side on two values, then a copy.

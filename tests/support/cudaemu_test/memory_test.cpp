@@ -1,7 +1,9 @@
 // Memory of emulated CUDA: the limit of VRAM, what is accounted, wrong frees, pinned and mapped memory,
 // copies.
+#include <atomic>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "kernels/cuda/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
@@ -118,6 +120,17 @@ TEST_CASE("emulated: pointers tell where they lie") {
   REQUIRE(cudaHostUnregister(&on_host) == cudaSuccess);
 }
 
+/// The last of the blocks tells the host.
+__global__ void write_and_tell_kernel(unsigned* words, unsigned* count, unsigned* told, unsigned turn) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  words[i] = turn * 1000 + i;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x != 0 || cuda::gpu_arrive(count) + 1 != gridDim.x) return;
+  *count = 0;
+  cuda::gpu_store_release_system(told, turn);
+}
+
 __global__ void double_kernel(int* values) { values[threadIdx.x] *= 2; }
 
 TEST_CASE("emulated: kernels reach mapped memory of the host") {
@@ -132,6 +145,26 @@ TEST_CASE("emulated: kernels reach mapped memory of the host") {
   stream.wait();
   for (int i = 0; i < 32; ++i) CHECK(values[i] == 2 * i);
   REQUIRE(cudaFreeHost(values) == cudaSuccess);
+}
+
+TEST_CASE("emulated: the host that sees a kernel's word sees all that its blocks wrote before") {
+  Emulated emulated;
+  config().block_workers = 2;
+  constexpr unsigned kBlocks = 5, kThreads = 64, kWords = kBlocks * kThreads;
+  const TestStream stream;
+  const DeviceArray<unsigned> count(std::vector<unsigned>{0});
+  unsigned* words = nullptr;
+  REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&words), (kWords + 1) * sizeof(unsigned),
+                        cudaHostAllocMapped) == cudaSuccess);
+  words[kWords] = 0;
+  for (unsigned turn = 1; turn <= 20; ++turn) {
+    REQUIRE(gpu_launch(write_and_tell_kernel, kBlocks, kThreads, 0, stream, words, count.data(),
+                       words + kWords, turn) == cudaSuccess);
+    while (std::atomic_ref(words[kWords]).load(std::memory_order_acquire) != turn) std::this_thread::yield();
+    for (unsigned i = 0; i < kWords; ++i) REQUIRE(words[i] == turn * 1000 + i);
+  }
+  stream.wait();
+  REQUIRE(cudaFreeHost(words) == cudaSuccess);
 }
 
 TEST_CASE("emulated: fresh memory is not a number") {
