@@ -1,12 +1,14 @@
 """Draws what GPU, CPU and PCIe do during one step, as an SVG without dependencies, from a trace (--trace FILE).
 
-    timeline.py                               draws docs/figures/timeline.svg anew from timeline.json beside it
-    timeline.py OUT.svg TRACE.json [N]        draws step N of a trace (-1: the last one, which is the default)
-    timeline.py --cut OUT.json TRACE.json [N] writes a trace of that step alone, with NOTE in the environment as its note
+    timeline.py                                 draws docs/figures/timeline.svg anew from timeline.json beside it
+    timeline.py OUT.svg TRACE.json [N]          draws step N of a trace (-1: the last one, which is the default)
+    timeline.py --order OUT.svg TRACE.json [N]  the same with short spans drawn wider: order and overlap, not durations
+    timeline.py --cut OUT.json TRACE.json [N]   writes a trace of that step alone, with NOTE in the environment as its note
 
 A row for each track, and more where its spans overlap; a bar for each span; dashed lines where the layers begin. The same
 trace gives the same bytes.
 """
+import bisect
 import json
 import os
 import pathlib
@@ -110,22 +112,39 @@ def time_text(us, tick):
     return f"{us / 1000:g} ms" if tick >= 100 else f"{us:g} us"
 
 
-def bar(span, x0, scale, y, colour):
-    x, width = x0 + span.begin * scale, max((span.end - span.begin) * scale, 0.8)
+class Axis:
+    """Where a time is drawn. In order: the time between neighbouring begins and ends counts by a root of it."""
+
+    def __init__(self, step, spans, in_order):
+        self.times = sorted({step.begin, step.end, *(t for s in spans for t in (s.begin, s.end))})
+        lengths = [b - a for a, b in zip(self.times, self.times[1:])]
+        self.places = [0.0]
+        for length in lengths:
+            self.places.append(self.places[-1] + (length**0.25 if in_order else length))
+        self.in_order = in_order
+
+    def __call__(self, time):
+        at = min(max(bisect.bisect_right(self.times, time) - 1, 0), len(self.times) - 2)
+        share = (time - self.times[at]) / (self.times[at + 1] - self.times[at])
+        place = self.places[at] + share * (self.places[at + 1] - self.places[at])
+        return LEFT + place / self.places[-1] * (WIDTH - LEFT - RIGHT)
+
+
+def bar(span, axis, y, colour):
+    x, width = axis(span.begin), max(axis(span.end) - axis(span.begin), 0.8)
     what = span.name + (f", layer {span.layer}" if span.layer >= 0 else "") + (f", {span.bytes:,} bytes" if span.bytes else "")
     return (f'<rect x="{x:.1f}" y="{y}" width="{width:.1f}" height="{BAR}" rx="2" fill="{colour}">'
             f"<title>{escape(what)}: {span.end - span.begin:.0f} us</title></rect>")
 
 
-def draw(note, step, spans):
-    length = step.end - step.begin
-    scale = (WIDTH - LEFT - RIGHT) / length
+def draw(note, step, spans, in_order):
     for span in spans:
-        span.begin, span.end = span.begin - step.begin, min(span.end, step.end) - step.begin
+        span.end = min(span.end, step.end)
     # A span that holds others of its track would hide them.
     spans = [s for s in spans
              if not any(o is not s and o.track == s.track and s.begin <= o.begin and o.end <= s.end
                         and (o.begin, o.end) != (s.begin, s.end) for o in spans)]
+    axis = Axis(step, spans, in_order)
     names = list(dict.fromkeys(s.name for s in spans))
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(names)}
     body, y = [], TOP
@@ -135,21 +154,24 @@ def draw(note, step, spans):
             continue
         body.append(text(LEFT - 10, y + BAR / 2 + 4, track, "track", "end"))
         for row in rows:
-            body += [bar(span, LEFT, scale, y, colours[span.name]) for span in row]
+            body += [bar(span, axis, y, colours[span.name]) for span in row]
             y += BAR + GAP
         y += GROUP - GAP
     bottom = y - GROUP + 6
-    grid, tick = [], tick_of(length)
-    for i in range(int(length / tick) + 1):
-        x = LEFT + i * tick * scale
+    grid, length = [], step.end - step.begin
+    tick = tick_of(length)
+    if in_order:
+        grid.append(text(LEFT, bottom + 16, "time, not to scale: what is short is drawn wider", "small"))
+    for i in range(0 if in_order else int(length / tick) + 1):
+        x = axis(step.begin + i * tick)
         grid.append(f'<path class="grid" d="M{x:.1f} {TOP - 6}V{bottom}"/>')
         grid.append(text(x, bottom + 16, time_text(i * tick, tick), "small", "middle"))
     begins = {}
     for span in spans:
-        if span.layer >= 0 and span.track != "PCIe":
+        if span.layer >= 0 and span.track in ("GPU", "CPU"):
             begins[span.layer] = min(begins.get(span.layer, span.begin), span.begin)
     for layer, begin in sorted(begins.items()):
-        x = LEFT + begin * scale
+        x = axis(begin)
         grid.append(f'<path class="layer" d="M{x:.1f} {TOP - 14}V{bottom}"/>')
         grid.append(text(x + 4, TOP - 9, f"layer {layer}", "small"))
     legend, x, y = [], LEFT, bottom + AXIS
@@ -169,14 +191,17 @@ def draw(note, step, spans):
 
 
 def main(arguments):
-    to_json = arguments[:1] == ["--cut"]
-    out, path, *n = arguments[to_json:] or [ROOT / "docs/figures/timeline.svg", ROOT / "docs/figures/timeline.json"]
+    arguments = arguments or ["--order", ROOT / "docs/figures/timeline.svg", ROOT / "docs/figures/timeline.json"]
+    how = arguments.pop(0) if str(arguments[0]).startswith("--") else ""
+    if how not in ("", "--order", "--cut") or not 2 <= len(arguments) <= 3:
+        sys.exit(__doc__)
+    out, path, *n = arguments
     note, spans = read_trace(path)
     step, spans = cut(path, spans, int(n[0]) if n else -1)
-    if to_json:
+    if how == "--cut":
         write_cut(pathlib.Path(out), os.environ.get("NOTE", note), step, spans)
     else:
-        pathlib.Path(out).write_text(draw(note, step, spans), encoding="utf-8")
+        pathlib.Path(out).write_text(draw(note, step, spans, how == "--order"), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,98 @@
+// When the two devices of a step are at work: the CPU computes its share of a layer after the device has
+// handed it over, while the device computes its own, and the device adds it up only then. On an emulated
+// device that dawdles; what is looked at is order and overlap, never how long anything takes.
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/model_runtime.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+/// A device that waits before each of its operations; the one that was there comes back at the end.
+class SlowDevice {
+ public:
+  explicit SlowDevice(int jitter_us) : before_(cudaemu::config()) { cudaemu::config().jitter_us = jitter_us; }
+  ~SlowDevice() {
+    cudaemu::record_intervals(false);
+    cudaemu::config() = before_;
+  }
+  SlowDevice(const SlowDevice&) = delete;
+  SlowDevice& operator=(const SlowDevice&) = delete;
+
+ private:
+  cudaemu::Config before_;
+};
+
+struct Timeline {
+  std::vector<cudaemu::Interval> device;  // what kernels and copies did, in the order of the stream
+  std::vector<Trace::Span> cold;          // the CPU's shares, in their order
+};
+
+/// Eight tokens one by one, a third of whose neurons the device has.
+Timeline run(const std::string& name, const std::string& mode) {
+  Trace trace;
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / name;
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 16;
+  options.prefill_chunk = 8;
+  options.sparsity.mode = mode;
+  options.device = DeviceChoice::kCuda;
+  options.place = [](const ModelSpec& spec) { return shares_of(spec, Share::kThird, false); };
+  options.trace = &trace;
+  const auto model = ModelRuntime::load(options);
+  const size_t n_before = trace.spans().size();
+  cudaemu::record_intervals(true);
+  logits_of(*model, std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8}, 1);
+  Timeline timeline{.device = cudaemu::intervals(), .cold = {}};
+  const std::vector<Trace::Span> spans = trace.spans();
+  for (size_t i = n_before; i < spans.size(); ++i) {
+    if (spans[i].name == std::string("FFN, cold neurons")) timeline.cold.push_back(spans[i]);
+  }
+  return timeline;
+}
+
+std::vector<cudaemu::Interval> kernels_named(const Timeline& timeline, const std::string& part) {
+  std::vector<cudaemu::Interval> found;
+  for (const cudaemu::Interval& interval : timeline.device) {
+    if (interval.name.find(part) != std::string::npos) found.push_back(interval);
+  }
+  return found;
+}
+
+TEST_CASE(
+    "the CPU's share of a layer lies between its hand-over and its merging, beside the device's share") {
+  const std::string mode = GENERATE("exact", "predicted", "dense");
+  const SlowDevice device(500);
+  const Timeline timeline = run("bamboo.powerinfer.gguf", mode);
+  const std::vector<cudaemu::Interval> given = kernels_named(timeline, "hand_over"),
+                                       merged = kernels_named(timeline, "merge_sums");
+  INFO(mode);
+  REQUIRE(timeline.cold.size() == 8 * 2);  // tokens, layers
+  REQUIRE(given.size() == timeline.cold.size());
+  REQUIRE(merged.size() == timeline.cold.size());
+  size_t n_beside = 0;
+  for (size_t i = 0; i < timeline.cold.size(); ++i) {
+    const Trace::Span& cold = timeline.cold[i];
+    CHECK(cold.layer == static_cast<int>(i % 2));
+    CHECK(given[i].begin <= cold.begin);
+    CHECK(cold.end <= merged[i].begin);
+    n_beside += std::ranges::any_of(timeline.device, [&](const cudaemu::Interval& own) {
+      return given[i].end <= own.begin && own.end <= merged[i].begin && cold.begin < own.end;
+    });
+  }
+  // It began while the device was at its own share. Of some the CPU's thread may have been put off until the
+  // device was done.
+  CHECK(n_beside >= timeline.cold.size() / 2);
+}
+
+}  // namespace
+}  // namespace hearth::testing
