@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 
+import httpx
 import openai
 import pytest
 
@@ -49,6 +50,26 @@ def test_configuration_errors_name_their_source(tmp_path):
     config.write_text("slotz = 3\n")
     assert "did you mean slots?" in refused("--config", config)
     assert "did you mean --model?" in refused("--modle", "x")
+
+
+def test_a_timeline_is_written_when_the_server_stops(tmp_path):
+    trace = tmp_path / "trace.json"
+    model = hearthd.ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
+    server = hearthd.Hearthd("--trace", trace, "--device", "cpu", model=model)
+    try:
+        answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
+                            json={"prompt": "The", "max_tokens": 3, "temperature": 0})
+        assert answer.status_code == 200, answer.text
+        server.signal()
+        assert server.wait() == 0
+    finally:
+        server.kill()
+    events = json.loads(trace.read_text())["traceEvents"]
+    tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    spans = {(tracks[event["tid"]], event["name"]) for event in events if event["ph"] == "X"}
+    assert spans == {("engine", "step"), ("CPU", "attention"), ("CPU", "FFN")}
+    assert {event["args"]["layer"] for event in events if event["name"] == "FFN"} == {0, 1, 2, 3}
+    assert str(tmp_path) in refused("--model", model, "--port", "0", "--trace", tmp_path)
 
 
 def test_bad_key_and_template_files(tmp_path, model_path):
