@@ -56,7 +56,9 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .d_model = spec.d_model,
           .head_dim = spec.head_dim,
           .shares = bounds.shares,
-          .stream_bytes = bounds.stream_bytes};
+          .stream_bytes = bounds.stream_bytes,
+          .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
+                                  int64_t{bounds.max_tokens} * spec.d_model)};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,

@@ -135,11 +135,13 @@ struct StepBounds {
   int max_tokens = 1;
   int64_t max_cols = 0;  // inputs of a row: of d_model, d_ff, heads * head_dim the largest
   int n_heads = 1;
-  int max_context = 1;      // positions of a sequence
-  int64_t d_model = 0;      // 0: as max_cols
-  int head_dim = 0;         // 0: max_cols / n_heads
-  bool shares = false;      // neurons are shared with the host's processors
-  size_t stream_bytes = 0;  // of each of two buffers through which a device streams host neurons; 0: none
+  int max_context = 1;       // positions of a sequence
+  int64_t d_model = 0;       // 0: as max_cols
+  int head_dim = 0;          // 0: max_cols / n_heads
+  bool shares = false;       // neurons are shared with the host's processors
+  size_t stream_bytes = 0;   // of each of two buffers through which a device streams host neurons; 0: none
+  bool shares_gates = true;  // shares: of layers too whose gates are all known (NeuronResidency::all_gates)
+  int64_t max_outputs = 0;   // floats that to_host() gives at once; 0: memory for them is taken at first use
 };
 
 /// What tells steps apart whose calls are the same but for the numbers in their arrays. Backends may record

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -27,7 +28,7 @@ void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scr
   wanted_ = PinnedArray<uint64_t>(rows * words);
   any_ = PinnedArray<uint64_t>(2 * words);
   x_ = PinnedArray<float>(rows * sum_cols);
-  gates_ = PinnedArray<float>(rows * cols);
+  if (bounds.shares_gates) gates_ = PinnedArray<float>(rows * cols);
   sums_ = PinnedArray<int64_t>(rows * sum_cols);
   poison_ = PinnedArray<int32_t>(rows);
   has_sums_ = PinnedArray<int32_t>(1);
@@ -38,6 +39,7 @@ void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scr
 }
 
 HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
+  assert(layer.gates == nullptr || gates_.data() != nullptr);
   layer_ = layer;
   words_ = static_cast<size_t>((layer.n_neurons + 63) / 64);
   ++n_begun_;

@@ -87,6 +87,7 @@ class CudaBackend final : public Backend {
       cold_share_.reserve(bounds, stream_, scratch_);
       slot_changes_ = PinnedArray<SlotChanges>(1);
     }
+    outputs_ = PinnedArray<float>(static_cast<size_t>(bounds.max_outputs));
     max_context_ = bounds.max_context;
     check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
   }
