@@ -55,6 +55,7 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
   if (devices.cpu_has_layers()) on_cpu_ = FfnWorkspace(devices.cpu(), spec, weights, max_tokens);
   if (devices.device() != nullptr) on_device_ = FfnWorkspace(*devices.device(), spec, weights, max_tokens);
   wanted_.reserve(max_tokens, spec.d_ff);
+  next_wanted_.reserve(max_tokens, spec.d_ff);
   truly_active_.reserve(max_tokens, spec.d_ff);
 }
 
@@ -166,15 +167,26 @@ void FfnPass::run_exact(const Step& step) {
   step.backend.ffn_neurons(ffn, step.normed, step.n_tokens, wanted_, gate, step.x, counts_.neurons);
 }
 
-/// wanted_ = neurons whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
-void FfnPass::propose(const Step& step, const float* input) {
-  const Matrix& in = weights_.layers[static_cast<size_t>(step.layer)].predictor_in;
+/// set = neurons of `layer` whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
+void FfnPass::predict(const Step& step, int layer, const float* input, NeuronSet& set) {
+  const Matrix &in = weights_.layers[static_cast<size_t>(layer)].predictor_in,
+               &out = layout_->layer(layer).predictor_out;
   float *hidden = step.work.hidden.floats(), *logits = step.work.logits.floats();
   step.backend.matmul(input, step.n_tokens, std::array{product(in, nullptr, hidden)});
   step.backend.gated_activation({Activation::kRelu}, hidden, nullptr, step.n_tokens * in.n_rows, hidden);
-  step.backend.matmul(hidden, step.n_tokens,
-                      std::array{product(step.neurons.predictor_out, nullptr, logits)});
-  step.backend.select_neurons(logits, nullptr, step.n_tokens, spec_.d_ff, mode_.predictor_threshold, wanted_);
+  step.backend.matmul(hidden, step.n_tokens, std::array{product(out, nullptr, logits)});
+  step.backend.select_neurons(logits, nullptr, step.n_tokens, spec_.d_ff, mode_.predictor_threshold, set);
+}
+
+/// wanted_ = what the layer's predictor proposes. What the next layer's proposes for the same input is nearly
+/// what it will for its own: the residual stream changes slowly from layer to layer.
+void FfnPass::propose(const Step& step, const float* input) {
+  predict(step, step.layer, input, wanted_);
+  const NeuronResidency* residency = step.neurons.ffn.residency;
+  const NeuronResidency* next = looks_ahead_ && residency != nullptr ? residency->next : nullptr;
+  if (next == nullptr || next->n_slots == next->n_hot) return;
+  predict(step, next->layer, input, next_wanted_);
+  step.backend.propose_next(next_wanted_);
 }
 
 /// The predictor proposes, the gate verifies what was proposed.

@@ -75,6 +75,9 @@ class FfnPass {
   void reset_counts();
   /// hits [n_layers, d_ff] are counted from now on, or no more (null). The memory stays the caller's.
   void count_hits(uint32_t* hits) { hits_ = hits; }
+  /// Predicted mode: whether each layer's input is given to the next one's predictor too, for whoever brings
+  /// neurons to a device ahead of their use.
+  void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: other thresholds, [n_layers], from now on. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
   /// Calibrated mode: who is shown the values from now on; empty: nobody.
@@ -100,6 +103,7 @@ class FfnPass {
   void run_exact(const Step& step);
   void run_predicted(const Step& step);
   void run_calibrated(const Step& step);
+  void predict(const Step& step, int layer, const float* input, NeuronSet& set);
   void propose(const Step& step, const float* input);
   void verify(const Step& step);
   void want_all(const Step& step);
@@ -114,7 +118,9 @@ class FfnPass {
   uint32_t* hits_ = nullptr;
   ValueObserver observer_;
 
-  NeuronSet wanted_, truly_active_;
+  bool looks_ahead_ = false;
+
+  NeuronSet wanted_, next_wanted_, truly_active_;
   FfnWorkspace on_cpu_, on_device_;  // that of no device is empty
 };
 

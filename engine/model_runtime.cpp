@@ -185,6 +185,7 @@ struct ModelRuntime::State {
         weights(bind_weights(file, spec)) {}
 
   void open_device(const LoadOptions& options, const Reservation& reserved, const DeviceAnswer& answer);
+  void start_prefetcher(const LoadOptions& options);
 
   /// Takes the memory of everything but the neurons, where the plan says.
   void build_pass(const Reservation& reserved, bool predictors) {
@@ -209,6 +210,8 @@ struct ModelRuntime::State {
   std::optional<Weights> placed;  // as the devices read them
   std::optional<KvMemory> kv;
   std::optional<ForwardPass> pass;
+  // Null: nothing is brought to the device while it runs. Goes before the device, when no step runs any more.
+  std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::vector<uint32_t> hits;  // [n_layers, d_ff] in the layout's order; empty: not counted
 };
@@ -254,6 +257,40 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
       budget = smaller;
     }
   }
+}
+
+/// Where the device has a neuron cache: who fills it. After the neurons were placed.
+void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
+  if (!options.prefetch || !plan) return;
+  std::vector<FfnNeurons> on_device;
+  std::vector<PrefetchLayer> layers;
+  bool has_cache = false;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    const FfnNeurons& ffn = neurons->placed().layer(i).ffn;
+    if (ffn.residency == nullptr) continue;
+    has_cache = has_cache || ffn.residency->n_slots > ffn.residency->n_hot;
+    on_device.push_back(ffn);
+    layers.push_back({.layer = i,
+                      .n_neurons = spec.d_ff,
+                      .hot = neurons->placements()[static_cast<size_t>(i)].hot,
+                      .n_hot = ffn.residency->n_hot,
+                      .n_slots = ffn.residency->n_slots});
+  }
+  if (!has_cache) return;
+  try {
+    std::unique_ptr<BundleMover> mover =
+        cuda::make_bundle_mover(on_device, {.way = options.prefetch_way, .trace = options.trace});
+    if (options.wrap_mover) mover = options.wrap_mover(std::move(mover));
+    prefetcher =
+        std::make_unique<Prefetcher>(layers, std::move(mover), PrefetchOptions{.stopped = options.warn});
+  } catch (const std::bad_alloc&) {
+    notes.push_back(
+        "cold neurons are not brought to the GPU ahead of their use: the system grants no "
+        "page-locked memory to move them through");
+    return;
+  }
+  device->set_traffic(prefetcher.get());
+  pass->ffn().look_ahead(true);
 }
 
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
@@ -313,7 +350,11 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
     }
     neurons.place(*state->devices, state->plan ? &*state->plan : nullptr,
                   part_of(options.progress, kPrefaultShare, 1.0));
-    if (state->device && options.traffic != nullptr) state->device->set_traffic(options.traffic);
+    if (options.traffic != nullptr) {
+      if (state->device) state->device->set_traffic(options.traffic);
+    } else {
+      state->start_prefetcher(options);
+    }
     neurons.use(*state->pass);
     state->pass->trace_to(options.trace);
   } catch (const std::bad_alloc&) {
@@ -336,6 +377,7 @@ size_t ModelRuntime::kv_bytes() const { return state_->kv->bytes(); }
 size_t ModelRuntime::neuron_bytes() const { return state_->neurons->host_bytes(); }
 const SparsityReport& ModelRuntime::sparsity() const { return state_->neurons->report(); }
 const Plan* ModelRuntime::plan() const { return state_->plan ? &*state_->plan : nullptr; }
+const Prefetcher* ModelRuntime::prefetcher() const { return state_->prefetcher.get(); }
 const std::vector<std::string>& ModelRuntime::placement_notes() const { return state_->notes; }
 
 double ModelRuntime::bytes_per_token(const NeuronActivity& activity) const {
@@ -394,6 +436,12 @@ StepLimits ModelRuntime::limits() const {
 
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
-std::span<const float> ModelRuntime::forward(const Batch& batch) { return state_->pass->run(batch); }
+std::span<const float> ModelRuntime::forward(const Batch& batch) {
+  if (!state_->prefetcher) return state_->pass->run(batch);
+  state_->prefetcher->begin_step();
+  const std::span<const float> logits = state_->pass->run(batch);
+  state_->prefetcher->end_step();
+  return logits;
+}
 
 }  // namespace hearth

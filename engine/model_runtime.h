@@ -20,10 +20,12 @@
 #include "engine/neuron_layout.h"
 #include "engine/placement.h"
 #include "engine/plan.h"
+#include "engine/prefetcher.h"
 #include "engine/sparsity.h"
 #include "engine/token_bytes.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/bundle_mover.h"
 #include "kernels/neuron_traffic.h"
 #include "kernels/trace.h"
 
@@ -50,13 +52,18 @@ struct LoadOptions {
   DeviceChoice device = DeviceChoice::kCpu;
   std::optional<uint64_t> vram_budget_bytes;  // of the GPU's memory; nullopt: what is free of it
   DeviceSplit split = DeviceSplit::kNeurons;
-  bool graphs = true;     // the GPU's steps are recorded and played back
-  bool prefetch = true;   // cold neurons are brought to the GPU ahead of their use
+  bool graphs = true;    // the GPU's steps are recorded and played back
+  bool prefetch = true;  // cold neurons are brought to the GPU ahead of their use
+  cuda::CopyWay prefetch_way = cuda::CopyWay::kGather;  // how, where their memory is pinned
   bool cpu_share = true;  // false: the CPU computes no neurons of layers that the GPU runs; they are streamed
   Trace* trace = nullptr;  // outlives the model; null: nothing is traced
   /// For tests: what the device gets of each layer [n_layers], instead of what the plan finds best.
   std::function<std::vector<LayerPlacement>(const ModelSpec& spec)> place;
-  NeuronTraffic* traffic = nullptr;               // for tests: who moves neurons, instead of the prefetcher
+  NeuronTraffic* traffic = nullptr;  // for tests: who moves neurons, instead of the prefetcher
+  /// For tests: what moves neurons to the GPU's cache instead of the mover it is given.
+  std::function<std::unique_ptr<BundleMover>(std::unique_ptr<BundleMover> mover)> wrap_mover;
+  /// Told while the model runs, from any thread: trouble that costs speed, in a sentence.
+  std::function<void(const std::string& sentence)> warn;
   std::function<void(double fraction)> progress;  // called from the loading thread, fraction in [0, 1]
 };
 
@@ -88,6 +95,8 @@ class ModelRuntime final : public ForwardModel {
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
   /// What lives where; null: the CPU has it all.
   const Plan* plan() const;
+  /// Who brings cold neurons to the GPU ahead of their use; null: nobody.
+  const Prefetcher* prefetcher() const;
   /// What was found out while the model was placed, for the log: memory that was not granted, and what that
   /// costs.
   const std::vector<std::string>& placement_notes() const;

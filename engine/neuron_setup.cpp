@@ -138,10 +138,9 @@ void NeuronSetup::lay_out() {
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
                         const std::function<void(double)>& progress) {
   // 1. Where the plan wants them: as they lie in the file, or with the gates beside the other rows.
-  std::vector<LayerPlacement> placements;
   if (plan != nullptr) {
-    placements = plan->layers;
-    fit_layout(*plan, placements);
+    placements_ = plan->layers;
+    fit_layout(*plan, placements_);
   }
   // 2. Bundles layer by layer, each to the device as soon as it is filled: what a device has for good is
   // given back before the next are filled.
@@ -152,7 +151,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
     } else if (!bundled_ && host.dense_down.weight) {
       placed_.add_whole(host, *devices.device());
     } else {
-      share_layer(layer, placements[static_cast<size_t>(layer)], *devices.device());
+      share_layer(layer, placements_[static_cast<size_t>(layer)], *devices.device());
     }
     if (bundled_) release_copied(in_, layout_, layer);
   };

@@ -65,6 +65,9 @@ class NeuronSetup {
   /// Sentences about memory that was not granted, and what that costs.
   const std::vector<std::string>& notes() const { return notes_; }
   const NeuronLayout& placed() const { return placed_; }
+  /// What the device has got of each layer [n_layers], its neurons as placed() numbers them; empty: no
+  /// device.
+  const std::vector<LayerPlacement>& placements() const { return placements_; }
 
  private:
   Sparsity choose_by_bytes(ForwardPass& pass);
@@ -79,6 +82,7 @@ class NeuronSetup {
   FfnMode mode_;
   NeuronLayout layout_;  // in host memory
   NeuronLayout placed_;  // what the pass reads
+  std::vector<LayerPlacement> placements_;
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;
   std::vector<std::string> notes_;

@@ -83,11 +83,6 @@ std::span<const SlotChange> Prefetcher::changes(int layer) {
   const Clock::time_point now = Clock::now();
   changes_.clear();
   const std::lock_guard lock(mutex_);
-  if (!in_step_) {
-    in_step_ = true;
-    step_ = (step_ + 1) % steps_.size();
-    steps_[step_] = {now, Clock::time_point::max()};
-  }
   exchange.reached = now;
   while (!exchange.arrived.empty() && changes_.size() < kMaxChanges) {
     const SlotChange change = exchange.arrived.back();
@@ -125,9 +120,11 @@ void Prefetcher::enqueued(int layer, void* stream) {
   exchange.emptied.clear();
 }
 
-void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> /*cold*/,
+void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
                         std::span<const uint64_t> proposed_for_next) {
   const size_t index = index_of(layer);
+  n_cold_ = 0;
+  for (const uint64_t word : cold) n_cold_ += std::popcount(word);
   {
     const std::lock_guard lock(mutex_);
     Exchange& exchange = exchanges_[index];
@@ -136,8 +133,8 @@ void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<cons
     exchange.has_proposal = false;
     counters_.used += take_common(exchange.unused, any);
     counters_.late += take_common(exchange.coming, any);
-    proposals_ = !proposed_for_next.empty();
-    if (proposals_) {
+    if (!proposed_for_next.empty()) {
+      proposals_ = true;
       Exchange& next = exchanges_[(index + 1) % exchanges_.size()];
       std::ranges::copy(proposed_for_next, next.proposed.begin());
       next.has_proposal = true;
@@ -148,14 +145,18 @@ void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<cons
   news_come_.notify_one();
 }
 
-void Prefetcher::computed(int /*layer*/, int64_t n_neurons, double seconds) {
+void Prefetcher::computed(int /*layer*/, double seconds) {
   const std::lock_guard lock(mutex_);
-  cpu_.add(static_cast<double>(n_neurons), seconds);
+  cpu_.add(static_cast<double>(n_cold_), seconds);
 }
 
-void Prefetcher::finished() {
-  if (!in_step_) return;
-  in_step_ = false;
+void Prefetcher::begin_step() {
+  const std::lock_guard lock(mutex_);
+  step_ = (step_ + 1) % steps_.size();
+  steps_[step_] = {Clock::now(), Clock::time_point::max()};
+}
+
+void Prefetcher::end_step() {
   const std::lock_guard lock(mutex_);
   steps_[step_].end = Clock::now();
 }
@@ -172,7 +173,7 @@ std::string Prefetcher::why_stopped() const {
   return why_stopped_;
 }
 
-void Prefetcher::settle() {
+void Prefetcher::settle() const {
   std::unique_lock lock(mutex_);
   idle_now_.wait(lock, [&] { return (idle_ && !news_) || !why_stopped_.empty(); });
 }

@@ -75,15 +75,17 @@ class Prefetcher final : public NeuronTraffic {
   void enqueued(int layer, void* stream) override;
   void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
               std::span<const uint64_t> proposed_for_next) override;
-  void computed(int layer, int64_t n_neurons, double seconds) override;
-  void finished() override;
+  void computed(int layer, double seconds) override;
+  /// Around every step of the model; hidden time is told by them.
+  void begin_step();
+  void end_step();
 
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
-  /// Waits until everything that is known to be needed has been copied, or nothing is any more. The engine
-  /// must be still.
-  void settle();
+  /// Waits until all that is known to be needed and has room has been copied, or nothing is any more. The
+  /// engine must be still.
+  void settle() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -149,15 +151,15 @@ class Prefetcher final : public NeuronTraffic {
 
   // Engine's thread.
   std::vector<SlotChange> changes_;
-  bool in_step_ = false;
+  int64_t n_cold_ = 0;  // neurons that the CPU is computing
 
   mutable std::mutex mutex_;
   std::condition_variable_any news_come_;
-  std::condition_variable_any idle_now_;
+  mutable std::condition_variable_any idle_now_;
   std::vector<Exchange> exchanges_;
   bool news_ = false, idle_ = false, stopping_ = false;
   size_t latest_ = 0;                // whose wants came last
-  bool proposals_ = false;           // whether they came with a proposal
+  bool proposals_ = false;           // predictors propose: wants of earlier steps tell less
   Rate link_, cpu_;                  // bundles per second
   std::array<StepSpan, 8> steps_{};  // the last ones; the present one ends at the clock's end
   size_t step_ = 0;

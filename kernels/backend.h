@@ -241,6 +241,10 @@ class Backend : public Memory {
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSet& set) = 0;
 
+  /// `set`, which select_neurons() filled, is what the next layer that shares its neurons will want, as far
+  /// as can be told: whoever brings neurons to the device learns it with the next call of ffn_neurons().
+  virtual void propose_next(const NeuronSet& /*set*/) {}
+
   /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model], where each token's neurons are those it
   /// wants in `set`. gates [n_tokens, d_ff]: their products with the gate rows, bias included, if known
   /// already; null: gate rows of the set are read too. Where ffn.residency is set, gates are given if and

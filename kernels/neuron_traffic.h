@@ -37,11 +37,9 @@ class NeuronTraffic {
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
                       std::span<const uint64_t> proposed_for_next) = 0;
 
-  /// The CPU has computed so many of the layer's neurons, in so much time.
-  virtual void computed(int /*layer*/, int64_t /*n_neurons*/, double /*seconds*/) {}
-
-  /// The step has ended: nothing is computed until the next changes().
-  virtual void finished() {}
+  /// The CPU has computed the layer's neurons that the device did not have, after it was told of them by
+  /// wanted(), in so much time.
+  virtual void computed(int layer, double seconds) = 0;
 };
 
 }  // namespace hearth

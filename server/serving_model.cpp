@@ -207,6 +207,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   load.device = wanted_device(options);
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
+  load.warn = [](const std::string& sentence) { log_warning(sentence); };
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);

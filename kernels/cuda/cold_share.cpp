@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cassert>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
 #include <thread>
@@ -26,7 +27,7 @@ void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scr
   const size_t words = (cols + 63) / 64;
   set_.reserve(bounds.max_tokens, bounds.max_cols);
   wanted_ = PinnedArray<uint64_t>(rows * words);
-  any_ = PinnedArray<uint64_t>(2 * words);
+  any_ = PinnedArray<uint64_t>(3 * words);
   x_ = PinnedArray<float>(rows * sum_cols);
   if (bounds.shares_gates) gates_ = PinnedArray<float>(rows * cols);
   sums_ = PinnedArray<int64_t>(rows * sum_cols);
@@ -50,7 +51,7 @@ HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
   };
   const auto words = static_cast<int64_t>(words_);
   add(scratch.cold_wanted, wanted_, layer.n_tokens * words);
-  add(scratch.any, any_, 2 * words);
+  add(scratch.any, any_, (layer.proposes ? 3 : 2) * words);
   add(layer.x, x_, layer.n_tokens * layer.n_cols);
   if (layer.gates != nullptr) add(layer.gates, gates_, layer.n_tokens * layer.n_neurons);
   return what;
@@ -79,19 +80,21 @@ void ColdShare::wait(cudaStream_t stream) const {
   }
 }
 
-void ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
+double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
+  const auto begin = std::chrono::steady_clock::now();
   set_.clear(layer_.n_tokens, layer_.n_neurons);
   const size_t words = words_ * static_cast<size_t>(layer_.n_tokens);
   if (words > 0) std::memcpy(set_.wanted(0), wanted_.data(), words * sizeof(uint64_t));
   set_.collect();
   *has_sums_.data() = set_.ids().empty() ? 0 : 1;
-  if (set_.ids().empty()) return;
+  if (set_.ids().empty()) return 0;
   std::fill_n(sums_.data(), layer_.n_tokens * layer_.n_cols, 0);
   std::fill_n(poison_.data(), layer_.n_tokens, 0);
   const int64_t rows_before = counts.down_rows;
   cpu_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
                        layer_.gates != nullptr ? gates_.data() : nullptr, sums(), counts);
   counts.cold_down_rows += counts.down_rows - rows_before;
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
 }  // namespace hearth::cuda

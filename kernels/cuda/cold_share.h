@@ -31,6 +31,7 @@ class ColdShare {
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
+    bool proposes = false;  // for the next layer
   };
   /// Begins a layer whose set lies parted in scratch. The device must do what is returned.
   HandOver begin(const Layer& layer, const Scratch& scratch);
@@ -43,9 +44,13 @@ class ColdShare {
   /// the next begin().
   std::span<const uint64_t> any() const { return {any_.data(), words_}; }
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
+  /// What the next layer is expected to want; empty: not proposed.
+  std::span<const uint64_t> proposed() const {
+    return {any_.data() + 2 * words_, layer_.proposes ? words_ : 0};
+  }
 
-  /// Computes the CPU's share from its own memory. After wait().
-  void compute(const FfnNeurons& host, NeuronCounts& counts);
+  /// Computes the CPU's share from its own memory. After wait(). Returns the seconds it took.
+  double compute(const FfnNeurons& host, NeuronCounts& counts);
 
   /// The CPU's sums, and whether there are any (0: none), in host memory that the device reads: for
   /// merge_sums(), after compute(). The same places for every layer.

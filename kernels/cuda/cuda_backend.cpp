@@ -284,6 +284,13 @@ class CudaBackend final : public Backend {
     });
   }
 
+  void propose_next(const NeuronSet& set) override {
+    enqueue([this, proposed = set_of(set).view()] {
+      any_token(proposed, scratch_.any + 2 * ((proposed.n_neurons + 63) / 64), stream_);
+    });
+    has_proposal_ = true;
+  }
+
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                    const float* gates, float* out, NeuronCounts& counts) override {
     const DeviceNeuronSet all = set_of(set).view();
@@ -378,7 +385,8 @@ class CudaBackend final : public Backend {
                                               .gates = gates,
                                               .n_tokens = all.n_tokens,
                                               .n_neurons = all.n_neurons,
-                                              .n_cols = ffn.down.n_cols},
+                                              .n_cols = ffn.down.n_cols,
+                                              .proposes = std::exchange(has_proposal_, false)},
                                              scratch_);
     enqueue([=, this] { hand_over(given, stream_); });
     if (device_trace_) {
@@ -438,9 +446,11 @@ class CudaBackend final : public Backend {
       const TraceBlock waiting(trace_, "engine", "waiting for the device", residency.layer);
       cold_share_.wait(stream_);
     }
-    if (traffic_ != nullptr) traffic_->wanted(residency.layer, cold_share_.any(), cold_share_.any_cold(), {});
+    if (traffic_ != nullptr)
+      traffic_->wanted(residency.layer, cold_share_.any(), cold_share_.any_cold(), cold_share_.proposed());
     const TraceBlock computing(trace_, "CPU", "FFN, cold neurons", residency.layer);
-    cold_share_.compute(residency.host, counts);
+    const double seconds = cold_share_.compute(residency.host, counts);
+    if (traffic_ != nullptr) traffic_->computed(residency.layer, seconds);
   }
 
   CpuBackend& cpu_;
@@ -469,10 +479,10 @@ class CudaBackend final : public Backend {
 
   NeuronTraffic* traffic_ = nullptr;
   PinnedArray<SlotChanges> slot_changes_;
+  bool has_proposal_ = false;   // scratch_.any has what the next layer is expected to want
   bool takes_changes_ = false;  // the open segment reads them, and they were not asked for yet
 
-  NeuronCounts* counts_of_ =
-      nullptr;  // whose the device's counts are; null: nothing was counted since finish()
+  NeuronCounts* counts_of_ = nullptr;  // whose the device's counts are; null: none since finish()
 };
 
 }  // namespace

@@ -126,6 +126,9 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
 void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
                uint64_t* cold, uint64_t* any, void* scratch, cudaStream_t stream);
 
+/// any [words] = bits of the neurons that any token of the set wants.
+void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream);
+
 /// Changes of a layer's slots, in host memory that the device reads; n of the list count.
 struct SlotChanges {
   int32_t n = 0;

@@ -28,8 +28,9 @@ struct Set {
 };
 
 struct Scratch {
-  /// Sets that may be in use at once: FfnPass has one to compute and one to verify.
-  static constexpr size_t kSets = 2;
+  /// Sets that may be in use at once: FfnPass has one to compute, one to verify and one that
+  /// the next layer is expected to want.
+  static constexpr size_t kSets = 3;
 
   Scratch() = default;
   Scratch(Arena& arena, const StepBounds& bounds) {
@@ -55,7 +56,7 @@ struct Scratch {
     if (!bounds.shares) return;
     hot = Set(arena, words, cols, list_counts + kSets + 1);
     cold_wanted = arena.take<uint64_t>(words);
-    any = arena.take<uint64_t>(2 * words_of_token);
+    any = arena.take<uint64_t>(3 * words_of_token);
     hand_over = arena.take<uint32_t>(kHandOverWords);
   }
 
@@ -72,7 +73,9 @@ struct Scratch {
   // Where the CPU has a share of a layer: the set's two parts.
   Set hot;
   uint64_t* cold_wanted = nullptr;  // [max_tokens, words]
-  uint64_t* any = nullptr;          // [2, words] neurons that any token wants: all; of these the cold ones
+  // [3, words] neurons that any token wants: all; of these the cold ones; what the next layer is expected to
+  // want, where that was proposed
+  uint64_t* any = nullptr;
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state
 };

@@ -4,6 +4,7 @@ set(HEARTH_CUDA_KERNELS
   add.cu
   add_down.cu
   add_sums.cu
+  any_token.cu
   attention.cu
   attention_rows.cu
   attention_tiles.cu

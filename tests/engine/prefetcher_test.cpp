@@ -171,15 +171,16 @@ TEST_CASE("what layers want is counted and moved in slots that nothing reads, wh
     return ids;
   };
   for (int token = 0; token < 60; ++token) {
+    device.prefetcher->begin_step();
     const std::pair<int, int32_t> layers[] = {{0, 100}, {2, 64}, {3, 700}, {4, 65}, {7, 90}};
     for (size_t i = 0; i < 5; ++i) {
       const Ids next = some(layers[(i + 1) % 5].second, 30);
       device.step(layers[i].first, some(layers[i].second, token % 7 == 0 ? 90 : 20),
                   proposed ? &next : nullptr);
       if (settled) device.prefetcher->settle();
-      if (rng() % 3 == 0) device.prefetcher->computed(layers[i].first, 10, 1e-5);
+      if (rng() % 3 == 0) device.prefetcher->computed(layers[i].first, 1e-5);
     }
-    if (rng() % 2 == 0) device.prefetcher->finished();
+    device.prefetcher->end_step();
   }
   device.prefetcher->settle();
   const PrefetchCounters counters = device.prefetcher->counters();
@@ -238,24 +239,23 @@ TEST_CASE("as many neurons are brought as make the link and the CPU finish toget
   const auto [cpu_seconds, n_brought] =
       GENERATE(std::pair{1e-6 / 3, 10}, std::pair{1e-6, 20}, std::pair{3e-6, 30});
   // Both are measured, so that what they began with no longer shows.
-  Device fresh({{0, 64, 0, 64}, {1, 40, 0, 40}});
-  fresh.control.seconds_per_bundle = 1e-6;
-  for (int i = 0; i < 400; ++i) {
-    fresh.prefetcher->computed(0, 1000, 1000 * cpu_seconds);
-  }
+  Device device({{0, 64, 0, 0}, {1, 64, 0, 64}, {2, 40, 0, 40}});
+  device.control.seconds_per_bundle = 1e-6;
+  const Ids cold = range(0, 64), nobody;
   for (int i = 0; i < 64; ++i) {
     const Ids only = {i};
-    fresh.step(1, {}, &only);
-    fresh.prefetcher->settle();
-    fresh.step(0, {}, nullptr);
-    fresh.prefetcher->settle();
+    device.step(0, cold, &only);
+    device.prefetcher->computed(0, 64 * cpu_seconds);
+    device.prefetcher->settle();
+    device.step(1, {}, &nobody);
   }
-  const size_t before = fresh.starts().size();
+  const size_t before = device.starts().size();
+  CHECK(before == 64);
   const Ids all = range(0, 40);
-  fresh.step(0, {}, &all);
-  fresh.prefetcher->settle();
-  REQUIRE(fresh.starts().size() == before + 1);
-  CHECK(static_cast<int>(fresh.starts().back().second.size()) == n_brought);
+  device.step(1, {}, &all);
+  device.prefetcher->settle();
+  REQUIRE(device.starts().size() == before + 1);
+  CHECK(static_cast<int>(device.starts().back().second.size()) == n_brought);
 }
 
 TEST_CASE("a neuron that is wanted while it is on its way is late, and of use later") {
@@ -279,6 +279,7 @@ TEST_CASE("copies are hidden as far as a step is under way that has not come to 
   Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
   device.control.seconds_per_bundle = 1e-9;  // copied in the last moment before it is known
   const Ids next{5};
+  device.prefetcher->begin_step();
   device.step(0, {}, &next);
   device.prefetcher->settle();
   const PrefetchCounters in_step = device.prefetcher->counters();
@@ -298,7 +299,7 @@ TEST_CASE("copies are hidden as far as a step is under way that has not come to 
   const Ids third{7};
   device.step(0, {}, &third);
   device.control.await_held();
-  device.prefetcher->finished();
+  device.prefetcher->end_step();
   device.control.let_through();
   device.prefetcher->settle();
   CHECK(device.prefetcher->counters().hidden_seconds == longer.hidden_seconds);

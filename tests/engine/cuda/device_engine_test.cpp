@@ -23,7 +23,11 @@ std::unique_ptr<ModelRuntime> load(Share share, int n_slots) {
   options.prefill_chunk = 16;
   options.context_tokens = kContext;
   options.device = DeviceChoice::kCuda;
-  options.place = [share](const ModelSpec& spec) { return shares_of(spec, share, false); };
+  options.place = [share](const ModelSpec& spec) {
+    std::vector<LayerPlacement> layers = shares_of(spec, share, /*all_gates=*/true);
+    for (LayerPlacement& layer : layers) layer.n_cache = share == Share::kAll ? 0 : 8;
+    return layers;
+  };
   return ModelRuntime::load(options);
 }
 

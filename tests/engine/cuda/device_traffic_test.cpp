@@ -59,6 +59,11 @@ class ComeAndGo final : public NeuronTraffic {
     }
   }
 
+  void computed(int layer, double seconds) override {
+    REQUIRE(calls.back() == std::pair{layer, 'w'});
+    REQUIRE(seconds >= 0);
+  }
+
   std::vector<std::pair<int, char>> calls;
   size_t n_changes = 0, n_cold = 0;
 

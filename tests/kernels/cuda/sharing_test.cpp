@@ -91,4 +91,23 @@ TEST_CASE("CUDA: slots change as listed, and of a neuron's changes the last one 
   }
 }
 
+TEST_CASE("CUDA: neurons that any token wants are joined") {
+  std::mt19937 rng(12);
+  for (int64_t n : {0, 1, 64, 1000}) {
+    for (int n_tokens : {1, 2, 17}) {
+      INFO(n << " neurons, " << n_tokens << " tokens");
+      const NeuronSet set = random_set(n_tokens, n, 0.2, rng);
+      std::vector<uint64_t> expected(set.words());
+      for (int t = 0; t < n_tokens; ++t) {
+        for (size_t w = 0; w < set.words(); ++w) expected[w] |= set.wanted(t)[w];
+      }
+      const TestStream stream;
+      const DeviceSet there(set);
+      const DeviceArray<uint64_t> any(set.words());
+      cuda::any_token(there.view(), any.data(), stream);
+      REQUIRE(any.read(stream) == expected);
+    }
+  }
+}
+
 }  // namespace hearth::test

@@ -1,0 +1,172 @@
+// Whole models whose cold neurons are brought to the device while it computes: the answers stay the same to
+// the bit whatever comes when, and the copies run beside the layers.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "engine/model_runtime.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+constexpr int kTokens = 24;
+
+/// A model as it comes, but every step begins when nothing more is to be brought.
+class Settled final : public ForwardModel {
+ public:
+  explicit Settled(ModelRuntime& model) : model_(model) {}
+  StepLimits limits() const override { return model_.limits(); }
+  std::span<const float> forward(const Batch& batch) override {
+    const std::span<const float> logits = model_.forward(batch);
+    if (model_.prefetcher() != nullptr) model_.prefetcher()->settle();
+    return logits;
+  }
+
+ private:
+  ModelRuntime& model_;
+};
+
+LoadOptions options_of(const std::string& name, const std::string& mode, bool all_gates, int64_t n_cache) {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf");
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 64;
+  options.prefill_chunk = 32;
+  options.sparsity.mode = mode;
+  options.device = DeviceChoice::kCuda;
+  options.place = [all_gates, n_cache](const ModelSpec& spec) {
+    std::vector<LayerPlacement> layers = shares_of(spec, Share::kThird, all_gates);
+    for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
+    return layers;
+  };
+  return options;
+}
+
+std::vector<int32_t> some_tokens(const ModelRuntime& model, unsigned seed) {
+  std::mt19937 rng(seed);
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < kTokens; ++i)
+    tokens.push_back(static_cast<int32_t>(rng() % static_cast<unsigned>(model.spec().n_vocab)));
+  return tokens;
+}
+
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+std::vector<float> without_prefetch(LoadOptions options, unsigned seed) {
+  options.prefetch = false;
+  const auto model = ModelRuntime::load(options);
+  CHECK(model->prefetcher() == nullptr);
+  return logits_of(*model, some_tokens(*model, seed), 1);
+}
+
+void check_prefetch(const std::string& name, const std::string& mode) {
+  const std::vector<float> expected = without_prefetch(options_of(name, mode, true, 20), 1);
+  for (const auto& [all_gates, n_cache] : {std::pair{true, 1}, std::pair{true, 20}, std::pair{false, 20}}) {
+    INFO(name << " " << mode << ", all gates " << all_gates << ", cache of " << n_cache);
+    const auto model = ModelRuntime::load(options_of(name, mode, all_gates, n_cache));
+    const std::vector<int32_t> tokens = some_tokens(*model, 1);
+    REQUIRE(model->prefetcher() != nullptr);
+    REQUIRE(same(logits_of(*model, tokens, 1), expected));
+    // Whatever another text has left in the cache; and as much as can be in time.
+    Settled settled(*model);
+    logits_of(settled, some_tokens(*model, 2), 3);
+    REQUIRE(same(logits_of(settled, tokens, 1), expected));
+    REQUIRE(same(logits_of(settled, tokens, 7), expected));
+    const PrefetchCounters counters = model->prefetcher()->counters();
+    CHECK(model->prefetcher()->why_stopped().empty());
+    CHECK(counters.moved > 0);
+    CHECK(counters.used > 0);
+    CHECK(counters.used <= counters.moved);
+    CHECK(counters.evicted <= counters.moved);
+    CHECK(counters.evicted_unused <= counters.evicted);
+    CHECK(counters.evicted_unused <= counters.moved - counters.used);
+    CHECK(counters.bytes > 0);
+    CHECK(counters.copy_seconds > 0);
+    CHECK(counters.hidden_seconds <= counters.copy_seconds);
+  }
+}
+
+TEST_CASE("without places for them no neurons are brought") {
+  const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", true, 0));
+  CHECK(model->prefetcher() == nullptr);
+}
+
+TEST_CASE("prefetching changes no bit: dense") {
+  check_prefetch(GENERATE("relu-llama", "falcon-7b.powerinfer"), "dense");
+}
+
+TEST_CASE("prefetching changes no bit: exact") {
+  check_prefetch(GENERATE("relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer", "opt.powerinfer"),
+                 "exact");
+}
+
+TEST_CASE("prefetching changes no bit: predicted") {
+  check_prefetch(
+      GENERATE("relu-llama.powerinfer", "bamboo.powerinfer", "falcon-7b.powerinfer", "opt.powerinfer"),
+      "predicted");
+}
+
+/// Hands moves on in another order, in parts, late, or none any more after some.
+class Contrary final : public BundleMover {
+ public:
+  Contrary(std::unique_ptr<BundleMover> mover, bool late, int n_good)
+      : mover_(std::move(mover)), late_(late), n_good_(n_good) {}
+
+  void gate(int layer, void* stream) override { mover_->gate(layer, stream); }
+  void start(int layer, std::span<const SlotChange> moves) override {
+    if (n_good_-- == 0) throw std::runtime_error("a test says so.");
+    std::vector<SlotChange> backwards(moves.rbegin(), moves.rend());
+    const size_t half = backwards.size() / 2;
+    mover_->start(layer, std::span(backwards).first(half));
+    mover_->start(layer, std::span(backwards).subspan(half));
+  }
+  Copied wait() override {
+    const Copied copied = mover_->wait();
+    if (late_) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return copied;
+  }
+
+ private:
+  std::unique_ptr<BundleMover> mover_;
+  const bool late_;
+  int n_good_;
+};
+
+TEST_CASE("neurons that come in another order, late, or not at all change no bit") {
+  const std::string mode = GENERATE("dense", "exact", "predicted");
+  const auto [late, n_good] = GENERATE(std::pair{false, -1}, std::pair{true, -1}, std::pair{false, 3});
+  INFO(mode << ", late " << late << ", good moves " << n_good);
+  LoadOptions options = options_of("bamboo.powerinfer", mode, mode == "exact", 20);
+  const std::vector<float> expected = without_prefetch(options, 3);
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  options.warn = [&](const std::string& sentence) {
+    const std::lock_guard lock(mutex);
+    warnings.push_back(sentence);
+  };
+  options.wrap_mover = [late = late, n_good = n_good](std::unique_ptr<BundleMover> mover) {
+    return std::make_unique<Contrary>(std::move(mover), late, n_good);
+  };
+  const auto model = ModelRuntime::load(options);
+  const std::vector<int32_t> tokens = some_tokens(*model, 3);
+  CHECK(same(logits_of(*model, tokens, 1), expected));
+  Settled settled(*model);
+  CHECK(same(logits_of(settled, tokens, 4), expected));
+  CHECK(same(logits_of(*model, tokens, 1), expected));
+  const std::lock_guard lock(mutex);
+  CHECK(warnings.size() == (n_good < 0 ? 0 : 1));
+  if (n_good > 0) CHECK(warnings.at(0).find("a test says so.") != std::string::npos);
+  CHECK(model->prefetcher()->why_stopped().empty() == warnings.empty());
+}
+
+}  // namespace
+}  // namespace hearth::testing

@@ -1,0 +1,199 @@
+// When neurons move: beside the kernels of the layers, on a stream of their own, and never into a slot that
+// enqueued work may still read. Also with an emulated bus that is slow, and streams that dawdle.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include "engine/model_runtime.h"
+#include "kernels/cuda/error.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// The emulated machine as it was, when this goes.
+struct ConfigGuard {
+  ~ConfigGuard() { cudaemu::config() = saved; }
+  const cudaemu::Config saved = cudaemu::config();
+};
+
+/// When the work before each gate was done, and which gates there were before each start().
+struct Log {
+  struct Gate {
+    Log* log;
+    int layer;
+  };
+  struct Start {
+    int layer;
+    size_t n_gates;  // of its layer, before it
+    size_t n_moves;
+  };
+  void at_gate(int layer, void* stream) {
+    const std::lock_guard lock(mutex);
+    gates.push_back({this, layer});
+    ++n_gates[layer];
+    cuda::check(cudaLaunchHostFunc(static_cast<cudaStream_t>(stream), passed, &gates.back()),
+                "logging a gate");
+  }
+  static void passed(void* gate) {
+    const auto& at = *static_cast<Gate*>(gate);
+    const std::lock_guard lock(at.log->mutex);
+    at.log->done[at.layer].push_back(Clock::now());
+  }
+
+  std::mutex mutex;
+  std::deque<Gate> gates;
+  std::map<int, size_t> n_gates;
+  std::map<int, std::vector<Clock::time_point>> done;
+  std::vector<Start> starts;
+};
+
+class Logged final : public BundleMover {
+ public:
+  Logged(std::unique_ptr<BundleMover> mover, Log& log) : mover_(std::move(mover)), log_(log) {}
+  void gate(int layer, void* stream) override {
+    log_.at_gate(layer, stream);
+    mover_->gate(layer, stream);
+  }
+  void start(int layer, std::span<const SlotChange> moves) override {
+    {
+      const std::lock_guard lock(log_.mutex);
+      log_.starts.push_back({layer, log_.n_gates[layer], moves.size()});
+    }
+    mover_->start(layer, moves);
+  }
+  Copied wait() override { return mover_->wait(); }
+
+ private:
+  std::unique_ptr<BundleMover> mover_;
+  Log& log_;
+};
+
+/// With gates on the device only neurons that are active are wanted, other ones for every token.
+LoadOptions options_of(int64_t n_cache) {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 64;
+  options.prefill_chunk = 32;
+  options.sparsity.mode = "exact";
+  options.device = DeviceChoice::kCuda;
+  options.place = [n_cache](const ModelSpec& spec) {
+    std::vector<LayerPlacement> layers = shares_of(spec, Share::kThird, /*all_gates=*/true);
+    for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
+    return layers;
+  };
+  return options;
+}
+
+std::vector<int32_t> some_tokens(const ModelRuntime& model) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 40; ++i) tokens.push_back((7 + 31 * i) % model.spec().n_vocab);
+  return tokens;
+}
+
+bool is_gather(const cudaemu::Interval& interval) {
+  return interval.kind == cudaemu::WorkKind::kKernel &&
+         interval.name.find("gather_bundles") != std::string::npos;
+}
+
+TEST_CASE("slots are written when the work that may read them is done") {
+  const ConfigGuard guard;
+  cudaemu::config().jitter_us = 300;
+  Log log;
+  LoadOptions options = options_of(3);  // few, so that neurons leave all the time
+  options.wrap_mover = [&](std::unique_ptr<BundleMover> mover) {
+    return std::make_unique<Logged>(std::move(mover), log);
+  };
+  cudaemu::record_intervals(true);
+  {
+    const auto model = ModelRuntime::load(options);
+    logits_of(*model, some_tokens(*model), 1);
+    CHECK(model->prefetcher()->counters().evicted > 0);
+  }
+  std::vector<cudaemu::Interval> gathers;
+  for (const cudaemu::Interval& interval : cudaemu::intervals()) {
+    if (is_gather(interval)) gathers.push_back(interval);
+  }
+  cudaemu::record_intervals(false);
+  REQUIRE(gathers.size() == log.starts.size());
+  size_t n_gated = 0;
+  for (size_t i = 0; i < gathers.size(); ++i) {
+    const Log::Start& start = log.starts[i];
+    if (start.n_gates == 0) continue;
+    ++n_gated;
+    REQUIRE(log.done[start.layer].size() >= start.n_gates);
+    REQUIRE(log.done[start.layer][start.n_gates - 1] <= gathers[i].begin);
+  }
+  CHECK(n_gated > 0);
+}
+
+/// The streams on which neurons move: they have no kernels but gathers.
+std::set<cudaStream_t> movers(const std::vector<cudaemu::Interval>& intervals) {
+  std::set<cudaStream_t> streams;
+  for (const cudaemu::Interval& interval : intervals) streams.insert(interval.stream);
+  for (const cudaemu::Interval& interval : intervals) {
+    if (interval.kind == cudaemu::WorkKind::kKernel && !is_gather(interval)) streams.erase(interval.stream);
+  }
+  return streams;
+}
+
+/// Whether neurons moved at a time at which a layer's kernel ran.
+bool moved_beside_kernels(const std::vector<cudaemu::Interval>& intervals) {
+  const std::set<cudaStream_t> moving = movers(intervals);
+  for (const cudaemu::Interval& move : intervals) {
+    if (!moving.contains(move.stream)) continue;
+    for (const cudaemu::Interval& work : intervals) {
+      if (work.kind == cudaemu::WorkKind::kKernel && !moving.contains(work.stream) && move.overlaps(work))
+        return true;
+    }
+  }
+  return false;
+}
+
+TEST_CASE("neurons move while layers compute") {
+  const ConfigGuard guard;
+  const bool pinned = GENERATE(true, false);
+  INFO("pinned " << pinned);
+  // Where pinning is refused, neurons go through a staging buffer, by copies over a bus that is slow.
+  const LoadOptions options = options_of(60);
+  if (!pinned) {
+    cudaemu::config().bus_mb_per_s = 2;
+    cudaemu::fail_next("cudaHostRegister", 0, cudaErrorNotSupported, 2);
+  }
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->spec().n_layers == 2);
+  cudaemu::reset_stats();
+  cudaemu::record_intervals(true);
+  // Until the two have met: on a machine that is busy with other things it may take a while.
+  bool beside = false;
+  for (int i = 0; i < 200 && !beside; ++i) {
+    logits_of(*model, some_tokens(*model), 1);
+    beside = moved_beside_kernels(cudaemu::intervals());
+  }
+  CHECK(beside);
+  const auto moved_as = pinned ? cudaemu::WorkKind::kKernel : cudaemu::WorkKind::kHostToDevice;
+  const std::vector<cudaemu::Interval> all = cudaemu::intervals();
+  const std::set<cudaStream_t> moving = movers(all);
+  CHECK(std::ranges::any_of(all, [&](const cudaemu::Interval& interval) {
+    return moving.contains(interval.stream) && interval.kind == moved_as;
+  }));
+  CHECK(cudaemu::stats().pageable_async == 0);
+  CHECK(cudaemu::stats().default_stream == 0);
+  cudaemu::record_intervals(false);
+}
+
+}  // namespace
+}  // namespace hearth::testing
