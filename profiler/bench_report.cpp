@@ -66,6 +66,20 @@ std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResu
   return text;
 }
 
+/// Since the model was loaded.
+Json prefetch_json(const PrefetchCounters& counters) {
+  Json json = {{"moved", counters.moved},
+               {"used", counters.used},
+               {"late", counters.late},
+               {"evicted", counters.evicted},
+               {"evicted_unused", counters.evicted_unused},
+               {"bytes", counters.bytes},
+               {"copy_seconds", counters.copy_seconds},
+               {"hidden_seconds", counters.hidden_seconds}};
+  if (counters.copy_seconds > 0) json["hidden_share"] = counters.hidden_seconds / counters.copy_seconds;
+  return json;
+}
+
 }  // namespace
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
@@ -113,6 +127,7 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
                            {"cold_neurons", r.bytes.cold_neurons},
                            {"host_whole", r.bytes.host_whole}};
   }
+  if (model.prefetcher() != nullptr) json["prefetch"] = prefetch_json(model.prefetcher()->counters());
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

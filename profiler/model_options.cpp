@@ -93,6 +93,12 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"neurons", "layers"}));
   command.add_flag("--no-prefetch", options.no_prefetch,
                    "No neurons are brought to the GPU ahead of their use");
+  command
+      .add_option("--prefetch-by", options.prefetch_by,
+                  "What brings them: a kernel that gathers them from memory, or the copy engine (dma)")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"gather", "dma"}));
   command.add_flag("--no-cpu-share", options.no_cpu_share,
                    "The CPU computes no neurons of the GPU's layers: they are streamed to it");
   command.add_flag("--no-graphs", options.no_graphs, "The GPU's steps are not recorded and played back");
@@ -120,9 +126,11 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.split = options.split == "layers" ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
   load.prefetch = !options.no_prefetch;
+  load.prefetch_way = options.prefetch_by == "dma" ? cuda::CopyWay::kDma : cuda::CopyWay::kGather;
   load.cpu_share = !options.no_cpu_share;
   load.graphs = !options.no_graphs;
   load.trace = options.trace;
+  load.warn = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); };
   ProgressLine line("Loading");
   load.progress = [&line](double fraction) { line.update(fraction); };
   std::unique_ptr<ModelRuntime> model = ModelRuntime::load(load);

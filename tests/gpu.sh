@@ -172,6 +172,7 @@ flags_of() {
   case "$1" in
     hybrid) echo --sparsity predicted ;;
     no-prefetch) echo --sparsity predicted --no-prefetch ;;
+    dma-prefetch) echo --sparsity predicted --prefetch-by dma ;;
     no-cpu-share) echo --sparsity predicted --no-cpu-share ;;
     dense-layers) echo --sparsity dense --split layers ;;
     exact) echo --sparsity exact ;;
@@ -225,9 +226,9 @@ written=' '  # shapes
 for percent in "${percents[@]}"; do
   for shape in "${shapes[@]}"; do
     model "$shape" || continue
-    for variant in hybrid dense-layers no-prefetch no-cpu-share exact; do
+    for variant in hybrid dense-layers no-prefetch dma-prefetch no-cpu-share exact; do
       # With all neurons on the GPU there is nothing to fetch and nothing for the CPU.
-      [ "$percent" = 100 ] && [[ "$variant" == no-* ]] && continue
+      [ "$percent" = 100 ] && [[ "$variant" == no-* || "$variant" == dma-* ]] && continue
       bench "$shape" "$percent" "$variant"
       count $?
     done

@@ -53,7 +53,7 @@ def test_what_it_would_run(tmp_path):
         assert f"--shape {shape}" in said
         for budget in BUDGETS:
             assert f"bench-{shape}-{budget}-hybrid" in said
-    for flag in ("--no-prefetch", "--no-cpu-share", "--split layers"):
+    for flag in ("--no-prefetch", "--prefetch-by dma", "--no-cpu-share", "--split layers"):
         assert flag in said
     # Twenty-four GB are assumed where there is no GPU to ask.
     if shutil.which("nvidia-smi") is None:
@@ -84,14 +84,14 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
     assert "left out, for the GPU is emulated" in done.stdout
     results = json.loads((tmp_path / "out/results.json").read_text())
     runs = {(run["vram_percent"], run["variant"]): run for run in results["runs"]}
-    for budget, variants in ((40, ["hybrid", "exact", "no-prefetch", "no-cpu-share", "dense-layers"]),
+    for budget, variants in ((40, ["hybrid", "exact", "no-prefetch", "dma-prefetch", "no-cpu-share", "dense-layers"]),
                              (100, ["hybrid", "exact", "dense-layers"])):
         for variant in variants:
             run = runs[budget, variant]
             assert run["bench"]["device"] == "GPU" and run["bench"]["decode_tokens_per_s"] > 0
             assert run["bench"]["plan"]["device_bytes"]["total"] <= run["bench"]["plan"]["budget_bytes"]
             assert run["against_dense_layers"] > 0
-    assert len(runs) == 8
+    assert len(runs) == 9
     assert runs[40, "dense-layers"]["against_dense_layers"] == 1
     assert runs[40, "hybrid"]["bench"]["token_bytes"]["cold_neurons"] > 0
     assert "| tiny | 40 % | hybrid |" in done.stdout

@@ -8,7 +8,7 @@ import re
 import sys
 
 NAME = re.compile(r"bench-(.+?)-(\d+)-(.+)\.json")
-ORDER = ["hybrid", "exact", "no-prefetch", "no-cpu-share", "dense-layers"]
+ORDER = ["hybrid", "exact", "no-prefetch", "dma-prefetch", "no-cpu-share", "dense-layers"]
 
 
 def read_runs(folder):
