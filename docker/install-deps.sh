@@ -25,6 +25,9 @@ cuda_version=13.0.88
 cuda_headers='nvidia-cuda-runtime==13.0.96 nvidia-cuda-crt==13.0.88 nvidia-cuda-cccl==13.0.85'
 cuda_toolkit="$cuda_headers nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88"
 
+case "${1:-}" in
+  -h | --help) sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+esac
 cuda=0
 [ "${1:-}" != --cuda ] || { cuda=1; shift; }
 need="${1:-build}"
