@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <exception>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -113,6 +114,8 @@ void Engine::Loop::run(const std::stop_token& stop) {
     serve(stop);
     take_new();
     finish_everything(FinishReason::kCancelled, {});
+  } catch (const std::bad_alloc&) {
+    fail("there is not enough memory");
   } catch (const std::exception& error) {
     fail(error.what());
   } catch (...) {

@@ -196,13 +196,17 @@ TEST_CASE("engine: destroyed while it works, it ends every sequence") {
 TEST_CASE("engine: a forward pass that throws fails everybody with a sentence, and then refuses") {
   Gate gate;
   ScriptedModel::Options options = gated(gate);
-  const int what = GENERATE(0, 1);
+  const int what = GENERATE(0, 1, 2);
+  const std::string said = what == 0   ? "the device is gone"
+                           : what == 1 ? "an unknown exception"
+                                       : "there is not enough memory";
   std::atomic<int> n_steps{0};
   options.before_step = [&](const Batch& batch) {
     gate.pass(batch);
     if (++n_steps < 5) return;
     if (what == 0) throw std::runtime_error("the device is gone");
-    throw 42;
+    if (what == 1) throw 42;
+    throw std::bad_alloc();
   };
   ScriptedModel model(options);
   Engine engine(model, {.n_slots = 2, .context_tokens = 100});
@@ -212,10 +216,10 @@ TEST_CASE("engine: a forward pass that throws fails everybody with a sentence, a
   for (const auto& stream : streams) {
     const FinishedEvent finished = read_all(*stream, 1).front().finished;
     CHECK(finished.reason == FinishReason::kFailed);
-    CHECK_THAT(finished.error, ContainsSubstring(what == 0 ? "the device is gone" : "unknown exception"));
+    CHECK_THAT(finished.error, ContainsSubstring(said));
   }
   CHECK(engine.status().failed);
-  CHECK(engine.status().failure == (what == 0 ? "the device is gone" : "an unknown exception"));
+  CHECK(engine.status().failure == said);
   CHECK(engine.status().n_running == 0);
   CHECK(refusal_of(engine, {.sequences = {greedy({1}, 1)}}) == Refusal::kStopping);
   CHECK(engine.drain(Clock::now() + 60s));

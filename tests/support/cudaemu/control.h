@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -69,9 +70,9 @@ void fail_next(const char* api, int n_good, cudaError_t error, int n_times = 1);
 /// being a number. The process begins with those of CUDAEMU_FAIL. Throws std::invalid_argument.
 void fail_as_told(const std::string& faults);
 
-/// How often `api`, as fail_next names it, was called or done since the last reset_stats(), failures
-/// included.
-uint64_t n_calls(const char* api);
+/// How often what fail_next can name was called or done since the last reset_stats(), failures included.
+/// What is not in it was not.
+std::map<std::string, uint64_t> call_counts();
 
 /// A working device again: waits for all streams, forgets the error it was lost by, faults not yet met and
 /// the thread's last error. Memory, streams and events stay.

@@ -1,0 +1,164 @@
+// What is left when CUDA fails: every call and every piece of work of a load and a few steps fails once, each
+// in a run of its own. Then loading or a step says so in a sentence, nothing hangs and nothing leaks, and
+// after a repair the device serves again.
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "engine/model_runtime.h"
+#include "kernels/cuda/error.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+using Counts = std::map<std::string, uint64_t>;
+
+/// A model of which the device has a part of the neurons, so that it works with the CPU in every layer.
+LoadOptions options() {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 16;
+  options.prefill_chunk = 4;
+  options.device = DeviceChoice::kCuda;
+  options.place = [](const ModelSpec& spec) { return shares_of(spec, Share::kThird, false); };
+  options.prefetch = false;  // it copies when there is time: how often, no two runs agree
+  return options;
+}
+
+/// Two tokens at once, then one after the other.
+std::vector<float> run_steps(ModelRuntime& model) {
+  std::vector<float> logits = logits_of(model, {5, 36}, 2);
+  const std::vector<float> again = logits_of(model, {5, 36}, 1);
+  logits.insert(logits.end(), again.begin(), again.end());
+  return logits;
+}
+
+struct Outcome {
+  std::string failure;        // what was thrown; empty: nothing
+  bool while_loading = true;  // or in a step
+  bool of_cuda = false;       // it was a CudaError, or memory was short
+  std::vector<float> logits;
+  bool with_less = false;    // loading said that it did without something
+  Counts loading, stepping;  // calls, without those that destroy the model
+};
+
+Counts difference(Counts all, const Counts& before) {
+  for (const auto& [name, n] : before) all[name] -= n;
+  return all;
+}
+
+Outcome load_and_run(const LoadOptions& options) {
+  Outcome outcome;
+  std::unique_ptr<ModelRuntime> model;
+  try {
+    model = ModelRuntime::load(options);
+    outcome.loading = cudaemu::call_counts();
+    outcome.with_less = !model->placement_notes().empty();
+    outcome.while_loading = false;
+    outcome.logits = run_steps(*model);
+  } catch (const cuda::CudaError& error) {
+    outcome.failure = error.what();
+    outcome.of_cuda = true;
+  } catch (const std::bad_alloc&) {
+    outcome.failure = "There is not enough memory.";  // as the engine and main say it
+    outcome.of_cuda = true;
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+  }
+  outcome.stepping = difference(cudaemu::call_counts(), outcome.loading);
+  return outcome;
+}
+
+bool is_sentence(const std::string& text) {
+  return text.size() > 20 && text.find(' ') != std::string::npos && text.find('\n') == std::string::npos;
+}
+
+/// Those that give something back have nothing left to fail for: see the test of destruction.
+bool gives_back(const std::string& name) {
+  return name.starts_with("cudaFree") || name.ends_with("Destroy") || name == "cudaHostUnregister";
+}
+
+/// What a real device says when this fails.
+cudaError_t error_of(const std::string& name) {
+  if (name == "cudaMalloc" || name.starts_with("cudaHost") || name == "cudaMallocHost")
+    return cudaErrorMemoryAllocation;
+  return name == "launch" || name == "kernel" ? cudaErrorLaunchFailure : cudaErrorUnknown;
+}
+
+/// Each call of `name` fails once; where a sanitizer slows all down, each seventh does. n_calls: of a run in
+/// which nothing fails.
+void fail_each(const std::string& name, uint64_t n_calls, const std::vector<float>& expected) {
+  for (uint64_t i = 0; i < n_calls; i += HEARTH_FAIL_EVERY) {
+    INFO(name << ", call " << i << " of " << n_calls);
+    cudaemu::reset_stats();
+    const cudaemu::Stats before = cudaemu::stats();
+    cudaemu::fail_next(name.c_str(), static_cast<int>(i), error_of(name));
+    const Outcome outcome = load_and_run(options());
+    INFO(outcome.failure);
+    if (outcome.failure.empty()) {
+      REQUIRE((outcome.with_less || name == "cudaDeviceGetPCIBusId"));  // only people are told of the link
+      REQUIRE(outcome.logits == expected);
+    } else {
+      REQUIRE(is_sentence(outcome.failure));
+      REQUIRE((outcome.while_loading || outcome.of_cuda));
+    }
+    cudaemu::repair_device();
+    REQUIRE(cudaemu::stats().vram_used == before.vram_used);
+    REQUIRE(cudaemu::stats().pinned_used == before.pinned_used);
+  }
+  INFO("after failures of " << name);
+  REQUIRE(load_and_run(options()).logits == expected);
+}
+
+/// The calls of loading and of steps, and what came of them.
+Outcome undisturbed() {
+  cudaemu::repair_device();
+  cudaemu::reset_stats();
+  Outcome outcome = load_and_run(options());
+  REQUIRE(outcome.failure.empty());
+  return outcome;
+}
+
+Counts counts_of(const Outcome& outcome, const std::function<bool(const std::string&)>& wanted) {
+  Counts chosen;
+  for (const Counts* part : {&outcome.loading, &outcome.stepping}) {
+    for (const auto& [name, n] : *part) {
+      if (n > 0 && !gives_back(name) && wanted(name)) chosen[name] += n;
+    }
+  }
+  return chosen;
+}
+
+TEST_CASE("device: every call of CUDA that fails is a sentence, and leaves nothing behind") {
+  const Outcome good = undisturbed();
+  const Counts calls = counts_of(good, [](const std::string& name) { return name.starts_with("cuda"); });
+  CHECK(calls.count("cudaMalloc") == 1);
+  CHECK(calls.count("cudaHostAlloc") == 1);
+  CHECK(calls.count("cudaMemcpyAsync") == 1);
+  for (const auto& [name, n] : calls) fail_each(name, n, good.logits);
+}
+
+TEST_CASE("device: every launch that fails is a sentence, and leaves nothing behind") {
+  const Outcome good = undisturbed();
+  fail_each("launch", counts_of(good, [](const std::string&) { return true; })["launch"], good.logits);
+}
+
+TEST_CASE("device: work that faults when its turn comes is a sentence, and leaves nothing behind") {
+  const Outcome good = undisturbed();
+  for (const char* work : {"kernel", "copy", "fill"}) {
+    const uint64_t n = counts_of(good, [&](const std::string& name) { return name == work; })[work];
+    CHECK(n > 0);
+    fail_each(work, n, good.logits);
+  }
+}
+
+}  // namespace
+}  // namespace hearth::testing
