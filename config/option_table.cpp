@@ -8,8 +8,8 @@
 namespace hearth {
 namespace {
 
-// Budgets from a megabyte, which small models are tested with, to more than any machine has.
-constexpr double kMinBudgetGib = 0.001, kMaxBudgetGib = 1 << 20;
+// Budgets from 100 KB, for the small models of tests, to more than any machine has.
+constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
 
 std::vector<OptionSpec> make_table() {
   using O = Options;
@@ -141,10 +141,11 @@ bool parse_number(const std::string& text, const NumberField& field, std::option
   return true;
 }
 
-/// As short as it can be and still parse to the same number.
+/// Without an exponent, and as short as it can be and still parse to the same number.
 std::string number_text(double value) {
-  char text[32];
-  const std::to_chars_result result = std::to_chars(text, text + sizeof text, value);
+  char text[400];  // the longest has a sign, a point and some 330 digits
+  const std::to_chars_result result =
+      std::to_chars(text, text + sizeof text, value, std::chars_format::fixed);
   return {text, result.ptr};
 }
 

@@ -145,6 +145,14 @@ std::string percent(double share) {
   return text;
 }
 
+/// What of the model the GPU has, and what stood in the way of more.
+void log_placement(const ModelRuntime& runtime) {
+  if (runtime.plan() != nullptr) {
+    for (const std::string& line : runtime.plan()->lines(runtime.spec())) log_info(line);
+  }
+  for (const std::string& note : runtime.placement_notes()) log_warning(note);
+}
+
 void log_sparsity(const SparsityReport& report) {
   LogFields fields = {{"mode", std::string(sparsity_name(report.mode))}, {"why", report.reason}};
   if (report.activity.n_tokens > 0) fields.push_back({"active_neurons", percent(report.activity.active)});
@@ -226,6 +234,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   served.created = static_cast<int64_t>(std::time(nullptr));
   served.fingerprint = fingerprint_of(*model->runtime_, version);
   served.context_tokens = model->runtime_->context_tokens();
+  served.device = model->runtime_->backend_description();
   served.sparsity = model->runtime_->sparsity();
   served.tokenizer = &model->runtime_->tokenizer();
   served.chat_template = model->chat_template_.get();
@@ -260,6 +269,7 @@ void ServingModel::log_summary() const {
                       {"context", runtime_->context_tokens()},
                       {"queue", engine_->options().queue_capacity}});
   log_sparsity(runtime_->sparsity());
+  log_placement(*runtime_);
   log_info("memory",
            {{"weights", megabytes(runtime_->weight_bytes())}, {"kv_cache", megabytes(runtime_->kv_bytes())}});
 }

@@ -39,7 +39,8 @@ struct ServedModel {
   /// system_fingerprint: changes with the version, the model file and the kind of arithmetic in use.
   std::string fingerprint = "hearth";
   int context_tokens = 0;                       // prompt plus generated tokens of one sequence, at most
-  SparsityReport sparsity;                      // how the FFN is run; shown by /v1/models
+  std::string device;                           // what computes; shown by /v1/models
+  SparsityReport sparsity;                      // how the FFN is run; likewise
   const Tokenizer* tokenizer = nullptr;         // not null; outlives the service
   const ChatTemplate* chat_template = nullptr;  // null: the model has none, chat is refused
   EngineDoor engine;

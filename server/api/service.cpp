@@ -214,6 +214,7 @@ Json model_json(const ServedModel& model, std::string_view name) {
   json["created"] = model.created;
   json["owned_by"] = model.owned_by;
   json["max_model_len"] = model.context_tokens;
+  json["device"] = model.device;
   json["sparsity"] = sparsity_json(model.sparsity);
   return json;
 }

@@ -15,6 +15,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release"))
 BINARY = BUILD / "hearthd"
+EMULATED = BUILD / "tests" / "hearthd_emulated"  # on emulated CUDA; built where NVIDIA's headers are
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 MODEL = pathlib.Path(
     os.environ.get("HEARTH_TEST_MODEL", CACHE / "hearth" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
@@ -22,14 +23,15 @@ PATIENCE = 120  # seconds until a wait is given up; far above what anything take
 
 
 def clean_environment(extra=None):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("HEARTH_") and k != "NOTIFY_SOCKET"}
+    environment = {k: v for k, v in os.environ.items()
+                   if not k.startswith(("HEARTH_", "CUDAEMU_")) and k != "NOTIFY_SOCKET"}
     environment.update(extra or {})
     return environment
 
 
-def run(arguments, env=None):
+def run(arguments, env=None, binary=BINARY):
     """Runs hearthd to its end, for starts that must fail and for --help and the like."""
-    return subprocess.run([BINARY, *map(str, arguments)], env=clean_environment(env), capture_output=True, text=True,
+    return subprocess.run([binary, *map(str, arguments)], env=clean_environment(env), capture_output=True, text=True,
                           timeout=PATIENCE, stdin=subprocess.DEVNULL)
 
 
@@ -46,8 +48,8 @@ def wait_until(condition, what, patience=PATIENCE):
 class Hearthd:
     """A running server. Its log is in `lines`."""
 
-    def __init__(self, *arguments, model=MODEL, env=None, wait=True):
-        command = [BINARY, "--port", "0", "--model", str(model), *map(str, arguments)]
+    def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY):
+        command = [binary, "--port", "0", "--model", str(model), *map(str, arguments)]
         self.process = subprocess.Popen(command, env=clean_environment(env), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                         errors="replace")

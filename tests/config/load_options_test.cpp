@@ -130,10 +130,12 @@ TEST_CASE("a number may have a word for leaving it out") {
   CHECK_FALSE(options.ram_budget_gib);
   CHECK(options.vram_budget_gib == 6);
   CHECK(value_text(*find_option("ram-budget"), options) == "auto");
+  CHECK(value_text(*find_option("ram-budget"), load_options({"--ram-budget", "2.5e-4"}, {}).options) ==
+        "0.00025");
   CHECK(value_text(*find_option("predictor-threshold"), options).empty());
   for (const char* bad : {"0", "-1", "6GiB", "nan", "inf", "AUTO", "1e9"}) {
     CHECK(refusal({"--vram-budget", bad}) ==
-          "--vram-budget '" + std::string(bad) + "': expected auto, or a number from 0.001 to 1048576");
+          "--vram-budget '" + std::string(bad) + "': expected auto, or a number from 0.0001 to 1048576");
   }
   CHECK_THAT(refusal({"--predictor-threshold", "auto"}), ContainsSubstring("expected a number from"));
 }

@@ -109,6 +109,7 @@ struct ApiBench {
                     .owned_by = "hearth",
                     .fingerprint = "fp_test",
                     .context_tokens = 64,
+                    .device = "CPU",
                     .sparsity = played_sparsity(),
                     .tokenizer = &vocabulary,
                     .chat_template = &chat_template,

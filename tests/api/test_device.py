@@ -1,0 +1,220 @@
+"""hearthd with a GPU, which is emulated: what it says, that its answers are the CPU's, and what happens when CUDA fails.
+
+The program is hearthd linked with the emulator (tests/support/cudaemu). Its device is small and fails as CUDAEMU_*
+variables tell it; see control.h there.
+"""
+import concurrent.futures
+import json
+import re
+
+import httpx
+import pytest
+
+import hearthd
+
+RELU = hearthd.ROOT / "tests/data/arch/relu-llama.gguf"
+PREDICTED = hearthd.ROOT / "tests/data/arch/bamboo.powerinfer.gguf"
+SMALL = ("--context", "64", "--slots", "2", "--prefill-chunk", "16")  # scratch is most of what so small a model takes
+LARGER = hearthd.ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
+PROMPTS = ["The old", "She said", "Once"]
+
+pytestmark = pytest.mark.skipif(not hearthd.EMULATED.exists(),
+                                reason=f"{hearthd.EMULATED} is not built: CUDA's headers are not installed")
+
+
+@pytest.fixture()
+def serve():
+    started = []
+
+    def make(*flags, model=RELU, **options):
+        started.append(hearthd.Hearthd("--threads", "1", *flags, model=model, binary=hearthd.EMULATED, **options))
+        return started[-1]
+
+    yield make
+    for one in started:
+        one.kill()
+
+
+def refused(*flags, model=RELU, env=None):
+    """The last line of a start that must fail with exit code 2."""
+    done = hearthd.run(["--model", model, "--port", "0", "--threads", "1", *flags], env=env, binary=hearthd.EMULATED)
+    assert done.returncode == 2, done.stderr
+    assert "terminate called" not in done.stderr
+    return done.stderr.strip().splitlines()[-1]
+
+
+def complete(server, prompt, n=8, **more):
+    return httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
+                      json={"prompt": prompt, "max_tokens": n, "temperature": 0, **more})
+
+
+def texts(server, n=8):
+    answers = [complete(server, prompt, n) for prompt in PROMPTS]
+    assert [answer.status_code for answer in answers] == [200] * len(PROMPTS), answers[0].text
+    return [answer.json()["choices"][0]["text"] for answer in answers]
+
+
+def device_of(server):
+    models = httpx.get(server.url + "/v1/models", timeout=hearthd.PATIENCE).json()
+    return models["data"][0]["device"]
+
+
+def cuda_lines(server):
+    return [line.split(" CUDA: ")[1] for line in server.lines if " CUDA: " in line]
+
+
+def gpu_line(server, part):
+    lines = [line for line in server.lines if part in line]
+    assert lines, server.log()
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def texts_of_cpu():
+    server = hearthd.Hearthd("--threads", "1", "--device", "cpu", *SMALL, model=RELU, binary=hearthd.EMULATED)
+    yield texts(server)
+    server.kill()
+
+
+def test_the_choice_of_device_shows(serve):
+    by_cpu, by_choice, by_gpu = serve("--device", "cpu"), serve("--device", "cuda"), serve()
+    without = serve(env={"CUDAEMU_DEVICES": "0"})
+    assert cuda_lines(by_cpu) == ["not used (--device cpu), running on the CPU"]
+    assert cuda_lines(without) == ["none (no NVIDIA GPU), running on the CPU"]
+    for server in (by_cpu, without):
+        assert device_of(server).startswith("CPU ")
+    for server in (by_choice, by_gpu):
+        assert [re.match("emulated, 8192 MiB, compute capability 8.0", line) is not None
+                for line in cuda_lines(server)] == [True]
+        assert device_of(server).startswith("CUDA emulated")
+        assert "the whole model" in gpu_line(server, "GPU: ")
+
+
+def test_a_gpu_that_was_asked_for_must_be_there():
+    for env, reason in [({"CUDAEMU_DEVICES": "0"}, "no NVIDIA GPU"),
+                        ({"CUDAEMU_COMPUTE_CAPABILITY": "61"}, "compute capability 6.1, below 7.5"),
+                        ({"CUDAEMU_FAIL": "cudaGetDeviceProperties:0:999:9"}, "unknown error")]:
+        sentence = refused("--device", "cuda", env=env)
+        assert "--device cuda" in sentence and reason in sentence and "--device auto" in sentence, sentence
+
+
+# In GiB; the model takes 0.00037 with all its neurons.
+@pytest.mark.parametrize("budget", ["auto", "1", "0.00036", "0.00035", "0.00034"])
+def test_every_budget_gives_the_cpus_text(serve, texts_of_cpu, budget):
+    server = serve("--device", "cuda", "--vram-budget", budget, *SMALL)
+    assert texts(server) == texts_of_cpu
+    line = gpu_line(server, "GPU: ")
+    assert ("the whole model" in line) == (budget in ("auto", "1")), line
+
+
+def test_a_budget_below_the_least_names_the_least():
+    sentence = refused("--device", "cuda", "--vram-budget", "0.0002", *SMALL)
+    assert re.search(r"need [0-9.]+ KB", sentence) and "--vram-budget" in sentence, sentence
+
+
+def test_chat_and_predicted_neurons(serve, tmp_path):
+    template = tmp_path / "short.jinja"
+    template.write_text("{% for message in messages %}{{ message.content }}{% endfor %}")
+    flags = ("--chat-template-file", template, "--sparsity", "predicted", *SMALL)
+    answers = []
+    for device in (["cpu"], ["cuda"]):
+        server = serve("--device", *device, *flags, model=PREDICTED)
+        answer = httpx.post(server.url + "/v1/chat/completions", timeout=hearthd.PATIENCE, json={
+            "messages": [{"role": "user", "content": "Who?"}], "temperature": 0, "max_tokens": 8})
+        assert answer.status_code == 200, answer.text
+        answers.append(answer.json()["choices"][0]["message"]["content"])
+    assert answers[0] == answers[1]
+
+
+# ---- when things go wrong while loading ----
+
+def test_vram_that_is_not_granted_is_planned_again_smaller(serve):
+    server = serve("--device", "cuda", *SMALL, model=LARGER, env={"CUDAEMU_FAIL": "cudaMalloc:0:2"})
+    assert re.search(r"does not grant the [0-9.]+ [KMG]B that were planned: planning for [0-9.]+ [KMG]B, [0-9.]+ [KMG]B less",
+                     server.log()), server.log()
+    assert "the whole model" not in gpu_line(server, "GPU: ")
+    by_cpu = serve("--device", "cpu", *SMALL, model=LARGER)
+    assert complete(server, "Once", 4).json()["choices"] == complete(by_cpu, "Once", 4).json()["choices"]
+
+
+def test_less_free_than_the_budget_is_said(serve, texts_of_cpu):
+    # 1 GiB was asked for; other processes have left 300 MiB, some of which stay free.
+    server = serve("--device", "cuda", "--vram-budget", "1", *SMALL,
+                   env={"CUDAEMU_VRAM_TAKEN_MB": str(8192 - 300)})
+    assert re.search(r"the GPU has [0-9.]+ [KMG]B free, [0-9.]+ [KMG]B less than --vram-budget", server.log()), server.log()
+    assert texts(server) == texts_of_cpu
+
+
+def test_no_vram_at_all_is_a_sentence():
+    sentence = refused("--device", "cuda", env={"CUDAEMU_FAIL": "cudaMalloc:0:2:1000"})
+    assert "does not grant" in sentence, sentence
+
+
+# ---- when things go wrong while serving ----
+
+def stream_events(answer):
+    return [line.removeprefix("data: ") for line in answer.text.splitlines() if line.startswith("data: ")]
+
+
+def ask_until_it_fails(server):
+    """Asks for long answers, whole and streamed, more than there are slots; the engine fails in the midst of them.
+    Those that came when it had failed, or when the process had ended, are left out."""
+    def ask(i):
+        try:
+            return complete(server, PROMPTS[i % 3], 40, stream=i % 2 == 0, ignore_eos=True)
+        except httpx.ConnectError:
+            return None
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        answers = [answer for answer in pool.map(ask, range(8)) if answer is not None]
+    for late in [answer for answer in answers if answer.status_code == 503]:
+        assert late.json()["error"]["code"] == "engine_failed"
+    return [answer for answer in answers if answer.status_code != 503]
+
+
+@pytest.mark.parametrize("fault", ["kernel:900:700", "launch:900:719", "copy:100:999", "cudaStreamSynchronize:100:700"])
+def test_a_cuda_error_ends_all_requests_and_then_the_process(serve, fault):
+    server = serve("--device", "cuda", *SMALL, env={"CUDAEMU_FAIL": fault})
+    answers = ask_until_it_fails(server)
+    for answer in answers:
+        if answer.headers["content-type"].startswith("text/event-stream"):
+            assert answer.status_code == 200
+            events = stream_events(answer)
+            assert "[DONE]" not in events
+            error = json.loads(events[-1])["error"]
+        else:
+            assert answer.status_code == 500
+            assert answer.headers["x-should-retry"] == "false"
+            error = answer.json()["error"]
+        assert error["code"] == "engine_failed" and "CUDA failed while" in error["message"], error
+    assert sum(answer.status_code == 200 for answer in answers) >= 1
+    assert sum(answer.status_code == 500 for answer in answers) >= 1
+    assert server.wait() == 1
+    lines = [line for line in server.lines if "the engine has failed" in line]
+    assert len(lines) == 1 and "CUDA failed while" in lines[0], server.log()
+
+
+def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve):
+    server = serve("--device", "cuda", *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
+    # A body that is never sent whole keeps its connection's answer open, and with it the process for a while.
+    with server.connect() as slow:
+        slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+        assert complete(server, PROMPTS[0], 40, ignore_eos=True).status_code == 500
+        status, body = server.health()
+        assert status == 503 and body["status"] == "failed" and "CUDA failed while" in body["reason"], body
+        late = complete(server, PROMPTS[0], 1)
+        assert late.status_code == 503 and late.json()["error"]["code"] == "engine_failed"
+        assert "retry-after" in late.headers
+        assert server.wait() == 1
+
+
+def test_a_failure_while_draining_is_a_failure(serve):
+    server = serve("--device", "cuda", *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
+    with server.connect() as connection:
+        body = json.dumps({"prompt": "a", "max_tokens": 50, "ignore_eos": True, "stream": True})
+        connection.sendall(hearthd.post("/v1/completions", body))
+        hearthd.read_until(connection, b"data: ")
+        server.signal()
+        rest = hearthd.read_all(connection)
+    assert "engine_failed" in rest and "[DONE]" not in rest
+    assert server.wait() == 1
