@@ -145,6 +145,12 @@ def test_less_free_than_the_budget_is_said(serve, texts_of_cpu):
     assert texts(server) == texts_of_cpu
 
 
+def test_memory_that_may_not_be_pinned_is_said_and_serving_goes_on(serve, texts_of_cpu):
+    server = serve("--device", "cuda", "--vram-budget", "0.00035", *SMALL, env={"CUDAEMU_FAIL": "cudaHostRegister:0:2:999"})
+    assert re.search(r"[0-9.]+ KB of cold neurons could not be page-locked .* slower.*ulimit -l unlimited", server.log())
+    assert texts(server) == texts_of_cpu
+
+
 def test_no_vram_at_all_is_a_sentence():
     sentence = refused("--device", "cuda", env={"CUDAEMU_FAIL": "cudaMalloc:0:2:1000"})
     assert "does not grant" in sentence, sentence
