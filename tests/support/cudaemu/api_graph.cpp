@@ -33,6 +33,14 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* out) {
   return cudaSuccess;
 }
 
+/// As CUDA has it, what fails ends the capture all the same.
+void drop_capture(cudaStream_t handle) {
+  const Stream* stream = find_stream(handle);
+  if (stream == nullptr) return;
+  if (const std::shared_ptr<Capture> capture = stream->capture; capture && &capture->origin() == stream)
+    capture->end();
+}
+
 /// What the executable graph's next launches do becomes what `graph` does; launches under way go on as they
 /// are.
 cudaError_t update(CUgraphExec_st& exec, const Graph& graph, cudaGraphExecUpdateResultInfo& info) {
@@ -69,7 +77,9 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   });
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
-  return api_call("cudaStreamEndCapture", [&] { return end_capture(stream, out); });
+  const cudaError_t error = api_call("cudaStreamEndCapture", [&] { return end_capture(stream, out); });
+  if (error != cudaSuccess) drop_capture(stream);
+  return error;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {

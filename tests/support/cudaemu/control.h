@@ -59,7 +59,7 @@ void reset_stats();
 
 /// The call of `api` after the next `n_good` ones returns `error` instead of doing anything, and so do those
 /// after it until it were `n_times`. `api` is a function's name ("cudaMalloc"), or "launch" for kernel
-/// launches.
+/// launches. Only cudaStreamEndCapture does something all the same: it ends the capture, as CUDA has it.
 ///
 /// Or it is "kernel", "copy", "fill" or "host function": then the call succeeds, and the work fails when its
 /// turn comes. As with a kernel that faults, the device is lost from then on: what is enqueued is not run,
