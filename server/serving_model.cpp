@@ -110,13 +110,14 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
 }
 
 /// Changes when the build, the file or the arithmetic changes (FNV-1a over what names them). Modes of
-/// sparsity and activations give other numbers.
+/// sparsity and activations give other numbers, and so does sharing neurons between devices.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.sparsity();
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
+  const bool shares = runtime.plan() != nullptr && runtime.plan()->shares;
   const std::string identity = version + '\n' + runtime.file().path().filename().string() + '\n' +
                                std::to_string(runtime.file().total_bytes()) + '\n' +
-                               runtime.backend_description() + '\n' +
+                               runtime.backend_description() + (shares ? ", shared" : "") + '\n' +
                                std::string(sparsity_name(sparsity.mode)) + '\n' +
                                std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
                                ffn_activation_name(runtime.spec().activation);
