@@ -229,7 +229,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
                           .prefetch = options.prefetch && options.cpu_share};
   size_t budget = answer.budget_bytes;
   for (;;) {
-    plan = options.place ? placed_plan(inputs, options.place(spec), budget)
+    plan = options.place ? placed_plan(inputs, options.place(spec), options.stream_bytes, budget)
                          : make_plan(inputs, options.split, budget);
     if (!plan) {
       throw std::invalid_argument(
@@ -240,8 +240,10 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
           "; give more (--vram-budget), take a smaller context or fewer slots, or --device cpu.");
     }
     try {
-      device = cuda::make_backend(
-          cpu, {.budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace});
+      cuda::DeviceOptions how{
+          .budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace};
+      if (!options.cpu_share) how.stream_from_tokens = 1;
+      device = cuda::make_backend(cpu, how);
       return;
     } catch (const std::bad_alloc&) {
       const size_t taken = plan->device.total(), least = least_bytes(inputs);

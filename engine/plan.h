@@ -74,7 +74,8 @@ struct Plan {
 std::optional<Plan> make_plan(const PlanInputs& inputs, DeviceSplit split, size_t budget);
 
 /// A plan of these placements, whatever the budget. For tests.
-Plan placed_plan(const PlanInputs& inputs, std::vector<LayerPlacement> layers, size_t budget);
+Plan placed_plan(const PlanInputs& inputs, std::vector<LayerPlacement> layers, size_t stream_bytes,
+                 size_t budget);
 
 /// The least budget for which there is a plan.
 size_t least_bytes(const PlanInputs& inputs);

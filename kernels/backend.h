@@ -139,7 +139,8 @@ struct StepBounds {
   int64_t d_model = 0;       // 0: as max_cols
   int head_dim = 0;          // 0: max_cols / n_heads
   bool shares = false;       // neurons are shared with the host's processors
-  size_t stream_bytes = 0;   // of each of two buffers through which a device streams host neurons; 0: none
+  size_t stream_bytes = 0;   // of each of two buffers through which a device streams host neurons; 0: none.
+                             // Layers of which 64 neurons do not fit are not streamed
   bool shares_gates = true;  // shares: of layers too whose gates are all known (NeuronResidency::all_gates)
   int64_t max_outputs = 0;   // floats that to_host() gives at once; 0: memory for them is taken at first use
 };

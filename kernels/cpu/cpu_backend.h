@@ -33,6 +33,9 @@ class CpuBackend final : public Backend {
 
   void bind_thread() override { pool_.bind_threads(); }
 
+  /// This backend's threads, for other work between its calls.
+  ThreadPool& threads() { return pool_; }
+
   /// Pages come with their first use: cache for contexts that nobody asks for costs address space only.
   Buffer allocate(size_t bytes) override;
   /// REQUIRES besides: n_heads * head_dim <= max_cols in all later calls, as for every attention output.

@@ -22,8 +22,11 @@ __global__ void __launch_bounds__(kThreads) count_neurons_kernel(CountOp op, Dev
   const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const int64_t words = (op.set.n_neurons + 63) / 64;
   int proposed = 0, passed = 0, active = 0, down_rows = 0;
-  if (at < words) {
-    for (int t = 0; t < op.set.n_tokens; ++t) proposed += __popcll(op.set.wanted[t * words + at]);
+  if (at < *op.set.any.n) {
+    const int32_t id = op.set.any.ids[at];
+    for (int t = 0; t < op.set.n_tokens; ++t) {
+      proposed += static_cast<int>(op.set.wanted[t * words + id / 64] >> (id % 64) & 1);
+    }
   }
   if (at < *op.passed.n) {
     const int32_t id = op.passed.ids[at];
@@ -50,8 +53,8 @@ __global__ void __launch_bounds__(kThreads) count_neurons_kernel(CountOp op, Dev
 }  // namespace
 
 void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream) {
-  if (op.set.n_tokens == 0 || op.set.n_neurons == 0) return;
-  const auto blocks = static_cast<unsigned>((op.set.n_neurons + kThreads - 1) / kThreads);
+  if (op.set.n_tokens == 0 || op.set.any.max == 0) return;
+  const auto blocks = static_cast<unsigned>((op.set.any.max + kThreads - 1) / kThreads);
   check(gpu_launch(count_neurons_kernel, blocks, kThreads, 0, stream, op, counts), "counting neurons");
 }
 

@@ -21,11 +21,13 @@
 #include "kernels/cuda/device_share.h"
 #include "kernels/cuda/device_trace.h"
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/host_pins.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/step_inputs.h"
 #include "kernels/cuda/step_recorder.h"
+#include "kernels/cuda/streamed_share.h"
 #include "kernels/neuron_traffic.h"
 #include "kernels/trace.h"
 
@@ -46,13 +48,14 @@ class CudaBackend final : public Backend {
         name_(device_name()),
         one_thread_(1),
         arena_(options.budget_bytes),
+        streamed_share_(cold, options.stream_from_tokens),
         recorder_(stream_, options.graphs),
         trace_(options.trace) {
     if (trace_ != nullptr) device_trace_.emplace(*trace_, stream_);
   }
   ~CudaBackend() override {
     cudaStreamSynchronize(stream_);
-    for (const std::byte* host : pinned_) cudaHostUnregister(const_cast<std::byte*>(host));
+    streamed_share_.drain();
   }
 
   std::string description() const override { return "CUDA " + name_; }
@@ -85,6 +88,7 @@ class CudaBackend final : public Backend {
     host_wanted_ = PinnedArray<uint64_t>(rows * ((cols + 63) / 64));
     if (bounds.shares) {
       cold_share_.reserve(bounds, stream_, scratch_);
+      streamed_share_.reserve(bounds);
       slot_changes_ = PinnedArray<SlotChanges>(1);
     }
     outputs_ = PinnedArray<float>(static_cast<size_t>(bounds.max_outputs));
@@ -124,13 +128,7 @@ class CudaBackend final : public Backend {
     }
     wait_for_all("the rest of the step");
     if (counts_of_ == nullptr) return;
-    const DeviceCounts& found = *host_counts_.data();
-    counts_of_->gate_rows += static_cast<int64_t>(found.gate_rows);
-    counts_of_->up_rows += static_cast<int64_t>(found.up_rows);
-    counts_of_->down_rows += static_cast<int64_t>(found.down_rows);
-    counts_of_->proposed += static_cast<int64_t>(found.proposed);
-    counts_of_->passed += static_cast<int64_t>(found.passed);
-    counts_of_->active += static_cast<int64_t>(found.active);
+    host_counts_.data()->add_to(*counts_of_);
     counts_of_ = nullptr;
   }
 
@@ -162,20 +160,7 @@ class CudaBackend final : public Backend {
     });
   }
 
-  bool pin(const std::byte* host, size_t bytes) override {
-    if (bytes == 0) return true;
-    const cudaError_t code = cudaHostRegister(const_cast<std::byte*>(host), bytes, cudaHostRegisterMapped);
-    if (code == cudaSuccess) {
-      pinned_.push_back(host);
-      return true;
-    }
-    if (code != cudaErrorMemoryAllocation && code != cudaErrorNotSupported && code != cudaErrorNotPermitted &&
-        code != cudaErrorInvalidValue) {
-      check(code, "page-locking cold neurons");
-    }
-    cudaGetLastError();  // refused; nothing is broken by it
-    return false;
-  }
+  bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }
 
   void to_host(NeuronSet& set) override {
     const Set& on_device = set_of(set);
@@ -299,6 +284,8 @@ class CudaBackend final : public Backend {
     count_to(counts);
     if (ffn.residency == nullptr || ffn.residency->n_hot == all.n_neurons) {
       enqueue([=, this, rows = rows_on_device(ffn)] { add_neurons(rows, x, all, gates, scratch_, stream_); });
+    } else if (streamed_share_.takes(*ffn.residency, n_tokens, gates != nullptr)) {
+      add_streamed(ffn, x, all, gates);
     } else {
       add_shared(ffn, x, all, gates, counts);
     }
@@ -380,6 +367,7 @@ class CudaBackend final : public Backend {
   void add_shared(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& all, const float* gates,
                   NeuronCounts& counts) {
     const NeuronResidency& residency = *ffn.residency;
+    change(residency);
     part(residency, all);
     const HandOver given = cold_share_.begin({.x = x,
                                               .gates = gates,
@@ -406,17 +394,34 @@ class CudaBackend final : public Backend {
     });
   }
 
-  /// Parts a layer's set by where its neurons are, after what has changed in its slots.
+  /// The same, with the CPU's neurons brought to the device. The host waits for nothing, so slots do not
+  /// change in such a step, and who moves neurons is not told of it. Copies go beside graphs, not into them.
+  void add_streamed(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& all, const float* gates) {
+    has_proposal_ = false;
+    part(*ffn.residency, all);
+    mark("attention, active neurons", ffn.residency->layer);
+    enqueue([=, this, rows = rows_on_device(ffn), hot = scratch_.hot.view()] {
+      add_neurons(rows, x, hot, gates, scratch_, stream_);
+    });
+    mark("FFN, hot neurons", ffn.residency->layer);
+    recorder_.end_segment();
+    streamed_share_.add(ffn, x, gates, scratch_, stream_);
+    mark("FFN, streamed neurons", ffn.residency->layer);
+  }
+
+  void change(const NeuronResidency& residency) {
+    takes_changes_ = traffic_ != nullptr;
+    if (!takes_changes_) return;
+    if (recorder_.enqueues_at_once()) take_changes(residency);
+    enqueue([this, resident = residency.resident, slot_of = residency.slot_of] {
+      change_slots(slot_changes_.data(), resident, slot_of, stream_);
+    });
+  }
+
+  /// Parts a layer's set by where its neurons are.
   void part(const NeuronResidency& residency, const DeviceNeuronSet& all) {
     scratch_.hot.n_tokens = all.n_tokens;
     scratch_.hot.n_neurons = all.n_neurons;
-    takes_changes_ = traffic_ != nullptr;
-    if (takes_changes_) {
-      if (recorder_.enqueues_at_once()) take_changes(residency);
-      enqueue([this, resident = residency.resident, slot_of = residency.slot_of] {
-        change_slots(slot_changes_.data(), resident, slot_of, stream_);
-      });
-    }
     enqueue([=, this, resident = residency.resident, hot = scratch_.hot.view()] {
       split_set(all, resident, hot, scratch_.cold_wanted, scratch_.any, scratch_.select, stream_);
     });
@@ -460,7 +465,8 @@ class CudaBackend final : public Backend {
   ThreadPool one_thread_;  // fills the table of rotations
   Arena arena_;
   Scratch scratch_;
-  std::vector<const std::byte*> pinned_;  // host memory that pin() registered
+  HostPins pins_;
+  StreamedShare streamed_share_;  // behind the arena, whose memory its copies write
   StepRecorder recorder_;
   Trace* trace_;                             // null: nothing is traced
   std::optional<DeviceTrace> device_trace_;  // where there is a trace
@@ -489,12 +495,6 @@ class CudaBackend final : public Backend {
 
 std::unique_ptr<Backend> make_backend(CpuBackend& cold, const DeviceOptions& options) {
   return std::make_unique<CudaBackend>(cold, options);
-}
-
-size_t scratch_bytes(const StepBounds& bounds) {
-  Arena counting;
-  Scratch(counting, bounds);
-  return counting.used();
 }
 
 }  // namespace hearth::cuda

@@ -14,10 +14,22 @@
 
 namespace hearth::cuda {
 
+/// Tokens of a step from which on a layer's cold neurons are sooner brought to the device than computed by
+/// the CPU. A weight costs the bus bits_per_weight / 8 bytes once, and the CPU two operations for each token:
+///   n * 2 / cpu_gflops = bits_per_weight / 8 / bus_gb_per_s
+/// The device's own time is small beside both, and the CPU's reading from memory from the second token on.
+constexpr int crossover_tokens(double bits_per_weight, double bus_gb_per_s, double cpu_gflops) {
+  const double n = bits_per_weight / 8 / bus_gb_per_s * cpu_gflops / 2;
+  return n < 1 ? 1 : static_cast<int>(n) + 1;
+}
+
 struct DeviceOptions {
   size_t budget_bytes = 0;  // of device memory, taken at once; all that the backend will ever take itself
   bool graphs = true;       // steps are recorded and played back
   Trace* trace = nullptr;   // outlives the backend; null: nothing is traced
+  /// Steps of at least so many tokens have cold neurons brought to the device, through StepBounds'
+  /// stream_bytes; 0: none do, 1: all, and the CPU computes no neurons. 4.5 bits, 25 GB/s, 1 TFLOP/s: 12.
+  int stream_from_tokens = crossover_tokens(4.5, 25, 1000);
 };
 
 /// The backend on device 0. `cold` computes the neurons that are not on the device (NeuronResidency), while

@@ -40,24 +40,26 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
   const FfnNeurons& ffn = rows.ffn;
   const bool by_number = gates != nullptr;
   DeviceList passed = set.any;
+  int64_t gates_stride = set.n_neurons;
   if (!by_number) {
     multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_slots, scratch,
                     scratch.values, stream);
-    passed = {scratch.passed_ids, scratch.passed_count, set.n_neurons};
-    keep_passed(ffn.activation, set, set.any, scratch.values, set.n_neurons, passed, scratch.gates,
+    passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
+    keep_passed(ffn.activation, set, set.any, scratch.values, set.any.max, passed, scratch.gates,
                 scratch.select, stream);
     gates = scratch.gates;
+    gates_stride = set.any.max;
   }
   if (ffn.up) {
     multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, rows.slots, scratch, scratch.ups, stream);
   }
-  neuron_values(ffn.activation, set, passed, gates, set.n_neurons, by_number, ffn.up ? scratch.ups : nullptr,
+  neuron_values(ffn.activation, set, passed, gates, gates_stride, by_number, ffn.up ? scratch.ups : nullptr,
                 scratch.values, stream);
   count_neurons({.set = set,
                  .passed = passed,
                  .activation = ffn.activation,
                  .gates = gates,
-                 .gates_stride = set.n_neurons,
+                 .gates_stride = gates_stride,
                  .gates_by_number = by_number,
                  .values = scratch.values,
                  .read_gates = !by_number,

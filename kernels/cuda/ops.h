@@ -117,8 +117,9 @@ size_t select_scratch_bytes(int64_t n_neurons);
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
 
-/// The numbers of the set bits, of n_neurons, ascending.
-void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream);
+/// The numbers of the set bits, of n_neurons, ascending; the first bit is of neuron `first`.
+void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
+               int64_t first = 0);
 
 /// Parts a set: to hot the bits and the list of the neurons whose bit is set in `resident` [words], to cold
 /// [n_tokens, words] the bits of the others. any [2, words]: bits of the neurons that any token wants, and of
@@ -160,6 +161,15 @@ void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const flo
 /// Sums on the device, in the meaning of NeuronCounts.
 struct DeviceCounts {
   unsigned long long gate_rows, up_rows, down_rows, proposed, passed, active;
+
+  void add_to(NeuronCounts& to) const {
+    to.gate_rows += static_cast<int64_t>(gate_rows);
+    to.up_rows += static_cast<int64_t>(up_rows);
+    to.down_rows += static_cast<int64_t>(down_rows);
+    to.proposed += static_cast<int64_t>(proposed);
+    to.passed += static_cast<int64_t>(passed);
+    to.active += static_cast<int64_t>(active);
+  }
 };
 
 /// Adds what one call found: `proposed` the list it began with, `passed` the list of those whose values are

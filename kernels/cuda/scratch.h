@@ -58,6 +58,8 @@ struct Scratch {
     cold_wanted = arena.take<uint64_t>(words);
     any = arena.take<uint64_t>(3 * words_of_token);
     hand_over = arena.take<uint32_t>(kHandOverWords);
+    if (bounds.stream_bytes == 0) return;
+    for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
   }
 
   int32_t* inputs = nullptr;
@@ -78,6 +80,7 @@ struct Scratch {
   uint64_t* any = nullptr;
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state
+  std::byte* streamed[2] = {};    // buffers through which cold neurons are brought, where they are
 };
 
 }  // namespace hearth::cuda

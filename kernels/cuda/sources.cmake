@@ -42,6 +42,10 @@ set(HEARTH_CUDA_HOST
   device.cpp
   device_share.cpp
   device_trace.cpp
+  scratch.cpp
   step_inputs.cpp
   step_recorder.cpp
+  neuron_strips.cpp
+  step_inputs.cpp
+  streamed_share.cpp
 )

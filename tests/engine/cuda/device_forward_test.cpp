@@ -137,6 +137,50 @@ TEST_CASE("neurons may be shared between the device and the CPU in any way with 
       "predicted");
 }
 
+/// Runs a model whose cold neurons are brought to the device, in long steps or in all: the bits that the
+/// CPU's share gives. A layer has 96 neurons of at most 500 bytes: 64 of them fit the smaller buffers.
+void check_streaming(const std::string& name, const std::string& mode) {
+  const fs::path path = data() / "arch" / (name + ".gguf");
+  LoadOptions options = options_of(path, mode, true);
+  for (const auto& [share, all_gates] :
+       {std::pair{Share::kNone, false}, std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
+    options.place = [hot = share, gates = all_gates](const ModelSpec& spec) {
+      return shares_of(spec, hot, gates);
+    };
+    options.stream_bytes = 0;
+    options.cpu_share = true;
+    const auto with_cpu = ModelRuntime::load(options);
+    with_cpu->reset_activity();
+    const std::vector<float> expected = run(*with_cpu, 20);
+    if (mode != "dense") CHECK(with_cpu->activity().cold > 0);
+    for (const size_t stream_bytes : {size_t{1} << 20, size_t{32} << 10}) {
+      INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates
+                << ", buffers of " << stream_bytes);
+      options.stream_bytes = stream_bytes;
+      options.cpu_share = false;
+      const auto streaming = ModelRuntime::load(options);
+      streaming->reset_activity();
+      REQUIRE(same_bits(run(*streaming, 3), expected));
+      if (mode != "dense") CHECK(streaming->activity().cold == 0);
+    }
+    options.cpu_share = true;
+    REQUIRE(same_bits(run(*ModelRuntime::load(options), 20), expected));  // a long step, then a short one
+  }
+}
+
+TEST_CASE("long steps give the same bits with neurons brought to the device: dense") {
+  check_streaming(GENERATE("relu-llama", "llama", "falcon-7b.powerinfer"), "dense");
+}
+
+TEST_CASE("long steps give the same bits with neurons brought to the device: exact") {
+  check_streaming(GENERATE("relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer", "opt.powerinfer"),
+                  "exact");
+}
+
+TEST_CASE("long steps give the same bits with neurons brought to the device: predicted") {
+  check_streaming(GENERATE("relu-llama.powerinfer", "bamboo.powerinfer", "opt.powerinfer"), "predicted");
+}
+
 TEST_CASE("what a sparse model skips is counted on the device as on the CPU") {
   const std::string mode = GENERATE("exact", "predicted");
   const fs::path path = data() / "relu" / "relu-5m-q4_0.powerinfer.gguf";
