@@ -360,7 +360,9 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
     neurons.use(*state->pass);
     state->pass->trace_to(options.trace);
   } catch (const std::bad_alloc&) {
-    reservation.refuse("which the system does not grant");
+    reservation.refuse(device.usable ? "which the system or the GPU's driver does not grant (page-locked "
+                                       "memory may be limited: ulimit -l)"
+                                     : "which the system does not grant");
   }
   if (options.progress) options.progress(1.0);
   state->notes.insert(state->notes.end(), state->neurons->notes().begin(), state->neurons->notes().end());
