@@ -80,6 +80,16 @@ Json prefetch_json(const PrefetchCounters& counters) {
   return json;
 }
 
+std::string prefetch_text(const PrefetchCounters& counters) {
+  const double hidden = counters.copy_seconds > 0 ? counters.hidden_seconds / counters.copy_seconds : 0;
+  return format(
+      "prefetch %lld neurons moved (%.1f MB), %lld used, %lld late, %lld evicted; %.0f %% of the copies' "
+      "time hidden\n",
+      static_cast<long long>(counters.moved), static_cast<double>(counters.bytes) / 1e6,
+      static_cast<long long>(counters.used), static_cast<long long>(counters.late),
+      static_cast<long long>(counters.evicted), 100 * hidden);
+}
+
 }  // namespace
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
@@ -98,6 +108,7 @@ std::string bench_text(const ModelRuntime& model, const BenchOptions& options, c
       model.sparsity().dense_bytes_per_token / 1e6, r.achieved_bytes_per_s / 1e9, r.bandwidth.ram / 1e9,
       100 * r.share_of_bound, on_device ? "the bytes'" : "that");
   if (on_device) text += device_text(*model.plan(), model.spec(), r);
+  if (model.prefetcher() != nullptr) text += prefetch_text(model.prefetcher()->counters());
   return text;
 }
 
