@@ -124,7 +124,7 @@ TEST_CASE("a token's sums do not depend on threads or company") {
   const std::vector<float> x = random_activations(n_tokens * shape.d_model, rng);
   const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.2, rng);
   CpuBackend first(1, supported_isas().front());
-  first.reserve(n_tokens, 1500, 1, 16);
+  first.reserve({n_tokens, 1500, 1, 16});
   const std::vector<float> expected = expected_out(first, layer.ffn, x, n_tokens, set);
   for (int n_threads : {1, 2, 3, 5}) {
     CpuBackend backend(n_threads, supported_isas().front());
