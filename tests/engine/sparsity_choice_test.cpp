@@ -175,8 +175,8 @@ TEST_CASE("sparsity choice: auto takes what reads less, and tells both numbers")
     INFO(threshold << ": " << model->sparsity().reason);
     CHECK((model->sparsity().mode == Sparsity::kPredicted) == predicted_reads_less);
     CHECK_THAT(model->sparsity().reason, ContainsSubstring("a token reads ") &&
-                                             ContainsSubstring(" MB predicted, ") &&
-                                             ContainsSubstring(" MB exact"));
+                                             ContainsSubstring("B predicted, ") &&
+                                             ContainsSubstring("B exact"));
     // Its comparison's counts are not left behind in what the model runs.
     CHECK(model->sparsity().activity.recall < 0);
   }
