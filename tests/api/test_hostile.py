@@ -103,8 +103,14 @@ def test_closed_standard_streams_are_not_taken_by_sockets():
                                env=hearthd.clean_environment(), preexec_fn=close_all)
     try:
         folder = f"/proc/{process.pid}/fd"
-        hearthd.wait_until(lambda: any("socket" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder)),
-                           "the server to listen")
+
+        def listens():
+            try:
+                return any("socket" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+            except FileNotFoundError:  # closed since it was listed
+                return False
+
+        hearthd.wait_until(listens, "the server to listen")
         assert [os.readlink(f"{folder}/{fd}") for fd in (0, 1, 2)] == ["/dev/null"] * 3
         process.terminate()
         assert process.wait(timeout=hearthd.PATIENCE) == 0
