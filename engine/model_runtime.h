@@ -59,7 +59,7 @@ struct LoadOptions {
   Trace* trace = nullptr;  // outlives the model; null: nothing is traced
   /// For tests: what the device gets of each layer [n_layers], instead of what the plan finds best.
   std::function<std::vector<LayerPlacement>(const ModelSpec& spec)> place;
-  size_t stream_bytes = 0;  // for tests, with place: of each of two buffers, see StepBounds
+  size_t stream_bytes = 0;           // for tests, with place: of each of two buffers, see StepBounds
   NeuronTraffic* traffic = nullptr;  // for tests: who moves neurons, instead of the prefetcher
   /// For tests: what moves neurons to the GPU's cache instead of the mover it is given.
   std::function<std::unique_ptr<BundleMover>(std::unique_ptr<BundleMover> mover)> wrap_mover;

@@ -203,7 +203,8 @@ TEST_CASE("the models") {
                          {"predictor_threshold", -1.5},  {"bytes_per_token", 1001},
                          {"dense_bytes_per_token", 2000}};
   const json tiny = {{"id", "tiny"},         {"object", "model"},   {"created", 1600000000},
-                     {"owned_by", "hearth"}, {"max_model_len", 64}, {"device", "CPU"}, {"sparsity", sparsity}};
+                     {"owned_by", "hearth"}, {"max_model_len", 64}, {"device", "CPU"},
+                     {"sparsity", sparsity}};
   json other = tiny;
   other["id"] = "org/tiny";
   CHECK(json::parse(service.list_models().body) == json{{"object", "list"}, {"data", {tiny, other}}});
