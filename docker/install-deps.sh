@@ -17,7 +17,8 @@ set -eu
 # Shared libraries carry their version in the package's name, which differs between releases: patterns, resolved by apt.
 runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$'
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
-  libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev'
+  libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev
+  libtomlplusplus-dev'
 test="$build catch2 clang clang-format libclang-rt-dev curl debootstrap"
 
 # NVIDIA's packages of one release of CUDA: what the tests include, and what building takes.

@@ -47,7 +47,7 @@ pack() {
   mkdir -p "$pack_to" || stop "pack: $pack_to cannot be made"
   [ -z "$(ls -A "$pack_to")" ] || stop "pack: $pack_to is not empty"
   local package file
-  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev catch2; do
+  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libtomlplusplus-dev catch2; do
     dpkg -L "$package" >/dev/null 2>&1 || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
     dpkg -L "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
       [ ! -d "$file" ] || [ -L "$file" ] || continue

@@ -1,0 +1,81 @@
+// What a machine can do: the figures that a placement is solved with.
+//
+// Measured here (profiler/machine/probe.h), read from a TOML file, or shipped for machines that are not at
+// hand (profiler/machine/shipped_machines.h). A plain value; any thread. SI units: bytes, seconds; a rate is
+// per second.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+/// What so many threads together read from RAM.
+struct ReadRate {
+  int n_threads = 0;
+  double bytes_per_s = 0;
+  friend bool operator==(const ReadRate&, const ReadRate&) = default;
+};
+
+struct HostProfile {
+  std::string cpu;  // the processor's name
+  int n_cores = 0;  // physical ones that a process may use
+  int n_numa_nodes = 1;
+  int64_t ram_bytes = 0;
+  std::vector<ReadRate> ram_read;  // ascending in threads, at least one
+  /// Of each NUMA node: its own memory, read by its own cores. Empty where there is one node.
+  std::vector<double> numa_read_bytes_per_s;
+  /// eta: what reading scattered neurons' rows reaches of the sequential rate, by all threads. In (0, 1].
+  double sparse_row_share = 0;
+  /// Weights times activations, each with its addition, that all threads compute in a long step (a prompt)
+  /// with Hearth's kernels: a matrix [n, k] times m tokens is n k m of them.
+  double multiply_adds_per_s = 0;
+  friend bool operator==(const HostProfile&, const HostProfile&) = default;
+};
+
+struct GpuProfile {
+  std::string name;
+  int compute_major = 0, compute_minor = 0;  // compute capability
+  int64_t vram_bytes = 0;
+  double vram_bytes_per_s = 0;
+  // PCIe, from the host's view: pinned memory, and memory that the driver has to copy first.
+  double to_device_pinned_bytes_per_s = 0;
+  double to_device_pageable_bytes_per_s = 0;
+  double from_device_pinned_bytes_per_s = 0;
+  double from_device_pageable_bytes_per_s = 0;
+  double launch_s = 0;  // from one small kernel's start to the next one's, recorded as the engine's steps are
+  double round_trip_s = 0;  // GPU to CPU and back, as a layer whose neurons both compute needs it
+  /// As HostProfile's: with Hearth's kernels, whose activations are two bytes, so each takes two of the
+  /// tensor cores' int8 multiply-adds.
+  double multiply_adds_per_s = 0;
+  friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
+};
+
+struct MachineProfile {
+  std::string name;
+  HostProfile host;
+  std::optional<GpuProfile> gpu;
+
+  /// Bytes per second that so many threads read from RAM: measured, between two measurements on the line
+  /// between them, below the first in proportion, beyond the last the last. REQUIRES: n_threads >= 1.
+  double ram_read_bytes_per_s(int n_threads) const;
+  /// What reading with the best number of threads reaches.
+  double ram_read_bytes_per_s() const;
+  friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
+};
+
+/// The profile in a TOML text. origin: names it in messages, a path. Throws std::runtime_error, one sentence
+/// with origin, line, what was found and what is expected: for a text that is no TOML, keys that are missing,
+/// unknown or of another type, and figures that no machine has (not finite, or wrong by units).
+MachineProfile parse_machine(std::string_view toml, const std::string& origin);
+
+/// The same of a file. Throws as well where it cannot be read or is over 1 MiB.
+MachineProfile read_machine(const std::string& path);
+
+/// TOML that parse_machine reads as the same profile, bit for bit.
+std::string machine_toml(const MachineProfile& machine);
+
+}  // namespace hearth
