@@ -18,7 +18,7 @@ namespace hearth::cuda {
 
 class Arena {
  public:
-  /// Gives out null, and counts.
+  /// Gives out addresses that nobody may use, and counts.
   Arena() = default;
   /// Takes `bytes` of the device. Throws std::bad_alloc if it has not as much.
   explicit Arena(size_t bytes) : memory_(bytes) {}
@@ -29,7 +29,7 @@ class Arena {
   T* take(size_t n) {
     const size_t begin = used_, bytes = piece_bytes(n * sizeof(T));
     used_ += bytes;
-    if (memory_.data() == nullptr) return nullptr;
+    if (memory_.data() == nullptr) return reinterpret_cast<T*>(kPieceBytes + begin);
     if (bytes > memory_.size() - begin) {
       throw std::length_error("The plan for the device's memory has " + std::to_string(memory_.size()) +
                               " bytes, and after " + std::to_string(begin) + " of them " +
