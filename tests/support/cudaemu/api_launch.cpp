@@ -9,6 +9,7 @@
 #include "tests/support/cudaemu/grid.h"
 #include "tests/support/cudaemu/launch.h"
 #include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/stats.h"
 
 namespace hearth::cudaemu {
@@ -23,7 +24,7 @@ std::map<const void*, size_t>& shared_limits() {
 }
 
 size_t shared_limit(const void* kernel) {
-  const std::lock_guard lock(limits_mutex);
+  const UnseenLock lock(limits_mutex);
   const auto found = shared_limits().find(kernel);
   return found == shared_limits().end() ? kSharedBytes : found->second;
 }
@@ -58,7 +59,7 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribut
   return api_call("cudaFuncSetAttribute", [&] {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
     if (value < 0 || static_cast<size_t>(value) > config().shared_optin_bytes) return cudaErrorInvalidValue;
-    const std::lock_guard lock(limits_mutex);
+    const UnseenLock lock(limits_mutex);
     shared_limits()[kernel] = static_cast<size_t>(value);
     return cudaSuccess;
   });

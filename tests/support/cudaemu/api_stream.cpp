@@ -43,11 +43,7 @@ cudaError_t record(Event& event, cudaStream_t handle) {
   event.nodes = stream->last_nodes;
   if (stream->capture != nullptr) return cudaSuccess;
   const std::shared_ptr<EventState> state = event.state;
-  uint64_t n = 0;
-  {
-    const std::lock_guard lock(state->mutex);
-    n = ++state->n_recorded;
-  }
+  const uint64_t n = state->record();
   return enqueue_always(handle, [state, n] { state->finish(n); });
 }
 
@@ -76,8 +72,7 @@ cudaError_t wait_for(cudaStream_t handle, const Event& event) {
 }
 
 cudaError_t query(const Event& event) {
-  const std::lock_guard lock(event.state->mutex);
-  return event.state->n_done >= event.state->n_recorded ? cudaSuccess : cudaErrorNotReady;
+  return event.state->is_done() ? cudaSuccess : cudaErrorNotReady;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream.h"
 
@@ -90,7 +91,7 @@ Config& config() {
 Stats stats() {
   Stats result;
   {
-    const std::lock_guard lock(stats_mutex);
+    const UnseenLock lock(stats_mutex);
     result = counted;
   }
   const MemoryUse memory = memory_use();
@@ -102,38 +103,38 @@ Stats stats() {
 
 void reset_stats() {
   {
-    const std::lock_guard lock(stats_mutex);
+    const UnseenLock lock(stats_mutex);
     counted = {};
   }
   {
-    const std::lock_guard lock(faults_mutex);
+    const UnseenLock lock(faults_mutex);
     calls().clear();
   }
   reset_vram_peak();
 }
 
 void count(uint64_t Stats::*what, uint64_t n) {
-  const std::lock_guard lock(stats_mutex);
+  const UnseenLock lock(stats_mutex);
   counted.*what += n;
 }
 
 void fail_next(const char* api, int n_good, cudaError_t error, int n_times) {
-  const std::lock_guard lock(faults_mutex);
+  const UnseenLock lock(faults_mutex);
   faults()[api] = {n_good, error, n_times};
 }
 
 void fail_as_told(const std::string& told) {
-  const std::lock_guard lock(faults_mutex);
+  const UnseenLock lock(faults_mutex);
   for (const auto& [api, fault] : parse_faults(told)) faults()[api] = fault;
 }
 
 std::map<std::string, uint64_t> call_counts() {
-  const std::lock_guard lock(faults_mutex);
+  const UnseenLock lock(faults_mutex);
   return calls();
 }
 
 cudaError_t take_fault(const char* name) {
-  const std::lock_guard lock(faults_mutex);
+  const UnseenLock lock(faults_mutex);
   ++calls()[name];
   const auto found = faults().find(name);
   if (found == faults().end() || found->second.n_good-- > 0) return cudaSuccess;
@@ -163,7 +164,7 @@ void repair_device() {
   wait_for_device();
   lost_by = cudaSuccess;
   last_error = cudaSuccess;
-  const std::lock_guard lock(faults_mutex);
+  const UnseenLock lock(faults_mutex);
   faults().clear();
 }
 

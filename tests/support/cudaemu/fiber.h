@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "tests/support/cudaemu/order.h"
+
 extern "C" {
 void hearth_cudaemu_swap(void** save, void* load);
 [[gnu::weak]] void __sanitizer_start_switch_fiber(void**, const void*, size_t);
@@ -16,8 +18,6 @@ void hearth_cudaemu_swap(void** save, void* load);
 [[gnu::weak]] void* __tsan_get_current_fiber(void);
 [[gnu::weak]] void __tsan_switch_to_fiber(void*, unsigned);
 [[gnu::weak]] void __tsan_destroy_fiber(void*);
-[[gnu::weak]] void __tsan_acquire(void*);
-[[gnu::weak]] void __tsan_release(void*);
 }
 
 namespace hearth::cudaemu {
@@ -60,10 +60,10 @@ class Fiber {
 class MeetingPoint {
  public:
   void release() {
-    if (__tsan_release) __tsan_release(this);
+    release_order(this);
   }
   void acquire() {
-    if (__tsan_acquire) __tsan_acquire(this);
+    acquire_order(this);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <random>
 #include <utility>
 
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/stats.h"
 
 namespace hearth::cudaemu {
@@ -48,7 +49,7 @@ bool Graph::has_shape_of(const Graph& other) const {
 }
 
 Capture::Capture(Stream& origin, cudaStreamCaptureMode mode) : streams_{&origin}, mode_(mode) {
-  const std::lock_guard lock(captures_mutex);
+  const UnseenLock lock(captures_mutex);
   captures().push_back(this);
 }
 
@@ -77,7 +78,7 @@ cudaError_t Capture::end() {
   const bool joined = is_joined();
   ended_ = true;
   {
-    const std::lock_guard lock(captures_mutex);
+    const UnseenLock lock(captures_mutex);
     std::erase(captures(), this);
   }
   const std::vector<Stream*> streams = std::move(streams_);
@@ -95,12 +96,12 @@ bool Capture::forbids_here() const {
 }
 
 bool is_capturing() {
-  const std::lock_guard lock(captures_mutex);
+  const UnseenLock lock(captures_mutex);
   return !captures().empty();
 }
 
 cudaError_t forbid_while_capturing() {
-  const std::lock_guard lock(captures_mutex);
+  const UnseenLock lock(captures_mutex);
   cudaError_t error = cudaSuccess;
   for (Capture* capture : captures())
     if (capture->forbids_here()) {

@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <deque>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <thread>
 
 #include "tests/support/cudaemu/block.h"
 #include "tests/support/cudaemu/builtins.h"
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/stats.h"
 
 namespace hearth::cudaemu {
@@ -21,29 +23,36 @@ class BlockWorkers {
  public:
   /// Does `work` on some worker; there are `n_workers`, made when first needed.
   void add(std::function<void()> work, int n_workers) {
-    {
-      const std::lock_guard lock(mutex_);
-      queue_.push_back(std::move(work));
-      for (; n_started_ < n_workers; ++n_started_) std::thread([this] { loop(); }).detach();
-    }
+    auto added = std::make_unique<std::function<void()>>(std::move(work));
+    release_order(added.get());
+    const UnseenLock lock(mutex_);
+    queue_.push_back(std::move(added));
+    for (; n_started_ < n_workers; ++n_started_) std::thread([this] { loop(); }).detach();
     wake_.notify_one();
   }
 
  private:
+  using Work = std::unique_ptr<std::function<void()>>;
+
   void loop() {
     for (;;) {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return !queue_.empty(); });
-      const std::function<void()> work = std::move(queue_.front());
-      queue_.pop_front();
-      lock.unlock();
-      work();
+      const Work work = next();
+      acquire_order(work.get());
+      (*work)();
     }
+  }
+
+  Work next() {
+    UnseenLock lock(mutex_);
+    wake_.wait(lock, [&] { return !queue_.empty(); });
+    Work work = std::move(queue_.front());
+    queue_.pop_front();
+    return work;
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<Work> queue_;
   int n_started_ = 0;
 };
 
@@ -76,11 +85,13 @@ void run_grid(const Launch& launch, const std::function<void()>& thread) {
     workers.add(
         [&, i] {
           run_blocks(launch, thread, static_cast<unsigned>(i), static_cast<unsigned>(n));
+          release_order(&others);
           others.count_down();
         },
         n - 1);
   run_blocks(launch, thread, 0, static_cast<unsigned>(n));
   others.wait();
+  acquire_order(&others);
   count(&Stats::launches);
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/stats.h"
 
 namespace hearth::cudaemu {
@@ -71,7 +72,7 @@ void protect_all(int rights) {
 }  // namespace
 
 Place place_of(const void* p, size_t n_bytes) {
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   const auto* found = find(p);
   if (found == nullptr) return Place::kUnknown;
   const auto& [address, allocation] = *found;
@@ -82,7 +83,7 @@ Place place_of(const void* p, size_t n_bytes) {
 cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   *out = nullptr;
   if (n_bytes == 0) return cudaSuccess;
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   const bool on_device = kind == MemoryKind::kDevice;
   const size_t ours = config().vram_bytes - std::min(config().vram_bytes, config().vram_taken_bytes);
   if (on_device && (n_bytes > ours || use.vram_bytes + charge(n_bytes) > ours))
@@ -108,17 +109,29 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
   return cudaSuccess;
 }
 
-cudaError_t release(void* p, MemoryKind kind) {
-  if (p == nullptr) return cudaSuccess;
-  const std::lock_guard lock(mutex);
+namespace {
+
+/// Takes p out of the records. False if it is not there.
+bool forget(void* p, MemoryKind kind, Allocation& out) {
+  const UnseenLock lock(mutex);
   const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));
-  if (found == allocations().end() || found->second.kind != kind) return cudaErrorInvalidValue;
-  const Allocation allocation = found->second;
+  if (found == allocations().end() || found->second.kind != kind) return false;
+  out = found->second;
   allocations().erase(found);
   if (kind == MemoryKind::kDevice)
-    use.vram_bytes -= charge(allocation.n_bytes);
+    use.vram_bytes -= charge(out.n_bytes);
   else
-    use.pinned_bytes -= allocation.n_bytes;
+    use.pinned_bytes -= out.n_bytes;
+  return true;
+}
+
+}  // namespace
+
+cudaError_t release(void* p, MemoryKind kind) {
+  if (p == nullptr) return cudaSuccess;
+  Allocation allocation{};
+  if (!forget(p, kind, allocation)) return cudaErrorInvalidValue;
+  // Seen, unlike the records: work that still uses the memory races with this.
   if (allocation.mapping != nullptr)
     munmap(allocation.mapping, allocation.mapping_bytes);
   else
@@ -128,7 +141,7 @@ cudaError_t release(void* p, MemoryKind kind) {
 
 cudaError_t register_memory(void* p, size_t n_bytes) {
   if (p == nullptr || n_bytes == 0) return cudaErrorInvalidValue;
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   const auto begin = reinterpret_cast<uintptr_t>(p);
   const auto next = allocations().lower_bound(begin);
   if (find(p) != nullptr || (next != allocations().end() && next->first < begin + n_bytes))
@@ -140,7 +153,7 @@ cudaError_t register_memory(void* p, size_t n_bytes) {
 }
 
 cudaError_t unregister_memory(void* p) {
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));
   if (found == allocations().end() || found->second.kind != MemoryKind::kRegistered)
     return cudaErrorHostMemoryNotRegistered;
@@ -150,24 +163,24 @@ cudaError_t unregister_memory(void* p) {
 }
 
 MemoryUse memory_use() {
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   return use;
 }
 
 void reset_vram_peak() {
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   use.vram_peak_bytes = use.vram_bytes;
 }
 
 DeviceAtWork::DeviceAtWork(bool touches_memory) : guarded_(config().guard && touches_memory) {
   if (!guarded_) return;
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   if (n_at_work++ == 0) protect_all(PROT_READ | PROT_WRITE);
 }
 
 DeviceAtWork::~DeviceAtWork() {
   if (!guarded_) return;
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   if (--n_at_work == 0) protect_all(PROT_NONE);
 }
 

@@ -8,6 +8,7 @@
 
 #include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/memory.h"
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/symbol_name.h"
 
 namespace hearth::cudaemu {
@@ -28,7 +29,7 @@ struct Span {
 
 void record(const Operation& operation, cudaStream_t stream, Span span) {
   std::string name = operation.kernel != nullptr ? symbol_name(operation.kernel) : std::string();
-  const std::lock_guard lock(intervals_mutex);
+  const UnseenLock lock(intervals_mutex);
   recorded().push_back({operation.kind, std::move(name), stream, operation.n_bytes, span.begin, span.end});
 }
 
@@ -78,13 +79,13 @@ void execute(const Operation& operation, cudaStream_t stream) {
 }
 
 void record_intervals(bool on) {
-  const std::lock_guard lock(intervals_mutex);
+  const UnseenLock lock(intervals_mutex);
   recorded().clear();
   recording = on;
 }
 
 std::vector<Interval> intervals() {
-  const std::lock_guard lock(intervals_mutex);
+  const UnseenLock lock(intervals_mutex);
   return recorded();
 }
 

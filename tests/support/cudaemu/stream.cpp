@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/support/cudaemu/graph.h"
+#include "tests/support/cudaemu/order.h"
 #include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream_registry.h"
 
@@ -28,7 +29,7 @@ CUstream_st& default_stream() {
 
 Stream::~Stream() {
   {
-    const std::lock_guard lock(mutex_);
+    const UnseenLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -37,40 +38,54 @@ Stream::~Stream() {
 
 void Stream::loop() {
   std::minstd_rand random(config().seed + static_cast<unsigned>(reinterpret_cast<uintptr_t>(this) >> 6));
-  std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    std::function<void()> work = std::move(queue_.front());
-    queue_.pop_front();
-    busy_ = true;
-    lock.unlock();
+    Work work = next();
+    if (work == nullptr) return;
+    acquire_order(work.get());
     if (const int most = config().jitter_us; most > 0)
       std::this_thread::sleep_for(std::chrono::microseconds(random() % static_cast<unsigned>(most)));
-    work();
-    work = nullptr;  // what it holds goes before anyone learns that it is done
-    lock.lock();
+    (*work)();
+    work.reset();  // what it holds goes before anyone learns that it is done
+    release_order(&queue_);
+    const UnseenLock lock(mutex_);
     busy_ = false;
     if (queue_.empty()) changed_.notify_all();
   }
 }
 
+Stream::Work Stream::next() {
+  UnseenLock lock(mutex_);
+  changed_.wait(lock, [&] { return stopping_ || !queue_.empty(); });
+  if (queue_.empty()) return nullptr;
+  Work work = std::move(queue_.front());
+  queue_.pop_front();
+  busy_ = true;
+  return work;
+}
+
 void Stream::add(std::function<void()> work) {
-  {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(work));
-  }
+  auto appended = std::make_unique<std::function<void()>>(std::move(work));
+  release_order(appended.get());
+  const UnseenLock lock(mutex_);
+  queue_.push_back(std::move(appended));
   changed_.notify_all();
 }
 
 bool Stream::is_idle() {
-  const std::lock_guard lock(mutex_);
-  return queue_.empty() && !busy_;
+  {
+    const UnseenLock lock(mutex_);
+    if (!queue_.empty() || busy_) return false;
+  }
+  acquire_order(&queue_);
+  return true;
 }
 
 void Stream::wait() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  {
+    UnseenLock lock(mutex_);
+    changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
+  }
+  acquire_order(&queue_);
 }
 
 bool is_default(cudaStream_t handle) {
@@ -79,25 +94,25 @@ bool is_default(cudaStream_t handle) {
 
 Stream* find_stream(cudaStream_t handle) {
   if (is_default(handle)) return &default_stream();
-  const std::lock_guard lock(registry_mutex);
+  const UnseenLock lock(registry_mutex);
   return std::find(registry().begin(), registry().end(), handle) != registry().end() ? handle : nullptr;
 }
 
 std::vector<Stream*> all_streams() {
-  const std::lock_guard lock(registry_mutex);
+  const UnseenLock lock(registry_mutex);
   return {registry().begin(), registry().end()};
 }
 
 cudaStream_t create_stream(bool blocking, int priority) {
   auto stream = std::make_unique<CUstream_st>(blocking, priority);
-  const std::lock_guard lock(registry_mutex);
+  const UnseenLock lock(registry_mutex);
   registry().push_back(stream.get());
   return stream.release();
 }
 
 cudaError_t destroy_stream(cudaStream_t handle) {
   {
-    const std::lock_guard lock(registry_mutex);
+    const UnseenLock lock(registry_mutex);
     if (std::erase(registry(), handle) == 0) return cudaErrorInvalidResourceHandle;
   }
   delete handle;
@@ -136,21 +151,39 @@ void wait_for_device() {
 
 // ---- events ----------------------------------------------------------------------------------------------
 
+uint64_t EventState::record() {
+  const UnseenLock lock(mutex);
+  return ++n_recorded;
+}
+
 uint64_t EventState::recorded() {
-  const std::lock_guard lock(mutex);
+  const UnseenLock lock(mutex);
   return n_recorded;
 }
 
 void EventState::finish(uint64_t n) {
-  const std::lock_guard lock(mutex);
+  release_order(this);
+  const UnseenLock lock(mutex);
   n_done = n;
   time = std::chrono::steady_clock::now();
   changed.notify_all();
 }
 
 void EventState::wait(uint64_t n) {
-  std::unique_lock lock(mutex);
-  changed.wait(lock, [&] { return n_done >= n; });
+  {
+    UnseenLock lock(mutex);
+    changed.wait(lock, [&] { return n_done >= n; });
+  }
+  acquire_order(this);
+}
+
+bool EventState::is_done() {
+  {
+    const UnseenLock lock(mutex);
+    if (n_done < n_recorded) return false;
+  }
+  acquire_order(this);
+  return true;
 }
 
 }  // namespace hearth::cudaemu

@@ -43,13 +43,17 @@ class Stream {
   std::vector<int> last_nodes;  // of the capture's graph: what the next operation depends on
 
  private:
+  using Work = std::unique_ptr<std::function<void()>>;
+
   void loop();
+  /// Waits for it; null when the stream ends.
+  Work next();
 
   const bool blocking_;
   const int priority_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> queue_;
+  std::deque<Work> queue_;
   bool busy_ = false, stopping_ = false;
   std::thread thread_{[this] { loop(); }};
 };
@@ -57,9 +61,6 @@ class Stream {
 /// What outlives an event that is destroyed while recorded or waited for.
 struct EventState {
   EventState() = default;
-  /// Locks once: the counts of shared_ptr order destruction after others' last use, but ThreadSanitizer, to
-  /// which the emulator's own code is unknown, sees only mutexes.
-  ~EventState() { const std::lock_guard lock(mutex); }
   EventState(const EventState&) = delete;
   EventState& operator=(const EventState&) = delete;
 
@@ -68,9 +69,12 @@ struct EventState {
   uint64_t n_recorded = 0, n_done = 0;
   std::chrono::steady_clock::time_point time;  // of the last one done
 
+  /// The new count.
+  uint64_t record();
   uint64_t recorded();
   void finish(uint64_t n);
   void wait(uint64_t n);
+  bool is_done();
 };
 
 struct Event {

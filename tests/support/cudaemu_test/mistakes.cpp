@@ -1,11 +1,9 @@
 // Kernels with one deliberate mistake each. `cudaemu_mistakes NAME` launches one, which the emulator or a
 // sanitizer must stop; ctest looks for what they say (see CMakeLists.txt). Exits 0 if nobody has noticed.
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "kernels/cuda/gpu.h"
@@ -131,8 +129,6 @@ void write_under_copy() {
   cuda::check(cudaMallocHost(&pinned, 32 * sizeof(float)), "allocating");
   cuda::check(cudaMemcpyAsync(x.data(), pinned, 32 * sizeof(float), cudaMemcpyHostToDevice, stream),
               "copying");
-  // Time alone orders nothing; were the copy to begin in the wait below, that would order it after the write.
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   pinned[5] = 7;
   stream.wait();
   cuda::check(cudaFreeHost(pinned), "freeing");

@@ -1,0 +1,63 @@
+// What orders threads to ThreadSanitizer: what CUDA says does, and nothing else.
+//
+// The emulator's own locks order more: two kernels that race on a GPU would be in order here as soon as one had counted
+// itself before the other began, and a host that writes under a copy as soon as it waits for the copy's stream before
+// the stream looks for work. So the emulator's locks are unseen, and what is promised is said by releases and acquires.
+// The emulator is never built with sanitizers; weak symbols tell whether the program is.
+#pragma once
+
+#include <mutex>
+
+extern "C" {
+[[gnu::weak]] void __tsan_acquire(void*);
+[[gnu::weak]] void __tsan_release(void*);
+[[gnu::weak]] void AnnotateIgnoreSyncBegin(const char*, int);
+[[gnu::weak]] void AnnotateIgnoreSyncEnd(const char*, int);
+[[gnu::weak]] void AnnotateIgnoreReadsBegin(const char*, int);
+[[gnu::weak]] void AnnotateIgnoreReadsEnd(const char*, int);
+[[gnu::weak]] void AnnotateIgnoreWritesBegin(const char*, int);
+[[gnu::weak]] void AnnotateIgnoreWritesEnd(const char*, int);
+}
+
+namespace hearth::cudaemu {
+
+/// What this thread did comes before what others do after acquire_order(place).
+inline void release_order(void* place) {
+  if (__tsan_release != nullptr) __tsan_release(place);
+}
+inline void acquire_order(void* place) {
+  if (__tsan_acquire != nullptr) __tsan_acquire(place);
+}
+
+/// While one lives, ThreadSanitizer sees nothing of what this thread does.
+class Unseen {
+ public:
+  Unseen() {
+    if (AnnotateIgnoreSyncBegin == nullptr) return;
+    AnnotateIgnoreSyncBegin(__FILE__, __LINE__);
+    AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
+    AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
+  }
+  ~Unseen() {
+    if (AnnotateIgnoreSyncBegin == nullptr) return;
+    AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
+    AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
+    AnnotateIgnoreSyncEnd(__FILE__, __LINE__);
+  }
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+};
+
+/// Holds a mutex, unseen.
+class UnseenLock {
+ public:
+  explicit UnseenLock(std::mutex& mutex) : lock_(mutex) {}
+  /// For waiting with a condition variable.
+  operator std::unique_lock<std::mutex>&() { return lock_; }  // NOLINT: stands for it
+
+ private:
+  Unseen unseen_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+}  // namespace hearth::cudaemu
