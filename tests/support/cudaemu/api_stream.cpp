@@ -71,9 +71,7 @@ cudaError_t wait_for(cudaStream_t handle, const Event& event) {
   return enqueue_always(handle, [state, n] { state->wait(n); });
 }
 
-cudaError_t query(const Event& event) {
-  return event.state->is_done() ? cudaSuccess : cudaErrorNotReady;
-}
+cudaError_t query(const Event& event) { return event.state->is_done() ? cudaSuccess : cudaErrorNotReady; }
 
 }  // namespace
 

@@ -59,12 +59,8 @@ class Fiber {
 /// Something threads meet at: what happened before a release() happens before a later acquire().
 class MeetingPoint {
  public:
-  void release() {
-    release_order(this);
-  }
-  void acquire() {
-    acquire_order(this);
-  }
+  void release() { release_order(this); }
+  void acquire() { acquire_order(this); }
 
  private:
   [[maybe_unused]] char address_ = 0;  // only its address counts

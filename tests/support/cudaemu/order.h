@@ -1,9 +1,10 @@
 // What orders threads to ThreadSanitizer: what CUDA says does, and nothing else.
 //
-// The emulator's own locks order more: two kernels that race on a GPU would be in order here as soon as one had counted
-// itself before the other began, and a host that writes under a copy as soon as it waits for the copy's stream before
-// the stream looks for work. So the emulator's locks are unseen, and what is promised is said by releases and acquires.
-// The emulator is never built with sanitizers; weak symbols tell whether the program is.
+// The emulator's own locks order more: two kernels that race on a GPU would be in order here as soon as one
+// had counted itself before the other began, and a host that writes under a copy as soon as it waits for the
+// copy's stream before the stream looks for work. So the emulator's locks are unseen, and what is promised is
+// said by releases and acquires. The emulator is never built with sanitizers; weak symbols tell whether the
+// program is.
 #pragma once
 
 #include <mutex>
