@@ -10,6 +10,7 @@
 #include "engine/model_runtime.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/sanitized.h"
 
 namespace hearth::testing {
 namespace {
@@ -57,7 +58,7 @@ double worst_difference(const std::vector<float>& ours, const std::vector<float>
 double worst_in_mode(const std::string& name, const std::string& mode, const std::string& golden_name) {
   const std::vector<float> golden = golden_logits(golden_name);
   double worst = 0;
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : model_isas()) {
     LoadOptions options;
     options.path = folder() / (name + ".gguf");
     options.n_threads = 1;

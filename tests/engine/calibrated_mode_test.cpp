@@ -9,6 +9,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/mixed_steps.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -161,7 +162,7 @@ TEST_CASE("calibrated mode: a sequence gets the same bits alone and mixed in any
   for (const DType type : {DType::kF32, DType::kQ4_0, DType::kQ8_0}) {
     TinyModel tiny("qwen3", shape());
     quantize_down(tiny, type);
-    for (const Isa isa : supported_isas()) {
+    for (const Isa isa : testing::model_isas()) {
       OnDisk disk(tiny);
       disk.options.isa = isa;
       disk.options.n_slots = 4;

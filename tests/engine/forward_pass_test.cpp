@@ -8,6 +8,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_forward.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -92,7 +93,7 @@ void check_model(const TinyModel& model) {
   const Rope rope{
       .kind = spec.arch.rope, .n_rot = turns ? 8 : 0, .inv_freq = inv_freq.data(), .magnitude = 1.0f};
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     CpuBackend backend(1, isa);
     const Weights weights = bind_weights(file, spec);
     const KvMemory kv(spec, 4, backend);
@@ -146,7 +147,7 @@ TEST_CASE("forward pass: the facts of the table in every combination agree with 
                           .parallel_attention = parallel_attention};
   INFO("layer norm " << (norm == NormKind::kLayer) << ", parallel " << parallel_attention << ", qk norm "
                      << qk_norm << ", biases " << all_biases);
-  for (const Isa isa : supported_isas()) check(arch, all_biases, isa);
+  for (const Isa isa : testing::model_isas()) check(arch, all_biases, isa);
 }
 
 TEST_CASE("forward pass: every activation and pairing of the rotary embedding agrees with the reference") {
@@ -157,7 +158,7 @@ TEST_CASE("forward pass: every activation and pairing of the rotary embedding ag
   const RopeKind rope = GENERATE(RopeKind::kNone, RopeKind::kInterleaved, RopeKind::kHalves);
   INFO("activation " << static_cast<int>(activation.kind) << ", rope " << static_cast<int>(rope));
   const Architecture arch{.name = "test", .rope = rope, .activation = activation};
-  for (const Isa isa : supported_isas()) check(arch, false, isa);
+  for (const Isa isa : testing::model_isas()) check(arch, false, isa);
 }
 
 TEST_CASE("forward pass: every architecture of the table agrees with the reference") {

@@ -10,6 +10,7 @@
 #include "engine/model_runtime.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
+#include "tests/support/sanitized.h"
 
 namespace hearth::testing {
 namespace {
@@ -47,7 +48,7 @@ void report(const char* what, const GoldenScore& score) {
 
 TEST_CASE("the ReLU model agrees with its float32 reference on every ISA") {
   const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : model_isas()) {
     const auto model = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512);
     const GoldenScore score = score_golden(*model, texts, 64);
     report(std::string(isa_name(isa)).c_str(), score);
@@ -60,7 +61,7 @@ TEST_CASE("the ReLU model agrees with its float32 reference on every ISA") {
 TEST_CASE("chunks and threads do not change one bit of the logits") {
   const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));
   const std::vector<int32_t> tokens(texts[1].tokens.begin(), texts[1].tokens.begin() + 150);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : model_isas()) {
     const auto one_thread = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512);
     const std::vector<float> whole = logits_of(*one_thread, tokens, 64);
     const auto three_threads = load(data("relu/relu-5m-q8_0.gguf"), 3, isa, 512);
@@ -119,7 +120,7 @@ TEST_CASE("SmolLM2 says what the capital of France is on every ISA, in a batch a
   const auto tokenizer = Tokenizer::from_model(ModelFile::open(default_model()));
   const std::vector<int32_t> prompt = tokenizer->encode(chat->text.substr(0, answer), false, true);
   const std::vector<int32_t> expected = tokenizer->encode("The capital of France is Paris", false, true);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : model_isas()) {
     const auto model = load(default_model(), 2, isa, 256);
     for (const int chunk : {64, 1}) {
       std::vector<int32_t> tokens = prompt;

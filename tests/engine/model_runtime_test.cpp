@@ -11,6 +11,7 @@
 #include "engine/memory_limit.h"
 #include "tests/support/catch.h"
 #include "tests/support/mixed_steps.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -190,7 +191,7 @@ TEST_CASE("model runtime: progress rises to one, and what it throws ends the loa
 TEST_CASE("model runtime: sequences give the same bits alone and mixed in any way") {
   // Q8_0 weights of a real model go through quantised activations; the tiny one through floats and key norms.
   const bool real = GENERATE(true, false);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     OnDisk disk(TinyModel("qwen3"));
     if (real)
       disk.options.path =

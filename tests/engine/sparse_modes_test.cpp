@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/mixed_steps.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -163,7 +164,7 @@ TEST_CASE("sparse modes: exact gives PowerInfer's file the bits of dense") {
   // Products with listed rows are those of the whole matrix, a neuron whose value is zero adds nothing, and
   // the others are added in the same order: nothing is left to differ.
   const Alone alone(kPowerInfer);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     INFO(isa_name(isa));
     LoadOptions options = alone.options("dense");
     options.isa = isa;
@@ -181,7 +182,7 @@ TEST_CASE("sparse modes: exact gives a plain file the logits of dense but for ro
   // halves by 2^-11 of theirs. Measured: 0.0015 of the logits' size at worst, 0.0001 typically. A single
   // neuron too few or too many shows as 0.02 and more.
   const Alone alone(kPlain);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     LoadOptions options = alone.options("dense");
     options.isa = isa;
     const auto dense = ModelRuntime::load(options);
@@ -219,7 +220,7 @@ TEST_CASE("sparse modes: exact is dense with every activation that has zeros, wi
   options.ffn_activation = activation;
   std::vector<int32_t> tokens;
   for (int i = 0; i < 50; ++i) tokens.push_back((31 * i * i + 7 * i + 5) % 259);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     options.isa = isa;
     options.sparsity.mode = "dense";
     const std::vector<float> expected = logits_of(*ModelRuntime::load(options), tokens, 20);
@@ -300,7 +301,7 @@ TEST_CASE("sparse modes: predicted is off by what its predictors miss, and says 
 
 TEST_CASE("sparse modes: predictors that propose all neurons are exact, none leave attention alone") {
   const Alone alone(kPowerInfer);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     INFO(isa_name(isa));
     LoadOptions options = alone.options("exact");
     options.isa = isa;
@@ -344,7 +345,7 @@ TEST_CASE("sparse modes: bits depend on no thread, chunk, neighbour or place of 
   const auto [name, mode] = GENERATE(table<const char*, const char*>(
       {{kPlain, "exact"}, {kPowerInfer, "exact"}, {kPowerInfer, "predicted"}, {kPowerInfer, "dense"}}));
   const Alone alone(name);
-  for (const Isa isa : supported_isas()) {
+  for (const Isa isa : testing::model_isas()) {
     INFO(name << ", " << mode << ", " << isa_name(isa));
     LoadOptions options = alone.options(mode);
     options.isa = isa;

@@ -13,6 +13,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
+#include "tests/support/sanitized.h"
 
 namespace hearth::testing {
 namespace {
@@ -110,11 +111,11 @@ cudaError_t error_of(const std::string& name) {
   return name == "launch" || name == "kernel" ? cudaErrorLaunchFailure : cudaErrorUnknown;
 }
 
-/// Each call of `name` fails once; with prefetch, of which most are the same, each fourth does, and where a
-/// sanitizer slows all down, each seventh of these. n_calls: of a run in which nothing fails.
+/// Each call of `name` fails once; with prefetch, of which most are the same, each fourth does, and sanitized
+/// each kStride-th. n_calls: of a run in which nothing fails.
 void fail_each(const std::string& name, uint64_t n_calls, const std::vector<float>& expected,
                bool prefetch = false) {
-  for (uint64_t i = 0; i < n_calls; i += (prefetch ? 4 : 1) * HEARTH_FAIL_EVERY) {
+  for (uint64_t i = 0; i < n_calls; i += (prefetch ? 4 : 1) * kStride) {
     INFO(name << ", call " << i << " of " << n_calls);
     cudaemu::reset_stats();
     const cudaemu::Stats before = cudaemu::stats();
