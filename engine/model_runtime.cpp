@@ -14,6 +14,7 @@
 #include "engine/forward_pass.h"
 #include "engine/gguf/fault.h"
 #include "engine/kv_memory.h"
+#include "engine/load_bounds.h"
 #include "engine/memory_limit.h"
 #include "engine/neuron_setup.h"
 #include "engine/scale_check.h"
@@ -26,10 +27,6 @@
 
 namespace hearth {
 namespace {
-
-// Scoring wants logits of every prompt position; this many rows at once keep the logits buffer (rows x
-// vocabulary floats) at 10-40 MB while the output matrix is still read once for many rows.
-constexpr int kMaxLogitRows = 64;
 
 // More slots, tokens of a step or threads than this are a mistake; sums of two such numbers fit an int.
 constexpr int kMaxOption = 1 << 20;
@@ -73,12 +70,10 @@ struct Reservation {
       : label(gguf::file_label(file.path().string())),
         context_tokens(decide_context(file, spec, options.context_tokens)),
         n_slots(options.n_slots),
-        max_tokens(options.prefill_chunk + options.n_slots),
-        max_logit_rows(std::max(kMaxLogitRows, options.n_slots)) {
-    const int64_t blocks_of_slot = (context_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
-    const int64_t blocks = blocks_of_slot * n_slots;
+        bounds(load_bounds(context_tokens, options.n_slots, options.prefill_chunk)) {
+    const int64_t blocks = kv_blocks(context_tokens, n_slots);
     kv_bytes = KvMemory::bytes_needed(spec, blocks);
-    work_bytes = ForwardPass::bytes_needed(spec, max_tokens, max_logit_rows);
+    work_bytes = ForwardPass::bytes_needed(spec, bounds.max_tokens, bounds.max_logit_rows);
     memory_limit = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
     if (kv_bytes + work_bytes > static_cast<double>(memory_limit)) {
       refuse("but this process may use " + bytes_text(static_cast<double>(memory_limit)) + " in all");
@@ -95,11 +90,10 @@ struct Reservation {
   }
 
   PassBounds pass_bounds(bool shares, size_t stream_bytes) const {
-    return {.max_tokens = max_tokens,
-            .max_logit_rows = max_logit_rows,
-            .max_context = context_tokens,
-            .shares = shares,
-            .stream_bytes = stream_bytes};
+    PassBounds steps = bounds;
+    steps.shares = shares;
+    steps.stream_bytes = stream_bytes;
+    return steps;
   }
 
   void check_vocabulary(const Tokenizer& tokenizer, const ModelSpec& spec) const {
@@ -110,7 +104,8 @@ struct Reservation {
   }
 
   std::string label;
-  int context_tokens, n_slots, max_tokens, max_logit_rows;
+  int context_tokens, n_slots;
+  PassBounds bounds;
   int n_blocks = 0;
   double kv_bytes = 0, work_bytes = 0;
   uint64_t memory_limit = 0;
@@ -305,7 +300,7 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   // 2. Tokenizer, the CPU's threads, the file's tensors by their roles.
   auto state = std::make_unique<State>(std::move(file), std::move(spec), options);
   state->context_tokens = reservation.context_tokens;
-  state->max_tokens = reservation.max_tokens;
+  state->max_tokens = reservation.bounds.max_tokens;
   state->notes = device.notes;
   reservation.check_vocabulary(*state->tokenizer, state->spec);
 

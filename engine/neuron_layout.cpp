@@ -215,11 +215,11 @@ double NeuronLayout::bundle_bytes(const ModelSpec& spec, const Weights& weights,
 }
 
 NeuronLayout NeuronLayout::in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
-                                      const Order& order, Backend& backend) {
+                                      const Order& order, Memory& memory) {
   NeuronLayout layout;
   for (int i = 0; i < spec.n_layers; ++i) {
     LayerBuilder builder(spec, weights.layers[static_cast<size_t>(i)], parts, order_of(order, weights, i));
-    layout.memory_.push_back(backend.allocate(builder.bytes()));
+    layout.memory_.push_back(memory.allocate(builder.bytes()));
     layout.given_back_.push_back(0);
     layout.add(builder.views(bytes_of(layout.memory_.back())));
   }

@@ -57,7 +57,7 @@ class NeuronLayout {
   /// Places for bundles in `order`; nothing is in them before fill(). The order is not used for plain files,
   /// whose scales belong to runs of neurons. REQUIRES: a plain file for sizes. Throws std::bad_alloc.
   static NeuronLayout in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
-                                 const Order& order, Backend& backend);
+                                 const Order& order, Memory& memory);
 
   /// Bytes that in_bundles takes.
   static double bundle_bytes(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,

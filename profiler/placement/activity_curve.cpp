@@ -1,0 +1,145 @@
+// See the header.
+#include "profiler/placement/activity_curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace hearth {
+namespace {
+
+constexpr double kMostActive = 0.98;
+constexpr double kHead = 0.1;  // flattens the law's head; as the synthetic models' (synth_activity.cpp)
+constexpr int kSteps = 60;     // of a bisection: to the last bit
+
+/// Places of n neurons, or of as many as tell the law well enough.
+std::vector<double> places(int64_t n) {
+  std::vector<double> x(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    x[static_cast<size_t>(i)] = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
+  }
+  return x;
+}
+
+std::vector<double> shares(std::span<const double> shape, double factor) {
+  std::vector<double> p(shape.begin(), shape.end());
+  for (double& share : p) share = std::min(kMostActive, share * factor);
+  return p;
+}
+
+double mean(std::span<const double> values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+/// `shape` times the factor that makes the mean of what the cap leaves `active`, as far as it can.
+std::vector<double> scaled(std::span<const double> shape, double active) {
+  double low = 0, high = 1;
+  for (int i = 0; i < kSteps && mean(shares(shape, high)) < active; ++i) high *= 2;
+  for (int i = 0; i < kSteps; ++i) {
+    const double middle = (low + high) / 2;
+    (mean(shares(shape, middle)) < active ? low : high) = middle;
+  }
+  return shares(shape, high);
+}
+
+std::vector<double> law_shares(double exponent, double active, int64_t n) {
+  std::vector<double> shape = places(n);
+  for (double& x : shape) x = std::pow((x + kHead) / (1 + kHead), -exponent);
+  return scaled(shape, active);
+}
+
+}  // namespace
+
+ActivityCurve::ActivityCurve(std::span<const double> shares) : active_(1, 0.0) {
+  active_.reserve(shares.size() + 1);
+  for (const double share : shares) active_.push_back(active_.back() + share);
+}
+
+ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
+  constexpr int64_t kEnough = 512;  // neurons that tell concentration to a thousandth
+  constexpr double kSteepest = 8;
+  double low = 0, high = kSteepest;
+  for (int i = 0; i < 30; ++i) {
+    const double exponent = (low + high) / 2;
+    const ActivityCurve curve(law_shares(exponent, law.active, kEnough));
+    const auto top = static_cast<int64_t>(std::lround(law.top * kEnough));
+    (curve.caught(top) < law.of_activations ? low : high) = exponent;
+  }
+  return ActivityCurve(law_shares((low + high) / 2, law.active, n));
+}
+
+std::optional<ActivityLaw> known_law(const ModelSpec& spec) {
+  // Densities and the share of neurons with 80 % of a layer's activations: PowerInfer (SOSP'24, arXiv
+  // 2312.12456), which has the concentration of OPT-30B and of ReGLU-70B only; others are taken to be like
+  // the nearer one.
+  const std::string paper = " (PowerInfer's paper)";
+  switch (spec.activation.kind) {
+    case Activation::kRelu:
+      if (spec.activation.threshold > 0) {
+        return ActivityLaw{0.11, 0.43, 0.8, "as ProSparse (its paper), spread as ReluLLaMA-70B" + paper};
+      }
+      if (spec.arch.name == "opt") return ActivityLaw{0.04, 0.26, 0.8, "as OPT" + paper};
+      if (!spec.gated) return ActivityLaw{0.05, 0.26, 0.8, "as ReLU-Falcon-40B, spread as OPT" + paper};
+      if (spec.d_model >= 8192) return ActivityLaw{0.18, 0.43, 0.8, "as ReluLLaMA-70B" + paper};
+      if (spec.d_model >= 5120)
+        return ActivityLaw{0.22, 0.43, 0.8, "as ReluLLaMA-13B, spread as 70B" + paper};
+      return ActivityLaw{0.30, 0.43, 0.8, "as ReluLLaMA-7B, spread as 70B" + paper};
+    case Activation::kDRelu:
+      return ActivityLaw{0.10, 0.43, 0.8, "as Bamboo-7B, spread as ReluLLaMA-70B" + paper};
+    case Activation::kRelu2:
+      return ActivityLaw{0.10, 0.43, 0.8, "as relu2 models, spread as ReluLLaMA-70B"};
+    default:
+      return std::nullopt;
+  }
+}
+
+double ModelActivity::active_share() const {
+  double active = 0, all = 0;
+  for (size_t i = 0; i < curve_of_layer.size(); ++i) {
+    active += of(static_cast<int>(i)).active();
+    all += static_cast<double>(of(static_cast<int>(i)).n_neurons());
+  }
+  return all > 0 ? active / all : 0;
+}
+
+ModelActivity law_activity(const ActivityLaw& law, const ModelSpec& spec) {
+  ModelActivity activity;
+  activity.curves.push_back(curve_of(law, spec.d_ff));
+  activity.curve_of_layer.assign(static_cast<size_t>(spec.n_layers), 0);
+  activity.source = law.source;
+  return activity;
+}
+
+ModelActivity counted_activity(const ActivityProfile& profile, double n_tokens, double active,
+                               const std::string& source) {
+  ModelActivity activity;
+  activity.source = source;
+  for (size_t layer = 0; layer < profile.counts.size(); ++layer) {
+    std::vector<int32_t> ids = profile.hottest_first(static_cast<int>(layer));
+    std::vector<double> counts;
+    counts.reserve(ids.size());
+    for (const int32_t id : ids) counts.push_back(profile.counts[layer][static_cast<size_t>(id)]);
+    if (n_tokens > 0) {
+      for (double& count : counts) count = std::min(1.0, count / n_tokens);
+      activity.curves.emplace_back(counts);
+    } else {
+      const double most = counts.front() > 0 ? counts.front() : 1;
+      for (double& count : counts) count /= most;
+      activity.curves.emplace_back(scaled(counts, active));
+    }
+    activity.curve_of_layer.push_back(static_cast<int>(layer));
+    activity.hottest.push_back(std::move(ids));
+  }
+  return activity;
+}
+
+ModelActivity dense_activity(const ModelSpec& spec) {
+  ModelActivity activity;
+  activity.curves.emplace_back(std::vector<double>(static_cast<size_t>(spec.d_ff), 1.0));
+  activity.curve_of_layer.assign(static_cast<size_t>(spec.n_layers), 0);
+  activity.source = "every neuron";
+  return activity;
+}
+
+}  // namespace hearth

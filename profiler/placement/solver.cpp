@@ -1,0 +1,203 @@
+// See the header.
+#include "profiler/placement/solver.h"
+
+#include <algorithm>
+
+namespace hearth {
+namespace {
+
+/// As the engine's neutral plan has them (engine/plan.cpp).
+constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16;
+
+class Problem {
+ public:
+  Problem(const ModelFacts& facts, const CostModel& cost, bool cache) : facts_(facts), cost_(cost) {
+    for (size_t i = 0; i < facts.layers.size(); ++i) {
+      layers_.emplace_back(facts, static_cast<int>(i), cost, cache);
+    }
+  }
+
+  /// Everything on the CPU.
+  PlacementSolution on_cpu() const {
+    PlacementSolution solution{.mode = facts_.mode, .layers = std::vector<LayerOption>(layers_.size())};
+    finish(solution);
+    solution.least_seconds = solution.seconds();
+    return solution;
+  }
+
+  /// Everything on the GPU, where nothing is kept for hand-overs.
+  PlacementSolution whole() const {
+    PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true};
+    solution.layers.assign(layers_.size(), {.on_device = true, .all_gates = false, .n_hot = facts_.d_ff});
+    finish(solution);
+    solution.vram_bytes = facts_.vram_whole;
+    solution.ram_bytes = facts_.ram_fixed;
+    solution.least_seconds = solution.seconds();
+    return solution;
+  }
+
+  /// The best of what both have; nullopt: nothing on the GPU keeps the budgets.
+  std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits) const {
+    ChoiceChain chain;
+    const std::vector<std::vector<LayerOption>> options = list(chain);
+    const int64_t stream = budgets.streams ? stream_bytes(budgets.vram_bytes - facts_.vram_fixed) : 0;
+    chain.vram = budgets.vram_bytes - facts_.vram_fixed - 2 * stream;
+    chain.ram = budgets.ram_bytes - facts_.ram_fixed;
+    chain.crossing_seconds = crossing();
+    if (chain.vram < 0 || chain.ram < 0) return std::nullopt;
+    const std::optional<ChosenChain> chosen = choose(chain, limits);
+    if (!chosen) return std::nullopt;
+    PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true, .stream_bytes = stream};
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      solution.layers.push_back(options[i][static_cast<size_t>(chosen->picks[i])]);
+    }
+    if (solution.n_device_layers() == 0) return std::nullopt;
+    finish(solution);
+    solution.least_seconds = chosen->least_seconds + solution.seconds() - chosen->seconds;
+    return solution;
+  }
+
+  int64_t least_ram(int64_t vram) const {
+    int64_t least = facts_.ram_fixed;
+    for (const LayerFacts& layer : facts_.layers) least += layer.ram_whole;
+    ChoiceChain chain;
+    list(chain);
+    chain.vram = vram - facts_.vram_fixed;
+    if (!cost_.has_gpu() || chain.vram < 0) return least;
+    for (std::vector<Choice>& choices : chain.layers) {
+      for (Choice& choice : choices) {
+        choice.seconds = static_cast<double>(choice.ram);
+        choice.ram = 0;
+      }
+    }
+    const std::optional<ChosenChain> chosen = choose(chain, kPlacementLimits);
+    if (chosen) least = std::min(least, facts_.ram_fixed + static_cast<int64_t>(chosen->seconds));
+    return facts_.vram_whole <= vram ? std::min(least, facts_.ram_fixed) : least;
+  }
+
+ private:
+  std::vector<std::vector<LayerOption>> list(ChoiceChain& chain) const {
+    std::vector<std::vector<LayerOption>> options(layers_.size());
+    chain.layers.resize(layers_.size());
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      if (i > 0 && facts_.layers[i] == facts_.layers[i - 1] &&
+          facts_.activity->curve_of_layer[i] == facts_.activity->curve_of_layer[i - 1]) {
+        options[i] = options[i - 1];
+        chain.layers[i] = chain.layers[i - 1];
+      } else {
+        layers_[i].list(options[i], chain.layers[i]);
+      }
+    }
+    return options;
+  }
+
+  /// Buffers only where every layer's attention leaves room for them.
+  int64_t stream_bytes(int64_t vram) const {
+    int64_t left = vram;
+    for (const LayerFacts& layer : facts_.layers) left -= layer.vram_shared;
+    const auto piece = static_cast<int64_t>(kPieceBytes);
+    return std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare) / piece * piece;
+  }
+
+  double crossing() const { return cost_.round_trip(4.0 * facts_.d_model, 4.0 * facts_.d_model); }
+
+  /// Adds up what the layers take and do.
+  void finish(PlacementSolution& solution) const {
+    double all = 0, caught = 0;
+    bool side = false;
+    const auto go = [&](bool to) {
+      if (side != to) solution.work.hand_overs += crossing();
+      side = to;
+    };
+    solution.ram_bytes = facts_.ram_fixed;
+    solution.vram_bytes = solution.on_gpu ? facts_.vram_fixed + 2 * solution.stream_bytes : 0;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const LayerOption& option = solution.layers[i];
+      go(option.on_device);
+      solution.work += layers_[i].work(option);
+      solution.vram_bytes += layers_[i].vram(option);
+      solution.ram_bytes += layers_[i].ram(option);
+      const double active = facts_.activity->of(static_cast<int>(i)).active();
+      all += active;
+      caught += active * layers_[i].caught(option);
+    }
+    go(solution.on_gpu);
+    TokenWork output;
+    if (solution.on_gpu) {
+      output.bytes.device_whole = facts_.output_read;
+      output.device_whole = cost_.gpu_read(facts_.output_read);
+    } else {
+      output.bytes.host_whole = facts_.output_read;
+      output.host_layers = cost_.cpu_read(facts_.output_read);
+    }
+    solution.work += output;
+    solution.caught = all > 0 ? caught / all : 0;
+    add_prefill(solution);
+  }
+
+  /// A step of a prompt: nearly all neurons are wanted by some token of it, so all are computed. Cold ones
+  /// are streamed to the GPU where there are buffers for it, under what it computes meanwhile; without
+  /// buffers the CPU computes them.
+  void add_prefill(PlacementSolution& solution) const {
+    const double n_tokens = facts_.prefill_tokens;
+    double gpu = 0, link = 0, host = 0;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      const LayerOption& option = solution.layers[i];
+      const LayerFacts& layer = facts_.layers[i];
+      if (!option.on_device) {
+        const double read = layer.attention_read + facts_.d_ff * (layer.gate + layer.up + layer.down);
+        host += std::max(cost_.cpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights)),
+                         cost_.cpu_read(read));
+        continue;
+      }
+      const double cold = static_cast<double>(facts_.d_ff - option.n_hot);
+      const double streamed = cold * ((option.all_gates ? 0 : layer.gate) + layer.up + layer.down);
+      const double cold_share = cold / facts_.d_ff;
+      if (solution.stream_bytes == 0 && cold > 0) {
+        gpu += cost_.gpu_compute(n_tokens * layer.attention_weights);
+        host +=
+            std::max(cost_.cpu_compute(n_tokens * layer.ffn_weights * cold_share), cost_.cpu_read(streamed));
+        continue;
+      }
+      gpu += cost_.gpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights));
+      link += cost_.stream(streamed);
+    }
+    solution.prefill_streams = link > gpu;
+    solution.prefill_seconds = (std::max(gpu, link) + host) / n_tokens;
+  }
+
+  const ModelFacts& facts_;
+  const CostModel& cost_;
+  std::vector<LayerOptions> layers_;
+};
+
+}  // namespace
+
+int PlacementSolution::n_device_layers() const {
+  return static_cast<int>(std::ranges::count_if(layers, &LayerOption::on_device));
+}
+
+std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const CostModel& cost,
+                                                 const PlacementBudgets& budgets, const ChainLimits& limits) {
+  const Problem problem(facts, cost, budgets.cache);
+  std::optional<PlacementSolution> best;
+  const auto offer = [&best](std::optional<PlacementSolution> solution) {
+    if (solution && (!best || solution->seconds() < best->seconds())) best = std::move(solution);
+  };
+  if (cost.has_gpu() && facts.vram_whole <= budgets.vram_bytes && facts.ram_fixed <= budgets.ram_bytes) {
+    offer(problem.whole());
+  }
+  if (!best && cost.has_gpu()) offer(problem.shared(budgets, limits));
+  PlacementSolution on_cpu = problem.on_cpu();
+  if (on_cpu.ram_bytes <= budgets.ram_bytes) {
+    if (best) best->least_seconds = std::min(best->least_seconds, on_cpu.seconds());
+    offer(std::move(on_cpu));
+  }
+  return best;
+}
+
+int64_t least_ram(const ModelFacts& facts, const CostModel& cost, int64_t vram_bytes) {
+  return Problem(facts, cost, false).least_ram(vram_bytes);
+}
+
+}  // namespace hearth
