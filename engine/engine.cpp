@@ -15,6 +15,8 @@ std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::submit(GenerationReq
   return loop_->submit(std::move(request));
 }
 
+void Engine::when_idle(IdleWork work) { loop_->when_idle(std::move(work)); }
+
 EngineStatus Engine::status() const { return loop_->status(); }
 
 const EngineOptions& Engine::options() const { return loop_->options(); }

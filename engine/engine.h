@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <variant>
@@ -38,6 +39,10 @@ struct EngineStatus {
       heartbeat;  // last beat; the idle engine beats too, at least once a second
 };
 
+/// What the engine thread is given to do between requests. It calls `go_on` every second at least, or the
+/// engine looks stuck; false: the engine stops, and what the model has in memory is of no use any more.
+using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
+
 class Engine {
  public:
   /// Starts the engine thread. The model must outlive the engine.
@@ -50,6 +55,13 @@ class Engine {
   /// Queues a request, all its sequences or none. Never blocks on the model. A sequence whose prompt +
   /// max_tokens exceeds context_tokens is kContextExceeded. Thread-safe.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request);
+
+  /// Has `work` called on the engine thread, once, as soon as no sequence runs and none waits; whoever comes
+  /// meanwhile waits for its end. It may change all that the model has in memory, but not limits(): keys and
+  /// values of earlier prompts are forgotten. If it throws, the engine has failed. A second call before the
+  /// first one's work has begun takes its place; work not begun when the engine stops is never called. Any
+  /// thread.
+  void when_idle(IdleWork work);
 
   EngineStatus status() const;
   const EngineOptions& options() const;

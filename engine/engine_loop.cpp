@@ -45,8 +45,7 @@ Engine::Loop::Loop(ForwardModel& model, EngineOptions options)
       options_(options),
       limits_(checked_limits(model.limits(), options)),
       queue_(options.n_slots, options.queue_capacity),
-      blocks_(limits_.n_blocks, limits_.block_tokens, options.n_slots,
-              blocks_for(options.context_tokens, limits_.block_tokens)),
+      blocks_(empty_blocks()),
       scheduler_({.n_slots = options.n_slots,
                   .prefill_chunk = options.prefill_chunk,
                   .max_tokens = limits_.max_tokens,
@@ -83,6 +82,14 @@ std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::Loop::submit(Generat
   return stream;
 }
 
+void Engine::Loop::when_idle(IdleWork work) {
+  {
+    const std::lock_guard lock(idle_work_mutex_);
+    idle_work_ = std::move(work);
+  }
+  queue_.wake();
+}
+
 EngineStatus Engine::Loop::status() const {
   const RequestQueue::Counts counts = queue_.counts();
   EngineStatus status;
@@ -106,6 +113,11 @@ bool Engine::Loop::drain(Clock::time_point deadline) {
   queue_.wake();
   queue_.wait_until_empty(Clock::time_point::max());  // the engine thread looks once a step
   return false;
+}
+
+KvBlocks Engine::Loop::empty_blocks() const {
+  return {limits_.n_blocks, limits_.block_tokens, options_.n_slots,
+          blocks_for(options_.context_tokens, limits_.block_tokens)};
 }
 
 void Engine::Loop::run(const std::stop_token& stop) {
@@ -133,6 +145,7 @@ void Engine::Loop::serve(const std::stop_token& stop) {
     if (scheduler_.n_running() == 0) {
       // Whatever waits is admitted if nothing runs, so there is nothing to do at all.
       assert(scheduler_.idle());
+      if (do_idle_work(stop)) continue;
       queue_.wait_for_work(kIdleBeat);
       continue;
     }
@@ -151,6 +164,21 @@ void Engine::Loop::step() {
     finish_piece(piece, logits.first(n));
     logits = logits.subspan(n);
   }
+}
+
+bool Engine::Loop::do_idle_work(const std::stop_token& stop) {
+  IdleWork work;
+  {
+    const std::lock_guard lock(idle_work_mutex_);
+    work = std::exchange(idle_work_, nullptr);
+  }
+  if (!work) return false;
+  work([this, &stop] {
+    beat();
+    return !stop.stop_requested() && !cut_;
+  });
+  blocks_ = empty_blocks();
+  return true;
 }
 
 void Engine::Loop::take_new() {

@@ -1,14 +1,15 @@
 // The engine thread's work: admit, plan, forward, sample, publish; and what other threads may ask of it
 // meanwhile.
 //
-// Threads meet in three places only: the RequestQueue (its mutex), the TokenStreams (theirs), and the
-// counters here (atomics). Everything else belongs to the engine thread.
+// Threads meet in four places only: the RequestQueue (its mutex), the TokenStreams (theirs), idle_work_ (its
+// mutex), and the counters here (atomics). Everything else belongs to the engine thread.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -34,6 +35,7 @@ class Engine::Loop {
 
   // -- any thread --
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request);
+  void when_idle(IdleWork work);
   EngineStatus status() const;
   const EngineOptions& options() const { return options_; }
   bool drain(std::chrono::steady_clock::time_point deadline);
@@ -41,11 +43,13 @@ class Engine::Loop {
  private:
   using Clock = std::chrono::steady_clock;
 
+  KvBlocks empty_blocks() const;
   void run(const std::stop_token& stop);
   void serve(const std::stop_token& stop);
   void step();
   void beat() { heartbeat_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
 
+  bool do_idle_work(const std::stop_token& stop);
   void take_new();
   void drop_cancelled();
   void admit();
@@ -78,7 +82,9 @@ class Engine::Loop {
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};
-  std::string failure_;           // written before failed_ becomes true, and never again
+  std::string failure_;  // written before failed_ becomes true, and never again
+  std::mutex idle_work_mutex_;
+  IdleWork idle_work_;            // not begun; empty: none
   std::atomic<bool> cut_{false};  // set by drain: cancel everything now
 
   std::jthread thread_;  // last, so that it starts when the rest is there and has ended when the rest goes

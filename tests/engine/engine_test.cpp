@@ -2,10 +2,13 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <random>
 #include <stdexcept>
+#include <thread>
 
 #include "engine/logprobs.h"
 #include "tests/engine/engine_client.h"
@@ -49,6 +52,66 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK(status.n_generated_tokens == 60);
   CHECK(status.n_prompt_tokens == 70);
   CHECK_FALSE(status.failed);
+}
+
+TEST_CASE("engine: work between requests is done when nothing runs, once, and who comes meanwhile waits") {
+  std::atomic<int> n_steps = 0;
+  std::promise<void> let_step, let_work;
+  std::shared_future<void> may_step = let_step.get_future().share(), may_work = let_work.get_future().share();
+  ScriptedModel model({.before_step = [&](const Batch&) {
+    ++n_steps;
+    may_step.wait();
+  }});
+  Engine engine(model, {.n_slots = 2, .context_tokens = 64});
+  const std::vector<int32_t> prompt = some_tokens(9, 3);
+  const auto first = submit(engine, greedy(prompt, 5));
+  while (n_steps == 0) std::this_thread::yield();
+
+  std::atomic<int> n_works = 0, steps_before = 0;
+  std::promise<void> began;
+  engine.when_idle([&](const std::function<bool()>&) { FAIL("another took its place"); });
+  engine.when_idle([&](const std::function<bool()>& go_on) {
+    ++n_works;
+    CHECK(go_on());
+    CHECK(engine.status().n_running == 0);
+    steps_before = n_steps.load();
+    began.set_value();
+    may_work.wait();
+  });
+  let_step.set_value();
+  CHECK(read_all(*first, 1).front().tokens == continuation(prompt, 5));
+  began.get_future().wait();
+  const auto second = submit(engine, greedy(prompt, 5));
+  CHECK(engine.status().n_waiting + engine.status().n_running == 1);
+  CHECK(n_steps == steps_before);
+  let_work.set_value();
+  const Answer answer = read_all(*second, 1).front();
+  CHECK(answer.tokens == continuation(prompt, 5));
+  CHECK(answer.finished.n_cached_tokens == 0);  // what was computed before is forgotten
+  CHECK(ask(engine, greedy(prompt, 5)).finished.n_cached_tokens == 8);
+  CHECK(n_works == 1);
+}
+
+TEST_CASE("engine: work between requests is told when the engine stops, and its failure is the engine's") {
+  ScriptedModel model({});
+  bool went_on = true;
+  {
+    Engine engine(model, {.n_slots = 1, .context_tokens = 64});
+    std::promise<void> began;
+    engine.when_idle([&](const std::function<bool()>& go_on) {
+      began.set_value();
+      while (go_on()) std::this_thread::yield();
+      went_on = false;
+    });
+    began.get_future().wait();
+  }
+  CHECK_FALSE(went_on);
+
+  Engine engine(model, {.n_slots = 1, .context_tokens = 64});
+  engine.when_idle([](const std::function<bool()>&) { throw std::runtime_error("no room for this"); });
+  while (!engine.status().failed) std::this_thread::yield();
+  CHECK(engine.status().failure == "no room for this");
+  CHECK(refusal_of(engine, together({greedy(some_tokens(3, 1), 2)})) == Refusal::kStopping);
 }
 
 TEST_CASE("engine: chunk, step and slot sizes change nothing in the answer") {
