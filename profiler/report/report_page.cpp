@@ -1,0 +1,240 @@
+// See the header.
+#include "profiler/report/report_page.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "engine/bytes_text.h"
+#include "profiler/report/charts.h"
+#include "profiler/report/svg.h"
+
+namespace hearth {
+namespace {
+
+// The page may load nothing and run nothing, whatever stands in a model's name.
+constexpr std::string_view kHead = R"(<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<style>
+:root { --ink: #1f2328; --soft: #59636e; --page: #fff; --line: #d8dee4; --faint: #eef1f4; --mark: #cf222e;
+  --first: #0a5cad; --second: #b25e09; --hot: #c2410c; --cached: #f0a070; --gates: #cfe3f7; --cold: #e9edf1; --cpu: #b9c0c8;
+  --heat0: #7f1d1d; --heat1: #b4301b; --heat2: #dd5a1e; --heat3: #f28b37; --heat4: #f9b66a; --heat5: #fcd7a5;
+  --heat6: #fdefdc; --heat7: #eef1f4 }
+@media (prefers-color-scheme: dark) { :root { --ink: #f0f6fc; --soft: #9198a1; --page: #0d1117; --line: #3d444d;
+  --faint: #1b2129; --mark: #ff7b72; --first: #6cb6ff; --second: #f0a95a; --hot: #f0763a; --cached: #9a4a20; --gates: #1d3b5c;
+  --cold: #262c34; --cpu: #4b535d;
+  --heat0: #ffe3c2; --heat1: #fdbd7b; --heat2: #f5923e; --heat3: #d5691f; --heat4: #a4481a; --heat5: #733418; --heat6: #452518;
+  --heat7: #1b2129 } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 760px; margin: 2rem auto;
+  padding: 0 1rem }
+h1 { font-size: 1.6rem; margin: 0 } h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem }
+p { margin: .3rem 0 } .soft, footer { color: var(--soft) }
+svg { width: 100%; height: auto; display: block; margin: .6rem 0 }
+svg text { font: 12px system-ui, sans-serif; fill: var(--soft) } svg .axis, svg .strong { fill: var(--ink) }
+.grid { stroke: var(--faint) } .even { fill: none; stroke: var(--soft); stroke-dasharray: 4 4 }
+.line { fill: none; stroke-width: 2 } .first { stroke: var(--first) } .second { stroke: var(--second) }
+.mark { fill: var(--mark) }
+)";
+
+std::string swatch_rules() {
+  std::string rules;
+  std::vector<std::string> names = {"hot", "cached", "gates", "cold", "cpu"};
+  for (int i = 0; i < kHeatClasses; ++i) names.push_back(fmt::format("heat{}", i));
+  for (const std::string& name : names)
+    rules += fmt::format(".{0} {{ fill: var(--{0}); background: var(--{0}) }}\n", name);
+  return rules +
+         R"(.recall { fill: var(--gates); background: var(--gates) } .proposed { fill: var(--hot); background: var(--hot) }
+i.first { background: var(--first) } i.second { background: var(--second) } i.mark { background: var(--mark) }
+.key { display: flex; flex-wrap: wrap; gap: .2rem 1rem; color: var(--soft); font-size: .85rem }
+.key i { display: inline-block; width: .9em; height: .9em; margin-right: .4em; vertical-align: -.1em; border-radius: 2px }
+table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums }
+td, th { padding: .15rem .9rem .15rem 0; text-align: right; border-bottom: 1px solid var(--line); font-weight: 400 }
+td:first-child, th:first-child, .words { text-align: left } th { color: var(--soft) }
+summary { color: var(--soft); cursor: pointer; font-size: .85rem }
+.bar { display: flex; height: 1.4rem; border-radius: 3px; overflow: hidden; margin: .6rem 0 } .bar span { display: block }
+</style>
+)";
+}
+
+struct Key {
+  std::string css_class, words;
+};
+
+std::string key_of(const std::vector<Key>& keys) {
+  std::string html = R"(<div class="key">)";
+  for (const Key& key : keys)
+    html += fmt::format(R"(<span><i class="{}"></i>{}</span>)", key.css_class, html_escaped(key.words));
+  return html + "</div>\n";
+}
+
+using Cells = std::vector<std::string>;
+
+/// Numbers stand right, words left: those of the first column, and of the last of a row with `words_last`.
+std::string table_of(const Cells& heads, const std::vector<Cells>& rows, bool words_last = false) {
+  const auto row_of = [&](const Cells& cells, const char* element) {
+    std::string html = "<tr>";
+    for (size_t i = 0; i < cells.size(); ++i) {
+      const char* const words = words_last && i + 1 == cells.size() ? " class=\"words\"" : "";
+      html += fmt::format("<{0}{1}>{2}</{0}>", element, words, html_escaped(cells[i]));
+    }
+    return html + "</tr>\n";
+  };
+  std::string html = "<table>" + row_of(heads, "th");
+  for (const Cells& row : rows) html += row_of(row, "td");
+  return html + "</table>\n";
+}
+
+std::string folded(const std::string& table) {
+  return "<details><summary>The numbers</summary>\n" + table + "</details>\n";
+}
+
+std::string section(std::string_view title, std::string_view words) {
+  return fmt::format("<h2>{}</h2>\n<p>{}</p>\n", html_escaped(title), html_escaped(words));
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+// ---- the page's parts, from the first to the last
+// ------------------------------------------------------------
+
+std::string speed_part(const ReportData& data) {
+  if (data.speeds.empty()) return {};
+  std::vector<Cells> rows;
+  for (const ReportSpeed& speed : data.speeds) {
+    rows.push_back({speed.what, fmt::format("{:.1f}", speed.expected),
+                    speed.measured ? fmt::format("{:.1f}", *speed.measured) : "not measured",
+                    speed.measured && speed.expected > 0 ? percent(*speed.measured / speed.expected) : "",
+                    speed.bound});
+  }
+  return section("Speed",
+                 "Tokens per second: what the plan expects on this machine, and what was measured.") +
+         table_of({"", "expected", "measured", "of it reached", "bound by"}, rows, true);
+}
+
+std::string activity_part(const ReportData& data) {
+  if (data.activity.empty()) return {};
+  const double top = share_of_activations(data, 0.26);
+  std::vector<Key> heat;
+  for (int i = 0; i < kHeatClasses; ++i) {
+    heat.push_back({fmt::format("heat{}", i), i == 0                  ? "more than 50 % of tokens"
+                                              : i == kHeatClasses - 2 ? "less"
+                                              : i == kHeatClasses - 1
+                                                  ? "never"
+                                                  : fmt::format("{:.3g} %", 100 * kHeat[i])});
+  }
+  std::vector<Cells> rows;
+  for (size_t i = 0; i < data.activity.size(); ++i) {
+    const std::vector<double>& layer = data.activity[i];
+    double sum = 0, most = 0;
+    size_t never = 0;
+    for (const double share : layer) sum += share, most = std::max(most, share), never += share <= 0;
+    const double n = static_cast<double>(std::max<size_t>(layer.size(), 1));
+    rows.push_back({fmt::format("layer {}", i), percent(sum / n), percent(most),
+                    percent(static_cast<double>(never) / n)});
+  }
+  return section("Which neurons are active",
+                 fmt::format("Counted over {} tokens of {}.", data.n_tokens, data.text)) +
+         key_of(heat) + activity_map(data) +
+         folded(table_of({"", "active on average", "most active neuron", "never active"}, rows)) +
+         section("How unevenly",
+                 fmt::format("The most active 26 % of the neurons make up {} of all activations here.",
+                             percent(top))) +
+         key_of({{"first", "all neurons of the model"},
+                 {"second", "a layer's, on average"},
+                 {"mark", "OPT-30B in the PowerInfer paper"}}) +
+         activity_curve(data);
+}
+
+std::string bytes_part(const ReportData& data) {
+  if (data.bytes.empty()) return {};
+  double total = 0;
+  for (const ReportBytes& part : data.bytes) total += part.on_gpu + part.in_ram;
+  std::vector<Cells> rows;
+  double on_gpu = 0;
+  for (const ReportBytes& part : data.bytes) {
+    on_gpu += part.on_gpu;
+    rows.push_back({part.what, part.on_gpu > 0 ? bytes_text(part.on_gpu) : "",
+                    part.in_ram > 0 ? bytes_text(part.in_ram) : ""});
+  }
+  rows.push_back({"in all", bytes_text(on_gpu), bytes_text(total - on_gpu)});
+  const double share = total > 0 ? 100 * on_gpu / total : 0;
+  return section("What lives where", "") + table_of({"", "GPU", "RAM"}, rows) +
+         fmt::format(
+             R"(<div class="bar"><span class="hot" style="width:{:.2f}%"></span><span class="cold" style="width:{:.2f}%"></span></div>)",
+             share, 100 - share) +
+         key_of({{"hot", "GPU"}, {"cold", "RAM"}});
+}
+
+std::string layers_part(const ReportData& data) {
+  if (data.layers.empty()) return {};
+  std::vector<Cells> rows;
+  for (size_t i = 0; i < data.layers.size(); ++i) {
+    const ReportLayer& layer = data.layers[i];
+    rows.push_back({fmt::format("layer {}", i), layer.on_gpu ? "GPU" : "CPU",
+                    layer.all_gates ? "all" : "with their neurons", percent(layer.hot),
+                    percent(layer.cached)});
+  }
+  return key_of({{"hot", "hot: on the GPU for good"},
+                 {"cached", "places for neurons that come and go"},
+                 {"gates", "cold, but their gates are on the GPU"},
+                 {"cold", "cold: in RAM"},
+                 {"cpu", "layer of the CPU"}}) +
+         placement_map(data) + folded(table_of({"", "attention", "gates on the GPU", "hot", "cached"}, rows));
+}
+
+std::string hits_part(const ReportData& data) {
+  if (data.hit_rates.empty()) return {};
+  std::vector<Cells> rows;
+  for (const ReportHitRate& rate : data.hit_rates) rows.push_back({rate.placement, percent(rate.hit_rate)});
+  return section("How often the hot neurons are the ones needed",
+                 "Of the neurons that held-out text needed, the share that a placement of the same bytes had "
+                 "on the GPU.") +
+         table_of({"hot neurons chosen", "had"}, rows);
+}
+
+std::string predictors_part(const ReportData& data) {
+  if (data.predictors.empty()) return {};
+  std::vector<Cells> rows;
+  for (size_t i = 0; i < data.predictors.size(); ++i) {
+    const ReportPredictor& one = data.predictors[i];
+    rows.push_back({fmt::format("layer {}", i), percent(one.recall), percent(one.proposed),
+                    one.next_recall >= 0 ? percent(one.next_recall) : ""});
+  }
+  return section("Predictors",
+                 "Of the neurons that are active on held-out text, those that the predictor proposes.") +
+         key_of({{"recall", "active neurons that are proposed"},
+                 {"proposed", "neurons proposed, of all"},
+                 {"first", "active neurons of the next layer, predicted from this one's input"}}) +
+         predictor_chart(data) + folded(table_of({"", "recall", "proposed", "of the next layer"}, rows));
+}
+
+std::string notes_part(const ReportData& data) {
+  if (data.notes.empty()) return {};
+  std::string html = section("The plan in words", "") + "<ul>\n";
+  for (const std::string& note : data.notes) html += "<li>" + html_escaped(note) + "</li>\n";
+  return html + "</ul>\n";
+}
+
+}  // namespace
+
+std::string report_page(const ReportData& data) {
+  std::string html(kHead);
+  html += swatch_rules();
+  html += fmt::format(
+      "<title>{0}: Hearth report</title>\n<body>\n<h1>{0}</h1>\n<p>{1}</p>\n<p class=\"soft\">{2}</p>\n",
+      html_escaped(data.model), html_escaped(data.facts), html_escaped(data.machine));
+  html += speed_part(data);
+  html += bytes_part(data);
+  html += layers_part(data);
+  html += hits_part(data);
+  html += activity_part(data);
+  html += predictors_part(data);
+  html += notes_part(data);
+  return html + fmt::format("<footer><p>{}</p></footer>\n</body>\n</html>\n", html_escaped(data.made));
+}
+
+}  // namespace hearth

@@ -1,0 +1,56 @@
+// Charts as inline SVG: a frame with axes, and what is drawn into it in the data's own units.
+//
+// Colours are classes of the page's style (report_page.cpp), so that charts follow the reader's theme.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+/// "<" and the like as HTML wants them.
+std::string html_escaped(std::string_view text);
+
+struct Tick {
+  double at;  // in the axis's units
+  std::string label;
+};
+
+/// "0", "20 %" .. "100 %".
+std::vector<Tick> percent_ticks(double most = 1.0);
+
+struct Axis {
+  double begin, end;  // begin is left, or below; may be greater than end
+  std::string title;
+  std::vector<Tick> ticks;
+};
+
+class Chart {
+ public:
+  /// A plot of so many pixels inside, with its axes around it. `title` is for those who cannot see it.
+  Chart(std::string_view title, double width, double height, Axis x, Axis y, bool grid = true);
+
+  /// A rectangle from one corner to the other. `tip` is shown where the pointer rests.
+  void box(double x0, double y0, double x1, double y1, std::string_view css_class, std::string_view tip = {});
+  struct Point {
+    double x, y;
+  };
+  void line(const std::vector<Point>& points, std::string_view css_class);
+  void dot(Point at, std::string_view css_class, std::string_view tip = {});
+  /// Text to the right of a point, or with `end` to its left.
+  void text(Point at, std::string_view words, std::string_view css_class = {}, bool end = false);
+
+  /// The whole <svg> element.
+  std::string done() const;
+
+ private:
+  double left(double x) const;
+  double top(double y) const;
+
+  double width_, height_;
+  Axis x_, y_;
+  std::string head_, body_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,112 @@
+// The report's page: whole with everything known and with nothing, safe with any names, and with the numbers
+// it was given.
+#include "profiler/report/report_page.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <string>
+
+#include "profiler/report/charts.h"
+#include "profiler/report/svg.h"
+#include "tests/support/catch.h"
+
+namespace hearth::testing {
+namespace {
+
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++n;
+  return n;
+}
+
+ReportData everything() {
+  ReportData data;
+  data.model = "relu <b>&amp";
+  data.facts = "llama, 3 layers of 4 neurons";
+  data.machine = "RTX \"4090\"";
+  data.made = "hearth-profiler 1";
+  data.text = "prompts";
+  data.n_tokens = 100;
+  data.activity = {{0.9, 0, 0.3, 0.005}, {0, 0, 0, 0}, {1, 1, 1, 1}};
+  data.bytes = {{"attention", 2e9, 0}, {"cold neurons", 0, 6e9}};
+  data.layers = {{true, true, 0.25, 0.25}, {true, false, 1, 0}, {false, false, 0.5, 0.5}};
+  data.predictors = {{0.98, 0.2, 0.9}, {0.97, 0.3, 0.8}, {0.96, 0.4, -1}};
+  data.speeds = {{"decode", 10, 8, "RAM"}, {"prefill", 100, std::nullopt, "PCIe"}};
+  data.hit_rates = {{"by activity", 0.7}, {"at random", 0.25}};
+  data.notes = {"GPU 2.0 of 8.0 GB <all>."};
+  return data;
+}
+
+TEST_CASE("report: a page of everything has every part, and asks nothing of the network") {
+  const std::string page = report_page(everything());
+  CHECK(count_of(page, "<svg ") == 4);
+  CHECK(count_of(page, "</svg>") == 4);
+  CHECK(count_of(page, "<table>") == count_of(page, "</table>"));
+  for (const char* title : {"Speed", "What lives where", "How often the hot neurons are the ones needed",
+                            "Which neurons are active", "How unevenly", "Predictors", "The plan in words"}) {
+    INFO(title);
+    CHECK(count_of(page, "<h2>" + std::string(title) + "</h2>") == 1);
+  }
+  for (const char* outside : {"http:", "https:", "<script", "<link", "<img", "@import", "url("}) {
+    INFO(outside);
+    CHECK(count_of(page, outside) == 0);
+  }
+  CHECK(count_of(page, "80.0 %") >= 1);  // of the expected speed, 8 of 10
+  CHECK(count_of(page, "not measured") == 1);
+  CHECK(count_of(page, "6.00 GB") == 2);  // cold neurons, and in all of RAM
+  CHECK(count_of(page, "nan") == 0);
+  CHECK(count_of(page, "inf") == 0);
+}
+
+TEST_CASE("report: what is not known is left out") {
+  ReportData data;
+  data.model = "m";
+  const std::string page = report_page(data);
+  CHECK(count_of(page, "<svg ") == 0);
+  CHECK(count_of(page, "<h2>") == 0);
+  CHECK(count_of(page, "<h1>m</h1>") == 1);
+}
+
+TEST_CASE("report: names are text, whatever stands in them") {
+  ReportData data = everything();
+  data.model = "</title><script>alert('x')</script>";
+  data.bytes[0].what = data.speeds[0].bound = data.notes[0] = data.text = data.model;
+  const std::string page = report_page(data);
+  CHECK(count_of(page, "<script") == 0);
+  CHECK(count_of(page, "</title>") ==
+        1 + count_of(page, "<title>layer") + count_of(page, "<title>PowerInfer"));
+  CHECK(html_escaped("a<b>&\"'\x01\n") == "a&lt;b&gt;&amp;&quot;&#39; \n");
+}
+
+TEST_CASE("report: charts draw the shares they are given") {
+  const ReportData data = everything();
+  // Layer 0: one neuron each above 50 %, at 30 % and at 0.5 %, one never; layer 1 never; layer 2 always.
+  const std::string map = activity_map(data);
+  CHECK(count_of(map, "<rect class=\"heat0\"") == 2);
+  CHECK(count_of(map, "<rect class=\"heat1\"") == 1);
+  CHECK(count_of(map, "<rect class=\"heat6\"") == 1);
+  CHECK(count_of(map, "<rect class=\"heat7\"") == 2);
+  CHECK(count_of(map, "layer 1: 100.0 % of its neurons are active for no token") == 1);
+
+  // Of 5.205 in all, the three most active of twelve make up 3.
+  CHECK(share_of_activations(data, 0.25) == Approx(3 / 5.205));
+  CHECK(share_of_activations(data, 0) == 0);
+  CHECK(share_of_activations(data, 1) == Approx(1));
+
+  const std::string layers = placement_map(data);
+  CHECK(count_of(layers, "<rect class=\"gates\"") == 1);
+  CHECK(count_of(layers, "<rect class=\"cpu\"") == 1);
+  CHECK(count_of(layers, "layer 2: on the CPU whole") ==
+        3);  // its neurons are not the GPU's, whatever is said
+}
+
+TEST_CASE("report: neurons that were never active give curves, not divisions by zero") {
+  ReportData data;
+  data.activity = {{0, 0}, {0, 0}};
+  CHECK(share_of_activations(data, 0.5) == 0);
+  CHECK(count_of(report_page(data), "nan") == 0);
+}
+
+}  // namespace
+}  // namespace hearth::testing
