@@ -179,6 +179,10 @@ struct ModelRuntime::State {
             options.isa.value_or(supported_isas().front())),
         weights(bind_weights(file, spec)) {}
 
+  /// Decides what lies where and lays it out: all that lies in memory besides the file.
+  void place(const LoadOptions& options, const Reservation& reserved, const DeviceAnswer& answer);
+  /// Gives all of that back.
+  void unplace();
   void open_device(const LoadOptions& options, const Reservation& reserved, const DeviceAnswer& answer);
   void start_prefetcher(const LoadOptions& options);
 
@@ -290,6 +294,66 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
   pass->ffn().look_ahead(true);
 }
 
+void ModelRuntime::State::place(const LoadOptions& options, const Reservation& reserved,
+                                const DeviceAnswer& answer) try {
+  const double limit = static_cast<double>(reserved.memory_limit);
+  notes = answer.notes;
+
+  // 1. How the FFN is run.
+  neurons.emplace(options.sparsity,
+                  NeuronSetupInputs{.file = file,
+                                    .spec = spec,
+                                    .weights = weights,
+                                    .tokenizer = *tokenizer,
+                                    .cpu = cpu,
+                                    .has_device = answer.usable,
+                                    .n_threads = cpu.n_threads(),
+                                    .max_tokens = max_tokens,
+                                    .context_tokens = context_tokens,
+                                    .free_memory_bytes = limit - reserved.kv_bytes - reserved.work_bytes});
+
+  // 2. Where there is a device: what it gets, and the memory for that.
+  if (answer.usable) {
+    cpu.sum_as_integers();
+    neurons->lay_out();
+    open_device(options, reserved, answer);
+  }
+
+  // 3. Weights, keys and values, and the pass over them.
+  build_pass(reserved, neurons->mode() == Sparsity::kPredicted);
+
+  // 4. The neurons.
+  if (!answer.usable) {
+    neurons->choose(*pass);
+    neurons->lay_out();
+  }
+  neurons->place(*devices, plan ? &*plan : nullptr, part_of(options.progress, kPrefaultShare, 1.0));
+  if (options.traffic != nullptr) {
+    if (device) device->set_traffic(options.traffic);
+  } else {
+    start_prefetcher(options);
+  }
+  neurons->use(*pass);
+  pass->trace_to(options.trace);
+  notes.insert(notes.end(), neurons->notes().begin(), neurons->notes().end());
+} catch (const std::bad_alloc&) {
+  reserved.refuse(answer.usable ? "which the system or the GPU's driver does not grant (page-locked "
+                                  "memory may be limited: ulimit -l)"
+                                : "which the system does not grant");
+}
+
+// In the order in which members would go.
+void ModelRuntime::State::unplace() {
+  prefetcher.reset();
+  pass.reset();
+  kv.reset();
+  placed.reset();
+  devices.reset();
+  device.reset();
+  plan.reset();
+  neurons.reset();
+}
+
 std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   // 1. Open and check the file, and what is asked of it.
   ModelFile file = ModelFile::open(checked(options).path);
@@ -301,7 +365,6 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   auto state = std::make_unique<State>(std::move(file), std::move(spec), options);
   state->context_tokens = reservation.context_tokens;
   state->max_tokens = reservation.bounds.max_tokens;
-  state->notes = device.notes;
   reservation.check_vocabulary(*state->tokenizer, state->spec);
 
   // 3. Bring the file's pages into memory, if it holds them: else the first would be gone before the last
@@ -315,57 +378,20 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   if (state->spec.activation.has_zeros())
     check_scales(state->file, fits ? kScaleCheckBytes : kScaleCheckBytes / 64);
 
-  try {
-    // 5. How the FFN is run.
-    NeuronSetup& neurons = state->neurons.emplace(
-        options.sparsity,
-        NeuronSetupInputs{.file = state->file,
-                          .spec = state->spec,
-                          .weights = state->weights,
-                          .tokenizer = *state->tokenizer,
-                          .cpu = state->cpu,
-                          .has_device = device.usable,
-                          .n_threads = state->cpu.n_threads(),
-                          .max_tokens = state->max_tokens,
-                          .context_tokens = state->context_tokens,
-                          .free_memory_bytes = limit - reservation.kv_bytes - reservation.work_bytes});
-
-    // 6. Where there is a device: what it gets, and the memory for that.
-    if (device.usable) {
-      state->cpu.sum_as_integers();
-      neurons.lay_out();
-      state->open_device(options, reservation, device);
-    }
-
-    // 7. Weights, keys and values, and the pass over them.
-    state->build_pass(reservation, neurons.mode() == Sparsity::kPredicted);
-
-    // 8. The neurons.
-    if (!device.usable) {
-      neurons.choose(*state->pass);
-      neurons.lay_out();
-    }
-    neurons.place(*state->devices, state->plan ? &*state->plan : nullptr,
-                  part_of(options.progress, kPrefaultShare, 1.0));
-    if (options.traffic != nullptr) {
-      if (state->device) state->device->set_traffic(options.traffic);
-    } else {
-      state->start_prefetcher(options);
-    }
-    neurons.use(*state->pass);
-    state->pass->trace_to(options.trace);
-  } catch (const std::bad_alloc&) {
-    reservation.refuse(device.usable ? "which the system or the GPU's driver does not grant (page-locked "
-                                       "memory may be limited: ulimit -l)"
-                                     : "which the system does not grant");
-  }
+  // 5. All that lies in memory besides the file.
+  state->place(options, reservation, device);
   if (options.progress) options.progress(1.0);
-  state->notes.insert(state->notes.end(), state->neurons->notes().begin(), state->neurons->notes().end());
   return std::unique_ptr<ModelRuntime>(new ModelRuntime(std::move(state)));
 }
 
 ModelRuntime::ModelRuntime(std::unique_ptr<State> state) : state_(std::move(state)) {}
 ModelRuntime::~ModelRuntime() = default;
+
+void ModelRuntime::place_again(const LoadOptions& options) {
+  State& s = *state_;
+  s.unplace();
+  s.place(options, Reservation(s.file, s.spec, checked(options)), choose_device(options));
+}
 
 const ModelFile& ModelRuntime::file() const { return state_->file; }
 const ModelSpec& ModelRuntime::spec() const { return state_->spec; }

@@ -79,6 +79,12 @@ class ModelRuntime final : public ForwardModel {
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options);
   ~ModelRuntime() override;
 
+  /// Lays out anew what lies in memory besides the file: with `options` of the same path, slots, context and
+  /// steps, which may differ in what a device gets (place) and in the sparsity. Keys and values are lost.
+  /// Where load() runs or between steps, beside no other call; takes as long as loading from memory. Throws
+  /// as load() does: then the model has to be placed again before it runs.
+  void place_again(const LoadOptions& options);
+
   const ModelFile& file() const;
   const ModelSpec& spec() const;
   const Tokenizer& tokenizer() const;

@@ -141,6 +141,38 @@ TEST_CASE("neurons may be shared between the device and the CPU in any way with 
                "predicted");
 }
 
+TEST_CASE("a model that is placed again, and again, has the bits and the memory of one loaded so") {
+  const std::string name = GENERATE("relu-llama.powerinfer", "opt.powerinfer");
+  INFO(name);
+  LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", true);
+  options.vram_budget_bytes = 64 << 20;  // or two at once would not find as much free as one
+  const auto place = [&](Share share) {
+    options.place = [share](const ModelSpec& spec) {
+      std::vector<LayerPlacement> layers = shares_of(spec, share, share == Share::kThird);
+      for (LayerPlacement& layer : layers) layer.n_cache = share == Share::kAll ? 0 : 8;
+      return layers;
+    };
+  };
+  place(Share::kNone);
+  const auto model = ModelRuntime::load(options);
+  const std::vector<float> expected = run(*model, 5);
+  for (const Share share : {Share::kThird, Share::kRandom, Share::kNone}) {
+    place(share);
+    model->place_again(options);
+    CHECK(model->prefetcher() != nullptr);
+    CHECK(same_bits(run(*model, 5), expected));
+    const auto fresh = ModelRuntime::load(options);
+    CHECK(model->plan()->json(model->spec()) == fresh->plan()->json(fresh->spec()));
+  }
+  // What cannot be is told, and then another placement can be.
+  LoadOptions impossible = options;
+  impossible.place = nullptr;
+  impossible.vram_budget_bytes = 1000;
+  CHECK_THROWS_AS(model->place_again(impossible), std::invalid_argument);
+  model->place_again(options);
+  CHECK(same_bits(run(*model, 5), expected));
+}
+
 /// Runs a model whose cold neurons are brought to the device, in long steps or in all: the bits that the
 /// CPU's share gives. A layer has 96 neurons of at most 500 bytes: 64 of them fit the smaller buffers.
 void check_streaming(const std::string& name, const std::string& mode) {
