@@ -5,14 +5,29 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <set>
 #include <sstream>
 #include <string>
+#include <system_error>
+#include <utility>
 
 namespace hearth {
 namespace {
+
+constexpr int kMaxCpus = 8192;  // the largest CONFIG_NR_CPUS on x86
+constexpr size_t kCpuSetBytes = CPU_ALLOC_SIZE(kMaxCpus);
+
+struct FreeSet {
+  void operator()(cpu_set_t* set) const { CPU_FREE(set); }
+};
+using CpuSet = std::unique_ptr<cpu_set_t, FreeSet>;
+
+/// Of kMaxCpus CPUs; null where memory is short.
+CpuSet make_cpu_set() { return CpuSet(CPU_ALLOC(kMaxCpus)); }
 
 /// First line of a file, or an empty string.
 std::string first_line(const std::filesystem::path& path) {
@@ -65,6 +80,20 @@ int limit_up_to_root(const std::filesystem::path& mount, const std::string& grou
   return limit;
 }
 
+/// The numbers in "0-3,8,10-11"; what is no such list ends it.
+std::vector<int> listed_cpus(const std::string& list) {
+  std::vector<int> cpus;
+  std::istringstream in(list);
+  int first = 0;
+  while (in >> first) {
+    int last = first;
+    if (in.peek() == '-') in.ignore() >> last;
+    for (int cpu = first; cpu <= last && last < kMaxCpus; ++cpu) cpus.push_back(cpu);
+    if (in.peek() == ',') in.ignore();
+  }
+  return cpus;
+}
+
 bool lists_cpu_controller(const std::string& controllers) {
   std::istringstream list(controllers);
   std::string name;
@@ -77,21 +106,26 @@ bool lists_cpu_controller(const std::string& controllers) {
 }  // namespace
 
 std::vector<int> allowed_cpus() {
-  // The kernel refuses a mask smaller than its own; 8192 CPUs is the largest CONFIG_NR_CPUS on x86.
-  constexpr int kMaxCpus = 8192;
-  struct FreeSet {
-    void operator()(cpu_set_t* set) const { CPU_FREE(set); }
-  };
-  const std::unique_ptr<cpu_set_t, FreeSet> set(CPU_ALLOC(kMaxCpus));
-  const size_t bytes = CPU_ALLOC_SIZE(kMaxCpus);
+  const CpuSet set = make_cpu_set();
   std::vector<int> cpus;
-  if (set != nullptr && sched_getaffinity(0, bytes, set.get()) == 0) {
+  // The kernel refuses a mask smaller than its own.
+  if (set != nullptr && sched_getaffinity(0, kCpuSetBytes, set.get()) == 0) {
     for (int cpu = 0; cpu < kMaxCpus; ++cpu) {
-      if (CPU_ISSET_S(static_cast<size_t>(cpu), bytes, set.get())) cpus.push_back(cpu);
+      if (CPU_ISSET_S(static_cast<size_t>(cpu), kCpuSetBytes, set.get())) cpus.push_back(cpu);
     }
   }
   if (cpus.empty()) cpus.push_back(0);
   return cpus;
+}
+
+void keep_thread_to(const std::vector<int>& cpus) {
+  const CpuSet set = make_cpu_set();
+  if (set == nullptr) return;
+  CPU_ZERO_S(kCpuSetBytes, set.get());
+  for (const int cpu : cpus) {
+    if (cpu >= 0 && cpu < kMaxCpus) CPU_SET_S(static_cast<size_t>(cpu), kCpuSetBytes, set.get());
+  }
+  sched_setaffinity(0, kCpuSetBytes, set.get());
 }
 
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys) {
@@ -105,6 +139,61 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::files
     if (seen.insert(core).second) first_of_core.push_back(cpu);
   }
   return first_of_core;
+}
+
+std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
+                                                const std::filesystem::path& sys) {
+  std::map<int, std::vector<int>> nodes;  // by their numbers
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(sys / "devices/system/node", error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("node") || name.find_first_not_of("0123456789", 4) != std::string::npos) continue;
+    const std::vector<int> own = listed_cpus(first_line(entry.path() / "cpulist"));
+    const int number = static_cast<int>(std::strtol(name.c_str() + 4, nullptr, 10));
+    for (const int cpu : cpus) {
+      if (std::find(own.begin(), own.end(), cpu) != own.end()) nodes[number].push_back(cpu);
+    }
+  }
+  if (nodes.empty()) return {cpus};
+  std::vector<std::vector<int>> found;
+  for (auto& [number, own] : nodes) found.push_back(std::move(own));
+  return found;
+}
+
+size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  // By level and by the text that lists who shares it, which names a cache.
+  std::map<int, std::map<std::string, size_t>> caches;
+  for (const int cpu : cpus) {
+    std::error_code error;
+    const std::filesystem::path folder = sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "cache";
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      std::istringstream size(first_line(entry.path() / "size"));  // "307200K"
+      std::istringstream level(first_line(entry.path() / "level"));
+      size_t kilobytes = 0;
+      char unit = 0;
+      int number = 0;
+      if (size >> kilobytes >> unit && unit == 'K' && level >> number) {
+        caches[number][first_line(entry.path() / "shared_cpu_list")] = kilobytes << 10;
+      }
+    }
+  }
+  size_t bytes = 0;
+  if (!caches.empty()) {
+    for (const auto& [shared_by, of_one] : caches.rbegin()->second) bytes += of_one;
+  }
+  return bytes;
+}
+
+std::string processor_name(const std::filesystem::path& proc) {
+  std::ifstream in(proc / "cpuinfo");
+  std::string line;
+  while (std::getline(in, line)) {
+    if (!line.starts_with("model name")) continue;  // "model name	: AMD EPYC 9R45"
+    const size_t colon = line.find(':');
+    const size_t begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
+    if (begin != std::string::npos) return line.substr(begin);
+  }
+  return "unknown processor";
 }
 
 int cgroup_cpu_limit(const std::filesystem::path& proc, const std::filesystem::path& sys) {

@@ -4,7 +4,9 @@
 // of /proc and /sys and treats what is missing or unreadable as "no such limit".
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace hearth {
@@ -13,9 +15,24 @@ namespace hearth {
 /// Never empty: {0} if the kernel will not say.
 std::vector<int> allowed_cpus();
 
+/// Keeps the calling thread to these CPUs, where the system allows it; else it runs where it did.
+void keep_thread_to(const std::vector<int>& cpus);
+
 /// One CPU of each physical core among `cpus`, in their order: SMT siblings share one core's arithmetic, and
 /// a second kernel thread on it only takes cache from the first. `sys` is where sysfs is mounted.
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
+
+/// The NUMA nodes that `cpus` are of, each with those of them that are its own, in their order: what is near
+/// to one bank of memory. One node of all where the system does not say, or tells of others only.
+std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
+                                                const std::filesystem::path& sys = "/sys");
+
+/// Bytes of all caches of the last level that `cpus` have between them; 0 if the system does not say. A
+/// virtual machine may be told those of a whole server.
+size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
+
+/// The processor's name; "unknown processor" if the system does not say.
+std::string processor_name(const std::filesystem::path& proc = "/proc");
 
 /// CPUs' worth of time that the cgroups of this process allow, rounded down but at least 1; 0 if unlimited.
 /// Understands cgroup v2 (cpu.max of the group and of all its parents) and v1 (cpu.cfs_quota_us).

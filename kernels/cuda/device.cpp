@@ -26,12 +26,23 @@ std::string reason_of(cudaError_t code, const Device& found) {
   return std::string("the NVIDIA driver does not answer: ") + cudaGetErrorString(code);
 }
 
-std::optional<PcieLink> link_of(int device) {
+/// Empty where the driver does not say.
+std::string bus_id_of(int device) {
   std::array<char, 32> bus_id = {};
   const cudaError_t code = cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device);
-  if (code == cudaSuccess) return read_pcie_link("/sys/bus/pci/devices", bus_id.data());
-  cudaGetLastError();  // no link is no error; the next check must not meet it
-  return std::nullopt;
+  if (code == cudaSuccess) return bus_id.data();
+  cudaGetLastError();  // no address is no error; the next check must not meet it
+  return "";
+}
+
+std::string text_of(const cudaUUID_t& uuid) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (const char byte : uuid.bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
 }
 
 }  // namespace
@@ -57,7 +68,9 @@ std::variant<Device, std::string> probe() try {
     return found.name + " has compute capability " + text_of(found.compute_capability) + ", below " +
            text_of(kOldest);
   }
-  found.pcie = link_of(0);
+  found.uuid = text_of(properties.uuid);
+  found.bus_id = bus_id_of(0);
+  if (!found.bus_id.empty()) found.pcie = read_pcie_link("/sys/bus/pci/devices", found.bus_id);
   return found;
 } catch (const std::exception& error) {
   cudaGetLastError();

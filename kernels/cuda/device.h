@@ -23,6 +23,8 @@ struct Version {
 /// The first GPU that CUDA shows (CUDA_VISIBLE_DEVICES chooses), one that Hearth's kernels can run on.
 struct Device {
   std::string name;
+  std::string uuid = {};       // tells this GPU from others of its name: "GPU-" and 32 hexadecimal digits
+  std::string bus_id = {};     // "0000:3B:00.0"; empty where the driver does not say
   Version compute_capability;  // at least 7.5
   uint64_t total_bytes = 0;
   Version driver;                // the newest CUDA that the driver runs

@@ -5,6 +5,7 @@
 #include "kernels/cuda/bundle_mover.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/latency.h"
 
 namespace hearth::cuda {
 
@@ -12,7 +13,11 @@ std::variant<Device, std::string> probe() { return "built without CUDA"; }
 
 uint64_t free_bytes(const Device& /*device*/) { return 0; }
 
-Bandwidth measure_bandwidth() { throw std::runtime_error("This Hearth was built without CUDA."); }
+Bandwidth measure_bandwidth(BandwidthOf /*what*/) {
+  throw std::runtime_error("This Hearth was built without CUDA.");
+}
+
+Latency measure_latency() { throw std::runtime_error("This Hearth was built without CUDA."); }
 
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
 

@@ -42,6 +42,7 @@ set(HEARTH_CUDA_HOST
   device.cpp
   device_share.cpp
   device_trace.cpp
+  latency.cpp
   scratch.cpp
   step_inputs.cpp
   step_recorder.cpp

@@ -39,6 +39,53 @@ class Tree {
 
 }  // namespace
 
+TEST_CASE("processors are sorted by NUMA node, and nodes without any are left out", "[topology]") {
+  const Tree tree;
+  using Nodes = std::vector<std::vector<int>>;
+  CHECK(cpus_by_numa_node({0, 3}, tree.sys()) == Nodes{{0, 3}});  // nothing is told
+  tree.file("sys/devices/system/node/node10/cpulist", "2-3,6\n");
+  tree.file("sys/devices/system/node/node2/cpulist", "0-1,4,5\n");
+  tree.file("sys/devices/system/node/node3/cpulist", "\n");  // memory alone
+  tree.file("sys/devices/system/node/possible", "0-15\n");
+  tree.file("sys/devices/system/node/nodes/cpulist", "0-15\n");
+  CHECK(cpus_by_numa_node({0, 1, 2, 3, 6}, tree.sys()) == Nodes{{0, 1}, {2, 3, 6}});
+  CHECK(cpus_by_numa_node({3, 2}, tree.sys()) == Nodes{{3, 2}});
+  CHECK(cpus_by_numa_node({7}, tree.sys()) == Nodes{{7}});
+  tree.file("sys/devices/system/node/node2/cpulist", "nonsense, 5-2, 0-99999999999\n");
+  CHECK(cpus_by_numa_node({0, 2}, tree.sys()) == Nodes{{2}});
+}
+
+TEST_CASE("the last caches count once each, however many share them", "[topology]") {
+  const Tree tree;
+  CHECK(last_level_cache_bytes({0, 1}, tree.sys()) == 0);
+  const auto cache = [&](int cpu, int index, const char* size, const char* level, const char* shared) {
+    const std::string folder =
+        "sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index" + std::to_string(index);
+    tree.file(folder + "/size", size);
+    tree.file(folder + "/level", level);
+    tree.file(folder + "/shared_cpu_list", shared);
+  };
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    cache(cpu, 2, "1024K", "2", std::to_string(cpu).c_str());
+    cache(cpu, 3, "32768K", "3", cpu < 2 ? "0-1" : "2-3");
+  }
+  CHECK(last_level_cache_bytes({0}, tree.sys()) == size_t{32} << 20);
+  CHECK(last_level_cache_bytes({0, 1}, tree.sys()) == size_t{32} << 20);
+  CHECK(last_level_cache_bytes({0, 1, 2, 3}, tree.sys()) == size_t{64} << 20);
+  tree.file("sys/devices/system/cpu/cpu2/cache/index3/size", "much");
+  CHECK(last_level_cache_bytes({0, 2}, tree.sys()) == size_t{32} << 20);
+}
+
+TEST_CASE("the processor's name is found", "[topology]") {
+  const Tree tree;
+  CHECK(processor_name(tree.sys().parent_path() / "proc") == "unknown processor");
+  tree.file("proc/cpuinfo",
+            "processor\t: 0\nmodel\t\t: 17\nmodel name\t: Imaginary 9000 @ 5 GHz\nmodel name\t: other\n");
+  CHECK(processor_name(tree.sys().parent_path() / "proc") == "Imaginary 9000 @ 5 GHz");
+  tree.file("proc/cpuinfo", "model name\n");
+  CHECK(processor_name(tree.sys().parent_path() / "proc") == "unknown processor");
+}
+
 TEST_CASE("a cgroup v2 quota counts whole processors, the tightest of all parents", "[topology]") {
   const Tree tree;
   CHECK(tree.limit() == 0);

@@ -1,10 +1,11 @@
-// What is measured of a GPU's bandwidths, on emulated ones: that it is bounded by the bus, fits the memory
-// that is free, and gives all back. How fast anything is, is not tested.
+// What is measured of a GPU's bandwidths and latencies, on emulated ones: that it is bounded by the bus, fits
+// the memory that is free, and gives all back. How fast anything is, is not tested.
 #include "kernels/cuda/bandwidth.h"
 
 #include <cmath>
 
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/latency.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 
@@ -44,6 +45,56 @@ TEST_CASE("bandwidth: a bus gives no more than it has, and all memory is given b
   CHECK(stats.vram_peak > size_t{16} << 20);
   CHECK(stats.pageable_async == 0);
   CHECK(stats.default_stream == 0);
+}
+
+TEST_CASE(
+    "bandwidth: both directions, pinned and pageable, and only the pageable copies are not asynchronous") {
+  const Machine machine(size_t{64} << 20);
+  cudaemu::config().bus_mb_per_s = 4000;
+  const Bandwidth found = measure_bandwidth(BandwidthOf::kEverything);
+  for (const double rate : {found.to_device_bytes_per_s, found.from_device_bytes_per_s,
+                            found.pageable_to_device_bytes_per_s, found.pageable_from_device_bytes_per_s}) {
+    CHECK(rate > 0);
+    CHECK(rate <= 4096.0 * (1 << 20));
+  }
+  const cudaemu::Stats stats = cudaemu::stats();
+  CHECK(stats.vram_used == 0);
+  CHECK(stats.pinned_used == 0);
+  CHECK(stats.pageable_async == 2 * 5);  // passes
+  CHECK(stats.default_stream == 0);
+}
+
+TEST_CASE("latency: kernels of graphs and hand-overs are timed, and nothing is kept") {
+  const Machine machine(size_t{64} << 20);
+  const Latency found = measure_latency();
+  CHECK(found.launch_s > 0);
+  CHECK(found.round_trip_s > 0);
+  CHECK(found.round_trip_s < 60);
+  const cudaemu::Stats stats = cudaemu::stats();
+  CHECK(stats.graph_launches == 5 * (2 + 32));  // passes, of two graphs and of round trips
+  CHECK(stats.graph_kernels == 5 * (16 + 80 + 32 * 2));
+  CHECK(stats.vram_used == 0);
+  CHECK(stats.pinned_used == 0);
+  CHECK(stats.pageable_async == 0);
+  CHECK(stats.default_stream == 0);
+}
+
+TEST_CASE("latency: every call that fails is told, and nothing is kept") {
+  for (const char* api :
+       {"cudaStreamBeginCapture", "cudaStreamEndCapture", "cudaGraphInstantiate", "cudaGraphLaunch",
+        "cudaMalloc", "cudaHostAlloc", "cudaEventRecord", "cudaEventElapsedTime", "launch", "kernel",
+        "cudaMemsetAsync", "cudaStreamSynchronize"}) {
+    CAPTURE(api);
+    const Machine machine(size_t{64} << 20);
+    for (const int n_good : {0, 1}) {
+      cudaemu::fail_next(api, n_good, cudaErrorUnknown);
+      CHECK_THROWS_AS(measure_latency(), CudaError);
+      cudaemu::repair_device();
+      CHECK(cudaemu::stats().vram_used == 0);
+      CHECK(cudaemu::stats().pinned_used == 0);
+    }
+  }
+  CHECK(measure_latency().launch_s > 0);
 }
 
 TEST_CASE("bandwidth: a device without 16 MiB to spare is told apart, and is well afterwards") {

@@ -1,0 +1,22 @@
+// What work on the GPU costs besides the work itself: what a machine is measured by, so that a plan knows how
+// much a layer has to gain to be shared.
+//
+// Plain C++; a build without CUDA links no_cuda.cpp.
+#pragma once
+
+namespace hearth::cuda {
+
+struct Latency {
+  /// From the start of a kernel that does next to nothing to that of the next, in a recorded graph, as the
+  /// steps of decoding are.
+  double launch_s = 0;
+  /// What a layer costs whose neurons the GPU and the CPU share, if neither had any: a graph of a small
+  /// kernel and the hand-over of a token to host memory, seen by the host, which launches the next at once.
+  double round_trip_s = 0;
+};
+
+/// Measures device 0 in some milliseconds: the best of a few passes. Takes next to no memory. Throws
+/// CudaError, std::bad_alloc, or std::runtime_error where there is no CUDA.
+Latency measure_latency();
+
+}  // namespace hearth::cuda
