@@ -1,4 +1,4 @@
-// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, synth.
+// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, probe, synth.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -25,6 +25,7 @@
 #include "profiler/calibrate_command.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
+#include "profiler/probe_command.h"
 #include "profiler/progress_line.h"
 #include "profiler/sparsity_text.h"
 #include "profiler/synth_command.h"
@@ -171,6 +172,7 @@ int main_of(int argc, char** argv) {
       ->type_name("FILE");
 
   const std::function<int()> calibrate = add_calibrate_command(app);
+  const std::function<int()> probe = add_probe_command(app);
   const std::function<int()> synth = add_synth_command(app);
 
   try {
@@ -189,6 +191,7 @@ int main_of(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   if (app.got_subcommand("calibrate")) return calibrate();
+  if (app.got_subcommand("probe")) return probe();
   if (app.got_subcommand("synth")) return synth();
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
 }

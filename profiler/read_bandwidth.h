@@ -1,10 +1,28 @@
 // How fast this machine reads memory: the bound that decoding is measured against.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "profiler/run_together.h"
+
 namespace hearth {
+
+/// Bytes of memory to read in order to measure memory and not caches: several times the last-level caches, or
+/// less where memory is short.
+struct ReadBuffer {
+  size_t bytes = 0;
+  bool is_short = false;  // memory is, and the caches hold more than half of them: they show in the figures
+};
+ReadBuffer read_buffer();
+
+/// Bytes per second that n_threads together read of these words now: the best of a few passes. cpus: the
+/// processors that the threads keep to; empty: where the system puts them. REQUIRES: n_threads >= 1. Throws
+/// std::system_error if the system grants no more threads.
+double measure_read(std::span<const uint64_t> words, int n_threads, RunTime time,
+                    const std::vector<int>& cpus = {});
 
 /// A buffer far larger than the caches, and the reading of it. One thread uses it at a time.
 class ReadBandwidth {

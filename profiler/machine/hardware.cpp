@@ -1,0 +1,60 @@
+// See the header.
+#include "profiler/machine/hardware.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <variant>
+
+#include "engine/memory_limit.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/topology.h"
+
+namespace hearth {
+namespace {
+
+/// One line of plain text, whatever the system says: it goes to files and messages.
+std::string plain(const std::string& text) {
+  constexpr size_t kMaxBytes = 120;
+  std::string line = text.substr(0, kMaxBytes);
+  for (char& c : line) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return line;
+}
+
+}  // namespace
+
+Hardware hardware_here() {
+  Hardware found;
+  found.cpu = plain(processor_name());
+  found.processors = allowed_cpus();
+  found.n_cores = default_thread_count();
+  found.numa_nodes = cpus_by_numa_node(one_cpu_per_core(found.processors));
+  found.ram_bytes = memory_limit_bytes();
+  found.isa = supported_isas().front();
+  std::variant<cuda::Device, std::string> gpu = cuda::probe();
+  if (std::holds_alternative<cuda::Device>(gpu)) {
+    found.gpu = std::get<cuda::Device>(gpu);
+    found.gpu->name = plain(found.gpu->name);
+  } else {
+    found.no_gpu = std::get<std::string>(gpu);
+  }
+  return found;
+}
+
+std::string identity_of(const Hardware& hardware) {
+  // What the kernel keeps of the memory for itself differs by some megabytes from start to start.
+  const uint64_t ram_gib = (hardware.ram_bytes + (uint64_t{1} << 29)) >> 30;
+  std::string text =
+      fmt::format("cpu: {}\ninstructions: {}\nprocessors: {}\ncores: {}\nnuma nodes: {}\nram: {} GiB\n",
+                  hardware.cpu, isa_name(hardware.isa), fmt::join(hardware.processors, " "), hardware.n_cores,
+                  hardware.numa_nodes.size(), ram_gib);
+  if (!hardware.gpu) return text + "gpu: none\n";
+  const cuda::Device& gpu = *hardware.gpu;
+  return text +
+         fmt::format(
+             "gpu: {}\ngpu number: {}\ngpu place: {}\ngpu memory: {} bytes\ncuda: driver {}, runtime {}\n",
+             gpu.name, gpu.uuid, gpu.bus_id, gpu.total_bytes, text_of(gpu.driver), text_of(gpu.runtime));
+}
+
+}  // namespace hearth

@@ -1,0 +1,40 @@
+// Measures what this machine can do: the figures of a MachineProfile, in some seconds.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "profiler/machine/hardware.h"
+#include "profiler/machine/machine_profile.h"
+
+namespace hearth {
+
+struct ProbeOptions {
+  /// Called between measurements, some tenths of a second apart: the fraction that is done, and what comes
+  /// next.
+  std::function<void(double fraction, std::string_view what)> progress;
+  std::stop_token stop;
+};
+
+struct Probe {
+  MachineProfile machine;
+  /// Sentences about what could not be measured, or not well.
+  std::vector<std::string> notes;
+  /// False: the figures are those of a moment at which something was in the way (a GPU without free memory),
+  /// and another probe may find more.
+  bool complete = true;
+};
+
+/// Measures all that there is, with a few hundred megabytes of RAM and of the GPU's memory, and less where
+/// that is short. nullopt: it was told to stop. A GPU that fails is left out, with a note. Throws
+/// std::bad_alloc, or std::system_error if the system grants no threads.
+std::optional<Probe> probe_machine(const Hardware& hardware, const ProbeOptions& options);
+
+/// How many threads reading is measured with: 1, 2, 4 and so on up to all of n_cores.
+std::vector<int> thread_counts(int n_cores);
+
+}  // namespace hearth

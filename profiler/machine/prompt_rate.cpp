@@ -1,0 +1,101 @@
+// See the header.
+#include "profiler/machine/prompt_rate.h"
+
+#include <algorithm>
+#include <iterator>
+#include <random>
+#include <vector>
+
+#include "kernels/quant/quantize.h"
+
+namespace hearth {
+namespace {
+
+constexpr int64_t kCols = 4096;  // of a 7B model
+constexpr DType kType = DType::kQ4_0;
+
+struct Step {
+  int n_tokens;
+  int64_t n_rows;
+};
+// From what an emulated device does in tenths of a second to what fills a GPU. 512 tokens are a prompt's
+// step.
+constexpr Step kSteps[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
+constexpr Step kLargest = kSteps[std::size(kSteps) - 1];
+
+constexpr double kLongEnoughSeconds = 5e-3;  // a call's own cost is nothing beside it
+constexpr double kTooLongSeconds = 0.15;     // for one pass
+constexpr int kMaxCalls = 64;
+constexpr int kPasses = 3;
+
+double multiply_adds(const Step& step) {
+  return static_cast<double>(step.n_tokens) * static_cast<double>(step.n_rows) * static_cast<double>(kCols);
+}
+
+/// Seconds of so many products, one after the other.
+double seconds_of(Backend& backend, const Step& step, const Product& product, const float* x, int n_calls,
+                  double (*now)()) {
+  const double begin = now();
+  for (int call = 0; call < n_calls; ++call) backend.matmul(x, step.n_tokens, {&product, 1});
+  backend.finish();
+  return now() - begin;
+}
+
+}  // namespace
+
+StepBounds prompt_rate_bounds() {
+  StepBounds bounds;
+  bounds.max_tokens = kLargest.n_tokens;
+  bounds.max_cols = kCols;
+  return bounds;
+}
+
+size_t prompt_rate_bytes() {
+  const auto n_tokens = static_cast<size_t>(kLargest.n_tokens);
+  return piece_bytes(row_bytes(kType, kCols) * static_cast<size_t>(kLargest.n_rows)) +
+         piece_bytes(n_tokens * static_cast<size_t>(kCols) * sizeof(float)) +
+         piece_bytes(n_tokens * static_cast<size_t>(kLargest.n_rows) * sizeof(float));
+}
+
+double prompt_rate(Backend& backend, double (*now)()) {
+  // 1. Weights and activations at random: only how many they are counts, but zeros might cost less power.
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> x(static_cast<size_t>(kLargest.n_tokens * kCols));
+  for (float& value : x) value = normal(random);
+  const size_t row = row_bytes(kType, kCols);
+  std::vector<std::byte> rows(row * static_cast<size_t>(kLargest.n_rows));
+  for (size_t at = 0; at < rows.size(); at += row) {
+    quantize_row(kType, x.data() + at / row % static_cast<size_t>(kLargest.n_tokens) * kCols, kCols,
+                 rows.data() + at);
+  }
+
+  // 2. To the backend's memory.
+  const Buffer in = backend.allocate(x.size() * sizeof(float));
+  const Buffer out =
+      backend.allocate(static_cast<size_t>(kLargest.n_tokens * kLargest.n_rows) * sizeof(float));
+  backend.from_host(x.data(), x.size(), in.floats());
+  const Matrix weight = backend.resident(Matrix{rows.data(), kType, kLargest.n_rows, kCols});
+
+  // 3. Larger steps as long as they take no time.
+  double rate = 0;
+  for (const Step& step : kSteps) {
+    if (rate > 0 && multiply_adds(step) / rate > kTooLongSeconds) break;
+    Product product;
+    product.weight = weight;
+    product.weight.n_rows = step.n_rows;
+    product.out = out.floats();
+    product.out_stride = step.n_rows;
+    backend.begin_step({.n_tokens = step.n_tokens});
+    const double once = seconds_of(backend, step, product, in.floats(), 1, now);
+    const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
+    double best = once;  // what was not disturbed; the first is counted where others would take long
+    for (int pass = 0; pass < kPasses && once < kTooLongSeconds; ++pass) {
+      best = std::min(best, seconds_of(backend, step, product, in.floats(), n_calls, now) / n_calls);
+    }
+    rate = multiply_adds(step) / std::max(best, 1e-9);
+  }
+  return rate;
+}
+
+}  // namespace hearth

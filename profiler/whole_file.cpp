@@ -1,0 +1,109 @@
+// See the header.
+#include "profiler/whole_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const std::string& what) {
+  throw std::runtime_error(path.string() + ": " + what + ".");
+}
+
+std::string reason() { return std::strerror(errno); }
+
+/// A new file beside `path`, which the object takes away again unless it was given its name.
+class PartFile {
+ public:
+  explicit PartFile(const fs::path& path) : path_(path) {
+    static std::atomic<unsigned> n_made{0};
+    do {  // the name of what a killed program of our number left is not ours
+      part_ = path.string() + ".part-" + std::to_string(getpid()) + "-" + std::to_string(n_made++);
+      fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    } while (fd_ < 0 && errno == EEXIST);
+    if (fd_ < 0)
+      fail(path, "a file cannot be made beside it (" + reason() + "); choose a folder that you may write");
+  }
+  ~PartFile() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!part_.empty()) ::unlink(part_.c_str());
+  }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  void write(std::string_view text) const {
+    while (!text.empty()) {
+      const ssize_t n = ::write(fd_, text.data(), text.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) fail(path_, "writing failed (" + reason() + "); make room or choose another disk");
+      text.remove_prefix(static_cast<size_t>(n));
+    }
+  }
+
+  void take_name() {
+    // First: after a power cut the name must not stand for half a file. Late write errors show here.
+    if (::fsync(fd_) != 0) fail(path_, "its bytes did not reach the disk (" + reason() + "); check the disk");
+    if (::close(std::exchange(fd_, -1)) != 0)
+      fail(path_, "writing failed (" + reason() + "); check the disk");
+    if (std::rename(part_.c_str(), path_.c_str()) != 0) {
+      fail(path_, "the finished file cannot be given its name (" + reason() + "); check the folder");
+    }
+    part_.clear();
+  }
+
+ private:
+  fs::path path_;
+  std::string part_;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+void write_whole_file(const fs::path& path, std::string_view text) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::exists(status) && !fs::is_regular_file(status)) {
+    fail(path, "is no plain file, and is not replaced by one; choose another name");
+  }
+  PartFile part(path);
+  part.write(text);
+  part.take_name();
+}
+
+std::string read_whole_file(const fs::path& path, size_t max_bytes) {
+  // Not blocking: a pipe that nobody writes to would be waited for before it can be told from a file.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) fail(path, "cannot be read: " + reason());
+  const std::unique_ptr<const int, void (*)(const int*)> closing(&fd,
+                                                                 [](const int* open) { ::close(*open); });
+  struct stat about = {};
+  if (::fstat(fd, &about) != 0) fail(path, "cannot be read: " + reason());
+  if (!S_ISREG(about.st_mode)) fail(path, "is no plain file");
+  std::string text(max_bytes + 1, '\0');
+  size_t n_read = 0;
+  while (n_read < text.size()) {
+    const ssize_t n = ::read(fd, text.data() + n_read, text.size() - n_read);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path, "cannot be read: " + reason());
+    if (n == 0) break;
+    n_read += static_cast<size_t>(n);
+  }
+  if (n_read > max_bytes)
+    fail(path, "has over " + std::to_string(max_bytes) + " bytes, more than it can have");
+  text.resize(n_read);
+  return text;
+}
+
+}  // namespace hearth
