@@ -89,6 +89,15 @@ std::unique_ptr<TraceFile> open_trace(const Options& options) try {
   throw StartError(error.what());
 }
 
+/// False, and said, if it cannot be written: the way out goes on.
+bool write_trace(TraceFile& timeline) try {
+  timeline.write();
+  return true;
+} catch (const std::runtime_error& error) {
+  log_error(error.what());
+  return false;
+}
+
 int serve(const Invocation& invocation, const Environment& environment) {
   // 1. Say with what.
   set_up_logging(invocation.options.log_level, invocation.options.log_format);
@@ -99,11 +108,12 @@ int serve(const Invocation& invocation, const Environment& environment) {
   // 3. Bind the port, so that clients are told to wait instead of being turned away.
   Daemon daemon(invocation, environment, HEARTH_VERSION, timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
-  const Daemon::Outcome outcome = daemon.run();
-  // 5. Whoever asks twice does not want to wait for threads, and after a failure some may never end; nothing
-  // is left to be saved.
+  Daemon::Outcome outcome = daemon.run();
+  // 5. What was traced is wanted above all where something went wrong.
+  if (timeline && !write_trace(*timeline) && outcome.exit_code == 0) outcome.exit_code = kFailed;
+  // 6. Whoever asks twice does not want to wait for threads, and after a failure some may never end; nothing
+  // else is left to be saved.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
-  if (timeline) timeline->write();
   return outcome.exit_code;
 }
 

@@ -206,8 +206,9 @@ def test_a_cuda_error_ends_all_requests_and_then_the_process(serve, fault):
     assert len(lines) == 1 and "CUDA failed while" in lines[0], server.log()
 
 
-def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve):
-    server = serve("--device", "cuda", *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
+def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve, tmp_path):
+    trace = tmp_path / "trace.json"
+    server = serve("--device", "cuda", "--trace", trace, *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
     # A body that is never sent whole keeps its connection's answer open, and with it the process for a while.
     with server.connect() as slow:
         slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
@@ -218,6 +219,7 @@ def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve):
         assert late.status_code == 503 and late.json()["error"]["code"] == "engine_failed"
         assert "retry-after" in late.headers
         assert server.wait() == 1
+    assert any(event["ph"] == "X" for event in json.loads(trace.read_text())["traceEvents"])
 
 
 def test_a_failure_while_draining_is_a_failure(serve):
