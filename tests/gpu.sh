@@ -19,7 +19,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 
 # Parts of the time, in seconds, for 600 of them. A part never gets more than is left.
-build_s=280 tests_s=60 sanitizer_s=15 bench_s=120
+build_s=280 tests_s=60 sanitizer_s=15 probe_s=20 bench_s=120
 
 command=run packed='' out=build/gpu-results work=build/gpu-models seconds=600 dry=0 emulated=0 pack_to=''
 stop() { echo "tests/gpu.sh: $1" >&2; exit 2; }
@@ -132,6 +132,7 @@ else
       name="$(basename "$file")"; name="${name%-config.cmake}"; name="${name%Config.cmake}"
       configure+=("-D${name}_DIR=${file%/*}")
     done < <(find "$packed" -name '*Config.cmake' -o -name '*-config.cmake')
+    configure+=("-DTOMLPLUSPLUS_INCLUDE=$packed/usr/include")  # headers alone
     export LD_LIBRARY_PATH
     LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi
@@ -222,6 +223,8 @@ else
   shapes=(70b 7b 13b) percents=(25 50 100)
   synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)
 fi
+result="$out/probe.json" part "$probe_s" probe "$profiler" probe --fresh --json  # what the machine can do
+count $?
 written=' '  # shapes
 for percent in "${percents[@]}"; do
   for shape in "${shapes[@]}"; do

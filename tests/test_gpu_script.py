@@ -66,7 +66,7 @@ def test_pack(tmp_path):
     done = gpu_sh("pack", packed)
     assert done.returncode == 0, done.stderr
     headers = packed / "usr/include"
-    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h"):
+    for header in ("spdlog/spdlog.h", "fmt/format.h", "nlohmann/json.hpp", "CLI/CLI.hpp", "pcre2.h", "toml++/toml.h"):
         assert (headers / header).is_file(), header
     assert "libpcre2-8.a" in (packed / "usr/lib/cmake/PCRE2/PCRE2Config.cmake").read_text()
     for library in ("libfmt.so", "libspdlog.so"):  # links that lead to something
@@ -82,6 +82,7 @@ def test_all_of_it_on_an_emulated_gpu(tmp_path):
     done = gpu_sh("run", "--emulated", "--out", tmp_path / "out", "--work", tmp_path / "work", "--seconds", 240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "left out, for the GPU is emulated" in done.stdout
+    assert json.loads((tmp_path / "out/probe.json").read_text())["gpu"]["name"] == "emulated"
     results = json.loads((tmp_path / "out/results.json").read_text())
     runs = {(run["vram_percent"], run["variant"]): run for run in results["runs"]}
     for budget, variants in ((40, ["hybrid", "exact", "no-prefetch", "dma-prefetch", "no-cpu-share", "dense-layers"]),

@@ -45,7 +45,9 @@ TEST_CASE("the probe finds a GPU with its facts") {
   CHECK(device.total_bytes == uint64_t{24} << 30);
   CHECK(device.runtime == Version{CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10});
   CHECK(device.driver == device.runtime);
-  CHECK_FALSE(device.pcie);  // no such device in the kernel's folders
+  CHECK(device.uuid == "GPU-" + std::string(32, '0'));
+  CHECK(device.bus_id.empty());  // the emulator has no bus
+  CHECK_FALSE(device.pcie);
   CHECK(cudaPeekAtLastError() == cudaSuccess);
 }
 
