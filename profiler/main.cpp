@@ -1,4 +1,5 @@
-// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, probe, synth.
+// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, plan, probe,
+// synth.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 #include "profiler/calibrate_command.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
+#include "profiler/plan_command.h"
 #include "profiler/probe_command.h"
 #include "profiler/progress_line.h"
 #include "profiler/sparsity_text.h"
@@ -172,6 +174,7 @@ int main_of(int argc, char** argv) {
       ->type_name("FILE");
 
   const std::function<int()> calibrate = add_calibrate_command(app);
+  const std::function<int()> plan = add_plan_command(app);
   const std::function<int()> probe = add_probe_command(app);
   const std::function<int()> synth = add_synth_command(app);
 
@@ -191,6 +194,7 @@ int main_of(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
   if (app.got_subcommand("calibrate")) return calibrate();
+  if (app.got_subcommand("plan")) return plan();
   if (app.got_subcommand("probe")) return probe();
   if (app.got_subcommand("synth")) return synth();
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);

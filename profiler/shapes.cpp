@@ -31,6 +31,11 @@ constexpr std::array<ModelShape, 14> kShapes = {{
 std::span<const ModelShape> model_shapes() { return kShapes; }
 
 const ModelShape* find_shape(std::string_view name) {
+  constexpr std::string_view kLlama = "llama-";
+  if (name.starts_with(kLlama)) {
+    const ModelShape* shape = find_shape(name.substr(kLlama.size()));
+    return shape != nullptr && shape->architecture == "llama" ? shape : nullptr;
+  }
   for (const ModelShape& shape : kShapes) {
     if (shape.name == name) return &shape;
   }

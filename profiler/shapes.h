@@ -29,7 +29,7 @@ struct ModelShape {
 /// All shapes, small to large within a family.
 std::span<const ModelShape> model_shapes();
 
-/// Null if there is none of this name.
+/// Null if there is none of this name. "llama-70b" is "70b".
 const ModelShape* find_shape(std::string_view name);
 
 /// "tiny, 1b, ...", for help and messages.

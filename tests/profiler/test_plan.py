@@ -1,0 +1,129 @@
+"""`hearth-profiler plan` as its user meets it: what it says of shapes and files, and one sentence for every mistake.
+
+The program is found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+BUILD = os.environ.get("HEARTH_BUILD_DIR")
+DATA = pathlib.Path(__file__).resolve().parent.parent / "data"
+MACHINES = ["rtx4090", "rtx3090", "rtx2080ti", "rtx5090", "rtx4060-laptop", "h100"]
+pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+
+
+def plan(*arguments):
+    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "plan", *map(str, arguments)]
+    return subprocess.run(program, capture_output=True, text=True, timeout=300)
+
+
+def answer(*arguments):
+    done = plan(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def refused(*arguments):
+    done = plan(*arguments)
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_a_plan_reads_in_a_terminal():
+    done = plan("--shape", "llama-13b", "--machine", "rtx4060-laptop")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert 10 <= len(lines) <= 24
+    assert "predicted, not measured" in lines[0]
+    for word in ["decode", "prefill", "mode", "GPU", "RAM", "a token", "assumed", "at best", "would help"]:
+        assert sum(line.startswith(word) for line in lines) == 1, word
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_machine_can_be_planned_for(machine):
+    found = answer("--shape", "opt-6.7b", "--machine", machine)
+    best = found["best"]
+    assert best["decode_tokens_per_s"] > 5
+    assert best["decode_tokens_per_s"] <= best["decode_tokens_per_s_at_best"]
+    assert best["vram_bytes"] <= found["vram_budget_bytes"]
+    assert best["ram_bytes"] <= found["ram_budget_bytes"]
+    assert len(found["layers"]) == 32
+    assert sum(best["seconds"].values()) == pytest.approx(1 / best["decode_tokens_per_s"])
+    for help_ in found["would_help"]:
+        assert help_["decode_tokens_per_s"] > best["decode_tokens_per_s"]
+    for other in found["other_modes"]:
+        assert other["decode_tokens_per_s"] <= best["decode_tokens_per_s"]
+
+
+def test_more_memory_is_faster_and_a_longer_context_slower():
+    shape = ["--shape", "7b", "--machine", "rtx4060-laptop", "--sparsity", "exact"]
+    speeds = [answer(*shape, "--vram-budget", gib)["best"]["decode_tokens_per_s"] for gib in (1, 2, 4, 6)]
+    assert speeds == sorted(speeds) and speeds[0] < speeds[-1]
+    short, long = (answer(*shape, "--vram-budget", 3, "--context", n)["best"] for n in (256, 4096))
+    assert short["decode_tokens_per_s"] > long["decode_tokens_per_s"]
+    assert short["vram_bytes"] <= 3 << 30
+
+
+def test_a_swiglu_model_is_dense():
+    found = answer("--shape", "7b", "--machine", "rtx2080ti", "--ffn-activation", "silu")
+    assert found["best"]["mode"] == "dense"
+    assert found["active_share"] == 1
+    assert found["other_modes"] == []
+
+
+def test_a_file_is_planned_from_its_sizes_and_its_counts():
+    model = DATA / "relu" / "relu-5m-q8_0.gguf"
+    found = answer("--model", model, "--machine", "rtx4090", "--active", 0.18)
+    assert found["weight_bytes"] < model.stat().st_size
+    assert found["weight_bytes"] > 0.9 * model.stat().st_size
+    counted = answer("--model", model, "--machine", "rtx4090", "--activity", DATA / "relu" / "activity.csv")
+    assert "activity.csv" in counted["activity"]
+    assert 0.1 < counted["active_share"] < 0.3
+
+
+def test_a_machine_of_ones_own(tmp_path):
+    toml = subprocess.run([sys.executable, "-c", "print(open(%r).read())" % str(
+        DATA.parent.parent / "profiler" / "machines" / "rtx4090.toml")], capture_output=True, text=True).stdout
+    head, gpu = toml.split("[gpu]")
+    own = tmp_path / "cpu.toml"
+    own.write_text(head)
+    found = answer("--shape", "7b", "--machine", own)
+    assert not found["best"]["gpu"] and found["best"]["vram_bytes"] == 0
+    assert "no GPU" in refused("--shape", "7b", "--machine", own, "--vram-budget", 4)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["--machine", "rtx4090"], ["--model", "--shape"]),
+    (["--shape", "llama-70c", "--machine", "rtx4090"], ["llama-70c", "Did you mean llama-70b?"]),
+    (["--shape", "7b", "--machine", "rtx409"], ["rtx409", "Did you mean rtx4090?"]),
+    (["--shape", "7b", "--type", "q4_9", "--machine", "rtx4090"], ["q4_9", "Did you mean q4_"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--context", 100000], ["100000", "4096"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--vram-budget", 0.05], ["--vram-budget", "need"]),
+    (["--shape", "opt-175b", "--machine", "rtx4090", "--ram-budget", 16], ["opt-175b", "needs", "--ram-budget"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "silu", "--sparsity", "exact"], ["exact", "auto"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "swish"], ["swish", "silu"]),
+    (["--model", "/nowhere/model.gguf", "--machine", "rtx4090"], ["/nowhere/model.gguf"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--activity", DATA / "relu" / "activity.csv"], ["activity.csv", "layers"]),
+])
+def test_mistakes_are_told_in_a_sentence(arguments, words):
+    sentence = refused(*arguments)
+    for word in words:
+        assert word in sentence, sentence
+
+
+def test_the_least_that_is_told_is_enough():
+    shape = ["--shape", "llama-13b", "--machine", "rtx4090"]
+    sentence = refused(*shape, "--vram-budget", 0.05)
+    least = float(sentence.split("values need ")[1].split()[0])
+    unit = {"MB": 1e6, "GB": 1e9}[sentence.split("values need ")[1].split()[1].rstrip(";,")]
+    assert plan(*shape, "--vram-budget", least * unit * 1.01 / (1 << 30)).returncode == 0
+    sentence = refused(*shape, "--vram-budget", 2, "--ram-budget", 1)
+    least, unit = sentence.split("not take needs ")[1].split()[:2]
+    least = float(least) * {"MB": 1e6, "GB": 1e9}[unit] / (1 << 30)
+    assert plan(*shape, "--vram-budget", 2, "--ram-budget", least * 1.02).returncode == 0
