@@ -71,12 +71,14 @@ def test_the_cuda_image_is_the_cpu_image_with_a_toolkit():
 
 
 def build_and_serve(work):
-    # The host's compiler cache makes the build inside quick; the image's own steps are untouched.
+    # The host's compiler cache makes the build inside quick; the image's own steps are untouched. (A compiler in another
+    # language is another one to the cache.)
     ccache = subprocess.run(["ccache", "--get-config", "cache_dir"], capture_output=True, text=True, check=True)
     cache = pathlib.Path(ccache.stdout.strip())
     cache.mkdir(parents=True, exist_ok=True)
     builder = Builder(ROOT, work, run_binds={"/ccache": cache},
-                      run_env={"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1"})
+                      run_env={"CCACHE_DIR": "/ccache", "CCACHE_BASEDIR": "/src", "CCACHE_NOHASHDIR": "1",
+                               **{name: value for name, value in os.environ.items() if name.startswith(("LANG", "LC_"))}})
     image = builder.build((ROOT / "docker/cpu.Dockerfile").read_text())
     assert image.user == "1000"
 
