@@ -60,7 +60,7 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
 }
 
 double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
-  const int n_buffers = (spec.gated ? 2 : 1) + (spec.powerinfer ? 2 : 0);
+  const int n_buffers = (spec.gated ? 2 : 1) + (spec.predictors ? 2 : 0);
   return sizeof(float) * static_cast<double>(n_buffers) * max_tokens * spec.d_ff;
 }
 
@@ -92,6 +92,9 @@ FfnPass::Step FfnPass::step_of(int layer, const float* normed, float* x, int n_t
 void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
   if (mode_.sparsity == Sparsity::kPredicted && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
     propose(step_of(layer, nullptr, nullptr, n_tokens), x);
+  }
+  if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
+    neuron_observer_->input(layer, x, n_tokens);
   }
 }
 
@@ -126,9 +129,20 @@ void FfnPass::compute_values(const Step& step) {
                                 int64_t{step.n_tokens} * spec_.d_ff, gate);
 }
 
+/// Values of all neurons that the observer, if there is one, leaves in the pass -> work.gate.
+void FfnPass::compute_observed_values(const Step& step) {
+  if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kResidual) {
+    neuron_observer_->input(step.layer, step.x, step.n_tokens);
+  }
+  compute_values(step);
+  if (neuron_observer_ != nullptr) {
+    neuron_observer_->values(step.layer, step.work.gate.floats(), step.n_tokens);
+  }
+}
+
 /// With the file's own down projection: three matrix products.
 void FfnPass::run_dense(const Step& step) {
-  compute_values(step);
+  compute_observed_values(step);
   const Linear& down = step.neurons.dense_down;
   step.backend.matmul(step.work.gate.floats(), step.n_tokens,
                       std::array{product(down.weight, down.bias, step.x, true)});
@@ -143,7 +157,7 @@ void FfnPass::want_all(const Step& step) {
 /// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not
 /// read: they would add nothing.)
 void FfnPass::run_all_neurons(const Step& step) {
-  compute_values(step);
+  compute_observed_values(step);
   want_all(step);
   step.backend.down_neurons(step.neurons.ffn.down, step.work.gate.floats(), step.n_tokens, wanted_, step.x,
                             counts_.neurons);

@@ -12,6 +12,7 @@
 #include "engine/devices.h"
 #include "engine/model_spec.h"
 #include "engine/neuron_layout.h"
+#include "engine/neuron_observer.h"
 #include "engine/sparsity.h"
 #include "engine/weights.h"
 #include "kernels/backend.h"
@@ -82,6 +83,9 @@ class FfnPass {
   void set_thresholds(std::span<const float> thresholds);
   /// Calibrated mode: who is shown the values from now on; empty: nobody.
   void observe_values(ValueObserver observer) { observer_ = std::move(observer); }
+  /// Dense mode without a device: who is shown every neuron from now on; null: nobody. Outlives the pass or
+  /// is taken back.
+  void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
 
  private:
   /// A layer's step: who computes it, on what.
@@ -98,6 +102,7 @@ class FfnPass {
 
   void run_dense(const Step& step);
   void compute_values(const Step& step);
+  void compute_observed_values(const Step& step);
   void run_all_neurons(const Step& step);
   void run_shared(const Step& step);
   void run_exact(const Step& step);
@@ -117,6 +122,7 @@ class FfnPass {
   FfnCounts counts_;
   uint32_t* hits_ = nullptr;
   ValueObserver observer_;
+  NeuronObserver* neuron_observer_ = nullptr;
 
   bool looks_ahead_ = false;
 

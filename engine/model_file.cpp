@@ -199,6 +199,8 @@ std::string ModelFile::describe_key(std::string_view key) const {
   return value != nullptr ? describe(*value) : std::string();
 }
 
+const gguf::Value* ModelFile::find_value(std::string_view key) const { return contents_->find(key); }
+
 bool ModelFile::has_key(std::string_view key) const { return contents_->find(key) != nullptr; }
 
 std::optional<int64_t> ModelFile::find_int(std::string_view key) const {

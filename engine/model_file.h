@@ -27,6 +27,10 @@
 
 namespace hearth {
 
+namespace gguf {
+struct Value;
+}
+
 /// One sentence: which file, which tensor or key, what was found, what was expected, what to do.
 class ModelFileError : public std::runtime_error {
  public:
@@ -67,6 +71,8 @@ class ModelFile {
   std::vector<std::string_view> keys() const;  // in file order
   /// "uint32", "string", "array of 49,152 string"; empty if absent. For listings and messages.
   std::string describe_key(std::string_view key) const;
+  /// As the file has it, for copying into another; null if absent.
+  const gguf::Value* find_value(std::string_view key) const;
   bool has_key(std::string_view key) const;
   std::optional<int64_t> find_int(std::string_view key) const;
   std::optional<double> find_float(std::string_view key) const;

@@ -2,6 +2,7 @@
 #include "engine/model_runtime.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <new>
 #include <stdexcept>
@@ -17,6 +18,7 @@
 #include "engine/load_bounds.h"
 #include "engine/memory_limit.h"
 #include "engine/neuron_setup.h"
+#include "engine/predictor_file.h"
 #include "engine/scale_check.h"
 #include "engine/sparsity_choice.h"
 #include "engine/weights.h"
@@ -168,16 +170,30 @@ DeviceAnswer choose_device(const LoadOptions& options) {
   return answer;
 }
 
+/// The predictors beside the model, where the FFN may be run by them; `spec` is told of them.
+std::optional<ModelFile> find_predictors(const ModelFile& file, ModelSpec& spec,
+                                         const SparsityRequest& request) {
+  if (request.mode != "predicted" && request.mode != "auto") return std::nullopt;
+  std::optional<ModelFile> beside = open_predictor_file(file, spec);
+  if (!beside) return beside;
+  spec.predictors = true;
+  spec.sparse_threshold = 0;
+  return beside;
+}
+
 }  // namespace
 
 struct ModelRuntime::State {
-  State(ModelFile opened, ModelSpec read, const LoadOptions& options)
+  State(ModelFile opened, ModelSpec read, std::optional<ModelFile> beside, const LoadOptions& options)
       : file(std::move(opened)),
+        predictor_file(std::move(beside)),
         spec(std::move(read)),
         tokenizer(Tokenizer::from_model(file)),
         cpu(options.n_threads > 0 ? options.n_threads : default_thread_count(),
             options.isa.value_or(supported_isas().front())),
-        weights(bind_weights(file, spec)) {}
+        weights(bind_weights(file, spec)) {
+    if (predictor_file) bind_predictors(*predictor_file, spec, weights);
+  }
 
   /// Decides what lies where and lays it out: all that lies in memory besides the file.
   void place(const LoadOptions& options, const Reservation& reserved, const DeviceAnswer& answer);
@@ -196,6 +212,7 @@ struct ModelRuntime::State {
   }
 
   ModelFile file;
+  std::optional<ModelFile> predictor_file;  // beside the model; null: none, or none is wanted
   ModelSpec spec;
   int context_tokens = 0;
   int max_tokens = 0;
@@ -298,6 +315,7 @@ void ModelRuntime::State::place(const LoadOptions& options, const Reservation& r
                                 const DeviceAnswer& answer) try {
   const double limit = static_cast<double>(reserved.memory_limit);
   notes = answer.notes;
+  if (predictor_file) notes.push_back("predictors are those of " + predictor_file->path().string());
 
   // 1. How the FFN is run.
   neurons.emplace(options.sparsity,
@@ -358,11 +376,12 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   // 1. Open and check the file, and what is asked of it.
   ModelFile file = ModelFile::open(checked(options).path);
   ModelSpec spec = read_model_spec(file, options.ffn_activation);
+  std::optional<ModelFile> predictors = find_predictors(file, spec, options.sparsity);
   const Reservation reservation(file, spec, options);
   const DeviceAnswer device = choose_device(options);
 
   // 2. Tokenizer, the CPU's threads, the file's tensors by their roles.
-  auto state = std::make_unique<State>(std::move(file), std::move(spec), options);
+  auto state = std::make_unique<State>(std::move(file), std::move(spec), std::move(predictors), options);
   state->context_tokens = reservation.context_tokens;
   state->max_tokens = reservation.bounds.max_tokens;
   reservation.check_vocabulary(*state->tokenizer, state->spec);
@@ -446,6 +465,10 @@ void ModelRuntime::set_thresholds(std::span<const float> thresholds) {
 }
 void ModelRuntime::observe_values(ValueObserver observer) {
   state_->pass->ffn().observe_values(std::move(observer));
+}
+void ModelRuntime::observe_neurons(NeuronObserver* observer) {
+  assert(sparsity().mode == Sparsity::kDense && state_->device == nullptr);
+  state_->pass->ffn().observe_neurons(observer);
 }
 
 std::string ModelRuntime::backend_description() const { return state_->devices->of_output().description(); }

@@ -125,6 +125,9 @@ class ModelRuntime final : public ForwardModel {
   /// For finding thresholds, in calibrated mode only; see FfnPass. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
   void observe_values(ValueObserver observer);
+  /// For training predictors: who is shown every neuron from now on (null: nobody), in the file's order. It
+  /// outlives the model or is taken back. Engine thread only. REQUIRES: loaded dense, on the CPU.
+  void observe_neurons(NeuronObserver* observer);
 
  private:
   struct State;

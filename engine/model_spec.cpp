@@ -241,7 +241,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   ModelSpec spec;
   spec.arch = arch;
   spec.gated = arch.gated;
-  spec.powerinfer = file.is_powerinfer();
+  spec.powerinfer = spec.predictors = file.is_powerinfer();
   spec.sparse_threshold = read_sparse_threshold(file);
   spec.activation = decide_ffn_activation(file, arch, ffn_activation);
   spec.name = file.find_string("general.name").value_or("");

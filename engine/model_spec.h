@@ -79,6 +79,7 @@ struct ModelSpec {
   FfnActivation activation;
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
+  bool predictors = false;     // layers may have predictors: PowerInfer's file, or one beside the model
   float sparse_threshold = 0;  // a predictor's logits from here on propose a neuron
 
   int q_dim() const { return n_heads * head_dim; }

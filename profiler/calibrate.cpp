@@ -5,6 +5,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "profiler/next_token.h"
 #include "profiler/perplexity.h"
 #include "profiler/score_histogram.h"
 #include "profiler/sequence_run.h"
@@ -25,31 +26,6 @@ constexpr double kProbeShare = 0.5;
 // sooner than after so many windows.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
-
-/// log of the softmax of logits, in place.
-void log_softmax(std::span<float> logits) {
-  const float peak = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit - peak));
-  const float shift = peak + static_cast<float>(std::log(sum));
-  for (float& logit : logits) logit -= shift;
-}
-
-/// Kullback-Leibler divergence of q from p, both log probabilities.
-double divergence(std::span<const float> p, std::span<const float> q) {
-  double sum = 0;
-  for (size_t i = 0; i < p.size(); ++i)
-    sum += std::exp(static_cast<double>(p[i])) * (static_cast<double>(p[i]) - q[i]);
-  return sum;
-}
-
-/// Indices of n of [0, size), spread evenly.
-std::vector<size_t> spread(size_t n, size_t size) {
-  n = std::min(n, size);
-  std::vector<size_t> at;
-  for (size_t i = 0; i < n; ++i) at.push_back((2 * i + 1) * size / (2 * n));
-  return at;
-}
 
 /// Mean difference per scored token between two scorings of the same windows, and its standard error.
 struct Difference {
@@ -166,19 +142,13 @@ class Calibrator {
   std::vector<double> measure_weights() {
     const size_t n_vocab = static_cast<size_t>(model_.limits().n_vocab);
     const std::vector<float> dense = probe("what each layer's neurons are worth");
-    const size_t n_rows = dense.size() / n_vocab;
     std::vector<double> costs, energies;
     for (size_t l = 0; l < n_layers_; ++l) {
       std::vector<float> only(n_layers_, 0.0f);
       only[l] = static_cast<float>(histograms_[l].quantile(kProbeShare));
       use(only);
       const std::vector<float> skipping = probe("what each layer's neurons are worth");
-      double sum = 0;
-      for (size_t r = 0; r < n_rows; ++r) {
-        sum += divergence(std::span(dense).subspan(r * n_vocab, n_vocab),
-                          std::span(skipping).subspan(r * n_vocab, n_vocab));
-      }
-      costs.push_back(sum);
+      costs.push_back(divergence_of_rows(dense, skipping, n_vocab));
       energies.push_back(histograms_[l].below(only[l]).energy);
     }
     // What was seen as nothing is only small.

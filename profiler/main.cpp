@@ -1,5 +1,5 @@
 // hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, plan, probe,
-// synth.
+// synth, train-predictors.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -32,6 +32,7 @@
 #include "profiler/sparsity_text.h"
 #include "profiler/synth_command.h"
 #include "profiler/text_io.h"
+#include "profiler/train_command.h"
 
 namespace hearth {
 namespace {
@@ -177,6 +178,7 @@ int main_of(int argc, char** argv) {
   const std::function<int()> plan = add_plan_command(app);
   const std::function<int()> probe = add_probe_command(app);
   const std::function<int()> synth = add_synth_command(app);
+  const std::function<int()> train = add_train_command(app);
 
   try {
     app.parse(argc, argv);
@@ -197,6 +199,7 @@ int main_of(int argc, char** argv) {
   if (app.got_subcommand("plan")) return plan();
   if (app.got_subcommand("probe")) return probe();
   if (app.got_subcommand("synth")) return synth();
+  if (app.got_subcommand("train-predictors")) return train();
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
 }
 

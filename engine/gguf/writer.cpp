@@ -86,6 +86,17 @@ void Writer::array(std::string_view name, std::span<const std::string> texts) {
   for (const std::string& text : texts) append_string(keys_, text);
 }
 
+void Writer::key(std::string_view name, const Value& value) {
+  begin_key(name, value.type);
+  if (value.type == ValueType::kArray) {
+    append(static_cast<uint32_t>(value.element));
+    append(value.count);
+  } else if (value.type == ValueType::kString) {
+    append(static_cast<uint64_t>(value.bytes.size()));
+  }
+  keys_.insert(keys_.end(), value.bytes.begin(), value.bytes.end());
+}
+
 void Writer::tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape) {
   assert(fd_ < 0 && !shape.empty() && shape.size() <= 4);
   int64_t n_rows = 1;

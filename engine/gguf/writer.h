@@ -79,6 +79,8 @@ class Writer {
     for (const T value : values) append(value);
   }
   void array(std::string_view name, std::span<const std::string> texts);
+  /// A key as another file has it.
+  void key(std::string_view name, const Value& value);
 
   /// Announces a tensor in GGUF's order of dimensions, shape[0] contiguous; its bytes come later, in the
   /// order of these calls. REQUIRES: before begin_data; 1 to 4 dimensions, none zero; whole blocks in a row.

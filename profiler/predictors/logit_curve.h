@@ -1,0 +1,53 @@
+// What a predictor proposes and misses at every threshold, counted once over recorded tokens.
+//
+// Plain counts, one thread; read by training to see when a layer is good enough, and by the choice of
+// thresholds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace hearth {
+
+/// Shares at one threshold.
+struct PredictorShares {
+  double active = 0;           // of all neurons
+  double proposed = 0;         // of all neurons
+  double recall = 1;           // of the active ones, proposed
+  double false_positives = 0;  // of the inactive ones, proposed
+  double missed = 0;           // of the contributions' squares, not proposed
+};
+
+class LogitCurve {
+ public:
+  /// Thresholds are multiples of 1 / 16 from -24 to 24: beyond, nothing changes that matters.
+  static constexpr int kSteps = 769;
+  static float threshold(int step) { return static_cast<float>(step - kSteps / 2) / 16; }
+
+  LogitCurve();
+
+  /// A neuron of a token; contribution 0: inactive.
+  void add(float logit, float contribution);
+  void add(const LogitCurve& other);
+
+  int64_t n_neurons() const;  // that were added
+  PredictorShares at(int step) const;
+  /// Mean of the contributions' squares over all neurons.
+  double mean_square() const;
+  /// The highest step where `fits` holds, which must hold for all steps below one where it does; or 0.
+  int highest(const std::function<bool(const PredictorShares&)>& fits) const;
+
+ private:
+  struct Bin {
+    int64_t n_active = 0, n_inactive = 0;
+    double squares = 0;
+  };
+  /// Sums over the bins from each on.
+  void sum_up() const;
+
+  std::vector<Bin> bins_;              // [kSteps + 1]: bin b has the logits from threshold(b - 1) on
+  mutable std::vector<Bin> at_least_;  // [kSteps + 1]: summed from the top; empty: not yet
+};
+
+}  // namespace hearth

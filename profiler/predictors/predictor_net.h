@@ -1,0 +1,84 @@
+// A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
+//
+// The form is PowerInfer's (engine/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on weighted
+// binary cross-entropy: for neuron j and token t with weight w >= 0 of being active,
+//   loss += softplus(logit) + w softplus(-logit)
+// The first term is the price of proposing a neuron, whatever it does; the second what missing it costs. The
+// logit that is best is the logarithm of w's mean given the input: w = 0 for inactive neurons.
+//
+// All in float32, every sum in one order whatever the number of threads, so that a seed gives one result.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "profiler/predictors/float_products.h"
+
+namespace hearth {
+
+struct PredictorNet {
+  int d_model = 0;
+  int rank = 0;
+  int d_ff = 0;
+  std::vector<float> in;   // [rank, d_model]
+  std::vector<float> out;  // [d_ff, rank]
+
+  int64_t n_weights() const { return int64_t{rank} * (d_model + d_ff); }
+};
+
+/// No units yet.
+PredictorNet empty_net(int d_model, int d_ff);
+
+/// Adds units up to `rank`: random input weights of the seed, no say in the output yet.
+void add_units(PredictorNet& net, int rank, uint64_t seed);
+
+/// hidden [n_tokens, rank] and logits [n_tokens, d_ff] of inputs x [n_tokens, d_model]. The vectors are
+/// resized.
+void predict(FloatProducts& products, const PredictorNet& net, const float* x, int64_t n_tokens,
+             std::vector<float>& hidden, std::vector<float>& logits);
+
+/// Fits one net. Memory: five times the net's and some batches'.
+class NetTrainer {
+ public:
+  /// What besides the net decides the next step, for checkpoints.
+  struct Moments {
+    std::vector<float> in, in_squares, out, out_squares;  // as the net's
+    int64_t n_steps = 0;                                  // since they were zero
+  };
+
+  /// `products` and `net` must outlive it. Begins with moments of zero.
+  NetTrainer(FloatProducts& products, PredictorNet& net);
+
+  /// One step on a batch: x [n_tokens, d_model], weights [n_tokens, d_ff].
+  void step(const float* x, const float* weights, int64_t n_tokens, float rate);
+
+  /// The mean loss per token. Costs more than a step's: for tests and for looking at.
+  double loss(const float* x, const float* weights, int64_t n_tokens);
+
+  /// Its gradient, read by the next two until the next step or call.
+  void gradient(const float* x, const float* weights, int64_t n_tokens);
+  std::span<const float> in_gradient() const { return in_gradient_; }
+  std::span<const float> out_gradient() const { return out_gradient_; }
+
+  /// After add_units(): moments of the new units begin at zero.
+  void grow();
+
+  const Moments& moments() const { return moments_; }
+  /// Goes on from a checkpoint. REQUIRES: of this net's size.
+  void set_moments(Moments moments) { moments_ = std::move(moments); }
+
+ private:
+  void update(std::span<float> weights, std::span<const float> gradient, std::span<float> mean,
+              std::span<float> squares, float rate);
+
+  FloatProducts& products_;
+  PredictorNet& net_;
+  Moments moments_;
+  std::vector<float> in_gradient_, out_gradient_;
+  std::vector<float> hidden_, logits_, slopes_;           // of a batch; slopes [n_tokens, d_ff]
+  std::vector<float> turned_, hidden_turned_, x_turned_;  // transposed
+  std::vector<float> out_turned_, hidden_slopes_;
+};
+
+}  // namespace hearth

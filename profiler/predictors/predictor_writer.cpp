@@ -1,0 +1,179 @@
+// Which tensors there are, and their bytes. See the header.
+#include "profiler/predictors/predictor_writer.h"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/ffn_activation.h"
+#include "engine/gguf/value.h"
+#include "engine/gguf/writer.h"
+#include "engine/predictor_file.h"
+#include "kernels/quant/dequantize.h"
+#include "kernels/quant/quantize.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::string_view kDown = "ffn_down.";
+
+bool is_down(std::string_view name) { return name.find(kDown) != std::string_view::npos; }
+bool is_predictor(std::string_view name) {
+  return name.find(".fc1.") != std::string_view::npos || name.find(".fc2.") != std::string_view::npos;
+}
+
+/// blk.0.ffn_down.bias -> blk.0.ffn_down_t.bias
+std::string turned_name(std::string_view name) {
+  std::string turned(name);
+  return turned.replace(turned.find(kDown), kDown.size(), "ffn_down_t.");
+}
+
+/// `type` for rows of n_cols, or F16 where they have no whole blocks of it or it cannot be made.
+DType type_for(DType type, int64_t n_cols) {
+  return can_quantize(type) && n_cols % dtype_info(type).block_elems == 0 ? type : DType::kF16;
+}
+
+std::vector<int64_t> shape_of(const TensorInfo& tensor) {
+  return {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims};
+}
+
+struct PredictorMatrix {
+  std::string name;
+  const std::vector<float>* values;
+  int64_t n_rows, n_cols;
+};
+
+std::vector<PredictorMatrix> predictor_matrices(std::span<const PredictorNet> nets) {
+  std::vector<PredictorMatrix> matrices;
+  for (size_t l = 0; l < nets.size(); ++l) {
+    const PredictorNet& net = nets[l];
+    const std::string prefix = "blk." + std::to_string(l) + ".";
+    matrices.push_back({prefix + "fc1.weight", &net.in, net.rank, net.d_model});
+    matrices.push_back({prefix + "fc2.weight", &net.out, net.d_ff, net.rank});
+  }
+  return matrices;
+}
+
+void announce(gguf::Writer& writer, const PredictorMatrix& matrix, DType type) {
+  writer.tensor(matrix.name, type_for(type, matrix.n_cols), {matrix.n_cols, matrix.n_rows});
+}
+
+void write_rows(gguf::Writer& writer, DType type, const float* values, int64_t n_rows, int64_t n_cols) {
+  std::vector<std::byte> row(row_bytes(type, n_cols));
+  for (int64_t r = 0; r < n_rows; ++r) {
+    quantize_row(type, values + r * n_cols, n_cols, row.data());
+    writer.write(row);
+  }
+}
+
+void write_matrix(gguf::Writer& writer, const PredictorMatrix& matrix, DType type) {
+  write_rows(writer, type_for(type, matrix.n_cols), matrix.values->data(), matrix.n_rows, matrix.n_cols);
+}
+
+/// A down projection [d_model rows of d_ff] as [d_ff rows of d_model].
+void write_turned(gguf::Writer& writer, const TensorInfo& down) {
+  const int64_t n_cols = down.shape[0], n_rows = down.shape[1];
+  std::vector<float> row(static_cast<size_t>(n_cols));
+  std::vector<float> turned(static_cast<size_t>(n_cols * n_rows));
+  for (int64_t r = 0; r < n_rows; ++r) {
+    dequantize_row(down.dtype, down.data + static_cast<size_t>(r) * row_bytes(down.dtype, n_cols), n_cols,
+                   row.data());
+    for (int64_t c = 0; c < n_cols; ++c)
+      turned[static_cast<size_t>(c * n_rows + r)] = row[static_cast<size_t>(c)];
+  }
+  write_rows(writer, type_for(down.dtype, n_rows), turned.data(), n_cols, n_rows);
+}
+
+void copy_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& spec) {
+  for (const std::string_view key : model.keys()) {
+    const bool of_this_file = key.starts_with("split.") || key == "general.alignment";
+    if (!of_this_file && key != "powerinfer.sparse_threshold") writer.key(key, *model.find_value(key));
+  }
+  writer.key("powerinfer.sparse_threshold", 0.0f);
+  // What the user said of a file that does not.
+  if (!model.has_key("hearth.ffn_activation")) {
+    writer.key("hearth.ffn_activation", ffn_activation_name(spec.activation));
+  }
+}
+
+}  // namespace
+
+DType default_predictor_type(const ModelFile& model) {
+  const TensorInfo* up = model.find_tensor("blk.0.ffn_up.weight");
+  const bool usable =
+      up != nullptr && can_quantize(up->dtype) && up->dtype != DType::kF32 && up->dtype != DType::kBF16;
+  return usable ? up->dtype : DType::kF16;
+}
+
+std::string why_no_powerinfer_file(const ModelSpec& spec) {
+  if (!spec.arch.powerinfer_activation) {
+    return "PowerInfer has no sparse form of architecture " + std::string(spec.arch.name);
+  }
+  // A relu's threshold is no obstacle: PowerInfer leaves it out, and a key tells us.
+  if (spec.arch.powerinfer_activation->kind == spec.activation.kind) return "";
+  return "PowerInfer runs architecture " + std::string(spec.arch.name) + " with " +
+         ffn_activation_name(*spec.arch.powerinfer_activation) + ", and this model has " +
+         ffn_activation_name(spec.activation);
+}
+
+void write_predictor_file(const ModelFile& model, const ModelSpec& spec, std::span<const PredictorNet> nets,
+                          DType type) {
+  gguf::Writer writer(predictor_file_path(model.path()), {.replace = true});
+  add_predictor_keys(writer, model, spec);
+  const std::vector<PredictorMatrix> matrices = predictor_matrices(nets);
+  for (const PredictorMatrix& matrix : matrices) announce(writer, matrix, type);
+  writer.begin_data();
+  for (const PredictorMatrix& matrix : matrices) write_matrix(writer, matrix, type);
+  writer.commit();
+}
+
+void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& model, const ModelSpec& spec,
+                           std::span<const PredictorNet> nets, DType type, bool replace,
+                           const std::function<void(double)>& progress) {
+  gguf::Writer writer(path, {.magic = "PWRI", .replace = replace});
+  copy_keys(writer, model, spec);
+  // 1. What there will be.
+  std::vector<const TensorInfo*> tensors;
+  for (const TensorInfo& tensor : model.tensors()) {
+    if (is_predictor(tensor.name)) continue;
+    tensors.push_back(&tensor);
+    if (!is_down(tensor.name)) {
+      writer.tensor(tensor.name, tensor.dtype, shape_of(tensor));
+    } else if (tensor.n_dims == 1) {
+      writer.tensor(turned_name(tensor.name), tensor.dtype, shape_of(tensor));
+    } else {
+      writer.tensor(turned_name(tensor.name), type_for(tensor.dtype, tensor.shape[1]),
+                    {tensor.shape[1], tensor.shape[0]});
+    }
+  }
+  // PowerInfer takes the embedding for the output only in OPT's models.
+  const TensorInfo* embedding = model.find_tensor("token_embd.weight");
+  const bool add_output = spec.arch.name != "opt" && model.find_tensor("output.weight") == nullptr;
+  if (add_output) writer.tensor("output.weight", embedding->dtype, shape_of(*embedding));
+  const std::vector<PredictorMatrix> matrices = predictor_matrices(nets);
+  for (const PredictorMatrix& matrix : matrices) announce(writer, matrix, type);
+
+  // 2. Its bytes, in that order.
+  writer.begin_data();
+  const double n_all = static_cast<double>(tensors.size() + matrices.size());
+  double n_done = 0;
+  const auto done = [&] {
+    if (progress) progress(++n_done / n_all);
+  };
+  for (const TensorInfo* tensor : tensors) {
+    if (is_down(tensor->name) && tensor->n_dims > 1) {
+      write_turned(writer, *tensor);
+    } else {
+      writer.write({tensor->data, tensor->bytes});
+    }
+    done();
+  }
+  if (add_output) writer.write({embedding->data, embedding->bytes});
+  for (const PredictorMatrix& matrix : matrices) {
+    write_matrix(writer, matrix, type);
+    done();
+  }
+  writer.commit();
+}
+
+}  // namespace hearth

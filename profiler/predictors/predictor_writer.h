@@ -1,0 +1,38 @@
+// Trained predictors as files: a side file, or the whole model as PowerInfer has models.
+//
+// Both are streamed and take their names only when they are whole (engine/gguf/writer.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+
+#include "engine/model_file.h"
+#include "engine/model_spec.h"
+#include "kernels/dtype.h"
+#include "profiler/predictors/predictor_net.h"
+
+namespace hearth {
+
+/// The type predictors get where none is asked for: that of the model's FFN where it can be made, else F16.
+DType default_predictor_type(const ModelFile& model);
+
+/// Why a model cannot become a PowerInfer file; empty: it can. PowerInfer knows four architectures, each with
+/// an activation of its own.
+std::string why_no_powerinfer_file(const ModelSpec& spec);
+
+/// Writes the file that open_predictor_file() finds beside the model. nets [n_layers]. A rank that has no
+/// whole blocks of `type` is written in F16. Throws std::runtime_error (one sentence).
+void write_predictor_file(const ModelFile& model, const ModelSpec& spec, std::span<const PredictorNet> nets,
+                          DType type);
+
+/// The model with these predictors in PowerInfer's form: magic PWRI, ffn_down turned to one row per neuron,
+/// fc1 and fc2 behind everything else, a threshold of 0. What the model has of predictors is replaced. Down
+/// projections keep their type where it can be made, else they become F16; everything else is copied.
+/// progress: called with the share written; what it throws ends the work and leaves no file. Throws
+/// std::runtime_error (one sentence). REQUIRES: why_no_powerinfer_file() is empty.
+void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& model, const ModelSpec& spec,
+                           std::span<const PredictorNet> nets, DType type, bool replace,
+                           const std::function<void(double)>& progress);
+
+}  // namespace hearth

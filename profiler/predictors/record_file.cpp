@@ -1,0 +1,168 @@
+// Rows of fixed size behind a small header. See the header.
+#include "profiler/predictors/record_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+#include "kernels/quant/half.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Header {
+  char magic[8] = {'H', 'R', 'T', 'H', 'R', 'E', 'C', '1'};
+  int32_t layer = 0, d_model = 0, d_ff = 0, reserved = 0;
+  uint64_t padding[5] = {};
+
+  bool operator==(const Header&) const = default;
+};
+static_assert(sizeof(Header) == 64);
+
+Header header_of(const RecordShape& shape) {
+  Header header;
+  header.layer = shape.layer;
+  header.d_model = shape.d_model;
+  header.d_ff = shape.d_ff;
+  return header;
+}
+
+[[noreturn]] void fail(const fs::path& path, const std::string& sentence) {
+  throw std::runtime_error(path.string() + ": " + sentence + ".");
+}
+
+[[noreturn]] void fail_foreign(const fs::path& path) {
+  fail(path, "is no recording of this model's activity, or a damaged one; begin anew with --restart");
+}
+
+std::array<float, 256> contributions() {
+  std::array<float, 256> values{};
+  for (int code = 1; code < 256; ++code) {
+    values[static_cast<size_t>(code)] = std::exp2(static_cast<float>(code - 128) / 8);
+  }
+  return values;
+}
+
+}  // namespace
+
+uint8_t contribution_code(float contribution) {
+  if (!(contribution > 0)) return 0;
+  const float step = 128.0f + 8.0f * std::log2(std::min(contribution, 65536.0f));
+  return static_cast<uint8_t>(std::lround(std::clamp(step, 1.0f, 255.0f)));
+}
+
+float contribution_of(uint8_t code) {
+  static const std::array<float, 256> values = contributions();
+  return values[code];
+}
+
+size_t RecordShape::row_bytes() const {
+  const size_t bytes =
+      sizeof(float) + static_cast<size_t>(d_model) * sizeof(uint16_t) + static_cast<size_t>(d_ff);
+  return (bytes + 7) / 8 * 8;
+}
+
+fs::path record_path(const fs::path& folder, int layer) {
+  char name[32];
+  std::snprintf(name, sizeof(name), "layer-%03d.record", layer);
+  return folder / name;
+}
+
+RecordWriter::RecordWriter(const fs::path& path, const RecordShape& shape, int64_t n_rows)
+    : path_(path), shape_(shape), row_(shape.row_bytes()) {
+  if (n_rows > 0) {
+    if (recorded_rows(path, shape) < n_rows) fail_foreign(path);
+    std::error_code error;
+    fs::resize_file(path, sizeof(Header) + static_cast<uint64_t>(n_rows) * row_.size(), error);
+    if (error) fail(path, "cannot be written: " + error.message());
+    out_.open(path, std::ios::binary | std::ios::app);
+  } else {
+    out_.open(path, std::ios::binary | std::ios::trunc);
+    const Header header = header_of(shape);
+    out_.write(reinterpret_cast<const char*>(&header), sizeof(header));
+  }
+  if (!out_) fail(path, "cannot be written: " + std::string(std::strerror(errno)));
+}
+
+void RecordWriter::append(const float* x, std::span<const uint8_t> codes) {
+  assert(codes.size() == static_cast<size_t>(shape_.d_ff));
+  double squares = 0;
+  for (int i = 0; i < shape_.d_model; ++i) squares += double{x[i]} * double{x[i]};
+  const float scale = static_cast<float>(std::sqrt(squares / shape_.d_model));
+  const float factor = scale > 0 ? 1.0f / scale : 0.0f;
+  std::byte* at = row_.data();
+  std::memcpy(at, &scale, sizeof(scale));
+  at += sizeof(scale);
+  for (int i = 0; i < shape_.d_model; ++i) {
+    const uint16_t half = half_from_float(x[i] * factor);
+    std::memcpy(at, &half, sizeof(half));
+    at += sizeof(half);
+  }
+  std::memcpy(at, codes.data(), codes.size());
+  out_.write(reinterpret_cast<const char*>(row_.data()), static_cast<std::streamsize>(row_.size()));
+}
+
+void RecordWriter::flush() {
+  if (!out_.flush()) {
+    fail(path_, "the recording could not be written: " + std::string(std::strerror(errno)) +
+                    "; make room, take fewer --tokens or another --work folder");
+  }
+}
+
+RecordFile::RecordFile(const fs::path& path, const RecordShape& shape, int64_t n_rows)
+    : file_(gguf::MappedFile::open(path, "a recording of a model's activity")),
+      shape_(shape),
+      n_rows_(n_rows) {
+  const Header expected = header_of(shape);
+  const std::span<const std::byte> bytes = file_.bytes();
+  const uint64_t needed = sizeof(Header) + static_cast<uint64_t>(n_rows) * shape.row_bytes();
+  if (bytes.size() < needed || std::memcmp(bytes.data(), &expected, sizeof(expected)) != 0) {
+    fail_foreign(path);
+  }
+}
+
+const std::byte* RecordFile::row(int64_t i) const {
+  return file_.bytes().data() + sizeof(Header) + static_cast<size_t>(i) * shape_.row_bytes();
+}
+
+float RecordFile::scale(int64_t i) const {
+  float scale = 0;
+  std::memcpy(&scale, row(i), sizeof(scale));
+  return scale;
+}
+
+void RecordFile::input(int64_t i, float* x) const {
+  const std::byte* at = row(i) + sizeof(float);
+  for (int e = 0; e < shape_.d_model; ++e) {
+    uint16_t half = 0;
+    std::memcpy(&half, at + static_cast<size_t>(e) * sizeof(half), sizeof(half));
+    x[e] = float_from_half(half);
+  }
+}
+
+const uint8_t* RecordFile::codes(int64_t i) const {
+  return reinterpret_cast<const uint8_t*>(row(i) + sizeof(float) +
+                                          static_cast<size_t>(shape_.d_model) * sizeof(uint16_t));
+}
+
+int64_t recorded_rows(const fs::path& path, const RecordShape& shape) {
+  std::error_code error;
+  const uint64_t bytes = fs::file_size(path, error);
+  if (error || bytes < sizeof(Header)) return 0;
+  Header found;
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(&found), sizeof(found));
+  if (!in || !(found == header_of(shape))) fail_foreign(path);
+  return static_cast<int64_t>((bytes - sizeof(Header)) / shape.row_bytes());
+}
+
+}  // namespace hearth

@@ -1,0 +1,26 @@
+// What training predictors came to, for people and for programs. Pure.
+#pragma once
+
+#include <string>
+
+#include "profiler/predictors/train_predictors.h"
+
+namespace hearth {
+
+/// The result, and what a run of the written file in predicted mode gave on the held-out text.
+struct TrainingReport {
+  std::string model, written;  // paths
+  int64_t written_bytes = 0;
+  int64_t predictor_weights = 0;
+  double model_weights_share = 0;  // predictor_weights of all weights
+  TrainResult result;              // nets may be empty
+  double max_rise = 0;
+  double served_perplexity = 0;  // of the written file, predicted
+  double served_proposed = 0;    // share of the neurons
+};
+
+std::string training_text(const TrainingReport& report);
+/// One JSON object, with a line break.
+std::string training_json(const TrainingReport& report);
+
+}  // namespace hearth

@@ -1,0 +1,106 @@
+// See the header.
+#include "profiler/predictors/training_text.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "profiler/next_token.h"
+
+namespace hearth {
+namespace {
+
+// Fewer windows are nothing to learn from: gradients see each of their tokens over and over.
+constexpr size_t kMinTrainWindows = 8;
+
+/// Text has no bytes of zero; what programs and archives are made of has them soon.
+void require_text(const NamedText& text) {
+  const size_t at = text.text.find('\0');
+  if (at == std::string::npos) return;
+  throw std::runtime_error(text.name + ": is no text: byte " + std::to_string(at) +
+                           " of it is zero; give a file of plain text.");
+}
+
+class Cutter {
+ public:
+  Cutter(const Tokenizer& tokenizer, const TextCut& cut)
+      : tokenizer_(tokenizer), n_context_(static_cast<size_t>(cut.n_context)) {}
+
+  /// The text's whole windows.
+  std::vector<int32_t> windows(const NamedText& text, int32_t& bos) {
+    require_text(text);
+    std::vector<int32_t> tokens = tokenizer_.encode(text.text, true, false);
+    n_tokens_ += tokens.size();
+    // The tokenizer puts a begin token first where the model wants one: then every window gets it.
+    if (!tokens.empty() && tokenizer_.bos() >= 0 && tokens.front() == tokenizer_.bos()) bos = tokens.front();
+    tokens.resize(tokens.size() / n_context_ * n_context_);
+    for (size_t at = 0; bos >= 0 && at < tokens.size(); at += n_context_) tokens[at] = bos;
+    return tokens;
+  }
+
+  void append(std::vector<int32_t>& to, const std::vector<int32_t>& from, size_t begin, size_t end) const {
+    to.insert(to.end(), from.begin() + static_cast<ptrdiff_t>(begin * n_context_),
+              from.begin() + static_cast<ptrdiff_t>(end * n_context_));
+  }
+
+  /// At most n_tokens of them, spread evenly, and then mixed: the first windows speak for all texts.
+  void thin_out(std::vector<int32_t>& text, int64_t n_tokens) const {
+    const size_t n_windows = text.size() / n_context_;
+    const size_t n = std::max<size_t>(1, static_cast<size_t>(n_tokens) / n_context_);
+    std::vector<size_t> kept = spread(n, n_windows);
+    // Every 7th, then every 7th from the second on, and so forth.
+    constexpr size_t kStride = 7;
+    std::vector<int32_t> out;
+    for (size_t first = 0; first < kStride; ++first) {
+      for (size_t i = first; i < kept.size(); i += kStride) append(out, text, kept[i], kept[i] + 1);
+    }
+    text = std::move(out);
+  }
+
+  size_t n_tokens() const { return n_tokens_; }
+  size_t n_context() const { return n_context_; }
+
+ private:
+  const Tokenizer& tokenizer_;
+  size_t n_context_, n_tokens_ = 0;
+};
+
+}  // namespace
+
+TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> texts,
+                       std::span<const NamedText> held_out, const TextCut& cut) {
+  Cutter cutter(tokenizer, cut);
+  TrainingText out;
+  for (const NamedText& text : texts) {
+    const std::vector<int32_t> tokens = cutter.windows(text, out.bos);
+    const size_t n = tokens.size() / cutter.n_context();
+    const size_t n_held_out = held_out.empty() ? n / 10 : 0;
+    const size_t n_train = n - n_held_out - n / 10;
+    cutter.append(out.train, tokens, 0, n_train);
+    cutter.append(out.tune, tokens, n_train, n - n_held_out);
+    cutter.append(out.held_out, tokens, n - n_held_out, n);
+  }
+  const size_t n_tokens = cutter.n_tokens();
+  for (const NamedText& text : held_out) {
+    const std::vector<int32_t> tokens = cutter.windows(text, out.bos);
+    out.held_out.insert(out.held_out.end(), tokens.begin(), tokens.end());
+  }
+  if (out.train.size() < kMinTrainWindows * cutter.n_context() || out.tune.empty() ||
+      (out.held_out.empty() && held_out.empty())) {
+    throw std::runtime_error(
+        texts.front().name + (texts.size() > 1 ? " and the other texts have " : ": the text has ") +
+        std::to_string(n_tokens) + " tokens, but predictors take at least " +
+        std::to_string(kMinTrainWindows + 2) + " windows of " + std::to_string(cut.n_context) +
+        " in one text, of which a fifth is kept apart; give a longer text or a smaller --context.");
+  }
+  if (out.held_out.empty()) {
+    throw std::runtime_error(held_out.front().name + ": the held-out text has less than one window of " +
+                             std::to_string(cut.n_context) +
+                             " tokens; give a longer one or a smaller --context.");
+  }
+  cutter.thin_out(out.train, cut.n_train);
+  cutter.thin_out(out.tune, cut.n_tune);
+  cutter.thin_out(out.held_out, cut.n_tune);
+  return out;
+}
+
+}  // namespace hearth

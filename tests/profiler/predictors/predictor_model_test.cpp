@@ -1,0 +1,306 @@
+// Predictors and whole models: what is recorded of one, that proposing in a dense pass is what the predicted
+// mode does with the written files, and that the files hold the model as it was.
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include "engine/model_runtime.h"
+#include "engine/predictor_file.h"
+#include "profiler/next_token.h"
+#include "profiler/normal_stream.h"
+#include "profiler/predictors/predictor_writer.h"
+#include "profiler/predictors/proposing.h"
+#include "profiler/predictors/recorder.h"
+#include "profiler/sequence_run.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace hearth::test {
+namespace {
+
+constexpr int kContext = 16;
+
+TinyShape shape() {
+  TinyShape shape;
+  shape.d_ff = 64;
+  return shape;
+}
+
+std::vector<int32_t> some_tokens() {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < 4 * kContext; ++i) tokens.push_back((i * i * 17 + i * 5 + 3) % 259);
+  return tokens;
+}
+
+struct OnDisk {
+  explicit OnDisk(const std::string& architecture) : path(folder / "model.gguf") {
+    TinyModel(architecture, shape()).key("hearth.ffn_activation", "relu").write(path);
+  }
+  std::unique_ptr<ModelRuntime> load(const std::string& mode, std::filesystem::path file = {}) const {
+    LoadOptions options;
+    options.path = file.empty() ? path : file;
+    options.n_threads = 1;
+    options.n_slots = 1;
+    options.context_tokens = kContext;
+    options.prefill_chunk = kContext;
+    options.sparsity.mode = mode;
+    return ModelRuntime::load(options);
+  }
+  TempFolder folder;
+  std::filesystem::path path;
+};
+
+std::vector<float> logits(ModelRuntime& model) {
+  const std::vector<int32_t> tokens = some_tokens();
+  SequenceRun run(model);
+  std::vector<float> out;
+  for (size_t at = 0; at < tokens.size(); at += kContext) {
+    run.clear();
+    run.score(std::span(tokens).subspan(at, kContext), 0, kContext,
+              [&](size_t, std::span<const float> row) { out.insert(out.end(), row.begin(), row.end()); });
+  }
+  return out;
+}
+
+/// Of the second's values from the first's: root mean square.
+double distance(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - double{b[i]}) * (double{a[i]} - double{b[i]});
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+std::vector<TrainedPredictor> random_predictors(const ModelSpec& spec) {
+  std::vector<TrainedPredictor> predictors;
+  for (int l = 0; l < spec.n_layers; ++l) {
+    TrainedPredictor predictor;
+    predictor.net = empty_net(spec.d_model, spec.d_ff);
+    add_units(predictor.net, 32 + 32 * l, static_cast<uint64_t>(l));
+    NormalStream(static_cast<uint64_t>(50 + l)).fill(predictor.net.out, 0.3f);
+    predictor.unit.assign(static_cast<size_t>(predictor.net.rank), 0.0f);
+    predictors.push_back(predictor);
+  }
+  return predictors;
+}
+
+std::vector<PredictorNet> nets_of(const std::vector<TrainedPredictor>& predictors) {
+  std::vector<PredictorNet> nets;
+  for (const TrainedPredictor& predictor : predictors) nets.push_back(shifted(predictor, 0));
+  return nets;
+}
+
+/// Keeps what it is shown, and takes out what it is told to.
+class Watcher final : public NeuronObserver {
+ public:
+  explicit Watcher(bool takes_all) : takes_all_(takes_all) {}
+  void input(int layer, const float* x, int n_tokens) override {
+    CHECK(layer == n_inputs++ % 2);
+    first_input.push_back(x[0]);
+    tokens = n_tokens;
+  }
+  void values(int layer, float* values, int n_tokens) override {
+    CHECK(layer == n_values++ % 2);
+    CHECK(n_inputs == n_values);  // each after its layer's input
+    if (takes_all_) std::fill_n(values, n_tokens * shape().d_ff, 0.0f);
+  }
+  int n_inputs = 0, n_values = 0, tokens = 0;
+  std::vector<float> first_input;
+
+ private:
+  bool takes_all_;
+};
+
+std::string bytes_of(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+}  // namespace
+
+TEST_CASE("an observed dense pass shows every layer, and neurons that are taken out add nothing") {
+  for (const char* architecture : {"llama", "opt", "falcon"}) {
+    OnDisk disk(architecture);
+    const auto model = disk.load("dense");
+    const std::vector<float> before = logits(*model);
+    Watcher watcher(false), taker(true);
+    model->observe_neurons(&watcher);
+    CHECK(logits(*model) == before);
+    CHECK(watcher.n_values == 2 * 4);
+    CHECK(watcher.tokens == kContext);
+    model->observe_neurons(&taker);
+    const std::vector<float> without = logits(*model);
+    model->observe_neurons(nullptr);
+    CHECK(logits(*model) == before);
+
+    TinyModel empty(architecture, shape());
+    empty.key("hearth.ffn_activation", "relu");
+    for (const char* name : {"blk.0.ffn_down.weight", "blk.1.ffn_down.weight"}) {
+      empty.random_tensor(name, {shape().d_ff, shape().d_model}, 0, 0);
+    }
+    empty.write(disk.folder / "empty.gguf");
+    INFO(architecture);
+    CHECK(distance(logits(*disk.load("dense", disk.folder / "empty.gguf")), without) < 1e-6);
+  }
+}
+
+TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contributions are the neurons'") {
+  OnDisk disk("llama");
+  const auto model = disk.load("dense");
+  const std::vector<int32_t> text = some_tokens();
+  const std::filesystem::path whole = disk.folder / "whole", parts = disk.folder / "parts";
+  std::filesystem::create_directory(whole);
+  std::filesystem::create_directory(parts);
+  CHECK(record_activity(*model, {whole, text, kContext}, {}) == 4 * kContext);
+  struct Stop {};
+  for (int stops = 0; stops < 3; ++stops) {
+    CHECK_THROWS_AS(record_activity(*model, {parts, text, kContext}, [](double) { throw Stop{}; }), Stop);
+  }
+  double last = 0;
+  CHECK(record_activity(*model, {parts, text, kContext}, [&](double share) { last = share; }) ==
+        4 * kContext);
+  CHECK(last == 1);
+  for (int layer = 0; layer < 2; ++layer) {
+    CHECK(bytes_of(record_path(whole, layer)) == bytes_of(record_path(parts, layer)));
+  }
+
+  // A layer's contributions are large where taking its neurons out changes much: by the norms of its columns.
+  const std::vector<float> norms = down_norms(model->file(), model->spec(), 1);
+  const TensorInfo& down = *model->file().find_tensor("blk.1.ffn_down.weight");
+  const float* values = reinterpret_cast<const float*>(down.data);
+  for (const int j : {0, 17, 63}) {
+    double squares = 0;
+    for (int r = 0; r < shape().d_model; ++r) {
+      const double v = values[r * shape().d_ff + j];
+      squares += v * v;
+    }
+    CHECK(norms[static_cast<size_t>(j)] == Approx(std::sqrt(squares)));
+  }
+  int64_t n_active = 0, n_all = 0;
+  for (int layer = 0; layer < 2; ++layer) {
+    const RecordFile record(record_path(whole, layer), record_shape(model->spec(), layer), 4 * kContext);
+    for (int64_t row = 0; row < record.n_rows(); ++row) {
+      for (int j = 0; j < shape().d_ff; ++j) n_active += record.codes(row)[j] > 0;
+      n_all += shape().d_ff;
+      CHECK(record.scale(row) > 0);
+    }
+  }
+  const double share = static_cast<double>(n_active) / static_cast<double>(n_all);
+  const auto exact = disk.load("exact");
+  exact->reset_activity();
+  logits(*exact);
+  CHECK(share == Approx(exact->activity().active).margin(0.002));
+}
+
+TEST_CASE("recording: a PowerInfer file records what its plain one does") {
+  OnDisk disk("llama");
+  const auto plain = disk.load("dense");
+  write_powerinfer_file(disk.folder / "p.gguf", plain->file(), plain->spec(),
+                        nets_of(random_predictors(plain->spec())), DType::kF32, false, {});
+  const auto turned = disk.load("dense", disk.folder / "p.gguf");
+  for (int layer = 0; layer < 2; ++layer) {
+    const std::vector<float> a = down_norms(plain->file(), plain->spec(), layer);
+    const std::vector<float> b = down_norms(turned->file(), turned->spec(), layer);
+    CHECK(distance(a, b) < 1e-6);
+  }
+}
+
+TEST_CASE("written predictors run as they were judged: in PowerInfer's file and beside the model") {
+  for (const char* architecture : {"llama", "opt", "falcon"}) {
+    INFO(architecture);
+    OnDisk disk(architecture);
+    const auto dense = disk.load("dense");
+    const std::vector<TrainedPredictor> predictors = random_predictors(dense->spec());
+    const std::vector<PredictorNet> nets = nets_of(predictors);
+    ThreadPool pool(1);
+    FloatProducts products(pool, supported_isas().front());
+    ProposingObserver observer(products, predictors);
+    observer.use(std::vector<float>{0, 0});
+    dense->observe_neurons(&observer);
+    const std::vector<float> judged = logits(*dense);
+    dense->observe_neurons(nullptr);
+    ProposalCounts counts = observer.counts()[0];
+    counts.add(observer.counts()[1]);
+    CHECK(counts.proposed() > 0.2);
+    CHECK(counts.proposed() < 0.8);
+    CHECK(distance(judged, logits(*dense)) > 0.1);  // something was left out
+
+    const std::filesystem::path sparse = disk.folder / "sparse.gguf";
+    write_powerinfer_file(sparse, dense->file(), dense->spec(), nets, DType::kF32, false, {});
+    const auto predicted = disk.load("predicted", sparse);
+    predicted->reset_activity();
+    const std::vector<float> served = logits(*predicted);
+    CHECK(distance(judged, served) < 0.01);
+    CHECK(predicted->activity().proposed == Approx(counts.proposed()).margin(0.002));
+    CHECK(distance(logits(*disk.load("exact", sparse)), logits(*dense)) < 0.01);
+
+    CHECK_THROWS_AS(disk.load("predicted"), ModelFileError);
+    write_predictor_file(dense->file(), dense->spec(), nets, DType::kF32);
+    const auto beside = disk.load("predicted");
+    CHECK(distance(logits(*beside), served) < 0.01);
+    CHECK(beside->sparsity().mode == Sparsity::kPredicted);
+    CHECK(distance(logits(*disk.load("exact")), logits(*dense)) < 0.01);
+  }
+}
+
+TEST_CASE("predictors beside a model: another model's and damaged ones are refused") {
+  OnDisk disk("llama");
+  const auto model = disk.load("dense");
+  const std::vector<PredictorNet> nets = nets_of(random_predictors(model->spec()));
+  write_predictor_file(model->file(), model->spec(), nets, DType::kF16);
+  const std::filesystem::path side = predictor_file_path(disk.path);
+  CHECK(side.filename() == "model.gguf.predictors.gguf");
+  const std::string bytes = bytes_of(side);
+
+  OnDisk other("opt");
+  std::filesystem::copy_file(side, predictor_file_path(other.path));
+  CHECK_THROWS_AS(other.load("predicted"), ModelFileError);
+  CHECK_NOTHROW(other.load("exact"));  // nobody wants them
+
+  for (const size_t length : {size_t{0}, size_t{3}, size_t{40}, bytes.size() / 2, bytes.size() - 1}) {
+    std::ofstream(side, std::ios::binary | std::ios::trunc) << bytes.substr(0, length);
+    CHECK_THROWS_AS(disk.load("predicted"), ModelFileError);
+  }
+  std::filesystem::copy_file(disk.path, side, std::filesystem::copy_options::overwrite_existing);
+  CHECK_THROWS_AS(disk.load("predicted"), ModelFileError);
+  std::ofstream(side, std::ios::binary | std::ios::trunc) << bytes;
+  CHECK_NOTHROW(disk.load("predicted"));
+}
+
+TEST_CASE("a PowerInfer file keeps what the model's has, and replaces older predictors") {
+  OnDisk disk("llama");
+  TinyModel("llama", shape()).powerinfer().key("powerinfer.sparse_threshold", -0.5f).write(disk.path);
+  const auto model = disk.load("dense");
+  const std::vector<PredictorNet> nets = nets_of(random_predictors(model->spec()));
+  const std::filesystem::path path = disk.folder / "new.gguf";
+  write_powerinfer_file(path, model->file(), model->spec(), nets, DType::kQ8_0, false, {});
+  CHECK_THROWS_AS(write_powerinfer_file(path, model->file(), model->spec(), nets, DType::kQ8_0, false, {}),
+                  std::runtime_error);
+  const ModelFile written = ModelFile::open(path);
+  CHECK(written.is_powerinfer());
+  CHECK(written.get_float("powerinfer.sparse_threshold") == 0);
+  CHECK(written.get_string("hearth.ffn_activation") == "relu");
+  for (const std::string_view key : model->file().keys()) CHECK(written.has_key(key));
+  for (const TensorInfo& tensor : model->file().tensors()) {
+    const TensorInfo* found = written.find_tensor(tensor.name);
+    REQUIRE(found != nullptr);
+    if (tensor.name.find(".fc") != std::string_view::npos) continue;
+    CHECK(found->dtype == tensor.dtype);
+    CHECK(std::equal(tensor.data, tensor.data + tensor.bytes, found->data, found->data + found->bytes));
+  }
+  CHECK(written.tensors().back().name == "blk.1.fc2.weight");
+  CHECK(written.find_tensor("blk.1.fc1.weight")->shape[1] == 64);
+  CHECK(written.find_tensor("blk.1.fc1.weight")->dtype == DType::kQ8_0);
+}
+
+TEST_CASE("what PowerInfer cannot run is no PowerInfer file") {
+  OnDisk disk("llama");
+  CHECK(why_no_powerinfer_file(disk.load("dense")->spec()).empty());
+  TinyModel("llama", shape()).key("hearth.ffn_activation", "relu2").write(disk.path);
+  CHECK(why_no_powerinfer_file(disk.load("dense")->spec()).find("relu2") != std::string::npos);
+  TinyModel("qwen2", shape()).key("hearth.ffn_activation", "relu").write(disk.path);
+  CHECK(why_no_powerinfer_file(disk.load("dense")->spec()).find("qwen2") != std::string::npos);
+}
+
+}  // namespace hearth::test
