@@ -242,11 +242,18 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
                           .mode = neurons->mode(),
                           .bounds = reserved.pass_bounds(false, 0),
                           .n_kv_blocks = reserved.n_blocks,
-                          .prefetch = options.prefetch && options.cpu_share};
+                          .prefetch = options.prefetch && options.cpu_share,
+                          .order = &neurons->order()};
   size_t budget = answer.budget_bytes;
   for (;;) {
-    plan = options.place ? placed_plan(inputs, options.place(spec), options.stream_bytes, budget)
-                         : make_plan(inputs, options.split, budget);
+    std::optional<Placement> placement;
+    if (options.place) placement = options.place(inputs, budget);
+    if (placement) {
+      const size_t stream = options.stream_bytes > 0 ? options.stream_bytes : placement->stream_bytes;
+      plan = placed_plan(inputs, std::move(placement->layers), stream, budget);
+    } else {
+      plan = make_plan(inputs, options.split, budget);
+    }
     if (!plan) {
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +

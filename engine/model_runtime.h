@@ -57,9 +57,12 @@ struct LoadOptions {
   cuda::CopyWay prefetch_way = cuda::CopyWay::kGather;  // how, where their memory is pinned
   bool cpu_share = true;  // false: the CPU computes no neurons of layers that the GPU runs; they are streamed
   Trace* trace = nullptr;  // outlives the model; null: nothing is traced
-  /// For tests: what the device gets of each layer [n_layers], instead of what the plan finds best.
-  std::function<std::vector<LayerPlacement>(const ModelSpec& spec)> place;
-  size_t stream_bytes = 0;           // for tests, with place: of each of two buffers, see StepBounds
+  /// What the device gets, instead of the neutral plan: found by the placement solver
+  /// (profiler/placement/solved_placement.h), or said by a test. Asked on the loading thread with what a plan
+  /// is made from; again, with a smaller budget, where the device does not grant what device_bytes counts for
+  /// the answer, which should keep the budget. nullopt: the neutral plan is taken after all.
+  std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> place;
+  size_t stream_bytes = 0;           // for tests, with place: instead of the placement's
   NeuronTraffic* traffic = nullptr;  // for tests: who moves neurons, instead of the prefetcher
   /// For tests: what moves neurons to the GPU's cache instead of the mover it is given.
   std::function<std::unique_ptr<BundleMover>(std::unique_ptr<BundleMover> mover)> wrap_mover;

@@ -33,6 +33,8 @@ struct PlanInputs {
   PassBounds bounds;  // shares and stream_bytes are the plan's to decide
   int n_kv_blocks = 0;
   bool prefetch = true;  // a neuron cache is of use
+  /// Which neuron of the file each neuron of the layout is; null or empty: they are in the file's order.
+  const NeuronLayout::Order* order = nullptr;
 };
 
 /// Bytes of the device's memory, by what they are for.
@@ -73,7 +75,7 @@ struct Plan {
 /// The most that `budget` bytes of the device hold. nullopt: not even one layer; see least_bytes().
 std::optional<Plan> make_plan(const PlanInputs& inputs, DeviceSplit split, size_t budget);
 
-/// A plan of these placements, whatever the budget. For tests.
+/// A plan of these placements, whatever the budget.
 Plan placed_plan(const PlanInputs& inputs, std::vector<LayerPlacement> layers, size_t stream_bytes,
                  size_t budget);
 

@@ -4,8 +4,13 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
+#include "config/environment.h"
 #include "kernels/cpu/thread_pool.h"
+#include "profiler/machine/known_machine.h"
+#include "profiler/placement/activity_beside.h"
+#include "profiler/placement/solved_placement.h"
 #include "profiler/progress_line.h"
 
 namespace hearth {
@@ -91,6 +96,14 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
       ->capture_default_str()
       ->type_name("NAME")
       ->check(CLI::IsMember({"neurons", "layers"}));
+  command
+      .add_option(
+          "--placement", options.placement,
+          "Which neurons it gets: neutral (as many of each layer), or solved for this machine, by the "
+          "activity that is known")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"neutral", "solved"}));
   command.add_flag("--no-prefetch", options.no_prefetch,
                    "No neurons are brought to the GPU ahead of their use");
   command
@@ -103,6 +116,35 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
                    "The CPU computes no neurons of the GPU's layers: they are streamed to it");
   command.add_flag("--no-graphs", options.no_graphs, "The GPU's steps are not recorded and played back");
 }
+
+namespace {
+
+/// What the placement of a model is solved with: this machine, measured once, and what lies beside the model.
+SolvedPlacement solved_here(const ModelOptions& options) {
+  std::optional<KnownMachine> known;
+  {
+    ProgressLine line("Measuring");
+    known = known_machine(
+        process_environment(), false,
+        {.progress = [&line](double fraction, std::string_view what) { line.update(fraction, what); },
+         .stop = {}});
+  }
+  for (const std::string& note : known->notes) std::fprintf(stderr, "%s\n", note.c_str());
+  SolvedPlacement how{.machine = std::move(known->machine),
+                      .activity = activity_beside(options.model, options.ffn_activation),
+                      .ram_bytes = 0,
+                      .assumptions = {},
+                      .found = {}};
+  how.ram_bytes = options.ram_budget_gib ? static_cast<int64_t>(bytes_of_gib(*options.ram_budget_gib))
+                                         : how.machine.host.ram_bytes;
+  how.found = [](const PlacementSolution& solution) {
+    std::fprintf(stderr, "placement solved: %.3g tokens/s expected, %.0f %% of activations on the GPU\n",
+                 1 / solution.seconds(), 100 * solution.caught);
+  };
+  return how;
+}
+
+}  // namespace
 
 int thread_count(const ModelOptions& options) {
   return options.n_threads > 0 ? options.n_threads : default_thread_count();
@@ -130,6 +172,11 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.cpu_share = !options.no_cpu_share;
   load.graphs = !options.no_graphs;
   load.trace = options.trace;
+  if (options.placement == "solved" && options.device != "cpu") {
+    load.place = [how = solved_here(options)](const PlanInputs& inputs, size_t budget) {
+      return solve_for(how, inputs, budget);
+    };
+  }
   load.warn = [](const std::string& sentence) { std::fprintf(stderr, "%s\n", sentence.c_str()); };
   ProgressLine line("Loading");
   load.progress = [&line](double fraction) { line.update(fraction); };

@@ -23,6 +23,7 @@ struct ModelOptions {
   std::string device = "cpu";
   std::optional<double> vram_budget_gib, ram_budget_gib;  // not given: what is free
   std::string split = "neurons";
+  std::string placement = "neutral";
   std::string prefetch_by = "gather";
   bool no_prefetch = false, no_cpu_share = false, no_graphs = false;
   Trace* trace = nullptr;  // no flag; outlives the model

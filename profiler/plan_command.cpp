@@ -12,11 +12,11 @@
 
 #include "config/environment.h"
 #include "config/suggest.h"
-#include "engine/activity_profile.h"
 #include "engine/model_runtime.h"
 #include "profiler/activity_csv.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/placement/activity_beside.h"
 #include "profiler/placement/plan_answer.h"
 #include "profiler/progress_line.h"
 #include "profiler/text_io.h"
@@ -107,12 +107,10 @@ std::optional<ModelActivity> find_counts(const PlanCommand& command, const Plann
                             "as counted in " + command.activity_file);
   }
   if (command.model.empty()) return std::nullopt;
-  const FoundActivity found = find_activity(command.model, spec.n_layers, spec.d_ff);
-  if (!found.sentence.empty()) std::fprintf(stderr, "%s\n", found.sentence.c_str());
-  const std::optional<ActivityLaw> law = known_law(spec);
-  if (!found.profile || !law) return std::nullopt;
-  return counted_activity(*found.profile, 0, command.active.value_or(law->active),
-                          "spread as counted, so many as said or " + law->source);
+  std::string sentence;
+  std::optional<ModelActivity> beside = activity_beside(command.model, spec, command.active, &sentence);
+  if (!sentence.empty()) std::fprintf(stderr, "%s\n", sentence.c_str());
+  return beside;
 }
 
 int run_plan(const PlanCommand& command) {

@@ -5,12 +5,6 @@
 #include <cmath>
 
 namespace hearth {
-namespace {
-
-// Kernels of a decoded token in one layer: counted on the emulator (docs/performance.md says how).
-constexpr double kAttentionKernels = 12, kWholeFfnKernels = 5, kSharedFfnKernels = 9;
-
-}  // namespace
 
 TokenWork& TokenWork::operator+=(const TokenWork& other) {
   bytes.device_whole += other.bytes.device_whole;
@@ -102,7 +96,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   work.bytes.cold_neurons = in_order + rows;
   work.brought_bytes = rows * how.brought_share / useful_;
   work.device_whole = cost_.gpu_read(whole);
-  work.kernels = cost_.kernels(kAttentionKernels + (r < d_ff ? kSharedFfnKernels : kWholeFfnKernels));
+  work.kernels = cost_.kernels(layer_kernels(facts_.mode, r < d_ff));
   const double device_s = cost_.gpu_read(own);
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);

@@ -45,6 +45,12 @@ struct TokenWork {
   TokenWork& operator+=(const TokenWork& other);
 };
 
+/// Kernels that one decoded token starts in a layer of the device's: as a Llama's layers do, which have the
+/// most. Counted on the emulator by a test (tests/profiler/solved_placement_test.cpp).
+constexpr double layer_kernels(Sparsity mode, bool shared) {
+  return 22 + (mode == Sparsity::kPredicted ? 6 : 0) + (shared ? 4 : 0);
+}
+
 /// Of one layer's options.
 class LayerOptions {
  public:

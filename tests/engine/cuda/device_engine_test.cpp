@@ -23,8 +23,8 @@ std::unique_ptr<ModelRuntime> load(Share share, int n_slots) {
   options.prefill_chunk = 16;
   options.context_tokens = kContext;
   options.device = DeviceChoice::kCuda;
-  options.place = [share](const ModelSpec& spec) {
-    std::vector<LayerPlacement> layers = shares_of(spec, share, /*all_gates=*/true);
+  options.place = [share](const PlanInputs& in, size_t) {
+    std::vector<LayerPlacement> layers = shares_of(in.spec, share, /*all_gates=*/true);
     for (LayerPlacement& layer : layers) layer.n_cache = share == Share::kAll ? 0 : 8;
     return layers;
   };

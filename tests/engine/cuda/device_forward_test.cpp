@@ -107,8 +107,8 @@ void check_shares(const std::string& name, const std::string& mode) {
   for (const auto& [share, all_gates] : {std::pair{Share::kAll, false}, std::pair{Share::kNone, false},
                                          std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
     INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
-    options.place = [hot = share, gates = all_gates](const ModelSpec& spec) {
-      return shares_of(spec, hot, gates);
+    options.place = [hot = share, gates = all_gates](const PlanInputs& in, size_t) {
+      return shares_of(in.spec, hot, gates);
     };
     const auto model = ModelRuntime::load(options);
     const std::vector<float> logits = run(*model, 20);  // many neurons at once, then few
@@ -147,8 +147,8 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", true);
   options.vram_budget_bytes = 64 << 20;  // or two at once would not find as much free as one
   const auto place = [&](Share share) {
-    options.place = [share](const ModelSpec& spec) {
-      std::vector<LayerPlacement> layers = shares_of(spec, share, share == Share::kThird);
+    options.place = [share](const PlanInputs& in, size_t) {
+      std::vector<LayerPlacement> layers = shares_of(in.spec, share, share == Share::kThird);
       for (LayerPlacement& layer : layers) layer.n_cache = share == Share::kAll ? 0 : 8;
       return layers;
     };
@@ -180,8 +180,8 @@ void check_streaming(const std::string& name, const std::string& mode) {
   LoadOptions options = options_of(path, mode, true);
   for (const auto& [share, all_gates] :
        {std::pair{Share::kNone, false}, std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
-    options.place = [hot = share, gates = all_gates](const ModelSpec& spec) {
-      return shares_of(spec, hot, gates);
+    options.place = [hot = share, gates = all_gates](const PlanInputs& in, size_t) {
+      return shares_of(in.spec, hot, gates);
     };
     options.stream_bytes = 0;
     options.cpu_share = true;

@@ -26,7 +26,9 @@ LoadOptions options_of(const std::string& name, const std::string& mode, Share s
   options.prefill_chunk = 16;
   options.sparsity.mode = mode;
   options.device = DeviceChoice::kCuda;
-  options.place = [share, all_gates](const ModelSpec& spec) { return shares_of(spec, share, all_gates); };
+  options.place = [share, all_gates](const PlanInputs& in, size_t) {
+    return shares_of(in.spec, share, all_gates);
+  };
   return options;
 }
 

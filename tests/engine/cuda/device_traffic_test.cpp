@@ -84,7 +84,7 @@ std::vector<float> logits_with(const std::string& mode, Share share, int chunk, 
   options.sparsity.mode = mode;
   options.device = DeviceChoice::kCuda;
   options.traffic = traffic;
-  options.place = [share](const ModelSpec& spec) { return shares_of(spec, share, false); };
+  options.place = [share](const PlanInputs& in, size_t) { return shares_of(in.spec, share, false); };
   const auto model = ModelRuntime::load(options);
   std::vector<int32_t> tokens;
   for (int i = 0; i < 24; ++i) tokens.push_back((7 + 31 * i) % model->spec().n_vocab);

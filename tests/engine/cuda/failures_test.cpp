@@ -30,8 +30,8 @@ LoadOptions options(bool prefetch) {
   options.context_tokens = 16;
   options.prefill_chunk = 4;
   options.device = DeviceChoice::kCuda;
-  options.place = [prefetch](const ModelSpec& spec) {
-    std::vector<LayerPlacement> layers = shares_of(spec, Share::kThird, false);
+  options.place = [prefetch](const PlanInputs& in, size_t) {
+    std::vector<LayerPlacement> layers = shares_of(in.spec, Share::kThird, false);
     for (LayerPlacement& layer : layers) layer.n_cache = prefetch ? 4 : 0;
     return layers;
   };

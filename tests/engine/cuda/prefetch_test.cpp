@@ -41,8 +41,8 @@ LoadOptions options_of(const std::string& name, const std::string& mode, bool al
   options.prefill_chunk = 32;
   options.sparsity.mode = mode;
   options.device = DeviceChoice::kCuda;
-  options.place = [all_gates, n_cache](const ModelSpec& spec) {
-    std::vector<LayerPlacement> layers = shares_of(spec, Share::kThird, all_gates);
+  options.place = [all_gates, n_cache](const PlanInputs& in, size_t) {
+    std::vector<LayerPlacement> layers = shares_of(in.spec, Share::kThird, all_gates);
     for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
     return layers;
   };

@@ -90,8 +90,8 @@ LoadOptions options_of(int64_t n_cache) {
   options.prefill_chunk = 32;
   options.sparsity.mode = "exact";
   options.device = DeviceChoice::kCuda;
-  options.place = [n_cache](const ModelSpec& spec) {
-    std::vector<LayerPlacement> layers = shares_of(spec, Share::kThird, /*all_gates=*/true);
+  options.place = [n_cache](const PlanInputs& in, size_t) {
+    std::vector<LayerPlacement> layers = shares_of(in.spec, Share::kThird, /*all_gates=*/true);
     for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
     return layers;
   };

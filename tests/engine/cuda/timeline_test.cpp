@@ -46,7 +46,7 @@ Timeline run(const std::string& name, const std::string& mode) {
   options.prefill_chunk = 8;
   options.sparsity.mode = mode;
   options.device = DeviceChoice::kCuda;
-  options.place = [](const ModelSpec& spec) { return shares_of(spec, Share::kThird, false); };
+  options.place = [](const PlanInputs& in, size_t) { return shares_of(in.spec, Share::kThird, false); };
   options.trace = &trace;
   const auto model = ModelRuntime::load(options);
   const size_t n_before = trace.spans().size();

@@ -1,0 +1,87 @@
+// See the header.
+#include "profiler/placement/solved_placement.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+namespace hearth {
+namespace {
+
+/// The first solution is over by the rounding of some pieces, if at all.
+constexpr int kTries = 8;
+
+const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
+  return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
+}
+
+/// The n most active neurons, by their numbers in the layout, ascending.
+std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer,
+                             int64_t n) {
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  if (activity.hottest.empty()) {
+    std::iota(ids.begin(), ids.end(), 0);
+    return ids;
+  }
+  std::copy_n(activity.hottest[layer].begin(), n, ids.begin());
+  if (const std::vector<int32_t>* order = order_of(inputs, layer)) {
+    std::vector<int32_t> place(order->size());
+    for (size_t j = 0; j < order->size(); ++j)
+      place[static_cast<size_t>((*order)[j])] = static_cast<int32_t>(j);
+    for (int32_t& id : ids) id = place[static_cast<size_t>(id)];
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
+ModelActivity known_activity(const PlanInputs& inputs) {
+  const std::optional<ActivityLaw> law = known_law(inputs.spec);
+  return law && inputs.mode != Sparsity::kDense ? law_activity(*law, inputs.spec)
+                                                : dense_activity(inputs.spec);
+}
+
+}  // namespace
+
+std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
+                                             const ModelActivity& activity) {
+  std::vector<LayerPlacement> layers(solution.layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerOption& option = solution.layers[i];
+    layers[i].on_device = option.on_device;
+    if (!option.on_device) continue;
+    layers[i].all_gates = option.all_gates;
+    layers[i].hot = hottest(inputs, activity, i, option.n_hot);
+    layers[i].n_cache = option.n_cache;
+  }
+  return layers;
+}
+
+std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs,
+                                   size_t budget_bytes) {
+  if (!how.machine.gpu) return std::nullopt;
+  const bool counted = how.activity && inputs.mode != Sparsity::kDense;
+  const ModelActivity activity = counted ? *how.activity : known_activity(inputs);
+  const bool order_known = order_of(inputs, 0) != nullptr;
+  const ModelFacts facts =
+      model_facts(inputs, activity, order_known || inputs.mode == Sparsity::kDense, how.assumptions);
+  const CostModel cost(how.machine);
+  PlacementBudgets budgets{
+      .vram_bytes = static_cast<int64_t>(budget_bytes),
+      .ram_bytes = how.ram_bytes > 0 ? how.ram_bytes : std::numeric_limits<int64_t>::max(),
+      .cache = inputs.prefetch};
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    const std::optional<PlacementSolution> solution = solve_placement(facts, cost, budgets);
+    if (!solution || !solution->on_gpu) return std::nullopt;
+    Placement placement{layer_placements(*solution, inputs, activity),
+                        static_cast<size_t>(solution->stream_bytes)};
+    const size_t taken = device_bytes(inputs, placement.layers, placement.stream_bytes).total();
+    if (taken <= budget_bytes) {
+      if (how.found) how.found(*solution);
+      return placement;
+    }
+    budgets.vram_bytes -= static_cast<int64_t>(taken - budget_bytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace hearth
