@@ -11,9 +11,11 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kBatch = 256;  // with 128 steps are noisier, with 512 there are too few of them
+// Tokens of a step: rows enough that weights are read once for many, and some hundred steps an epoch.
+constexpr int64_t kBatch = 256;
 // A missed neuron weighs by its contribution's square, which is what it takes from the output, and by being
-// one at all; beside the price 1 of a proposal. docs/decisions.md has what other shares gave.
+// one at all; beside the price 1 of a proposal. Other weights were not tried: thresholds are chosen
+// afterwards, by what the misses of a layer cost.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
 constexpr double kGrowth = 1.5;      // of the rank
 constexpr double kWorthMore = 0.97;  // more units must miss at most this share of what was missed before
