@@ -91,6 +91,22 @@ std::string gpu_line(const PlanQuestion& question, const PlanAnswer& answer) {
   return text + fmt::format(", with {:.0f} % of what is active", 100 * best.caught);
 }
 
+/// `name` in a column of its own, `what` beside it in lines that a terminal holds.
+std::string wrapped(std::string_view name, std::string what) {
+  constexpr size_t kWidth = 100;
+  std::string text;
+  for (bool first = true; first || !what.empty(); first = false) {
+    size_t end = what.size();
+    if (end > kWidth) {
+      end = what.rfind(' ', kWidth);
+      if (end == std::string::npos) end = what.size();
+    }
+    text += fmt::format("{:<10} {}\n", first ? name : "", what.substr(0, end));
+    what.erase(0, std::min(what.size(), end + 1));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer) {
@@ -100,9 +116,7 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer) {
   std::string text = fmt::format("{}, {}, {} of weights, on {}: predicted, not measured\n\n", model.name,
                                  dtype_info(model.weights.layers.front().up.weight.dtype).name,
                                  bytes(model.weight_bytes()), question.machine.name);
-  const auto line = [&text](std::string_view name, const std::string& what) {
-    text += fmt::format("{:<10} {}\n", name, what);
-  };
+  const auto line = [&text](std::string_view name, const std::string& what) { text += wrapped(name, what); };
   line("decode", fmt::format("{:.3g} tokens/s; of {:.3g} ms {}", 1 / best.seconds(), 1e3 * best.seconds(),
                              waits_text(work)));
   line("prefill",

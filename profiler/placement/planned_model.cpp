@@ -59,7 +59,7 @@ class ShapeMaker {
       }
       spec.activation = *said;
     }
-    spec.powerinfer = spec.activation.has_zeros();
+    spec.powerinfer = spec.predictors = spec.activation.has_zeros();
     return spec;
   }
 

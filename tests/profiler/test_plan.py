@@ -39,7 +39,8 @@ def test_a_plan_reads_in_a_terminal():
     done = plan("--shape", "llama-13b", "--machine", "rtx4060-laptop")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert 10 <= len(lines) <= 24
+    assert 10 <= len(lines) <= 28
+    assert all(len(line) <= 112 for line in lines[1:])
     assert "predicted, not measured" in lines[0]
     for word in ["decode", "prefill", "mode", "GPU", "RAM", "a token", "assumed", "at best", "would help"]:
         assert sum(line.startswith(word) for line in lines) == 1, word
