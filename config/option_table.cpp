@@ -95,6 +95,13 @@ std::vector<OptionSpec> make_table() {
        "exact, and "
        "slower. Not given: the model file's.",
        NumberField{&O::predictor_threshold, -1000, 1000}},
+      {"profile", "Sparsity", "MODE",
+       "online: count which neurons are active in a sample of the tokens that are generated, and add that to "
+       "the "
+       "model's activity file in the cache folder every few minutes and at the end, so that the next start "
+       "lays out "
+       "neurons by what was really asked. off: read that file, do not add to it.",
+       ChoiceField{&O::profile, {"off", "online"}}},
 
       {"drain-seconds", "Running", "N",
        "On SIGTERM or SIGINT, how many seconds running answers are given to finish before they are cut.",

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "engine/activity/activation_counts.h"
+#include "engine/activity/activity_file.h"
 #include "engine/activity/gpu_index.h"
 #include "engine/gguf/fault.h"
 #include "engine/model_file.h"
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Reader = ActivityProfile (*)(const fs::path& path, int n_layers, int d_ff);
+using Reader = std::function<ActivityProfile(const fs::path& path, int n_layers, int d_ff)>;
 
 // A path that cannot be looked at counts as present: reading it says why.
 bool is_there(const fs::path& path) {
@@ -25,7 +26,7 @@ bool is_there(const fs::path& path) {
 }
 
 // Tries one source. Adds to `found` the profile, or to its sentence why there is none.
-void try_source(Reader read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
+void try_source(const Reader& read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
                 FoundActivity& found) {
   if (found.profile || !is_there(path)) return;
   if (!found.sentence.empty()) found.sentence += "; ";
@@ -36,6 +37,15 @@ void try_source(Reader read, const fs::path& path, std::string_view what, int n_
   } catch (const ModelFileError& error) {
     found.sentence += error.what();
   }
+}
+
+ActivityProfile read_own(const fs::path& path, const ModelIdentity& model) {
+  const Activity activity = read_activity(path);
+  require_same_model(activity, model, gguf::file_label(path.string()));
+  if (activity.n_tokens() == 0) {
+    gguf::fail(gguf::file_label(path.string()), "no token was counted in it; run hearth-profiler count");
+  }
+  return activity.profile();
 }
 
 }  // namespace
@@ -51,7 +61,17 @@ std::vector<int32_t> ActivityProfile::hottest_first(int layer) const {
 }
 
 FoundActivity find_activity(const fs::path& model_path, int n_layers, int d_ff) {
+  return find_activity(model_path, n_layers, d_ff, {});
+}
+
+FoundActivity find_activity(const fs::path& model_path, int n_layers, int d_ff,
+                            const ActivitySearch& search) {
   FoundActivity found;
+  if (search.model) {
+    const auto read = [&search](const fs::path& path, int, int) { return read_own(path, search.model()); };
+    if (!search.file.empty()) try_source(read, search.file, "activity", n_layers, d_ff, found);
+    try_source(read, activity_path_beside(model_path), "activity", n_layers, d_ff, found);
+  }
   try_source(activity::read_activation_counts, model_path.parent_path() / "activation", "activity counts",
              n_layers, d_ff, found);
   fs::path index = model_path;

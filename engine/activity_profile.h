@@ -1,5 +1,5 @@
-// How often each neuron of each FFN fires, as files beside a model tell it: PowerInfer's activation counts
-// and its GPU index.
+// How often each neuron of each FFN fires, as files beside a model tell it: our own activity files,
+// PowerInfer's activation counts and its GPU index.
 //
 // Read once while a model is loaded, to lay hot neurons together in memory. Only where a neuron lies depends
 // on it, never whether it is computed: a file that is damaged or of another model is ignored, with a sentence
@@ -8,9 +8,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "engine/model_identity.h"
 
 namespace hearth {
 
@@ -30,6 +33,19 @@ struct FoundActivity {
   /// was ignored, or both. Empty if nothing is there.
   std::string sentence;
 };
+
+/// A model whose own activity files are looked for, and where.
+struct ActivitySearch {
+  std::filesystem::path file;  // an activity file to take before all others; empty: none
+  /// Which model it must be of. Asked only where there is such a file.
+  std::function<ModelIdentity()> model;
+};
+
+/// Takes `search.file`, or what lies beside the model file: its activity file <model file>.activity, which
+/// hearth-profiler count makes (both only if `search.model` is set), else what PowerInfer leaves there, as
+/// below. Never throws for what is wrong with the files.
+FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff,
+                            const ActivitySearch& search);
 
 /// Looks beside the model file for activation/activation_*.pt and for <model file>.generated.gpuidx, as
 /// PowerInfer leaves them. Counts are preferred: they rank all neurons, the index only parts them in two.

@@ -99,10 +99,16 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 }
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
-  counts_.neurons.hits = hits_ == nullptr ? nullptr : hits_ + int64_t{layer} * spec_.d_ff;
   const Step step = step_of(layer, normed, x, n_tokens);
   if (mode_.sparsity == Sparsity::kDense && step.neurons.dense_down.weight) return run_dense(step);
   counts_.n_token_layers += n_tokens;
+  const bool counts = counter_ != nullptr && !devices_.on_device(layer);
+  counts_.neurons.found = counts ? counter_->found() : nullptr;
+  run_sparse(step);
+  if (counts_.neurons.found != nullptr) counter_->add(layer);
+}
+
+void FfnPass::run_sparse(const Step& step) {
   switch (mode_.sparsity) {
     case Sparsity::kDense:
       return step.neurons.ffn.residency != nullptr ? run_shared(step) : run_all_neurons(step);

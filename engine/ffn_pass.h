@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/activity/activity_counter.h"
 #include "engine/devices.h"
 #include "engine/model_spec.h"
 #include "engine/neuron_layout.h"
@@ -74,8 +75,9 @@ class FfnPass {
   /// Of all runs since the last reset, in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// hits [n_layers, d_ff] are counted from now on, or no more (null). The memory stays the caller's.
-  void count_hits(uint32_t* hits) { hits_ = hits; }
+  /// Single neurons are counted from now on, or no more (null), in layers that the CPU runs; in a dense mode
+  /// only where there is one row per neuron. The counter outlives the pass or is taken back.
+  void count_activity(ActivityCounter* counter) { counter_ = counter; }
   /// Predicted mode: whether each layer's input is given to the next one's predictor too, for whoever brings
   /// neurons to a device ahead of their use.
   void look_ahead(bool on) { looks_ahead_ = on; }
@@ -100,6 +102,7 @@ class FfnPass {
   };
   Step step_of(int layer, const float* normed, float* x, int n_tokens) const;
 
+  void run_sparse(const Step& step);
   void run_dense(const Step& step);
   void compute_values(const Step& step);
   void compute_observed_values(const Step& step);
@@ -120,7 +123,7 @@ class FfnPass {
   const NeuronLayout* layout_;
   FfnMode mode_;
   FfnCounts counts_;
-  uint32_t* hits_ = nullptr;
+  ActivityCounter* counter_ = nullptr;
   ValueObserver observer_;
   NeuronObserver* neuron_observer_ = nullptr;
 

@@ -10,8 +10,11 @@
 #include <utility>
 #include <variant>
 
+#include "engine/activity/activity_keeper.h"
 #include "engine/bytes_text.h"
+#include "engine/device_answer.h"
 #include "engine/devices.h"
+#include "engine/down_sizes.h"
 #include "engine/forward_pass.h"
 #include "engine/gguf/fault.h"
 #include "engine/kv_memory.h"
@@ -122,54 +125,6 @@ std::function<void(double)> part_of(const std::function<void(double)>& whole, do
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
 }
 
-/// Whether a device computes, and how much of its memory may be taken.
-struct DeviceAnswer {
-  bool usable = false;
-  std::string name;
-  uint64_t free_bytes = 0;
-  uint64_t budget_bytes = 0;
-  std::vector<std::string> notes;
-};
-
-/// What a budget of "auto" leaves: recorded graphs and kernels' own needs grow while the engine runs.
-constexpr uint64_t kLeftFree = uint64_t{256} << 20;
-constexpr double kLeftShare = 0.03;
-
-DeviceAnswer choose_device(const LoadOptions& options) {
-  DeviceAnswer answer;
-  if (options.device == DeviceChoice::kCpu) return answer;
-  const bool insists = options.device == DeviceChoice::kCuda;
-  const std::variant<cuda::Device, std::string> found = cuda::probe();
-  if (const std::string* reason = std::get_if<std::string>(&found)) {
-    if (insists) {
-      throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +
-                                  *reason + "; take --device auto or cpu.");
-    }
-    return answer;
-  }
-  if (options.sparsity.mode == "calibrated") {
-    const std::string why = "--sparsity calibrated runs on the CPU only";
-    if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
-    answer.notes.push_back(why + ": the GPU is not used");
-    return answer;
-  }
-  const cuda::Device& device = std::get<cuda::Device>(found);
-  answer.usable = true;
-  answer.name = device.name;
-  answer.free_bytes = cuda::free_bytes(device);
-  const uint64_t left =
-      std::max(kLeftFree, static_cast<uint64_t>(kLeftShare * static_cast<double>(answer.free_bytes)));
-  const uint64_t usable = answer.free_bytes - std::min(answer.free_bytes, left);
-  answer.budget_bytes = options.vram_budget_bytes.value_or(usable);
-  if (answer.budget_bytes > answer.free_bytes) {
-    answer.notes.push_back("the GPU has " + bytes_text(static_cast<double>(answer.free_bytes)) + " free, " +
-                           bytes_text(static_cast<double>(answer.budget_bytes - answer.free_bytes)) +
-                           " less than --vram-budget: the plan is made for what is left");
-    answer.budget_bytes = usable;
-  }
-  return answer;
-}
-
 /// The predictors beside the model, where the FFN may be run by them; `spec` is told of them.
 std::optional<ModelFile> find_predictors(const ModelFile& file, ModelSpec& spec,
                                          const SparsityRequest& request) {
@@ -216,6 +171,7 @@ struct ModelRuntime::State {
   ModelSpec spec;
   int context_tokens = 0;
   int max_tokens = 0;
+  int n_slots = 0;
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
   Weights weights;  // in host memory
@@ -229,7 +185,7 @@ struct ModelRuntime::State {
   // Null: nothing is brought to the device while it runs. Goes before the device, when no step runs any more.
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
-  std::vector<uint32_t> hits;  // [n_layers, d_ff] in the layout's order; empty: not counted
+  ActivityKeeper activity;
 };
 
 /// Plans for the budget and takes the memory. What the device does not grant after all is planned again,
@@ -330,6 +286,7 @@ void ModelRuntime::State::place(const LoadOptions& options, const Reservation& r
                                     .spec = spec,
                                     .weights = weights,
                                     .tokenizer = *tokenizer,
+                                    .activity = options.activity,
                                     .cpu = cpu,
                                     .has_device = answer.usable,
                                     .n_threads = cpu.n_threads(),
@@ -391,6 +348,7 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options) {
   auto state = std::make_unique<State>(std::move(file), std::move(spec), std::move(predictors), options);
   state->context_tokens = reservation.context_tokens;
   state->max_tokens = reservation.bounds.max_tokens;
+  state->n_slots = options.n_slots;
   reservation.check_vocabulary(*state->tokenizer, state->spec);
 
   // 3. Bring the file's pages into memory, if it holds them: else the first would be gone before the last
@@ -415,8 +373,10 @@ ModelRuntime::~ModelRuntime() = default;
 
 void ModelRuntime::place_again(const LoadOptions& options) {
   State& s = *state_;
+  const bool counts = s.activity.end();
   s.unplace();
   s.place(options, Reservation(s.file, s.spec, checked(options)), choose_device(options));
+  if (counts && why_not_counted().empty()) count_activity(s.activity.options());
 }
 
 const ModelFile& ModelRuntime::file() const { return state_->file; }
@@ -430,6 +390,10 @@ const SparsityReport& ModelRuntime::sparsity() const { return state_->neurons->r
 const Plan* ModelRuntime::plan() const { return state_->plan ? &*state_->plan : nullptr; }
 const Prefetcher* ModelRuntime::prefetcher() const { return state_->prefetcher.get(); }
 const std::vector<std::string>& ModelRuntime::placement_notes() const { return state_->notes; }
+
+uint64_t ModelRuntime::order_hash() const {
+  return state_->device ? 0 : hearth::order_hash(state_->neurons->order());
+}
 
 double ModelRuntime::bytes_per_token(const NeuronActivity& activity) const {
   return token_bytes(activity).sum();
@@ -446,25 +410,36 @@ NeuronActivity ModelRuntime::activity() const {
 }
 void ModelRuntime::reset_activity() { state_->pass->ffn().reset_counts(); }
 
-void ModelRuntime::count_hits() {
-  if (state_->device) {
-    throw std::invalid_argument("Hits of single neurons are counted on the CPU only, and the model runs on " +
-                                state_->device->description() + "; run it on the CPU for that.");
+std::string ModelRuntime::why_not_counted() const {
+  const State& s = *state_;
+  if (s.device) {
+    return "Single neurons are counted on the CPU only, and the model runs on " + s.device->description() +
+           "; run it on the CPU for that (--device cpu).";
   }
-  state_->hits.assign(static_cast<size_t>(spec().n_layers) * static_cast<size_t>(spec().d_ff), 0);
-  state_->pass->ffn().count_hits(state_->hits.data());
+  if (s.neurons->mode() == Sparsity::kDense && s.neurons->placed().layer(0).dense_down.weight) {
+    return "A dense run looks at no single neuron, so none can be counted (dense: " +
+           s.neurons->report().reason + ").";
+  }
+  return {};
 }
 
-std::vector<uint32_t> ModelRuntime::hits() const {
-  const NeuronLayout::Order& order = state_->neurons->order();
-  if (order.empty()) return state_->hits;
-  std::vector<uint32_t> in_file_order(state_->hits.size());
-  const size_t d_ff = static_cast<size_t>(spec().d_ff);
-  for (size_t at = 0; at < state_->hits.size(); ++at) {
-    const int32_t neuron = order[at / d_ff][at % d_ff];
-    in_file_order[at - at % d_ff + static_cast<size_t>(neuron)] = state_->hits[at];
-  }
-  return in_file_order;
+void ModelRuntime::count_activity(const CountOptions& options) {
+  State& s = *state_;
+  if (const std::string why = why_not_counted(); !why.empty()) throw std::invalid_argument(why);
+  // Steps that only decode have a token of each slot.
+  s.activity.begin({.n_layers = s.spec.n_layers,
+                    .d_ff = s.spec.d_ff,
+                    .n_slots = s.n_slots,
+                    .max_tokens = options.decode_only ? s.n_slots : s.max_tokens},
+                   options, s.neurons->order());
+  s.pass->ffn().count_activity(s.activity.counter());
+}
+
+void ModelRuntime::pause_activity(bool paused) { state_->activity.counter()->pause(paused); }
+ActivityCounts ModelRuntime::take_activity() { return state_->activity.take(); }
+
+std::vector<float> ModelRuntime::down_sizes() const {
+  return hearth::down_sizes(state_->weights, spec().d_model, spec().d_ff, state_->cpu.n_threads());
 }
 
 void ModelRuntime::set_thresholds(std::span<const float> thresholds) {
@@ -492,6 +467,7 @@ StepLimits ModelRuntime::limits() const {
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
 std::span<const float> ModelRuntime::forward(const Batch& batch) {
+  const ActivityCounter::Step counted(state_->activity.counter(), batch);
   if (!state_->prefetcher) return state_->pass->run(batch);
   state_->prefetcher->begin_step();
   const std::span<const float> logits = state_->pass->run(batch);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/activity/activity_counter.h"
 #include "engine/batch.h"
 #include "engine/ffn_pass.h"
 #include "engine/model_file.h"
@@ -49,6 +50,9 @@ struct LoadOptions {
       ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
   uint64_t memory_limit_bytes = 0;  // of what is reserved besides the file; 0: what this machine allows
   SparsityRequest sparsity;
+  /// An activity file of this model (engine/activity/activity_file.h) to lay hot neurons together by, before
+  /// what lies beside the model; empty, or not there: only that.
+  std::filesystem::path activity;
   DeviceChoice device = DeviceChoice::kCpu;
   std::optional<uint64_t> vram_budget_bytes;  // of the GPU's memory; nullopt: what is free of it
   DeviceSplit split = DeviceSplit::kNeurons;
@@ -103,6 +107,9 @@ class ModelRuntime final : public ForwardModel {
   /// The same, by who reads it.
   TokenBytes token_bytes(const NeuronActivity& activity) const;
   std::string backend_description() const;  // "CPU avx512-vnni, 2 threads"
+  /// Tells orders of the neurons apart that round sums differently; 0: the file's own, or one that does not
+  /// matter, for a device shares the neurons and they are summed as integers.
+  uint64_t order_hash() const;
   /// What lives where; null: the CPU has it all.
   const Plan* plan() const;
   /// Who brings cold neurons to the GPU ahead of their use; null: nobody.
@@ -119,11 +126,19 @@ class ModelRuntime final : public ForwardModel {
   /// takes the file's own down projection. Engine thread only.
   NeuronActivity activity() const;
   void reset_activity();
-  /// Begins counting, for each neuron, the tokens it is active for.
-  void count_hits();
-  /// Those counts since count_hits(), [n_layers, d_ff] in the order of the file's neurons; empty: not
-  /// counted.
-  std::vector<uint32_t> hits() const;
+  /// Why single neurons cannot be counted as the model is placed (on a GPU; dense as the file lies), in a
+  /// sentence; empty: they can.
+  std::string why_not_counted() const;
+  /// Begins counting single neurons. Before the engine thread runs, or on it. Throws std::invalid_argument
+  /// (that sentence) where they cannot be counted.
+  void count_activity(const CountOptions& options = {});
+  /// Passes over steps until further notice. Between steps. REQUIRES: count_activity(); so do the next.
+  void pause_activity(bool paused);
+  /// What was counted since the last call, neurons as the file numbers them; nothing counted: empty. Any
+  /// thread. Counting goes on when the model is placed again, as far as it is possible there.
+  ActivityCounts take_activity();
+  /// Norms of the down columns [n_layers, d_ff], neurons as the file numbers them; reads a third of the FFN.
+  std::vector<float> down_sizes() const;
 
   /// For finding thresholds, in calibrated mode only; see FfnPass. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);

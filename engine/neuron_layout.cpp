@@ -5,16 +5,15 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "engine/down_sizes.h"
 #include "engine/gguf/prefault.h"
 #include "kernels/quant/coded_columns.h"
-#include "kernels/quant/dequantize.h"
 
 namespace hearth {
 namespace {
@@ -156,13 +155,7 @@ class LayerBuilder {
     const size_t n = static_cast<size_t>(spec_.d_ff);
     float* sizes = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
     if (!fills_) return sizes;
-    std::fill_n(sizes, n, 0.0f);
-    std::vector<float> row(n);
-    for (int64_t c = 0; c < spec_.d_model; ++c) {
-      dequantize_row(layer_.down.weight.dtype, layer_.down.weight.row(c), spec_.d_ff, row.data());
-      for (size_t j = 0; j < n; ++j) sizes[j] += row[j] * row[j];
-    }
-    for (size_t j = 0; j < n; ++j) sizes[j] = std::sqrt(sizes[j]);
+    down_sizes(layer_, spec_.d_model, spec_.d_ff, sizes);
     return sizes;
   }
 
@@ -184,6 +177,15 @@ std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weight
 }
 
 }  // namespace
+
+uint64_t order_hash(const std::vector<std::vector<int32_t>>& order) {
+  if (order.empty()) return 0;
+  uint64_t hash = 14695981039346656037ull;
+  for (const std::vector<int32_t>& layer : order) {
+    for (const int32_t neuron : layer) hash = (hash ^ static_cast<uint64_t>(neuron)) * 1099511628211ull;
+  }
+  return hash;
+}
 
 NeuronLayout NeuronLayout::in_file(const ModelSpec& spec, const Weights& weights) {
   NeuronLayout layout;

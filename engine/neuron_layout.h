@@ -45,6 +45,9 @@ struct BundleParts {
 /// What a mode reads together. `gates_apart`: gates are all read, or by a device; else by neuron.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
+/// FNV-1a of an order of neurons; 0 of none.
+uint64_t order_hash(const std::vector<std::vector<int32_t>>& order);
+
 class NeuronLayout {
  public:
   /// An order of the neurons for every layer [n_layers][d_ff], or empty: the file's own.

@@ -20,7 +20,8 @@ namespace {
 NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::string>& notes) {
   NeuronLayout::Order order;
   if (!in.weights.has_down_rows()) return order;  // a plain file's scales belong to runs of neurons
-  FoundActivity found = find_activity(in.file.path(), in.spec.n_layers, in.spec.d_ff);
+  const ActivitySearch search{.file = in.activity, .model = [&in] { return identify(in.file, in.spec); }};
+  FoundActivity found = find_activity(in.file.path(), in.spec.n_layers, in.spec.d_ff, search);
   if (!found.sentence.empty()) notes.push_back(found.sentence);
   if (!found.profile) return order;
   for (int i = 0; i < in.spec.n_layers; ++i) order.push_back(found.profile->hottest_first(i));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct NeuronSetupInputs {
   const ModelSpec& spec;
   const Weights& weights;
   const Tokenizer& tokenizer;
+  const std::filesystem::path& activity;  // LoadOptions::activity
   Backend& cpu;
   bool has_device = false;  // a device computes some or all layers
   int n_threads = 1;

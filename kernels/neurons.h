@@ -93,6 +93,13 @@ class NeuronSet {
   size_t n_ids_ = 0;
 };
 
+/// Which neurons one call of the sparse FFN found active, and their values: what counting single neurons is
+/// made of. The memory is the caller's; the CPU fills it, other devices do not.
+struct ActiveNeurons {
+  uint64_t* bits = nullptr;  // [n_tokens, words] as NeuronSet has them: the value was not zero. All written
+  float* values = nullptr;   // [n_tokens, d_ff]: of those neurons; the others' are left as they were
+};
+
 /// What a layer's sparse FFN read and found, summed over calls. Rows are counted once a step, whoever wants
 /// them; neurons once for each token that wants them.
 struct NeuronCounts {
@@ -101,7 +108,7 @@ struct NeuronCounts {
   int64_t proposed = 0;                               // wanted by a token
   int64_t passed = 0;                                 // of these, act(gate) was not zero (ffn_neurons only)
   int64_t active = 0;                                 // of these, the value was not zero
-  uint32_t* hits = nullptr;                           // [d_ff] += 1 per token and active neuron; or null
+  const ActiveNeurons* found = nullptr;               // filled by each call, not summed; or null
 };
 
 }  // namespace hearth

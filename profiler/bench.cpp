@@ -2,6 +2,7 @@
 #include "profiler/bench.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <vector>
 
@@ -44,6 +45,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   SequenceRun run(model);
   run.feed(std::span(prompt).first(1), 1);  // touches every weight once, so that page faults are not measured
   std::vector<double> prefill, decode, bandwidth;
+  std::array<std::vector<double>, 2> step_seconds;  // not counted, counted
+  if (options.counts) model.count_activity();
   const ReadBandwidth memory(options.n_threads);
   const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
   const double steps = options.n_repeats * (prompt_steps + options.n_generate);
@@ -54,6 +57,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   };
   for (int repeat = 0; repeat < options.n_repeats; ++repeat) {
     run.clear();
+    if (options.counts) model.pause_activity(true);
     auto begin = std::chrono::steady_clock::now();
     std::span<const float> logits = run.feed(prompt, options.chunk);
     prefill.push_back(options.n_prompt / seconds_since(begin));
@@ -63,7 +67,12 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
           static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+      // Two and two in turn: what else the machine does meets both alike.
+      const bool counts = i / 2 % 2 == 1;
+      if (options.counts) model.pause_activity(!counts);
+      const auto step_begin = std::chrono::steady_clock::now();
       logits = run.feed(std::span(&token, 1), 1);
+      step_seconds[counts ? 1 : 0].push_back(seconds_since(step_begin));
       done(1);
     }
     decode.push_back(options.n_generate / seconds_since(begin));
@@ -71,6 +80,9 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   }
 
   BenchResult result;
+  if (options.counts && !step_seconds[1].empty()) {
+    result.counting_cost = median(step_seconds[1]) / median(step_seconds[0]) - 1;
+  }
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
   // Every repeat decodes the same tokens, so the last one's activity is that of all.

@@ -18,6 +18,7 @@ struct BenchOptions {
   int chunk = 128;                          // prompt tokens per step, as the server takes them
   int n_repeats = 3;                        // the median is reported
   bool cpu_share = true;                    // as in LoadOptions
+  bool counts = false;                      // single neurons are counted in half of the decode steps
   std::optional<cuda::Bandwidth> gpu = {};  // measured before loading; nullopt: there is none
 };
 
@@ -29,6 +30,7 @@ struct BenchResult {
   double decode_bytes_per_token = 0;  // their sum
   double achieved_bytes_per_s = 0;    // decode_tokens_per_s * decode_bytes_per_token
   MachineBandwidth bandwidth;         // RAM's measured after each repeat, with as many threads
+  double counting_cost = -1;          // by what share counting makes a step longer; negative: not measured
   double share_of_bound = 0;  // of the byte bound (byte_bound.h) at the RAM's bandwidth of the same repeat
 };
 

@@ -107,6 +107,10 @@ std::string bench_text(const ModelRuntime& model, const BenchOptions& options, c
       options.chunk, r.decode_tokens_per_s, options.n_generate, r.decode_bytes_per_token / 1e6,
       model.sparsity().dense_bytes_per_token / 1e6, r.achieved_bytes_per_s / 1e9, r.bandwidth.ram / 1e9,
       100 * r.share_of_bound, on_device ? "the bytes'" : "that");
+  if (options.counts) {
+    text += format("counting %+9.2f %% of a step's time where single neurons are counted\n",
+                   100 * r.counting_cost);
+  }
   if (on_device) text += device_text(*model.plan(), model.spec(), r);
   if (model.prefetcher() != nullptr) text += prefetch_text(model.prefetcher()->counters());
   return text;
@@ -129,6 +133,7 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
       {"sparsity", sparsity_json(model.sparsity(), r.decode_activity)},
       {"device", model.plan() == nullptr ? "CPU" : "GPU"},
   };
+  if (options.counts) json["counting_cost_share"] = r.counting_cost;
   if (model.plan() != nullptr) {
     json["plan"] = plan_json(*model.plan());
     json["bandwidth_bytes_per_s"] = {

@@ -204,7 +204,7 @@ class Calibrator {
       return scores;
     };
     const std::vector<WindowScore> dense = score_all(std::vector<float>(n_layers_, 0.0f));
-    model_.count_hits();
+    model_.count_activity();
     model_.reset_activity();
     const std::vector<WindowScore> calibrated = score_all(result.thresholds);
     result.held_out = {perplexity(dense), perplexity(calibrated)};
@@ -212,7 +212,7 @@ class Calibrator {
         difference(dense, calibrated).error * result.held_out.calibrated / result.held_out.dense;
     result.activity = model_.activity();
 
-    const std::vector<uint32_t> hits = model_.hits();
+    const std::vector<uint32_t> hits = model_.take_activity().active;
     const size_t d_ff = hits.size() / n_layers_;
     const double looks = static_cast<double>(result.activity.n_tokens) * static_cast<double>(d_ff);
     for (size_t l = 0; l < n_layers_; ++l) {

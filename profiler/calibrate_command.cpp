@@ -18,11 +18,11 @@
 #include <string>
 
 #include "engine/calibration.h"
+#include "engine/sha256.h"
 #include "profiler/calibrate.h"
 #include "profiler/model_options.h"
 #include "profiler/progress_line.h"
 #include "profiler/sequence_run.h"
-#include "profiler/sha256.h"
 #include "profiler/text_io.h"
 
 namespace hearth {

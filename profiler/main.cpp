@@ -1,5 +1,5 @@
-// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, perplexity, plan, probe,
-// synth, train-predictors.
+// hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, count, perplexity, plan,
+// probe, synth, train-predictors.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -24,6 +24,7 @@
 #include "profiler/activity_csv.h"
 #include "profiler/bench.h"
 #include "profiler/calibrate_command.h"
+#include "profiler/count_command.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/plan_command.h"
@@ -45,16 +46,12 @@ struct PerplexityCommand {
 };
 
 /// How often each neuron was active on the text, as CSV.
-void write_hits(const PerplexityCommand& command, const ModelRuntime& model, const NeuronActivity& activity) {
-  if (activity.n_tokens == 0) {
-    throw std::runtime_error(
-        "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
-  }
+void write_hits(const PerplexityCommand& command, ModelRuntime& model, const NeuronActivity& activity) {
   ActivityTable table{.model = model.file().path().filename().string(),
                       .text = command.file,
                       .n_tokens = static_cast<uint64_t>(activity.n_tokens),
                       .counts = {}};
-  const std::vector<uint32_t> hits = model.hits();
+  const std::vector<uint32_t> hits = model.take_activity().active;
   const ptrdiff_t d_ff = model.spec().d_ff;
   for (auto at = hits.begin(); at != hits.end(); at += d_ff) table.counts.emplace_back(at, at + d_ff);
   std::ofstream out(command.activity_file, std::ios::binary);
@@ -70,7 +67,12 @@ int run_perplexity(PerplexityCommand command) {
   // Longer steps are no faster and take more memory.
   constexpr int kMaxChunk = 512;
   const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
-  if (!command.activity_file.empty()) model->count_hits();
+  const bool dense = model->sparsity().mode == Sparsity::kDense;
+  if (!command.activity_file.empty() && dense) {
+    throw std::runtime_error(
+        "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
+  }
+  if (!command.activity_file.empty()) model->count_activity();
   model->reset_activity();
   const Tokenizer& tokenizer = model->tokenizer();
   const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
@@ -153,6 +155,8 @@ int main_of(int argc, char** argv) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
+  bench_app->add_flag("--activity", bench.options.counts,
+                      "Count single neurons in half of the decode steps, and tell what that costs");
   bench_app->add_flag("--json", bench.json, "Print one JSON object");
   bench_app
       ->add_option("--trace", bench.trace,
@@ -177,6 +181,7 @@ int main_of(int argc, char** argv) {
   const std::function<int()> calibrate = add_calibrate_command(app);
   const std::function<int()> plan = add_plan_command(app);
   const std::function<int()> probe = add_probe_command(app);
+  const std::function<int()> count = add_count_command(app);
   const std::function<int()> synth = add_synth_command(app);
   const std::function<int()> train = add_train_command(app);
 
@@ -198,6 +203,7 @@ int main_of(int argc, char** argv) {
   if (app.got_subcommand("calibrate")) return calibrate();
   if (app.got_subcommand("plan")) return plan();
   if (app.got_subcommand("probe")) return probe();
+  if (app.got_subcommand("count")) return count();
   if (app.got_subcommand("synth")) return synth();
   if (app.got_subcommand("train-predictors")) return train();
   return *bench_app ? run_bench_command(bench) : run_perplexity(perplexity);
@@ -219,6 +225,7 @@ void end_at_signal(int signal) {
 int main(int argc, char** argv) {
   std::signal(SIGINT, hearth::end_at_signal);
   std::signal(SIGTERM, hearth::end_at_signal);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may grow no more is an error of write()
   try {
     return hearth::main_of(argc, argv);
   } catch (const std::bad_alloc&) {

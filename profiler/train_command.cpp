@@ -22,13 +22,13 @@
 
 #include "engine/ffn_activation.h"
 #include "engine/predictor_file.h"
+#include "engine/sha256.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/train_predictors.h"
 #include "profiler/predictors/training_report.h"
 #include "profiler/progress_line.h"
-#include "profiler/sha256.h"
 #include "profiler/text_io.h"
 
 namespace hearth {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 
+#include "profiler/cache_folder.h"
 #include "server/logging.h"
 #include "server/net/listen_socket.h"
 #include "server/routes.h"
@@ -80,6 +81,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                Trace* trace)
     : options_(invocation.options),
       version_(version),
+      cache_(cache_folder(environment)),
       trace_(trace),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")) {
@@ -114,7 +116,7 @@ void Daemon::start_loading() {
   load_start_ = last_progress_ = Clock::now();
   service_manager_.notify("STATUS=Loading " + options_.model);
   loading_ = std::async(std::launch::async, [this] {
-    return ServingModel::load(options_, version_, trace_, [this](double fraction) {
+    return ServingModel::load(options_, cache_, version_, trace_, [this](double fraction) {
       state_.set_progress(fraction);
       if (abandon_) throw LoadAbandoned();
     });
@@ -191,6 +193,7 @@ Daemon::Outcome Daemon::drain() {
                 {{"drain_seconds", options_.drain_seconds}});
   }
   if (engine_has_failed()) return end_after_failure();
+  model_->finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
   return {};

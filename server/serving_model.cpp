@@ -21,6 +21,8 @@
 namespace hearth {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Real templates are a few KiB; this keeps a wrong path from being read whole.
 constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
 
@@ -110,17 +112,18 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
 }
 
 /// Changes when the build, the file or the arithmetic changes (FNV-1a over what names them). Modes of
-/// sparsity and activations give other numbers, and so does sharing neurons between devices.
+/// sparsity and activations give other numbers, and so does sharing neurons between devices, and another
+/// order of the neurons that are summed as floats.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.sparsity();
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
   const bool shares = runtime.plan() != nullptr && runtime.plan()->shares;
-  const std::string identity = version + '\n' + runtime.file().path().filename().string() + '\n' +
-                               std::to_string(runtime.file().total_bytes()) + '\n' +
-                               runtime.backend_description() + (shares ? ", shared" : "") + '\n' +
-                               std::string(sparsity_name(sparsity.mode)) + '\n' +
-                               std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
-                               ffn_activation_name(runtime.spec().activation);
+  const std::string identity =
+      version + '\n' + runtime.file().path().filename().string() + '\n' +
+      std::to_string(runtime.file().total_bytes()) + '\n' + runtime.backend_description() +
+      (shares ? ", shared" : "") + '\n' + std::string(sparsity_name(sparsity.mode)) + '\n' +
+      std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
+      ffn_activation_name(runtime.spec().activation) + '\n' + std::to_string(runtime.order_hash());
   uint64_t hash = 14695981039346656037ull;
   for (const char c : identity) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   std::ostringstream text;
@@ -167,6 +170,38 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
+/// Where the model's activity is kept; empty without a cache folder.
+fs::path activity_file(const Options& options, const CacheFolder& cache) {
+  const fs::path* folder = std::get_if<fs::path>(&cache);
+  if (folder == nullptr) return {};
+  const ModelFile file = ModelFile::open(options.model);
+  const ModelSpec spec = read_model_spec(file, options.ffn_activation);
+  return *folder / (file_stem(identify(file, spec)) + ".activity");
+}
+
+/// Null where nothing can be counted or kept: the model is served all the same.
+std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
+                                              const CacheFolder& cache) {
+  const std::string kNone = "--profile online: activity is not counted: ";
+  if (const std::string* why = std::get_if<std::string>(&cache)) {
+    log_warning(kNone + "there is no cache folder to keep it in (" + *why + ")");
+    return nullptr;
+  }
+  if (!runtime.spec().activation.has_zeros() && runtime.sparsity().mode != Sparsity::kCalibrated) {
+    log_warning(kNone + "every neuron of this model is active for every token");
+    return nullptr;
+  }
+  try {
+    OnlineActivityOptions online;
+    online.file = file;
+    online.warn = [](const std::string& sentence) { log_warning("activity: " + sentence); };
+    return std::make_unique<OnlineActivity>(runtime, std::move(online));
+  } catch (const std::invalid_argument& error) {
+    log_warning(kNone + error.what());
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 void check_before_loading(const Options& options) {
@@ -199,8 +234,9 @@ std::vector<std::string> model_names(const Options& options) {
   return names;
 }
 
-std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const std::string& version,
-                                                 Trace* trace, std::function<void(double)> progress) try {
+std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const CacheFolder& cache,
+                                                 const std::string& version, Trace* trace,
+                                                 std::function<void(double)> progress) try {
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions load;
@@ -212,6 +248,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   load.prefill_chunk = options.prefill_chunk;
   load.ffn_activation = options.ffn_activation;
   load.sparsity = {.mode = options.sparsity, .predictor_threshold = options.predictor_threshold};
+  load.activity = activity_file(options, cache);
   load.trace = trace;
   load.device = wanted_device(options);
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
@@ -221,6 +258,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   model->runtime_ = ModelRuntime::load(load);
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
+  if (options.profile == "online") model->activity_ = start_profile(*model->runtime_, load.activity, cache);
 
   EngineOptions engine;
   engine.n_slots = options.slots;
@@ -247,6 +285,13 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const s
   throw StartError(error.what());
 } catch (const std::invalid_argument& error) {
   throw StartError(error.what());
+}
+
+void ServingModel::finish_profile() {
+  if (!activity_) return;
+  activity_->finish();
+  log_info("activity", {{"counted_tokens", static_cast<int64_t>(activity_->n_written())},
+                        {"file", activity_->file().string()}});
 }
 
 ReadyModel ServingModel::ready() const {

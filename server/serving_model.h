@@ -4,14 +4,17 @@
 // Built by hearthd's load thread; const for everyone after that.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "config/options.h"
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
+#include "profiler/online_activity.h"
 #include "server/api/service.h"
 #include "server/chat_template.h"
 #include "server/server_state.h"
@@ -26,14 +29,21 @@ void check_before_loading(const Options& options);
 /// file's name without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);
 
+/// A folder, or why there is none.
+using CacheFolder = std::variant<std::filesystem::path, std::string>;
+
 class ServingModel {
  public:
   /// Loads the model; progress is called from this thread with fractions in [0, 1] and may throw to give up.
-  /// The trace may be null, and outlives the model. Throws StartError, std::bad_alloc.
-  static std::unique_ptr<ServingModel> load(const Options& options, const std::string& version, Trace* trace,
+  /// `cache` is where activity of models is kept (profiler/cache_folder.h). The trace may be null, and
+  /// outlives the model. Throws StartError, std::bad_alloc.
+  static std::unique_ptr<ServingModel> load(const Options& options, const CacheFolder& cache,
+                                            const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
 
   Engine& engine() const { return *engine_; }
+  /// Once the engine is drained: keeps what was counted of the answers it gave.
+  void finish_profile();
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
   bool can_chat() const { return chat_template_ != nullptr; }
@@ -44,6 +54,7 @@ class ServingModel {
   // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
   std::string name_;
   std::unique_ptr<ModelRuntime> runtime_;
+  std::unique_ptr<OnlineActivity> activity_;  // null: nothing is counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ApiService> api_;

@@ -57,20 +57,23 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
 
 void SparseFfn::ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                         const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts) {
-  const Step step{&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.hits};
+  const Step step{&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.found};
   run_ranges(step, counts);
   add_partials(step, out);
 }
 
 void SparseFfn::down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                          float* out, NeuronCounts& counts) {
-  const Step step{nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.hits};
+  const Step step{nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.found};
   run_ranges(step, counts);
   add_partials(step, out);
 }
 
 void SparseFfn::run_ranges(const Step& step, NeuronCounts& counts) {
   assert(step.n_tokens <= std::min(max_tokens_, kMaxFewTokens));
+  if (step.found != nullptr) {
+    std::fill_n(step.found->bits, static_cast<size_t>(step.n_tokens) * step.set->words(), uint64_t{0});
+  }
   pool_.for_each_chunk(kNeuronRanges, 1, [&](int64_t range, int64_t, int worker) {
     run_range(step, static_cast<int>(range), worker);
   });
@@ -97,6 +100,7 @@ void SparseFfn::run_range(const Step& step, int range, int worker) {
   if (places.n() == 0) return;
   places = values_of_range(step, places, counts);
   list_active(step, places, n_listed.data(), counts);
+  if (step.found != nullptr) note_active(step, places.begin, n_listed.data());
   if (step.sums != nullptr) {
     sum_range(step, range, places.begin, worker);
   } else {
@@ -208,7 +212,21 @@ void SparseFfn::list_active(const Step& step, Places places, int* n_listed, Rang
     }
     counts.active += n_active;
     counts.down_rows += n_active > 0 ? 1 : 0;
-    if (step.hits != nullptr) step.hits[id] += static_cast<uint32_t>(n_active);
+  }
+}
+
+/// A range's listed neurons, from place `begin` on, for whoever counts. Ranges are whole words of bits.
+void SparseFfn::note_active(const Step& step, int64_t begin, const int* n_listed) {
+  const int64_t n_neurons = step.set->n_neurons();
+  for (int t = 0; t < step.n_tokens; ++t) {
+    uint64_t* bits = step.found->bits + static_cast<size_t>(t) * step.set->words();
+    float* values = step.found->values + t * n_neurons;
+    const int64_t at = t * max_cols_ + begin;
+    for (int i = 0; i < n_listed[t]; ++i) {
+      const int32_t id = list_ids_[at + i];
+      bits[id / 64] |= uint64_t{1} << (id % 64);
+      values[id] = list_values_[at + i];
+    }
   }
 }
 

@@ -99,8 +99,8 @@ class SparseFfn {
     const std::byte* quantized;
     int n_tokens;
     const NeuronSet* set;
-    const float* given;  // [n_tokens, n_neurons] gates, or values; or null
-    uint32_t* hits;
+    const float* given;                // [n_tokens, n_neurons] gates, or values; or null
+    const ActiveNeurons* found;        // or null
     const NeuronSums* sums = nullptr;  // null: sums of floats
   };
   /// Places [begin, end) of a list of neurons.
@@ -116,6 +116,7 @@ class SparseFfn {
   void multiply(const Step& step, const Matrix& weight, const float* bias, Places places, float* to);
   Places keep_passed(const Step& step, Places places, RangeCounts& counts);
   void list_active(const Step& step, Places places, int* n_listed, RangeCounts& counts);
+  void note_active(const Step& step, int64_t begin, const int* n_listed);
   void add_range(const Step& step, int range, int64_t begin);
   void add_partials(const Step& step, float* out);
   void sum_range(const Step& step, int range, int64_t begin, int worker);

@@ -65,6 +65,7 @@ void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
         active |= uint64_t{values[w * 64 + static_cast<size_t>(i)] != 0.0f} << i;
       }
       active_[w * n_tokens + static_cast<size_t>(t)] = active;
+      if (counts.found != nullptr) counts.found->bits[static_cast<size_t>(t) * n_words + w] = active;
       n += std::popcount(active);
       ranges |= uint32_t{active != 0} << (w / words_of_range);
     }
@@ -92,7 +93,8 @@ void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
       for (uint64_t left = active_[w * n_tokens + t]; left != 0; left &= left - 1) {
         const int i = std::countr_zero(left);
         *to++ = values[i];
-        if (counts.hits != nullptr) ++counts.hits[word * 64 + i];
+        if (counts.found == nullptr) continue;
+        counts.found->values[static_cast<int64_t>(t) * n_neurons + word * 64 + i] = values[i];
       }
     }
   });

@@ -13,12 +13,12 @@ namespace hearth {
 void SparseFfn::ffn_few_sums(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                              const NeuronSet& set, const float* gates, const NeuronSums& sums,
                              NeuronCounts& counts) {
-  run_few_sums({&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.hits, &sums}, counts);
+  run_few_sums({&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.found, &sums}, counts);
 }
 
 void SparseFfn::down_few_sums(const DownColumns& down, const float* values, int n_tokens,
                               const NeuronSet& set, const NeuronSums& sums, NeuronCounts& counts) {
-  run_few_sums({nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.hits, &sums}, counts);
+  run_few_sums({nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.found, &sums}, counts);
 }
 
 void SparseFfn::run_few_sums(const Step& step, NeuronCounts& counts) {

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "engine/sha256.h"
 #include "profiler/cache_folder.h"
-#include "profiler/sha256.h"
 #include "profiler/whole_file.h"
 
 namespace hearth {

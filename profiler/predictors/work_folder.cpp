@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "profiler/sha256.h"
+#include "engine/sha256.h"
 #include "profiler/whole_file.h"
 
 namespace hearth {

@@ -146,11 +146,11 @@ TEST_CASE("calibrated mode: a layer's threshold skips what lies under it in that
   const auto model = disk.calibrating();
   const std::vector<float> half = medians(*model);
   model->set_thresholds(std::vector<float>{half[0], 0});
-  model->count_hits();
+  model->count_activity();
   model->reset_activity();
   logits(*model);
   CHECK(model->activity().active == Approx(0.75).margin(0.001));
-  const std::vector<uint32_t> hits = model->hits();
+  const std::vector<uint32_t> hits = model->take_activity().active;
   const auto middle = hits.begin() + shape().d_ff;
   CHECK(std::all_of(middle, hits.end(), [](uint32_t n) { return n == 40; }));
   uint64_t first = 0;

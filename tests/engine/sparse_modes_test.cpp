@@ -386,8 +386,8 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   const auto ordered = ModelRuntime::load(options);
   CHECK_THAT(note_with(ordered->sparsity(), "activity counts"), ContainsSubstring("of 4 layers from "));
   CHECK(ordered->neuron_bytes() >= plain->neuron_bytes());
-  plain->count_hits();
-  ordered->count_hits();
+  plain->count_activity();
+  ordered->count_activity();
   const std::vector<float> expected = logits_of_texts(*plain), found = logits_of_texts(*ordered);
   // Float sums of some 200 terms in another order move logits by 0.00004 of their size (measured); a
   // predictor has its logit beside the threshold for a few neurons, which then come or go: 0.0011. Neurons
@@ -398,7 +398,8 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   CHECK_FALSE(same_bits(found, expected));  // else the order was not taken
 
   // Counts are told by the file's numbers of neurons, wherever they lie.
-  const std::vector<uint32_t> hits = plain->hits(), others = ordered->hits();
+  const std::vector<uint32_t> hits = plain->take_activity().active;
+  const std::vector<uint32_t> others = ordered->take_activity().active;
   REQUIRE(hits.size() == 4 * 1024);
   REQUIRE(others.size() == hits.size());
   int64_t n_hits = 0, n_moved = 0;

@@ -1,5 +1,5 @@
-"""Writes the seeds of fuzz_torch_tensor and fuzz_gpu_index into tests/fuzz/corpus: tensors as PyTorch saves them and
-what is near to that, and PowerInfer's GPU indexes.
+"""Writes the seeds of fuzz_torch_tensor, fuzz_gpu_index and fuzz_activity into tests/fuzz/corpus: tensors as PyTorch
+saves them and what is near to that, PowerInfer's GPU indexes, and activity files without their checksums.
 
 Needs Python only. The files are committed; run this again after adding a seed.
 """
@@ -102,8 +102,48 @@ INDEXES = {
 }
 
 
+def leb128(number):
+    out = b""
+    while number >= 128:
+        out += bytes([number & 127 | 128])
+        number >>= 7
+    return out + bytes([number])
+
+
+def counts(n_tokens=0, n_pairs=0, layers=()):
+    """layers: for each (active, again, value sums)."""
+    numbers = [number for layer in layers for row in layer for number in row]
+    return leb128(n_tokens) + leb128(n_pairs) + b"".join(map(leb128, numbers))
+
+
+def activity(shape=(1, 8, 3), texts=(), sizes=None, sources=(), version=1, name=b"a model"):
+    out = b"HACT" + struct.pack("<I3I", version, *shape) + bytes(range(32))
+    out += leb128(4) + b"relu" + leb128(len(name)) + name
+    out += leb128(len(texts)) + b"".join(texts)
+    out += b"\0" if sizes is None else b"\1" + struct.pack(f"<{len(sizes)}f", *sizes)
+    return out + b"".join(sources) + counts() * (3 - len(sources))
+
+
+ONE_LAYER = ((7, 0, 3), (2, 0, 0), (123456, 0, 1))
+ACTIVITIES = {
+    "empty": activity(),
+    "usual": activity(texts=(bytes(32), b"\1" * 32), sizes=(1, 0.5, 2), sources=(counts(9, 8, [ONE_LAYER]), counts(),
+                                                                                counts(300, 1, [ONE_LAYER]))),
+    "two_layers": activity(shape=(2, 8, 3), sources=(counts(9, 8, [ONE_LAYER, ONE_LAYER]),)),
+    "not_a_number": activity(sizes=(1, float("nan"), 2)),
+    "unordered_texts": activity(texts=(b"\1" * 32, bytes(32))),
+    "more_active_than_tokens": activity(sources=(counts(6, 5, [ONE_LAYER]),)),
+    "many_tokens": activity(sources=(counts(2**32 - 1, 2**32 - 1, [ONE_LAYER]),) * 2),
+    "wide": activity(shape=(1 << 14, 8, 1 << 24), sources=(counts(9, 8, [ONE_LAYER]),)),
+    "no_tokens_of_a_wide_model": activity(shape=(1 << 14, 8, 1 << 24)),
+    "newer": activity(version=2),
+    "long_number": activity()[:-3] + b"\xff" * 11,
+    "long_name": activity(name=b"n" * 1025),
+}
+
+
 def main():
-    for folder, seeds in (("torch_tensor", TENSORS), ("gpu_index", INDEXES)):
+    for folder, seeds in (("torch_tensor", TENSORS), ("gpu_index", INDEXES), ("activity", ACTIVITIES)):
         (CORPUS / folder).mkdir(parents=True, exist_ok=True)
         for name, data in seeds.items():
             (CORPUS / folder / name).write_bytes(data)

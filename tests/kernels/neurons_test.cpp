@@ -33,7 +33,8 @@ constexpr Way kWays[] = {{"range by range", 8, CpuBackend::RowChoice::kMeasured}
 struct Run {
   std::vector<float> out;
   NeuronCounts counts;
-  std::vector<uint32_t> hits;
+  std::vector<uint64_t> active;  // [n_tokens, words]
+  std::vector<float> values;     // [n_tokens, d_ff]; not a number where nothing was written
 };
 
 /// One ffn_neurons call over a residual stream of ones.
@@ -41,9 +42,12 @@ Run run_ffn(CpuBackend& backend, const FfnNeurons& ffn, const std::vector<float>
             const NeuronSet& set, const float* gates) {
   Run run;
   run.out.assign(static_cast<size_t>(n_tokens * ffn.down.n_cols), 1.0f);
-  run.hits.assign(static_cast<size_t>(ffn.down.n_neurons), 0);
-  run.counts.hits = run.hits.data();
+  run.active.assign(static_cast<size_t>(n_tokens) * set.words(), ~uint64_t{0});
+  run.values.assign(static_cast<size_t>(n_tokens * ffn.down.n_neurons), NAN);
+  const ActiveNeurons found{run.active.data(), run.values.data()};
+  run.counts.found = &found;
   backend.ffn_neurons(ffn, x.data(), n_tokens, set, gates, run.out.data(), run.counts);
+  run.counts.found = nullptr;
   return run;
 }
 
@@ -197,7 +201,7 @@ TEST_CASE("counts say what was wanted, what passed and what was read") {
   gates_only.up = {};
   const std::vector<float> gates = dense_values(backend, gates_only, x, n_tokens);
   int64_t proposed = 0, passed = 0, active = 0, up_rows = 0, rows = 0;
-  std::vector<uint32_t> hits(static_cast<size_t>(shape.d_ff), 0);
+  std::vector<uint64_t> found(static_cast<size_t>(n_tokens) * set.words(), 0);
   for (int64_t j = 0; j < shape.d_ff; ++j) {
     bool any = false, any_passed = false;
     for (int t = 0; t < n_tokens; ++t) {
@@ -209,7 +213,7 @@ TEST_CASE("counts say what was wanted, what passed and what was read") {
       if (values[static_cast<size_t>(t * shape.d_ff + j)] == 0.0f) continue;
       any = true;
       ++active;
-      ++hits[static_cast<size_t>(j)];
+      found[static_cast<size_t>(t) * set.words() + static_cast<size_t>(j / 64)] |= uint64_t{1} << (j % 64);
     }
     rows += any ? 1 : 0;
     up_rows += any_passed ? 1 : 0;
@@ -222,7 +226,15 @@ TEST_CASE("counts say what was wanted, what passed and what was read") {
     CHECK(run.counts.passed == passed);
     CHECK(run.counts.active == active);
     CHECK(run.counts.down_rows == rows);
-    CHECK(run.hits == hits);
+    CHECK(run.active == found);
+    for (size_t i = 0; i < run.values.size(); ++i) {
+      const size_t t = i / static_cast<size_t>(shape.d_ff), j = i % static_cast<size_t>(shape.d_ff);
+      if ((found[t * set.words() + j / 64] >> (j % 64) & 1) != 0) {
+        REQUIRE(run.values[i] == values[i]);
+      } else {
+        REQUIRE(std::isnan(run.values[i]));
+      }
+    }
     if (way.few_tokens == 0 && way.rows == CpuBackend::RowChoice::kMeasured) continue;  // as it may be
     const bool all = way.rows == CpuBackend::RowChoice::kAll;
     CHECK(run.counts.gate_rows == (all ? shape.d_ff : static_cast<int64_t>(set.ids().size())));

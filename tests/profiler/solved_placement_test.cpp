@@ -69,9 +69,9 @@ class Skewed {
   /// What was counted of a text, on the CPU.
   ModelActivity counted() const {
     const auto model = ModelRuntime::load(options("exact", DeviceChoice::kCpu));
-    model->count_hits();
+    model->count_activity();
     logits_of(*model, text(1), 16);
-    const std::vector<uint32_t> hits = model->hits();
+    const std::vector<uint32_t> hits = model->take_activity().active;
     ActivityProfile profile;
     const ptrdiff_t d_ff = model->spec().d_ff;
     for (auto at = hits.begin(); at != hits.end(); at += d_ff) profile.counts.emplace_back(at, at + d_ff);

@@ -1,10 +1,8 @@
 // The standard's own steps, section 6.2, under its names for the letters.
-#include "profiler/sha256.h"
+#include "engine/sha256.h"
 
-#include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 
 namespace hearth {
 namespace {
@@ -71,7 +69,7 @@ void take_block(const unsigned char* block, State& state) {
 
 }  // namespace
 
-std::string sha256_hex(std::string_view bytes) {
+Sha256 sha256(std::span<const std::byte> bytes) {
   State state = first_state();
   const unsigned char* data = reinterpret_cast<const unsigned char*>(bytes.data());
   const size_t whole = bytes.size() / kBlock * kBlock;
@@ -87,12 +85,23 @@ std::string sha256_hex(std::string_view bytes) {
   for (size_t i = 0; i < 8; ++i) tail[tail_bytes - 1 - i] = static_cast<unsigned char>(n_bits >> (8 * i));
   for (size_t at = 0; at < tail_bytes; at += kBlock) take_block(tail.data() + at, state);
 
+  Sha256 hash{};
+  for (size_t i = 0; i < hash.size(); ++i) hash[i] = static_cast<uint8_t>(state[i / 4] >> (24 - i % 4 * 8));
+  return hash;
+}
+
+Sha256 sha256(std::string_view bytes) { return sha256(std::as_bytes(std::span(bytes))); }
+
+std::string hex_text(const Sha256& hash) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string hex;
-  for (const uint32_t word : state) {
-    for (int shift = 28; shift >= 0; shift -= 4) hex += kDigits[(word >> shift) & 15];
+  for (const uint8_t byte : hash) {
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
   }
   return hex;
 }
+
+std::string sha256_hex(std::string_view bytes) { return hex_text(sha256(bytes)); }
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
 // Against the standard's examples and Python's hashlib.
-#include "profiler/sha256.h"
+#include "engine/sha256.h"
 
 #include "tests/support/catch.h"
 

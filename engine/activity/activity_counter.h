@@ -1,0 +1,93 @@
+// Counts which neurons are active while a model runs.
+//
+// Owned by ModelRuntime, fed by its passes: FfnPass hands over what each layer found (ActiveNeurons), the
+// engine thread adds it up here. Nothing is allocated while the model runs, and the engine thread never
+// waits for more than take()'s exchange of pointers. Counts are the same for any thread count and any
+// chunking of prompts.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "engine/activity/activity_counts.h"
+#include "engine/batch.h"
+#include "kernels/neurons.h"
+
+namespace hearth {
+
+/// Which tokens are counted.
+struct CountOptions {
+  /// false: all. true: those of steps that only decode, one token of each running sequence.
+  bool decode_only = false;
+  /// n: of every 2n steps that may be counted, two that follow one another, so that neighbours are seen
+  /// together. 1: every step.
+  int one_of = 1;
+};
+
+class ActivityCounter {
+ public:
+  struct Shape {
+    int n_layers = 0, d_ff = 0;
+    int n_slots = 1;     // sequences of a batch
+    int max_tokens = 1;  // of a step
+  };
+  ActivityCounter(const Shape& shape, const CountOptions& options);
+
+  /// One step of the model, engine thread. Counts it, or not, as the options say.
+  class Step {
+   public:
+    /// `counter` may be null: nothing is counted.
+    Step(ActivityCounter* counter, const Batch& batch);
+    ~Step();
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+   private:
+    ActivityCounter* counter_;  // null: this step is not counted
+  };
+
+  /// Where a layer of this step is to write what it finds; null: the step is not counted. Then:
+  const ActiveNeurons* found() const { return counts_step_ ? &found_ : nullptr; }
+  /// what it wrote is counted. Engine thread, within a Step.
+  void add(int layer);
+
+  /// Whether steps are passed over until further notice. Engine thread, between steps.
+  void pause(bool paused) { paused_ = paused; }
+
+  /// What was counted since the last call, neurons in the order that the layers have them. Any thread; waits
+  /// for the end of a step that is being counted.
+  ActivityCounts take();
+
+ private:
+  /// A token of the step, and the token before it in its sequence if that was counted.
+  struct Token {
+    int slot;
+    int before;  // index into the step; kInSlot: the slot's last; kNone
+    bool last;   // of its slot in this step
+  };
+  static constexpr int kNone = -1, kInSlot = -2;
+
+  bool may_count(const Batch& batch) const;
+  void begin(const Batch& batch);
+  uint64_t* last_bits(int slot, int layer);
+
+  const Shape shape_;
+  const CountOptions options_;
+  const size_t words_;
+
+  // Engine thread.
+  uint64_t n_countable_ = 0;  // steps
+  bool counts_step_ = false, paused_ = false;
+  std::vector<uint64_t> bits_;
+  std::vector<float> values_;
+  ActiveNeurons found_;
+  std::vector<Token> tokens_;        // of the step
+  std::vector<uint64_t> last_bits_;  // [n_slots, n_layers, words] of each slot's last counted token
+  std::vector<int> last_position_;   // [n_slots] its position; -1: none
+
+  std::mutex mutex_;  // held by a Step that counts
+  ActivityCounts counts_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,51 @@
+// How often every neuron of a model was active over some tokens, how much it had to say, and for how long it
+// stays active: sums, which can be added to other sums.
+//
+// Filled by ActivityCounter, kept in the activity file. Integers only, so that sums are the same in whatever
+// order they were made. Plain data; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hearth {
+
+struct ActivityCounts {
+  ActivityCounts() = default;
+  ActivityCounts(int n_layers_, int d_ff_);
+
+  /// Values are summed in steps of 2^-16, none as more than 2^15: a sum over 2^32 tokens fits its 64 bits.
+  static constexpr double kValueStep = 1.0 / 65536;
+
+  int n_layers = 0, d_ff = 0;
+  uint32_t n_tokens = 0;  // that were counted
+  uint32_t n_pairs = 0;   // of these, the token before of the same sequence was counted too
+  // [n_layers, d_ff], neurons as the model file numbers them:
+  std::vector<uint32_t> active;      // tokens for which the neuron's value was not zero
+  std::vector<uint32_t> again;       // pairs for both tokens of which
+  std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
+
+  bool empty() const { return n_tokens == 0; }
+  size_t place(int layer, int64_t neuron) const {
+    return static_cast<size_t>(layer) * static_cast<size_t>(d_ff) + static_cast<size_t>(neuron);
+  }
+
+  /// Of the tokens of one layer: share of the neurons that are active, on average.
+  double active_share(int layer) const;
+  /// Of the neurons active for a token, the share active for the next one too; 0 where nothing was active. A
+  /// layer whose neurons come and go by themselves has about their mean activity here; a layer of neurons
+  /// that are hot for a while has more.
+  double kept_share(int layer) const;
+
+  /// Adds what other tokens did. An empty one takes the other's shape. Throws std::overflow_error (one
+  /// sentence) beyond 2^32 - 1 tokens. REQUIRES: the same shape, unless one is empty.
+  void add(const ActivityCounts& other);
+
+  /// The same counts where neuron j of a layer is called order[layer][j]; an empty order changes nothing.
+  ActivityCounts renumbered(const std::vector<std::vector<int32_t>>& order) const;
+
+  bool operator==(const ActivityCounts&) const = default;
+};
+
+}  // namespace hearth

@@ -1,0 +1,34 @@
+// A file that is always whole: written beside its place, brought to the disk, then given its name.
+//
+// For files that a run may be interrupted over, and that two programs may write: whoever reads gets an older
+// or a newer one, never half of one. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+
+namespace hearth {
+
+/// Writes `bytes` as the file `path`, in the place of one that is there. Throws std::runtime_error (one
+/// sentence), and then what was there is as it was: a folder that is not there or may not be written, a full
+/// disk.
+void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
+
+/// Held while a file in `folder` is read, changed and written, so that no other program's change is lost.
+/// Waits for another holder. Where the folder cannot be locked (some network file systems) nothing is held.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+/// The folder that `path` is in, "." if it names none.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+}  // namespace hearth

@@ -1,0 +1,26 @@
+// SHA-256 (FIPS 180-4), by which files tell which text and which model they were made with.
+//
+// For naming texts, not for security: nothing secret goes through it. Pure; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+using Sha256 = std::array<uint8_t, 32>;
+
+Sha256 sha256(std::span<const std::byte> bytes);
+Sha256 sha256(std::string_view bytes);
+
+/// 64 hexadecimal digits.
+std::string hex_text(const Sha256& hash);
+
+/// 64 hexadecimal digits, as sha256sum prints them.
+std::string sha256_hex(std::string_view bytes);
+
+}  // namespace hearth

@@ -1,0 +1,24 @@
+// The prompts that are built into the program: what activity is counted on where nobody gives a text.
+//
+// They are profiler/prompts/*.txt, of the kinds of text that models are given: chat, prose, code, lists,
+// tables, several languages. Pure; any thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+/// The files as they are, in the order of their names.
+std::span<const std::string_view> prompt_files();
+
+/// Texts parted by lines of "%%", without the line break before those and at the end; empty ones are left
+/// out.
+std::vector<std::string> split_prompts(std::string_view file);
+
+/// All prompts, in turn one of each file, so that the first few are a fair sample already.
+std::vector<std::string> built_in_prompts();
+
+}  // namespace hearth

@@ -1,0 +1,334 @@
+"""hearth-profiler count as its user meets it: what it writes and prints, how it is interrupted and goes on, what is
+refused, and that hearthd gathers activity while it serves.
+
+The programs are found through HEARTH_BUILD_DIR. Run by tests/run.sh.
+"""
+import csv
+import hashlib
+import json
+import os
+import pathlib
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import time
+import urllib.request
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = os.environ.get("HEARTH_BUILD_DIR")
+RELU = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
+SILU = ROOT / "tests/data/arch/llama.gguf"
+pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
+
+
+def program(*arguments):
+    return [str(pathlib.Path(BUILD) / "hearth-profiler"), "count", *map(str, arguments)]
+
+
+@pytest.fixture
+def home(tmp_path):
+    """A cache folder of the test's own."""
+    return {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(100)))
+    return path
+
+
+def count(home, *arguments, **options):
+    options = {"capture_output": True, "text": True, "timeout": 300, "env": home, **options}
+    return subprocess.run(program("--threads", 1, *arguments), **options)
+
+
+def refused(done):
+    """The sentence on stderr of a run that was refused."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def read(path):
+    """The activity file, read by the description in engine/activity/activity_file.h alone."""
+    data = pathlib.Path(path).read_bytes()
+    assert hashlib.sha256(data[:-32]).digest() == data[-32:]
+    at = 0
+
+    def take(n):
+        nonlocal at
+        at += n
+        return data[at - n:at]
+
+    def number():
+        value, shift = 0, 0
+        while True:
+            byte, = take(1)
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    assert take(4) == b"HACT" and struct.unpack("<I", take(4)) == (1,)
+    n_layers, d_model, d_ff = struct.unpack("<3I", take(12))
+    found = {"shape": (n_layers, d_model, d_ff), "content": take(32).hex(), "activation": take(number()).decode(),
+             "name": take(number()).decode(), "texts": [take(32).hex() for _ in range(number())]}
+    found["sizes"] = struct.unpack(f"<{n_layers * d_ff}f", take(4 * n_layers * d_ff)) if number() else None
+    for source in ("prompts", "generated", "served"):
+        tokens, pairs = number(), number()
+        rows = [[[number() for _ in range(d_ff)] for _ in range(3)] for _ in range(n_layers if tokens else 0)]
+        found[source] = {"tokens": tokens, "pairs": pairs, "active": [r[0] for r in rows],
+                         "again": [r[1] for r in rows], "values": [r[2] for r in rows]}
+    assert at == len(data) - 32
+    return found
+
+
+def test_a_text_is_counted_told_and_kept(home, text, tmp_path):
+    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8, "--csv", tmp_path / "a.csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no terminal, no progress
+    written = pathlib.Path(re.search(r"written +(\S+)", done.stdout)[1])
+    assert written.parent == tmp_path / "cache/hearth"
+    found = read(written)
+    assert found["shape"] == (4, 256, 1024) or found["shape"][0] == 4
+    assert found["activation"] == "relu"
+    told = re.search(r"counted +(\S+) prompt tokens, (\S+) generated, of (\d+) texts", done.stdout)
+    assert int(told[1].replace(",", "")) == found["prompts"]["tokens"] > 1000
+    assert int(told[2].replace(",", "")) == found["generated"]["tokens"]
+    assert int(told[3]) == len(found["texts"]) > 2
+    # The windows' hashes are those of the text, piece by piece.
+    rest, n = text.read_bytes(), 0
+    while rest:
+        end = rest.rfind(b"\n", 0, 1536) + 1
+        assert hashlib.sha256(rest[:end]).hexdigest() in found["texts"]
+        rest, n = rest[end:], n + 1
+    assert n == len(found["texts"])
+    for source in ("prompts", "generated"):
+        for active, again, values in zip(*(found[source][key] for key in ("active", "again", "values"))):
+            assert max(active) <= found[source]["tokens"]
+            assert all(b <= a for a, b in zip(active, again))
+            assert all(v == 0 for a, v in zip(active, values) if a == 0)
+    assert found["served"]["tokens"] == 0
+    rows = [row for row in csv.reader((tmp_path / "a.csv").read_text().splitlines()) if row[0].isdigit()]
+    assert len(rows) == 4 * 1024
+    for layer, neuron, n in (map(int, row) for row in rows[::97]):
+        assert n == found["prompts"]["active"][layer][neuron] + found["generated"]["active"][layer][neuron]
+    # Again: nothing is counted twice.
+    again = count(home, "--model", RELU, "--text", text, "--no-prompts", "--generate", 8)
+    assert again.returncode == 0 and "counted before" in again.stdout
+    assert read(written) == found
+
+
+def test_without_a_text_the_built_in_prompts_are_counted(home, tmp_path):
+    done = count(home, "--model", RELU, "--generate", 4, "--out", tmp_path / "a", "--tokens", 500)
+    assert done.returncode == 0, done.stderr
+    few = read(tmp_path / "a")
+    assert 500 <= few["prompts"]["tokens"] + few["generated"]["tokens"] < 1200
+    done = count(home, "--model", RELU, "--generate", 4, "--out", tmp_path / "a")
+    assert done.returncode == 0 and "passed over" in done.stdout
+    found = read(tmp_path / "a")
+    assert len(found["texts"]) >= 100
+    prompts = (ROOT / "profiler/prompts/prose.txt").read_text().split("\n%%\n")
+    assert all(hashlib.sha256(p.rstrip("\n").encode()).hexdigest() in found["texts"] for p in prompts)
+    assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").rglob("*.activity"))
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_and_resumed_is_as_if_never_interrupted(home, tmp_path, stop):
+    arguments = ["--model", RELU, "--generate", 16, "--tokens", 6000]
+    assert count(home, *arguments, "--out", tmp_path / "whole").returncode == 0
+    n_stopped = 0
+    for attempt in range(60):
+        run = subprocess.Popen(program("--threads", 1, *arguments, "--out", tmp_path / "pieces"), env=home,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        before = (tmp_path / "pieces").stat().st_mtime_ns if (tmp_path / "pieces").exists() else None
+        while run.poll() is None:  # until it has begun to count
+            if (tmp_path / "pieces").exists() and (tmp_path / "pieces").stat().st_mtime_ns != before:
+                break
+            time.sleep(0.002)
+        time.sleep(0.05 * (attempt + 1))  # each time a little longer, so that it comes to its end on any machine
+        run.send_signal(stop)
+        out, err = run.communicate(timeout=60)
+        if run.returncode == 0:
+            break
+        assert run.returncode == 128 + stop, (out, err)
+        if out:
+            assert "interrupted" in out and "Run it again to go on." in out
+            n_stopped += 1
+    else:
+        pytest.fail("it never came to its end")
+    assert n_stopped > 0
+    assert (tmp_path / "pieces").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+def test_bad_texts(home, tmp_path):
+    def refuse(data):
+        path = tmp_path / "text"
+        path.write_bytes(data)
+        said = refused(count(home, "--model", RELU, "--text", path))
+        assert str(path) in said
+        return said
+
+    assert "is empty" in refuse(b"")
+    assert "no UTF-8 text: byte 0x00" in refuse(b"\x7fELF\2\1\1\0\0\0")
+    assert "byte 0xE9 at 3" in refuse(b"caf\xe9")
+    assert "cannot be read" in refused(count(home, "--model", RELU, "--text", tmp_path / "absent"))
+    assert "is a folder" in refused(count(home, "--model", RELU, "--text", tmp_path))
+    assert "--no-prompts leaves nothing" in refused(count(home, "--model", RELU, "--no-prompts"))
+
+
+def test_damage_deep_in_a_text_loses_nothing(home, tmp_path):
+    path = tmp_path / "text"
+    path.write_bytes(b"All is well here, and goes on being so. " * 4000 + b"\xff")
+    done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0, "--out", tmp_path / "a")
+    assert done.returncode == 2 and "byte 0xFF at 160,000" in done.stderr
+    assert len(read(tmp_path / "a")["texts"]) >= 1
+
+
+def test_a_huge_text_is_read_as_far_as_asked(home, tmp_path):
+    path = tmp_path / "text"
+    with open(path, "wb") as file:
+        file.write(b"".join(b"Line %d of a very long text.\n" % i for i in range(3000)))
+        file.truncate(8 << 30)  # of zeros, which are no text: they must not be reached
+    done = count(home, "--model", RELU, "--text", path, "--no-prompts", "--generate", 0, "--tokens", 1000, "--out",
+                 tmp_path / "a")
+    assert done.returncode == 0, done.stderr
+    assert 1000 <= read(tmp_path / "a")["prompts"]["tokens"] < 3000
+
+
+def test_models_without_sparse_neurons_are_told(home, text):
+    said = refused(count(home, "--model", SILU, "--text", text))
+    assert str(SILU) in said and "silu, has no zeros" in said
+    said = refused(count(home, "--model", RELU, "--text", text, "--sparsity", "dense"))
+    assert "looks at no single neuron" in said
+
+
+def test_places_that_cannot_be_written(home, text, tmp_path):
+    assert "cannot be written" in refused(
+        count(home, "--model", RELU, "--text", text, "--out", tmp_path / "none/a.activity"))
+    assert "it is a folder" in refused(count(home, "--model", RELU, "--text", text, "--out", tmp_path))
+    before = text.read_bytes()
+    assert "no activity file" in refused(count(home, "--model", RELU, "--text", text, "--out", text))
+    assert text.read_bytes() == before
+    no_home = {key: value for key, value in home.items() if key not in ("HOME", "XDG_CACHE_HOME")}
+    said = refused(count(no_home, "--model", RELU, "--text", text))
+    assert "no folder to keep the activity in" in said and "--out" in said
+
+
+def test_a_full_disk_leaves_what_was_counted_before(home, text, tmp_path):
+    out = tmp_path / "a.activity"
+    done = count(home, "--model", RELU, "--text", text, "--no-prompts", "--tokens", 100, "--generate", 0, "--out", out)
+    assert done.returncode == 0
+    before = out.read_bytes()
+
+    def small_files():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, len(before) // 2))
+
+    said = refused(count(home, "--model", RELU, "--text", text, "--no-prompts", "--out", out, preexec_fn=small_files))
+    assert str(out) in said and "as it was" in said
+    assert out.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("a.activity")] == ["a.activity"]
+
+
+def test_damaged_and_foreign_files_in_the_cache_are_begun_anew(home, text, tmp_path):
+    arguments = ("--model", RELU, "--text", text, "--no-prompts", "--generate", 0)
+    written = pathlib.Path(re.search(r"written +(\S+)", count(home, *arguments).stdout)[1])
+    found = read(written)
+    written.write_bytes(written.read_bytes()[:-1])
+    done = count(home, *arguments)
+    assert done.returncode == 0
+    assert "cut short" in done.stderr and "counting begins anew" in done.stderr
+    assert read(written) == found
+    assert pathlib.Path(f"{written}.old").exists()
+
+
+def test_bench_tells_what_counting_costs(home):
+    bench = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--prompt", "8", "--generate", "16", "--repeat", "1",
+             "--threads", "1", "--activity", "--device", "cpu", "--model"]
+    done = subprocess.run([*bench, RELU], capture_output=True, text=True, timeout=120, env=home)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"counting +[+-]\S+ % of a step's time", done.stdout)
+    said = refused(subprocess.run([*bench, SILU], capture_output=True, text=True, timeout=120, env=home))
+    assert "looks at no single neuron" in said
+
+
+def listening(daemon, log):
+    """The port of a server that is ready."""
+    for _ in range(1200):
+        found = re.search(r"listening on http://[^ ]*:(\d+)", log.read_text())
+        if found and re.search(r"\bready\b", log.read_text()):
+            return int(found[1])
+        assert daemon.poll() is None, log.read_text()
+        time.sleep(0.05)
+    raise AssertionError(log.read_text())
+
+
+def complete(port):
+    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 64, "temperature": 0, "ignore_eos": True}).encode()
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body,
+                                     {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=120) as answer:
+        answer = json.load(answer)
+    assert answer["usage"]["completion_tokens"] == 64
+    return answer
+
+
+@pytest.fixture
+def serve(home, tmp_path):
+    """Serves n requests with activity counted, or not; the log and the answers."""
+    model = tmp_path / "m.gguf"
+    shutil.copy(ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf", model)
+
+    def run(n_requests, *arguments, env=home):
+        log = tmp_path / "log"
+        with open(log, "w") as err:
+            daemon = subprocess.Popen([str(pathlib.Path(BUILD) / "hearthd"), "--model", str(model), "--port", "0",
+                                       "--threads", "1", "--context", "256", "--device", "cpu", *map(str, arguments)],
+                                      env=env, stdin=subprocess.DEVNULL, stdout=err, stderr=err)
+        try:
+            port = listening(daemon, log)
+            answers = [complete(port) for _ in range(n_requests)]
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            code = daemon.wait(timeout=120)
+        assert code == 0, log.read_text()
+        return log.read_text(), answers
+
+    return run
+
+
+def test_hearthd_counts_while_it_serves_and_lays_out_by_it(serve, tmp_path):
+    log, answers = serve(2, "--profile", "online")
+    file, = (tmp_path / "cache/hearth").glob("*.activity")
+    served = read(file)["served"]
+    # About one of eight of some 126 decoded tokens.
+    assert 8 <= served["tokens"] <= 32, log
+    assert served["pairs"] > 0
+    assert re.search(r"counted_tokens\W+%d\b" % served["tokens"], log), log
+    log, again = serve(1, "--profile", "online")
+    assert "activity of 4 layers from " in log and str(file) in log
+    assert read(file)["served"]["tokens"] > served["tokens"]
+    # Neurons lie in another order, so sums round differently, and the fingerprint says so.
+    assert again[0]["system_fingerprint"] != answers[0]["system_fingerprint"]
+
+
+def test_hearthd_counts_nothing_unasked(serve, tmp_path):
+    log, _ = serve(1)
+    assert "counted_tokens" not in log
+    assert not list((tmp_path / "cache").rglob("*.activity"))
+
+
+def test_hearthd_serves_where_nothing_can_be_kept(serve, home):
+    no_home = {key: value for key, value in home.items() if key not in ("HOME", "XDG_CACHE_HOME")}
+    log, _ = serve(1, "--profile", "online", env=no_home)
+    assert "there is no cache folder to keep it in" in log
+    log, _ = serve(1, "--profile", "online", "--ffn-activation", "relu", "--sparsity", "exact",
+                   env={**home, "XDG_CACHE_HOME": "/proc/none"})
+    assert "there is no cache folder to keep it in" in log
