@@ -202,14 +202,10 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
                           .order = &neurons->order()};
   size_t budget = answer.budget_bytes;
   for (;;) {
-    std::optional<Placement> placement;
-    if (options.place) placement = options.place(inputs, budget);
-    if (placement) {
-      const size_t stream = options.stream_bytes > 0 ? options.stream_bytes : placement->stream_bytes;
-      plan = placed_plan(inputs, std::move(placement->layers), stream, budget);
-    } else {
-      plan = make_plan(inputs, options.split, budget);
-    }
+    std::optional<Placement> given;
+    if (options.place) given = options.place(inputs, budget);
+    if (given && options.stream_bytes > 0) given->stream_bytes = options.stream_bytes;
+    plan = given ? placed_plan(inputs, *std::move(given), budget) : make_plan(inputs, options.split, budget);
     if (!plan) {
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +

@@ -212,9 +212,8 @@ std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t bu
   return plan(first, gates, n_hot, n_cache, stream);
 }
 
-Plan placed_plan(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t stream_bytes,
-                 size_t budget) {
-  return plan_of(in, std::move(layers), stream_bytes, budget);
+Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
+  return plan_of(in, std::move(placement.layers), placement.stream_bytes, budget);
 }
 
 size_t least_bytes(const PlanInputs& in) {

@@ -75,9 +75,8 @@ struct Plan {
 /// The most that `budget` bytes of the device hold. nullopt: not even one layer; see least_bytes().
 std::optional<Plan> make_plan(const PlanInputs& inputs, DeviceSplit split, size_t budget);
 
-/// A plan of these placements, whatever the budget.
-Plan placed_plan(const PlanInputs& inputs, std::vector<LayerPlacement> layers, size_t stream_bytes,
-                 size_t budget);
+/// A plan of this placement, whatever the budget.
+Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
 
 /// The least budget for which there is a plan.
 size_t least_bytes(const PlanInputs& inputs);
