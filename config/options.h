@@ -44,7 +44,7 @@ struct Options {
   // Sparsity
   std::string sparsity = "exact";
   std::optional<double> predictor_threshold;  // not given: the model file's
-  std::string profile = "off";
+  std::string profile = "auto";
 
   // Running
   int drain_seconds = 30;

@@ -81,6 +81,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                Trace* trace)
     : options_(invocation.options),
       version_(version),
+      environment_(environment),
       cache_(cache_folder(environment)),
       trace_(trace),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
@@ -116,7 +117,7 @@ void Daemon::start_loading() {
   load_start_ = last_progress_ = Clock::now();
   service_manager_.notify("STATUS=Loading " + options_.model);
   loading_ = std::async(std::launch::async, [this] {
-    return ServingModel::load(options_, cache_, version_, trace_, [this](double fraction) {
+    return ServingModel::load(options_, environment_, cache_, version_, trace_, [this](double fraction) {
       state_.set_progress(fraction);
       if (abandon_) throw LoadAbandoned();
     });
@@ -143,6 +144,7 @@ void Daemon::look_after_loading() {
   service_manager_.notify("READY=1\nSTATUS=Serving " + state_.model()->name);
   const std::string url = local_url(options_.host, server_->port());
   log_info("ready", {{"load_ms", to_ms(elapsed)}});
+  model_->start_profiling(environment_);
   log_info("try: curl " + url +
            (model_->can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
                                  R"("content":"What is the capital of France?"}],"temperature":0}')"

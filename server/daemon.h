@@ -47,6 +47,7 @@ class Daemon {
 
   const Options options_;
   const std::string version_;
+  const Environment environment_;
   const CacheFolder cache_;
   Trace* const trace_;         // null: nothing is traced
   const StopSignals signals_;  // before any thread

@@ -15,6 +15,7 @@
 #include "engine/plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/device.h"
+#include "profiler/profiled_placement.h"
 #include "server/logging.h"
 #include "server/start_error.h"
 
@@ -179,6 +180,15 @@ fs::path activity_file(const Options& options, const CacheFolder& cache) {
   return *folder / (file_stem(identify(file, spec)) + ".activity");
 }
 
+/// For LoadOptions::place: by what earlier starts have found out; empty: nothing of this machine.
+decltype(LoadOptions::place) known_place(const LoadOptions& load, const Environment& environment) {
+  const std::optional<MachineProfile> machine = kept_machine(environment);
+  if (!machine || !machine->gpu) return {};
+  const ModelFile file = ModelFile::open(load.path);
+  const ModelSpec spec = read_model_spec(file, load.ffn_activation);
+  return profiled_place(*machine, kept_activity(load.activity, identify(file, spec)), {});
+}
+
 /// Null where nothing can be counted or kept: the model is served all the same.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
                                               const CacheFolder& cache) {
@@ -234,12 +244,12 @@ std::vector<std::string> model_names(const Options& options) {
   return names;
 }
 
-std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const CacheFolder& cache,
-                                                 const std::string& version, Trace* trace,
-                                                 std::function<void(double)> progress) try {
+std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const Environment& environment,
+                                                 const CacheFolder& cache, const std::string& version,
+                                                 Trace* trace, std::function<void(double)> progress) try {
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
-  LoadOptions load;
+  LoadOptions& load = model->load_;
   load.path = options.model;
   load.n_threads = options.threads;
   load.isa = wanted_isa(options);
@@ -254,8 +264,12 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const C
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.warn = [](const std::string& sentence) { log_warning(sentence); };
+  if (load.device != DeviceChoice::kCpu) load.place = known_place(load, environment);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
+  load.progress = nullptr;
+  model->profiles_ = options.profile != "off" && model->runtime_->plan() != nullptr &&
+                     !load.activity.empty() && model->runtime_->spec().activation.has_zeros();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
   if (options.profile == "online") model->activity_ = start_profile(*model->runtime_, load.activity, cache);
@@ -287,7 +301,17 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const C
   throw StartError(error.what());
 }
 
+void ServingModel::start_profiling(const Environment& environment) {
+  if (!profiles_) return;
+  profiling_ = std::make_unique<Profiling>(Profiling::Inputs{.runtime = *runtime_,
+                                                             .engine = *engine_,
+                                                             .load = load_,
+                                                             .activity_file = load_.activity,
+                                                             .environment = environment});
+}
+
 void ServingModel::finish_profile() {
+  profiling_.reset();
   if (!activity_) return;
   activity_->finish();
   log_info("activity", {{"counted_tokens", static_cast<int64_t>(activity_->n_written())},

@@ -11,12 +11,14 @@
 #include <variant>
 #include <vector>
 
+#include "config/environment.h"
 #include "config/options.h"
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
 #include "profiler/online_activity.h"
 #include "server/api/service.h"
 #include "server/chat_template.h"
+#include "server/profiling.h"
 #include "server/server_state.h"
 
 namespace hearth {
@@ -37,9 +39,11 @@ class ServingModel {
   /// Loads the model; progress is called from this thread with fractions in [0, 1] and may throw to give up.
   /// `cache` is where activity of models is kept (profiler/cache_folder.h). The trace may be null, and
   /// outlives the model. Throws StartError, std::bad_alloc.
-  static std::unique_ptr<ServingModel> load(const Options& options, const CacheFolder& cache,
-                                            const std::string& version, Trace* trace,
-                                            std::function<void(double)> progress);
+  static std::unique_ptr<ServingModel> load(const Options& options, const Environment& environment,
+                                            const CacheFolder& cache, const std::string& version,
+                                            Trace* trace, std::function<void(double)> progress);
+  /// Once it is served: finds out what placing it well takes, where --profile wants that and a GPU runs it.
+  void start_profiling(const Environment& environment);
 
   Engine& engine() const { return *engine_; }
   /// Once the engine is drained: keeps what was counted of the answers it gave.
@@ -53,11 +57,14 @@ class ServingModel {
  private:
   // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
   std::string name_;
+  LoadOptions load_;       // how the runtime was loaded
+  bool profiles_ = false;  // there is something to find out
   std::unique_ptr<ModelRuntime> runtime_;
   std::unique_ptr<OnlineActivity> activity_;  // null: nothing is counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ApiService> api_;
+  std::unique_ptr<Profiling> profiling_;  // null: nothing is being found out
 };
 
 }  // namespace hearth

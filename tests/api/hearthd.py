@@ -9,6 +9,7 @@ import re
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -19,12 +20,15 @@ EMULATED = BUILD / "tests" / "hearthd_emulated"  # on emulated CUDA; built where
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 MODEL = pathlib.Path(
     os.environ.get("HEARTH_TEST_MODEL", CACHE / "hearth" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
+NO_CACHE = tempfile.TemporaryDirectory(prefix="hearth-no-cache-")
 PATIENCE = 120  # seconds until a wait is given up; far above what anything takes, for slow shared machines
 
 
 def clean_environment(extra=None):
     environment = {k: v for k, v in os.environ.items()
                    if not k.startswith(("HEARTH_", "CUDAEMU_")) and k != "NOTIFY_SOCKET"}
+    # Nothing runs beside what is tested, and nothing is found that other runs have measured.
+    environment.update({"HEARTH_PROFILE": "off", "XDG_CACHE_HOME": NO_CACHE.name})
     environment.update(extra or {})
     return environment
 

@@ -1,0 +1,150 @@
+// See the header.
+#include "profiler/self_profile.h"
+
+#include <algorithm>
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "engine/activity/activity_file.h"
+#include "engine/model_identity.h"
+#include "engine/model_spec.h"
+#include "profiler/count.h"
+#include "profiler/machine/hardware.h"
+#include "profiler/machine/known_machine.h"
+#include "profiler/machine/probe.h"
+#include "profiler/profiled_placement.h"
+#include "profiler/prompt_set.h"
+#include "profiler/text_feed.h"
+
+namespace hearth {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// How often measuring that has to wait looks whether it may go on.
+constexpr milliseconds kLook{20};
+// A machine that never rests is measured as it is, after so many tries.
+constexpr int kTries = 3;
+constexpr int kContext = 1024;  // as hearth-profiler count has it
+constexpr int kChunk = 64;
+
+/// Waits while the machine is needed for something else. True: told to stop.
+bool wait_for_rest(const SelfProfileHooks& hooks) {
+  while (!hooks.stop.stop_requested() && hooks.busy && hooks.busy()) std::this_thread::sleep_for(kLook);
+  return hooks.stop.stop_requested();
+}
+
+/// Of the host's memory, what nobody uses. 0: not known.
+uint64_t available_bytes() {
+  std::ifstream in("/proc/meminfo");
+  std::string word;
+  uint64_t kib = 0;
+  while (in >> word) {
+    if (word == "MemAvailable:" && in >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+/// The figures of a moment in which nothing else ran, if there is one.
+std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfileHooks& hooks) {
+  const auto progress = [&](double fraction, std::string_view what) {
+    if (hooks.progress) hooks.progress(what, fraction);
+  };
+  for (int attempt = 1;; ++attempt) {
+    if (wait_for_rest(hooks)) return std::nullopt;
+    const uint64_t before = hooks.work_done ? hooks.work_done() : 0;
+    std::optional<Probe> probe = probe_machine(hardware, {.progress = progress, .stop = hooks.stop});
+    if (!probe || !hooks.work_done || hooks.work_done() == before) return probe;
+    if (attempt == kTries) {
+      probe->complete = false;
+      probe->notes.push_back(
+          "The machine was at work while it was measured, and may be faster than was found.");
+      return probe;
+    }
+  }
+}
+
+/// For the CPU alone, with no more memory than is left beside the model that serves.
+LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& spec) {
+  LoadOptions load;
+  load.path = settings.load.path;
+  load.n_threads = settings.load.n_threads;
+  load.isa = settings.load.isa;
+  load.n_slots = 1;
+  load.context_tokens = std::min(kContext, spec.context_train);
+  if (spec.sliding_window > 0) load.context_tokens = std::min(load.context_tokens, spec.sliding_window);
+  load.prefill_chunk = kChunk;
+  load.ffn_activation = settings.load.ffn_activation;
+  load.sparsity.mode = "exact";  // who is active, not who is proposed
+  load.memory_limit_bytes = std::max<uint64_t>(available_bytes() / 2, 1);
+  return load;
+}
+
+/// Counts until the file holds enough, the time is up or it is told to stop.
+void count(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found) {
+  std::unique_ptr<ModelRuntime> model;
+  {
+    const ModelFile file = ModelFile::open(settings.load.path);
+    const ModelSpec spec = read_model_spec(file, settings.load.ffn_activation);
+    if (std::string why = why_not_counted(file, spec, "exact"); !why.empty()) {
+      found.notes.push_back(std::move(why));
+      return;
+    }
+    const ModelIdentity identity = identify(file, spec);
+    if (const std::optional<Activity> kept = kept_activity(settings.activity_file, identity)) {
+      found.n_tokens = kept->n_tokens();
+      if (found.n_tokens >= settings.n_tokens) return;
+    }
+    if (wait_for_rest(hooks)) return;
+    model = ModelRuntime::load(for_counting(settings, spec));
+  }
+  TextFeed texts(built_in_prompts(), {});
+  // Time spent waiting for others is not counting.
+  Clock::duration spent{};
+  Clock::time_point last = Clock::now();
+  const CountHooks counting{.progress =
+                                [&](double fraction, uint64_t) {
+                                  if (hooks.progress) hooks.progress("counting active neurons", fraction);
+                                },
+                            .stop =
+                                [&] {
+                                  spent += Clock::now() - last;
+                                  const bool told = wait_for_rest(hooks);
+                                  last = Clock::now();
+                                  return told || spent >= settings.most_time;
+                                }};
+  const CountResult result =
+      count_texts(*model, texts, {.file = settings.activity_file, .n_tokens = settings.n_tokens}, counting);
+  if (!result.note.empty()) found.notes.push_back(result.note);
+  found.n_counted = result.n_prompt_tokens + result.n_generated_tokens;
+  found.n_tokens = result.activity.n_tokens();
+}
+
+}  // namespace
+
+std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, const Environment& environment,
+                                        const SelfProfileHooks& hooks) {
+  // 1. The machine.
+  const std::optional<KnownMachine> known =
+      known_machine(environment, hardware_here(), /*fresh=*/false,
+                    [&](const Hardware& hardware) { return measure_at_rest(hardware, hooks); });
+  if (!known) return std::nullopt;
+  SelfProfile found{
+      .machine = known->machine, .machine_measured = known->measured_now, .notes = known->notes};
+
+  // 2. The model.
+  try {
+    count(settings, hooks, found);
+  } catch (const std::runtime_error& error) {
+    found.notes.push_back(error.what());
+  }
+  if (hooks.stop.stop_requested()) return std::nullopt;
+  return found;
+}
+
+}  // namespace hearth

@@ -1,0 +1,119 @@
+// See the header.
+#include "server/profiling.h"
+
+#include <chrono>
+#include <cmath>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "engine/activity/activity_file.h"
+#include "engine/model_identity.h"
+#include "profiler/profiled_placement.h"
+#include "profiler/self_profile.h"
+#include "server/logging.h"
+
+namespace hearth {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Shorter work needs no lines of progress.
+constexpr std::chrono::seconds kProgressEvery{2};
+
+/// The engine stops: what is being laid out will not be used.
+struct Abandoned : std::exception {};
+
+class ProgressLog {
+ public:
+  void operator()(std::string_view what, double fraction) {
+    const Clock::time_point now = Clock::now();
+    if (what != what_) {
+      what_ = what;
+      begin_ = last_ = now;
+    }
+    if (now - last_ < kProgressEvery || fraction <= 0) return;
+    last_ = now;
+    const double elapsed = std::chrono::duration<double>(now - begin_).count();
+    log_info("profiling",
+             {{"doing", what_},
+              {"percent", static_cast<int>(fraction * 100)},
+              {"seconds_left", static_cast<int>(std::ceil(elapsed / fraction * (1 - fraction)))}});
+  }
+
+ private:
+  std::string what_;
+  Clock::time_point begin_{}, last_{};
+};
+
+/// On the engine's thread. What cannot be placed by the profile is placed as it was.
+void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadOptions& before,
+                 const std::function<bool()>& go_on) {
+  const Clock::time_point begin = Clock::now();
+  const auto place = [&](LoadOptions options) {
+    options.progress = [&](double) {
+      if (!go_on()) throw Abandoned();
+    };
+    runtime.place_again(options);
+  };
+  try {
+    try {
+      place(profiled);
+    } catch (const Abandoned&) {
+      throw;
+    } catch (const std::exception& error) {
+      log_warning(std::string("the model could not be placed by its profile: ") + error.what() +
+                  "; it is placed as before");
+      place(before);
+    }
+  } catch (const Abandoned&) {
+    return;
+  }
+  log_info("placed by profile",
+           {{"ms", std::llround(std::chrono::duration<double, std::milli>(Clock::now() - begin).count())}});
+  if (runtime.plan() == nullptr) return;
+  for (const std::string& line : runtime.plan()->lines(runtime.spec())) log_info(line);
+}
+
+}  // namespace
+
+Profiling::Profiling(Inputs inputs)
+    : in_(std::move(inputs)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+void Profiling::run(const std::stop_token& stop) try {
+  // 1. Measure, while nobody asks anything.
+  ProgressLog progress;
+  const SelfProfileHooks hooks{.busy =
+                                   [this] {
+                                     const EngineStatus status = in_.engine.status();
+                                     return status.n_running > 0 || status.n_waiting > 0;
+                                   },
+                               .work_done = [this] { return in_.engine.status().n_steps; },
+                               .progress = [&](std::string_view what, double done) { progress(what, done); },
+                               .stop = stop};
+  const std::optional<SelfProfile> profile =
+      self_profile({.load = in_.load, .activity_file = in_.activity_file}, in_.environment, hooks);
+  if (!profile) return;
+  for (const std::string& note : profile->notes) log_warning("profiling: " + note);
+  log_info("profiled", {{"machine", profile->machine_measured ? "measured" : "known"},
+                        {"counted_tokens", static_cast<int64_t>(profile->n_counted)},
+                        {"known_tokens", static_cast<int64_t>(profile->n_tokens)}});
+  if (!profile->machine_measured && profile->n_counted == 0) return;  // it was placed by all that is known
+
+  // 2. Place by it, when nothing runs.
+  LoadOptions again = in_.load;
+  again.place =
+      profiled_place(profile->machine,
+                     kept_activity(in_.activity_file, identify(in_.runtime.file(), in_.runtime.spec())), {});
+  // It may be called when this object is gone, but not when the engine is.
+  in_.engine.when_idle(
+      [&runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
+        place_again(runtime, again, before, go_on);
+      });
+} catch (const std::bad_alloc&) {
+  log_warning("profiling ended: there is not enough memory for it; the model stays as it is placed");
+} catch (const std::exception& error) {
+  log_warning(std::string("profiling ended: ") + error.what() + "; the model stays as it is placed");
+}
+
+}  // namespace hearth

@@ -1,0 +1,39 @@
+// While a model is served for the first time: finds out what this machine can do and which neurons are
+// active, and then has the model placed by that, at a moment when nobody asks anything.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string_view>
+#include <thread>
+
+#include "config/environment.h"
+#include "engine/engine.h"
+#include "engine/model_runtime.h"
+
+namespace hearth {
+
+class Profiling {
+ public:
+  struct Inputs {
+    ModelRuntime& runtime;  // on a device, running under `engine`; both outlive this
+    Engine& engine;
+    LoadOptions load;  // as runtime was loaded
+    std::filesystem::path activity_file;
+    Environment environment;
+  };
+  /// Begins, on a thread of its own. What it does and finds is logged; its failures are warnings.
+  explicit Profiling(Inputs inputs);
+  /// Tells it to stop and waits: for some tenths of a second.
+  ~Profiling() = default;
+  Profiling(const Profiling&) = delete;
+  Profiling& operator=(const Profiling&) = delete;
+
+ private:
+  void run(const std::stop_token& stop);
+
+  const Inputs in_;
+  std::jthread thread_;  // last: begins when the rest is there
+};
+
+}  // namespace hearth

@@ -1,0 +1,137 @@
+"""A first start finds out by itself what the machine can do and which neurons are active, and places the model by that.
+
+On the emulated GPU, with less of it than the model has bytes.
+"""
+import pathlib
+import re
+import shutil
+
+import httpx
+import pytest
+
+import hearthd
+
+RELU = hearthd.ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf"
+SMALL = ("--context", "512", "--slots", "1", "--prefill-chunk", "64", "--device", "cuda")
+BUDGET = ("--vram-budget", "0.0045")  # GiB: three of four layers, and some of their neurons
+
+pytestmark = pytest.mark.skipif(not hearthd.EMULATED.exists(), reason="not run: NVIDIA's headers are missing")
+
+
+@pytest.fixture
+def start(tmp_path):
+    servers = []
+    alone = tmp_path / "model.gguf"  # what the repository has of its activity lies beside it
+    shutil.copy(RELU, alone)
+
+    def make(*flags, cache=tmp_path / "cache", profile="auto", model=alone, env=None):
+        server = hearthd.Hearthd(*SMALL, *BUDGET, *flags, model=model, binary=hearthd.EMULATED,
+                                 env={"XDG_CACHE_HOME": str(cache), "HEARTH_PROFILE": profile, **(env or {})})
+        servers.append(server)
+        return server
+
+    yield make
+    for server in servers:
+        server.kill()
+
+
+def text(server, prompt="Once upon a time", n=12):
+    answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
+                        json={"prompt": prompt, "max_tokens": n, "temperature": 0})
+    assert answer.status_code == 200, answer.text
+    return answer.json()["choices"][0]["text"]
+
+
+def wait_for(server, words):
+    return hearthd.wait_until(lambda: next((line for line in server.lines if words in line), None), words)
+
+
+def stop(server):
+    server.signal()
+    assert server.wait() == 0, server.log()
+
+
+def kept(cache):
+    return sorted(path.name for path in (pathlib.Path(cache) / "hearth").glob("*") if not path.name.startswith("."))
+
+
+def gpu_lines(server):
+    return [line[line.index("GPU: "):] for line in server.lines if re.search(r"\bGPU: \d", line)]
+
+
+def test_a_first_start_profiles_itself_and_the_next_finds_that(start, tmp_path):
+    server = start()
+    before = text(server)
+    wait_for(server, "placed by profile")
+    assert text(server) == before  # whatever lies where
+    neutral, placed = gpu_lines(server)
+    stop(server)
+    machine, activity = sorted(kept(tmp_path / "cache"), key=lambda name: name.endswith(".activity"))
+    assert machine.startswith("machine-") and machine.endswith(".toml") and activity.endswith(".activity")
+
+    assert ".activity" not in server.log()
+    again = start()
+    assert gpu_lines(again) == [placed]
+    assert activity in again.log()  # it says what it laid neurons out by
+    assert text(again) == before
+    wait_for(again, "profiled")
+    assert "placed by profile" not in again.log()
+    assert "machine=known" in again.log() and "counted_tokens=0" in again.log()
+    stop(again)
+
+
+def test_requests_are_answered_while_it_measures(start):
+    server = start()
+    texts = [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")]
+    wait_for(server, "placed by profile")
+    assert [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")] == texts
+
+
+def test_off_measures_nothing(start, tmp_path):
+    server = start(profile="off")
+    text(server)
+    stop(server)
+    assert not kept(tmp_path / "cache") and "profil" not in "".join(
+        line for line in server.lines if "configuration" not in line)
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_damaged_caches_are_made_anew(start, tmp_path, damage):
+    server = start()
+    expected = text(server)
+    wait_for(server, "placed by profile")
+    stop(server)
+    for path in (tmp_path / "cache/hearth").iterdir():
+        if path.is_file() and not path.name.startswith("."):
+            whole = path.read_bytes()
+            path.write_bytes(whole[:len(whole) // 2] if damage is None else damage)
+    again = start()
+    assert text(again) == expected
+    wait_for(again, "placed by profile")
+    assert "machine=measured" in again.log()
+    stop(again)
+
+
+def test_without_a_folder_to_keep_it_in_the_model_is_served_all_the_same(start, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    server = start(cache=tmp_path / "file")
+    text(server)
+    stop(server)
+
+
+def test_two_that_start_at_once_do_not_hinder_each_other(start, tmp_path):
+    servers = [start(), start()]
+    for server in servers:
+        wait_for(server, "placed by profile")
+    texts = {text(server) for server in servers}
+    assert len(texts) == 1
+    for server in servers:
+        stop(server)
+    again = start()
+    wait_for(again, "profiled")
+    assert "machine=known" in again.log() and {text(again)} == texts
+
+
+def test_it_stops_at_once_while_it_measures(start):
+    server = start()
+    stop(server)
