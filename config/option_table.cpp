@@ -96,10 +96,14 @@ std::vector<OptionSpec> make_table() {
        "slower. Not given: the model file's.",
        NumberField{&O::predictor_threshold, -1000, 1000}},
       {"profile", "Sparsity", "MODE",
-       "What is found out to place neurons by, and kept in the cache folder. auto: where a GPU runs a model of "
-       "the ReLU family, what this machine can do and which neurons are active, once, in some tens of seconds "
-       "in which nobody asks anything; the model is then placed by that. online: that, and a sample of the tokens "
-       "generated is counted, so that the next start places neurons by what was really asked. off: nothing is "
+       "What is found out to place neurons by, and kept in the cache folder. auto: where a GPU runs a model "
+       "of "
+       "the ReLU family, what this machine can do and which neurons are active, once, in some tens of "
+       "seconds "
+       "in which nobody asks anything; the model is then placed by that. online: that, and a sample of the "
+       "tokens "
+       "generated is counted, so that the next start places neurons by what was really asked. off: nothing "
+       "is "
        "measured; what is known is used.",
        ChoiceField{&O::profile, {"auto", "online", "off"}}},
 
