@@ -372,7 +372,7 @@ void ModelRuntime::place_again(const LoadOptions& options) {
   const bool counts = s.activity.end();
   s.unplace();
   s.place(options, Reservation(s.file, s.spec, checked(options)), choose_device(options));
-  if (counts && why_not_counted().empty()) count_activity(s.activity.options());
+  if (counts && why_not_counted().empty()) go_on_counting(s.activity.options());
 }
 
 const ModelFile& ModelRuntime::file() const { return state_->file; }
@@ -420,8 +420,14 @@ std::string ModelRuntime::why_not_counted() const {
 }
 
 void ModelRuntime::count_activity(const CountOptions& options) {
-  State& s = *state_;
   if (const std::string why = why_not_counted(); !why.empty()) throw std::invalid_argument(why);
+  state_->activity.end();
+  state_->activity.take();
+  go_on_counting(options);
+}
+
+void ModelRuntime::go_on_counting(const CountOptions& options) {
+  State& s = *state_;
   // Steps that only decode have a token of each slot.
   s.activity.begin({.n_layers = s.spec.n_layers,
                     .d_ff = s.spec.d_ff,

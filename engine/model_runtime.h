@@ -129,8 +129,8 @@ class ModelRuntime final : public ForwardModel {
   /// Why single neurons cannot be counted as the model is placed (on a GPU; dense as the file lies), in a
   /// sentence; empty: they can.
   std::string why_not_counted() const;
-  /// Begins counting single neurons. Before the engine thread runs, or on it. Throws std::invalid_argument
-  /// (that sentence) where they cannot be counted.
+  /// Begins counting single neurons, anew. Before the engine thread runs, or on it. Throws
+  /// std::invalid_argument (that sentence) where they cannot be counted.
   void count_activity(const CountOptions& options = {});
   /// Passes over steps until further notice. Between steps. REQUIRES: count_activity(); so do the next.
   void pause_activity(bool paused);
@@ -148,6 +148,8 @@ class ModelRuntime final : public ForwardModel {
   void observe_neurons(NeuronObserver* observer);
 
  private:
+  void go_on_counting(const CountOptions& options);
+
   struct State;
   explicit ModelRuntime(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

@@ -29,13 +29,16 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  do {
+  // What is counted while a write goes on is for the next one: the last begins after the stop.
+  bool last = false;
+  while (!last) {
     {
       std::unique_lock lock(mutex_);
       wake_.wait_for(lock, stop, options_.write_every, [] { return false; });
     }
+    last = stop.stop_requested();
     write();
-  } while (!stop.stop_requested());
+  }
 }
 
 /// What cannot be written stays and is tried again with the next.

@@ -221,6 +221,14 @@ TEST_CASE("an activity file beside the model, or given, lays hot neurons togethe
   CHECK_THAT(note(), ContainsSubstring("neurons keep the file's order"));
 }
 
+TEST_CASE("counting begins anew each time it is asked for") {
+  const auto model = load("relu-5m-q8_0.gguf", "exact");
+  const ActivityCounts once = counts_of(*model, 64);
+  model->count_activity();
+  logits_of(*model, some_text(), 64);
+  CHECK(counts_of(*model, 64) == once);
+}
+
 TEST_CASE("counting goes on when a model is placed again, in another order") {
   LoadOptions options;
   options.path = relu_folder() / "relu-5m-q4_0.powerinfer.gguf";

@@ -175,7 +175,7 @@ TEST_CASE(
     run.feed(prompt, 64);
     const int32_t token = prompt.back();
     for (int i = 0; i < 100; ++i) run.feed(std::span(&token, 1), 1);
-    online.finish();
+    online.finish();  // also while the thread is writing: what was counted meanwhile is not lost
     CHECK(online.n_written() == 50);
     online.finish();
   }
