@@ -14,6 +14,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/golden.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temp_folder.h"
 
 namespace hearth::testing {
@@ -93,7 +94,9 @@ struct Ran {
 Ran run(const LoadOptions& options) {
   const auto model = ModelRuntime::load(options);
   model->reset_activity();
-  Ran ran{.logits = logits_of(*model, Skewed::text(2), 1), .hit_share = 0, .plan = *model->plan()};
+  Ran ran{.logits = logits_of(*model, Skewed::text(2, 80 / static_cast<int>(kStride)), 1),
+          .hit_share = 0,
+          .plan = *model->plan()};
   ran.hit_share = 1 - model->activity().cold;
   return ran;
 }
@@ -119,7 +122,7 @@ std::vector<LayerPlacement> at_random(const std::vector<LayerPlacement>& like, i
 
 TEST_CASE("a solved placement gives the same tokens and hits more often than neutral and random ones") {
   const Skewed skewed;
-  const std::string mode = GENERATE("exact", "predicted");
+  const std::string mode = GENERATE(from_range(some_of({"exact", "predicted"})));
   INFO(mode);
   SolvedPlacement how{.machine = slow_desktop(),
                       .activity = skewed.counted(),
@@ -153,6 +156,7 @@ TEST_CASE("a solved placement gives the same tokens and hits more often than neu
 
   CHECK(same_bits(solved.logits, neutral.logits));
   CHECK(same_bits(random.logits, neutral.logits));
+  if (kStride > 1) return;  // too few tokens for shares
   INFO("solved " << solved.hit_share << ", neutral " << neutral.hit_share << ", random " << random.hit_share);
   CHECK(solved.hit_share > neutral.hit_share + 0.1);
   CHECK(solved.hit_share > random.hit_share + 0.1);
@@ -168,7 +172,7 @@ TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is 
   {
     const auto model = ModelRuntime::load(options);
     whole = model->plan()->device.total();
-    expected = logits_of(*model, Skewed::text(2, 20), 7);
+    expected = logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7);
   }
   const SolvedPlacement how{.machine = slow_desktop(),
                             .activity = skewed.counted(),
@@ -186,16 +190,16 @@ TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is 
     }
     return placement;
   };
-  for (int eighth = 5; eighth <= 8; ++eighth) {
+  for (int eighth = 5; eighth <= 8; eighth += kStride > 1 ? 3 : 1) {
     INFO(eighth);
     options.vram_budget_bytes = whole * static_cast<size_t>(eighth) / 8;
     const auto model = ModelRuntime::load(options);
     CHECK(model->plan()->device.total() <= *options.vram_budget_bytes);
-    CHECK(same_bits(logits_of(*model, Skewed::text(2, 20), 7), expected));
+    CHECK(same_bits(logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7), expected));
     if (eighth == 8) CHECK(model->plan()->whole());
   }
   CHECK(asked);
-  CHECK(has_cache);
+  if (kStride == 1) CHECK(has_cache);
 }
 
 TEST_CASE("without a GPU in the profile, or room on it, the neutral plan is taken") {
@@ -215,15 +219,16 @@ TEST_CASE("without a GPU in the profile, or room on it, the neutral plan is take
 
 /// Kernels that one decoded token starts.
 double kernels_of_a_token(ModelRuntime& model) {
-  logits_of(model, Skewed::text(2, 8), 1);
+  constexpr int kTokens = kStride > 1 ? 2 : 8;
+  logits_of(model, Skewed::text(2, kTokens), 1);
   cudaemu::reset_stats();
-  logits_of(model, Skewed::text(2, 8), 1);
-  return static_cast<double>(cudaemu::stats().launches) / 8;
+  logits_of(model, Skewed::text(2, kTokens), 1);
+  return static_cast<double>(cudaemu::stats().launches) / kTokens;
 }
 
 TEST_CASE("a layer starts as many kernels as placement counts") {
   const Skewed skewed;
-  const std::string mode = GENERATE("exact", "predicted", "dense");
+  const std::string mode = GENERATE(from_range(some_of({"exact", "predicted", "dense"})));
   INFO(mode);
   LoadOptions options = skewed.options(mode, DeviceChoice::kCuda);
   const auto whole = ModelRuntime::load(options);

@@ -103,8 +103,9 @@ TEST_CASE("a hand-over that costs more than it saves is not made") {
   MachineProfile machine = desktop();
   const auto layers_shared = [&](double round_trip_s) {
     machine.gpu->round_trip_s = round_trip_s;
+    const std::optional<PlacementSolution> solution = c.solve(3, 128, machine);
     int n = 0;
-    for (const LayerOption& layer : c.solve(3, 128, machine)->layers) {
+    for (const LayerOption& layer : solution->layers) {
       n += layer.on_device && layer.n_hot < c.facts.d_ff;
     }
     return n;
