@@ -97,10 +97,9 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
       ->type_name("NAME")
       ->check(CLI::IsMember({"neurons", "layers"}));
   command
-      .add_option(
-          "--placement", options.placement,
-          "Which neurons it gets: neutral (as many of each layer), or solved for this machine, by the "
-          "activity that is known")
+      .add_option("--placement", options.placement,
+                  "Which neurons it gets: neutral (as many of each layer) or solved for this machine, by "
+                  "known activity")
       ->capture_default_str()
       ->type_name("NAME")
       ->check(CLI::IsMember({"neutral", "solved"}));

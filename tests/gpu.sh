@@ -216,7 +216,7 @@ bench() {
 }
 
 if [ "$emulated" = 1 ]; then
-  export CUDAEMU_VRAM_MB=64
+  export CUDAEMU_VRAM_MB=256
   shapes=(tiny) percents=(40 100)  # a layer is a quarter of the model, and one must fit
   synth_flags=(--quant f32 --vocab 512) bench_flags=(--prompt 4 --generate 2 --chunk 4 --repeat 1 --threads 2)
 else
