@@ -98,8 +98,7 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
       ->check(CLI::IsMember({"neurons", "layers"}));
   command
       .add_option("--placement", options.placement,
-                  "Which neurons it gets: neutral (as many of each layer) or solved for this machine, by "
-                  "known activity")
+                  "Which neurons it gets: neutral (as many of each layer) or solved for this machine")
       ->capture_default_str()
       ->type_name("NAME")
       ->check(CLI::IsMember({"neutral", "solved"}));
