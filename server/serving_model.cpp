@@ -171,22 +171,24 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
-/// Where the model's activity is kept; empty without a cache folder.
-fs::path activity_file(const Options& options, const CacheFolder& cache) {
-  const fs::path* folder = std::get_if<fs::path>(&cache);
-  if (folder == nullptr) return {};
-  const ModelFile file = ModelFile::open(options.model);
-  const ModelSpec spec = read_model_spec(file, options.ffn_activation);
-  return *folder / (file_stem(identify(file, spec)) + ".activity");
-}
-
 /// For LoadOptions::place: by what earlier starts have found out; empty: nothing of this machine.
-decltype(LoadOptions::place) known_place(const LoadOptions& load, const Environment& environment) {
+decltype(LoadOptions::place) known_place(const LoadOptions& load, const ModelIdentity& model,
+                                         const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return {};
-  const ModelFile file = ModelFile::open(load.path);
-  const ModelSpec spec = read_model_spec(file, load.ffn_activation);
-  return profiled_place(*machine, kept_activity(load.activity, identify(file, spec)), {});
+  return profiled_place(*machine, kept_activity(load.activity, model), {});
+}
+
+/// Where the model's activity is kept, and how it is placed by what is known; nothing of either without a
+/// cache folder.
+void use_what_is_known(const Options& options, const Environment& environment, const CacheFolder& cache,
+                       LoadOptions& load) {
+  const fs::path* folder = std::get_if<fs::path>(&cache);
+  if (folder == nullptr) return;
+  const ModelFile file = ModelFile::open(options.model);
+  const ModelIdentity model = identify(file, read_model_spec(file, options.ffn_activation));
+  load.activity = *folder / (file_stem(model) + ".activity");
+  if (load.device != DeviceChoice::kCpu) load.place = known_place(load, model, environment);
 }
 
 /// Null where nothing can be counted or kept: the model is served all the same.
@@ -258,13 +260,12 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const E
   load.prefill_chunk = options.prefill_chunk;
   load.ffn_activation = options.ffn_activation;
   load.sparsity = {.mode = options.sparsity, .predictor_threshold = options.predictor_threshold};
-  load.activity = activity_file(options, cache);
   load.trace = trace;
   load.device = wanted_device(options);
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.warn = [](const std::string& sentence) { log_warning(sentence); };
-  if (load.device != DeviceChoice::kCpu) load.place = known_place(load, environment);
+  use_what_is_known(options, environment, cache, load);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;

@@ -10,6 +10,7 @@
 
 #include "engine/bytes_text.h"
 #include "kernels/quant/dequantize.h"
+#include "profiler/predictors/observing.h"
 #include "profiler/sequence_run.h"
 
 namespace hearth {
@@ -56,20 +57,6 @@ class Recorder final : public NeuronObserver {
   std::vector<std::vector<float>> norms_;  // [n_layers][d_ff]
   std::vector<float> x_;                   // [n_tokens, d_model] of the layer that runs
   std::vector<uint8_t> codes_;             // [d_ff]
-};
-
-/// Observes a model for a while.
-class Observing {
- public:
-  Observing(ModelRuntime& model, NeuronObserver& observer) : model_(model) {
-    model_.observe_neurons(&observer);
-  }
-  ~Observing() { model_.observe_neurons(nullptr); }
-  Observing(const Observing&) = delete;
-  Observing& operator=(const Observing&) = delete;
-
- private:
-  ModelRuntime& model_;
 };
 
 /// Whole windows that all layers have.

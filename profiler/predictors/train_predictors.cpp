@@ -9,6 +9,7 @@
 
 #include "profiler/perplexity.h"
 #include "profiler/predictors/layer_training.h"
+#include "profiler/predictors/observing.h"
 #include "profiler/predictors/recorder.h"
 #include "profiler/predictors/threshold_choice.h"
 #include "profiler/sequence_run.h"
@@ -24,19 +25,6 @@ constexpr int64_t kJudgeTokens = 8192;
 constexpr double kRecordingEnds = 0.1, kTrainingEnds = 0.85;
 
 struct Stopped {};
-
-class Observing {
- public:
-  Observing(ModelRuntime& model, NeuronObserver& observer) : model_(model) {
-    model_.observe_neurons(&observer);
-  }
-  ~Observing() { model_.observe_neurons(nullptr); }
-  Observing(const Observing&) = delete;
-  Observing& operator=(const Observing&) = delete;
-
- private:
-  ModelRuntime& model_;
-};
 
 class Run {
  public:

@@ -1,0 +1,23 @@
+// Shows a model's neurons to an observer for as long as the object lives.
+#pragma once
+
+#include "engine/model_runtime.h"
+#include "engine/neuron_observer.h"
+
+namespace hearth {
+
+class Observing {
+ public:
+  /// As ModelRuntime::observe_neurons; both outlive this.
+  Observing(ModelRuntime& model, NeuronObserver& observer) : model_(model) {
+    model_.observe_neurons(&observer);
+  }
+  ~Observing() { model_.observe_neurons(nullptr); }
+  Observing(const Observing&) = delete;
+  Observing& operator=(const Observing&) = delete;
+
+ private:
+  ModelRuntime& model_;
+};
+
+}  // namespace hearth
