@@ -20,6 +20,8 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev
   libtomlplusplus-dev'
 test="$build catch2 clang clang-format libclang-rt-dev curl debootstrap"
+# A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.
+! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || test="$test chromium"
 
 # NVIDIA's packages of one release of CUDA: what the tests include, and what building takes.
 cuda_version=13.0.88

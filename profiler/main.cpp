@@ -1,5 +1,5 @@
 // hearth-profiler: measures a model on this machine. Subcommands: bench, calibrate, count, perplexity, plan,
-// probe, synth, train-predictors.
+// probe, report, synth, train-predictors.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -30,6 +30,7 @@
 #include "profiler/plan_command.h"
 #include "profiler/probe_command.h"
 #include "profiler/progress_line.h"
+#include "profiler/report_command.h"
 #include "profiler/sparsity_text.h"
 #include "profiler/synth_command.h"
 #include "profiler/text_io.h"
@@ -181,6 +182,7 @@ int main_of(int argc, char** argv) {
   const std::function<int()> calibrate = add_calibrate_command(app);
   const std::function<int()> plan = add_plan_command(app);
   const std::function<int()> probe = add_probe_command(app);
+  const std::function<int()> report = add_report_command(app);
   const std::function<int()> count = add_count_command(app);
   const std::function<int()> synth = add_synth_command(app);
   const std::function<int()> train = add_train_command(app);
@@ -203,6 +205,7 @@ int main_of(int argc, char** argv) {
   if (app.got_subcommand("calibrate")) return calibrate();
   if (app.got_subcommand("plan")) return plan();
   if (app.got_subcommand("probe")) return probe();
+  if (app.got_subcommand("report")) return report();
   if (app.got_subcommand("count")) return count();
   if (app.got_subcommand("synth")) return synth();
   if (app.got_subcommand("train-predictors")) return train();

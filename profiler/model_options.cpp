@@ -9,7 +9,7 @@
 #include "config/environment.h"
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/machine/known_machine.h"
-#include "profiler/placement/activity_beside.h"
+#include "profiler/placement/known_activity.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/progress_line.h"
 
@@ -128,11 +128,12 @@ SolvedPlacement solved_here(const ModelOptions& options) {
          .stop = {}});
   }
   for (const std::string& note : known->notes) std::fprintf(stderr, "%s\n", note.c_str());
-  SolvedPlacement how{.machine = std::move(known->machine),
-                      .activity = activity_beside(options.model, options.ffn_activation),
-                      .ram_bytes = 0,
-                      .assumptions = {},
-                      .found = {}};
+  SolvedPlacement how{
+      .machine = std::move(known->machine),
+      .activity = known_activity(process_environment(), options.model, options.ffn_activation),
+      .ram_bytes = 0,
+      .assumptions = {},
+      .found = {}};
   how.ram_bytes = options.ram_budget_gib ? static_cast<int64_t>(bytes_of_gib(*options.ram_budget_gib))
                                          : how.machine.host.ram_bytes;
   how.found = [](const PlacementSolution& solution) {

@@ -34,4 +34,6 @@ std::vector<std::string> built_in_prompts() {
   return prompts;
 }
 
+std::vector<std::string> held_out_prompts() { return split_prompts(held_out_file()); }
+
 }  // namespace hearth

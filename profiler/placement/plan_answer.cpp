@@ -181,9 +181,7 @@ PlanAnswer answer_plan(const PlanQuestion& question) {
   if (solved.empty()) asked.refuse(answer.vram_budget, answer.ram_budget);
   answer.best = solved.front();
   answer.others.assign(solved.begin() + 1, solved.end());
-  const ModelActivity& activity = asked.activity_of(answer.best.mode);
-  answer.active_share = activity.active_share();
-  answer.activity_source = activity.source;
+  answer.activity = asked.activity_of(answer.best.mode);
   answer.helps = find_helps(question, asked, answer.vram_budget, answer.ram_budget);
   const double now = 1 / answer.best.seconds();
   std::erase_if(answer.helps,

@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "profiler/machine/machine_profile.h"
@@ -37,14 +38,20 @@ struct PlanAnswer {
   PlacementSolution best;
   std::vector<PlacementSolution> others;  // of the other modes, the fastest first
   int64_t vram_budget = 0, ram_budget = 0;
-  double active_share = 1;      // of all neurons
-  std::string activity_source;  // a phrase
+  ModelActivity activity;       // that `best` was solved for
   std::vector<PlanHelp> helps;  // the one that helps most first; only what helps by 1 % or more
 };
 
 /// Throws std::runtime_error, a sentence with the least that would do, where the budgets do not hold the
 /// model.
 PlanAnswer answer_plan(const PlanQuestion& question);
+
+/// What it says, line by line: a name, empty where the line before goes on, and a sentence or two.
+std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
+                                                            const PlanAnswer& answer);
+/// What a decoded token of it waits for most, and what a prompt's.
+std::string decode_bound(const PlacementSolution& solution);
+std::string prefill_bound(const PlacementSolution& solution);
 
 /// For a terminal, some lines.
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer);

@@ -7,6 +7,7 @@
 
 #include "engine/bytes_text.h"
 #include "profiler/placement/plan_answer.h"
+#include "profiler/rate_text.h"
 
 namespace hearth {
 namespace {
@@ -66,13 +67,6 @@ std::string_view mode_text(Sparsity mode) {
   }
 }
 
-std::string prefill_bound(const PlacementSolution& solution) {
-  if (!solution.on_gpu) return "arithmetic on the CPU";
-  if (solution.n_device_layers() < static_cast<int>(solution.layers.size()))
-    return "mostly the layers on the CPU";
-  return solution.prefill_streams ? "PCIe, over which cold neurons come" : "arithmetic on the GPU";
-}
-
 std::string gpu_line(const PlanQuestion& question, const PlanAnswer& answer) {
   const PlacementSolution& best = answer.best;
   const Counts counts = counts_of(best, question.model.spec);
@@ -109,21 +103,31 @@ std::string wrapped(std::string_view name, std::string what) {
 
 }  // namespace
 
-std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer) {
+std::string prefill_bound(const PlacementSolution& solution) {
+  if (!solution.on_gpu) return "arithmetic on the CPU";
+  if (solution.n_device_layers() < static_cast<int>(solution.layers.size()))
+    return "mostly the layers on the CPU";
+  return solution.prefill_streams ? "PCIe, over which cold neurons come" : "arithmetic on the GPU";
+}
+
+std::string decode_bound(const PlacementSolution& solution) { return waits(solution.work).front().second; }
+
+std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
+                                                            const PlanAnswer& answer) {
   const PlannedModel& model = question.model;
   const PlacementSolution& best = answer.best;
   const TokenWork& work = best.work;
-  std::string text = fmt::format("{}, {}, {} of weights, on {}: predicted, not measured\n\n", model.name,
-                                 dtype_info(model.weights.layers.front().up.weight.dtype).name,
-                                 bytes(model.weight_bytes()), question.machine.name);
-  const auto line = [&text](std::string_view name, const std::string& what) { text += wrapped(name, what); };
-  line("decode", fmt::format("{:.3g} tokens/s; of {:.3g} ms {}", 1 / best.seconds(), 1e3 * best.seconds(),
-                             waits_text(work)));
+  std::vector<std::pair<std::string, std::string>> lines;
+  const auto line = [&lines](std::string_view name, std::string what) {
+    lines.emplace_back(name, std::move(what));
+  };
+  line("decode", fmt::format("{} tokens/s; of {:.3g} ms {}", rate_text(1 / best.seconds()),
+                             1e3 * best.seconds(), waits_text(work)));
   line("prefill",
-       fmt::format("{:.3g} tokens/s; the limit is {}", 1 / best.prefill_seconds, prefill_bound(best)));
+       fmt::format("{} tokens/s; the limit is {}", rate_text(1 / best.prefill_seconds), prefill_bound(best)));
   line("mode", std::string(mode_text(best.mode)));
   for (const PlacementSolution& other : answer.others) {
-    line("", fmt::format("{}: {:.3g} tokens/s", sparsity_name(other.mode), 1 / other.seconds()));
+    line("", fmt::format("{}: {} tokens/s", sparsity_name(other.mode), rate_text(1 / other.seconds())));
   }
   if (best.on_gpu) line("GPU", gpu_line(question, answer));
   line("RAM", fmt::format("{} of {}: {}", bytes(best.ram_bytes), bytes(answer.ram_budget),
@@ -138,14 +142,24 @@ std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer) {
   line("assumed",
        fmt::format("{} of {} tokens each, half full; {:.0f} % of neurons active, {}",
                    question.load.n_slots == 1 ? "1 slot" : fmt::format("{} slots", question.load.n_slots),
-                   question.load.context_tokens, 100 * answer.active_share, answer.activity_source));
-  line("at best", fmt::format("{:.3g} tokens/s: no placement in this mode is faster, by the same figures",
-                              1 / best.least_seconds));
+                   question.load.context_tokens, 100 * answer.activity.active_share(),
+                   answer.activity.source));
+  line("at best", fmt::format("{} tokens/s: no placement in this mode is faster, by the same figures",
+                              rate_text(1 / best.least_seconds)));
   for (const PlanHelp& help : answer.helps) {
     line(&help == &answer.helps.front() ? "would help" : "",
-         fmt::format("{}: {:.3g} tokens/s ({:+.0f} %)", help.what, help.tokens_per_s,
+         fmt::format("{}: {} tokens/s ({:+.0f} %)", help.what, rate_text(help.tokens_per_s),
                      100 * (help.tokens_per_s * best.seconds() - 1)));
   }
+  return lines;
+}
+
+std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer) {
+  const PlannedModel& model = question.model;
+  std::string text = fmt::format("{}, {}, {} of weights, on {}: predicted, not measured\n\n", model.name,
+                                 dtype_info(model.weights.layers.front().up.weight.dtype).name,
+                                 bytes(model.weight_bytes()), question.machine.name);
+  for (const auto& [name, what] : plan_lines(question, answer)) text += wrapped(name, what);
   return text;
 }
 
@@ -187,8 +201,8 @@ std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer) {
                {"slots", question.load.n_slots},
                {"vram_budget_bytes", answer.vram_budget},
                {"ram_budget_bytes", answer.ram_budget},
-               {"active_share", answer.active_share},
-               {"activity", answer.activity_source},
+               {"active_share", answer.activity.active_share()},
+               {"activity", answer.activity.source},
                {"best", solution_json(answer.best)}};
   Json layers = Json::array();
   for (const LayerOption& layer : answer.best.layers) {

@@ -11,6 +11,7 @@
 
 #include "engine/ffn_activation.h"
 #include "engine/load_bounds.h"
+#include "engine/predictor_file.h"
 
 namespace hearth {
 namespace {
@@ -169,7 +170,11 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
   ModelFile file = ModelFile::open(path);
   ModelSpec spec = read_model_spec(file, ffn_activation);
   Weights weights = bind_weights(file, spec);
-  return {path.filename().string(), std::move(file), std::move(spec), std::move(weights)};
+  std::optional<ModelFile> predictors;
+  if (spec.activation.has_zeros()) predictors = open_predictor_file(file, spec);
+  if (predictors) bind_predictors(*predictors, spec, weights);
+  return {path.filename().string(), std::move(file), std::move(spec), std::move(weights),
+          std::move(predictors)};
 }
 
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {

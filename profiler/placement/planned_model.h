@@ -23,7 +23,8 @@ struct PlannedModel {
   std::string name;               // of the file or the shape, for people
   std::optional<ModelFile> file;  // its mapping, where there is one
   ModelSpec spec;
-  Weights weights;  // matrices of a shape must not be read: they point nowhere
+  Weights weights;                           // matrices of a shape must not be read: they point nowhere
+  std::optional<ModelFile> predictors = {};  // a file of them beside the model's
 
   /// The modes that it can run in: exact where its activation has zeros, predicted where it has predictors.
   std::vector<Sparsity> modes() const;
@@ -31,7 +32,8 @@ struct PlannedModel {
   double weight_bytes() const;
 };
 
-/// Throws ModelFileError, std::invalid_argument for an activation that there is none of.
+/// With the predictors that lie beside the file (engine/predictor_file.h), if it has zeros to skip. Throws
+/// ModelFileError, std::invalid_argument for an activation that there is none of.
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation);
 
 /// All matrices of type `type`, laid out as PowerInfer's files are, with predictors if the activation has

@@ -144,6 +144,18 @@ std::string placement_map(const ReportData& data) {
   return chart.done();
 }
 
+std::string hits_chart(const ReportData& data) {
+  const ReportHits& hits = *data.hits;
+  Chart chart("Neurons that were there when they were needed, against neurons chosen", 420, 320,
+              {0, 1, "neurons chosen", percent_ticks()}, {0, 1, "needed ones among them", percent_ticks()});
+  chart.line({{0, 0}, {1, 1}}, "even");
+  chart.line(points_of(hits.even), "line second");
+  chart.line(points_of(hits.by_activity), "line first");
+  const double had = hits.rates.front().hit_rate;
+  if (hits.planned) chart.dot({hits.share, had}, "mark", fmt::format("the plan: {:.1f} %", 100 * had));
+  return chart.done();
+}
+
 std::string predictor_chart(const ReportData& data) {
   const auto n = static_cast<double>(data.predictors.size());
   Chart chart("Recall and proposed neurons of the predictors, by layer", kWidth, 240,

@@ -25,6 +25,9 @@ double share_of_activations(const ReportData& data, double share);
 /// What of each layer the GPU has. REQUIRES: layers.
 std::string placement_map(const ReportData& data);
 
+/// Hit rates against the share of neurons that are chosen. REQUIRES: hits.
+std::string hits_chart(const ReportData& data);
+
 /// Recall and proposed neurons, layer by layer. REQUIRES: predictors.
 std::string predictor_chart(const ReportData& data);
 

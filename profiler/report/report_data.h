@@ -38,8 +38,16 @@ struct ReportSpeed {
 
 /// How many of the neurons that held-out text needed a set of neurons of the same bytes had.
 struct ReportHitRate {
-  std::string placement;  // "by activity", "as many in each layer", "at random"
+  std::string placement;  // "as planned", "at random"
   double hit_rate = 0;
+};
+
+struct ReportHits {
+  double share = 0;      // of all neurons, chosen
+  bool planned = false;  // as many as the plan has hot, and the first rate is the plan's
+  std::vector<ReportHitRate> rates;
+  // Rates of other shares, evenly from none to all: of the most active of all layers, and of as many of each.
+  std::vector<double> by_activity, even;
 };
 
 struct ReportData {
@@ -50,11 +58,12 @@ struct ReportData {
   std::string text;                           // what activity was counted on
   uint64_t n_tokens = 0;                      // of it
   std::vector<std::vector<double>> activity;  // [n_layers][d_ff] share of tokens a neuron is active for
+  std::string held_out;  // what hits and predictors were measured on: "412 tokens of 26 texts"
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
   std::vector<ReportSpeed> speeds;
-  std::vector<ReportHitRate> hit_rates;
+  std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines
 };
 

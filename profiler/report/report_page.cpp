@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/bytes_text.h"
+#include "engine/gguf/fault.h"
+#include "profiler/rate_text.h"
 #include "profiler/report/charts.h"
 #include "profiler/report/svg.h"
 
@@ -31,7 +33,7 @@ constexpr std::string_view kHead = R"(<!doctype html>
   --heat7: #1b2129 } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 760px; margin: 2rem auto;
   padding: 0 1rem }
-h1 { font-size: 1.6rem; margin: 0 } h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem }
+h1 { font-size: 1.6rem; margin: 0; overflow-wrap: anywhere } h2 { font-size: 1.15rem; margin: 2.2rem 0 .3rem }
 p { margin: .3rem 0 } .soft, footer { color: var(--soft) }
 svg { width: 100%; height: auto; display: block; margin: .6rem 0 }
 svg text { font: 12px system-ui, sans-serif; fill: var(--soft) } svg .axis, svg .strong { fill: var(--ink) }
@@ -51,7 +53,7 @@ std::string swatch_rules() {
 i.first { background: var(--first) } i.second { background: var(--second) } i.mark { background: var(--mark) }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1rem; color: var(--soft); font-size: .85rem }
 .key i { display: inline-block; width: .9em; height: .9em; margin-right: .4em; vertical-align: -.1em; border-radius: 2px }
-table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums }
+table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }
 td, th { padding: .15rem .9rem .15rem 0; text-align: right; border-bottom: 1px solid var(--line); font-weight: 400 }
 td:first-child, th:first-child, .words { text-align: left } th { color: var(--soft) }
 summary { color: var(--soft); cursor: pointer; font-size: .85rem }
@@ -105,10 +107,9 @@ std::string speed_part(const ReportData& data) {
   if (data.speeds.empty()) return {};
   std::vector<Cells> rows;
   for (const ReportSpeed& speed : data.speeds) {
-    rows.push_back({speed.what, fmt::format("{:.1f}", speed.expected),
-                    speed.measured ? fmt::format("{:.1f}", *speed.measured) : "not measured",
-                    speed.measured && speed.expected > 0 ? percent(*speed.measured / speed.expected) : "",
-                    speed.bound});
+    rows.push_back(
+        {speed.what, rate_text(speed.expected), speed.measured ? rate_text(*speed.measured) : "not measured",
+         speed.measured && speed.expected > 0 ? percent(*speed.measured / speed.expected) : "", speed.bound});
   }
   return section("Speed",
                  "Tokens per second: what the plan expects on this machine, and what was measured.") +
@@ -137,7 +138,7 @@ std::string activity_part(const ReportData& data) {
                     percent(static_cast<double>(never) / n)});
   }
   return section("Which neurons are active",
-                 fmt::format("Counted over {} tokens of {}.", data.n_tokens, data.text)) +
+                 fmt::format("Counted over {} tokens: {}.", gguf::with_commas(data.n_tokens), data.text)) +
          key_of(heat) + activity_map(data) +
          folded(table_of({"", "active on average", "most active neuron", "never active"}, rows)) +
          section("How unevenly",
@@ -187,13 +188,17 @@ std::string layers_part(const ReportData& data) {
 }
 
 std::string hits_part(const ReportData& data) {
-  if (data.hit_rates.empty()) return {};
+  if (!data.hits) return {};
   std::vector<Cells> rows;
-  for (const ReportHitRate& rate : data.hit_rates) rows.push_back({rate.placement, percent(rate.hit_rate)});
+  for (const ReportHitRate& rate : data.hits->rates) rows.push_back({rate.placement, percent(rate.hit_rate)});
+  std::vector<Key> keys = {{"first", "the most active of all layers"},
+                           {"second", "the most active, as many of each layer"}};
+  if (data.hits->planned) keys.push_back({"mark", "the plan"});
   return section("How often the hot neurons are the ones needed",
-                 "Of the neurons that held-out text needed, the share that a placement of the same bytes had "
-                 "on the GPU.") +
-         table_of({"hot neurons chosen", "had"}, rows);
+                 fmt::format("Of the neurons that {} needed, the share that is among {} of all neurons, "
+                             "chosen in different ways: placements of the same bytes.",
+                             data.held_out, percent(data.hits->share))) +
+         table_of({"chosen", "had"}, rows) + key_of(keys) + hits_chart(data);
 }
 
 std::string predictors_part(const ReportData& data) {
@@ -205,7 +210,8 @@ std::string predictors_part(const ReportData& data) {
                     one.next_recall >= 0 ? percent(one.next_recall) : ""});
   }
   return section("Predictors",
-                 "Of the neurons that are active on held-out text, those that the predictor proposes.") +
+                 fmt::format("Of the neurons that {} needed, those that the predictor proposes.",
+                             data.held_out)) +
          key_of({{"recall", "active neurons that are proposed"},
                  {"proposed", "neurons proposed, of all"},
                  {"first", "active neurons of the next layer, predicted from this one's input"}}) +

@@ -33,15 +33,20 @@ ReportData everything() {
   data.layers = {{true, true, 0.25, 0.25}, {true, false, 1, 0}, {false, false, 0.5, 0.5}};
   data.predictors = {{0.98, 0.2, 0.9}, {0.97, 0.3, 0.8}, {0.96, 0.4, -1}};
   data.speeds = {{"decode", 10, 8, "RAM"}, {"prefill", 100, std::nullopt, "PCIe"}};
-  data.hit_rates = {{"by activity", 0.7}, {"at random", 0.25}};
+  data.held_out = "50 tokens";
+  data.hits = ReportHits{.share = 0.25,
+                         .planned = true,
+                         .rates = {{"as planned", 0.7}, {"at random", 0.25}},
+                         .by_activity = {0, 0.75, 1},
+                         .even = {0, 0.6, 1}};
   data.notes = {"GPU 2.0 of 8.0 GB <all>."};
   return data;
 }
 
 TEST_CASE("report: a page of everything has every part, and asks nothing of the network") {
   const std::string page = report_page(everything());
-  CHECK(count_of(page, "<svg ") == 4);
-  CHECK(count_of(page, "</svg>") == 4);
+  CHECK(count_of(page, "<svg ") == 5);
+  CHECK(count_of(page, "</svg>") == 5);
   CHECK(count_of(page, "<table>") == count_of(page, "</table>"));
   for (const char* title : {"Speed", "What lives where", "How often the hot neurons are the ones needed",
                             "Which neurons are active", "How unevenly", "Predictors", "The plan in words"}) {
@@ -57,6 +62,7 @@ TEST_CASE("report: a page of everything has every part, and asks nothing of the 
   CHECK(count_of(page, "6.00 GB") == 2);  // cold neurons, and in all of RAM
   CHECK(count_of(page, "nan") == 0);
   CHECK(count_of(page, "inf") == 0);
+  CHECK(count_of(page, "<title>the plan: 70.0 %</title>") == 1);
 }
 
 TEST_CASE("report: what is not known is left out") {
@@ -74,8 +80,9 @@ TEST_CASE("report: names are text, whatever stands in them") {
   data.bytes[0].what = data.speeds[0].bound = data.notes[0] = data.text = data.model;
   const std::string page = report_page(data);
   CHECK(count_of(page, "<script") == 0);
-  CHECK(count_of(page, "</title>") ==
-        1 + count_of(page, "<title>layer") + count_of(page, "<title>PowerInfer"));
+  CHECK(count_of(page, "</title>") == 1 + count_of(page, "<title>layer") +
+                                          count_of(page, "<title>PowerInfer") +
+                                          count_of(page, "<title>the plan"));
   CHECK(html_escaped("a<b>&\"'\x01\n") == "a&lt;b&gt;&amp;&quot;&#39; \n");
 }
 

@@ -128,3 +128,57 @@ def test_the_least_that_is_told_is_enough():
     least, unit = sentence.split("not take needs ")[1].split()[:2]
     least = float(least) * {"MB": 1e6, "GB": 1e9}[unit] / (1 << 30)
     assert plan(*shape, "--vram-budget", 2, "--ram-budget", least * 1.02).returncode == 0
+
+
+def test_what_is_kept_of_a_model_is_planned_with(tmp_path):
+    model = tmp_path / "model.gguf"
+    model.write_bytes((DATA / "relu/relu-5m-q8_0.gguf").read_bytes())
+    home = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    tool = str(pathlib.Path(BUILD) / "hearth-profiler")
+
+    def run(*arguments):
+        return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=home)
+
+    def assumed(*arguments):
+        done = run("plan", "--model", model, "--machine", "rtx4090", *arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    assert "ReluLLaMA" in assumed()["activity"]
+    counted = run("count", "--model", model, "--tokens", 200)
+    assert counted.returncode == 0, counted.stderr
+    kept = assumed()
+    assert "tokens of the model show" in kept["activity"]
+    own = tmp_path / "own.activity"
+    (tmp_path / "cache/hearth").rename(tmp_path / "cache/away")
+    [file] = (tmp_path / "cache/away").glob("*.activity")
+    file.rename(own)
+    assert "ReluLLaMA" in assumed()["activity"]
+    assert assumed("--activity", own) == kept
+    own.rename(model.with_name(model.name + ".activity"))  # beside the model it is found, too
+    assert assumed() == kept
+
+    damaged = tmp_path / "damaged.activity"
+    damaged.write_bytes(model.with_name(model.name + ".activity").read_bytes()[:-1])
+    done = run("plan", "--model", model, "--machine", "rtx4090", "--activity", damaged)
+    assert done.returncode == 2 and "damaged.activity" in done.stderr and done.stderr.count("\n") == 1
+    done = run("plan", "--shape", "7b", "--machine", "rtx4090", "--activity", model.with_name(model.name + ".activity"))
+    assert done.returncode == 2 and "is a shape" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_predictors_beside_a_model_are_planned_with(tmp_path):
+    model = tmp_path / "model.gguf"
+    model.write_bytes((DATA / "relu/relu-5m-q8_0.gguf").read_bytes())
+
+    def modes():
+        found = answer("--model", model, "--machine", "rtx4090")
+        return {mode["mode"] for mode in [found["best"], *found["other_modes"]]}
+
+    assert modes() == {"exact", "dense"}
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
+    train = [str(pathlib.Path(BUILD) / "hearth-profiler"), "train-predictors", "--model", str(model), "--text", str(text),
+             "--side-file", "--tokens", "512", "--measure-tokens", "128", "--context", "64", "--epochs", "1"]
+    done = subprocess.run(train, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert modes() == {"exact", "predicted", "dense"}

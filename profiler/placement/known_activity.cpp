@@ -1,0 +1,68 @@
+// See the header.
+#include "profiler/placement/known_activity.h"
+
+#include <exception>
+#include <system_error>
+#include <variant>
+
+#include "engine/gguf/fault.h"
+#include "profiler/cache_folder.h"
+
+namespace hearth {
+
+namespace fs = std::filesystem;
+
+fs::path kept_activity_path(const Environment& environment, const ModelIdentity& model) {
+  const std::variant<fs::path, std::string> folder = cache_folder(environment);
+  if (!std::holds_alternative<fs::path>(folder)) return {};
+  return std::get<fs::path>(folder) / (file_stem(model) + ".activity");
+}
+
+std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity& model) try {
+  std::error_code error;
+  if (file.empty() || !fs::exists(file, error)) return std::nullopt;
+  Activity activity = read_activity(file);
+  if (!activity.model.same_model(model)) return std::nullopt;
+  return activity;
+} catch (const std::exception&) {
+  return std::nullopt;  // what is wrong with it is told by who replaces it
+}
+
+std::optional<Activity> kept_activity(const Environment& environment, const fs::path& model_path,
+                                      const ModelIdentity& model) {
+  std::optional<Activity> kept = kept_activity(kept_activity_path(environment, model), model);
+  return kept ? std::move(kept) : kept_activity(activity_path_beside(model_path), model);
+}
+
+std::optional<ModelActivity> model_activity(const Activity& activity) {
+  if (activity.n_tokens() < kLeastTokens) return std::nullopt;
+  return counted_activity(activity.profile(), static_cast<double>(activity.n_tokens()), 0,
+                          "as " + gguf::with_commas(activity.n_tokens()) + " tokens of the model show");
+}
+
+std::optional<ModelActivity> activity_beside(const fs::path& model_path, const ModelSpec& spec,
+                                             std::optional<double> active, std::string& sentence) {
+  const FoundActivity found = find_activity(model_path, spec.n_layers, spec.d_ff);
+  sentence = found.sentence;
+  const std::optional<ActivityLaw> law = known_law(spec);
+  if (!found.profile || !law) return std::nullopt;
+  return counted_activity(
+      *found.profile, 0, active.value_or(law->active),
+      "spread as counted, " + (active ? std::string("as many as said") : "as many " + law->source));
+}
+
+std::optional<ModelActivity> known_activity(const Environment& environment, const fs::path& model_path,
+                                            std::string_view ffn_activation) {
+  try {
+    const ModelFile file = ModelFile::open(model_path);
+    const ModelSpec spec = read_model_spec(file, ffn_activation);
+    const std::optional<Activity> kept = kept_activity(environment, model_path, identify(file, spec));
+    std::optional<ModelActivity> counted = kept ? model_activity(*kept) : std::nullopt;
+    std::string untold;
+    return counted ? std::move(counted) : activity_beside(model_path, spec, std::nullopt, untold);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace hearth

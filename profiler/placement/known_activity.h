@@ -1,0 +1,44 @@
+// What is known of a model's activity, as a placement takes it: counts that Hearth keeps of it, or that lie
+// beside it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "config/environment.h"
+#include "engine/activity/activity_file.h"
+#include "profiler/placement/activity_curve.h"
+
+namespace hearth {
+
+/// With fewer tokens counted, which neurons are hot is a matter of chance, and what is known of models of the
+/// kind says more.
+inline constexpr uint64_t kLeastTokens = 32;
+
+/// Where Hearth keeps a model's activity: in the cache folder; empty where there is none.
+std::filesystem::path kept_activity_path(const Environment& environment, const ModelIdentity& model);
+
+/// The activity in this file, if it is there, sound and the model's.
+std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model);
+
+/// What was counted of the model: as Hearth keeps it, or in <model file>.activity beside it.
+std::optional<Activity> kept_activity(const Environment& environment, const std::filesystem::path& model_path,
+                                      const ModelIdentity& model);
+
+/// nullopt: fewer than kLeastTokens were counted.
+std::optional<ModelActivity> model_activity(const Activity& activity);
+
+/// Counts of PowerInfer's beside the model (engine/activity_profile.h), which tell how activity is spread,
+/// and not how many neurons are active: `active` of all, or what was published for the model's kind. nullopt:
+/// nothing is there, or the model has no zeros to skip. `sentence` is told what was found, or why it is not
+/// used.
+std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
+                                             std::optional<double> active, std::string& sentence);
+
+/// The first that there is, for a model file. nullopt too where it cannot be read: whoever loads it says so.
+std::optional<ModelActivity> known_activity(const Environment& environment,
+                                            const std::filesystem::path& model_path,
+                                            std::string_view ffn_activation);
+
+}  // namespace hearth

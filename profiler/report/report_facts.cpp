@@ -1,0 +1,163 @@
+// See the header.
+#include "profiler/report/report_facts.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "engine/bytes_text.h"
+#include "engine/ffn_activation.h"
+#include "engine/gguf/fault.h"
+#include "profiler/placement/solved_placement.h"
+#include "profiler/report/hit_rates.h"
+
+namespace hearth {
+namespace {
+
+std::string gb(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+
+std::string facts_text(const PlannedModel& model) {
+  const ModelSpec& spec = model.spec;
+  return fmt::format("{}, {} layers of {} neurons, {} of weights, {}", spec.arch.name, spec.n_layers,
+                     gguf::with_commas(static_cast<uint64_t>(spec.d_ff)), bytes_text(model.weight_bytes()),
+                     ffn_activation_name(spec.activation));
+}
+
+std::string machine_text(const MachineProfile& machine) {
+  const HostProfile& host = machine.host;
+  std::string text = fmt::format("On {}: {} cores, {} of RAM read at {}/s", machine.name, host.n_cores,
+                                 gb(host.ram_bytes), bytes_text(machine.ram_read_bytes_per_s()));
+  if (machine.gpu) {
+    text += fmt::format("; {}, {} of VRAM read at {}/s", machine.gpu->name, gb(machine.gpu->vram_bytes),
+                        bytes_text(machine.gpu->vram_bytes_per_s));
+  }
+  return text + ".";
+}
+
+void add_activity(const Activity& activity, ReportData& data) {
+  const ActivityCounts total = activity.total();
+  if (total.empty()) return;
+  data.n_tokens = total.n_tokens;
+  std::string kinds;
+  for (const ActivitySource source :
+       {ActivitySource::kPrompt, ActivitySource::kGenerated, ActivitySource::kServed}) {
+    const uint64_t n = activity.of(source).n_tokens;
+    if (n == 0) continue;
+    kinds += fmt::format("{}{} of {}", kinds.empty() ? "" : ", ", gguf::with_commas(n), source_name(source));
+  }
+  data.text = kinds;
+  for (int layer = 0; layer < total.n_layers; ++layer) {
+    std::vector<double>& shares = data.activity.emplace_back();
+    const size_t begin = total.place(layer, 0);
+    for (size_t j = 0; j < static_cast<size_t>(total.d_ff); ++j) {
+      shares.push_back(static_cast<double>(total.active[begin + j]) / total.n_tokens);
+    }
+  }
+}
+
+void add_gpu_bytes(const DeviceBytes& gpu, ReportData& data) {
+  const auto add = [&data](const char* what, size_t bytes) {
+    if (bytes > 0) data.bytes.push_back({what, static_cast<double>(bytes), 0});
+  };
+  add("attention", gpu.attention);
+  add("keys and values", gpu.kv);
+  add("output", gpu.output);
+  add("predictors", gpu.predictors);
+  add("gates of all neurons", gpu.gates);
+  add("hot neurons", gpu.hot);
+  add("places for neurons that come and go", gpu.cache);
+  add("scratch, tables and buffers", gpu.scratch + gpu.tables + gpu.stream);
+}
+
+void add_placement(const ReportInputs& in, ReportData& data) {
+  const PlacementSolution& best = in.answer.best;
+  const PlanBasis basis(in.question.model, best.mode, in.question.load);
+  const PlanInputs& inputs = basis.inputs();
+  if (best.on_gpu) {
+    add_gpu_bytes(device_bytes(inputs, layer_placements(best, inputs, in.answer.activity),
+                               static_cast<size_t>(best.stream_bytes)),
+                  data);
+  }
+  const ModelFacts facts = model_facts(inputs, in.answer.activity, true, in.question.assumptions);
+  const CostModel cost(in.question.machine);
+  double cold = 0, host_layers = 0;
+  for (size_t l = 0; l < best.layers.size(); ++l) {
+    const double ram =
+        static_cast<double>(LayerOptions(facts, static_cast<int>(l), cost, true).ram(best.layers[l]));
+    (best.layers[l].on_device ? cold : host_layers) += ram;
+  }
+  if (cold > 0) data.bytes.push_back({"the GPU's layers' cold neurons", 0, cold});
+  if (host_layers > 0) data.bytes.push_back({"layers of the CPU", 0, host_layers});
+  const double rest = static_cast<double>(best.ram_bytes) - cold - host_layers;
+  if (rest > 0) data.bytes.push_back({"embeddings and work space", 0, rest});
+
+  if (!best.on_gpu) return;  // no picture needed
+  const double d_ff = in.question.model.spec.d_ff;
+  for (const LayerOption& layer : best.layers) {
+    data.layers.push_back({layer.on_device, layer.all_gates, static_cast<double>(layer.n_hot) / d_ff,
+                           static_cast<double>(layer.n_cache) / d_ff});
+  }
+}
+
+void add_speeds(const ReportInputs& in, ReportData& data) {
+  const PlacementSolution& expected = in.speed ? in.speed->expected : in.answer.best;
+  const auto measured = [&](double speed) { return in.speed ? std::optional(speed) : std::nullopt; };
+  data.speeds.push_back(
+      {"decode", 1 / expected.seconds(), measured(in.speed ? in.speed->decode : 0), decode_bound(expected)});
+  data.speeds.push_back({"prefill", 1 / expected.prefill_seconds, measured(in.speed ? in.speed->prefill : 0),
+                         prefill_bound(expected)});
+}
+
+/// Neurons that the plan has on the GPU for good; empty where that is none or all of them, which needs no
+/// choosing.
+std::vector<int64_t> planned_hot(const ReportInputs& in) {
+  std::vector<int64_t> hot;
+  int64_t n = 0;
+  for (const LayerOption& layer : in.answer.best.layers)
+    n += hot.emplace_back(layer.on_device ? layer.n_hot : 0);
+  const int64_t all = int64_t{in.question.model.spec.n_layers} * in.question.model.spec.d_ff;
+  if (n == 0 || n == all) hot.clear();
+  return hot;
+}
+
+void add_held_out(const ReportInputs& in, ReportData& data) {
+  const HeldOut& held = *in.held_out;
+  if (held.n_tokens == 0) return;
+  data.held_out = fmt::format("{} tokens of {} texts on which nothing was counted",
+                              gguf::with_commas(held.n_tokens), held.n_texts);
+  if (in.counted != nullptr && !data.activity.empty()) {
+    data.hits = compare_placements(in.counted->profile(), held.active, planned_hot(in));
+  }
+  for (size_t l = 0; l < held.predictors.size(); ++l) {
+    // What is asked ahead of time is the next layer's predictor.
+    const bool next = l + 1 < held.ahead.size();
+    data.predictors.push_back({.recall = held.predictors[l].recall(),
+                               .proposed = held.predictors[l].proposed(),
+                               .next_recall = next ? held.ahead[l + 1].recall() : -1});
+  }
+}
+
+}  // namespace
+
+ReportData report_data(const ReportInputs& in) {
+  ReportData data;
+  data.model = in.question.model.name;
+  data.facts = facts_text(in.question.model);
+  data.machine = machine_text(in.question.machine);
+  data.made = in.made;
+  add_speeds(in, data);
+  add_placement(in, data);
+  if (in.counted != nullptr) add_activity(*in.counted, data);
+  if (in.held_out != nullptr) add_held_out(in, data);
+  for (const auto& [name, what] : plan_lines(in.question, in.answer)) {
+    if (name.empty()) {
+      data.notes.back() += "; " + what;
+    } else {
+      data.notes.push_back(name + ": " + what);
+    }
+  }
+  data.notes.insert(data.notes.end(), in.notes.begin(), in.notes.end());
+  return data;
+}
+
+}  // namespace hearth
