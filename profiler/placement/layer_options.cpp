@@ -58,7 +58,7 @@ TokenWork LayerOptions::host_work() const {
 }
 
 TokenWork LayerOptions::device_work(const LayerOption& option) const {
-  const int64_t d_ff = facts_.d_ff, r = resident(option);
+  const int64_t d_ff = facts_.d_ff, r = option.n_there();
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
@@ -126,7 +126,7 @@ int64_t LayerOptions::ram(const LayerOption& option) const {
 }
 
 double LayerOptions::caught(const LayerOption& option) const {
-  return option.on_device ? curve_.caught(resident(option)) : 0;
+  return option.on_device ? curve_.caught(option.n_there()) : 0;
 }
 
 void LayerOptions::add(const LayerOption& option, std::vector<LayerOption>& options,

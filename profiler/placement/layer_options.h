@@ -24,6 +24,8 @@ struct LayerOption {
   bool on_device = false;
   bool all_gates = false;
   int64_t n_hot = 0, n_cache = 0;
+  /// The layer's most active neurons that the device has for nearly every token.
+  int64_t n_there() const { return n_hot + n_cache * 3 / 4; }
   bool operator==(const LayerOption&) const = default;
 };
 
@@ -72,7 +74,6 @@ class LayerOptions {
   TokenWork host_work() const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
-  int64_t resident(const LayerOption& option) const { return option.n_hot + option.n_cache * 3 / 4; }
   /// Neurons among the n most active that are proposed for a token.
   double proposed(int64_t n) const;
 

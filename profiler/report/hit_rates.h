@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "engine/activity_profile.h"
@@ -16,14 +17,28 @@ namespace hearth {
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
 
-/// How many neurons of each layer are among the n most active of all layers; of equally active ones those of
-/// the first layers.
-std::vector<int64_t> most_active_of_all(const ActivityProfile& counted, int64_t n);
+/// Which layers may have hot neurons: those whose attention the GPU has.
+using LayerMask = std::vector<bool>;
 
-/// Placements of as many neurons as `planned` has in its layers, compared: by the plan, by activity, as many
-/// of each layer, at random. planned empty: a quarter of all neurons are compared, without a plan. All
-/// neurons of a model have the same bytes. REQUIRES: shapes that agree.
+/// How many neurons of each of these layers are among the n most active of them all; of equally active ones
+/// those of the first layers.
+std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers);
+
+/// n in all, as many of each of these layers as of the others, or one more.
+std::vector<int64_t> even(int64_t n, const LayerMask& layers);
+
+/// Neurons of each layer that a plan has on the GPU, for good or nearly always, and the layers that it has
+/// there.
+struct PlannedHot {
+  std::vector<int64_t> n;
+  LayerMask layers;
+};
+
+/// Placements of as many neurons as planned, compared: by the plan; and in the layers that the plan has on
+/// the GPU, so that attention takes the same bytes: the most active, as many of each layer, at random.
+/// planned nullopt: a quarter of all neurons are compared, in all layers, without a plan. All neurons of a
+/// model have the same bytes. REQUIRES: shapes that agree; some planned neurons.
 ReportHits compare_placements(const ActivityProfile& counted, const ActivityProfile& needed,
-                              const std::vector<int64_t>& planned);
+                              const std::optional<PlannedHot>& planned);
 
 }  // namespace hearth

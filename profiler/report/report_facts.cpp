@@ -108,15 +108,17 @@ void add_speeds(const ReportInputs& in, ReportData& data) {
                          prefill_bound(expected)});
 }
 
-/// Neurons that the plan has on the GPU for good; empty where that is none or all of them, which needs no
-/// choosing.
-std::vector<int64_t> planned_hot(const ReportInputs& in) {
-  std::vector<int64_t> hot;
+/// Hot neurons, with those that a cache has nearly always; nullopt where that is none or all of them, which
+/// needs no choosing.
+std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
+  PlannedHot hot;
   int64_t n = 0;
-  for (const LayerOption& layer : in.answer.best.layers)
-    n += hot.emplace_back(layer.on_device ? layer.n_hot : 0);
+  for (const LayerOption& layer : in.answer.best.layers) {
+    n += hot.n.emplace_back(layer.on_device ? layer.n_there() : 0);
+    hot.layers.push_back(layer.on_device);
+  }
   const int64_t all = int64_t{in.question.model.spec.n_layers} * in.question.model.spec.d_ff;
-  if (n == 0 || n == all) hot.clear();
+  if (n == 0 || n == all) return std::nullopt;
   return hot;
 }
 

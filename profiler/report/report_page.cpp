@@ -196,8 +196,11 @@ std::string hits_part(const ReportData& data) {
   if (data.hits->planned) keys.push_back({"mark", "the plan"});
   return section("How often the hot neurons are the ones needed",
                  fmt::format("Of the neurons that {} needed, the share that is among {} of all neurons, "
-                             "chosen in different ways: placements of the same bytes.",
-                             data.held_out, percent(data.hits->share))) +
+                             "chosen in different ways{}.",
+                             data.held_out, percent(data.hits->share),
+                             data.hits->planned
+                                 ? ", as many as the GPU has for good or nearly always, of its layers"
+                                 : "")) +
          table_of({"chosen", "had"}, rows) + key_of(keys) + hits_chart(data);
 }
 

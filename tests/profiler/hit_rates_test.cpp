@@ -2,7 +2,7 @@
 #include "profiler/report/hit_rates.h"
 
 #include <cstdint>
-#include <numeric>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -15,8 +15,6 @@ namespace {
 // Layer 0's neurons are hot, layer 1 has one that is.
 const ActivityProfile kCounted{{{9, 8, 7, 6}, {1, 5, 0, 0}}};
 
-int64_t sum(const std::vector<int64_t>& n) { return std::accumulate(n.begin(), n.end(), int64_t{0}); }
-
 TEST_CASE("hit rates: what is chosen of what was needed") {
   const std::vector<std::vector<int32_t>> order = {{0, 1, 2, 3}, {1, 0, 2, 3}};
   const ActivityProfile needed{{{4, 0, 2, 2}, {1, 1, 0, 0}}};
@@ -26,16 +24,23 @@ TEST_CASE("hit rates: what is chosen of what was needed") {
   CHECK(hit_rate({{{0, 0, 0, 0}, {0, 0, 0, 0}}}, order, {4, 4}) == 0);
 }
 
-TEST_CASE("hit rates: the most active of all layers") {
-  CHECK(most_active_of_all(kCounted, 0) == std::vector<int64_t>{0, 0});
-  CHECK(most_active_of_all(kCounted, 4) == std::vector<int64_t>{4, 0});
-  CHECK(most_active_of_all(kCounted, 5) == std::vector<int64_t>{4, 1});
-  CHECK(most_active_of_all(kCounted, 8) == std::vector<int64_t>{4, 4});
-  CHECK(most_active_of_all(kCounted, 99) == std::vector<int64_t>{4, 4});
+const LayerMask kBoth = {true, true};
+
+TEST_CASE("hit rates: the most active of some layers, and as many of each") {
+  using N = std::vector<int64_t>;
+  CHECK(most_active(kCounted, 0, kBoth) == N{0, 0});
+  CHECK(most_active(kCounted, 4, kBoth) == N{4, 0});
+  CHECK(most_active(kCounted, 5, kBoth) == N{4, 1});
+  CHECK(most_active(kCounted, 8, kBoth) == N{4, 4});
+  CHECK(most_active(kCounted, 99, kBoth) == N{4, 4});
+  CHECK(most_active(kCounted, 3, {false, true}) == N{0, 3});
+  CHECK(even(5, kBoth) == N{3, 2});
+  CHECK(even(4, {false, true}) == N{0, 4});
+  CHECK(even(0, kBoth) == N{0, 0});
 }
 
 TEST_CASE("hit rates: placements of as many neurons are compared") {
-  const ReportHits hits = compare_placements(kCounted, kCounted, {3, 1});
+  const ReportHits hits = compare_placements(kCounted, kCounted, PlannedHot{{3, 1}, kBoth});
   CHECK(hits.planned);
   CHECK(hits.share == 0.5);
   REQUIRE(hits.rates.size() == 4);
@@ -47,7 +52,14 @@ TEST_CASE("hit rates: placements of as many neurons are compared") {
   CHECK(hits.by_activity.front() == 0);
   CHECK(hits.by_activity.back() == 1);
 
-  const ReportHits unplanned = compare_placements(kCounted, kCounted, {});
+  // A layer of the CPU has no hot neurons, whoever chooses.
+  const ReportHits one = compare_placements(kCounted, kCounted, PlannedHot{{0, 2}, {false, true}});
+  CHECK(one.rates[0].hit_rate == Approx(6.0 / 36));
+  CHECK(one.rates[1].hit_rate == Approx(6.0 / 36));
+  CHECK(one.rates[2].hit_rate == Approx(6.0 / 36));
+  CHECK(one.rates[3].hit_rate == Approx(3.0 / 36));
+
+  const ReportHits unplanned = compare_placements(kCounted, kCounted, std::nullopt);
   CHECK_FALSE(unplanned.planned);
   CHECK(unplanned.share == 0.25);
   CHECK(unplanned.rates.size() == 3);
@@ -62,9 +74,8 @@ TEST_CASE("hit rates: no choice by what was needed itself is beaten, and none is
       std::vector<double>& counts = counted.counts.emplace_back();
       for (int j = 0; j < 64; ++j) counts.push_back(activity(random) * (layer + 1));
     }
-    std::vector<int64_t> planned;
-    for (int layer = 0; layer < 5; ++layer) planned.push_back(static_cast<int64_t>(random() % 65));
-    if (sum(planned) == 0) continue;
+    PlannedHot planned{{}, LayerMask(5, true)};
+    for (int layer = 0; layer < 5; ++layer) planned.n.push_back(1 + static_cast<int64_t>(random() % 64));
     const ReportHits hits = compare_placements(counted, counted, planned);
     for (const ReportHitRate& rate : hits.rates) CHECK(rate.hit_rate <= hits.rates[1].hit_rate + 1e-12);
     for (size_t i = 0; i < hits.even.size(); ++i) {
