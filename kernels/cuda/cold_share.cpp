@@ -1,26 +1,14 @@
 #include "kernels/cuda/cold_share.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cassert>
 #include <chrono>
 #include <cstring>
-#include <stdexcept>
-#include <thread>
 
 #include "kernels/cuda/error.h"
+#include "kernels/cuda/number_wait.h"
 
 namespace hearth::cuda {
-namespace {
-
-// A layer's work takes the device some 100 us; a pause takes the processor about 0.04. So the driver, whose
-// answer takes a microsecond and a lock, is asked rarely, and a lost device is still noticed at once.
-constexpr int kPausesPerQuery = 1000;
-
-}  // namespace
-
 void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch) {
   const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
   const size_t sum_cols = bounds.d_model > 0 ? static_cast<size_t>(bounds.d_model) : cols;
@@ -57,27 +45,8 @@ HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
   return what;
 }
 
-bool ColdShare::has_come() const {
-  return std::atomic_ref(*number_.data()).load(std::memory_order_acquire) == n_begun_;
-}
-
 void ColdShare::wait(cudaStream_t stream) const {
-  for (;;) {
-    for (int i = 0; i < kPausesPerQuery; ++i) {
-      if (has_come()) return;
-      _mm_pause();
-    }
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state == cudaErrorNotReady) {
-      std::this_thread::yield();
-      continue;
-    }
-    check(state, "waiting for the CPU's share of the neurons");
-    if (has_come()) return;
-    throw std::runtime_error(
-        "The device has done all its work and not given the CPU its share of the neurons; this is a mistake "
-        "in Hearth.");
-  }
+  wait_for_number(*number_.data(), n_begun_, stream, "the CPU's share of the neurons");
 }
 
 double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {

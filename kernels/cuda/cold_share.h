@@ -58,8 +58,6 @@ class ColdShare {
   const int32_t* has_sums() const { return has_sums_.data(); }
 
  private:
-  bool has_come() const;
-
   CpuBackend& cpu_;
   Layer layer_;
   size_t words_ = 0;      // of a token's bits

@@ -1,17 +1,13 @@
 // See the header.
 #include "kernels/cuda/latency.h"
 
-#include <immintrin.h>
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <stdexcept>
-#include <thread>
 
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/number_wait.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/step_recorder.h"
 #include "kernels/cuda/timed_event.h"
@@ -24,7 +20,6 @@ constexpr int64_t kFloats = 4096;  // a token's, of a 7B model
 constexpr int kFewKernels = 16, kManyKernels = 80;
 constexpr int kRoundTrips = 32;
 constexpr int kPasses = 5;
-constexpr int kPausesPerQuery = 256;  // as cold_share.cpp waits
 // A clock's tick, where an emulated device was done at once.
 constexpr double kLeastSeconds = 1e-8;
 
@@ -66,25 +61,6 @@ double best_seconds(const GraphExec& graph, const Stream& stream) {
   return best;
 }
 
-/// Until the device has stored `wanted`; as ColdShare::wait().
-void wait_for(uint32_t wanted, uint32_t* number, const Stream& stream) {
-  const auto has_come = [&] { return std::atomic_ref(*number).load(std::memory_order_acquire) == wanted; };
-  for (;;) {
-    for (int i = 0; i < kPausesPerQuery; ++i) {
-      if (has_come()) return;
-      _mm_pause();
-    }
-    const cudaError_t state = cudaStreamQuery(stream);
-    if (state == cudaErrorNotReady) {
-      std::this_thread::yield();
-      continue;
-    }
-    check(state, "waiting for the device to hand over");
-    if (has_come()) return;
-    throw std::runtime_error("The device has handed nothing over; this is a mistake in Hearth.");
-  }
-}
-
 double measure_round_trip(const Stream& stream, float* x, float* y) {
   const DeviceArray<uint32_t> state(2);
   const PinnedArray<uint32_t> number(4);
@@ -106,7 +82,7 @@ double measure_round_trip(const Stream& stream, float* x, float* y) {
     const auto begin = std::chrono::steady_clock::now();
     for (int trip = 0; trip < kRoundTrips; ++trip) {
       launch(graph, stream);
-      wait_for(++n_begun, number.data(), stream);
+      wait_for_number(*number.data(), ++n_begun, stream, "a round trip's number");
     }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     best = std::min(best, taken.count() / kRoundTrips);

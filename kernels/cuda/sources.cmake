@@ -43,10 +43,10 @@ set(HEARTH_CUDA_HOST
   device_share.cpp
   device_trace.cpp
   latency.cpp
+  neuron_strips.cpp
+  number_wait.cpp
   scratch.cpp
   step_inputs.cpp
   step_recorder.cpp
-  neuron_strips.cpp
-  step_inputs.cpp
   streamed_share.cpp
 )
