@@ -3,8 +3,6 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <atomic>
-#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
@@ -24,6 +22,7 @@
 #include "profiler/model_options.h"
 #include "profiler/progress_line.h"
 #include "profiler/prompt_set.h"
+#include "profiler/signal_watch.h"
 #include "profiler/text_io.h"
 
 namespace hearth {
@@ -42,15 +41,6 @@ struct CountCommand {
 
 // Longer windows change nothing in which neurons are active, and their keys and values take memory.
 constexpr int kContext = 1024;
-
-std::atomic<int> stopped_by{0};
-static_assert(std::atomic<int>::is_always_lock_free);  // so that a signal handler may touch it
-
-/// The first signal ends the run at the next token; the second ends the program as if nothing were here.
-extern "C" void ask_to_stop(int signal) {
-  stopped_by = signal;
-  std::signal(signal, SIG_DFL);
-}
 
 fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
   if (!command.out.empty()) return command.out;
@@ -87,15 +77,14 @@ void write_csv(const CountCommand& command, const CountResult& result) {
   write_atomically(command.csv, std::as_bytes(std::span(csv)));
 }
 
-CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const CountSettings& settings) {
-  std::signal(SIGINT, ask_to_stop);
-  std::signal(SIGTERM, ask_to_stop);
+CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,
+                                const SignalWatch& watch) {
   ProgressLine line("Counting");
   const CountHooks hooks{.progress =
                              [&line](double fraction, uint64_t n_tokens) {
                                line.update(fraction, gguf::with_commas(n_tokens) + " tokens");
                              },
-                         .stop = [] { return stopped_by != 0; }};
+                         .stop = [&watch] { return watch.stopped(); }};
   return count_texts(model, texts, settings, hooks);
 }
 
@@ -122,13 +111,14 @@ int run_count(const CountCommand& command) {
 
   // 2. Count.
   const auto model = load_model(command.model, context, std::min(context, 128));
-  const CountResult result = count_with_progress(*model, texts, settings);
+  const SignalWatch watch;
+  const CountResult result = count_with_progress(*model, texts, settings, watch);
   if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
 
   // 3. Tell.
   if (!command.csv.empty()) write_csv(command, result);
   print_result(count_text(result, settings.file));
-  return result.stopped ? 128 + stopped_by : 0;  // as shells report a program that a signal ended
+  return result.stopped ? watch.exit_code() : 0;
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <limits>
@@ -20,6 +19,7 @@
 #include "kernels/quant/quantize.h"
 #include "profiler/progress_line.h"
 #include "profiler/shapes.h"
+#include "profiler/signal_watch.h"
 #include "profiler/synth_file.h"
 #include "profiler/synth_model.h"
 #include "profiler/synth_vocabulary.h"
@@ -76,31 +76,6 @@ DType dtype_of(const std::string& name) {
   while (lower(dtype_info(static_cast<DType>(i)).name) != name) ++i;  // the parser let only known names pass
   return static_cast<DType>(i);
 }
-
-// Ctrl-C while a file of gigabytes is being written: what is there of it is removed before the program ends.
-volatile std::sig_atomic_t interrupted_by = 0;
-void note_signal(int signal) { interrupted_by = signal; }
-
-struct Interrupted {};
-
-class SignalWatch {
- public:
-  SignalWatch() {
-    interrupted_by = 0;
-    old_int_ = std::signal(SIGINT, note_signal);
-    old_term_ = std::signal(SIGTERM, note_signal);
-  }
-  ~SignalWatch() {
-    std::signal(SIGINT, old_int_);
-    std::signal(SIGTERM, old_term_);
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-
- private:
-  void (*old_int_)(int);
-  void (*old_term_)(int);
-};
 
 /// m.gguf -> m.powerinfer.gguf, as PowerInfer's own files are named.
 fs::path sparse_path_beside(const fs::path& plain) {
@@ -172,7 +147,7 @@ SynthOptions options_of(const SynthCommand& command) {
 }
 
 void make_and_write(const SynthCommand& command, const SynthOptions& options,
-                    const std::vector<Target>& targets, int64_t n_elements) {
+                    const std::vector<Target>& targets, int64_t n_elements, const SignalWatch& watch) {
   // Rough costs, so that the time left is about right: an element takes some 2 ns of a thread, a byte as long
   // as a disk of 1 GB/s takes.
   const double making = 2.0 * static_cast<double>(n_elements) / options.n_threads;
@@ -180,7 +155,7 @@ void make_and_write(const SynthCommand& command, const SynthOptions& options,
   for (const Target& target : targets) total += static_cast<double>(target.bytes);
   ProgressLine line("Making " + std::string(options.shape.name));
   const auto update = [&](double cost) {
-    if (interrupted_by != 0) throw Interrupted{};
+    if (watch.stopped()) throw Interrupted{};
     line.update(std::min(1.0, cost / total));
   };
   const SynthModel model = make_synth_model(options, [&](double fraction) { update(fraction * making); });
@@ -197,12 +172,12 @@ int run_synth(const SynthCommand& command) {
   const SynthSizes sizes = synth_sizes(options);
   const std::vector<Target> targets = targets_of(command, sizes);
   check_room(targets, sizes, command.force);
-  const SignalWatch watch;
+  const SignalWatch watch;  // what is there of files of gigabytes is removed before the program ends
   try {
-    make_and_write(command, options, targets, sizes.made_elements);
+    make_and_write(command, options, targets, sizes.made_elements, watch);
   } catch (const Interrupted&) {
     std::fputs("hearth-profiler: interrupted; the unfinished file is removed.\n", stderr);
-    return 128 + interrupted_by;  // as shells report a program that a signal ended
+    return watch.exit_code();
   }
   for (const Target& target : targets) {
     std::printf("%s: %s bytes\n", gguf::file_label(target.path.string()).c_str(),

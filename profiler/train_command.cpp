@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -29,6 +28,7 @@
 #include "profiler/predictors/train_predictors.h"
 #include "profiler/predictors/training_report.h"
 #include "profiler/progress_line.h"
+#include "profiler/signal_watch.h"
 #include "profiler/text_io.h"
 
 namespace hearth {
@@ -46,34 +46,6 @@ struct TrainCommand {
   double size_percent = 10, recall_percent = 95, false_percent = 10, rise_percent = 0.5;
   std::string type = "auto";
 };
-
-// The first of them to come; the second ends the program as ever.
-volatile std::sig_atomic_t stopped_by = 0;
-void note_signal(int signal) {
-  stopped_by = signal;
-  std::signal(signal, SIG_DFL);
-}
-
-class SignalWatch {
- public:
-  SignalWatch() {
-    stopped_by = 0;
-    old_int_ = std::signal(SIGINT, note_signal);
-    old_term_ = std::signal(SIGTERM, note_signal);
-  }
-  ~SignalWatch() {
-    std::signal(SIGINT, old_int_);
-    std::signal(SIGTERM, old_term_);
-  }
-  SignalWatch(const SignalWatch&) = delete;
-  SignalWatch& operator=(const SignalWatch&) = delete;
-
- private:
-  void (*old_int_)(int);
-  void (*old_term_)(int);
-};
-
-struct Interrupted {};
 
 /// model.gguf -> model.powerinfer.gguf; a PowerInfer file itself -> model.retrained.powerinfer.gguf
 fs::path default_out(const fs::path& model) {
@@ -151,7 +123,7 @@ std::string identity_of(const TrainCommand& command, const ModelRuntime& model,
 /// Perplexity of the written file as it will be served, and what its predictors proposed. Returns false if
 /// it was interrupted.
 bool measure_served(const TrainCommand& command, const fs::path& written, const TrainingText& text,
-                    TrainingReport& report) {
+                    const SignalWatch& watch, TrainingReport& report) {
   ModelOptions options = command.model;
   if (!command.side_file) options.model = written.string();
   options.sparsity = "predicted";
@@ -159,8 +131,8 @@ bool measure_served(const TrainCommand& command, const fs::path& written, const 
   const auto model = load_model(options, n_context, std::min(n_context, 512));
   model->reset_activity();
   ProgressLine line("Measuring the written file");
-  const auto shown = [&line](const PerplexityResult& so_far, int n_windows) {
-    if (stopped_by != 0) throw Interrupted{};
+  const auto shown = [&](const PerplexityResult& so_far, int n_windows) {
+    if (watch.stopped()) throw Interrupted{};
     line.update(static_cast<double>(so_far.n_windows) / n_windows);
   };
   try {
@@ -183,12 +155,12 @@ void count_weights(const ModelFile& model, TrainingReport& report) {
   report.model_weights_share = static_cast<double>(report.predictor_weights) / all;
 }
 
-int interrupted(const fs::path& work) {
+int interrupted(const SignalWatch& watch, const fs::path& work) {
   std::fprintf(stderr,
                "hearth-profiler: interrupted; what was done is kept in %s, and the same command goes on from "
                "there.\n",
                work.c_str());
-  return 128 + stopped_by;  // as shells report a program that a signal ended
+  return watch.exit_code();
 }
 
 int run_train(TrainCommand command) {
@@ -227,11 +199,11 @@ int run_train(TrainCommand command) {
     {
       ProgressLine line("Training predictors");
       std::optional<TrainResult> result =
-          train_predictors(*model, folder, text, options, [&line](double share, std::string_view what) {
+          train_predictors(*model, folder, text, options, [&](double share, std::string_view what) {
             line.update(share, what);
-            return stopped_by == 0;
+            return !watch.stopped();
           });
-      if (!result) return interrupted(work);
+      if (!result) return interrupted(watch, work);
       report.result = std::move(*result);
     }
 
@@ -242,19 +214,19 @@ int run_train(TrainCommand command) {
     } else {
       ProgressLine line("Writing");
       write_powerinfer_file(target, model->file(), model->spec(), report.result.nets, type, command.force,
-                            [&line](double share) {
+                            [&](double share) {
                               line.update(share);
-                              if (stopped_by != 0) throw Interrupted{};
+                              if (watch.stopped()) throw Interrupted{};
                             });
     }
     folder.remove();
     count_weights(model->file(), report);
     model.reset();
-    if (!measure_served(command, target, text, report)) {
+    if (!measure_served(command, target, text, watch, report)) {
       std::fprintf(stderr,
                    "hearth-profiler: interrupted; %s is written, only what it is worth is not told.\n",
                    target.c_str());
-      return 128 + stopped_by;
+      return watch.exit_code();
     }
     report.model = model_path.string();
     report.written = target.string();
@@ -262,7 +234,7 @@ int run_train(TrainCommand command) {
     report.max_rise = options.max_rise;
     print_result(command.json ? training_json(report) : training_text(report));
   } catch (const Interrupted&) {
-    return interrupted(work);
+    return interrupted(watch, work);
   }
   return 0;
 }
