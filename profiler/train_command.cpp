@@ -25,11 +25,13 @@
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/predictors/predictor_writer.h"
+#include "profiler/predictors/text_sample.h"
 #include "profiler/predictors/train_predictors.h"
 #include "profiler/predictors/training_report.h"
 #include "profiler/progress_line.h"
 #include "profiler/signal_watch.h"
 #include "profiler/text_io.h"
+#include "profiler/whole_file.h"
 
 namespace hearth {
 namespace {
@@ -100,23 +102,29 @@ void check_model(const TrainCommand& command, const ModelSpec& spec) {
   }
 }
 
-std::vector<NamedText> read_texts(const std::vector<std::string>& paths, const char* option) {
+/// The files, of each as much as there may be use for.
+std::vector<NamedText> read_texts(const std::vector<std::string>& paths, const TextCut& cut,
+                                  const char* option) {
+  constexpr int64_t kBytesOfToken = 16;  // no text has so many a token, taken over pages
+  const size_t max_bytes = static_cast<size_t>(kBytesOfToken * (cut.n_train + 2 * cut.n_tune));
   std::vector<NamedText> texts;
-  for (const std::string& path : paths) texts.push_back({path, read_text(path, option)});
+  for (const std::string& path : paths) texts.push_back(sample_text(path, max_bytes, option));
   return texts;
 }
 
+std::string hash_of(const std::vector<int32_t>& tokens) {
+  return sha256_hex({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
+}
+
 /// Whose work a folder holds: everything that decides the results of training.
-std::string identity_of(const TrainCommand& command, const ModelRuntime& model,
-                        const std::vector<NamedText>& texts, const std::vector<NamedText>& held_out) {
+std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;
   std::string text =
       fmt::format("model {} bytes {}\n", model.file().path().filename().string(), model.file().total_bytes());
   text += fmt::format("activation {}\n", ffn_activation_name(model.spec().activation));
-  for (const NamedText& t : texts) text += "text " + sha256_hex(t.text) + "\n";
-  for (const NamedText& t : held_out) text += "held out " + sha256_hex(t.text) + "\n";
-  text += fmt::format("context {} tokens {} epochs {} recall {} false {} size {} seed {}\n", o.n_context,
-                      command.cut.n_train, o.epochs, o.recall, o.false_positives, o.size_budget, o.seed);
+  text += "tokens " + hash_of(parts.train) + "\n";
+  text += fmt::format("context {} epochs {} recall {} false {} size {} seed {}\n", o.n_context, o.epochs,
+                      o.recall, o.false_positives, o.size_budget, o.seed);
   return text;
 }
 
@@ -146,7 +154,9 @@ bool measure_served(const TrainCommand& command, const fs::path& written, const 
 }
 
 void count_weights(const ModelFile& model, TrainingReport& report) {
-  for (const PredictorNet& net : report.result.nets) report.predictor_weights += net.n_weights();
+  for (const MappedNet& net : report.result.nets) {
+    report.predictor_weights += static_cast<int64_t>(net.net.in.size() + net.net.out.size());
+  }
   double all = 0;
   for (const TensorInfo& tensor : model.tensors()) {
     const bool predictor = tensor.name.ends_with("fc1.weight") || tensor.name.ends_with("fc2.weight");
@@ -178,8 +188,8 @@ int run_train(TrainCommand command) {
   check_target(command, target);
   const fs::path work =
       command.work.empty() ? fs::path(target.string() + ".training") : fs::path(command.work);
-  const std::vector<NamedText> texts = read_texts(command.texts, "--text");
-  const std::vector<NamedText> held_out = read_texts(command.held_out, "--held-out");
+  const std::vector<NamedText> texts = read_texts(command.texts, command.cut, "--text");
+  const std::vector<NamedText> held_out = read_texts(command.held_out, command.cut, "--held-out");
 
   // 2. The model, and the texts in its tokens.
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
@@ -190,7 +200,7 @@ int run_train(TrainCommand command) {
   const TrainingText text = cut_texts(model->tokenizer(), texts, held_out, command.cut);
 
   // 3. Recording, training, choosing.
-  WorkFolder folder(work, identity_of(command, *model, texts, held_out), command.restart);
+  WorkFolder folder(work, identity_of(command, *model, text), command.restart);
   options.n_threads = thread_count(command.model);
   options.isa = command.model.isa == "auto" ? supported_isas().front() : *isa_from_name(command.model.isa);
   const SignalWatch watch;
@@ -208,12 +218,15 @@ int run_train(TrainCommand command) {
     }
 
     // 4. The file, and what it is worth.
+    const fs::path told = training_report_path(target);
+    std::error_code error;
+    fs::remove(told, error);  // an older one says nothing of these
     const DType type = type_of(command.type, model->file());
     if (command.side_file) {
-      write_predictor_file(model->file(), model->spec(), report.result.nets, type);
+      write_predictor_file(model->file(), model->spec(), report.result.source(), type);
     } else {
       ProgressLine line("Writing");
-      write_powerinfer_file(target, model->file(), model->spec(), report.result.nets, type, command.force,
+      write_powerinfer_file(target, model->file(), model->spec(), report.result.source(), type, command.force,
                             [&](double share) {
                               line.update(share);
                               if (watch.stopped()) throw Interrupted{};
@@ -221,6 +234,8 @@ int run_train(TrainCommand command) {
     }
     folder.remove();
     count_weights(model->file(), report);
+    report.result.predictors.clear();
+    report.result.nets.clear();
     model.reset();
     if (!measure_served(command, target, text, watch, report)) {
       std::fprintf(stderr,
@@ -233,6 +248,7 @@ int run_train(TrainCommand command) {
     report.written_bytes = static_cast<int64_t>(fs::file_size(target));
     report.max_rise = options.max_rise;
     print_result(command.json ? training_json(report) : training_text(report));
+    write_whole_file(told, training_json(report));
   } catch (const Interrupted&) {
     return interrupted(watch, work);
   }

@@ -70,7 +70,7 @@ void add_units(PredictorNet& net, int rank, uint64_t seed) {
   net.rank = rank;
 }
 
-void predict(FloatProducts& products, const PredictorNet& net, const float* x, int64_t n_tokens,
+void predict(FloatProducts& products, const PredictorView& net, const float* x, int64_t n_tokens,
              std::vector<float>& hidden, std::vector<float>& logits) {
   hidden.resize(size(n_tokens, net.rank));
   logits.resize(size(n_tokens, net.d_ff));

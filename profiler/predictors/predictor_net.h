@@ -23,8 +23,19 @@ struct PredictorNet {
   int d_ff = 0;
   std::vector<float> in;   // [rank, d_model]
   std::vector<float> out;  // [d_ff, rank]
+};
 
-  int64_t n_weights() const { return int64_t{rank} * (d_model + d_ff); }
+/// A net whose weights are kept elsewhere: in a PredictorNet, or in a mapped file.
+struct PredictorView {
+  PredictorView() = default;
+  PredictorView(const PredictorNet& net)  // NOLINT(google-explicit-constructor)
+      : d_model(net.d_model), rank(net.rank), d_ff(net.d_ff), in(net.in), out(net.out) {}
+
+  int d_model = 0;
+  int rank = 0;
+  int d_ff = 0;
+  std::span<const float> in;   // [rank, d_model]
+  std::span<const float> out;  // [d_ff, rank]
 };
 
 /// No units yet.
@@ -35,7 +46,7 @@ void add_units(PredictorNet& net, int rank, uint64_t seed);
 
 /// hidden [n_tokens, rank] and logits [n_tokens, d_ff] of inputs x [n_tokens, d_model]. The vectors are
 /// resized.
-void predict(FloatProducts& products, const PredictorNet& net, const float* x, int64_t n_tokens,
+void predict(FloatProducts& products, const PredictorView& net, const float* x, int64_t n_tokens,
              std::vector<float>& hidden, std::vector<float>& logits);
 
 /// Fits one net. Memory: five times the net's and some batches'.

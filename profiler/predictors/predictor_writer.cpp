@@ -37,25 +37,14 @@ std::vector<int64_t> shape_of(const TensorInfo& tensor) {
   return {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims};
 }
 
-struct PredictorMatrix {
-  std::string name;
-  const std::vector<float>* values;
-  int64_t n_rows, n_cols;
-};
-
-std::vector<PredictorMatrix> predictor_matrices(std::span<const PredictorNet> nets) {
-  std::vector<PredictorMatrix> matrices;
-  for (size_t l = 0; l < nets.size(); ++l) {
-    const PredictorNet& net = nets[l];
+/// The tensors of a layer's predictor: fc1 [rank rows of d_model], fc2 [d_ff rows of rank].
+void announce(gguf::Writer& writer, const ModelSpec& spec, const PredictorSource& predictors, DType type) {
+  for (size_t l = 0; l < predictors.ranks.size(); ++l) {
     const std::string prefix = "blk." + std::to_string(l) + ".";
-    matrices.push_back({prefix + "fc1.weight", &net.in, net.rank, net.d_model});
-    matrices.push_back({prefix + "fc2.weight", &net.out, net.d_ff, net.rank});
+    const int64_t rank = predictors.ranks[l];
+    writer.tensor(prefix + "fc1.weight", type_for(type, spec.d_model), {spec.d_model, rank});
+    writer.tensor(prefix + "fc2.weight", type_for(type, rank), {rank, spec.d_ff});
   }
-  return matrices;
-}
-
-void announce(gguf::Writer& writer, const PredictorMatrix& matrix, DType type) {
-  writer.tensor(matrix.name, type_for(type, matrix.n_cols), {matrix.n_cols, matrix.n_rows});
 }
 
 void write_rows(gguf::Writer& writer, DType type, const float* values, int64_t n_rows, int64_t n_cols) {
@@ -66,8 +55,15 @@ void write_rows(gguf::Writer& writer, DType type, const float* values, int64_t n
   }
 }
 
-void write_matrix(gguf::Writer& writer, const PredictorMatrix& matrix, DType type) {
-  write_rows(writer, type_for(type, matrix.n_cols), matrix.values->data(), matrix.n_rows, matrix.n_cols);
+/// What was announced, with `done` called after each layer.
+void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, DType type,
+                      const std::function<void()>& done) {
+  for (int l = 0; l < static_cast<int>(predictors.ranks.size()); ++l) {
+    const PredictorNet net = predictors.make(l);
+    write_rows(writer, type_for(type, net.d_model), net.in.data(), net.rank, net.d_model);
+    write_rows(writer, type_for(type, net.rank), net.out.data(), net.d_ff, net.rank);
+    done();
+  }
 }
 
 /// A down projection [d_model rows of d_ff] as [d_ff rows of d_model].
@@ -116,19 +112,18 @@ std::string why_no_powerinfer_file(const ModelSpec& spec) {
          ffn_activation_name(spec.activation);
 }
 
-void write_predictor_file(const ModelFile& model, const ModelSpec& spec, std::span<const PredictorNet> nets,
+void write_predictor_file(const ModelFile& model, const ModelSpec& spec, const PredictorSource& predictors,
                           DType type) {
   gguf::Writer writer(predictor_file_path(model.path()), {.replace = true});
   add_predictor_keys(writer, model, spec);
-  const std::vector<PredictorMatrix> matrices = predictor_matrices(nets);
-  for (const PredictorMatrix& matrix : matrices) announce(writer, matrix, type);
+  announce(writer, spec, predictors, type);
   writer.begin_data();
-  for (const PredictorMatrix& matrix : matrices) write_matrix(writer, matrix, type);
+  write_predictors(writer, predictors, type, [] {});
   writer.commit();
 }
 
 void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& model, const ModelSpec& spec,
-                           std::span<const PredictorNet> nets, DType type, bool replace,
+                           const PredictorSource& predictors, DType type, bool replace,
                            const std::function<void(double)>& progress) {
   gguf::Writer writer(path, {.magic = "PWRI", .replace = replace});
   copy_keys(writer, model, spec);
@@ -150,12 +145,11 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
   const TensorInfo* embedding = model.find_tensor("token_embd.weight");
   const bool add_output = spec.arch.name != "opt" && model.find_tensor("output.weight") == nullptr;
   if (add_output) writer.tensor("output.weight", embedding->dtype, shape_of(*embedding));
-  const std::vector<PredictorMatrix> matrices = predictor_matrices(nets);
-  for (const PredictorMatrix& matrix : matrices) announce(writer, matrix, type);
+  announce(writer, spec, predictors, type);
 
   // 2. Its bytes, in that order.
   writer.begin_data();
-  const double n_all = static_cast<double>(tensors.size() + matrices.size());
+  const double n_all = static_cast<double>(tensors.size() + predictors.ranks.size());
   double n_done = 0;
   const auto done = [&] {
     if (progress) progress(++n_done / n_all);
@@ -169,10 +163,7 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
     done();
   }
   if (add_output) writer.write({embedding->data, embedding->bytes});
-  for (const PredictorMatrix& matrix : matrices) {
-    write_matrix(writer, matrix, type);
-    done();
-  }
+  write_predictors(writer, predictors, type, done);
   writer.commit();
 }
 

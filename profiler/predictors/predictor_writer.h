@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "engine/model_file.h"
 #include "engine/model_spec.h"
@@ -14,6 +15,12 @@
 
 namespace hearth {
 
+/// The predictors of a model, made one at a time: all of a large model's are more than memory should hold.
+struct PredictorSource {
+  std::vector<int> ranks;                       // [n_layers]
+  std::function<PredictorNet(int layer)> make;  // of that rank
+};
+
 /// The type predictors get where none is asked for: that of the model's FFN where it can be made, else F16.
 DType default_predictor_type(const ModelFile& model);
 
@@ -21,9 +28,9 @@ DType default_predictor_type(const ModelFile& model);
 /// an activation of its own.
 std::string why_no_powerinfer_file(const ModelSpec& spec);
 
-/// Writes the file that open_predictor_file() finds beside the model. nets [n_layers]. A rank that has no
-/// whole blocks of `type` is written in F16. Throws std::runtime_error (one sentence).
-void write_predictor_file(const ModelFile& model, const ModelSpec& spec, std::span<const PredictorNet> nets,
+/// Writes the file that open_predictor_file() finds beside the model. A rank that has no whole blocks
+/// of `type` is written in F16. Throws std::runtime_error (one sentence), and what the source throws.
+void write_predictor_file(const ModelFile& model, const ModelSpec& spec, const PredictorSource& predictors,
                           DType type);
 
 /// The model with these predictors in PowerInfer's form: magic PWRI, ffn_down turned to one row per neuron,
@@ -32,7 +39,7 @@ void write_predictor_file(const ModelFile& model, const ModelSpec& spec, std::sp
 /// progress: called with the share written; what it throws ends the work and leaves no file. Throws
 /// std::runtime_error (one sentence). REQUIRES: why_no_powerinfer_file() is empty.
 void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& model, const ModelSpec& spec,
-                           std::span<const PredictorNet> nets, DType type, bool replace,
+                           const PredictorSource& predictors, DType type, bool replace,
                            const std::function<void(double)>& progress);
 
 }  // namespace hearth

@@ -49,6 +49,8 @@ class Run {
     choose(result);
     // 4. What that is worth on a text that had no say in it.
     measure(result);
+    result.nets = std::move(nets_);
+    result.predictors = std::move(predictors_);
     return result;
   }
 
@@ -116,7 +118,8 @@ class Run {
       }
       if (stopped) throw Stopped{};
     }
-    predictors_.push_back(with_unit(products_, std::move(training.net), record, n_train_));
+    nets_.push_back(folder_.map(layer, spec.d_model, spec.d_ff));
+    predictors_.push_back(with_unit(products_, nets_.back().net, record, n_train_));
   }
 
   LogitCurve curve_of(int layer, int input_layer) {
@@ -154,7 +157,6 @@ class Run {
         layer.ahead = curve_of(l, l - 1).at(step_of(layer.threshold));
       }
       result.layers.push_back(layer);
-      result.nets.push_back(shifted(predictors_[static_cast<size_t>(l)], layer.threshold));
     }
   }
 
@@ -189,7 +191,8 @@ class Run {
   FloatProducts products_;
   int n_layers_;
   int64_t n_rows_ = 0, n_train_ = 0, n_judge_ = 0;
-  std::vector<TrainedPredictor> predictors_;
+  std::vector<MappedNet> nets_;               // [n_layers]
+  std::vector<TrainedPredictor> predictors_;  // [n_layers] of those
 };
 
 int multiple_of_32(double n) { return std::max(32, static_cast<int>(n / 32) * 32); }
@@ -208,6 +211,16 @@ std::vector<RankRange> rank_ranges(std::span<const double> active, int d_model, 
     ranges.push_back(range);
   }
   return ranges;
+}
+
+PredictorSource TrainResult::source() const {
+  PredictorSource source;
+  for (const LayerResult& layer : layers) source.ranks.push_back(layer.rank);
+  source.make = [this](int layer) {
+    const size_t l = static_cast<size_t>(layer);
+    return shifted(predictors[l], layers[l].threshold);
+  };
+  return source;
 }
 
 std::optional<TrainResult> train_predictors(ModelRuntime& model, const WorkFolder& folder,

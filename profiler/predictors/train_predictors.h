@@ -15,6 +15,7 @@
 
 #include "engine/model_runtime.h"
 #include "profiler/predictors/logit_curve.h"
+#include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/proposing.h"
 #include "profiler/predictors/trained_predictor.h"
 #include "profiler/predictors/training_text.h"
@@ -48,11 +49,15 @@ struct PerplexityOfTwo {
 };
 
 struct TrainResult {
-  std::vector<PredictorNet> nets;  // [n_layers], thresholds in them: logits propose from 0 on
-  std::vector<LayerResult> layers;
+  std::vector<LayerResult> layers;           // [n_layers]
+  std::vector<MappedNet> nets;               // [n_layers] as trained
+  std::vector<TrainedPredictor> predictors;  // [n_layers] of those
   PerplexityOfTwo tune, held_out;
   int64_t n_recorded = 0;  // tokens
   uint64_t recorded_bytes = 0;
+
+  /// Predictors with the thresholds in them: logits propose from 0 on. Refers to this.
+  PredictorSource source() const;
 };
 
 /// progress: called often with the share of the work done and what is being done; returns false to stop.

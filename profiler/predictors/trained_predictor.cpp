@@ -33,7 +33,7 @@ std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
 }
 
 /// hidden [n_rows, rank] of rows spread over the recording's first.
-std::vector<float> hidden_of(FloatProducts& products, const PredictorNet& net, const RecordFile& record,
+std::vector<float> hidden_of(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                              int64_t n_rows) {
   const int64_t n = std::min(n_rows, kRows);
   std::vector<float> x(static_cast<size_t>(n * net.d_model)), hidden(static_cast<size_t>(n * net.rank));
@@ -45,7 +45,7 @@ std::vector<float> hidden_of(FloatProducts& products, const PredictorNet& net, c
 
 }  // namespace
 
-TrainedPredictor with_unit(FloatProducts& products, PredictorNet net, const RecordFile& record,
+TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                            int64_t n_rows) {
   const std::vector<float> hidden = hidden_of(products, net, record, n_rows);
   const size_t rank = static_cast<size_t>(net.rank);
@@ -70,13 +70,13 @@ TrainedPredictor with_unit(FloatProducts& products, PredictorNet net, const Reco
   std::ranges::nth_element(scales, scales.begin() + n / 2);
   const float median = scales[static_cast<size_t>(n / 2)];
   predictor.input_scale = median > 0 ? median : 1.0f;
-  predictor.net = std::move(net);
+  predictor.net = net;
   return predictor;
 }
 
 void predict_over_unit(FloatProducts& products, const TrainedPredictor& predictor, const float* x,
                        int64_t n_tokens, std::vector<float>& hidden, std::vector<float>& logits) {
-  const PredictorNet& net = predictor.net;
+  const PredictorView& net = predictor.net;
   predict(products, net, x, n_tokens, hidden, logits);
   products.pool().for_each_chunk(n_tokens, 1, [&](int64_t t, int64_t, int) {
     double size = 0, squares = 0;
@@ -93,7 +93,12 @@ void predict_over_unit(FloatProducts& products, const TrainedPredictor& predicto
 }
 
 PredictorNet shifted(const TrainedPredictor& predictor, float threshold) {
-  PredictorNet net = predictor.net;
+  const PredictorView& from = predictor.net;
+  PredictorNet net{from.d_model,
+                   from.rank,
+                   from.d_ff,
+                   {from.in.begin(), from.in.end()},
+                   {from.out.begin(), from.out.end()}};
   // Usual inputs give logits of the size they were trained with, so that a user's threshold means something.
   for (float& weight : net.in) weight /= predictor.input_scale;
   for (int64_t j = 0; j < net.d_ff; ++j) {

@@ -15,13 +15,13 @@
 namespace hearth {
 
 struct TrainedPredictor {
-  PredictorNet net;
+  PredictorView net;        // of a net that outlives this
   std::vector<float> unit;  // [rank]: its product with the units' outputs is about the input's size
   float input_scale = 1;    // the root mean square that inputs usually have in the model
 };
 
 /// Finds `unit` and `input_scale` on the first n_rows rows of the layer's recording.
-TrainedPredictor with_unit(FloatProducts& products, PredictorNet net, const RecordFile& record,
+TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                            int64_t n_rows);
 
 /// Logits [n_tokens, d_ff] over the size that `unit` gives their input, of x [n_tokens, d_model]: a neuron is

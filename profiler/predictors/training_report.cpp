@@ -41,6 +41,10 @@ PredictorShares mean_ahead(const TrainResult& result) {
 
 }  // namespace
 
+std::filesystem::path training_report_path(const std::filesystem::path& written) {
+  return written.string() + ".training.json";
+}
+
 std::string training_text(const TrainingReport& report) {
   const TrainResult& result = report.result;
   std::string text = fmt::format("recorded    {} tokens, {} on disk while training\n", result.n_recorded,

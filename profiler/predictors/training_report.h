@@ -1,6 +1,7 @@
 // What training predictors came to, for people and for programs. Pure.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "profiler/predictors/train_predictors.h"
@@ -13,11 +14,14 @@ struct TrainingReport {
   int64_t written_bytes = 0;
   int64_t predictor_weights = 0;
   double model_weights_share = 0;  // predictor_weights of all weights
-  TrainResult result;              // nets may be empty
+  TrainResult result;
   double max_rise = 0;
   double served_perplexity = 0;  // of the written file, predicted
   double served_proposed = 0;    // share of the neurons
 };
+
+/// Where what training came to is kept: "FILE.training.json" beside the file with the predictors.
+std::filesystem::path training_report_path(const std::filesystem::path& written);
 
 std::string training_text(const TrainingReport& report);
 /// One JSON object, with a line break.

@@ -12,14 +12,6 @@ namespace {
 // Fewer windows are nothing to learn from: gradients see each of their tokens over and over.
 constexpr size_t kMinTrainWindows = 8;
 
-/// Text has no bytes of zero; what programs and archives are made of has them soon.
-void require_text(const NamedText& text) {
-  const size_t at = text.text.find('\0');
-  if (at == std::string::npos) return;
-  throw std::runtime_error(text.name + ": is no text: byte " + std::to_string(at) +
-                           " of it is zero; give a file of plain text.");
-}
-
 class Cutter {
  public:
   Cutter(const Tokenizer& tokenizer, const TextCut& cut)
@@ -27,7 +19,6 @@ class Cutter {
 
   /// The text's whole windows.
   std::vector<int32_t> windows(const NamedText& text, int32_t& bos) {
-    require_text(text);
     std::vector<int32_t> tokens = tokenizer_.encode(text.text, true, false);
     n_tokens_ += tokens.size();
     // The tokenizer puts a begin token first where the model wants one: then every window gets it.

@@ -33,7 +33,7 @@ struct TextCut {
 
 /// The last fifth of each text is kept apart, half for tuning, half held out; with texts of its own for that,
 /// `held_out`, the last tenth for tuning. Windows that are not needed are left out evenly. Throws
-/// std::runtime_error (one sentence): a text that is no text, or too little of them.
+/// std::runtime_error (one sentence) if there is too little text.
 TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> texts,
                        std::span<const NamedText> held_out, const TextCut& cut);
 

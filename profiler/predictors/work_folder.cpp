@@ -10,9 +10,11 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "engine/sha256.h"
 #include "profiler/whole_file.h"
@@ -29,6 +31,10 @@ constexpr const char* kLockName = "training-run.lock";
 
 [[noreturn]] void fail(const fs::path& path, const std::string& sentence) {
   throw std::runtime_error(path.string() + ": " + sentence + ".");
+}
+
+[[noreturn]] void fail_damaged(const fs::path& path) {
+  fail(path, "the checkpoint is damaged; remove this file to train its layer anew and keep the others");
 }
 
 std::string reason(int error) { return std::generic_category().message(error); }
@@ -56,7 +62,7 @@ void put_floats(std::string& to, const std::vector<float>& values) {
   to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
-/// Takes values off a string; says no once it has too few bytes, ever after.
+/// Takes values off bytes; says no once it has too few, ever after.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -68,15 +74,14 @@ class Reader {
     bytes_.remove_prefix(sizeof(value));
     return true;
   }
-  /// Exactly n floats, or none where `optional`.
-  bool get_floats(std::vector<float>& values, uint64_t n, bool optional) {
+  /// Exactly n floats, or none where `optional`; they stay where they are.
+  bool get_floats(std::string_view& values, uint64_t n, bool optional) {
     uint64_t found = 0;
     if (!get(found) || (found != n && !(optional && found == 0)) || bytes_.size() / sizeof(float) < found) {
       return false;
     }
-    values.resize(found);
-    if (found > 0) std::memcpy(values.data(), bytes_.data(), found * sizeof(float));
-    bytes_.remove_prefix(found * sizeof(float));
+    values = bytes_.substr(0, found * sizeof(float));
+    bytes_.remove_prefix(values.size());
     return true;
   }
   bool at_end() const { return bytes_.empty(); }
@@ -84,6 +89,55 @@ class Reader {
  private:
   std::string_view bytes_;
 };
+
+/// What a checkpoint says, its weights where they are.
+struct Checkpoint {
+  LayerTraining training;  // sizes and counts, no weights
+  std::string_view in, out;
+  std::string_view mean_in, squares_in, mean_out, squares_out;
+};
+
+std::optional<Checkpoint> read_checkpoint(std::string_view bytes, int d_model, int d_ff) {
+  if (bytes.size() < kMagic.size() + kHashBytes || !bytes.starts_with(kMagic)) return std::nullopt;
+  const std::string_view body = bytes.substr(0, bytes.size() - kHashBytes);
+  if (sha256_hex(body) != bytes.substr(body.size())) return std::nullopt;
+  Reader reader(body.substr(kMagic.size()));
+  Checkpoint found;
+  LayerTraining& training = found.training;
+  PredictorNet& net = training.net;
+  int32_t finished = 0;
+  bool ok = reader.get(net.d_model) && reader.get(net.rank) && reader.get(net.d_ff) && reader.get(finished) &&
+            reader.get(training.n_steps) && reader.get(training.last_missed) &&
+            reader.get(training.moments.n_steps);
+  ok = ok && net.d_model == d_model && net.d_ff == d_ff && net.rank > 0 && net.rank <= d_ff &&
+       training.n_steps >= 0;
+  if (!ok) return std::nullopt;
+  training.finished = finished != 0;
+  const uint64_t n_in = static_cast<uint64_t>(net.rank) * static_cast<uint64_t>(d_model);
+  const uint64_t n_out = static_cast<uint64_t>(net.rank) * static_cast<uint64_t>(d_ff);
+  ok = reader.get_floats(found.in, n_in, false) && reader.get_floats(found.out, n_out, false) &&
+       reader.get_floats(found.mean_in, n_in, true) && reader.get_floats(found.squares_in, n_in, true) &&
+       reader.get_floats(found.mean_out, n_out, true) && reader.get_floats(found.squares_out, n_out, true) &&
+       reader.at_end();
+  // All moments or none.
+  const bool none = found.mean_in.empty();
+  for (const std::string_view values : {found.squares_in, found.mean_out, found.squares_out}) {
+    ok = ok && values.empty() == none;
+  }
+  if (!ok) return std::nullopt;
+  return found;
+}
+
+std::vector<float> floats_of(std::string_view bytes) {
+  std::vector<float> values(bytes.size() / sizeof(float));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+/// Floats that lie aligned: in a mapped file, behind the magic and whole numbers.
+std::span<const float> mapped_floats(std::string_view bytes) {
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
 
 }  // namespace
 
@@ -99,37 +153,20 @@ std::string checkpoint_bytes(const LayerTraining& training) {
         &training.moments.out_squares}) {
     put_floats(bytes, *values);
   }
-  return bytes + sha256_hex(bytes);
+  bytes += sha256_hex(bytes);
+  return bytes;
 }
 
 std::optional<LayerTraining> parse_checkpoint(std::string_view bytes, int d_model, int d_ff) {
-  if (bytes.size() < kMagic.size() + kHashBytes || !bytes.starts_with(kMagic)) return std::nullopt;
-  const std::string_view body = bytes.substr(0, bytes.size() - kHashBytes);
-  if (sha256_hex(body) != bytes.substr(body.size())) return std::nullopt;
-  Reader reader(body.substr(kMagic.size()));
-  LayerTraining training;
-  PredictorNet& net = training.net;
-  int32_t finished = 0;
-  bool ok = reader.get(net.d_model) && reader.get(net.rank) && reader.get(net.d_ff) && reader.get(finished) &&
-            reader.get(training.n_steps) && reader.get(training.last_missed) &&
-            reader.get(training.moments.n_steps);
-  ok = ok && net.d_model == d_model && net.d_ff == d_ff && net.rank > 0 && net.rank <= d_ff &&
-       training.n_steps >= 0;
-  if (!ok) return std::nullopt;
-  training.finished = finished != 0;
-  const uint64_t n_in = static_cast<uint64_t>(net.rank) * static_cast<uint64_t>(d_model);
-  const uint64_t n_out = static_cast<uint64_t>(net.rank) * static_cast<uint64_t>(d_ff);
-  NetTrainer::Moments& moments = training.moments;
-  ok = reader.get_floats(net.in, n_in, false) && reader.get_floats(net.out, n_out, false) &&
-       reader.get_floats(moments.in, n_in, true) && reader.get_floats(moments.in_squares, n_in, true) &&
-       reader.get_floats(moments.out, n_out, true) && reader.get_floats(moments.out_squares, n_out, true) &&
-       reader.at_end();
-  // All moments or none.
-  const bool none = moments.in.empty();
-  for (const std::vector<float>* values : {&moments.in_squares, &moments.out, &moments.out_squares}) {
-    ok = ok && values->empty() == none;
-  }
-  if (!ok) return std::nullopt;
+  std::optional<Checkpoint> found = read_checkpoint(bytes, d_model, d_ff);
+  if (!found) return std::nullopt;
+  LayerTraining training = std::move(found->training);
+  training.net.in = floats_of(found->in);
+  training.net.out = floats_of(found->out);
+  training.moments.in = floats_of(found->mean_in);
+  training.moments.in_squares = floats_of(found->squares_in);
+  training.moments.out = floats_of(found->mean_out);
+  training.moments.out_squares = floats_of(found->squares_out);
   return training;
 }
 
@@ -186,10 +223,21 @@ std::optional<LayerTraining> WorkFolder::load(int layer, int d_model, int d_ff) 
   const std::optional<std::string> bytes = read_bytes(path);
   if (!bytes) return std::nullopt;
   std::optional<LayerTraining> training = parse_checkpoint(*bytes, d_model, d_ff);
-  if (!training) {
-    fail(path, "the checkpoint is damaged; remove this file to train its layer anew and keep the others");
-  }
+  if (!training) fail_damaged(path);
   return training;
+}
+
+MappedNet WorkFolder::map(int layer, int d_model, int d_ff) const {
+  const fs::path path = checkpoint_path(layer);
+  MappedNet mapped{gguf::MappedFile::open(path, "a checkpoint of training"), {}};
+  const std::span<const std::byte> bytes = mapped.file.bytes();
+  const std::optional<Checkpoint> found =
+      read_checkpoint({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, d_model, d_ff);
+  if (!found) fail_damaged(path);
+  mapped.net = found->training.net;
+  mapped.net.in = mapped_floats(found->in);
+  mapped.net.out = mapped_floats(found->out);
+  return mapped;
 }
 
 void WorkFolder::save(int layer, const LayerTraining& training) const {

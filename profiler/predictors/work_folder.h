@@ -9,9 +9,17 @@
 #include <optional>
 #include <string>
 
+#include "engine/gguf/mapped_file.h"
 #include "profiler/predictors/layer_training.h"
 
 namespace hearth {
+
+/// A trained net in its file, of which the system holds in memory what it has room for: the nets of a model
+/// of 70B are tens of gigabytes. Moving it keeps the net's addresses; the file may be removed meanwhile.
+struct MappedNet {
+  gguf::MappedFile file;
+  PredictorView net;
+};
 
 class WorkFolder {
  public:
@@ -29,6 +37,8 @@ class WorkFolder {
   /// A layer's training as last saved; nullopt: never. Throws std::runtime_error (one sentence) if the file
   /// is damaged.
   std::optional<LayerTraining> load(int layer, int d_model, int d_ff) const;
+  /// The net of a layer that was saved. Throws std::runtime_error (one sentence) if the file is damaged.
+  MappedNet map(int layer, int d_model, int d_ff) const;
   /// Throws std::runtime_error (one sentence); the checkpoint before it is untouched then.
   void save(int layer, const LayerTraining& training) const;
 

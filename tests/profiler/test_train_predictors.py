@@ -78,7 +78,9 @@ def test_a_powerinfer_file_is_written_told_and_served(model, text, tmp_path):
     told = json.loads(done.stdout)
     written = tmp_path / "model.powerinfer.gguf"
     assert told["written"] == str(written) and told["written_bytes"] == written.stat().st_size
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", written.name, "text.txt"]
+    report = tmp_path / f"{written.name}.training.json"
+    assert json.loads(report.read_text()) == told
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", written.name, report.name, "text.txt"]
 
     # The same model to other eyes: every tensor, the down projection turned, predictors behind the rest.
     plain = {tensor.name: tensor for tensor in gguf.GGUFReader(model).tensors}
@@ -155,7 +157,9 @@ def test_a_side_file(model, text, tmp_path):
     assert done.returncode == 0, done.stderr
     side = tmp_path / "model.gguf.predictors.gguf"
     assert str(side) in done.stdout and "held out" in done.stdout and "ahead" in done.stdout
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", side.name, "text.txt"]
+    report = tmp_path / f"{side.name}.training.json"
+    assert json.loads(report.read_text())["written"] == str(side)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", side.name, report.name, "text.txt"]
     assert pathlib.Path(model).read_bytes() == before
     assert len(gguf.GGUFReader(side).tensors) == 4
     used = profiler("perplexity", "--model", model, "--file", text, "--context", 32, "--sparsity", "predicted")
@@ -215,10 +219,10 @@ def test_bad_texts(model, text, tmp_path):
     binary.write_bytes(b"\x7fELF\0\0\0" * 500)
     said = refused(train(model, short))
     assert str(short) in said and "at least 10 windows of 32" in said
-    assert "is no text" in refused(train(model, binary))
-    for path in (empty, tmp_path / "absent.txt"):
-        assert "--text" in refused(train(model, path))
-        assert "--held-out" in refused(train(model, text, "--held-out", path))
+    for path, words in ((empty, "is empty"), (tmp_path / "absent.txt", "cannot be read"), (tmp_path, "is a folder"),
+                        (binary, "is no text")):
+        assert words in (said := refused(train(model, path))) and "--text" in said
+        assert words in (said := refused(train(model, text, "--held-out", path))) and "--held-out" in said
     assert "fewer" in (said := refused(train(model, text, "--held-out", short))) or "less than one window" in said
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         ["model.gguf", "text.txt", "short.txt", "empty.txt", "binary"])

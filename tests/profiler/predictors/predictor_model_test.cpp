@@ -72,24 +72,28 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
   return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
-std::vector<TrainedPredictor> random_predictors(const ModelSpec& spec) {
-  std::vector<TrainedPredictor> predictors;
-  for (int l = 0; l < spec.n_layers; ++l) {
-    TrainedPredictor predictor;
-    predictor.net = empty_net(spec.d_model, spec.d_ff);
-    add_units(predictor.net, 32 + 32 * l, static_cast<uint64_t>(l));
-    NormalStream(static_cast<uint64_t>(50 + l)).fill(predictor.net.out, 0.3f);
-    predictor.unit.assign(static_cast<size_t>(predictor.net.rank), 0.0f);
-    predictors.push_back(predictor);
+/// Predictors of random weights, and what they are made of.
+struct RandomPredictors {
+  explicit RandomPredictors(const ModelSpec& spec) {
+    for (int l = 0; l < spec.n_layers; ++l) {
+      PredictorNet net = empty_net(spec.d_model, spec.d_ff);
+      add_units(net, 32 + 32 * l, static_cast<uint64_t>(l));
+      NormalStream(static_cast<uint64_t>(50 + l)).fill(net.out, 0.3f);
+      nets.push_back(std::move(net));
+    }
+    for (const PredictorNet& net : nets) {
+      predictors.push_back({.net = net, .unit = std::vector<float>(static_cast<size_t>(net.rank), 0.0f)});
+    }
   }
-  return predictors;
-}
-
-std::vector<PredictorNet> nets_of(const std::vector<TrainedPredictor>& predictors) {
+  PredictorSource source() const {
+    PredictorSource source;
+    for (const PredictorNet& net : nets) source.ranks.push_back(net.rank);
+    source.make = [this](int layer) { return shifted(predictors[static_cast<size_t>(layer)], 0); };
+    return source;
+  }
   std::vector<PredictorNet> nets;
-  for (const TrainedPredictor& predictor : predictors) nets.push_back(shifted(predictor, 0));
-  return nets;
-}
+  std::vector<TrainedPredictor> predictors;
+};
 
 /// Keeps what it is shown, and takes out what it is told to.
 class Watcher final : public NeuronObserver {
@@ -196,8 +200,9 @@ TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contr
 TEST_CASE("recording: a PowerInfer file records what its plain one does") {
   OnDisk disk("llama");
   const auto plain = disk.load("dense");
-  write_powerinfer_file(disk.folder / "p.gguf", plain->file(), plain->spec(),
-                        nets_of(random_predictors(plain->spec())), DType::kF32, false, {});
+  const RandomPredictors random(plain->spec());
+  write_powerinfer_file(disk.folder / "p.gguf", plain->file(), plain->spec(), random.source(), DType::kF32,
+                        false, {});
   const auto turned = disk.load("dense", disk.folder / "p.gguf");
   for (int layer = 0; layer < 2; ++layer) {
     const std::vector<float> a = down_norms(plain->file(), plain->spec(), layer);
@@ -211,11 +216,10 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
     INFO(architecture);
     OnDisk disk(architecture);
     const auto dense = disk.load("dense");
-    const std::vector<TrainedPredictor> predictors = random_predictors(dense->spec());
-    const std::vector<PredictorNet> nets = nets_of(predictors);
+    const RandomPredictors random(dense->spec());
     ThreadPool pool(1);
     FloatProducts products(pool, supported_isas().front());
-    ProposingObserver observer(products, predictors);
+    ProposingObserver observer(products, random.predictors);
     observer.use(std::vector<float>{0, 0});
     dense->observe_neurons(&observer);
     const std::vector<float> judged = logits(*dense);
@@ -227,7 +231,7 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
     CHECK(distance(judged, logits(*dense)) > 0.1);  // something was left out
 
     const std::filesystem::path sparse = disk.folder / "sparse.gguf";
-    write_powerinfer_file(sparse, dense->file(), dense->spec(), nets, DType::kF32, false, {});
+    write_powerinfer_file(sparse, dense->file(), dense->spec(), random.source(), DType::kF32, false, {});
     const auto predicted = disk.load("predicted", sparse);
     predicted->reset_activity();
     const std::vector<float> served = logits(*predicted);
@@ -236,7 +240,7 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
     CHECK(distance(logits(*disk.load("exact", sparse)), logits(*dense)) < 0.01);
 
     CHECK_THROWS_AS(disk.load("predicted"), ModelFileError);
-    write_predictor_file(dense->file(), dense->spec(), nets, DType::kF32);
+    write_predictor_file(dense->file(), dense->spec(), random.source(), DType::kF32);
     const auto beside = disk.load("predicted");
     CHECK(distance(logits(*beside), served) < 0.01);
     CHECK(beside->sparsity().mode == Sparsity::kPredicted);
@@ -247,8 +251,8 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
 TEST_CASE("predictors beside a model: another model's and damaged ones are refused") {
   OnDisk disk("llama");
   const auto model = disk.load("dense");
-  const std::vector<PredictorNet> nets = nets_of(random_predictors(model->spec()));
-  write_predictor_file(model->file(), model->spec(), nets, DType::kF16);
+  const RandomPredictors random(model->spec());
+  write_predictor_file(model->file(), model->spec(), random.source(), DType::kF16);
   const std::filesystem::path side = predictor_file_path(disk.path);
   CHECK(side.filename() == "model.gguf.predictors.gguf");
   const std::string bytes = bytes_of(side);
@@ -272,11 +276,12 @@ TEST_CASE("a PowerInfer file keeps what the model's has, and replaces older pred
   OnDisk disk("llama");
   TinyModel("llama", shape()).powerinfer().key("powerinfer.sparse_threshold", -0.5f).write(disk.path);
   const auto model = disk.load("dense");
-  const std::vector<PredictorNet> nets = nets_of(random_predictors(model->spec()));
+  const RandomPredictors random(model->spec());
   const std::filesystem::path path = disk.folder / "new.gguf";
-  write_powerinfer_file(path, model->file(), model->spec(), nets, DType::kQ8_0, false, {});
-  CHECK_THROWS_AS(write_powerinfer_file(path, model->file(), model->spec(), nets, DType::kQ8_0, false, {}),
-                  std::runtime_error);
+  write_powerinfer_file(path, model->file(), model->spec(), random.source(), DType::kQ8_0, false, {});
+  CHECK_THROWS_AS(
+      write_powerinfer_file(path, model->file(), model->spec(), random.source(), DType::kQ8_0, false, {}),
+      std::runtime_error);
   const ModelFile written = ModelFile::open(path);
   CHECK(written.is_powerinfer());
   CHECK(written.get_float("powerinfer.sparse_threshold") == 0);

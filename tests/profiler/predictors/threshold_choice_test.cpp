@@ -106,7 +106,7 @@ TEST_CASE("training text: parts are apart, whole windows, at most as many as wan
   CHECK(kinds.size() <= 3);  // the letter and the begin token, a space perhaps
 }
 
-TEST_CASE("training text: too little, or no text at all, is refused with what to do") {
+TEST_CASE("training text: too little is refused with what to do") {
   const Text model;
   const auto refusal = [&](const std::string& text, const std::string& held_out) {
     const std::vector<NamedText> texts = {{"t.txt", text}};
@@ -120,7 +120,6 @@ TEST_CASE("training text: too little, or no text at all, is refused with what to
     return std::string();
   };
   CHECK(refusal("short", "").find("t.txt: the text has") == 0);
-  CHECK(refusal(std::string(500, 'a') + '\0' + "b", "").find("no text: byte 500") != std::string::npos);
   CHECK(refusal(std::string(5000, 'a'), "x").find("h.txt") == 0);
   CHECK(refusal(std::string(5000, 'a'), "").empty());
 }

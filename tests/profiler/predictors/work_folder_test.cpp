@@ -1,6 +1,7 @@
 // What is kept of a training run: checkpoints come back as they were or not at all, folders are one run's.
 #include "profiler/predictors/work_folder.h"
 
+#include <algorithm>
 #include <fstream>
 #include <stdexcept>
 
@@ -98,8 +99,14 @@ TEST_CASE("work folder: saves, loads, and goes when all is done") {
   check_same(*back, some_training(true));
   folder.save(4, some_training(false));
   CHECK(folder.load(4, kModel, kNeurons)->finished);
+  const MappedNet mapped = folder.map(4, kModel, kNeurons);
   folder.remove();
   CHECK(!std::filesystem::exists(path));
+  // A net in its file is the net, and stays when the file's name goes.
+  const PredictorNet net = some_training(false).net;
+  CHECK(mapped.net.rank == net.rank);
+  CHECK(std::ranges::equal(mapped.net.in, net.in));
+  CHECK(std::ranges::equal(mapped.net.out, net.out));
 }
 
 TEST_CASE("work folder: another run's is refused, or emptied with restart") {
@@ -125,6 +132,8 @@ TEST_CASE("work folder: damage is told, files of others are left alone") {
     REQUIRE(std::filesystem::exists(file));
     std::fstream(file, std::ios::binary | std::ios::in | std::ios::out).seekp(40).put('\x55');
     CHECK(message([&] { folder.load(1, kModel, kNeurons); }).find("damaged") != std::string::npos);
+    CHECK(message([&] { folder.map(1, kModel, kNeurons); }).find("damaged") != std::string::npos);
+    CHECK(message([&] { folder.map(2, kModel, kNeurons); }).find("layer-002") != std::string::npos);
   }
   const std::filesystem::path home = temp / "home";
   std::filesystem::create_directory(home);
