@@ -1,9 +1,17 @@
 // Which threshold each layer's predictor gets: as few neurons proposed as the perplexity granted allows.
 //
-// What skipping costs is measured layer by layer (the divergence of next-token distributions that one layer's
-// predictor causes by itself); between them those costs share out one price. The price is then searched for
-// by the perplexity of a text that was not trained on. Called by train_predictors.cpp, on the thread that
-// runs the model.
+// The rule. Of the thresholds that share out one price among the layers, those of the highest price are taken
+// at which, on a text that was not trained on,
+//   1. the mean divergence of next-token distributions from the exact ones, and a margin, is within what is
+//      granted: log(1 + max_rise). The divergence is what the logarithm of perplexity rises by on average
+//      over texts that are as the model expects; it has a tenth of the chance in it that a measured rise has.
+//      The margin is 1.64 standard errors of the measured rise: what another text of this length may show by
+//      chance, but for one in twenty.
+//   2. and so is the measured rise itself, which may be the larger one for a text the model does not expect.
+// The price is of what a layer's misses cost, measured layer by layer: the divergence that its predictor
+// causes by itself. Where a layer has the wanted recall it keeps that.
+//
+// Called by train_predictors.cpp, on the thread that runs the model.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +38,9 @@ struct ThresholdChoice {
   std::vector<float> thresholds;  // [n_layers]
   double exact_perplexity = 0;    // of the text
   double perplexity = 0;
+  double divergence = 0;  // nats a token, from the exact distributions
+  double margin = 0;      // what was added to it
+  bool kept = false;      // what was granted; no: with as many proposed as predictors can, it still is not
 };
 
 /// curves [n_layers]: of logits over the input's size. tick: called after each window with the share done; it

@@ -11,7 +11,6 @@
 #include "profiler/predictors/layer_training.h"
 #include "profiler/predictors/observing.h"
 #include "profiler/predictors/recorder.h"
-#include "profiler/predictors/threshold_choice.h"
 #include "profiler/sequence_run.h"
 
 namespace hearth {
@@ -143,16 +142,15 @@ class Run {
                                  .max_rise = options_.max_rise,
                                  .recall = options_.recall,
                                  .false_positives = options_.false_positives};
-    const ThresholdChoice choice = choose_thresholds(model_, observer, curves, inputs, [&](double share) {
+    result.choice = choose_thresholds(model_, observer, curves, inputs, [&](double share) {
       tick(kTrainingEnds + (0.95 - kTrainingEnds) * share, "how much can be skipped");
     });
-    result.tune = {choice.exact_perplexity, choice.perplexity};
     result.n_recorded = n_rows_;
     result.recorded_bytes = record_bytes(model_.spec(), n_rows_);
     for (int l = 0; l < n_layers_; ++l) {
       LayerResult layer;
       layer.rank = predictors_[static_cast<size_t>(l)].net.rank;
-      layer.threshold = choice.thresholds[static_cast<size_t>(l)];
+      layer.threshold = result.choice.thresholds[static_cast<size_t>(l)];
       if (l > 0) {
         layer.ahead = curve_of(l, l - 1).at(step_of(layer.threshold));
       }

@@ -17,6 +17,7 @@
 #include "profiler/predictors/logit_curve.h"
 #include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/proposing.h"
+#include "profiler/predictors/threshold_choice.h"
 #include "profiler/predictors/trained_predictor.h"
 #include "profiler/predictors/training_text.h"
 #include "profiler/predictors/work_folder.h"
@@ -52,7 +53,8 @@ struct TrainResult {
   std::vector<LayerResult> layers;           // [n_layers]
   std::vector<MappedNet> nets;               // [n_layers] as trained
   std::vector<TrainedPredictor> predictors;  // [n_layers] of those
-  PerplexityOfTwo tune, held_out;
+  ThresholdChoice choice;                    // and what it came to on the text it was made on
+  PerplexityOfTwo held_out;
   int64_t n_recorded = 0;  // tokens
   uint64_t recorded_bytes = 0;
 

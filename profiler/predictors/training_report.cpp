@@ -16,6 +16,8 @@ ProposalCounts all_layers(const TrainResult& result) {
   return counts;
 }
 
+double rise_of(const ThresholdChoice& choice) { return choice.perplexity / choice.exact_perplexity - 1; }
+
 std::string layer_line(size_t number, const LayerResult& layer) {
   std::string text = fmt::format("{:>5} {:>5} {:>8.1f} {:>9.1f} {:>8.2f} {:>8.1f}", number, layer.rank,
                                  100 * layer.held_out.active(), 100 * layer.held_out.proposed(),
@@ -62,6 +64,10 @@ std::string training_text(const TrainingReport& report) {
         "ahead       from the layer before: recall {:.2f} %, {:.1f} % proposed, {:.1f} % of the inactive\n",
         100 * ahead.recall, 100 * ahead.proposed, 100 * ahead.false_positives);
   }
+  const ThresholdChoice& choice = result.choice;
+  text += fmt::format(
+      "chosen      at {:+.2f} % on the text for it, a divergence of {:.2f} % and {:.2f} % for chance\n",
+      100 * rise_of(choice), 100 * choice.divergence, 100 * choice.margin);
   text += fmt::format("perplexity  {:.4f} exact, {:.4f} predicted: {:+.2f} %  (granted {:+.2f} %)\n",
                       result.held_out.exact, result.held_out.predicted, 100 * result.held_out.rise(),
                       100 * report.max_rise);
@@ -72,7 +78,7 @@ std::string training_text(const TrainingReport& report) {
                       100 * report.model_weights_share);
   text += fmt::format("written     {} ({})\n", report.written,
                       bytes_text(static_cast<double>(report.written_bytes)));
-  if (result.tune.rise() > report.max_rise) {
+  if (!result.choice.kept) {
     text +=
         "The perplexity granted is not kept even with as many neurons proposed as these predictors can: "
         "train on more text (--tokens), longer (--epochs), or allow larger ones (--size-budget).\n";
@@ -117,10 +123,13 @@ std::string training_json(const TrainingReport& report) {
                 {"perplexity_predicted", result.held_out.predicted},
                 {"rise", result.held_out.rise()}}},
               {"tuned_on",
-               {{"perplexity_exact", result.tune.exact},
-                {"perplexity_predicted", result.tune.predicted},
-                {"rise", result.tune.rise()},
-                {"granted", report.max_rise}}},
+               {{"perplexity_exact", result.choice.exact_perplexity},
+                {"perplexity_predicted", result.choice.perplexity},
+                {"rise", rise_of(result.choice)},
+                {"divergence", result.choice.divergence},
+                {"margin", result.choice.margin},
+                {"granted", report.max_rise},
+                {"kept", result.choice.kept}}},
               {"served",
                {{"perplexity", report.served_perplexity},
                 {"rise", report.served_perplexity / result.held_out.exact - 1},
