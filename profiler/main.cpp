@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <memory>
 #include <new>
 #include <optional>
 #include <stdexcept>
@@ -25,6 +26,7 @@
 #include "profiler/bench.h"
 #include "profiler/calibrate_command.h"
 #include "profiler/count_command.h"
+#include "profiler/help_format.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/plan_command.h"
@@ -133,6 +135,7 @@ int run_bench_command(BenchCommand command) {
 int main_of(int argc, char** argv) {
   CLI::App app("Measures a model on this machine.", "hearth-profiler");
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormat>());  // the subcommands' too
 
   BenchCommand bench;
   CLI::App* bench_app = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");

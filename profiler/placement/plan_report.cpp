@@ -8,6 +8,7 @@
 #include "engine/bytes_text.h"
 #include "profiler/placement/plan_answer.h"
 #include "profiler/rate_text.h"
+#include "profiler/wrapped_lines.h"
 
 namespace hearth {
 namespace {
@@ -86,17 +87,11 @@ std::string gpu_line(const PlanQuestion& question, const PlanAnswer& answer) {
 }
 
 /// `name` in a column of its own, `what` beside it in lines that a terminal holds.
-std::string wrapped(std::string_view name, std::string what) {
+std::string wrapped(std::string_view name, const std::string& what) {
   constexpr size_t kWidth = 100;
   std::string text;
-  for (bool first = true; first || !what.empty(); first = false) {
-    size_t end = what.size();
-    if (end > kWidth) {
-      end = what.rfind(' ', kWidth);
-      if (end == std::string::npos) end = what.size();
-    }
-    text += fmt::format("{:<10} {}\n", first ? name : "", what.substr(0, end));
-    what.erase(0, std::min(what.size(), end + 1));
+  for (const std::string& line : wrapped_lines(what, kWidth)) {
+    text += fmt::format("{:<10} {}\n", text.empty() ? name : "", line);
   }
   return text;
 }

@@ -100,7 +100,11 @@ def test_help_is_readable():
         assert done.returncode == 0 and done.stderr == ""
         for word in words:
             assert word in done.stdout
-        assert max(map(len, done.stdout.splitlines())) <= 120
+    subcommands = re.findall(r"(?m)^  ([a-z-]+) ", profiler("--help").stdout.split("Subcommands:")[1])
+    assert len(subcommands) >= 9
+    for command in subcommands:
+        lines = profiler(command, "--help").stdout.splitlines()
+        assert max(map(len, lines)) <= 120, (command, max(lines, key=len))
 
 
 def test_missing_options():
