@@ -12,24 +12,46 @@
 namespace hearth {
 namespace {
 
-// What a layer's misses cost, and what a price comes to while it is searched for, is seen on so many windows:
-// divergences of a thousand tokens are certain to some percent. What is chosen is looked at in all windows.
-constexpr size_t kFewWindows = 8;
+// What a layer's misses cost is seen on windows of so many tokens: there are many layers, and divergences of
+// 500 scored tokens are certain to a tenth.
+constexpr size_t kProbeTokens = 1024;
+// So many are looked at before a price is given up, or taken as surely good enough.
+constexpr size_t kFewTokens = 4096;
+constexpr double kClear = 3;  // standard errors of what was seen so far
 // A layer's cost is seen while its predictor misses about this share of its contributions: more than it will
 // in the end, so that there is something to see, and little enough that costs stay in proportion.
-constexpr double kProbeMissed = 0.1;
+constexpr double kProbeMissed = 0.03;
 // The search goes over prices from the first (little is skipped) to the last in equal ratios. A price is in
 // neurons' shares per unit of divergence.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
 // Exact distributions that are kept to compare with take no more memory than this.
 constexpr size_t kKeptBytes = size_t{256} << 20;
+// Of the misses that the wanted recall allows: another text may have a quarter more.
+constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
-/// What thresholds come to on some of the windows.
-struct Look {
-  double rise = 0;        // mean over windows of the loss's rise, nats a token
-  double error = 0;       // its standard error, were it over all windows
-  double divergence = 0;  // mean, nats a token
+/// What thresholds come to on some windows, in nats a token.
+class Look {
+ public:
+  void add(double rise, double divergence) {
+    ++n_;
+    rise_ += rise;
+    squares_ += rise * rise;
+    divergence_ += divergence;
+  }
+  size_t n() const { return n_; }
+  double rise() const { return rise_ / static_cast<double>(n_); }
+  double divergence() const { return divergence_ / static_cast<double>(n_); }
+  /// Standard error of the rise, had it been seen on n windows.
+  double error(size_t n) const {
+    const double seen = static_cast<double>(n_);
+    const double variance = n_ > 1 ? (squares_ - rise_ * rise_ / seen) / (seen - 1) : 0;
+    return std::sqrt(std::max(variance, 0.0) / static_cast<double>(n));
+  }
+
+ private:
+  size_t n_ = 0;
+  double rise_ = 0, squares_ = 0, divergence_ = 0;
 };
 
 class Chooser {
@@ -43,13 +65,14 @@ class Chooser {
         tick_(tick),
         run_(model),
         n_vocab_(static_cast<size_t>(model.limits().n_vocab)),
-        n_windows_(in.text.size() / static_cast<size_t>(in.n_context)),
-        n_few_(std::min(kFewWindows, n_windows_)) {
+        n_windows_(in.text.size() / static_cast<size_t>(in.n_context)) {
     const size_t n_scored = static_cast<size_t>(in.n_context) / 2;
     const size_t n_kept =
         std::clamp<size_t>(kKeptBytes / (n_windows_ * n_vocab_ * sizeof(float)), 1, n_scored);
     keep_every_ = (n_scored + n_kept - 1) / n_kept;
-    n_all_ = static_cast<double>(n_windows_ * 2 + n_few_ * (curves.size() + kShareSteps));
+    // The text as it is and the last look, a search that looks closely only near its end, layers' costs.
+    n_all_ =
+        static_cast<double>(n_windows_ * (2 + kShareSteps / 2) + windows_of(kProbeTokens) * curves.size());
   }
 
   ThresholdChoice choose() {
@@ -67,18 +90,19 @@ class Chooser {
     };
     Look last;
     const auto fits = [&](double share, bool in_full) {
-      last = look(thresholds_at(share), in_full ? n_windows_ : n_few_);
-      const double most = std::log1p(in_.max_rise);
-      // A rise seen on few windows is mostly chance.
-      return last.divergence + kSure * last.error <= most && (!in_full || last.rise <= most);
+      last = look(thresholds_at(share), [&](const Look& so_far) {
+        return !in_full && so_far.n() >= windows_of(kFewTokens) &&
+               std::abs(over(so_far)) > kClear * so_far.error(so_far.n());
+      });
+      return over(last) <= 0;
     };
     const double share = largest_share(fits);
     choice.kept = share > 0 || fits(0, true);
     choice.thresholds = thresholds_at(share);
     choice.exact_perplexity = std::exp(mean_exact_);
-    choice.perplexity = std::exp(mean_exact_ + last.rise);
-    choice.divergence = last.divergence;
-    choice.margin = kSure * last.error;
+    choice.perplexity = std::exp(mean_exact_ + last.rise());
+    choice.divergence = last.divergence();
+    choice.margin = margin(last);
     return choice;
   }
 
@@ -87,6 +111,18 @@ class Chooser {
     std::vector<float> thresholds;
     for (const int step : steps) thresholds.push_back(LogitCurve::threshold(step));
     return thresholds;
+  }
+
+  /// Windows of so many tokens in all, at least one, at most all.
+  size_t windows_of(size_t n_tokens) const {
+    return std::clamp<size_t>(n_tokens / static_cast<size_t>(in_.n_context), 1, n_windows_);
+  }
+
+  double margin(const Look& look) const { return kSure * look.error(n_windows_); }
+
+  /// By how much thresholds cost more than is granted.
+  double over(const Look& look) const {
+    return std::max(look.rise(), look.divergence()) + margin(look) - std::log1p(in_.max_rise);
   }
 
   void advance() {
@@ -117,7 +153,8 @@ class Chooser {
     double sum = 0;
     for (size_t w = 0; w < n_windows_; ++w) {
       exact_.emplace_back();
-      kept_.emplace_back();
+      kept_.emplace_back().reserve((static_cast<size_t>(in_.n_context) / 2 + keep_every_ - 1) / keep_every_ *
+                                   n_vocab_);
       score_window(w, [&](size_t i, std::span<const float> row, size_t next) {
         exact_[w].push_back(row[next]);
         sum -= double{row[next]} / static_cast<double>(n_windows_);
@@ -127,27 +164,20 @@ class Chooser {
     mean_exact_ = sum / static_cast<double>(exact_[0].size());
   }
 
-  /// Of the first n windows; texts are mixed, so they speak for the whole.
-  Look look(const std::vector<float>& thresholds, size_t n) {
+  /// Of all windows, or of so many that it is `enough`; texts are mixed, so the first speak for the whole.
+  Look look(const std::vector<float>& thresholds, const std::function<bool(const Look&)>& enough) {
     observer_.use(thresholds);
     Look look;
-    std::vector<double> rises;
-    double n_compared = 0;
-    for (size_t w = 0; w < n; ++w) {
-      double rise = 0;
+    for (size_t w = 0; w < n_windows_ && !enough(look); ++w) {
+      double rise = 0, moved = 0;
       score_window(w, [&](size_t i, std::span<const float> row, size_t next) {
         rise += double{exact_[w][i]} - double{row[next]};
         if (i % keep_every_ != 0) return;
-        look.divergence += divergence(std::span(kept_[w]).subspan(i / keep_every_ * n_vocab_, n_vocab_), row);
-        ++n_compared;
+        moved += divergence(std::span(kept_[w]).subspan(i / keep_every_ * n_vocab_, n_vocab_), row);
       });
-      rises.push_back(rise / static_cast<double>(exact_[w].size()));
-      look.rise += rises.back() / static_cast<double>(n);
+      const double n_compared = static_cast<double>(kept_[w].size() / n_vocab_);
+      look.add(rise / static_cast<double>(exact_[w].size()), moved / n_compared);
     }
-    look.divergence /= n_compared;
-    double squares = 0;
-    for (const double rise : rises) squares += (rise - look.rise) * (rise - look.rise);
-    if (n > 1) look.error = std::sqrt(squares / static_cast<double>((n - 1) * n_windows_));
     return look;
   }
 
@@ -159,7 +189,8 @@ class Chooser {
           curves_[l].highest([](const PredictorShares& shares) { return shares.missed <= kProbeMissed; });
       std::vector<float> only = none;
       only[l] = LogitCurve::threshold(step);
-      const double moved = look(only, n_few_).divergence;
+      const double moved =
+          look(only, [&](const Look& so_far) { return so_far.n() >= windows_of(kProbeTokens); }).divergence();
       costs.push_back(std::max(moved, 0.0) / std::max(curves_[l].at(step).missed, 1e-6));
       sum += costs.back();
     }
@@ -169,13 +200,18 @@ class Chooser {
     return costs;
   }
 
-  /// Where a layer has the wanted recall at few enough false positives, it keeps that.
+  /// Where a layer has the wanted recall at few enough false positives, it keeps that: with some more recall
+  /// for other texts, as far as false positives go.
   std::vector<int> highest_steps() const {
+    const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);
     std::vector<int> highest;
     for (const LogitCurve& curve : curves_) {
-      const int step =
-          curve.highest([&](const PredictorShares& shares) { return shares.recall >= in_.recall; });
-      const bool kept = curve.at(step).false_positives <= in_.false_positives;
+      const int with_more =
+          curve.highest([&](const PredictorShares& shares) { return shares.recall >= wanted; });
+      const int too_many = curve.highest(
+          [&](const PredictorShares& shares) { return shares.false_positives > in_.false_positives; });
+      const int step = std::min(std::max(with_more, too_many + 1), LogitCurve::kSteps - 1);
+      const bool kept = curve.at(step).recall >= in_.recall;
       highest.push_back(kept ? step : LogitCurve::kSteps - 1);
     }
     return highest;
@@ -187,7 +223,7 @@ class Chooser {
   const ThresholdInputs& in_;
   const std::function<void(double)>& tick_;
   SequenceRun run_;
-  size_t n_vocab_, n_windows_, n_few_, keep_every_ = 1;
+  size_t n_vocab_, n_windows_, keep_every_ = 1;
   std::vector<std::vector<float>> exact_;  // [n_windows][scored tokens] log probability of what comes next
   std::vector<std::vector<float>> kept_;   // [n_windows][every keep_every_th of those, n_vocab]
   double mean_exact_ = 0;                  // loss

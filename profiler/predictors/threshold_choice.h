@@ -2,12 +2,12 @@
 //
 // The rule. Of the thresholds that share out one price among the layers, those of the highest price are taken
 // at which, on a text that was not trained on,
-//   1. the mean divergence of next-token distributions from the exact ones, and a margin, is within what is
-//      granted: log(1 + max_rise). The divergence is what the logarithm of perplexity rises by on average
-//      over texts that are as the model expects; it has a tenth of the chance in it that a measured rise has.
-//      The margin is 1.64 standard errors of the measured rise: what another text of this length may show by
-//      chance, but for one in twenty.
-//   2. and so is the measured rise itself, which may be the larger one for a text the model does not expect.
+//   1. the measured rise of the mean loss, and a margin, is within what is granted, log(1 + max_rise). The
+//      margin is 1.64 standard errors of that rise over the text's windows: by how much chance may have
+//      flattered it, but for one time in twenty.
+//   2. the mean divergence of next-token distributions from the exact ones, with the same margin, is so, too.
+//      That is what the loss rises by on average over texts that are as the model expects, and has a tenth of
+//      the chance in it: on a text that happens to gain by what is left out, it still speaks for others.
 // The price is of what a layer's misses cost, measured layer by layer: the divergence that its predictor
 // causes by itself. Where a layer has the wanted recall it keeps that.
 //

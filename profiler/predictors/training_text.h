@@ -28,7 +28,7 @@ struct TrainingText {
 struct TextCut {
   int n_context = 512;
   int64_t n_train = 100'000;  // tokens at most
-  int64_t n_tune = 16'384;    // of each of the two parts kept apart, at most
+  int64_t n_tune = 32'768;    // of each of the two parts kept apart, at most
 };
 
 /// The last fifth of each text is kept apart, half for tuning, half held out; with texts of its own for that,

@@ -172,6 +172,21 @@ def test_a_side_file(model, text, tmp_path):
                                                "--sparsity", "predicted"))
 
 
+def test_the_neurons_of_a_synthetic_model_are_found(tmp_path):
+    model, text = tmp_path / "tiny.gguf", tmp_path / "text.txt"
+    assert profiler("synth", "--shape", "tiny", "--quant", "q8_0", "--out", model).returncode == 0
+    names = ("chat", "prose", "explain", "letters", "lists", "code", "tables")
+    text.write_text("".join((ROOT / "profiler/prompts" / f"{name}.txt").read_text() for name in names))
+    done = profiler("train-predictors", "--model", model, "--text", text, "--side-file", "--json", "--threads", 2,
+                    "--context", 64, "--epochs", 12, "--size-budget", 20)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["held_out"]["recall"] >= 0.95 and told["held_out"]["false_positives"] < 0.1
+    assert told["served"]["rise"] < 0.005 and told["tuned_on"]["kept"]
+    for layer in told["layers"][1:]:  # from the layer before
+        assert layer["ahead"]["recall"] > 0.9 and layer["ahead"]["proposed"] < 0.35
+
+
 def left_behind(model, text, work, tmp_path):
     """A work folder of a run that a full disk ended: no file may grow beyond what recordings take."""
     def limit():
