@@ -57,6 +57,7 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
   wanted_.reserve(max_tokens, spec.d_ff);
   next_wanted_.reserve(max_tokens, spec.d_ff);
   truly_active_.reserve(max_tokens, spec.d_ff);
+  found_later_.reserve(static_cast<size_t>(spec.n_layers));
 }
 
 double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
@@ -102,10 +103,22 @@ void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
   const Step step = step_of(layer, normed, x, n_tokens);
   if (mode_.sparsity == Sparsity::kDense && step.neurons.dense_down.weight) return run_dense(step);
   counts_.n_token_layers += n_tokens;
-  const bool counts = counter_ != nullptr && !devices_.on_device(layer);
-  counts_.neurons.found = counts ? counter_->found() : nullptr;
+  counts_.neurons.found = counts_step() ? counter_->found() : nullptr;
   run_sparse(step);
-  if (counts_.neurons.found != nullptr) counter_->add(layer);
+  if (counts_.neurons.found == nullptr) return;
+  if (devices_.on_device(layer)) {
+    found_later_.push_back(layer);
+  } else {
+    counter_->add(layer);
+  }
+}
+
+void FfnPass::end_step() {
+  int call = 0;
+  for (const int layer : found_later_) {
+    devices_.device()->found(call++, *counter_->found());
+    counter_->add(layer);
+  }
 }
 
 void FfnPass::run_sparse(const Step& step) {

@@ -69,14 +69,21 @@ class FfnPass {
   /// Called before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
+  /// Around all calls of a step; the end comes when the devices have finished.
+  void begin_step() { found_later_.clear(); }
+  void end_step();
+  /// Whether single neurons are counted in the step that the counter has begun.
+  bool counts_step() const { return counter_ != nullptr && counter_->found() != nullptr; }
+
   /// x += FFN(normed), both [n_tokens, d_model].
   void run(int layer, const float* normed, float* x, int n_tokens);
 
   /// Of all runs since the last reset, in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Single neurons are counted from now on, or no more (null), in layers that the CPU runs; in a dense mode
-  /// only where there is one row per neuron. The counter outlives the pass or is taken back.
+  /// Single neurons are counted from now on, or no more (null); in a dense mode only where there is one row
+  /// per neuron. The counter outlives the pass or is taken back. A device's backend has memory for what steps
+  /// of the counter's max_tokens find in its layers (Backend::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
   /// Predicted mode: whether each layer's input is given to the next one's predictor too, for whoever brings
   /// neurons to a device ahead of their use.
@@ -124,6 +131,7 @@ class FfnPass {
   FfnMode mode_;
   FfnCounts counts_;
   ActivityCounter* counter_ = nullptr;
+  std::vector<int> found_later_;  // layers of the step whose device tells at its end what they found
   ValueObserver observer_;
   NeuronObserver* neuron_observer_ = nullptr;
 

@@ -108,7 +108,12 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
                         .table_of = batch.slots.data(),
                         .block_tables = batch.block_tables.data(),
                         .max_blocks = batch.max_blocks};
-  if (devices_.device() != nullptr) devices_.device()->begin_step(shape_of(batch));
+  if (devices_.device() != nullptr) {
+    StepShape shape = shape_of(batch);
+    shape.notes = ffn_.counts_step();
+    devices_.device()->begin_step(shape);
+  }
+  ffn_.begin_step();
 
   // 1. Token embeddings, and where positions are learned theirs, begin the residual stream.
   Side side =
@@ -137,7 +142,9 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
 
   // 3. Logits, for the tokens that want them.
   const Side last{&devices_.of_output(), devices_.device() == nullptr ? &on_cpu_ : &on_device_};
-  return output(moved(side, last, n_tokens), batch);
+  const std::span<const float> logits = output(moved(side, last, n_tokens), batch);
+  ffn_.end_step();
+  return logits;
 }
 
 /// The residual stream goes on with another side.

@@ -116,6 +116,9 @@ struct Reservation {
   uint64_t memory_limit = 0;
 };
 
+// Page-locked memory, at most, in which a device tells what it found in a step.
+constexpr double kFoundBytes = 128 << 20;
+
 // Reading the file takes most of a load; laying neurons out and a short probe the rest.
 constexpr double kPrefaultShare = 0.8;
 
@@ -372,7 +375,12 @@ void ModelRuntime::place_again(const LoadOptions& options) {
   const bool counts = s.activity.end();
   s.unplace();
   s.place(options, Reservation(s.file, s.spec, checked(options)), choose_device(options));
-  if (counts && why_not_counted().empty()) go_on_counting(s.activity.options());
+  if (!counts || !why_not_counted().empty()) return;
+  try {
+    go_on_counting(s.activity.options());
+  } catch (const std::invalid_argument& error) {
+    s.notes.push_back(std::string("activity is counted no more: ") + error.what());
+  }
 }
 
 const ModelFile& ModelRuntime::file() const { return state_->file; }
@@ -408,15 +416,19 @@ void ModelRuntime::reset_activity() { state_->pass->ffn().reset_counts(); }
 
 std::string ModelRuntime::why_not_counted() const {
   const State& s = *state_;
-  if (s.device) {
-    return "Single neurons are counted on the CPU only, and the model runs on " + s.device->description() +
-           "; run it on the CPU for that (--device cpu).";
-  }
-  if (s.neurons->mode() == Sparsity::kDense && s.neurons->placed().layer(0).dense_down.weight) {
+  for (int i = 0; i < s.spec.n_layers && s.neurons->mode() == Sparsity::kDense; ++i) {
+    if (!s.neurons->placed().layer(i).dense_down.weight) continue;
     return "A dense run looks at no single neuron, so none can be counted (dense: " +
            s.neurons->report().reason + ").";
   }
   return {};
+}
+
+int ModelRuntime::max_counted_tokens() const {
+  const State& s = *state_;
+  if (!s.device) return s.max_tokens;
+  const double per_token = sizeof(float) * static_cast<double>(s.spec.d_ff) * s.spec.n_layers;
+  return std::clamp(static_cast<int>(std::min(kFoundBytes / per_token, 1e6)), 1, s.max_tokens);
 }
 
 void ModelRuntime::count_activity(const CountOptions& options) {
@@ -428,12 +440,20 @@ void ModelRuntime::count_activity(const CountOptions& options) {
 
 void ModelRuntime::go_on_counting(const CountOptions& options) {
   State& s = *state_;
+  s.pass->ffn().count_activity(nullptr);
   // Steps that only decode have a token of each slot.
-  s.activity.begin({.n_layers = s.spec.n_layers,
-                    .d_ff = s.spec.d_ff,
-                    .n_slots = s.n_slots,
-                    .max_tokens = options.decode_only ? s.n_slots : s.max_tokens},
-                   options, s.neurons->order());
+  const int max_tokens = std::min(options.decode_only ? s.n_slots : s.max_tokens, max_counted_tokens());
+  if (s.device) {
+    try {
+      s.device->reserve_found(s.spec.n_layers, max_tokens, s.spec.d_ff);
+    } catch (const std::bad_alloc&) {
+      throw std::invalid_argument(
+          "The system grants no page-locked memory to count neurons in (it may be limited: ulimit -l).");
+    }
+  }
+  s.activity.begin(
+      {.n_layers = s.spec.n_layers, .d_ff = s.spec.d_ff, .n_slots = s.n_slots, .max_tokens = max_tokens},
+      options, s.neurons->order());
   s.pass->ffn().count_activity(s.activity.counter());
 }
 

@@ -126,11 +126,13 @@ class ModelRuntime final : public ForwardModel {
   /// takes the file's own down projection. Engine thread only.
   NeuronActivity activity() const;
   void reset_activity();
-  /// Why single neurons cannot be counted as the model is placed (on a GPU; dense as the file lies), in a
-  /// sentence; empty: they can.
+  /// Why single neurons cannot be counted as the model is placed (dense as the file lies), in a sentence;
+  /// empty: they can.
   std::string why_not_counted() const;
+  /// Steps of more tokens are not counted: on a device what a step found takes memory.
+  int max_counted_tokens() const;
   /// Begins counting single neurons, anew. Before the engine thread runs, or on it. Throws
-  /// std::invalid_argument (that sentence) where they cannot be counted.
+  /// std::invalid_argument (that sentence, or another) where they cannot be counted.
   void count_activity(const CountOptions& options = {});
   /// Passes over steps until further notice. Between steps. REQUIRES: count_activity(); so do the next.
   void pause_activity(bool paused);

@@ -153,6 +153,7 @@ struct StepShape {
   int n_tables = 0;       // block tables that tokens refer to: 1 + the largest of KvPlaces::table_of
   int longest = 0;        // keys that a token sees at most
   bool decoding = false;  // every token continues its own sequence, so that more steps like it will follow
+  bool notes = false;     // single neurons are counted: NeuronCounts::found
 
   bool operator==(const StepShape&) const = default;
 };
@@ -181,6 +182,14 @@ class Backend : public Memory {
 
   /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
   virtual void finish() {}
+
+  /// Takes host memory for what a step's calls of ffn_neurons() and down_neurons() with NeuronCounts::found
+  /// find, at most n_calls for at most max_tokens tokens; before the first step that makes such calls.
+  /// Between steps. Throws std::bad_alloc, and then there must be none. On the CPU there is nothing to take.
+  virtual void reserve_found(int /*n_calls*/, int /*max_tokens*/, int64_t /*n_neurons*/) {}
+  /// After finish(): what the step's call number `call` of those found. The CPU's have filled theirs at once,
+  /// and are not asked.
+  virtual void found(int /*call*/, const ActiveNeurons& /*to*/) {}
 
   /// The n floats at x in host memory, valid until the next step; waits like finish().
   virtual const float* to_host(const float* x, size_t /*n*/) { return x; }

@@ -94,7 +94,7 @@ class NeuronSet {
 };
 
 /// Which neurons one call of the sparse FFN found active, and their values: what counting single neurons is
-/// made of. The memory is the caller's; the CPU fills it, other devices do not.
+/// made of. The memory is the caller's.
 struct ActiveNeurons {
   uint64_t* bits = nullptr;  // [n_tokens, words] as NeuronSet has them: the value was not zero. All written
   float* values = nullptr;   // [n_tokens, d_ff]: of those neurons; the others' are left as they were
@@ -108,7 +108,9 @@ struct NeuronCounts {
   int64_t proposed = 0;                               // wanted by a token
   int64_t passed = 0;                                 // of these, act(gate) was not zero (ffn_neurons only)
   int64_t active = 0;                                 // of these, the value was not zero
-  const ActiveNeurons* found = nullptr;               // filled by each call, not summed; or null
+  /// Not summed; null: not wanted. The CPU has filled it when a call returns. A device tells later
+  /// (Backend::found), and until then uses it for the CPU's share of the neurons.
+  const ActiveNeurons* found = nullptr;
 };
 
 }  // namespace hearth

@@ -45,6 +45,7 @@ class Counting {
         settings_(settings),
         hooks_(hooks),
         run_(model),
+        chunk_(static_cast<size_t>(std::min(kChunk, model.max_counted_tokens()))),
         sampler_(model.limits().n_vocab),
         identity_(identify(model.file(), model.spec())) {}
 
@@ -123,9 +124,10 @@ class Counting {
   bool count_part(std::span<const int32_t> prompt, int n_generate, CountedText& counted) {
     run_.clear();
     std::span<const float> logits;
-    for (size_t begin = 0; begin < prompt.size(); begin += kChunk) {
+    for (size_t begin = 0; begin < prompt.size(); begin += chunk_) {
       if (stopping()) return give_up();
-      logits = run_.feed(prompt.subspan(begin, std::min<size_t>(kChunk, prompt.size() - begin)), kChunk);
+      logits =
+          run_.feed(prompt.subspan(begin, std::min(chunk_, prompt.size() - begin)), static_cast<int>(chunk_));
       tell();
     }
     counted.prompt.add(model_.take_activity());
@@ -189,6 +191,7 @@ class Counting {
   const CountSettings& settings_;
   const CountHooks& hooks_;
   SequenceRun run_;
+  const size_t chunk_;
   Sampler sampler_;
   const ModelIdentity identity_;
   CountResult result_;

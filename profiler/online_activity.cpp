@@ -10,7 +10,8 @@ namespace hearth {
 
 OnlineActivity::OnlineActivity(ModelRuntime& model, OnlineActivityOptions options)
     : model_(model), options_(std::move(options)), identity_(identify(model.file(), model.spec())) {
-  model_.count_activity({.decode_only = true, .one_of = options_.one_of});
+  const int usual = model.plan() == nullptr ? kOneOfOnCpu : kOneOfOnDevice;
+  model_.count_activity({.decode_only = true, .one_of = options_.one_of > 0 ? options_.one_of : usual});
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 

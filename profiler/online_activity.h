@@ -22,9 +22,8 @@ namespace hearth {
 struct OnlineActivityOptions {
   std::filesystem::path file;  // the activity file; its folder is there
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
-  /// Two steps of every 16: 0.5 to 0.7 % of the time of a model of five million weights, less of larger ones
-  /// (docs/performance.md).
-  int one_of = 8;
+  /// Of every 2n steps two are counted. 0: kOneOfOnCpu or kOneOfOnDevice.
+  int one_of = 0;
   /// Told from the writing thread, in a sentence: the file cannot be written, or what was there was not the
   /// model's. Not told again while it goes on. May be empty.
   std::function<void(const std::string& sentence)> warn;
@@ -32,6 +31,13 @@ struct OnlineActivityOptions {
 
 class OnlineActivity {
  public:
+  /// Two steps of every 16: 0.5 to 0.7 % of the time of a model of five million weights, less of larger ones
+  /// (docs/performance.md).
+  static constexpr int kOneOfOnCpu = 8;
+  /// Two of every 64. A device takes a fraction of the CPU's time for a step, and the host counts what it
+  /// found while the device waits: some nanoseconds an active neuron.
+  static constexpr int kOneOfOnDevice = 32;
+
   /// Begins counting. The model outlives it, and runs no step yet. Throws std::invalid_argument (one
   /// sentence) where neurons cannot be counted (ModelRuntime::count_activity).
   OnlineActivity(ModelRuntime& model, OnlineActivityOptions options);

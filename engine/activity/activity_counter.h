@@ -49,7 +49,7 @@ class ActivityCounter {
 
   /// Where a layer of this step is to write what it finds; null: the step is not counted. Then:
   const ActiveNeurons* found() const { return counts_step_ ? &found_ : nullptr; }
-  /// what it wrote is counted. Engine thread, within a Step.
+  /// what it wrote is counted. Engine thread, within a Step, each layer once.
   void add(int layer);
 
   /// Whether steps are passed over until further notice. Engine thread, between steps.

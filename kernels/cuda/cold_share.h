@@ -49,7 +49,11 @@ class ColdShare {
     return {any_.data() + 2 * words_, layer_.proposes ? words_ : 0};
   }
 
-  /// Computes the CPU's share from its own memory. After wait(). Returns the seconds it took.
+  /// Neurons that the CPU computes. After compute().
+  const NeuronSet& set() const { return set_; }
+
+  /// Computes the CPU's share from its own memory. After wait(). Returns the seconds it took. counts.found is
+  /// filled if there were neurons to compute.
   double compute(const FfnNeurons& host, NeuronCounts& counts);
 
   /// The CPU's sums, and whether there are any (0: none), in host memory that the device reads: for

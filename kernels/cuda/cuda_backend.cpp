@@ -23,8 +23,10 @@
 #include "kernels/cuda/error.h"
 #include "kernels/cuda/host_pins.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/noted_neurons.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/cuda/slot_updates.h"
 #include "kernels/cuda/step_inputs.h"
 #include "kernels/cuda/step_recorder.h"
 #include "kernels/cuda/streamed_share.h"
@@ -89,11 +91,13 @@ class CudaBackend final : public Backend {
     if (bounds.shares) {
       cold_share_.reserve(bounds, stream_, scratch_);
       streamed_share_.reserve(bounds);
-      slot_changes_ = PinnedArray<SlotChanges>(1);
+      slot_updates_.reserve();
     }
     outputs_ = PinnedArray<float>(static_cast<size_t>(bounds.max_outputs));
     max_context_ = bounds.max_context;
     check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
+    check(cudaMemsetAsync(scratch_.note_state, 0, Scratch::kNoteWords * sizeof(uint32_t), stream_),
+          "clearing the count of notes");
   }
 
   void bind_thread() override { cpu_.bind_thread(); }
@@ -101,6 +105,7 @@ class CudaBackend final : public Backend {
   void begin_step(const StepShape& shape) override {
     recorder_.begin_step(shape);
     inputs_.begin_step();
+    noted_.begin_step();
     rope_uploaded_ = false;
     // Attention's grid follows it, so it must be the same whenever a recorded step is played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
@@ -114,8 +119,15 @@ class CudaBackend final : public Backend {
 
   void set_traffic(NeuronTraffic* traffic) override {
     traffic_ = traffic;
+    slot_updates_.set_traffic(traffic);
     forget_recorded();
   }
+
+  void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) override {
+    forget_recorded();  // of steps that note to the memory there was
+    noted_.reserve(n_calls, max_tokens, n_neurons, scratch_.note_state);
+  }
+  void found(int call, const ActiveNeurons& to) override { noted_.read(call, to); }
 
   void finish() override {
     if (counts_of_ != nullptr) {
@@ -281,22 +293,25 @@ class CudaBackend final : public Backend {
     const DeviceNeuronSet all = set_of(set).view();
     begin_sums(n_tokens, ffn.down.n_cols);
     quantize(x, n_tokens, ffn.gate.n_cols);
-    count_to(counts);
+    const NeuronNotes notes = count_to(counts, all);
     if (ffn.residency == nullptr || ffn.residency->n_hot == all.n_neurons) {
-      enqueue([=, this, rows = rows_on_device(ffn)] { add_neurons(rows, x, all, gates, scratch_, stream_); });
+      enqueue([=, this, rows = rows_on_device(ffn)] {
+        add_neurons(rows, x, all, gates, scratch_, stream_, notes);
+      });
     } else if (streamed_share_.takes(*ffn.residency, n_tokens, gates != nullptr)) {
-      add_streamed(ffn, x, all, gates);
+      add_streamed(ffn, x, all, gates, notes);
     } else {
-      add_shared(ffn, x, all, gates, counts);
+      add_shared(ffn, x, all, gates, counts, notes);
     }
     end_sums(ffn.down, n_tokens, out);
   }
 
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts) override {
+    const DeviceNeuronSet wanted = set_of(set).view();
     begin_sums(n_tokens, down.n_cols);
-    count_to(counts);
-    enqueue([=, this, wanted = set_of(set).view()] { add_values(down, values, wanted, scratch_, stream_); });
+    const NeuronNotes notes = count_to(counts, wanted);
+    enqueue([=, this] { add_values(down, values, wanted, scratch_, stream_, notes); });
     end_sums(down, n_tokens, out);
   }
 
@@ -356,18 +371,20 @@ class CudaBackend final : public Backend {
     return scratch_.sets[0];
   }
 
-  /// The device's counts are added to these when it has finished.
-  void count_to(NeuronCounts& counts) {
+  /// The device's counts of a call for this set are added to these when it has finished. Where single neurons
+  /// are to be noted.
+  NeuronNotes count_to(NeuronCounts& counts, const DeviceNeuronSet& set) {
     assert(counts_of_ == nullptr || counts_of_ == &counts);
     counts_of_ = &counts;
+    return counts.found == nullptr ? NeuronNotes() : noted_.begin(set.n_tokens, set.n_neurons);
   }
 
   /// scratch_.sums += what the neurons of `all` contribute: the device those it has, the CPU the others. The
   /// device is given its share before the CPU begins on its own, so that they work at the same time.
   void add_shared(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& all, const float* gates,
-                  NeuronCounts& counts) {
+                  NeuronCounts& counts, const NeuronNotes& notes) {
     const NeuronResidency& residency = *ffn.residency;
-    change(residency);
+    slot_updates_.apply(residency, recorder_);
     part(residency, all);
     const HandOver given = cold_share_.begin({.x = x,
                                               .gates = gates,
@@ -382,7 +399,7 @@ class CudaBackend final : public Backend {
       mark("attention, active neurons", residency.layer);
     }
     enqueue([=, this, rows = rows_on_device(ffn), hot = scratch_.hot.view()] {
-      add_neurons(rows, x, hot, gates, scratch_, stream_);
+      add_neurons(rows, x, hot, gates, scratch_, stream_, notes);
     });
     end_segment_of(residency);
     mark("FFN, hot neurons", residency.layer);
@@ -396,26 +413,18 @@ class CudaBackend final : public Backend {
 
   /// The same, with the CPU's neurons brought to the device. The host waits for nothing, so slots do not
   /// change in such a step, and who moves neurons is not told of it. Copies go beside graphs, not into them.
-  void add_streamed(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& all, const float* gates) {
+  void add_streamed(const FfnNeurons& ffn, const float* x, const DeviceNeuronSet& all, const float* gates,
+                    const NeuronNotes& notes) {
     has_proposal_ = false;
     part(*ffn.residency, all);
     mark("attention, active neurons", ffn.residency->layer);
     enqueue([=, this, rows = rows_on_device(ffn), hot = scratch_.hot.view()] {
-      add_neurons(rows, x, hot, gates, scratch_, stream_);
+      add_neurons(rows, x, hot, gates, scratch_, stream_, notes);
     });
     mark("FFN, hot neurons", ffn.residency->layer);
     recorder_.end_segment();
-    streamed_share_.add(ffn, x, gates, scratch_, stream_);
+    streamed_share_.add(ffn, x, gates, scratch_, stream_, notes);
     mark("FFN, streamed neurons", ffn.residency->layer);
-  }
-
-  void change(const NeuronResidency& residency) {
-    takes_changes_ = traffic_ != nullptr;
-    if (!takes_changes_) return;
-    if (recorder_.enqueues_at_once()) take_changes(residency);
-    enqueue([this, resident = residency.resident, slot_of = residency.slot_of] {
-      change_slots(slot_changes_.data(), resident, slot_of, stream_);
-    });
   }
 
   /// Parts a layer's set by where its neurons are.
@@ -427,22 +436,8 @@ class CudaBackend final : public Backend {
     });
   }
 
-  /// A graph reads the changes when it runs, so the latest ones are good enough for it.
   void end_segment_of(const NeuronResidency& residency) {
-    recorder_.end_segment([&] {
-      if (takes_changes_) take_changes(residency);
-    });
-  }
-
-  /// The list of changes as the device reads it. It is free again: the shared layer before has handed over
-  /// since it was read.
-  void take_changes(const NeuronResidency& residency) {
-    const std::span<const SlotChange> changes = traffic_->changes(residency.layer);
-    assert(changes.size() <= NeuronTraffic::kMaxChanges);
-    SlotChanges& list = *slot_changes_.data();
-    list.n = static_cast<int32_t>(changes.size());
-    std::copy(changes.begin(), changes.end(), list.list);
-    takes_changes_ = false;
+    recorder_.end_segment([&] { slot_updates_.before_launch(residency); });
   }
 
   /// The CPU's share of a layer that was handed over, while the device goes on with its own.
@@ -456,6 +451,8 @@ class CudaBackend final : public Backend {
     const TraceBlock computing(trace_, "CPU", "FFN, cold neurons", residency.layer);
     const double seconds = cold_share_.compute(residency.host, counts);
     if (traffic_ != nullptr) traffic_->computed(residency.layer, seconds);
+    if (counts.found != nullptr && !cold_share_.set().ids().empty())
+      noted_.add(cold_share_.set(), *counts.found);
   }
 
   CpuBackend& cpu_;
@@ -484,9 +481,9 @@ class CudaBackend final : public Backend {
   PinnedArray<DeviceCounts> host_counts_;
 
   NeuronTraffic* traffic_ = nullptr;
-  PinnedArray<SlotChanges> slot_changes_;
-  bool has_proposal_ = false;   // scratch_.any has what the next layer is expected to want
-  bool takes_changes_ = false;  // the open segment reads them, and they were not asked for yet
+  SlotUpdates slot_updates_;
+  NotedNeurons noted_;
+  bool has_proposal_ = false;  // scratch_.any has what the next layer is expected to want
 
   NeuronCounts* counts_of_ = nullptr;  // whose the device's counts are; null: none since finish()
 };

@@ -36,7 +36,7 @@ void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch&
 }
 
 void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& set, const float* gates,
-                 const Scratch& scratch, cudaStream_t stream) {
+                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
   const FfnNeurons& ffn = rows.ffn;
   const bool by_number = gates != nullptr;
   DeviceList passed = set.any;
@@ -65,14 +65,16 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
                  .read_gates = !by_number,
                  .read_ups = static_cast<bool>(ffn.up)},
                 scratch.counts, stream);
+  if (notes.ids != nullptr) note_neurons(passed, scratch.values, set.n_tokens, notes, stream);
   add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.slots);
 }
 
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,
-                const Scratch& scratch, cudaStream_t stream) {
+                const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
   listed_values(set, set.any, values, scratch.values, stream);
   count_neurons({.set = set, .passed = set.any, .activation = {}, .values = scratch.values}, scratch.counts,
                 stream);
+  if (notes.ids != nullptr) note_neurons(set.any, scratch.values, set.n_tokens, notes, stream);
   add_down(down, set.any, scratch.values, set.n_tokens, scratch.sums, stream);
 }
 

@@ -29,12 +29,14 @@ void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch&
 
 /// Adds what the neurons of `set` contribute to scratch.sums, and what was found to scratch.counts. gates
 /// [n_tokens, n_neurons] by number, or null: the gate rows of the set are read. Scratch's gates, ups, values
-/// and passed neurons are overwritten. REQUIRES: quantize_input(x), and no other product since.
+/// and passed neurons are overwritten. What was found is noted too, where `notes` has a place for it.
+/// REQUIRES: quantize_input(x), and no other product since.
 void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& set, const float* gates,
-                 const Scratch& scratch, cudaStream_t stream);
+                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes = {});
 
-/// Adds the down projection of values [n_tokens, n_neurons], by number, of the neurons of `set`, and counts.
+/// Adds the down projection of values [n_tokens, n_neurons], by number, of the neurons of `set`, counts and
+/// notes.
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,
-                const Scratch& scratch, cudaStream_t stream);
+                const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes = {});
 
 }  // namespace hearth::cuda

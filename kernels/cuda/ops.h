@@ -187,6 +187,19 @@ struct CountOp {
 };
 void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
 
+/// Where a call's neurons are noted, in host memory that the device writes.
+struct NeuronNotes {
+  int32_t* ids = nullptr;     // [max]; null: nowhere
+  float* values = nullptr;    // [n_tokens, max], by place in ids
+  uint32_t* n = nullptr;      // [1] neurons noted, 0 before the first
+  int64_t max = 0;            // of all lists of the call
+  uint32_t* state = nullptr;  // device memory: [2] blocks that are done, 0 before; neurons noted
+  bool first = true;          // of the call's lists
+};
+/// Appends a list and its values, [n_tokens, list.max] by place.
+void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
+                  cudaStream_t stream);
+
 /// Here in device memory.
 using hearth::NeuronSums;
 

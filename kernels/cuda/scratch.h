@@ -48,8 +48,9 @@ struct Scratch {
     for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
     sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
     passed_ids = arena.take<int32_t>(cols);
-    int32_t* list_counts = arena.take<int32_t>(kSets + 2);
+    int32_t* list_counts = arena.take<int32_t>(kSets + 2 + kNoteWords);
     passed_count = list_counts + kSets;
+    note_state = reinterpret_cast<uint32_t*>(list_counts + kSets + 2);
     counts = arena.take<DeviceCounts>(1);
     select = arena.take<std::byte>(select_scratch_bytes(bounds.max_cols));
     for (size_t i = 0; i < kSets; ++i) sets[i] = Set(arena, words, cols, list_counts + i);
@@ -69,6 +70,8 @@ struct Scratch {
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
   NeuronSums sums;                                            // of the layer, whoever adds to them
   int32_t *passed_ids = nullptr, *passed_count = nullptr;
+  static constexpr size_t kNoteWords = 2;
+  uint32_t* note_state = nullptr;  // NeuronNotes::state
   DeviceCounts* counts = nullptr;
   Set sets[kSets];
 

@@ -27,6 +27,7 @@ set(HEARTH_CUDA_KERNELS
   matmul_many.cu
   merge_sums.cu
   neuron_values.cu
+  note_neurons.cu
   quantize.cu
   rms_norm.cu
   rope.cu
@@ -48,5 +49,8 @@ set(HEARTH_CUDA_HOST
   scratch.cpp
   step_inputs.cpp
   step_recorder.cpp
+  neuron_strips.cpp
+  noted_neurons.cpp
+  step_inputs.cpp
   streamed_share.cpp
 )

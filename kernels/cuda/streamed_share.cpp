@@ -30,7 +30,8 @@ bool StreamedShare::takes(const NeuronResidency& residency, int n_tokens, bool g
 }
 
 void StreamedShare::add(const FfnNeurons& ffn, const float* x, const float* gates, const Scratch& scratch,
-                        cudaStream_t stream) {
+                        cudaStream_t stream, NeuronNotes notes) {
+  notes.first = false;
   const NeuronResidency& residency = *ffn.residency;
   const NeuronStrips plan(residency.host, gates == nullptr, buffer_bytes_);
   DeviceNeuronSet set = scratch.hot.view();  // whose list has been read when it is written
@@ -52,7 +53,7 @@ void StreamedShare::add(const FfnNeurons& ffn, const float* x, const float* gate
     check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
-    add_neurons({.ffn = plan.in_buffer(ffn, first, piece.buffer)}, x, set, gates, scratch, stream);
+    add_neurons({.ffn = plan.in_buffer(ffn, first, piece.buffer)}, x, set, gates, scratch, stream, notes);
     check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
   }
 }

@@ -46,9 +46,9 @@ class StreamedShare {
   /// Adds what scratch.cold_wanted's neurons contribute, and counts, as add_neurons() does (device_share.h),
   /// with its scratch and requirements. ffn: the device's view; gates [n_tokens, n_neurons] by number, or
   /// null. scratch: as split_set() has filled it; the list of the hot neurons is overwritten. REQUIRES:
-  /// takes(*ffn.residency, ...).
+  /// takes(*ffn.residency, ...); where neurons are noted, the hot ones were.
   void add(const FfnNeurons& ffn, const float* x, const float* gates, const Scratch& scratch,
-           cudaStream_t stream);
+           cudaStream_t stream, NeuronNotes notes = {});
 
  private:
   /// Neurons [begin, end) in a buffer that begins with neuron `first`.

@@ -1,0 +1,192 @@
+// Counting single neurons of layers that run on the device: what the CPU would have counted, wherever they
+// are computed.
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "engine/activity/activity_counts.h"
+#include "engine/model_runtime.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+
+namespace hearth::testing {
+namespace {
+
+constexpr int kTokens = 24;
+
+struct Way {
+  Share share;
+  bool all_gates = false;
+  bool cpu_share = true;  // false: cold neurons are streamed to the device
+};
+
+LoadOptions options_of(const std::string& name, const std::string& mode, const Way& way, int n_slots = 1) {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf");
+  options.n_threads = 1;
+  options.n_slots = n_slots;
+  options.context_tokens = 64;
+  options.prefill_chunk = 32;
+  options.sparsity.mode = mode;
+  options.device = DeviceChoice::kCuda;
+  options.cpu_share = way.cpu_share;
+  options.place = [way](const PlanInputs& in, size_t) {
+    return shares_of(in.spec, way.share, way.all_gates);
+  };
+  return options;
+}
+
+std::vector<int32_t> some_tokens(int n_vocab) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < kTokens; ++i) tokens.push_back((7 + 31 * i) % n_vocab);
+  return tokens;
+}
+
+ActivityCounts counts_of(ModelRuntime& model, int chunk, const CountOptions& options = {}) {
+  model.count_activity(options);
+  logits_of(model, some_tokens(model.spec().n_vocab), chunk);
+  return model.take_activity();
+}
+
+/// A prompt's token of each slot a step, all with logits.
+ActivityCounts batched_counts(ModelRuntime& model, int n_slots, int n_steps) {
+  model.count_activity({.decode_only = true});
+  const StepLimits limits = model.limits();
+  const int max_blocks = limits.n_blocks / n_slots;
+  std::vector<int32_t> tables(static_cast<size_t>(n_slots * max_blocks));
+  std::iota(tables.begin(), tables.end(), 0);
+  for (int i = 0; i < n_steps; ++i) {
+    Batch batch;
+    for (int slot = 0; slot < n_slots; ++slot) {
+      batch.logit_rows.push_back(slot);
+      batch.tokens.push_back((7 + 31 * i + 5 * slot) % limits.n_vocab);
+      batch.positions.push_back(i);
+      batch.slots.push_back(slot);
+    }
+    batch.block_tables = tables;
+    batch.max_blocks = max_blocks;
+    model.forward(batch);
+  }
+  return model.take_activity();
+}
+
+double sum(const std::vector<uint64_t>& all) {
+  double sum = 0;
+  for (const uint64_t one : all) sum += static_cast<double>(one);
+  return sum;
+}
+
+void check_ways(const std::string& name, const std::string& mode) {
+  // Every neuron by the CPU; its sums are the device's, which a run on the CPU alone does not have.
+  const ActivityCounts expected = counts_of(*ModelRuntime::load(options_of(name, mode, {Share::kNone})), 1);
+  CHECK(expected.n_tokens == kTokens);
+  CHECK(expected.n_pairs == kTokens - 1);
+  CHECK(sum(expected.value_sums) > 0);
+  for (const Way& way :
+       {Way{Share::kThird, true}, Way{Share::kRandom}, Way{Share::kThird, true, false},
+        Way{Share::kRandom, false, false}, Way{Share::kNone, false, false}, Way{Share::kAll}}) {
+    INFO(name << " " << mode << " share " << static_cast<int>(way.share) << " all gates " << way.all_gates
+              << " by the CPU too " << way.cpu_share);
+    if (way.share == Share::kAll && mode == "dense") continue;  // as the file lies: no single neurons
+    const auto model = ModelRuntime::load(options_of(name, mode, way));
+    for (const int chunk : {1, 20}) {
+      INFO("chunk " << chunk);
+      CHECK(counts_of(*model, chunk) == expected);
+    }
+  }
+}
+
+/// As near as two orders of sums are.
+void check_near(const ActivityCounts& a, const ActivityCounts& b) {
+  REQUIRE(a.active.size() == b.active.size());
+  CHECK(a.n_tokens == b.n_tokens);
+  CHECK(a.n_pairs == b.n_pairs);
+  double difference = 0, active = 0;
+  for (size_t i = 0; i < a.active.size(); ++i) {
+    difference += std::abs(static_cast<double>(a.active[i]) - b.active[i]);
+    active += b.active[i];
+  }
+  CHECK(difference <= 0.01 * active);
+  CHECK(std::abs(sum(a.value_sums) - sum(b.value_sums)) < 0.01 * sum(b.value_sums));
+}
+
+}  // namespace
+
+TEST_CASE("neurons are counted the same wherever they are computed: exact") {
+  check_ways(GENERATE("relu-llama", "bamboo.powerinfer", "opt.powerinfer"), "exact");
+}
+
+TEST_CASE("neurons are counted the same wherever they are computed: predicted") {
+  check_ways(GENERATE("relu-llama.powerinfer", "falcon-7b.powerinfer"), "predicted");
+}
+
+TEST_CASE("neurons are counted the same wherever they are computed: dense") {
+  check_ways("relu-llama", "dense");
+}
+
+TEST_CASE("what is counted on the device is what the CPU alone counts") {
+  const std::string name = GENERATE("relu-llama", "opt.powerinfer");
+  LoadOptions options = options_of(name, "exact", {Share::kRandom});
+  const auto on_device = ModelRuntime::load(options);
+  options.device = DeviceChoice::kCpu;
+  options.place = nullptr;
+  const auto on_cpu = ModelRuntime::load(options);
+  check_near(counts_of(*on_device, 1), counts_of(*on_cpu, 1));
+}
+
+TEST_CASE("steps of several sequences are counted too, and few enough of prompts") {
+  constexpr int kSlots = 3, kSteps = 10;
+  const auto by_cpu = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", {Share::kNone}, kSlots));
+  const ActivityCounts expected = batched_counts(*by_cpu, kSlots, kSteps);
+  CHECK(expected.n_tokens == kSlots * kSteps);
+  CHECK(expected.n_pairs == kSlots * (kSteps - 1));
+  for (const Share share : {Share::kRandom, Share::kAll}) {
+    const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", {share}, kSlots));
+    CHECK(batched_counts(*model, kSlots, kSteps) == expected);
+    // A prompt has more tokens in a step than there are slots.
+    CHECK(counts_of(*model, 20, {.decode_only = true}).n_tokens == 0);
+  }
+}
+
+TEST_CASE("counting changes no answer, and a sample of the steps is counted beside the others") {
+  for (const Share share : {Share::kRandom, Share::kAll}) {
+    const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "predicted", {share}));
+    const std::vector<int32_t> tokens = some_tokens(model->spec().n_vocab);
+    const std::vector<float> expected = logits_of(*model, tokens, 1);
+    model->count_activity({.decode_only = true, .one_of = 3});
+    for (int i = 0; i < 2; ++i) REQUIRE(logits_of(*model, tokens, 1) == expected);
+    const ActivityCounts counts = model->take_activity();
+    CHECK(counts.n_tokens == 2 * kTokens / 3);
+    CHECK(counts.n_pairs == kTokens / 3);
+    model->pause_activity(true);
+    REQUIRE(logits_of(*model, tokens, 1) == expected);
+    CHECK(model->take_activity().empty());
+  }
+}
+
+TEST_CASE("counting goes on when a model is placed again on the device") {
+  LoadOptions options = options_of("relu-llama", "exact", {Share::kThird, true});
+  const auto model = ModelRuntime::load(options);
+  const std::vector<int32_t> tokens = some_tokens(model->spec().n_vocab);
+  model->count_activity();
+  logits_of(*model, tokens, 1);
+  options.place = [](const PlanInputs& in, size_t) { return shares_of(in.spec, Share::kRandom, false); };
+  model->place_again(options);
+  logits_of(*model, tokens, 1);
+  ActivityCounts twice = counts_of(*ModelRuntime::load(options), 1);
+  twice.add(twice);
+  CHECK(model->take_activity() == twice);
+}
+
+TEST_CASE("a dense run of a file's own down projections looks at no single neuron on the device either") {
+  const auto model = ModelRuntime::load(options_of("relu-llama", "dense", {Share::kAll}));
+  CHECK_THAT(model->why_not_counted(), ContainsSubstring("looks at no single neuron"));
+  CHECK_THROWS_AS(model->count_activity(), std::invalid_argument);
+  logits_of(*model, some_tokens(model->spec().n_vocab), 1);
+}
+
+}  // namespace hearth::testing
