@@ -13,8 +13,8 @@
 
 #include "config/environment.h"
 #include "engine/activity/activity_file.h"
-#include "engine/atomic_file.h"
 #include "engine/gguf/fault.h"
+#include "engine/whole_file.h"
 #include "profiler/activity_csv.h"
 #include "profiler/cache_folder.h"
 #include "profiler/count.h"
@@ -74,7 +74,7 @@ void write_csv(const CountCommand& command, const CountResult& result) {
     table.counts.emplace_back(begin, begin + total.d_ff);
   }
   const std::string csv = activity_csv(table);
-  write_atomically(command.csv, std::as_bytes(std::span(csv)));
+  write_whole_file(command.csv, csv);
 }
 
 CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,

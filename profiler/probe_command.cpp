@@ -9,11 +9,11 @@
 #include <string>
 
 #include "config/environment.h"
+#include "engine/whole_file.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/machine_report.h"
 #include "profiler/progress_line.h"
 #include "profiler/text_io.h"
-#include "profiler/whole_file.h"
 
 namespace hearth {
 namespace {

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "config/environment.h"
-#include "engine/atomic_file.h"
 #include "engine/gguf/fault.h"
+#include "engine/whole_file.h"
 #include "profiler/bench.h"
 #include "profiler/count.h"
 #include "profiler/model_options.h"
@@ -172,7 +172,7 @@ int run_report(const ReportCommand& command) {
 
   // 4. The page.
   const std::string page = report_page(report_data(inputs));
-  write_atomically(out, std::as_bytes(std::span(page)));
+  write_whole_file(out, page);
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
   print_result(fmt::format("written {}; a browser shows it\n", out.string()));
   return 0;

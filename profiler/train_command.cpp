@@ -22,6 +22,7 @@
 #include "engine/ffn_activation.h"
 #include "engine/predictor_file.h"
 #include "engine/sha256.h"
+#include "engine/whole_file.h"
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/predictors/predictor_writer.h"
@@ -31,7 +32,6 @@
 #include "profiler/progress_line.h"
 #include "profiler/signal_watch.h"
 #include "profiler/text_io.h"
-#include "profiler/whole_file.h"
 
 namespace hearth {
 namespace {

@@ -11,10 +11,10 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "engine/atomic_file.h"
 #include "engine/gguf/cursor.h"
 #include "engine/gguf/fault.h"
 #include "engine/gguf/mapped_file.h"
+#include "engine/whole_file.h"
 
 namespace hearth {
 namespace {
@@ -354,7 +354,7 @@ std::string update_activity(const fs::path& path, const ModelIdentity& model,
     sentence += error ? "; counting begins anew"
                       : "; it is kept as " + gguf::file_label(old.string()) + ", and counting begins anew";
   }
-  write_atomically(path, bytes);
+  write_whole_file(path, bytes);
   return sentence;
 }
 

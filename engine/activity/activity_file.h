@@ -76,7 +76,7 @@ std::vector<std::byte> activity_bytes(const Activity& activity);
 
 /// Reads the file at `path`, lets `change` have it and writes it, with no other program's change in between.
 /// One that is not there begins empty; one that is damaged or of another model is moved to <path>.old, and
-/// what that was is the sentence returned (else empty). Throws as write_atomically; what `change` throws
+/// what that was is the sentence returned (else empty). Throws as write_whole_file; what `change` throws
 /// leaves the file as it was.
 std::string update_activity(const std::filesystem::path& path, const ModelIdentity& model,
                             const std::function<void(Activity& activity)>& change);

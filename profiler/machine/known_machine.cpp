@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "engine/sha256.h"
+#include "engine/whole_file.h"
 #include "profiler/cache_folder.h"
-#include "profiler/whole_file.h"
 
 namespace hearth {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "engine/sha256.h"
-#include "profiler/whole_file.h"
+#include "engine/whole_file.h"
 
 namespace hearth {
 namespace {

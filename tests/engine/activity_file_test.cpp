@@ -2,16 +2,13 @@
 // change meanwhile.
 #include "engine/activity/activity_file.h"
 
-#include <sys/resource.h>
-
-#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <random>
 #include <thread>
 
-#include "engine/atomic_file.h"
 #include "engine/gguf/fault.h"
+#include "engine/whole_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/temp_folder.h"
@@ -256,34 +253,6 @@ TEST_CASE("activity: a file is updated, begun, and begun anew") {
   // What the change throws leaves the file as it was.
   CHECK_THROWS(update_activity(path, other, [](Activity&) { throw std::runtime_error("no"); }));
   CHECK(read_activity(path).of(ActivitySource::kServed).n_tokens == 1);
-}
-
-TEST_CASE("a file that cannot be written leaves the one that was there") {
-  const TempFolder folder;
-  const fs::path path = folder / "file";
-  const std::vector<std::byte> some(100, std::byte{1}), many(100'000, std::byte{2});
-  write_atomically(path, some);
-  CHECK(fs::file_size(path) == 100);
-  CHECK_THROWS_WITH(write_atomically(folder / "none" / "file", some), ContainsSubstring("cannot be written"));
-
-  // A full disk, as the system tells it to this process.
-  rlimit before{};
-  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
-  rlimit small = before;
-  small.rlim_cur = 5000;
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
-  std::string said;
-  try {
-    write_atomically(path, many);
-  } catch (const std::runtime_error& error) {
-    said = error.what();
-  }
-  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
-  std::signal(SIGXFSZ, handler);
-  CHECK_THAT(said, ContainsSubstring("writing it stopped") && ContainsSubstring("is as it was"));
-  CHECK(fs::file_size(path) == 100);
-  CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
 }
 
 TEST_CASE("a model is told by its weights, not by its path or its keys") {

@@ -9,8 +9,8 @@
 #include <sstream>
 #include <thread>
 
+#include "engine/whole_file.h"
 #include "profiler/machine/shipped_machines.h"
-#include "profiler/whole_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 
@@ -280,23 +280,6 @@ TEST_CASE("reading is measured with doubling numbers of threads and all") {
   CHECK(thread_counts(2) == std::vector<int>{1, 2});
   CHECK(thread_counts(6) == std::vector<int>{1, 2, 4, 6});
   CHECK(thread_counts(8) == std::vector<int>{1, 2, 4, 8});
-}
-
-TEST_CASE("a whole file replaces what was there, or leaves it") {
-  const TempFolder folder;
-  const fs::path file = folder / "f";
-  write_whole_file(file, "one");
-  CHECK(text_of(file) == "one");
-  write_whole_file(file, std::string(3'000'000, 'x'));
-  CHECK(fs::file_size(file) == 3'000'000);
-  CHECK((fs::status(file).permissions() & fs::perms::owner_write) != fs::perms::none);
-  CHECK_THROWS_WITH(read_whole_file(file, 2'999'999), ContainsSubstring("has over 2999999 bytes"));
-  CHECK_THROWS_WITH(write_whole_file("/dev/null", "x"), ContainsSubstring("is no plain file"));
-  CHECK_THROWS_WITH(write_whole_file(folder / "none/f", "x"),
-                    ContainsSubstring("a file cannot be made beside it"));
-  CHECK_THROWS_WITH(read_whole_file(folder / "none", 1), ContainsSubstring("cannot be read: "));
-  if (fs::exists("/dev/full"))
-    CHECK_THROWS_WITH(write_whole_file("/dev/full", "x"), ContainsSubstring("no plain file"));
 }
 
 }  // namespace

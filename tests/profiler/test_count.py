@@ -211,7 +211,7 @@ def test_models_without_sparse_neurons_are_told(home, text):
 
 
 def test_places_that_cannot_be_written(home, text, tmp_path):
-    assert "cannot be written" in refused(
+    assert "a file cannot be made beside it" in refused(
         count(home, "--model", RELU, "--text", text, "--out", tmp_path / "none/a.activity"))
     assert "it is a folder" in refused(count(home, "--model", RELU, "--text", text, "--out", tmp_path))
     before = text.read_bytes()

@@ -1,17 +1,20 @@
-// See the header.
-#include "profiler/whole_file.h"
+// See the header. POSIX: rename() replaces a name at once.
+#include "engine/whole_file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <system_error>
 #include <utility>
+
+#include "engine/gguf/fault.h"
 
 namespace hearth {
 namespace {
@@ -19,10 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const fs::path& path, const std::string& what) {
-  throw std::runtime_error(path.string() + ": " + what + ".");
+  throw std::runtime_error(gguf::file_label(path.string()) + ": " + what + ".");
 }
 
-std::string reason() { return std::strerror(errno); }
+std::string reason() { return std::generic_category().message(errno); }
 
 /// A new file beside `path`, which the object takes away again unless it was given its name.
 class PartFile {
@@ -30,7 +33,7 @@ class PartFile {
   explicit PartFile(const fs::path& path) : path_(path) {
     static std::atomic<unsigned> n_made{0};
     do {  // the name of what a killed program of our number left is not ours
-      part_ = path.string() + ".part-" + std::to_string(getpid()) + "-" + std::to_string(n_made++);
+      part_ = path.string() + ".part-" + std::to_string(::getpid()) + "-" + std::to_string(n_made++);
       fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     } while (fd_ < 0 && errno == EEXIST);
     if (fd_ < 0)
@@ -43,27 +46,34 @@ class PartFile {
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
-  void write(std::string_view text) const {
-    while (!text.empty()) {
-      const ssize_t n = ::write(fd_, text.data(), text.size());
+  void write(std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
-      if (n <= 0) fail(path_, "writing failed (" + reason() + "); make room or choose another disk");
-      text.remove_prefix(static_cast<size_t>(n));
+      if (n <= 0) fail_whole("writing it stopped", "make room or choose another disk");
+      bytes = bytes.subspan(static_cast<size_t>(n));
     }
   }
 
   void take_name() {
     // First: after a power cut the name must not stand for half a file. Late write errors show here.
-    if (::fsync(fd_) != 0) fail(path_, "its bytes did not reach the disk (" + reason() + "); check the disk");
+    if (::fsync(fd_) != 0) fail_whole("its bytes did not reach the disk", "check the disk");
     if (::close(std::exchange(fd_, -1)) != 0)
-      fail(path_, "writing failed (" + reason() + "); check the disk");
-    if (std::rename(part_.c_str(), path_.c_str()) != 0) {
-      fail(path_, "the finished file cannot be given its name (" + reason() + "); check the folder");
-    }
+      fail_whole("its bytes did not reach the disk", "check the disk");
+    if (std::rename(part_.c_str(), path_.c_str()) != 0)
+      fail_whole("the finished file cannot be given its name", "check the folder");
     part_.clear();
+    const int folder = ::open(folder_of(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return;
+    ::fsync(folder);  // the name too; a file system that cannot do it has its own way
+    ::close(folder);
   }
 
  private:
+  [[noreturn]] void fail_whole(const char* what, const char* remedy) const {
+    fail(path_, std::string(what) + " (" + reason() + "); what was there before is as it was; " + remedy);
+  }
+
   fs::path path_;
   std::string part_;
   int fd_ = -1;
@@ -71,15 +81,23 @@ class PartFile {
 
 }  // namespace
 
-void write_whole_file(const fs::path& path, std::string_view text) {
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+void write_whole_file(const fs::path& path, std::span<const std::byte> bytes) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::exists(status) && !fs::is_regular_file(status)) {
     fail(path, "is no plain file, and is not replaced by one; choose another name");
   }
   PartFile part(path);
-  part.write(text);
+  part.write(bytes);
   part.take_name();
+}
+
+void write_whole_file(const fs::path& path, std::string_view text) {
+  write_whole_file(path, std::as_bytes(std::span(text)));
 }
 
 std::string read_whole_file(const fs::path& path, size_t max_bytes) {
@@ -104,6 +122,16 @@ std::string read_whole_file(const fs::path& path, size_t max_bytes) {
     fail(path, "has over " + std::to_string(max_bytes) + " bytes, more than it can have");
   text.resize(n_read);
   return text;
+}
+
+FolderLock::FolderLock(const fs::path& folder)
+    : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+  while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (fd_ >= 0) ::close(fd_);
 }
 
 }  // namespace hearth

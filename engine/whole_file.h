@@ -1,0 +1,41 @@
+// Files that are there whole or not at all, whoever else reads or writes them and whatever ends the program:
+// written beside their place, brought to the disk, then given their name.
+//
+// For files that a run may be interrupted over, and that two programs may write: whoever reads gets an older
+// or a newer one, never half of one. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+/// Writes the file `path`, in the place of one that is there. Throws std::runtime_error (one sentence: what
+/// could not be done, why, and what to do), and then what was there is as it was: no plain file, a folder
+/// that is not there or may not be written, a full disk.
+void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_whole_file(const std::filesystem::path& path, std::string_view text);
+
+/// The bytes of a plain file of at most `max_bytes`. Throws std::runtime_error, one sentence.
+std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes);
+
+/// Held while a file in `folder` is read, changed and written, so that no other program's change is lost.
+/// Waits for another holder. Where the folder cannot be locked (some network file systems) nothing is held.
+class FolderLock {
+ public:
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+/// The folder that `path` is in, "." if it names none.
+std::filesystem::path folder_of(const std::filesystem::path& path);
+
+}  // namespace hearth
