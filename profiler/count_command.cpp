@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 
 struct CountCommand {
   ModelOptions model;
-  std::vector<std::string> texts;
+  std::vector<std::string> texts, merged;
   bool no_prompts = false;
   uint64_t n_tokens = 0;
   int n_generate = 48;
@@ -88,7 +88,48 @@ CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const Coun
   return count_texts(model, texts, settings, hooks);
 }
 
+/// The activity of files that were counted elsewhere, added to the model's; all or, if one is refused, none.
+int run_merge(const CountCommand& command) {
+  // 1. What there is to add.
+  const ModelFile file = ModelFile::open(command.model.model);
+  const ModelIdentity model = identify(file, read_model_spec(file, command.model.ffn_activation));
+  const fs::path path = output_file(command, model);
+  if (!command.out.empty()) check_named_file(path, model);
+  std::vector<Activity> others;
+  std::error_code error;
+  for (size_t i = 0; i < command.merged.size(); ++i) {
+    const std::string label = gguf::file_label(command.merged[i]);
+    others.push_back(read_activity(command.merged[i]));
+    require_same_model(others.back(), model, label);
+    bool twice = fs::equivalent(command.merged[i], path, error);
+    for (size_t j = 0; j < i; ++j)
+      twice = twice || fs::equivalent(command.merged[i], command.merged[j], error);
+    if (twice) throw std::runtime_error(label + ": it would be added twice; give each file once.");
+  }
+
+  // 2. Add it.
+  CountResult result;
+  result.note = update_activity(path, model, [&](Activity& activity) {
+    for (size_t i = 0; i < others.size(); ++i) {
+      try {
+        activity.merge(others[i]);
+      } catch (const std::runtime_error& refused) {
+        throw std::runtime_error(gguf::file_label(command.merged[i]) + ": " + refused.what());
+      }
+    }
+    result.activity = activity;
+  });
+  if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
+
+  // 3. Tell.
+  if (!command.csv.empty()) write_csv(command, result);
+  print_result(fmt::format("{:<14}{} files\n", "merged", others.size()) +
+               activity_text(result.activity, path));
+  return 0;
+}
+
 int run_count(const CountCommand& command) {
+  if (!command.merged.empty()) return run_merge(command);
   // 1. What can be checked without loading the model.
   std::vector<fs::path> files(command.texts.begin(), command.texts.end());
   if (command.no_prompts && files.empty()) {
@@ -128,17 +169,22 @@ std::function<int()> add_count_command(CLI::App& app) {
   CLI::App* count = app.add_subcommand(
       "count", "Count which neurons of a ReLU-family model are active, for placing the hot ones");
   add_model_options(*count, command->model);
-  count
-      ->add_option("--text,-f", command->texts,
-                   "Text files to count on, besides the prompts that are built in; several may be given")
-      ->type_name("FILE");
-  count->add_flag("--no-prompts", command->no_prompts, "Count on the files of --text alone");
-  count
-      ->add_option("--tokens,-n", command->n_tokens,
-                   "Stop when so many tokens are counted in all, earlier runs included; 0: at the texts' end")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
+  add_device_options(*count, command->model);
+  CLI::Option* text =
+      count
+          ->add_option("--text,-f", command->texts,
+                       "Text files to count on, besides the prompts that are built in; several may be given")
+          ->type_name("FILE");
+  CLI::Option* no_prompts =
+      count->add_flag("--no-prompts", command->no_prompts, "Count on the files of --text alone");
+  CLI::Option* tokens =
+      count
+          ->add_option(
+              "--tokens,-n", command->n_tokens,
+              "Stop when so many tokens are counted in all, earlier runs included; 0: at the texts' end")
+          ->capture_default_str()
+          ->type_name("N")
+          ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
   count
       ->add_option("--generate", command->n_generate,
                    "Tokens that the model goes on with after each text, counted apart")
@@ -150,6 +196,15 @@ std::function<int()> add_count_command(CLI::App& app) {
                    "The activity file, begun or added to; not given: one in the cache folder, which hearthd "
                    "finds by itself")
       ->type_name("FILE");
+  count
+      ->add_option(
+          "--merge", command->merged,
+          "Count nothing: add what other activity files of this model hold, counted on other machines "
+          "say; texts that both have seen count once")
+      ->type_name("FILE")
+      ->excludes(text)
+      ->excludes(no_prompts)
+      ->excludes(tokens);
   count->add_option("--csv", command->csv, "Write how often each neuron was active as CSV, too")
       ->type_name("FILE");
   return [command] { return run_count(*command); };

@@ -46,10 +46,15 @@ std::string count_text(const CountResult& result, const std::filesystem::path& f
   if (result.n_known > 0) {
     text += fmt::format("{:<14}{} texts, counted before\n", "passed over", result.n_known);
   }
-  const Activity& activity = result.activity;
-  text += fmt::format("{:<14}", "in all");
+  text += activity_text(result.activity, file);
+  if (result.stopped) text += "Run it again to go on.\n";
+  return text;
+}
+
+std::string activity_text(const Activity& activity, const std::filesystem::path& file) {
+  std::string text = fmt::format("{:<14}", "in all");
   for (size_t i = 0; i < kActivitySources; ++i) {
-    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", with_commas(activity.counts[i].n_tokens),
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", gguf::with_commas(activity.counts[i].n_tokens),
                         source_name(static_cast<ActivitySource>(i)));
   }
   text += " (tokens)\n";
@@ -61,7 +66,6 @@ std::string count_text(const CountResult& result, const std::filesystem::path& f
     text += layer_lines("hottest 1/4, %", n, [&](int layer) { return hottest_share(total, layer, 0.25); });
   }
   text += fmt::format("{:<14}{}\n", "written", file.string());
-  if (result.stopped) text += "Run it again to go on.\n";
   return text;
 }
 

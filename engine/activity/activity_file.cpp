@@ -263,19 +263,30 @@ void Activity::merge(const Activity& other) {
   if (const std::string why = difference(other.model, model); !why.empty()) {
     throw std::runtime_error("the activity cannot be added: " + why + ".");
   }
-  for (const Sha256& text : other.texts) {
-    if (!texts.contains(text)) continue;
-    throw std::runtime_error("the activity cannot be added: the text " + hex_text(text) +
+  const auto has = [](const Activity& activity) {
+    return [&activity](const Sha256& text) { return activity.texts.contains(text); };
+  };
+  const auto shared = std::ranges::find_if(other.texts, has(*this));
+  const bool overlap = shared != other.texts.end();
+  const bool has_theirs = overlap && std::ranges::all_of(other.texts, has(*this));
+  const bool they_have = overlap && std::ranges::all_of(texts, has(other));
+  if (overlap && !has_theirs && !they_have) {
+    throw std::runtime_error("the activity cannot be added: the text " + hex_text(*shared) +
                              " is in both, and would be counted twice.");
   }
+  Activity sum = *this;
   constexpr uint64_t kMostTokens = std::numeric_limits<uint32_t>::max();
   for (size_t i = 0; i < counts.size(); ++i) {
-    if (uint64_t{counts[i].n_tokens} + other.counts[i].n_tokens > kMostTokens) {
+    const bool served = static_cast<ActivitySource>(i) == ActivitySource::kServed;
+    if (!served && has_theirs) continue;
+    if (!served && they_have) sum.counts[i] = {};
+    if (uint64_t{sum.counts[i].n_tokens} + other.counts[i].n_tokens > kMostTokens) {
       throw std::runtime_error("the activity cannot be added: one file holds at most " +
                                with_commas(kMostTokens) + " tokens of a source.");
     }
+    sum.counts[i].add(other.counts[i]);
   }
-  for (size_t i = 0; i < counts.size(); ++i) counts[i].add(other.counts[i]);
+  counts = std::move(sum.counts);
   texts.insert(other.texts.begin(), other.texts.end());
   if (down_sizes.empty()) down_sizes = other.down_sizes;
 }

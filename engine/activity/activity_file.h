@@ -59,8 +59,10 @@ struct Activity {
   /// tokens nothing but its word vouches for the model's size, so look at n_tokens() or the model first.
   ActivityProfile profile() const;
 
-  /// Adds what another run counted. Throws std::runtime_error (one sentence), and nothing was added: another
-  /// model's; a text in both, which would be counted twice; more tokens than a file holds.
+  /// Adds what others counted. Texts count once: where all of one's are the other's too, those of the one
+  /// with more stand for both; served tokens are always added. Throws std::runtime_error (one sentence), and
+  /// nothing was added: another model's; some texts in both, which would be counted twice; more tokens than a
+  /// file holds.
   void merge(const Activity& other);
 };
 

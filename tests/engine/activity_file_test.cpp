@@ -173,6 +173,23 @@ TEST_CASE("activity: sums of files are sums of counts, in any order") {
   CHECK(same(empty, one));
 }
 
+TEST_CASE("activity: texts that are in both files count once, served tokens always") {
+  const Activity one = some_activity(1), two = some_activity(2);
+  Activity more = one;
+  more.merge(two);  // has all of one's texts, and others
+  for (const bool into_more : {true, false}) {
+    Activity sum = into_more ? more : one;
+    sum.merge(into_more ? one : more);
+    CHECK(sum.texts == more.texts);
+    for (const ActivitySource source : {ActivitySource::kPrompt, ActivitySource::kGenerated}) {
+      CHECK(sum.of(source) == more.of(source));
+    }
+    ActivityCounts served = one.of(ActivitySource::kServed);
+    served.add(more.of(ActivitySource::kServed));
+    CHECK(sum.of(ActivitySource::kServed) == served);
+  }
+}
+
 TEST_CASE("activity: what is not to be added is refused, and nothing is added") {
   const auto refused = [](const Activity& other) {
     Activity activity = some_activity(1);

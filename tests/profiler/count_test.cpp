@@ -122,7 +122,8 @@ TEST_CASE("count: two files of other texts add up to the file of both") {
   Activity sum = read_activity(folder / "a");
   sum.merge(read_activity(folder / "b"));
   CHECK(sum.counts == read_activity(folder / "all").counts);
-  CHECK_THROWS_WITH(sum.merge(read_activity(folder / "b")), ContainsSubstring("counted twice"));
+  sum.merge(read_activity(folder / "b"));  // of texts that it has
+  CHECK(sum.counts == read_activity(folder / "all").counts);
 }
 
 TEST_CASE("count: a bound of tokens ends with the text that reaches it") {

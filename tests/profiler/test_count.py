@@ -249,6 +249,69 @@ def test_damaged_and_foreign_files_in_the_cache_are_begun_anew(home, text, tmp_p
     assert pathlib.Path(f"{written}.old").exists()
 
 
+@pytest.fixture
+def counted(home, tmp_path):
+    """Counts texts of some lines each into a file of that name."""
+    def run(name, *texts):
+        files = []
+        for number in texts:
+            files.append(tmp_path / f"text-{number}.txt")
+            files[-1].write_text("".join(f"Ship {number} had {i * number} sails on day {i}.\n" for i in range(8)))
+        done = count(home, "--model", RELU, "--no-prompts", "--generate", 4, "--out", tmp_path / name, "--text", *files)
+        assert done.returncode == 0, done.stderr
+        return tmp_path / name
+
+    return run
+
+
+def test_files_counted_elsewhere_are_merged(home, counted, tmp_path):
+    one, two, both = counted("one", 1), counted("two", 2), counted("both", 1, 2)
+    before = one.read_bytes(), two.read_bytes()
+    done = count(home, "--model", RELU, "--merge", one, two, "--out", tmp_path / "sum", "--csv", tmp_path / "sum.csv")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert re.search(r"merged +2 files\n", done.stdout) and "hottest" in done.stdout
+    assert (tmp_path / "sum").read_bytes() == both.read_bytes()  # what one run would have counted
+    assert (one.read_bytes(), two.read_bytes()) == before
+    assert (tmp_path / "sum.csv").read_text().count("\n") > 4 * 1024
+    # Texts that both have seen count once.
+    done = count(home, "--model", RELU, "--merge", one, "--out", both)
+    assert done.returncode == 0
+    assert both.read_bytes() == (tmp_path / "sum").read_bytes()
+    # Without --out, into the model's own file, where hearthd finds it.
+    done = count(home, "--model", RELU, "--merge", two)
+    kept, = (tmp_path / "cache/hearth").glob("*.activity")
+    assert done.returncode == 0 and kept.read_bytes() == two.read_bytes()
+
+
+def test_what_is_not_to_be_merged_is_refused_whole(home, counted, tmp_path):
+    one, two, other = counted("one", 1), counted("two", 1, 2), counted("other", 1, 3)
+    before = one.read_bytes()
+
+    def refuse(*files, model=RELU):
+        said = refused(count(home, "--model", model, "--merge", *files, "--out", one))
+        assert one.read_bytes() == before
+        assert list(tmp_path.glob("one.*")) == []
+        return said
+
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(two.read_bytes()[:-1])
+    said = refuse(two, damaged)
+    assert str(damaged) in said and "cut short" in said
+    damaged.write_bytes(b"")
+    assert str(damaged) in refuse(damaged)
+    assert "no activity file" in refuse(RELU)
+    absent = refuse(tmp_path / "absent")
+    assert str(tmp_path / "absent") in absent
+    assert str(tmp_path) in refuse(tmp_path)
+    assert "added twice" in refuse(two, two)
+    assert "added twice" in refuse(one)
+    said = refuse(two, other)  # they share text 1, and each has one that the other has not
+    assert str(other) in said and "would be counted twice" in said
+    said = refused(count(home, "--model", ROOT / "tests/data/arch/relu-llama.gguf", "--merge", one))
+    assert str(one) in said and "another model" in said
+    assert "excludes" in count(home, "--model", RELU, "--merge", two, "--tokens", 5).stderr
+
+
 def test_bench_tells_what_counting_costs(home):
     bench = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--prompt", "8", "--generate", "16", "--repeat", "1",
              "--threads", "1", "--activity", "--device", "cpu", "--model"]
