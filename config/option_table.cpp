@@ -104,7 +104,7 @@ std::vector<OptionSpec> make_table() {
        "tokens "
        "generated is counted, so that the next start places neurons by what was really asked. off: nothing "
        "is "
-       "measured; what is known is used.",
+       "measured; what is known is used. SIGUSR1 ends the measuring; what it has found is kept.",
        ChoiceField{&O::profile, {"auto", "online", "off"}}},
 
       {"drain-seconds", "Running", "N",

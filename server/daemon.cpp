@@ -106,6 +106,7 @@ Daemon::Outcome Daemon::run() {
       log_info("stopping", {{"signal", *signal}});
       break;
     }
+    if (signals_.skip_asked()) skip_profiling();
     look_after_loading();
     beat_watchdog();
     if (engine_has_failed()) return end_after_failure();
@@ -149,6 +150,10 @@ void Daemon::look_after_loading() {
            (model_->can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
                                  R"("content":"What is the capital of France?"}],"temperature":0}')"
                                : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
+}
+
+void Daemon::skip_profiling() {
+  if (model_ == nullptr || !model_->skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
 }
 
 bool Daemon::engine_has_failed() const { return model_ != nullptr && model_->engine().status().failed; }

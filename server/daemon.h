@@ -39,6 +39,7 @@ class Daemon {
   /// Called several times a second while loading: progress, and the change to ready. Throws what loading
   /// throws.
   void look_after_loading();
+  void skip_profiling();
   void beat_watchdog();
   bool engine_has_failed() const;
   Outcome drain();

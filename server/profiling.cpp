@@ -1,6 +1,8 @@
 // See the header.
 #include "server/profiling.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <exception>
@@ -28,6 +30,12 @@ class ProgressLog {
  public:
   void operator()(std::string_view what, double fraction) {
     const Clock::time_point now = Clock::now();
+    if (what_.empty()) {
+      log_info(
+          "profiling begins: what this machine can do and which neurons are active, once, while nobody "
+          "asks anything; some 30 s in all. To skip it: kill -USR1 " +
+          std::to_string(::getpid()) + "; to leave it out: --profile off");
+    }
     if (what != what_) {
       what_ = what;
       begin_ = last_ = now;
@@ -80,7 +88,28 @@ void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadO
 Profiling::Profiling(Inputs inputs)
     : in_(std::move(inputs)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
-void Profiling::run(const std::stop_token& stop) try {
+bool Profiling::skip() {
+  if (over_->exchange(true)) return false;
+  thread_.request_stop();
+  log_info(
+      "profiling is skipped: the model stays as it is placed; the next start goes on with what was found");
+  return true;
+}
+
+void Profiling::run(const std::stop_token& stop) {
+  bool places = false;
+  try {
+    places = measure_and_place(stop);
+  } catch (const std::bad_alloc&) {
+    log_warning("profiling ended: there is not enough memory for it; the model stays as it is placed");
+  } catch (const std::exception& error) {
+    log_warning(std::string("profiling ended: ") + error.what() + "; the model stays as it is placed");
+  }
+  if (!places) *over_ = true;
+}
+
+/// Whether it has left the placing to the engine.
+bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 1. Measure, while nobody asks anything.
   ProgressLog progress;
   const SelfProfileHooks hooks{.busy =
@@ -93,12 +122,13 @@ void Profiling::run(const std::stop_token& stop) try {
                                .stop = stop};
   const std::optional<SelfProfile> profile =
       self_profile({.load = in_.load, .activity_file = in_.activity_file}, in_.environment, hooks);
-  if (!profile) return;
+  if (!profile || *over_) return false;
   for (const std::string& note : profile->notes) log_warning("profiling: " + note);
   log_info("profiled", {{"machine", profile->machine_measured ? "measured" : "known"},
                         {"counted_tokens", static_cast<int64_t>(profile->n_counted)},
                         {"known_tokens", static_cast<int64_t>(profile->n_tokens)}});
-  if (!profile->machine_measured && profile->n_counted == 0) return;  // it was placed by all that is known
+  if (!profile->machine_measured && profile->n_counted == 0)
+    return false;  // it was placed by all that is known
 
   // 2. Place by it, when nothing runs.
   LoadOptions again = in_.load;
@@ -107,13 +137,10 @@ void Profiling::run(const std::stop_token& stop) try {
                      kept_activity(in_.activity_file, identify(in_.runtime.file(), in_.runtime.spec())), {});
   // It may be called when this object is gone, but not when the engine is.
   in_.engine.when_idle(
-      [&runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
-        place_again(runtime, again, before, go_on);
+      [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {
+        if (!over->exchange(true)) place_again(runtime, again, before, go_on);
       });
-} catch (const std::bad_alloc&) {
-  log_warning("profiling ended: there is not enough memory for it; the model stays as it is placed");
-} catch (const std::exception& error) {
-  log_warning(std::string("profiling ended: ") + error.what() + "; the model stays as it is placed");
+  return true;
 }
 
 }  // namespace hearth

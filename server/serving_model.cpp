@@ -311,6 +311,8 @@ void ServingModel::start_profiling(const Environment& environment) {
                                                              .environment = environment});
 }
 
+bool ServingModel::skip_profiling() { return profiling_ != nullptr && profiling_->skip(); }
+
 void ServingModel::finish_profile() {
   profiling_.reset();
   if (!activity_) return;

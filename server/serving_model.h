@@ -44,6 +44,8 @@ class ServingModel {
                                             Trace* trace, std::function<void(double)> progress);
   /// Once it is served: finds out what placing it well takes, where --profile wants that and a GPU runs it.
   void start_profiling(const Environment& environment);
+  /// False: there is none, or it is over.
+  bool skip_profiling();
 
   Engine& engine() const { return *engine_; }
   /// Once the engine is drained: keeps what was counted of the answers it gave.

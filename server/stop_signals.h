@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP as values that main waits for, so that no code ever runs inside a signal
-// handler.
+// SIGINT, SIGTERM and SIGHUP, which stop the server, and SIGUSR1, which skips its profiling, as values that
+// main waits for, so that no code ever runs inside a signal handler.
 #pragma once
 
 #include <signal.h>
@@ -15,11 +15,14 @@ class StopSignals {
   /// is left alone where nohup ignores it. SIGPIPE is ignored: a client that leaves is an error of write().
   StopSignals();
 
-  /// The signal that arrived, or nullopt after the time.
+  /// The signal to stop by that arrived, or nullopt after the time.
   std::optional<int> wait_for(std::chrono::milliseconds time) const;
 
+  /// Whether SIGUSR1 has arrived since the last call.
+  bool skip_asked() const;
+
  private:
-  sigset_t set_;
+  sigset_t set_, skip_;
 };
 
 }  // namespace hearth

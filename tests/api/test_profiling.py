@@ -2,9 +2,12 @@
 
 On the emulated GPU, with less of it than the model has bytes.
 """
+import os
 import pathlib
 import re
 import shutil
+import signal
+import time
 
 import httpx
 import pytest
@@ -85,6 +88,42 @@ def test_requests_are_answered_while_it_measures(start):
     texts = [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")]
     wait_for(server, "placed by profile")
     assert [text(server, prompt) for prompt in ("The", "A dog", "Some years ago")] == texts
+
+
+def test_it_gets_on_between_requests_that_never_end(start):
+    server = start()
+    n_requests = 0
+    while not any("placed by profile" in line for line in server.lines):
+        text(server, n=2)
+        n_requests += 1
+        time.sleep(0.1)
+        assert n_requests < 500, server.log()
+    assert n_requests > 1
+
+
+def test_it_is_skipped_on_a_signal(start, tmp_path):
+    server = start()
+    announced = wait_for(server, "profiling begins")
+    pid = int(re.search(r"kill -USR1 (\d+)", announced)[1])
+    assert pid == server.process.pid and "--profile off" in announced
+    os.kill(pid, signal.SIGUSR1)
+    wait_for(server, "profiling is skipped")
+    text(server)
+    os.kill(pid, signal.SIGUSR1)
+    wait_for(server, "there is no profiling to skip")
+    text(server)
+    stop(server)
+    assert "placed by profile" not in server.log()
+
+
+def test_served_tokens_are_counted_on_the_gpu(start, tmp_path):
+    server = start("--sparsity", "exact", profile="online")
+    wait_for(server, "placed by profile")  # counting goes on over it
+    text(server, n=100)
+    stop(server)
+    counted = int(re.search(r"counted_tokens=(\d+).*\bfile=", server.log())[1])
+    assert 2 <= counted <= 8  # two steps of every 64
+    assert "is not counted" not in server.log() and "counted no more" not in server.log()
 
 
 def test_off_measures_nothing(start, tmp_path):

@@ -85,12 +85,44 @@ TEST_CASE("self profile: it ends when told to, and when its time is up, and keep
   CHECK_FALSE(bench.run(hooks));
 }
 
-TEST_CASE("self profile: it waits while the machine is needed for something else") {
-  const Bench bench;
-  std::atomic<int> n_asked = 0;
-  const SelfProfileHooks hooks{.busy = [&] { return ++n_asked % 4 != 0; }};
-  REQUIRE(bench.run(hooks));
-  CHECK(n_asked > 4);
+std::string bytes_of(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_CASE("self profile: it goes on between other work, with what it would have counted alone") {
+  const Bench alone, between;
+  REQUIRE(alone.run());
+  // Busy at every second look: a step is all that fits between two pieces of other work.
+  std::atomic<int> n_asked = 0, n_steps = 0;
+  const SelfProfileHooks hooks{.busy = [&] { return ++n_asked % 2 != 0; },
+                               .progress = [&](std::string_view, double) { ++n_steps; }};
+  REQUIRE(between.run(hooks));
+  CHECK(n_asked > 2 * n_steps);
+  CHECK(bytes_of(between.settings.activity_file) == bytes_of(alone.settings.activity_file));
+}
+
+TEST_CASE("self profile: one that was ended goes on with what it has, to the same end") {
+  Bench alone, ended;
+  alone.settings.n_tokens = ended.settings.n_tokens = 400;
+  const std::optional<SelfProfile> whole = alone.run();
+  REQUIRE(whole);
+  std::stop_source stop;
+  const SelfProfileHooks hooks{.progress =
+                                   [&](std::string_view, double fraction) {
+                                     if (fraction >= 0.5) stop.request_stop();
+                                   },
+                               .stop = stop.get_token()};
+  CHECK_FALSE(ended.run(hooks));
+  const ModelFile file = ModelFile::open(ended.settings.load.path);
+  const ModelIdentity model = identify(file, read_model_spec(file, ""));
+  const uint64_t kept = kept_activity(ended.settings.activity_file, model).value().n_tokens();
+  CHECK(kept > 0);
+  CHECK(kept < whole->n_tokens);
+  const std::optional<SelfProfile> rest = ended.run();
+  REQUIRE(rest);
+  CHECK(rest->n_counted == whole->n_tokens - kept);
+  CHECK(bytes_of(ended.settings.activity_file) == bytes_of(alone.settings.activity_file));
 }
 
 TEST_CASE("self profile: what cannot be counted or kept is a note") {
