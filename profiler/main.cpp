@@ -65,15 +65,21 @@ void write_hits(const PerplexityCommand& command, ModelRuntime& model, const Neu
 }
 
 int run_perplexity(PerplexityCommand command) {
-  // Single neurons are counted on the CPU only.
+  // On a GPU steps must be small enough for what they find; the CPU counts any.
   if (!command.activity_file.empty() && command.model.device == "auto") command.model.device = "cpu";
   // Longer steps are no faster and take more memory.
   constexpr int kMaxChunk = 512;
-  const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
+  const int chunk = std::min(command.n_context, kMaxChunk);
+  const auto model = load_model(command.model, command.n_context, chunk);
   const bool dense = model->sparsity().mode == Sparsity::kDense;
   if (!command.activity_file.empty() && dense) {
     throw std::runtime_error(
         "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
+  }
+  if (!command.activity_file.empty() && model->max_counted_tokens() < chunk) {
+    throw std::runtime_error(
+        "--activity: steps of " + std::to_string(chunk) +
+        " tokens of this model are too large to be counted on a GPU; take --device cpu.");
   }
   if (!command.activity_file.empty()) model->count_activity();
   model->reset_activity();
