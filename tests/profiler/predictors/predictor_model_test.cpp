@@ -8,11 +8,14 @@
 
 #include "engine/model_runtime.h"
 #include "engine/predictor_file.h"
-#include "profiler/next_token.h"
 #include "profiler/normal_stream.h"
+#include "profiler/perplexity.h"
+#include "profiler/predictors/layer_training.h"
+#include "profiler/predictors/observing.h"
 #include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/proposing.h"
 #include "profiler/predictors/recorder.h"
+#include "profiler/predictors/threshold_choice.h"
 #include "profiler/sequence_run.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
@@ -245,6 +248,58 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
     CHECK(distance(logits(*beside), served) < 0.01);
     CHECK(beside->sparsity().mode == Sparsity::kPredicted);
     CHECK(distance(logits(*disk.load("exact")), logits(*dense)) < 0.01);
+  }
+}
+
+TEST_CASE("thresholds: what is granted is kept with its margin, and where more is granted less is proposed") {
+  OnDisk disk("llama");
+  const auto model = disk.load("dense");
+  const std::vector<int32_t> text = some_tokens();
+  CHECK(record_activity(*model, {disk.folder.path(), text, kContext}, {}) == 4 * kContext);
+  ThreadPool pool(1);
+  FloatProducts products(pool, supported_isas().front());
+  std::vector<LayerTraining> trained(2);
+  std::vector<TrainedPredictor> predictors;
+  std::vector<LogitCurve> curves;
+  for (int layer = 0; layer < 2; ++layer) {
+    const RecordFile record(record_path(disk.folder.path(), layer), record_shape(model->spec(), layer),
+                            4 * kContext);
+    LayerTraining& training = trained[static_cast<size_t>(layer)];
+    const LayerTrainingOptions options{.n_train = 48, .n_judge = 16, .epochs = 1000};
+    train_layer(products, record, options, training, [](double) { return true; });
+    predictors.push_back(with_unit(products, training.net, record, 4 * kContext));
+    std::vector<float> hidden;
+    const auto logits_of = [&](const float* x, int64_t n, std::vector<float>& logits) {
+      predict_over_unit(products, predictors.back(), x, n, hidden, logits);
+    };
+    curves.push_back(judge(logits_of, record, record, 0, 4 * kContext));
+  }
+  const double exact = measure_perplexity(*model, text, kContext, -1, {}).perplexity;
+  ProposingObserver observer(products, predictors);
+  const Observing observing(*model, observer);
+  double proposed_before = 1.01;
+  for (const double max_rise : {0.001, 0.05, 0.5}) {
+    double done = 0;
+    const ThresholdChoice choice = choose_thresholds(
+        *model, observer, curves, {.text = text, .n_context = kContext, .bos = -1, .max_rise = max_rise},
+        [&](double share) {
+          CHECK(share >= done);
+          done = share;
+        });
+    INFO(max_rise);
+    CHECK(choice.kept);
+    CHECK(choice.exact_perplexity == Approx(exact).epsilon(1e-4));
+    const double rise = std::log(choice.perplexity / choice.exact_perplexity);
+    CHECK(std::max(rise, choice.divergence) + choice.margin <= std::log1p(max_rise) + 1e-9);
+    CHECK(choice.margin >= 0);
+    // The thresholds are those that were looked at last.
+    observer.use(choice.thresholds);
+    CHECK(measure_perplexity(*model, text, kContext, -1, {}).perplexity ==
+          Approx(choice.perplexity).epsilon(1e-4));
+    ProposalCounts counts = observer.counts()[0];
+    counts.add(observer.counts()[1]);
+    CHECK(counts.proposed() < proposed_before);
+    proposed_before = counts.proposed();
   }
 }
 
