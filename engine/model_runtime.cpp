@@ -132,11 +132,7 @@ std::function<void(double)> part_of(const std::function<void(double)>& whole, do
 std::optional<ModelFile> find_predictors(const ModelFile& file, ModelSpec& spec,
                                          const SparsityRequest& request) {
   if (request.mode != "predicted" && request.mode != "auto") return std::nullopt;
-  std::optional<ModelFile> beside = open_predictor_file(file, spec);
-  if (!beside) return beside;
-  spec.predictors = true;
-  spec.sparse_threshold = 0;
-  return beside;
+  return open_predictor_file(file, spec);
 }
 
 }  // namespace

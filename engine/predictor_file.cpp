@@ -37,7 +37,7 @@ std::filesystem::path predictor_file_path(const std::filesystem::path& model) {
   return model.string() + ".predictors.gguf";
 }
 
-std::optional<ModelFile> open_predictor_file(const ModelFile& model, const ModelSpec& spec) {
+std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& spec) {
   const std::filesystem::path path = predictor_file_path(model.path());
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return std::nullopt;
@@ -53,6 +53,8 @@ std::optional<ModelFile> open_predictor_file(const ModelFile& model, const Model
     gguf::fail(label,
                "holds the predictors of another model than " + model.path().string() + remedy(model.path()));
   }
+  spec.predictors = true;
+  spec.sparse_threshold = 0;
   return file;
 }
 

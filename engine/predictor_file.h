@@ -17,9 +17,9 @@ namespace hearth {
 /// "model.gguf" -> "model.gguf.predictors.gguf".
 std::filesystem::path predictor_file_path(const std::filesystem::path& model);
 
-/// The file beside the model; nullopt: there is none. Throws ModelFileError (one sentence): it is damaged or
-/// another model's.
-std::optional<ModelFile> open_predictor_file(const ModelFile& model, const ModelSpec& spec);
+/// The file beside the model, and `spec` as it is with those predictors: their logits propose from 0 on.
+/// nullopt: there is none. Throws ModelFileError (one sentence): it is damaged or another model's.
+std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& spec);
 
 /// The keys by which a file says whose predictors it holds; its tensors are the caller's business.
 void add_predictor_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& spec);

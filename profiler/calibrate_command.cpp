@@ -21,6 +21,7 @@
 #include "engine/sha256.h"
 #include "profiler/calibrate.h"
 #include "profiler/model_options.h"
+#include "profiler/number_check.h"
 #include "profiler/progress_line.h"
 #include "profiler/sequence_run.h"
 #include "profiler/text_io.h"
@@ -243,7 +244,7 @@ std::function<int()> add_calibrate_command(CLI::App& app) {
                    "By how much the text's perplexity may rise, in %")
       ->capture_default_str()
       ->type_name("PERCENT")
-      ->check(CLI::Range(0.01, 100.0));
+      ->check(number_from(0.01, 100));
   calibrate->add_option("--context,-c", command->n_context, "Tokens per window")
       ->capture_default_str()
       ->type_name("N")

@@ -65,7 +65,8 @@ class Counting {
  private:
   /// What the file holds already. One that is there makes sure that it can be written, too.
   void load_known() {
-    result_.note = update_activity(settings_.file, identity_, [this](Activity& activity) {
+    in_memory_.model = identity_;
+    result_.note = update([this](Activity& activity) {
       if (activity.down_sizes.empty()) activity.down_sizes = model_.down_sizes();
       result_.activity = activity;
     });
@@ -157,10 +158,17 @@ class Counting {
     return false;
   }
 
+  /// As update_activity, or without a file.
+  std::string update(const std::function<void(Activity& activity)>& change) {
+    if (!settings_.file.empty()) return update_activity(settings_.file, identity_, change);
+    change(in_memory_);
+    return {};
+  }
+
   void save() {
     last_save_ = Clock::now();
     if (waiting_.empty()) return;
-    const std::string note = update_activity(settings_.file, identity_, [this](Activity& activity) {
+    const std::string note = update([this](Activity& activity) {
       if (activity.down_sizes.empty()) activity.down_sizes = result_.activity.down_sizes;
       for (const CountedText& text : waiting_) {
         // Another program may have counted it meanwhile.
@@ -194,6 +202,7 @@ class Counting {
   const size_t chunk_;
   Sampler sampler_;
   const ModelIdentity identity_;
+  Activity in_memory_;  // what a file would hold, where there is none
   CountResult result_;
   std::vector<CountedText> waiting_;
   uint64_t n_counted_ = 0, n_before_ = 0;  // tokens, with and without this run's

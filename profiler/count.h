@@ -20,7 +20,7 @@
 namespace hearth {
 
 struct CountSettings {
-  std::filesystem::path file;  // the activity file
+  std::filesystem::path file;  // the activity file; empty: what is counted is only told
   int n_generate = 48;         // tokens that the model goes on with after each text
   /// Tokens of prompts and generated text that the file is to hold; the text that reaches them is counted
   /// to its end. 0: all texts.

@@ -9,6 +9,7 @@
 #include "config/environment.h"
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/machine/known_machine.h"
+#include "profiler/number_check.h"
 #include "profiler/placement/known_activity.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/progress_line.h"
@@ -73,7 +74,7 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
       .add_option("--predictor-threshold", options.predictor_threshold,
                   "Predicted mode: least logit that proposes a neuron; not given: the model file's")
       ->type_name("X")
-      ->check(CLI::Range(-1000.0, 1000.0));
+      ->check(number_from(-1000, 1000));
   command.add_flag("--verify-predictor", options.verify_predictor,
                    "Predicted mode: compute every gate too, to report recall and false positives");
 }
@@ -155,7 +156,7 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.n_threads = thread_count(options);
   load.ffn_activation = options.ffn_activation;
   load.isa = isa_from_name(options.isa);  // "auto" is no ISA's name: the best one
-  load.n_slots = 1;
+  load.n_slots = options.n_slots;
   load.context_tokens = context;
   load.prefill_chunk = chunk;
   load.sparsity = {.mode = options.sparsity,
@@ -171,8 +172,10 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   load.cpu_share = !options.no_cpu_share;
   load.graphs = !options.no_graphs;
   load.trace = options.trace;
-  if (options.placement == "solved" && options.device != "cpu") {
-    load.place = [how = solved_here(options)](const PlanInputs& inputs, size_t budget) {
+  std::optional<SolvedPlacement> how = options.placed;
+  if (!how && options.placement == "solved" && options.device != "cpu") how = solved_here(options);
+  if (how) {
+    load.place = [how = *std::move(how)](const PlanInputs& inputs, size_t budget) {
       return solve_for(how, inputs, budget);
     };
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "engine/model_runtime.h"
+#include "profiler/placement/solved_placement.h"
 
 namespace hearth {
 
@@ -26,7 +27,10 @@ struct ModelOptions {
   std::string placement = "neutral";
   std::string prefetch_by = "gather";
   bool no_prefetch = false, no_cpu_share = false, no_graphs = false;
-  Trace* trace = nullptr;  // no flag; outlives the model
+  // No flags:
+  Trace* trace = nullptr;  // outlives the model
+  int n_slots = 1;
+  std::optional<SolvedPlacement> placed;  // solve for the GPU with this; then `placement` is not looked at
 };
 
 /// Adds the flags of a model and its machine to a subcommand; `options` must outlive its parsing.

@@ -46,8 +46,9 @@ PlannedModel find_model(const PlanCommand& command) {
 
 int run_plan(const PlanCommand& command) {
   const PlannedModel model = find_model(command);
-  const PlanQuestion question =
-      plan_question(command.plan, model, find_machine(command.plan), find_counts(command.plan, model).model);
+  PlanQuestion question = plan_question(command.plan, model);
+  add_machine(command.plan, question);
+  question.activity = find_counts(command.plan, model).model;
   const PlanAnswer answer = answer_plan(question);
   print_result(command.json ? plan_json(question, answer) : plan_text(question, answer));
   return 0;

@@ -15,6 +15,7 @@
 #include "profiler/activity_csv.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
+#include "profiler/number_check.h"
 #include "profiler/placement/known_activity.h"
 #include "profiler/progress_line.h"
 #include "profiler/text_io.h"
@@ -26,40 +27,52 @@ constexpr double kMaxGib = 1 << 20;
 constexpr int kContext = 4096;
 constexpr std::string_view kActivityMagic = "HACT";
 
-ModelActivity csv_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
+/// Counts in a table, as if they had been counted here.
+Activity table_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
   const ActivityTable table = parse_activity_csv(text, file);
-  ActivityProfile profile;
-  for (const std::vector<uint64_t>& counts : table.counts)
-    profile.counts.emplace_back(counts.begin(), counts.end());
-  const bool same = static_cast<int>(profile.counts.size()) == spec.n_layers &&
-                    static_cast<int>(profile.counts.front().size()) == spec.d_ff;
+  const bool same = static_cast<int>(table.counts.size()) == spec.n_layers &&
+                    static_cast<int>(table.counts.front().size()) == spec.d_ff;
   if (!same) {
     throw std::runtime_error(fmt::format(
         "{}: counts {} layers of {} neurons, but {} has {} of {}; count the model itself "
         "(hearth-profiler count).",
-        file, profile.counts.size(), profile.counts.front().size(), model.name, spec.n_layers, spec.d_ff));
+        file, table.counts.size(), table.counts.front().size(), model.name, spec.n_layers, spec.d_ff));
   }
-  return counted_activity(profile, static_cast<double>(table.n_tokens), 0, "as counted in " + file);
+  Activity activity;
+  activity.model.n_layers = spec.n_layers;
+  activity.model.d_ff = spec.d_ff;
+  ActivityCounts& counts = activity.of(ActivitySource::kPrompt) = ActivityCounts(spec.n_layers, spec.d_ff);
+  counts.n_tokens = static_cast<uint32_t>(table.n_tokens);
+  auto active = counts.active.begin();
+  for (const std::vector<uint64_t>& layer : table.counts) {
+    active = std::ranges::transform(layer, active, [](uint64_t n) { return static_cast<uint32_t>(n); }).out;
+  }
+  return activity;
 }
 
-KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
+Activity named_activity(const std::string& file, const PlannedModel& model) {
   const std::string text = read_text(file, "--activity");
-  if (!text.starts_with(kActivityMagic)) return {std::nullopt, csv_activity(text, file, model)};
+  if (!text.starts_with(kActivityMagic)) return table_activity(text, file, model);
   const std::string label = gguf::file_label(file);
   if (!model.file) {
     throw std::runtime_error(label + ": it counts one model's own neurons, and " + model.name +
                              " is a shape without any; give --model its file, or --activity a CSV file.");
   }
+  Activity activity = parse_activity(std::as_bytes(std::span(text)), label);
+  require_same_model(activity, identify(*model.file, model.spec), label);
+  return activity;
+}
+
+KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   KnownCounts known;
-  known.counted = parse_activity(std::as_bytes(std::span(text)), label);
-  require_same_model(*known.counted, identify(*model.file, model.spec), label);
-  known.model = model_activity(*known.counted);
+  known.counted = named_activity(file, model);
+  known.model = model_activity(*known.counted, "as counted in " + gguf::file_label(file));
   if (!known.model) {
     throw std::runtime_error(
         fmt::format("{}: {} tokens were counted in it, and fewer than {} say little; "
                     "count more (hearth-profiler count).",
-                    label, known.counted->n_tokens(), kLeastTokens));
+                    gguf::file_label(file), known.counted->n_tokens(), kLeastTokens));
   }
   return known;
 }
@@ -70,6 +83,8 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   const std::optional<std::string> near = closest_name(name, names);
   return near ? " Did you mean " + *near + "?" : "";
 }
+
+namespace {
 
 MachineProfile find_machine(const PlanOptions& options) {
   if (!options.machine.empty()) {
@@ -90,22 +105,22 @@ MachineProfile find_machine(const PlanOptions& options) {
   return std::move(known->machine);
 }
 
+}  // namespace
+
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model) {
   if (!options.activity_file.empty()) return named_counts(options.activity_file, model);
   if (!model.file) return {};
   const std::filesystem::path& path = model.file->path();
   KnownCounts known;
-  known.counted = kept_activity(process_environment(), path, identify(*model.file, model.spec));
+  std::string said;
+  known.counted = kept_activity(process_environment(), path, identify(*model.file, model.spec), said);
   if (known.counted) known.model = model_activity(*known.counted);
-  if (known.model) return known;
-  std::string sentence;
-  known.model = activity_beside(path, model.spec, options.active, sentence);
-  if (!sentence.empty()) std::fprintf(stderr, "%s\n", sentence.c_str());
+  if (!known.model) known.model = activity_beside(path, model.spec, options.active, said);
+  if (!said.empty()) std::fprintf(stderr, "%s\n", said.c_str());
   return known;
 }
 
-PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model, MachineProfile machine,
-                           std::optional<ModelActivity> activity) {
+PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model) {
   const int possible = model.spec.context_train;
   if (options.context > possible) {
     throw std::runtime_error(
@@ -115,26 +130,18 @@ PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model
   }
   PlanQuestion question{
       .model = model,
-      .machine = std::move(machine),
+      .machine = {},
       .vram_bytes = std::nullopt,
       .ram_bytes = std::nullopt,
       .load = {.context_tokens = options.context > 0 ? options.context : std::min(kContext, possible),
                .n_slots = options.slots,
                .prefill_chunk = options.chunk},
       .modes = {},
-      .activity = std::move(activity),
+      .activity = std::nullopt,
       .active = options.active,
       .assumptions = {}};
-  if (options.vram_gib) {
-    if (!question.machine.gpu) {
-      throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
-                               " has no GPU; name a machine with "
-                               "one (--machine " +
-                               shipped_machine_names() + ").");
-    }
-    question.vram_bytes = static_cast<int64_t>(*options.vram_gib * (1 << 30));
-    // A budget says what is to be looked at, also beyond what such a card has.
-  }
+  // Budgets say what is to be looked at, also beyond what such a machine has.
+  if (options.vram_gib) question.vram_bytes = static_cast<int64_t>(*options.vram_gib * (1 << 30));
   if (options.ram_gib) question.ram_bytes = static_cast<int64_t>(*options.ram_gib * (1 << 30));
   for (const Sparsity mode : model.modes()) {
     if (sparsity_name(mode) == options.sparsity) question.modes.push_back(mode);
@@ -147,6 +154,14 @@ PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model
   return question;
 }
 
+void add_machine(const PlanOptions& options, PlanQuestion& question) {
+  question.machine = find_machine(options);
+  if (!question.vram_bytes || question.machine.gpu) return;
+  throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
+                           " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
+                           ").");
+}
+
 void add_plan_options(CLI::App& command, PlanOptions& options) {
   command
       .add_option("--machine", options.machine,
@@ -155,11 +170,11 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
       ->type_name("NAME|FILE");
   command.add_option("--vram-budget", options.vram_gib, "GiB of the GPU's memory; not given: what it has")
       ->type_name("GIB")
-      ->check(CLI::Range(0.0, kMaxGib));
+      ->check(number_from(0, kMaxGib));
   command
       .add_option("--ram-budget", options.ram_gib, "GiB of RAM; not given: what the machine has, less 5 %")
       ->type_name("GIB")
-      ->check(CLI::Range(0.0, kMaxGib));
+      ->check(number_from(0, kMaxGib));
   command
       .add_option("--context,-c", options.context,
                   "Tokens of a sequence; not given: what it was trained on, at most 4096")
@@ -187,7 +202,7 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
       .add_option("--active", options.active,
                   "Share of neurons that are active, where no counts of tokens tell it")
       ->type_name("SHARE")
-      ->check(CLI::Range(0.001, 0.9));
+      ->check(number_from(0.001, 0.9));
 }
 
 }  // namespace hearth

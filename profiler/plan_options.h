@@ -24,9 +24,14 @@ void add_plan_options(CLI::App& command, PlanOptions& options);
 /// " Did you mean rtx4090?" where a name is close to one of those there are, else nothing.
 std::string suggestion(const std::string& name, const std::vector<std::string>& names);
 
-/// The machine that is named, or the one that this runs on, measured if it was not yet: with progress on the
-/// terminal. Throws std::runtime_error.
-MachineProfile find_machine(const PlanOptions& options);
+/// What is to be planned, of a model that outlives the question, but for machine and activity. Throws
+/// std::runtime_error, one sentence for options that do not fit the model.
+PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model);
+
+/// Adds the machine that is named, or the one that this runs on, measured if it was not yet: with progress on
+/// the terminal. Throws std::runtime_error: there is no such machine, or it does not have what a budget is
+/// for.
+void add_machine(const PlanOptions& options, PlanQuestion& question);
 
 /// What is known of a model's activity.
 struct KnownCounts {
@@ -37,10 +42,5 @@ struct KnownCounts {
 /// lies beside its file. Says on the terminal what was found beside it. Throws std::runtime_error for a named
 /// file that is no such one or is another model's.
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model);
-
-/// What is to be planned, of a model that outlives the question. Throws std::runtime_error, one sentence for
-/// options that do not fit the model or the machine.
-PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model, MachineProfile machine,
-                           std::optional<ModelActivity> activity);
 
 }  // namespace hearth

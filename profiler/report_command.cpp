@@ -4,6 +4,7 @@
 
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <memory>
 #include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -28,6 +30,7 @@
 #include "profiler/report/report_facts.h"
 #include "profiler/report/report_page.h"
 #include "profiler/self_profile.h"
+#include "profiler/signal_watch.h"
 #include "profiler/text_io.h"
 
 namespace hearth {
@@ -44,43 +47,71 @@ struct ReportCommand {
   std::string out;
 };
 
+/// Where the page goes: found out before any work, for a run takes a minute or more.
 fs::path output_file(const ReportCommand& command) {
   fs::path out = command.out;
   if (out.empty()) out = fs::path(command.model.model).filename() += ".html";
   std::error_code error;
   const std::string label = gguf::file_label(out.string());
-  if (fs::is_directory(out, error))
+  if (fs::is_directory(out, error)) {
     throw std::runtime_error(label + ": it is a folder; give --out a file in it.");
+  }
   if (!fs::is_directory(folder_of(out), error)) {
     throw std::runtime_error(label + ": its folder is not there; make it, or give --out another place.");
+  }
+  if (access(folder_of(out).c_str(), W_OK) != 0) {
+    throw std::runtime_error(label + ": its folder may not be written; give --out another place.");
   }
   return out;
 }
 
-/// Counts as hearthd does when it first meets a model. What cannot be counted is a note.
-void count_now(const ReportCommand& command, const PlannedModel& model, std::vector<std::string>& notes) {
-  const Environment environment = process_environment();
+TextFeed held_out_texts(const ReportCommand& command) {
+  const std::vector<fs::path> files(command.held_out.begin(), command.held_out.end());
+  return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
+}
+
+/// Counts what hearthd does when it first meets a model, as far as that was not counted before. What cannot
+/// be counted or kept is a note. Returns 0, or the exit code where a signal ended it: what was counted until
+/// then is kept.
+int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,
+              std::vector<std::string>& notes) {
   SelfProfileSettings settings;
-  settings.activity_file = kept_activity_path(environment, identify(*model.file, model.spec));
-  if (settings.activity_file.empty()) {
-    notes.push_back(
-        "Activity was not counted: there is no cache folder to keep it in (hearth-profiler count --out).");
-    return;
-  }
+  if (known.counted && known.counted->n_tokens() >= settings.n_tokens) return 0;
   settings.load.path = command.model.model;
   settings.load.n_threads = thread_count(command.model);
   settings.load.isa = isa_from_name(command.model.isa);
   settings.load.ffn_activation = command.model.ffn_activation;
-  ProgressLine line("Profiling");
-  const std::optional<SelfProfile> found = self_profile(
-      settings, environment,
-      {.progress = [&line](std::string_view what, double fraction) { line.update(fraction, what); }});
-  if (found) notes.insert(notes.end(), found->notes.begin(), found->notes.end());
+  settings.activity_file = kept_activity_path(process_environment(), identify(*model.file, model.spec));
+
+  SelfProfile found;
+  {
+    const SignalWatch watch;
+    std::stop_source stop;
+    ProgressLine line("Profiling");
+    const SelfProfileHooks hooks{.progress =
+                                     [&](std::string_view what, double fraction) {
+                                       line.update(fraction, what);
+                                       if (watch.stopped()) stop.request_stop();
+                                     },
+                                 .stop = stop.get_token()};
+    try {
+      count_neurons(settings, hooks, found);
+    } catch (const std::runtime_error& error) {
+      notes.push_back(std::string(error.what()) + " What was counted is on this page and kept nowhere.");
+      settings.activity_file.clear();
+      count_neurons(settings, hooks, found);
+    }
+    if (watch.stopped()) return watch.exit_code();
+  }
+  notes.insert(notes.end(), found.notes.begin(), found.notes.end());
+  if (found.n_counted == 0) return 0;
+  known.counted = std::move(found.activity);
+  known.model = model_activity(*known.counted);
+  return 0;
 }
 
-HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model, const KnownCounts& known) {
-  const std::vector<fs::path> files(command.held_out.begin(), command.held_out.end());
-  TextFeed texts(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
+HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model, TextFeed& texts,
+                         const KnownCounts& known) {
   ModelOptions load = command.model;
   load.sparsity = "dense";
   constexpr int kContext = 512;  // longer texts activate no other neurons
@@ -89,8 +120,7 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
   ProgressLine line("Looking at text that was not counted");
   return run_held_out(*runtime, texts,
                       {.predictors = model.weights,
-                       .threshold = static_cast<float>(
-                           command.model.predictor_threshold.value_or(double{model.spec.sparse_threshold})),
+                       .threshold = model.spec.sparse_threshold,
                        .counted = known.counted ? known.counted->texts : none,
                        .n_tokens = command.n_held_out,
                        .n_threads = thread_count(command.model),
@@ -98,30 +128,40 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
 }
 
 /// A short run of the model as planned, beside what the plan's own figures expect of just such a run.
+/// REQUIRES: a context of two tokens.
 SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
                             const PlanAnswer& answer) {
   constexpr double kSeconds = 5;  // of each of the two, about
-  const auto tokens = [](double seconds_each, int least, int most) {
-    return std::clamp(static_cast<int>(kSeconds / seconds_each), least, most);
+  const int half = question.load.context_tokens / 2;
+  const auto tokens = [half](double seconds_each, int least, int most) {
+    return std::min(std::clamp(static_cast<int>(kSeconds / seconds_each), least, most), half);
   };
   BenchOptions options;
   options.n_threads = thread_count(command.model);
   options.chunk = question.load.prefill_chunk;
-  options.n_prompt = std::min(tokens(answer.best.prefill_seconds, 16, 512), question.load.context_tokens / 2);
-  options.n_generate = std::min(tokens(answer.best.seconds(), 4, 128), question.load.context_tokens / 2);
-  options.n_repeats = 3;
+  options.n_prompt = tokens(answer.best.prefill_seconds, 16, 512);
+  options.n_generate = tokens(answer.best.seconds(), 4, 128);
 
   PlanQuestion such = question;
   such.modes = {answer.best.mode};
+  such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
   such.assumptions.context_filled =
       (options.n_prompt + options.n_generate / 2.0) / question.load.context_tokens;
-  SpeedMeasured speed{.expected = answer_plan(such).best};
+  SpeedMeasured speed{
+      .n_prompt = options.n_prompt, .n_generated = options.n_generate, .expected = answer_plan(such).best};
 
   ModelOptions load = command.model;
   load.sparsity = std::string(sparsity_name(answer.best.mode));
   load.device = answer.best.on_gpu ? "auto" : "cpu";
-  load.placement = "solved";
   load.vram_budget_gib = command.plan.vram_gib;
+  load.n_slots = question.load.n_slots;
+  if (answer.best.on_gpu) {
+    load.placed = SolvedPlacement{.machine = question.machine,
+                                  .activity = answer.activity,
+                                  .ram_bytes = answer.ram_budget,
+                                  .assumptions = question.assumptions,
+                                  .found = {}};
+  }
   const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
   ProgressLine line("Measuring speed");
   const BenchResult result = run_bench(*model, options, [&line](double fraction) { line.update(fraction); });
@@ -136,45 +176,56 @@ std::string made_text() {
 }
 
 int run_report(const ReportCommand& command) {
-  // 1. The model, the machine, and what is known of the model's activity.
+  // 1. What is asked, checked before any work.
   const fs::path out = output_file(command);
   const PlannedModel model = model_of_file(command.model.model, command.model.ffn_activation);
-  const bool here = command.plan.machine.empty();
-  std::vector<std::string> notes;
+  PlanQuestion question = plan_question(command.plan, model);
+  TextFeed texts = held_out_texts(command);
   KnownCounts known = find_counts(command.plan, model);
-  const std::string dense = why_not_counted(*model.file, model.spec, "exact");
-  if (!dense.empty()) {
-    notes.push_back(dense);
-  } else if (!known.counted && command.plan.activity_file.empty()) {
-    count_now(command, model, notes);
-    known = find_counts(command.plan, model);
-  }
+  add_machine(command.plan, question);
 
-  // 2. The plan.
-  const PlanQuestion question = plan_question(command.plan, model, find_machine(command.plan), known.model);
+  // 2. Activity that is not known yet, and the plan.
+  std::vector<std::string> notes;
+  const bool zeros = model.spec.activation.has_zeros();
+  if (!zeros) notes.push_back(why_not_counted(*model.file, model.spec, "exact"));
+  if (zeros && command.plan.activity_file.empty()) {
+    if (const int code = count_now(command, model, known, notes); code != 0) {
+      std::fprintf(stderr, "hearth-profiler: interrupted; what was counted is kept, no page was written.\n");
+      return code;
+    }
+  }
+  question.activity = known.model;
   const PlanAnswer answer = answer_plan(question);
 
   // 3. What the model does on text that was not counted, and how fast it is.
   std::optional<HeldOut> held_out;
-  if (dense.empty() && command.n_held_out > 0) held_out = look_at_held_out(command, model, known);
-  if (held_out && held_out->n_tokens == 0) {
-    notes.push_back(
-        "All text held out was counted before, so it tells nothing; give --held-out another one.");
+  if (command.n_held_out > 0 && zeros && (known.counted || model.weights.has_predictors())) {
+    held_out = look_at_held_out(command, model, texts, known);
+    if (held_out->n_tokens == 0) {
+      notes.push_back(
+          "All text held out was counted before, so it tells nothing; give --held-out another one.");
+    }
   }
   ReportInputs inputs{.question = question,
                       .answer = answer,
                       .counted = known.counted ? &*known.counted : nullptr,
                       .held_out = held_out ? &*held_out : nullptr,
                       .speed = {},
-                      .notes = notes,
+                      .notes = {},
                       .made = made_text()};
-  if (here && !command.no_speed) inputs.speed = measure_speed(command, question, answer);
+  if (command.plan.machine.empty() && !command.no_speed) {
+    if (question.load.context_tokens >= 2) {
+      inputs.speed = measure_speed(command, question, answer);
+    } else {
+      notes.push_back("Speed is not measured in a context of one token.");
+    }
+  }
 
   // 4. The page.
-  const std::string page = report_page(report_data(inputs));
-  write_whole_file(out, page);
+  inputs.notes = notes;
+  write_whole_file(out, report_page(report_data(inputs)));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
-  print_result(fmt::format("written {}; a browser shows it\n", out.string()));
+  print_result(fmt::format("written {}; a browser shows it\n", gguf::file_label(out.string())));
   return 0;
 }
 

@@ -85,8 +85,9 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
   return load;
 }
 
-/// Counts until the file holds enough, the time is up or it is told to stop.
-void count(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found) {
+}  // namespace
+
+void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found) {
   std::unique_ptr<ModelRuntime> model;
   {
     const ModelFile file = ModelFile::open(settings.load.path);
@@ -118,14 +119,13 @@ void count(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, S
                                   last = Clock::now();
                                   return told || spent >= settings.most_time;
                                 }};
-  const CountResult result =
+  CountResult result =
       count_texts(*model, texts, {.file = settings.activity_file, .n_tokens = settings.n_tokens}, counting);
   if (!result.note.empty()) found.notes.push_back(result.note);
   found.n_counted = result.n_prompt_tokens + result.n_generated_tokens;
   found.n_tokens = result.activity.n_tokens();
+  found.activity = std::move(result.activity);
 }
-
-}  // namespace
 
 std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, const Environment& environment,
                                         const SelfProfileHooks& hooks) {
@@ -139,7 +139,7 @@ std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, con
 
   // 2. The model.
   try {
-    count(settings, hooks, found);
+    count_neurons(settings, hooks, found);
   } catch (const std::runtime_error& error) {
     found.notes.push_back(error.what());
   }

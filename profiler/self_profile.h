@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "config/environment.h"
+#include "engine/activity/activity_file.h"
 #include "engine/model_runtime.h"
 #include "profiler/machine/machine_profile.h"
 
@@ -26,7 +27,7 @@ namespace hearth {
 
 struct SelfProfileSettings {
   LoadOptions load;                     // as the model is served
-  std::filesystem::path activity_file;  // what is counted goes there
+  std::filesystem::path activity_file;  // what is counted goes there; empty: only to who asked
   uint64_t n_tokens = 2000;             // that the activity file is to hold: with as many, nothing is counted
   std::chrono::seconds most_time{20};   // of counting
 };
@@ -47,8 +48,13 @@ struct SelfProfile {
   bool machine_measured = false;   // now; else read from the cache
   uint64_t n_counted = 0;          // tokens, now
   uint64_t n_tokens = 0;           // that the activity file holds
+  Activity activity = {};          // what it holds, if something was counted now
   std::vector<std::string> notes;  // sentences: what could not be found out or kept
 };
+
+/// The counting alone, until the file holds settings.n_tokens: what it came to is put into `found`. Throws
+/// std::runtime_error (one sentence): the file cannot be written.
+void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found);
 
 /// Finds out what is not known. nullopt: told to stop. A model whose neurons cannot be counted, and a file
 /// that cannot be written, are notes. Throws std::bad_alloc, std::system_error.

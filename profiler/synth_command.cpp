@@ -17,6 +17,7 @@
 #include "engine/memory_limit.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/quant/quantize.h"
+#include "profiler/number_check.h"
 #include "profiler/progress_line.h"
 #include "profiler/shapes.h"
 #include "profiler/signal_watch.h"
@@ -200,7 +201,7 @@ std::function<int()> add_synth_command(CLI::App& app) {
   synth->add_option("--active", command->active, "Mean share of neurons that fire, 0.005 to 0.95")
       ->capture_default_str()
       ->type_name("SHARE")
-      ->check(CLI::Range(0.005, 0.95));
+      ->check(number_from(0.005, 0.95));
   synth->add_option("--quant", command->quant, "Type of the matrices")
       ->capture_default_str()
       ->type_name("NAME")

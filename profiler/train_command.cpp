@@ -24,6 +24,7 @@
 #include "engine/sha256.h"
 #include "engine/whole_file.h"
 #include "profiler/model_options.h"
+#include "profiler/number_check.h"
 #include "profiler/perplexity.h"
 #include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/text_sample.h"
@@ -284,7 +285,7 @@ void add_percent(CLI::App& train, const char* name, double& value, double low, d
   train.add_option(name, value, help)
       ->capture_default_str()
       ->type_name("PERCENT")
-      ->check(CLI::Range(low, high));
+      ->check(number_from(low, high));
 }
 
 void add_target_percents(CLI::App& train, TrainCommand& command) {
@@ -325,7 +326,7 @@ std::function<int()> add_train_command(CLI::App& app) {
   train->add_option("--epochs", command->options.epochs, "Times that each token is trained on")
       ->capture_default_str()
       ->type_name("N")
-      ->check(CLI::Range(0.01, 1000.0));
+      ->check(number_from(0.01, 1000));
   train->add_option("--context,-c", command->options.n_context, "Tokens per window")
       ->capture_default_str()
       ->type_name("N")

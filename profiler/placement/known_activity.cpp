@@ -18,32 +18,48 @@ fs::path kept_activity_path(const Environment& environment, const ModelIdentity&
   return std::get<fs::path>(folder) / (file_stem(model) + ".activity");
 }
 
-std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity& model) try {
+namespace {
+
+void add_sentence(std::string& said, const std::string& sentence) {
+  said += (said.empty() ? "" : "\n") + sentence;
+}
+
+}  // namespace
+
+std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity& model,
+                                      std::string& said) try {
   std::error_code error;
   if (file.empty() || !fs::exists(file, error)) return std::nullopt;
   Activity activity = read_activity(file);
-  if (!activity.model.same_model(model)) return std::nullopt;
+  require_same_model(activity, model, gguf::file_label(file.string()));
+  if (activity.n_tokens() == 0) return std::nullopt;  // counting was interrupted before the first text's end
   return activity;
-} catch (const std::exception&) {
-  return std::nullopt;  // what is wrong with it is told by who replaces it
+} catch (const std::exception& problem) {
+  add_sentence(said, problem.what());
+  return std::nullopt;
+}
+
+std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity& model) {
+  std::string untold;
+  return kept_activity(file, model, untold);
 }
 
 std::optional<Activity> kept_activity(const Environment& environment, const fs::path& model_path,
-                                      const ModelIdentity& model) {
-  std::optional<Activity> kept = kept_activity(kept_activity_path(environment, model), model);
-  return kept ? std::move(kept) : kept_activity(activity_path_beside(model_path), model);
+                                      const ModelIdentity& model, std::string& said) {
+  std::optional<Activity> kept = kept_activity(kept_activity_path(environment, model), model, said);
+  return kept ? std::move(kept) : kept_activity(activity_path_beside(model_path), model, said);
 }
 
-std::optional<ModelActivity> model_activity(const Activity& activity) {
+std::optional<ModelActivity> model_activity(const Activity& activity, std::string source) {
   if (activity.n_tokens() < kLeastTokens) return std::nullopt;
-  return counted_activity(activity.profile(), static_cast<double>(activity.n_tokens()), 0,
-                          "as " + gguf::with_commas(activity.n_tokens()) + " tokens of the model show");
+  if (source.empty()) source = "as " + gguf::with_commas(activity.n_tokens()) + " tokens of the model show";
+  return counted_activity(activity.profile(), static_cast<double>(activity.n_tokens()), 0, source);
 }
 
 std::optional<ModelActivity> activity_beside(const fs::path& model_path, const ModelSpec& spec,
-                                             std::optional<double> active, std::string& sentence) {
+                                             std::optional<double> active, std::string& said) {
   const FoundActivity found = find_activity(model_path, spec.n_layers, spec.d_ff);
-  sentence = found.sentence;
+  if (!found.sentence.empty()) add_sentence(said, found.sentence);
   const std::optional<ActivityLaw> law = known_law(spec);
   if (!found.profile || !law) return std::nullopt;
   return counted_activity(
@@ -56,9 +72,9 @@ std::optional<ModelActivity> known_activity(const Environment& environment, cons
   try {
     const ModelFile file = ModelFile::open(model_path);
     const ModelSpec spec = read_model_spec(file, ffn_activation);
-    const std::optional<Activity> kept = kept_activity(environment, model_path, identify(file, spec));
-    std::optional<ModelActivity> counted = kept ? model_activity(*kept) : std::nullopt;
     std::string untold;
+    const std::optional<Activity> kept = kept_activity(environment, model_path, identify(file, spec), untold);
+    std::optional<ModelActivity> counted = kept ? model_activity(*kept) : std::nullopt;
     return counted ? std::move(counted) : activity_beside(model_path, spec, std::nullopt, untold);
   } catch (const std::exception&) {
     return std::nullopt;

@@ -19,22 +19,26 @@ inline constexpr uint64_t kLeastTokens = 32;
 /// Where Hearth keeps a model's activity: in the cache folder; empty where there is none.
 std::filesystem::path kept_activity_path(const Environment& environment, const ModelIdentity& model);
 
-/// The activity in this file, if it is there, sound and the model's.
+/// The activity in this file, if it is there, of this model, and sound with some tokens in it. `said`: a
+/// sentence is added to it about one that is there and not used.
+std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model,
+                                      std::string& said);
+
+/// The same for who says elsewhere what is wrong with it.
 std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model);
 
 /// What was counted of the model: as Hearth keeps it, or in <model file>.activity beside it.
 std::optional<Activity> kept_activity(const Environment& environment, const std::filesystem::path& model_path,
-                                      const ModelIdentity& model);
+                                      const ModelIdentity& model, std::string& said);
 
-/// nullopt: fewer than kLeastTokens were counted.
-std::optional<ModelActivity> model_activity(const Activity& activity);
+/// source: a phrase, for people; empty: how many tokens there were. nullopt: fewer than kLeastTokens.
+std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
 /// Counts of PowerInfer's beside the model (engine/activity_profile.h), which tell how activity is spread,
 /// and not how many neurons are active: `active` of all, or what was published for the model's kind. nullopt:
-/// nothing is there, or the model has no zeros to skip. `sentence` is told what was found, or why it is not
-/// used.
+/// nothing is there, or the model has no zeros to skip. `said`: as above, and what was found.
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
-                                             std::optional<double> active, std::string& sentence);
+                                             std::optional<double> active, std::string& said);
 
 /// The first that there is, for a model file. nullopt too where it cannot be read: whoever loads it says so.
 std::optional<ModelActivity> known_activity(const Environment& environment,

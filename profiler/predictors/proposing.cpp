@@ -13,6 +13,16 @@ void ProposalCounts::add(const ProposalCounts& other) {
   n_active_proposed += other.n_active_proposed;
 }
 
+void ProposalCounts::look(const float* values, const float* logits, int64_t n, float threshold) {
+  n_neurons += n;
+  for (int64_t i = 0; i < n; ++i) {
+    const bool active = values[i] != 0, proposed = logits[i] >= threshold;
+    n_active += active ? 1 : 0;
+    n_proposed += proposed ? 1 : 0;
+    n_active_proposed += active && proposed ? 1 : 0;
+  }
+}
+
 ProposingObserver::ProposingObserver(FloatProducts& products, std::span<const TrainedPredictor> predictors)
     : products_(products),
       predictors_(predictors),
@@ -32,15 +42,10 @@ void ProposingObserver::input(int layer, const float* x, int n_tokens) {
 void ProposingObserver::values(int layer, float* values, int n_tokens) {
   const float threshold = thresholds_[static_cast<size_t>(layer)];
   if (std::isinf(threshold)) return;
-  ProposalCounts& counts = counts_[static_cast<size_t>(layer)];
   const int64_t n = int64_t{n_tokens} * predictors_[static_cast<size_t>(layer)].net.d_ff;
-  counts.n_neurons += n;
+  counts_[static_cast<size_t>(layer)].look(values, logits_.data(), n, threshold);
   for (int64_t i = 0; i < n; ++i) {
-    const bool active = values[i] != 0, proposed = logits_[static_cast<size_t>(i)] >= threshold;
-    counts.n_active += active ? 1 : 0;
-    counts.n_proposed += proposed ? 1 : 0;
-    counts.n_active_proposed += active && proposed ? 1 : 0;
-    if (!proposed) values[i] = 0;
+    if (!(logits_[static_cast<size_t>(i)] >= threshold)) values[i] = 0;
   }
 }
 

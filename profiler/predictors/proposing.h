@@ -24,6 +24,8 @@ struct ProposalCounts {
   double recall() const { return n_active == 0 ? 1 : share(n_active_proposed, n_active); }
   double false_positives() const { return share(n_proposed - n_active_proposed, n_neurons - n_active); }
   void add(const ProposalCounts& other);
+  /// Adds n neurons, whose values tell whether they are active and logits whether they are proposed.
+  void look(const float* values, const float* logits, int64_t n, float threshold);
 
  private:
   static double share(int64_t part, int64_t whole) {

@@ -160,7 +160,7 @@ std::string predictor_chart(const ReportData& data) {
   const auto n = static_cast<double>(data.predictors.size());
   Chart chart("Recall and proposed neurons of the predictors, by layer", kWidth, 240,
               {0, n, "layer", layer_ticks(data.predictors.size())}, {0, 1, "share", percent_ticks()});
-  std::vector<Chart::Point> next;
+  std::vector<Chart::Point> early_recall, early_proposed;
   for (size_t i = 0; i < data.predictors.size(); ++i) {
     const ReportPredictor& predictor = data.predictors[i];
     const auto at = static_cast<double>(i);
@@ -168,9 +168,14 @@ std::string predictor_chart(const ReportData& data) {
                                         100 * predictor.recall, 100 * predictor.proposed);
     chart.box(at + 0.1, 0, at + 0.9, predictor.recall, "recall", tip);
     chart.box(at + 0.1, 0, at + 0.9, predictor.proposed, "proposed", tip);
-    if (predictor.next_recall >= 0) next.push_back({at + 0.5, predictor.next_recall});
+    if (predictor.early_recall < 0) continue;
+    early_recall.push_back({at + 0.5, predictor.early_recall});
+    early_proposed.push_back({at + 0.5, predictor.early_proposed});
   }
-  if (next.size() > 1) chart.line(next, "line first");
+  if (early_recall.size() > 1) {
+    chart.line(early_recall, "line first");
+    chart.line(early_proposed, "line second");
+  }
   return chart.done();
 }
 

@@ -2,6 +2,7 @@
 #include "profiler/report/held_out.h"
 
 #include <algorithm>
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -58,22 +59,13 @@ class Looker final : public NeuronObserver {
       for (int j = 0; j < d_ff_; ++j) active[static_cast<size_t>(j)] += values[int64_t{t} * d_ff_ + j] != 0;
     }
     if (found_.predictors.empty()) return;
-    judge(logits_, values, n_tokens, found_.predictors[static_cast<size_t>(layer)]);
-    if (layer > 0) judge(ahead_, values, n_tokens, found_.ahead[static_cast<size_t>(layer)]);
+    const int64_t n = int64_t{n_tokens} * d_ff_;
+    found_.predictors[static_cast<size_t>(layer)].look(values, logits_.data(), n, settings_.threshold);
+    if (layer > 0)
+      found_.ahead[static_cast<size_t>(layer)].look(values, ahead_.data(), n, settings_.threshold);
   }
 
  private:
-  void judge(const std::vector<float>& logits, const float* values, int n_tokens, ProposalCounts& counts) {
-    const int64_t n = int64_t{n_tokens} * d_ff_;
-    counts.n_neurons += n;
-    for (int64_t i = 0; i < n; ++i) {
-      const bool active = values[i] != 0, proposed = logits[static_cast<size_t>(i)] >= settings_.threshold;
-      counts.n_active += active ? 1 : 0;
-      counts.n_proposed += proposed ? 1 : 0;
-      counts.n_active_proposed += active && proposed ? 1 : 0;
-    }
-  }
-
   const HeldOutSettings& settings_;
   const int d_model_, d_ff_;
   ThreadPool pool_;
@@ -93,7 +85,8 @@ HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings
   SequenceRun run(model);
   const StepLimits limits = model.limits();
   const auto most = static_cast<size_t>(limits.n_blocks) * static_cast<size_t>(limits.block_tokens);
-  while (found.n_tokens < settings.n_tokens) {
+  const auto end = std::chrono::steady_clock::now() + settings.most_time;
+  while (found.n_tokens < settings.n_tokens && std::chrono::steady_clock::now() < end) {
     const std::optional<std::string> text = texts.next();
     if (!text) break;
     if (settings.counted.contains(sha256(*text))) continue;

@@ -5,6 +5,7 @@
 // Runs the model on the calling thread.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <set>
@@ -30,10 +31,11 @@ struct HeldOut {
 };
 
 struct HeldOutSettings {
-  const Weights& predictors;        // whose predictors are looked at, if it has any
-  float threshold = 0;              // least logit that proposes a neuron
-  const std::set<Sha256>& counted;  // texts to pass over
-  uint64_t n_tokens = 1000;         // at most
+  const Weights& predictors;           // whose predictors are looked at, if it has any
+  float threshold = 0;                 // least logit that proposes a neuron
+  const std::set<Sha256>& counted;     // texts to pass over
+  uint64_t n_tokens = 0;               // at most
+  std::chrono::seconds most_time{30};  // once it is over no text is begun
   int n_threads = 1;
   std::function<void(double fraction)> progress;  // may be empty
 };

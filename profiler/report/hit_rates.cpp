@@ -78,7 +78,8 @@ ReportHits compare_placements(const ActivityProfile& counted, const ActivityProf
                             : static_cast<int64_t>(kShare * static_cast<double>(all));
   hits.share = static_cast<double>(n) / static_cast<double>(all);
   if (planned) hits.rates.push_back({"as planned", rate(planned->n)});
-  hits.rates.push_back({"the most active", rate(most_active(counted, n, layers))});
+  hits.rates.push_back({planned ? "the most active of these layers" : "the most active of all layers",
+                        rate(most_active(counted, n, layers))});
   hits.rates.push_back({"the most active, as many of each layer", rate(even(n, layers))});
   hits.rates.push_back({"at random", chance(needed, n, layers)});
   for (int64_t i = 0; i <= kPoints; ++i) {

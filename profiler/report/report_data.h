@@ -24,16 +24,18 @@ struct ReportLayer {
 
 /// Of one layer's predictor, over held-out tokens. Shares.
 struct ReportPredictor {
-  double recall = 0;        // of active neurons, proposed
-  double proposed = 0;      // of all neurons
-  double next_recall = -1;  // the same of the next layer's neurons from this layer's input; < 0: unknown
+  double recall = 0;    // of active neurons, proposed
+  double proposed = 0;  // of all neurons
+  // The same where it is asked ahead of time, with the input of the layer before; < 0: not asked.
+  double early_recall = -1, early_proposed = -1;
 };
 
+/// Tokens per second.
 struct ReportSpeed {
-  std::string what;     // "decode", "prefill"
-  double expected = 0;  // tokens per second
-  std::optional<double> measured;
-  std::string bound;  // what limits it: "reading cold neurons from RAM"
+  std::string what;                                    // "decode", "prefill"
+  double planned = 0;                                  // with the plan's context
+  std::optional<double> expected = {}, measured = {};  // of a short run
+  std::string bound;                                   // what limits it: "reading cold neurons from RAM"
 };
 
 /// How many of the neurons that held-out text needed a set of neurons of the same bytes had.
@@ -62,6 +64,7 @@ struct ReportData {
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
+  std::string planned_run, measured_run;    // what speeds are of: "a context of 4,096 tokens, half full"
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines

@@ -14,13 +14,18 @@
 namespace hearth {
 namespace {
 
+/// "1 token", "2,000 tokens".
+std::string count_text(int64_t n, std::string_view what) {
+  return fmt::format("{} {}{}", gguf::with_commas(static_cast<uint64_t>(n)), what, n == 1 ? "" : "s");
+}
+
 std::string gb(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 std::string facts_text(const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
-  return fmt::format("{}, {} layers of {} neurons, {} of weights, {}", spec.arch.name, spec.n_layers,
-                     gguf::with_commas(static_cast<uint64_t>(spec.d_ff)), bytes_text(model.weight_bytes()),
-                     ffn_activation_name(spec.activation));
+  return fmt::format("{}, {} of {} neurons, {} of weights, {}", spec.arch.name,
+                     count_text(spec.n_layers, "layer"), gguf::with_commas(static_cast<uint64_t>(spec.d_ff)),
+                     bytes_text(model.weight_bytes()), ffn_activation_name(spec.activation));
 }
 
 std::string machine_text(const MachineProfile& machine) {
@@ -100,12 +105,18 @@ void add_placement(const ReportInputs& in, ReportData& data) {
 }
 
 void add_speeds(const ReportInputs& in, ReportData& data) {
-  const PlacementSolution& expected = in.speed ? in.speed->expected : in.answer.best;
-  const auto measured = [&](double speed) { return in.speed ? std::optional(speed) : std::nullopt; };
-  data.speeds.push_back(
-      {"decode", 1 / expected.seconds(), measured(in.speed ? in.speed->decode : 0), decode_bound(expected)});
-  data.speeds.push_back({"prefill", 1 / expected.prefill_seconds, measured(in.speed ? in.speed->prefill : 0),
-                         prefill_bound(expected)});
+  const PlanLoad& load = in.question.load;
+  data.planned_run = fmt::format("a context of {}, half full", count_text(load.context_tokens, "token"));
+  const PlacementSolution& best = in.answer.best;
+  data.speeds = {{.what = "decode", .planned = 1 / best.seconds(), .bound = decode_bound(best)},
+                 {.what = "prefill", .planned = 1 / best.prefill_seconds, .bound = prefill_bound(best)}};
+  if (!in.speed) return;
+  data.measured_run = fmt::format("{} of prompt and {} generated", count_text(in.speed->n_prompt, "token"),
+                                  in.speed->n_generated);
+  data.speeds[0].expected = 1 / in.speed->expected.seconds();
+  data.speeds[0].measured = in.speed->decode;
+  data.speeds[1].expected = 1 / in.speed->expected.prefill_seconds;
+  data.speeds[1].measured = in.speed->prefill;
 }
 
 /// Hot neurons, with those that a cache has nearly always; nullopt where that is none or all of them, which
@@ -125,17 +136,18 @@ std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
 void add_held_out(const ReportInputs& in, ReportData& data) {
   const HeldOut& held = *in.held_out;
   if (held.n_tokens == 0) return;
-  data.held_out = fmt::format("{} tokens of {} texts on which nothing was counted",
-                              gguf::with_commas(held.n_tokens), held.n_texts);
+  data.held_out =
+      fmt::format("{} of {} that {} not counted", count_text(static_cast<int64_t>(held.n_tokens), "token"),
+                  count_text(held.n_texts, "text"), held.n_texts == 1 ? "was" : "were");
   if (in.counted != nullptr && !data.activity.empty()) {
     data.hits = compare_placements(in.counted->profile(), held.active, planned_hot(in));
   }
   for (size_t l = 0; l < held.predictors.size(); ++l) {
-    // What is asked ahead of time is the next layer's predictor.
-    const bool next = l + 1 < held.ahead.size();
-    data.predictors.push_back({.recall = held.predictors[l].recall(),
-                               .proposed = held.predictors[l].proposed(),
-                               .next_recall = next ? held.ahead[l + 1].recall() : -1});
+    ReportPredictor& one = data.predictors.emplace_back(
+        ReportPredictor{.recall = held.predictors[l].recall(), .proposed = held.predictors[l].proposed()});
+    if (l == 0) continue;  // no layer before it
+    one.early_recall = held.ahead[l].recall();
+    one.early_proposed = held.ahead[l].proposed();
   }
 }
 

@@ -11,8 +11,9 @@
 
 namespace hearth {
 
-/// Tokens per second.
+/// A short run, in tokens per second.
 struct SpeedMeasured {
+  int n_prompt = 0, n_generated = 0;
   PlacementSolution expected;  // of such a run
   double prefill = 0, decode = 0;
 };

@@ -55,6 +55,7 @@ i.first { background: var(--first) } i.second { background: var(--second) } i.ma
 .key i { display: inline-block; width: .9em; height: .9em; margin-right: .4em; vertical-align: -.1em; border-radius: 2px }
 table { border-collapse: collapse; margin: .5rem 0; font-variant-numeric: tabular-nums; display: block; overflow-x: auto }
 td, th { padding: .15rem .9rem .15rem 0; text-align: right; border-bottom: 1px solid var(--line); font-weight: 400 }
+td { white-space: nowrap } td.words { white-space: normal }
 td:first-child, th:first-child, .words { text-align: left } th { color: var(--soft) }
 summary { color: var(--soft); cursor: pointer; font-size: .85rem }
 .bar { display: flex; height: 1.4rem; border-radius: 3px; overflow: hidden; margin: .6rem 0 } .bar span { display: block }
@@ -94,26 +95,37 @@ std::string folded(const std::string& table) {
   return "<details><summary>The numbers</summary>\n" + table + "</details>\n";
 }
 
-std::string section(std::string_view title, std::string_view words) {
-  return fmt::format("<h2>{}</h2>\n<p>{}</p>\n", html_escaped(title), html_escaped(words));
+std::string section(std::string_view title, std::string_view words = {}) {
+  std::string html = fmt::format("<h2>{}</h2>\n", html_escaped(title));
+  if (!words.empty()) html += fmt::format("<p>{}</p>\n", html_escaped(words));
+  return html;
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
-// ---- the page's parts, from the first to the last
-// ------------------------------------------------------------
+// The page's parts, from the first to the last.
 
 std::string speed_part(const ReportData& data) {
   if (data.speeds.empty()) return {};
+  const bool measured = data.speeds.front().measured.has_value();
   std::vector<Cells> rows;
   for (const ReportSpeed& speed : data.speeds) {
-    rows.push_back(
-        {speed.what, rate_text(speed.expected), speed.measured ? rate_text(*speed.measured) : "not measured",
-         speed.measured && speed.expected > 0 ? percent(*speed.measured / speed.expected) : "", speed.bound});
+    Cells& row = rows.emplace_back(Cells{speed.what, rate_text(speed.planned)});
+    if (measured) {
+      const double expected = speed.expected.value_or(0), reached = speed.measured.value_or(0);
+      row.insert(row.end(),
+                 {rate_text(expected), rate_text(reached), expected > 0 ? percent(reached / expected) : ""});
+    }
+    row.push_back(speed.bound);
   }
-  return section("Speed",
-                 "Tokens per second: what the plan expects on this machine, and what was measured.") +
-         table_of({"", "expected", "measured", "of it reached", "bound by"}, rows, true);
+  Cells heads = {"", "planned"};
+  if (measured) heads.insert(heads.end(), {"expected of the run", "measured", "of it reached"});
+  heads.push_back("bound by");
+  return section("Speed", fmt::format("Tokens per second, as planned for {}{}.", data.planned_run,
+                                      measured ? "; and of a run of " + data.measured_run +
+                                                     ", as expected of just such a run and as measured"
+                                               : "; not measured")) +
+         table_of(heads, rows, true);
 }
 
 std::string activity_part(const ReportData& data) {
@@ -121,11 +133,10 @@ std::string activity_part(const ReportData& data) {
   const double top = share_of_activations(data, 0.26);
   std::vector<Key> heat;
   for (int i = 0; i < kHeatClasses; ++i) {
-    heat.push_back({fmt::format("heat{}", i), i == 0                  ? "more than 50 % of tokens"
-                                              : i == kHeatClasses - 2 ? "less"
-                                              : i == kHeatClasses - 1
-                                                  ? "never"
-                                                  : fmt::format("{:.3g} %", 100 * kHeat[i])});
+    heat.push_back({fmt::format("heat{}", i), i == kHeatClasses - 1 ? "never"
+                                              : i == kHeatClasses - 2
+                                                  ? "less"
+                                                  : fmt::format("over {:.3g} % of tokens", 100 * kHeat[i])});
   }
   std::vector<Cells> rows;
   for (size_t i = 0; i < data.activity.size(); ++i) {
@@ -163,7 +174,7 @@ std::string bytes_part(const ReportData& data) {
   }
   rows.push_back({"in all", bytes_text(on_gpu), bytes_text(total - on_gpu)});
   const double share = total > 0 ? 100 * on_gpu / total : 0;
-  return section("What lives where", "") + table_of({"", "GPU", "RAM"}, rows) +
+  return section("What lives where") + table_of({"", "GPU", "RAM"}, rows) +
          fmt::format(
              R"(<div class="bar"><span class="hot" style="width:{:.2f}%"></span><span class="cold" style="width:{:.2f}%"></span></div>)",
              share, 100 - share) +
@@ -176,8 +187,10 @@ std::string layers_part(const ReportData& data) {
   for (size_t i = 0; i < data.layers.size(); ++i) {
     const ReportLayer& layer = data.layers[i];
     rows.push_back({fmt::format("layer {}", i), layer.on_gpu ? "GPU" : "CPU",
-                    layer.all_gates ? "all" : "with their neurons", percent(layer.hot),
-                    percent(layer.cached)});
+                    !layer.on_gpu     ? "none"
+                    : layer.all_gates ? "all"
+                                      : "with their neurons",
+                    percent(layer.hot), percent(layer.cached)});
   }
   return key_of({{"hot", "hot: on the GPU for good"},
                  {"cached", "places for neurons that come and go"},
@@ -189,41 +202,50 @@ std::string layers_part(const ReportData& data) {
 
 std::string hits_part(const ReportData& data) {
   if (!data.hits) return {};
+  const ReportHits& hits = *data.hits;
   std::vector<Cells> rows;
-  for (const ReportHitRate& rate : data.hits->rates) rows.push_back({rate.placement, percent(rate.hit_rate)});
+  for (const ReportHitRate& rate : hits.rates) rows.push_back({rate.placement, percent(rate.hit_rate)});
   std::vector<Key> keys = {{"first", "the most active of all layers"},
                            {"second", "the most active, as many of each layer"}};
-  if (data.hits->planned) keys.push_back({"mark", "the plan"});
+  if (hits.planned) keys.push_back({"mark", "the plan"});
+  const std::string chosen =
+      hits.planned ? fmt::format(
+                         "The GPU has {} of the neurons for good or nearly always. Of those that the "
+                         "text needed, it has so many; and would have, had as many been chosen from "
+                         "the same layers otherwise:",
+                         percent(hits.share))
+                   : fmt::format("Of those that the text needed, so many would be among {} of all neurons:",
+                                 percent(hits.share));
   return section("How often the hot neurons are the ones needed",
-                 fmt::format("Of the neurons that {} needed, the share that is among {} of all neurons, "
-                             "chosen in different ways{}.",
-                             data.held_out, percent(data.hits->share),
-                             data.hits->planned
-                                 ? ", as many as the GPU has for good or nearly always, of its layers"
-                                 : "")) +
+                 fmt::format("Looked at: {}. {}", data.held_out, chosen)) +
          table_of({"chosen", "had"}, rows) + key_of(keys) + hits_chart(data);
 }
 
 std::string predictors_part(const ReportData& data) {
   if (data.predictors.empty()) return {};
+  const auto known = [](double share) { return share >= 0 ? percent(share) : ""; };
   std::vector<Cells> rows;
   for (size_t i = 0; i < data.predictors.size(); ++i) {
     const ReportPredictor& one = data.predictors[i];
     rows.push_back({fmt::format("layer {}", i), percent(one.recall), percent(one.proposed),
-                    one.next_recall >= 0 ? percent(one.next_recall) : ""});
+                    known(one.early_recall), known(one.early_proposed)});
   }
   return section("Predictors",
-                 fmt::format("Of the neurons that {} needed, those that the predictor proposes.",
+                 fmt::format("Looked at: {}. Of a layer's active neurons, those that its predictor proposes; "
+                             "and when it is asked ahead of time, with the input of the layer before, as the "
+                             "prefetcher does.",
                              data.held_out)) +
          key_of({{"recall", "active neurons that are proposed"},
                  {"proposed", "neurons proposed, of all"},
-                 {"first", "active neurons of the next layer, predicted from this one's input"}}) +
-         predictor_chart(data) + folded(table_of({"", "recall", "proposed", "of the next layer"}, rows));
+                 {"first", "active ones, ahead of time"},
+                 {"second", "proposed, ahead of time"}}) +
+         predictor_chart(data) +
+         folded(table_of({"", "recall", "proposed", "recall ahead", "proposed ahead"}, rows));
 }
 
 std::string notes_part(const ReportData& data) {
   if (data.notes.empty()) return {};
-  std::string html = section("The plan in words", "") + "<ul>\n";
+  std::string html = section("The plan in words") + "<ul>\n";
   for (const std::string& note : data.notes) html += "<li>" + html_escaped(note) + "</li>\n";
   return html + "</ul>\n";
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/tokenizer/utf8.h"
+
 namespace hearth {
 namespace {
 
@@ -19,35 +21,37 @@ std::string tip_of(std::string_view tip) {
 }  // namespace
 
 std::string html_escaped(std::string_view text) {
+  constexpr std::string_view kReplacement = "\uFFFD";
   std::string safe;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\'':
-        safe += "&#39;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t' ? ' ' : c;
+  while (!text.empty()) {
+    const Utf8Step step = utf8_step(text);
+    const char c = text.front();
+    if (step.status != Utf8Status::kWhole) {
+      safe += kReplacement;  // names of files are any bytes
+    } else if (step.length > 1) {
+      safe += text.substr(0, step.length);
+    } else if (c == '&') {
+      safe += "&amp;";
+    } else if (c == '<') {
+      safe += "&lt;";
+    } else if (c == '>') {
+      safe += "&gt;";
+    } else if (c == '"') {
+      safe += "&quot;";
+    } else if (c == '\'') {
+      safe += "&#39;";
+    } else {
+      safe += static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t' ? ' ' : c;
     }
+    text.remove_prefix(step.length);
   }
   return safe;
 }
 
-std::vector<Tick> percent_ticks(double most) {
+std::vector<Tick> percent_ticks() {
   std::vector<Tick> ticks;
   for (int i = 0; i <= 5; ++i) {
-    const double at = most * i / 5;
+    const double at = i / 5.0;
     ticks.push_back({at, i == 0 ? "0" : fmt::format("{:.3g} %", 100 * at)});
   }
   return ticks;
@@ -101,10 +105,9 @@ void Chart::dot(Point at, std::string_view css_class, std::string_view tip) {
                        left(at.x), top(at.y), tip_of(tip));
 }
 
-void Chart::text(Point at, std::string_view words, std::string_view css_class, bool end) {
-  body_ +=
-      fmt::format(R"(<text class="{}" x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>)", css_class,
-                  left(at.x) + (end ? -8 : 8), top(at.y) + 4, end ? "end" : "start", html_escaped(words));
+void Chart::text(Point at, std::string_view words, std::string_view css_class) {
+  body_ += fmt::format(R"(<text class="{}" x="{:.1f}" y="{:.1f}">{}</text>)", css_class, left(at.x) + 8,
+                       top(at.y) + 4, html_escaped(words));
 }
 
 std::string Chart::done() const { return head_ + body_ + "</svg>"; }

@@ -18,7 +18,7 @@ struct Tick {
 };
 
 /// "0", "20 %" .. "100 %".
-std::vector<Tick> percent_ticks(double most = 1.0);
+std::vector<Tick> percent_ticks();
 
 struct Axis {
   double begin, end;  // begin is left, or below; may be greater than end
@@ -38,8 +38,8 @@ class Chart {
   };
   void line(const std::vector<Point>& points, std::string_view css_class);
   void dot(Point at, std::string_view css_class, std::string_view tip = {});
-  /// Text to the right of a point, or with `end` to its left.
-  void text(Point at, std::string_view words, std::string_view css_class = {}, bool end = false);
+  /// Text to the right of a point.
+  void text(Point at, std::string_view words, std::string_view css_class);
 
   /// The whole <svg> element.
   std::string done() const;

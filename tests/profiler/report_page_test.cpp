@@ -31,8 +31,10 @@ ReportData everything() {
   data.activity = {{0.9, 0, 0.3, 0.005}, {0, 0, 0, 0}, {1, 1, 1, 1}};
   data.bytes = {{"attention", 2e9, 0}, {"cold neurons", 0, 6e9}};
   data.layers = {{true, true, 0.25, 0.25}, {true, false, 1, 0}, {false, false, 0.5, 0.5}};
-  data.predictors = {{0.98, 0.2, 0.9}, {0.97, 0.3, 0.8}, {0.96, 0.4, -1}};
-  data.speeds = {{"decode", 10, 8, "RAM"}, {"prefill", 100, std::nullopt, "PCIe"}};
+  data.predictors = {{0.98, 0.2, -1, -1}, {0.97, 0.3, 0.8, 0.5}, {0.96, 0.4, 0.9, 0.6}};
+  data.planned_run = "a context of 4,096 tokens";
+  data.measured_run = "64 tokens";
+  data.speeds = {{"decode", 9, 10, 8, "RAM"}, {"prefill", 100, 200, 100, "PCIe"}};
   data.held_out = "50 tokens";
   data.hits = ReportHits{.share = 0.25,
                          .planned = true,
@@ -58,7 +60,9 @@ TEST_CASE("report: a page of everything has every part, and asks nothing of the 
     CHECK(count_of(page, outside) == 0);
   }
   CHECK(count_of(page, "80.0 %") >= 1);  // of the expected speed, 8 of 10
-  CHECK(count_of(page, "not measured") == 1);
+  CHECK(count_of(page, "50.0 %") >= 1);
+  CHECK(count_of(page, "not measured") == 0);
+  CHECK(count_of(page, "<p></p>") == 0);
   CHECK(count_of(page, "6.00 GB") == 2);  // cold neurons, and in all of RAM
   CHECK(count_of(page, "nan") == 0);
   CHECK(count_of(page, "inf") == 0);
@@ -84,6 +88,11 @@ TEST_CASE("report: names are text, whatever stands in them") {
                                           count_of(page, "<title>PowerInfer") +
                                           count_of(page, "<title>the plan"));
   CHECK(html_escaped("a<b>&\"'\x01\n") == "a&lt;b&gt;&amp;&quot;&#39; \n");
+  CHECK(html_escaped("caf\xC3\xA9 \xFF\xC3") == "caf\u00E9 \uFFFD\uFFFD");  // names of files are any bytes
+
+  ReportData planned = everything();
+  for (ReportSpeed& speed : planned.speeds) speed.expected = speed.measured = std::nullopt;
+  CHECK(count_of(report_page(planned), "not measured") == 1);
 }
 
 TEST_CASE("report: charts draw the shares they are given") {

@@ -7,7 +7,10 @@ import pathlib
 import re
 import resource
 import shutil
+import signal
+import struct
 import subprocess
+import time
 
 import pytest
 
@@ -84,8 +87,8 @@ def test_a_model_that_nothing_is_known_of_is_counted_planned_and_measured(home, 
     decode, prefill = rows(page, "Speed")
     assert decode[0] == "decode" and prefill[0] == "prefill"
     for row in (decode, prefill):
-        assert all(float(cell.replace(",", "")) > 0 for cell in row[1:3])
-        assert share(row[3]) > 0
+        assert all(float(cell.replace(",", "")) > 0 for cell in row[1:4])
+        assert share(row[4]) > 0
     assert len(rows(page, "Which neurons are active")) == 4
     assert len(rows(page, "Predictors")) == 4
     assert "model.gguf" in page and "relu" in page
@@ -126,12 +129,70 @@ def test_a_model_without_zeros_has_a_report_and_is_told_so(home, tmp_path):
     assert "<h2>Speed</h2>" in page and "Which neurons are active" not in page
 
 
-def test_without_a_cache_the_report_says_what_is_missing(home, model, tmp_path):
-    home = {key: value for key, value in home.items() if key not in ("HOME", "XDG_CACHE_HOME")}
-    done = report(home, "--model", model, "--no-speed", "--out", tmp_path / "r.html")
+@pytest.mark.parametrize("why", ["no folder", "read only", "full"])
+def test_without_a_place_to_keep_it_activity_is_counted_for_the_page_alone(home, model, tmp_path, why):
+    options = {}
+    if why == "no folder":
+        home = {key: value for key, value in home.items() if key not in ("HOME", "XDG_CACHE_HOME")}
+    elif why == "read only":
+        (tmp_path / "cache").write_text("no folder")
+    else:
+        options["preexec_fn"] = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000))  # less than activity
+    done = report(home, "--model", model, "--no-speed", "--out", tmp_path / "r.html", **options)
     assert done.returncode == 0, done.stderr
-    assert "no cache folder" in done.stderr
-    assert "<h2>Predictors</h2>" in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert len(rows(page, "Which neurons are active")) == 4
+    assert "<h2>Predictors</h2>" in page
+    if why == "full":
+        assert "kept nowhere" in page and "kept nowhere" in done.stderr
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_keeps_what_was_counted_and_the_next_goes_on(home, tmp_path, stop):
+    """On a model that takes a while, so that there is something to interrupt."""
+    model, out = tmp_path / "model.gguf", tmp_path / "r.html"
+    synth = [str(pathlib.Path(BUILD) / "hearth-profiler"), "synth", "--shape", "tiny-bamboo", "--out", str(model)]
+    assert subprocess.run(synth, capture_output=True, timeout=300).returncode == 0
+    out.write_text("the page before")
+    command = [str(pathlib.Path(BUILD) / "hearth-profiler"), "report", "--threads", "1", "--model", str(model),
+               "--no-speed", "--out", str(out)]
+    run = subprocess.Popen(command, env=home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while run.poll() is None and not list((tmp_path / "cache").rglob("*.activity")):
+        time.sleep(0.002)
+    run.send_signal(stop)
+    stdout, stderr = run.communicate(timeout=120)
+    if run.returncode == 0:
+        pytest.skip("it was over before it could be interrupted")
+    assert run.returncode == 128 + stop and "interrupted" in stderr and stdout == ""
+    assert out.read_text() == "the page before"
+    page = written(home, out, "--model", model, "--no-speed")
+    assert len(rows(page, "Which neurons are active")) > 1
+    n_tokens = int(re.search(r"Counted over ([\d,]+) tokens", page)[1].replace(",", ""))
+    assert n_tokens >= 2000
+
+
+def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path):
+    """Whatever the model's own file says of thresholds; held against what the engine counts while it runs."""
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
+    tool = str(pathlib.Path(BUILD) / "hearth-profiler")
+    train = [tool, "train-predictors", "--model", str(model), "--text", str(text), "--side-file", "--tokens", "512",
+             "--measure-tokens", "128", "--context", "64", "--epochs", "1"]
+    done = subprocess.run(train, capture_output=True, text=True, timeout=300, env=home)
+    assert done.returncode == 0, done.stderr
+    # The key that the model's own predictors would be run with.
+    data = model.read_bytes()
+    key = b"powerinfer.sparse_threshold"
+    at = data.index(key) + len(key) + 4
+    model.write_bytes(data[:at] + struct.pack("<f", 2.0) + data[at + 4:])
+    page = written(home, tmp_path / "r.html", "--model", model, "--no-speed", "--held-out", text)
+    found = [[share(cell) for cell in row[1:3]] for row in rows(page, "Predictors")]
+    proposed = sum(row[1] for row in found) / 4
+    run = [tool, "perplexity", "--model", str(model), "--sparsity", "predicted", "--file", str(text), "--context", "256"]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=300, env=home)
+    assert done.returncode == 0, done.stderr
+    engine = float(re.search(r"([\d.]+) % (?:of neurons )?proposed|proposed ([\d.]+) %", done.stdout)[0].split(" %")[0].split()[-1])
+    assert proposed == pytest.approx(engine / 100, abs=0.05)
 
 
 def test_mistakes_are_told_before_any_work(home, model, tmp_path):
@@ -143,7 +204,34 @@ def test_mistakes_are_told_before_any_work(home, model, tmp_path):
     assert "binary" in refused(binary)
     (tmp_path / "other.activity").write_bytes(b"HACT and no more")
     assert "other.activity" in refused(report(home, "--model", model, "--activity", tmp_path / "other.activity"))
+    for flags, words in [(("--machine", "rtx409"), "rtx4090"), (("--context", "99999999"), "--context"),
+                         (("--context", "99999"), "trained on"), (("--vram-budget", "nan"), "nan"),
+                         (("--sparsity", "predicted", "--activity", tmp_path / "nothing"), "nothing"),
+                         (("--held-out", tmp_path / "nothing"), "nothing"), (("--vram-budget", "1"), "no GPU")]:
+        done = report(home, "--model", model, *flags, "--out", tmp_path / "r.html")
+        assert done.returncode == 2 and words in done.stderr and done.stdout == "", flags
+    assert not list((tmp_path / "cache").rglob("*.activity"))  # nothing was counted for any of these
+    os.mkfifo(tmp_path / "pipe")
+    assert "pipe" in refused(report(home, "--model", model, "--no-speed", "--out", tmp_path / "pipe"))
+    assert (tmp_path / "pipe").is_fifo()
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("context", [1, 2, 3])
+def test_the_smallest_contexts_have_a_report(home, model, tmp_path, context):
+    page = written(home, tmp_path / "r.html", "--model", model, "--context", context)
+    assert len(rows(page, "Speed")) == 2
+    assert ("not measured" in page) == (context == 1)
+
+
+def test_counts_in_a_table_are_shown(home, model, tmp_path):
+    tool = str(pathlib.Path(BUILD) / "hearth-profiler")
+    count = [tool, "count", "--model", str(model), "--tokens", "300", "--csv", str(tmp_path / "c.csv")]
+    assert subprocess.run(count, env=home, capture_output=True, timeout=300).returncode == 0
+    own = written(home, tmp_path / "a.html", "--model", model, "--no-speed", "--activity", tmp_path / "c.csv")
+    [kept] = (tmp_path / "cache/hearth").glob("*.activity")
+    same = written(home, tmp_path / "b.html", "--model", model, "--no-speed", "--activity", kept)
+    assert rows(own, "Which neurons are active") == rows(same, "Which neurons are active") != []
 
 
 def test_a_full_disk_leaves_the_page_that_was_there(home, model, tmp_path):
