@@ -5,11 +5,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
-#include <string>
 
 #include "engine/memory_limit.h"
 #include "kernels/cpu/topology.h"
+#include "profiler/available_memory.h"
 
 namespace hearth {
 namespace {
@@ -30,17 +29,6 @@ constexpr int kPasses = 3;  // the best is kept: other programs only ever make a
 constexpr size_t kStreams = 8;
 constexpr size_t kWordsPerLine = 8;
 constexpr std::chrono::milliseconds kEnough{600};  // slow or busy machines get fewer passes
-
-/// Memory that programs can have without others being swapped out; 0 if the system does not say.
-size_t available_bytes() {
-  std::ifstream in("/proc/meminfo");  // "MemAvailable:   23068672 kB"
-  std::string key, rest;
-  size_t kilobytes = 0;
-  while (in >> key >> kilobytes && std::getline(in, rest)) {
-    if (key == "MemAvailable:") return kilobytes << 10;
-  }
-  return 0;
-}
 
 /// Sums words, `per_stream` each of kStreams neighbouring stretches, so that the compiler cannot leave out a
 /// read.

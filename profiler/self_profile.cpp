@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <fstream>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "engine/activity/activity_file.h"
 #include "engine/model_identity.h"
 #include "engine/model_spec.h"
+#include "profiler/available_memory.h"
 #include "profiler/count.h"
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
@@ -37,17 +37,6 @@ constexpr int kChunk = 64;
 bool wait_for_rest(const SelfProfileHooks& hooks) {
   while (!hooks.stop.stop_requested() && hooks.busy && hooks.busy()) std::this_thread::sleep_for(kLook);
   return hooks.stop.stop_requested();
-}
-
-/// Of the host's memory, what nobody uses. 0: not known.
-uint64_t available_bytes() {
-  std::ifstream in("/proc/meminfo");
-  std::string word;
-  uint64_t kib = 0;
-  while (in >> word) {
-    if (word == "MemAvailable:" && in >> kib) return kib << 10;
-  }
-  return 0;
 }
 
 /// The figures of a moment in which nothing else ran, if there is one.
@@ -81,7 +70,7 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
   load.prefill_chunk = kChunk;
   load.ffn_activation = settings.load.ffn_activation;
   load.sparsity.mode = "exact";  // who is active, not who is proposed
-  load.memory_limit_bytes = std::max<uint64_t>(available_bytes() / 2, 1);
+  load.memory_limit_bytes = std::max<size_t>(available_bytes() / 2, 1);
   return load;
 }
 

@@ -69,14 +69,14 @@ size_t find_no_text(const std::string& bytes) {
 TextFile::TextFile(const std::filesystem::path& path) : label_(gguf::file_label(path.string())) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    throw std::runtime_error(label_ + ": it is a folder; give --text a text file.");
+    throw std::runtime_error(label_ + ": it is a folder; give a text file.");
   }
   in_.open(path, std::ios::binary);
-  if (!in_) throw std::runtime_error(label_ + ": it cannot be read; give --text a text file.");
+  if (!in_) throw std::runtime_error(label_ + ": it cannot be read; give a text file.");
   const std::uintmax_t size = std::filesystem::file_size(path, error);
   if (!error) bytes_ = size;
   fill();
-  if (ahead_.empty()) throw std::runtime_error(label_ + ": it is empty; give --text a text file.");
+  if (ahead_.empty()) throw std::runtime_error(label_ + ": it is empty; give a text file.");
 }
 
 /// Reads on, and checks what was read.
@@ -94,7 +94,7 @@ void TextFile::fill() {
   constexpr const char* kDigits = "0123456789ABCDEF";
   throw std::runtime_error(label_ + ": it is no UTF-8 text: byte 0x" + kDigits[byte >> 4] +
                            kDigits[byte & 15] + " at " + gguf::with_commas(at_ + wrong) +
-                           "; give --text a text file, converted with iconv if need be.");
+                           "; give a text file, converted with iconv if need be.");
 }
 
 std::optional<std::string> TextFile::next() {

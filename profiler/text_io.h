@@ -6,8 +6,8 @@
 
 namespace hearth {
 
-/// The bytes of a text file that `option` names. Throws std::runtime_error (one sentence) if it cannot be
-/// read or is empty.
+/// The bytes of a file that `option` names: a text, or counts. Throws std::runtime_error (one sentence) if it
+/// cannot be read, is empty, or has more than 1 GiB.
 std::string read_text(const std::string& path, std::string_view option);
 
 /// Prints a result on the standard output; throws std::runtime_error (one sentence) if that fails: what could

@@ -17,6 +17,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 MODEL = ROOT / "tests/data/arch/llama.gguf"  # trained on a context of 64, two layers
+RELU = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
 LARGER = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
 ISAS = ["scalar", "avx2", "avx512-vnni"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
@@ -105,6 +106,16 @@ def test_help_is_readable():
     for command in subcommands:
         lines = profiler(command, "--help").stdout.splitlines()
         assert max(map(len, lines)) <= 120, (command, max(lines, key=len))
+
+
+def test_files_that_are_no_text_are_refused_by_name(tmp_path):
+    (tmp_path / "empty").touch()
+    for path, words in [(tmp_path, "it is a folder"), (tmp_path / "empty", "it is empty"),
+                        (tmp_path / "absent", "it cannot be read")]:
+        said = refused(profiler("perplexity", "--model", RELU, "--file", path))
+        assert words in said and path.name in said and "give --file another file" in said
+    endless = profiler("plan", "--model", RELU, "--machine", "rtx4090", "--activity", "/dev/zero")
+    assert "more than 1 GiB" in refused(endless)
 
 
 def test_missing_options():
