@@ -30,6 +30,7 @@
 #include "profiler/model_options.h"
 #include "profiler/perplexity.h"
 #include "profiler/plan_command.h"
+#include "profiler/plan_options.h"
 #include "profiler/probe_command.h"
 #include "profiler/progress_line.h"
 #include "profiler/report_command.h"
@@ -138,6 +139,15 @@ int run_bench_command(BenchCommand command) {
   return 0;
 }
 
+std::string no_subcommand(const CLI::App& app, const std::string& name) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return fmt::format("there is no subcommand \"{}\", expected one of {}.{}", name, fmt::join(names, ", "),
+                     suggestion(name, names));
+}
+
 int main_of(int argc, char** argv) {
   CLI::App app("Measures a model on this machine.", "hearth-profiler");
   app.require_subcommand(1);
@@ -203,6 +213,8 @@ int main_of(int argc, char** argv) {
     const std::vector<std::string> unknown = app.remaining(true);
     if (unknown.empty()) {
       app.exit(error);
+    } else if (app.get_subcommands().empty() && !unknown.front().starts_with('-')) {
+      throw std::runtime_error(no_subcommand(app, unknown.front()));
     } else {
       app.exit(CLI::ExtrasError(app.get_name(), unknown));
     }
