@@ -12,6 +12,7 @@
 #include "engine/activity/activity_file.h"
 #include "engine/model_identity.h"
 #include "profiler/profiled_placement.h"
+#include "profiler/rate_text.h"
 #include "profiler/self_profile.h"
 #include "server/logging.h"
 
@@ -85,6 +86,11 @@ void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadO
 
 }  // namespace
 
+void log_solution(const PlacementSolution& solution) {
+  log_info("placement solved", {{"expected_tokens_per_s", rate_text(1 / solution.seconds())},
+                                {"active_on_gpu_percent", std::llround(100 * solution.caught)}});
+}
+
 Profiling::Profiling(Inputs inputs)
     : in_(std::move(inputs)), thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -132,9 +138,9 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
 
   // 2. Place by it, when nothing runs.
   LoadOptions again = in_.load;
-  again.place =
-      profiled_place(profile->machine,
-                     kept_activity(in_.activity_file, identify(in_.runtime.file(), in_.runtime.spec())), {});
+  again.place = profiled_place(
+      profile->machine, kept_activity(in_.activity_file, identify(in_.runtime.file(), in_.runtime.spec())),
+      log_solution);
   // It may be called when this object is gone, but not when the engine is.
   in_.engine.when_idle(
       [over = over_, &runtime = in_.runtime, again, before = in_.load](const std::function<bool()>& go_on) {

@@ -12,8 +12,12 @@
 #include "config/environment.h"
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
+#include "profiler/placement/solver.h"
 
 namespace hearth {
+
+/// Says in the log what a placement that was solved is expected to do. Any thread.
+void log_solution(const PlacementSolution& solution);
 
 class Profiling {
  public:

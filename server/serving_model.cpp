@@ -17,6 +17,7 @@
 #include "kernels/cuda/device.h"
 #include "profiler/profiled_placement.h"
 #include "server/logging.h"
+#include "server/profiling.h"
 #include "server/start_error.h"
 
 namespace hearth {
@@ -176,7 +177,7 @@ decltype(LoadOptions::place) known_place(const LoadOptions& load, const ModelIde
                                          const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return {};
-  return profiled_place(*machine, kept_activity(load.activity, model), {});
+  return profiled_place(*machine, kept_activity(load.activity, model), log_solution);
 }
 
 /// Where the model's activity is kept, and how it is placed by what is known; nothing of either without a

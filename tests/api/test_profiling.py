@@ -3,6 +3,7 @@
 On the emulated GPU, with less of it than the model has bytes.
 """
 import os
+import hashlib
 import pathlib
 import re
 import shutil
@@ -80,6 +81,29 @@ def test_a_first_start_profiles_itself_and_the_next_finds_that(start, tmp_path):
     wait_for(again, "profiled")
     assert "placed by profile" not in again.log()
     assert "machine=known" in again.log() and "counted_tokens=0" in again.log()
+    stop(again)
+
+
+def test_on_a_machine_where_sharing_pays_the_solver_places_it(start, tmp_path):
+    server = start()
+    before = text(server)
+    wait_for(server, "placed by profile")
+    stop(server)
+    # The emulator is no GPU to share work with: say that memory is slow, and the GPU and its hand-overs are not.
+    [file] = (tmp_path / "cache/hearth").glob("machine-*.toml")
+    head, figures = file.read_text().split("\n", 1)
+    for line in ("launch_s = 1e-8", "round_trip_s = 1e-7", "vram_bytes_per_s = 9e11", "to_device_pinned_bytes_per_s = 25e9"):
+        figures, n = re.subn(rf"(?m)^{line.split()[0]} = \S+", line, figures)
+        assert n == 1, line
+    figures, n = re.subn(r"(?m)^ram_read = \[[^]]*\]", "ram_read = [{ threads = 1, bytes_per_s = 1e9 }]", figures)
+    assert n == 1
+    file.write_text(re.sub("[0-9a-f]{64}", hashlib.sha256(figures.encode()).hexdigest(), head) + "\n" + figures)
+    again = start()
+    [solved] = [line for line in again.lines if "placement solved" in line]
+    assert int(re.search(r"active_on_gpu_percent=(\d+)", solved)[1]) > 20
+    assert float(re.search(r"expected_tokens_per_s=\"?([\d.,]+)", solved)[1].replace(",", "")) > 1
+    assert float(re.search(r"hot \(([\d.]+) % of all\)", again.log())[1]) > 5
+    assert text(again) == before
     stop(again)
 
 
