@@ -20,6 +20,7 @@
 #include "profiler/count.h"
 #include "profiler/count_report.h"
 #include "profiler/model_options.h"
+#include "profiler/placement/known_activity.h"
 #include "profiler/progress_line.h"
 #include "profiler/prompt_set.h"
 #include "profiler/signal_watch.h"
@@ -49,7 +50,7 @@ fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
     throw std::runtime_error("there is no folder to keep the activity in (" + *why +
                              "); give a file with --out.");
   }
-  return std::get<fs::path>(folder) / (file_stem(model) + ".activity");
+  return std::get<fs::path>(folder) / kept_activity_name(model);
 }
 
 /// A file that the user names is theirs: one that is something else is not taken for ours.

@@ -110,12 +110,8 @@ MachineProfile find_machine(const PlanOptions& options) {
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model) {
   if (!options.activity_file.empty()) return named_counts(options.activity_file, model);
   if (!model.file) return {};
-  const std::filesystem::path& path = model.file->path();
-  KnownCounts known;
   std::string said;
-  known.counted = kept_activity(process_environment(), path, identify(*model.file, model.spec), said);
-  if (known.counted) known.model = model_activity(*known.counted);
-  if (!known.model) known.model = activity_beside(path, model.spec, options.active, said);
+  KnownCounts known = known_counts(process_environment(), *model.file, model.spec, options.active, said);
   if (!said.empty()) std::fprintf(stderr, "%s\n", said.c_str());
   return known;
 }
@@ -195,8 +191,7 @@ void add_plan_options(CLI::App& command, PlanOptions& options) {
   command
       .add_option("--activity", options.activity_file,
                   "Counts of the model's neurons (of hearth-profiler count, or CSV); not given: those that "
-                  "are kept, or "
-                  "lie beside the model, or what was published for its kind")
+                  "are kept, or lie beside the model, or what was published for its kind")
       ->type_name("FILE");
   command
       .add_option("--active", options.active,

@@ -33,11 +33,6 @@ PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model
 /// for.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
-/// What is known of a model's activity.
-struct KnownCounts {
-  std::optional<Activity> counted;     // by hearth-profiler count, or while it was served
-  std::optional<ModelActivity> model;  // as a placement takes it: of `counted`, or of others' counts
-};
 /// In the file that --activity names, of hearth-profiler count or CSV; else what is kept of the model, or
 /// lies beside its file. Says on the terminal what was found beside it. Throws std::runtime_error for a named
 /// file that is no such one or is another model's.

@@ -188,7 +188,7 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (folder == nullptr) return;
   const ModelFile file = ModelFile::open(options.model);
   const ModelIdentity model = identify(file, read_model_spec(file, options.ffn_activation));
-  load.activity = *folder / (file_stem(model) + ".activity");
+  load.activity = *folder / kept_activity_name(model);
   if (load.device != DeviceChoice::kCpu) load.place = known_place(load, model, environment);
 }
 

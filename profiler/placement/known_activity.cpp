@@ -12,10 +12,12 @@ namespace hearth {
 
 namespace fs = std::filesystem;
 
+std::string kept_activity_name(const ModelIdentity& model) { return file_stem(model) + ".activity"; }
+
 fs::path kept_activity_path(const Environment& environment, const ModelIdentity& model) {
   const std::variant<fs::path, std::string> folder = cache_folder(environment);
   if (!std::holds_alternative<fs::path>(folder)) return {};
-  return std::get<fs::path>(folder) / (file_stem(model) + ".activity");
+  return std::get<fs::path>(folder) / kept_activity_name(model);
 }
 
 namespace {
@@ -67,15 +69,21 @@ std::optional<ModelActivity> activity_beside(const fs::path& model_path, const M
       "spread as counted, " + (active ? std::string("as many as said") : "as many " + law->source));
 }
 
+KnownCounts known_counts(const Environment& environment, const ModelFile& file, const ModelSpec& spec,
+                         std::optional<double> active, std::string& said) {
+  KnownCounts known;
+  known.counted = kept_activity(environment, file.path(), identify(file, spec), said);
+  if (known.counted) known.model = model_activity(*known.counted);
+  if (!known.model) known.model = activity_beside(file.path(), spec, active, said);
+  return known;
+}
+
 std::optional<ModelActivity> known_activity(const Environment& environment, const fs::path& model_path,
                                             std::string_view ffn_activation) {
   try {
     const ModelFile file = ModelFile::open(model_path);
-    const ModelSpec spec = read_model_spec(file, ffn_activation);
     std::string untold;
-    const std::optional<Activity> kept = kept_activity(environment, model_path, identify(file, spec), untold);
-    std::optional<ModelActivity> counted = kept ? model_activity(*kept) : std::nullopt;
-    return counted ? std::move(counted) : activity_beside(model_path, spec, std::nullopt, untold);
+    return known_counts(environment, file, read_model_spec(file, ffn_activation), std::nullopt, untold).model;
   } catch (const std::exception&) {
     return std::nullopt;
   }

@@ -16,6 +16,9 @@ namespace hearth {
 /// kind says more.
 inline constexpr uint64_t kLeastTokens = 32;
 
+/// The name of the file in the cache folder in which Hearth keeps a model's activity.
+std::string kept_activity_name(const ModelIdentity& model);
+
 /// Where Hearth keeps a model's activity: in the cache folder; empty where there is none.
 std::filesystem::path kept_activity_path(const Environment& environment, const ModelIdentity& model);
 
@@ -40,7 +43,18 @@ std::optional<ModelActivity> model_activity(const Activity& activity, std::strin
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
                                              std::optional<double> active, std::string& said);
 
-/// The first that there is, for a model file. nullopt too where it cannot be read: whoever loads it says so.
+/// What is known of a model's activity.
+struct KnownCounts {
+  std::optional<Activity> counted;     // by hearth-profiler count, or while it was served
+  std::optional<ModelActivity> model;  // as a placement takes it: of `counted`, or of others' counts
+};
+
+/// What is kept of a model, or lies beside its file; active and said as above.
+KnownCounts known_counts(const Environment& environment, const ModelFile& file, const ModelSpec& spec,
+                         std::optional<double> active, std::string& said);
+
+/// The same as a placement takes it, for a model file. nullopt too where it cannot be read: whoever loads it
+/// says so.
 std::optional<ModelActivity> known_activity(const Environment& environment,
                                             const std::filesystem::path& model_path,
                                             std::string_view ffn_activation);
