@@ -45,12 +45,10 @@ set(HEARTH_CUDA_HOST
   device_trace.cpp
   latency.cpp
   neuron_strips.cpp
+  noted_neurons.cpp
   number_wait.cpp
   scratch.cpp
   step_inputs.cpp
   step_recorder.cpp
-  neuron_strips.cpp
-  noted_neurons.cpp
-  step_inputs.cpp
   streamed_share.cpp
 )
