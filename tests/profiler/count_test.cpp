@@ -3,8 +3,8 @@
 #include "profiler/count.h"
 
 #include <atomic>
-#include <fstream>
 
+#include "engine/whole_file.h"
 #include "profiler/count_report.h"
 #include "profiler/online_activity.h"
 #include "profiler/sequence_run.h"
@@ -40,10 +40,7 @@ CountResult count(ModelRuntime& model, const std::vector<std::string>& prompts, 
   return count_texts(model, feed, settings, hooks);
 }
 
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 20); }
 
 }  // namespace
 

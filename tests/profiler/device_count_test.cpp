@@ -1,16 +1,16 @@
 // Counting a model that runs on the device: texts, and tokens that are served.
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "engine/whole_file.h"
 #include "profiler/count.h"
 #include "profiler/online_activity.h"
 #include "profiler/sequence_run.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
-#include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
 
 namespace hearth::test {
@@ -18,25 +18,16 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::Share;
-using testing::shares_of;
 
 std::unique_ptr<ModelRuntime> load(Share share) {
-  LoadOptions options;
-  options.path = fs::path(testing::source_dir()) / "tests/data/relu/relu-5m-q8_0.gguf";
-  options.n_threads = 1;
-  options.n_slots = 1;
+  LoadOptions options = testing::device_options("relu/relu-5m-q8_0.gguf");
   options.context_tokens = 128;
   options.prefill_chunk = 64;
-  options.sparsity.mode = "exact";
-  options.device = DeviceChoice::kCuda;
-  options.place = [share](const PlanInputs& in, size_t) { return shares_of(in.spec, share, false); };
+  options.place = testing::placed(share, false);
   return ModelRuntime::load(options);
 }
 
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 20); }
 
 }  // namespace
 

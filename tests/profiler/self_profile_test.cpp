@@ -8,6 +8,7 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/model_identity.h"
+#include "engine/whole_file.h"
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
@@ -85,10 +86,7 @@ TEST_CASE("self profile: it ends when told to, and when its time is up, and keep
   CHECK_FALSE(bench.run(hooks));
 }
 
-std::string bytes_of(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::string bytes_of(const fs::path& path) { return read_whole_file(path, 1 << 20); }
 
 TEST_CASE("self profile: it goes on between other work, with what it would have counted alone") {
   const Bench alone, between;

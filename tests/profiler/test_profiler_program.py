@@ -18,7 +18,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 MODEL = ROOT / "tests/data/arch/llama.gguf"  # trained on a context of 64, two layers
 RELU = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
-LARGER = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
 ISAS = ["scalar", "avx2", "avx512-vnni"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
@@ -136,7 +135,7 @@ def test_bad_numbers(option, value):
 
 def emulated(*arguments):
     """bench on an emulated GPU, 6.4 MB of which take all of the model but a quarter of its neurons."""
-    program = [str(pathlib.Path(BUILD) / "tests/hearth_profiler_emulated"), "bench", "--model", str(LARGER),
+    program = [str(pathlib.Path(BUILD) / "tests/hearth_profiler_emulated"), "bench", "--model", str(RELU),
                "--prompt", "4", "--generate", "2", "--repeat", "1", "--threads", "1", "--chunk", "4",
                "--vram-budget", "0.006", *map(str, arguments)]
     environment = {**os.environ, "CUDAEMU_VRAM_MB": "256"}
@@ -245,7 +244,7 @@ def read_until(terminal, wanted, seconds=60):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_progress_on_a_terminal_and_a_signal_that_ends_it(number):
     terminal, other = pty.openpty()
-    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--model", str(LARGER), "--prompt", "200",
+    program = [str(pathlib.Path(BUILD) / "hearth-profiler"), "bench", "--model", str(RELU), "--prompt", "200",
                "--generate", "300", "--repeat", "1000", "--threads", "1"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=other) as process:
         os.close(other)

@@ -1,7 +1,6 @@
 // Counting single neurons of layers that run on the device: what the CPU would have counted, wherever they
 // are computed.
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -9,6 +8,7 @@
 
 #include "engine/activity/activity_counts.h"
 #include "engine/model_runtime.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -25,26 +25,14 @@ struct Way {
 };
 
 LoadOptions options_of(const std::string& name, const std::string& mode, const Way& way, int n_slots = 1) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf");
-  options.n_threads = 1;
+  LoadOptions options = device_options("arch/" + name + ".gguf", mode);
   options.n_slots = n_slots;
-  options.context_tokens = 64;
-  options.prefill_chunk = 32;
-  options.sparsity.mode = mode;
-  options.device = DeviceChoice::kCuda;
   options.cpu_share = way.cpu_share;
-  options.place = [way](const PlanInputs& in, size_t) {
-    return shares_of(in.spec, way.share, way.all_gates);
-  };
+  options.place = placed(way.share, way.all_gates);
   return options;
 }
 
-std::vector<int32_t> some_tokens(int n_vocab) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < kTokens; ++i) tokens.push_back((7 + 31 * i) % n_vocab);
-  return tokens;
-}
+std::vector<int32_t> some_tokens(int n_vocab) { return spread_tokens(kTokens, n_vocab); }
 
 ActivityCounts counts_of(ModelRuntime& model, int chunk, const CountOptions& options = {}) {
   model.count_activity(options);
@@ -174,7 +162,7 @@ TEST_CASE("counting goes on when a model is placed again on the device") {
   const std::vector<int32_t> tokens = some_tokens(model->spec().n_vocab);
   model->count_activity();
   logits_of(*model, tokens, 1);
-  options.place = [](const PlanInputs& in, size_t) { return shares_of(in.spec, Share::kRandom, false); };
+  options.place = placed(Share::kRandom, false);
   model->place_again(options);
   logits_of(*model, tokens, 1);
   ActivityCounts twice = counts_of(*ModelRuntime::load(options), 1);

@@ -1,11 +1,11 @@
 // The engine over a model whose neurons a device and the CPU share: many requests at once, some of them
 // cancelled at any moment, give the answers that each gets alone.
-#include <filesystem>
 #include <random>
 
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/engine/engine_client.h"
 #include "tests/support/catch.h"
@@ -16,18 +16,12 @@ namespace {
 constexpr int kContext = 64;
 
 std::unique_ptr<ModelRuntime> load(Share share, int n_slots) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
+  LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
   options.n_threads = 2;
   options.n_slots = n_slots;
   options.prefill_chunk = 16;
   options.context_tokens = kContext;
-  options.device = DeviceChoice::kCuda;
-  options.place = [share](const PlanInputs& in, size_t) {
-    std::vector<LayerPlacement> layers = shares_of(in.spec, share, /*all_gates=*/true);
-    for (LayerPlacement& layer : layers) layer.n_cache = share == Share::kAll ? 0 : 8;
-    return layers;
-  };
+  options.place = placed(share, /*all_gates=*/true, share == Share::kAll ? 0 : 8);
   return ModelRuntime::load(options);
 }
 

@@ -10,6 +10,7 @@
 
 #include "engine/model_runtime.h"
 #include "kernels/cuda/cuda_backend.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -25,25 +26,13 @@ constexpr int kTokens = 24;
 fs::path data() { return fs::path(source_dir()) / "tests/data"; }
 
 LoadOptions options_of(const fs::path& path, const std::string& mode, bool on_device) {
-  LoadOptions options;
-  options.path = path;
-  options.n_threads = 1;
-  options.n_slots = 1;
-  options.context_tokens = 64;
-  options.prefill_chunk = 32;
-  options.sparsity.mode = mode;
-  if (on_device) options.device = DeviceChoice::kCuda;
+  LoadOptions options = device_options(path, mode);
+  if (!on_device) options.device = DeviceChoice::kCpu;
   return options;
 }
 
-std::vector<int32_t> some_tokens(int n_vocab) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < kTokens; ++i) tokens.push_back((7 + 31 * i) % n_vocab);
-  return tokens;
-}
-
 std::vector<float> run(ModelRuntime& model, int chunk) {
-  return logits_of(model, some_tokens(model.spec().n_vocab), chunk);
+  return logits_of(model, spread_tokens(kTokens, model.spec().n_vocab), chunk);
 }
 
 /// Largest difference, as a share of the logits' standard deviation.
@@ -107,9 +96,7 @@ void check_shares(const std::string& name, const std::string& mode) {
   for (const auto& [share, all_gates] : {std::pair{Share::kAll, false}, std::pair{Share::kNone, false},
                                          std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
     INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
-    options.place = [hot = share, gates = all_gates](const PlanInputs& in, size_t) {
-      return shares_of(in.spec, hot, gates);
-    };
+    options.place = placed(share, all_gates);
     const auto model = ModelRuntime::load(options);
     const std::vector<float> logits = run(*model, 20);  // many neurons at once, then few
     if (share == Share::kAll && mode == "dense") {      // the file's own down projection: sums of floats
@@ -147,11 +134,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", true);
   options.vram_budget_bytes = 64 << 20;  // or two at once would not find as much free as one
   const auto place = [&](Share share) {
-    options.place = [share](const PlanInputs& in, size_t) {
-      std::vector<LayerPlacement> layers = shares_of(in.spec, share, share == Share::kThird);
-      for (LayerPlacement& layer : layers) layer.n_cache = share == Share::kAll ? 0 : 8;
-      return layers;
-    };
+    options.place = placed(share, share == Share::kThird, share == Share::kAll ? 0 : 8);
   };
   place(Share::kNone);
   const auto model = ModelRuntime::load(options);
@@ -180,9 +163,7 @@ void check_streaming(const std::string& name, const std::string& mode) {
   LoadOptions options = options_of(path, mode, true);
   for (const auto& [share, all_gates] :
        {std::pair{Share::kNone, false}, std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
-    options.place = [hot = share, gates = all_gates](const PlanInputs& in, size_t) {
-      return shares_of(in.spec, hot, gates);
-    };
+    options.place = placed(share, all_gates);
     options.stream_bytes = 0;
     options.cpu_share = true;
     const auto with_cpu = ModelRuntime::load(options);

@@ -1,12 +1,12 @@
 // Steps on the device, recorded and not: the same bits, and a recorded step is nothing but its graphs.
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <set>
 #include <string>
 
 #include "engine/model_runtime.h"
 #include "kernels/trace.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -18,25 +18,15 @@ namespace {
 constexpr int kTokens = 16;
 
 LoadOptions options_of(const std::string& name, const std::string& mode, Share share, bool all_gates) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf");
-  options.n_threads = 1;
-  options.n_slots = 1;
-  options.context_tokens = 64;
+  LoadOptions options = device_options("arch/" + name + ".gguf", mode);
   options.prefill_chunk = 16;
-  options.sparsity.mode = mode;
-  options.device = DeviceChoice::kCuda;
-  options.place = [share, all_gates](const PlanInputs& in, size_t) {
-    return shares_of(in.spec, share, all_gates);
-  };
+  options.place = placed(share, all_gates);
   return options;
 }
 
 /// A token a step.
 std::vector<float> decode(ModelRuntime& model) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < kTokens; ++i) tokens.push_back((7 + 31 * i) % model.spec().n_vocab);
-  return logits_of(model, tokens, 1);
+  return logits_of(model, spread_tokens(kTokens, model.spec().n_vocab), 1);
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {

@@ -8,6 +8,7 @@
 
 #include "engine/model_runtime.h"
 #include "kernels/neuron_traffic.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -75,20 +76,11 @@ class ComeAndGo final : public NeuronTraffic {
 };
 
 std::vector<float> logits_with(const std::string& mode, Share share, int chunk, NeuronTraffic* traffic) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
-  options.n_threads = 1;
-  options.n_slots = 1;
-  options.context_tokens = 64;
-  options.prefill_chunk = 32;
-  options.sparsity.mode = mode;
-  options.device = DeviceChoice::kCuda;
+  LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", mode);
   options.traffic = traffic;
-  options.place = [share](const PlanInputs& in, size_t) { return shares_of(in.spec, share, false); };
+  options.place = placed(share, false);
   const auto model = ModelRuntime::load(options);
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < 24; ++i) tokens.push_back((7 + 31 * i) % model->spec().n_vocab);
-  return logits_of(*model, tokens, chunk);
+  return logits_of(*model, spread_tokens(24, model->spec().n_vocab), chunk);
 }
 
 TEST_CASE("neurons may come and go in a device's slots at any layer with the same bits") {

@@ -2,13 +2,13 @@
 // in a run of its own. Then loading or a step says so in a sentence, nothing hangs and nothing leaks, and
 // after a repair the device serves again.
 #include <algorithm>
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 
 #include "engine/model_runtime.h"
 #include "kernels/cuda/error.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -23,18 +23,10 @@ using Counts = std::map<std::string, uint64_t>;
 /// A model of which the device has a part of the neurons, so that it works with the CPU in every layer.
 /// prefetch: others come and go.
 LoadOptions options(bool prefetch) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
-  options.n_threads = 1;
-  options.n_slots = 1;
+  LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
   options.context_tokens = 16;
   options.prefill_chunk = 4;
-  options.device = DeviceChoice::kCuda;
-  options.place = [prefetch](const PlanInputs& in, size_t) {
-    std::vector<LayerPlacement> layers = shares_of(in.spec, Share::kThird, false);
-    for (LayerPlacement& layer : layers) layer.n_cache = prefetch ? 4 : 0;
-    return layers;
-  };
+  options.place = placed(Share::kThird, false, prefetch ? 4 : 0);
   options.prefetch = prefetch;
   return options;
 }

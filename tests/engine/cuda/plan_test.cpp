@@ -3,9 +3,9 @@
 #include "engine/plan.h"
 
 #include <cstring>
-#include <filesystem>
 
 #include "engine/model_runtime.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/memory.h"
@@ -17,22 +17,16 @@ namespace {
 constexpr int kTokens = 20;
 
 LoadOptions options_of(const std::string& model, const std::string& mode) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (model + ".gguf");
+  LoadOptions options = device_options("arch/" + model + ".gguf", mode);
   options.n_threads = 2;
-  options.n_slots = 1;
   options.context_tokens = 48;
   options.prefill_chunk = 16;
-  options.sparsity.mode = mode;
-  options.device = DeviceChoice::kCuda;
   options.prefetch = false;
   return options;
 }
 
 std::vector<float> logits(ModelRuntime& model) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < kTokens; ++i) tokens.push_back((5 + 29 * i) % model.spec().n_vocab);
-  return logits_of(model, tokens, 7);
+  return logits_of(model, spread_tokens(kTokens, model.spec().n_vocab), 7);
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {

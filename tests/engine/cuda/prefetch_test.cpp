@@ -2,12 +2,12 @@
 // the bit whatever comes when, and the copies run beside the layers.
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <mutex>
 #include <random>
 #include <thread>
 
 #include "engine/model_runtime.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
@@ -33,19 +33,8 @@ class Settled final : public ForwardModel {
 };
 
 LoadOptions options_of(const std::string& name, const std::string& mode, bool all_gates, int64_t n_cache) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf");
-  options.n_threads = 1;
-  options.n_slots = 1;
-  options.context_tokens = 64;
-  options.prefill_chunk = 32;
-  options.sparsity.mode = mode;
-  options.device = DeviceChoice::kCuda;
-  options.place = [all_gates, n_cache](const PlanInputs& in, size_t) {
-    std::vector<LayerPlacement> layers = shares_of(in.spec, Share::kThird, all_gates);
-    for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
-    return layers;
-  };
+  LoadOptions options = device_options("arch/" + name + ".gguf", mode);
+  options.place = placed(Share::kThird, all_gates, n_cache);
   return options;
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
 
 #include "engine/model_runtime.h"
 #include "kernels/cuda/error.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -82,26 +82,13 @@ class Logged final : public BundleMover {
 
 /// With gates on the device only neurons that are active are wanted, other ones for every token.
 LoadOptions options_of(int64_t n_cache) {
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch/bamboo.powerinfer.gguf";
-  options.n_threads = 1;
-  options.n_slots = 1;
-  options.context_tokens = 64;
-  options.prefill_chunk = 32;
-  options.sparsity.mode = "exact";
-  options.device = DeviceChoice::kCuda;
-  options.place = [n_cache](const PlanInputs& in, size_t) {
-    std::vector<LayerPlacement> layers = shares_of(in.spec, Share::kThird, /*all_gates=*/true);
-    for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
-    return layers;
-  };
+  LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
+  options.place = placed(Share::kThird, /*all_gates=*/true, n_cache);
   return options;
 }
 
 std::vector<int32_t> some_tokens(const ModelRuntime& model) {
-  std::vector<int32_t> tokens;
-  for (int i = 0; i < 40; ++i) tokens.push_back((7 + 31 * i) % model.spec().n_vocab);
-  return tokens;
+  return spread_tokens(40, model.spec().n_vocab);
 }
 
 bool is_gather(const cudaemu::Interval& interval) {

@@ -4,6 +4,7 @@
 #include <random>
 #include <vector>
 
+#include "engine/model_runtime.h"
 #include "engine/model_spec.h"
 #include "engine/placement.h"
 
@@ -24,6 +25,16 @@ inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share,
     }
   }
   return shares;
+}
+
+/// Such shares as a model is loaded with them. n_cache: of each layer's slots, those in which other neurons
+/// come and go.
+inline decltype(LoadOptions::place) placed(Share share, bool all_gates, int64_t n_cache = 0) {
+  return [=](const PlanInputs& in, size_t) {
+    std::vector<LayerPlacement> layers = shares_of(in.spec, share, all_gates);
+    for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
+    return layers;
+  };
 }
 
 }  // namespace hearth::testing

@@ -2,11 +2,11 @@
 // handed it over, while the device computes its own, and the device adds it up only then. On an emulated
 // device that dawdles; what is looked at is order and overlap, never how long anything takes.
 #include <algorithm>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "engine/model_runtime.h"
+#include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -38,15 +38,10 @@ struct Timeline {
 /// Eight tokens one by one, a third of whose neurons the device has.
 Timeline run(const std::string& name, const std::string& mode) {
   Trace trace;
-  LoadOptions options;
-  options.path = std::filesystem::path(source_dir()) / "tests/data/arch" / name;
-  options.n_threads = 1;
-  options.n_slots = 1;
+  LoadOptions options = device_options("arch/" + name, mode);
   options.context_tokens = 16;
   options.prefill_chunk = 8;
-  options.sparsity.mode = mode;
-  options.device = DeviceChoice::kCuda;
-  options.place = [](const PlanInputs& in, size_t) { return shares_of(in.spec, Share::kThird, false); };
+  options.place = placed(Share::kThird, false);
   options.trace = &trace;
   const auto model = ModelRuntime::load(options);
   const size_t n_before = trace.spans().size();

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include "engine/model_runtime.h"
 #include "engine/predictor_file.h"
+#include "engine/whole_file.h"
 #include "profiler/normal_stream.h"
 #include "profiler/perplexity.h"
 #include "profiler/predictors/layer_training.h"
@@ -119,10 +119,7 @@ class Watcher final : public NeuronObserver {
   bool takes_all_;
 };
 
-std::string bytes_of(const std::filesystem::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
+std::string bytes_of(const std::filesystem::path& path) { return read_whole_file(path, 1 << 24); }
 
 }  // namespace
 

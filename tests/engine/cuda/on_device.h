@@ -1,0 +1,34 @@
+// Small models that run on the device, and what they are given to read.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model_runtime.h"
+#include "tests/support/source_dir.h"
+
+namespace hearth::testing {
+
+/// A file of tests/data on the device, with one thread: a sequence of 64 tokens, at most 32 in a step.
+inline LoadOptions device_options(const std::filesystem::path& file, std::string_view mode = "exact") {
+  LoadOptions options;
+  options.path = std::filesystem::path(source_dir()) / "tests/data" / file;
+  options.n_threads = 1;
+  options.n_slots = 1;
+  options.context_tokens = 64;
+  options.prefill_chunk = 32;
+  options.sparsity.mode = mode;
+  options.device = DeviceChoice::kCuda;
+  return options;
+}
+
+/// Tokens from all over a vocabulary.
+inline std::vector<int32_t> spread_tokens(int n, int n_vocab) {
+  std::vector<int32_t> tokens;
+  for (int i = 0; i < n; ++i) tokens.push_back((7 + 31 * i) % n_vocab);
+  return tokens;
+}
+
+}  // namespace hearth::testing
