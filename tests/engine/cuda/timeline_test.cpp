@@ -66,7 +66,7 @@ std::vector<cudaemu::Interval> kernels_named(const Timeline& timeline, const std
 TEST_CASE(
     "the CPU's share of a layer lies between its hand-over and its merging, beside the device's share") {
   const std::string mode = GENERATE("exact", "predicted", "dense");
-  const SlowDevice device(500);
+  const SlowDevice device(2000);
   const Timeline timeline = run("bamboo.powerinfer.gguf", mode);
   const std::vector<cudaemu::Interval> given = kernels_named(timeline, "hand_over"),
                                        merged = kernels_named(timeline, "merge_sums");
