@@ -1,10 +1,10 @@
 // Three renderings of one table; see the header.
 #include "config/render.h"
 
-#include <sstream>
 #include <string_view>
 
 #include "config/option_table.h"
+#include "config/wrapped_lines.h"
 
 namespace hearth {
 namespace {
@@ -13,16 +13,9 @@ constexpr size_t kColumns = 80;  // what a plain terminal shows
 
 /// Words of text in lines of at most `width` columns, each line after `prefix`.
 std::string wrapped(const std::string& text, const std::string& prefix, size_t width) {
-  std::istringstream words(text);
-  std::string out, line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      out += prefix + line + "\n";
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-  }
-  return line.empty() ? out : out + prefix + line + "\n";
+  std::string out;
+  for (const std::string& line : wrapped_lines(text, width)) out += prefix + line + "\n";
+  return out;
 }
 
 std::string default_text(const OptionSpec& spec) {

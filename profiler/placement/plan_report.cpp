@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "config/wrapped_lines.h"
 #include "engine/bytes_text.h"
 #include "profiler/placement/plan_answer.h"
 #include "profiler/rate_text.h"
-#include "profiler/wrapped_lines.h"
 
 namespace hearth {
 namespace {

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/wrapped_lines.h"
+#include "config/wrapped_lines.h"
 
 #include <algorithm>
 #include <utility>
