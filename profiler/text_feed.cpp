@@ -3,34 +3,14 @@
 
 #include <algorithm>
 #include <cctype>
-#include <stdexcept>
-#include <system_error>
 
 #include "engine/gguf/fault.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace hearth {
 namespace {
 
 constexpr size_t kReadBytes = 1 << 16;
-
-/// Bytes of the character that begins here, 0: none does. Overlong forms, surrogates and what lies beyond
-/// Unicode are none.
-size_t character_bytes(const std::string& bytes, size_t at) {
-  const auto byte = [&](size_t i) -> unsigned { return static_cast<unsigned char>(bytes[at + i]); };
-  const unsigned first = byte(0);
-  if (first < 0x80) return first == 0 ? 0 : 1;
-  const size_t n = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || at + n > bytes.size()) return 0;
-  for (size_t i = 1; i < n; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  const unsigned second = byte(1);
-  if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f) ||
-      (first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) {
-    return 0;
-  }
-  return n;
-}
 
 /// The largest place up to `most` at which no character is cut.
 size_t character_end(const std::string& bytes, size_t most) {
@@ -58,48 +38,31 @@ bool is_blank(const std::string& text) {
 }  // namespace
 
 size_t find_no_text(const std::string& bytes) {
-  for (size_t at = 0; at < bytes.size();) {
-    const size_t n = character_bytes(bytes, at);
-    if (n == 0) return at;
-    at += n;
-  }
-  return std::string::npos;
+  const size_t at = std::min(utf8_valid_prefix(bytes), bytes.find('\0'));
+  return at < bytes.size() ? at : std::string::npos;
 }
 
-TextFile::TextFile(const std::filesystem::path& path) : label_(gguf::file_label(path.string())) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    throw std::runtime_error(label_ + ": it is a folder; give a text file.");
-  }
-  in_.open(path, std::ios::binary);
-  if (!in_) throw std::runtime_error(label_ + ": it cannot be read; give a text file.");
-  const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (!error) bytes_ = size;
+TextFile::TextFile(const std::filesystem::path& path) : in_(path, "give a text file") {
   fill();
-  if (ahead_.empty()) throw std::runtime_error(label_ + ": it is empty; give a text file.");
+  if (ahead_.empty()) in_.refuse("it is empty");
 }
 
 /// Reads on, and checks what was read.
 void TextFile::fill() {
-  const size_t had = ahead_.size();
-  ahead_.resize(had + kReadBytes);
-  in_.read(ahead_.data() + had, kReadBytes);
-  ahead_.resize(had + static_cast<size_t>(in_.gcount()));
-  if (in_.bad()) throw std::runtime_error(label_ + ": reading it stopped; check the disk.");
+  ahead_ += in_.read(kReadBytes);
   const size_t wrong = find_no_text(ahead_);
   if (wrong == std::string::npos) return;
-  const bool cut = ahead_.size() - wrong < 4 && in_;  // a character whose rest is still to come
+  const bool cut = ahead_.size() - wrong < 4 && !in_.at_end();  // a character whose rest is still to come
   if (cut && ahead_[wrong] != '\0') return;
   const unsigned byte = static_cast<unsigned char>(ahead_[wrong]);
   constexpr const char* kDigits = "0123456789ABCDEF";
-  throw std::runtime_error(label_ + ": it is no UTF-8 text: byte 0x" + kDigits[byte >> 4] +
-                           kDigits[byte & 15] + " at " + gguf::with_commas(at_ + wrong) +
-                           "; give a text file, converted with iconv if need be.");
+  in_.refuse(std::string("it is no UTF-8 text: byte 0x") + kDigits[byte >> 4] + kDigits[byte & 15] + " at " +
+             gguf::with_commas(at_ + wrong) + " (iconv converts most texts)");
 }
 
 std::optional<std::string> TextFile::next() {
   for (;;) {
-    if (ahead_.size() < kWindowBytes + 4 && in_) fill();
+    if (ahead_.size() < kWindowBytes + 4 && !in_.at_end()) fill();
     if (ahead_.empty()) return std::nullopt;
     const size_t end = window_end(ahead_, kWindowBytes);
     std::string window = ahead_.substr(0, end);

@@ -6,11 +6,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "profiler/text_input.h"
 
 namespace hearth {
 
@@ -27,16 +28,15 @@ class TextFile {
   /// nullopt at the end. Throws std::runtime_error (one sentence) where it is no UTF-8 text.
   std::optional<std::string> next();
 
-  uint64_t bytes() const { return bytes_; }  // 0: not known
+  uint64_t bytes() const { return in_.size(); }  // 0: not known
   uint64_t bytes_read() const { return at_; }
 
  private:
   void fill();
 
-  std::string label_;
-  std::ifstream in_;
+  TextInput in_;
   std::string ahead_;  // read, not given out yet
-  uint64_t bytes_ = 0, at_ = 0;
+  uint64_t at_ = 0;
 };
 
 class TextFeed {

@@ -4,12 +4,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <stdexcept>
-#include <system_error>
 
-#include "engine/gguf/fault.h"
+#include "profiler/text_input.h"
 
 namespace hearth {
 namespace {
@@ -19,25 +16,10 @@ constexpr size_t kMaxTextBytes = size_t{1} << 30;
 }  // namespace
 
 std::string read_text(const std::string& path, std::string_view option) {
-  const auto refuse = [&](std::string_view what) {
-    throw std::runtime_error(gguf::file_label(path) + ": " + std::string(what) + "; give " +
-                             std::string(option) + " another file.");
-  };
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) refuse("it is a folder");
-  std::ifstream in(path, std::ios::binary);
-  if (!in) refuse("it cannot be read");
-  constexpr size_t kPiece = size_t{1} << 20;
-  std::string text;
-  while (in) {
-    const size_t had = text.size();
-    if (had > kMaxTextBytes) refuse("it has more than 1 GiB, or no end");
-    text.resize(had + kPiece);
-    in.read(text.data() + had, kPiece);
-    text.resize(had + static_cast<size_t>(in.gcount()));
-  }
-  if (in.bad()) refuse("reading it stopped");
-  if (text.empty()) refuse("it is empty");
+  TextInput in(path, "give " + std::string(option) + " another file");
+  std::string text = in.read(kMaxTextBytes + 1);
+  if (text.size() > kMaxTextBytes) in.refuse("it has more than 1 GiB, or no end");
+  if (text.empty()) in.refuse("it is empty");
   return text;
 }
 
