@@ -23,8 +23,7 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::chat_template_file}},
       {"context", "Model", "N",
        "Tokens one request may use, prompt and answer together. Memory for --slots of them is reserved at "
-       "start. "
-       "0: what the model was trained for, at most 8192.",
+       "start. 0: what the model was trained for, at most 8192.",
        IntField{&O::context, 0, 1 << 24}},
       {"ffn-activation", "Model", "NAME",
        "Activation of the model's FFN, which files of ReLU-family models do not say: relu, drelu, fatrelu:T "
@@ -38,17 +37,16 @@ std::vector<OptionSpec> make_table() {
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free one, printed at start.",
        IntField{&O::port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
-       "Origin of web pages that may call the server, such as https://chat.example.org. May be given several "
-       "times. "
-       "'*': any page; 'none': no page. Not given: pages served from this machine (localhost).",
+       "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
+       "several times. '*': any page; 'none': no page. Not given: pages served from this machine "
+       "(localhost).",
        ListField{&O::cors_origin}},
       {"max-body-mib", "Server", "N", "Largest request body, in MiB; larger ones are answered 413.",
        IntField{&O::max_body_mib, 1, 1024}},
 
       {"api-key-file", "Access", "FILE",
        "File of API keys, one per line; empty lines and lines starting with # are skipped. Without a key "
-       "anyone who "
-       "reaches the port may use the model.",
+       "anyone who reaches the port may use the model.",
        TextField{&O::api_key_file}},
       {"api-key", "Access", "KEY", "One API key, besides those of --api-key-file.", TextField{&O::api_key},
        Sources::kEnvironmentOnly},
@@ -58,8 +56,7 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::queue, 0, 4096}},
       {"prefill-chunk", "Engine", "N",
        "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
-       "are read "
-       "faster.",
+       "are read faster.",
        IntField{&O::prefill_chunk, 1, 8192}},
       {"threads", "Engine", "N", "CPU threads that compute. 0: one per physical core.",
        IntField{&O::threads, 0, 1024}},
@@ -84,27 +81,21 @@ std::vector<OptionSpec> make_table() {
 
       {"sparsity", "Sparsity", "MODE",
        "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "
-       "activation has "
-       "no zeros runs dense. predicted: those the model's predictors propose. auto: exact or predicted, "
-       "whichever "
-       "reads less. calibrated: for SwiGLU and GeGLU models, those above the thresholds that hearth-profiler "
-       "calibrate found. dense: all.",
+       "activation has no zeros runs dense. predicted: those the model's predictors propose. auto: exact or "
+       "predicted, whichever reads less. calibrated: for SwiGLU and GeGLU models, those above the "
+       "thresholds that hearth-profiler calibrate found. dense: all.",
        ChoiceField{&O::sparsity, {"auto", "exact", "predicted", "calibrated", "dense"}}},
       {"predictor-threshold", "Sparsity", "X",
        "Predicted mode: a neuron is proposed if its predictor's logit is at least this. Lower: closer to "
-       "exact, and "
-       "slower. Not given: the model file's.",
+       "exact, and slower. Not given: the model file's.",
        NumberField{&O::predictor_threshold, -1000, 1000}},
       {"profile", "Sparsity", "MODE",
        "What is found out to place neurons by, and kept in the cache folder. auto: where a GPU runs a model "
-       "of "
-       "the ReLU family, what this machine can do and which neurons are active, once, in some tens of "
-       "seconds "
-       "in which nobody asks anything; the model is then placed by that. online: that, and a sample of the "
-       "tokens "
-       "generated is counted, so that the next start places neurons by what was really asked. off: nothing "
-       "is "
-       "measured; what is known is used. SIGUSR1 ends the measuring; what it has found is kept.",
+       "of the ReLU family, what this machine can do and which neurons are active, once, in some tens of "
+       "seconds in which nobody asks anything; the model is then placed by that. online: that, and a sample "
+       "of the tokens generated is counted, so that the next start places neurons by what was really asked. "
+       "off: nothing is measured; what is known is used. SIGUSR1 ends the measuring; what it has found is "
+       "kept.",
        ChoiceField{&O::profile, {"auto", "online", "off"}}},
 
       {"drain-seconds", "Running", "N",
@@ -117,10 +108,8 @@ std::vector<OptionSpec> make_table() {
        ChoiceField{&O::log_format, {"text", "json"}}},
       {"trace", "Running", "FILE",
        "Write a timeline of all steps to this file when the server stops, for Perfetto or chrome://tracing: "
-       "what ran "
-       "on GPU, CPU and PCIe in each layer. Keeps the first million entries in up to 50 MB of memory, takes "
-       "300 MB "
-       "for a moment at the end, and makes steps a little slower.",
+       "what ran on GPU, CPU and PCIe in each layer. Keeps the first million entries in up to 50 MB of "
+       "memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
        TextField{&O::trace}},
       {"config", "Running", "FILE",
        "TOML file of options: 'key = value' lines, a flag's name without dashes as key.",
