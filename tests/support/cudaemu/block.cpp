@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "tests/support/cudaemu/builtins.h"
@@ -24,17 +25,22 @@ constexpr size_t kStagger = 192, kStaggerRange = 4096;
 /// The runner whose block this OS thread runs.
 thread_local BlockRunner* running = nullptr;
 
+/// Taken by the first thread that dies, and never given back: nobody speaks beside its last words.
+std::recursive_mutex last_words;
+
 }  // namespace
 
 void die(const char* format, ...) {
-  std::fprintf(stderr, "cudaemu: %s, block (%u,%u,%u) thread (%u,%u,%u): ",
-               running != nullptr ? symbol_name(running->kernel()).c_str() : "no kernel", blockIdx.x,
-               blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z);
+  last_words.lock();
+  char what[512];
   va_list arguments;
   va_start(arguments, format);
-  std::vfprintf(stderr, format, arguments);
+  std::vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  std::fputc('\n', stderr);
+  // In one piece, as sanitizers write to the same place.
+  std::fprintf(stderr, "cudaemu: %s, block (%u,%u,%u) thread (%u,%u,%u): %s\n",
+               running != nullptr ? symbol_name(running->kernel()).c_str() : "no kernel", blockIdx.x,
+               blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, what);
   std::abort();
 }
 
@@ -145,6 +151,7 @@ void BlockRunner::return_from_kernel() {
 }
 
 void BlockRunner::die_of_deadlock() {
+  last_words.lock();
   constexpr int kMostShown = 8;
   for (int i = 0, n_shown = 0; i < n_threads_ && n_shown < kMostShown; ++i) {
     const DeviceThread& thread = *threads_[static_cast<size_t>(i)];

@@ -1,5 +1,6 @@
 // Kernels with one deliberate mistake each. `cudaemu_mistakes NAME` launches one, which the emulator or a
 // sanitizer must stop; ctest looks for what they say (see CMakeLists.txt). Exits 0 if nobody has noticed.
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -47,6 +48,18 @@ __global__ void deadlock(float* out) {
 
 __global__ void trap(float* out) {
   if (threadIdx.x == 3) __trap();
+  out[threadIdx.x] = 0;
+}
+
+/// Every block, run by a thread of its own, dies at the same time as the others.
+__global__ void trap_everywhere(float* out) {
+  static std::atomic<unsigned> n_here = 0;
+  if (threadIdx.x == 0) {
+    ++n_here;
+    while (n_here < gridDim.x) {
+    }
+    __trap();
+  }
   out[threadIdx.x] = 0;
 }
 
@@ -103,6 +116,7 @@ constexpr Mistake kMistakes[] = {
     {"mask_without_caller", mask_without_caller},
     {"deadlock", deadlock},
     {"trap", trap},
+    {"trap_everywhere", trap_everywhere},
     {"global_overrun", global_overrun},
     {"dynamic_shared_overrun", dynamic_shared_overrun},
     {"static_shared_overrun", static_shared_overrun},
