@@ -32,7 +32,7 @@ std::recursive_mutex last_words;
 
 void die(const char* format, ...) {
   last_words.lock();
-  char what[512];
+  char what[4096];  // two paths of source files among it
   va_list arguments;
   va_start(arguments, format);
   std::vsnprintf(what, sizeof what, format, arguments);
