@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "engine/engine_loop.h"
+#include "engine/serving/engine_loop.h"
 
 namespace hearth {
 

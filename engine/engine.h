@@ -14,9 +14,9 @@
 #include <string>
 #include <variant>
 
-#include "engine/batch.h"
-#include "engine/request.h"
-#include "engine/token_stream.h"
+#include "engine/serving/batch.h"
+#include "engine/serving/request.h"
+#include "engine/serving/token_stream.h"
 
 namespace hearth {
 

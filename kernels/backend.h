@@ -45,7 +45,7 @@ enum class RopeKind : uint8_t {
 };
 
 /// How positions turn into rotations. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is
-/// already in inv_freq and magnitude (engine/rope.h computes both once).
+/// already in inv_freq and magnitude (engine/forward/rope.h computes both once).
 struct Rope {
   RopeKind kind = RopeKind::kNone;
   int n_rot = 0;                    // leading dimensions of each head that rotate; even, <= head_dim

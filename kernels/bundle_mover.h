@@ -1,6 +1,6 @@
 // Copies neurons' rows from host memory to slots on a device, beside all else the device does.
 //
-// kernels/cuda/bundle_mover.h is the one for CUDA; tests have others. One thread calls start() and wait(), in
+// kernels/cuda/sharing/bundle_mover.h is the one for CUDA; tests have others. One thread calls start() and wait(), in
 // turn; gate() is the engine thread's, at any time. Errors are thrown, as sentences; a mover that has thrown
 // is not used again.
 #pragma once

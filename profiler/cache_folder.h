@@ -1,7 +1,7 @@
 // Where Hearth keeps what it has found out once: of this machine, and of models.
 //
 // Everything there can be deleted: it is found out again. The files are each read with distrust and written
-// in one piece (engine/whole_file.h), by any number of programs at a time.
+// in one piece (engine/model/whole_file.h), by any number of programs at a time.
 #pragma once
 
 #include <filesystem>

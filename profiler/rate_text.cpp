@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "engine/gguf/fault.h"
+#include "engine/model/gguf/fault.h"
 
 namespace hearth {
 

@@ -9,16 +9,16 @@
 #include <utility>
 
 #include "engine/activity/activity_file.h"
-#include "engine/model_identity.h"
-#include "engine/model_spec.h"
-#include "profiler/available_memory.h"
-#include "profiler/count.h"
+#include "engine/model/model_identity.h"
+#include "engine/model/model_spec.h"
+#include "profiler/activity/count.h"
+#include "profiler/activity/prompt_set.h"
+#include "profiler/activity/text_feed.h"
+#include "profiler/machine/available_memory.h"
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/probe.h"
 #include "profiler/profiled_placement.h"
-#include "profiler/prompt_set.h"
-#include "profiler/text_feed.h"
 
 namespace hearth {
 namespace {

@@ -5,9 +5,9 @@
 #include <exception>
 
 #include "profiler/cache_folder.h"
-#include "server/logging.h"
-#include "server/net/listen_socket.h"
-#include "server/routes.h"
+#include "server/http/listen_socket.h"
+#include "server/http/routes.h"
+#include "server/process/logging.h"
 
 namespace hearth {
 namespace {

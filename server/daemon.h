@@ -9,11 +9,11 @@
 #include <string>
 
 #include "config/load_options.h"
-#include "server/http_server.h"
+#include "server/http/http_server.h"
+#include "server/process/service_manager.h"
+#include "server/process/stop_signals.h"
 #include "server/server_state.h"
-#include "server/service_manager.h"
 #include "server/serving_model.h"
-#include "server/stop_signals.h"
 
 namespace hearth {
 

@@ -12,13 +12,13 @@
 #include "config/load_options.h"
 #include "config/option_table.h"
 #include "config/render.h"
-#include "engine/trace_file.h"
+#include "engine/forward/trace_file.h"
 #include "server/daemon.h"
-#include "server/healthcheck.h"
-#include "server/logging.h"
+#include "server/process/healthcheck.h"
+#include "server/process/logging.h"
+#include "server/process/standard_streams.h"
+#include "server/process/start_error.h"
 #include "server/serving_model.h"
-#include "server/standard_streams.h"
-#include "server/start_error.h"
 
 namespace {
 

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "engine/activity/activity_file.h"
-#include "engine/model_identity.h"
+#include "engine/model/model_identity.h"
 #include "profiler/profiled_placement.h"
 #include "profiler/rate_text.h"
 #include "profiler/self_profile.h"
-#include "server/logging.h"
+#include "server/process/logging.h"
 
 namespace hearth {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "engine/engine.h"
 #include "server/api/service.h"
-#include "server/http_types.h"
+#include "server/http/http_types.h"
 
 namespace hearth {
 

@@ -11,14 +11,14 @@
 #include <stdexcept>
 #include <variant>
 
-#include "engine/ffn_activation.h"
-#include "engine/plan.h"
+#include "engine/forward/ffn_activation.h"
+#include "engine/residency/plan.h"
 #include "kernels/cpu/isa.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 #include "profiler/profiled_placement.h"
-#include "server/logging.h"
+#include "server/process/logging.h"
+#include "server/process/start_error.h"
 #include "server/profiling.h"
-#include "server/start_error.h"
 
 namespace hearth {
 namespace {

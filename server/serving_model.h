@@ -15,9 +15,9 @@
 #include "config/options.h"
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
-#include "profiler/online_activity.h"
+#include "profiler/activity/online_activity.h"
 #include "server/api/service.h"
-#include "server/chat_template.h"
+#include "server/chat/chat_template.h"
 #include "server/profiling.h"
 #include "server/server_state.h"
 

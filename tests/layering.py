@@ -18,9 +18,12 @@ MAY_INCLUDE = {
     "profiler": {"profiler", "engine", "kernels", "config"},
     "server": {"server", "profiler", "engine", "kernels", "config"},
 }
+# The profiler is two libraries: what the daemon links (these folders, and the files at its top), and what only the tool
+# does, which neither the daemon nor these may include.
+DAEMONS_PROFILER = {"activity", "machine", "placement"}
 TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "server", "engine", "kernels", "profiler",
              "config", "docker", "tests", "docs"}
-MAX_LINES = 500
+MAX_LINES = 700
 CUDA_HEADER = re.compile(r"(cuda|cublas|nv/|crt/|cooperative_groups|driver_types|vector_types|device_launch|cub/|thrust/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -32,6 +35,10 @@ def tracked_files():
 
 def may_have_cuda(path):
     return path.parts[:2] == ("kernels", "cuda") or path.parts[0] == "tests"
+
+
+def is_daemons_profiler(path):
+    return path.parts[0] == "profiler" and path.name != "main.cpp" and (len(path.parts) == 2 or path.parts[1] in DAEMONS_PROFILER)
 
 
 def headers_that_need_cuda(texts):
@@ -54,6 +61,9 @@ def breaches_of(path, text, needs_cuda):
             yield f'includes "{target}" without its folder; write the path from the root'
         if folder in MAY_INCLUDE and first in MAY_INCLUDE and first not in MAY_INCLUDE[folder]:
             yield f"includes {target}, but {folder}/ may only use {', '.join(sorted(MAY_INCLUDE[folder]))}"
+        if (folder == "server" or is_daemons_profiler(path)) and first == "profiler" and not is_daemons_profiler(
+                pathlib.PurePosixPath(target)):
+            yield f"includes {target}, which only hearth-profiler links"
         if first == "nlohmann" and folder in ("kernels", "engine", "config"):
             yield "includes the JSON library, which belongs in server/ and profiler/"
         if bracket == "<" and CUDA_HEADER.match(target) and not may_have_cuda(path):

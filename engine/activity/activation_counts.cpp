@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "engine/activity/torch_tensor.h"
-#include "engine/gguf/fault.h"
-#include "engine/gguf/mapped_file.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/mapped_file.h"
 
 namespace hearth::activity {
 namespace {

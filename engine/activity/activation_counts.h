@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "engine/activity_profile.h"
+#include "engine/activity/activity_profile.h"
 
 namespace hearth::activity {
 

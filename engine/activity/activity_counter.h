@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/activity/activity_counts.h"
-#include "engine/batch.h"
+#include "engine/serving/batch.h"
 #include "kernels/neurons.h"
 
 namespace hearth {

@@ -11,10 +11,10 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "engine/gguf/cursor.h"
-#include "engine/gguf/fault.h"
-#include "engine/gguf/mapped_file.h"
-#include "engine/whole_file.h"
+#include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/mapped_file.h"
+#include "engine/model/whole_file.h"
 
 namespace hearth {
 namespace {

@@ -23,9 +23,9 @@
 #include <vector>
 
 #include "engine/activity/activity_counts.h"
-#include "engine/activity_profile.h"
-#include "engine/model_identity.h"
-#include "engine/sha256.h"
+#include "engine/activity/activity_profile.h"
+#include "engine/model/model_identity.h"
+#include "engine/model/sha256.h"
 
 namespace hearth {
 

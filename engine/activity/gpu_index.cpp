@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/gguf/cursor.h"
-#include "engine/gguf/fault.h"
-#include "engine/gguf/mapped_file.h"
-#include "engine/gguf/value.h"
+#include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/mapped_file.h"
+#include "engine/model/gguf/value.h"
 
 namespace hearth::activity {
 namespace {

@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-#include "engine/activity_profile.h"
+#include "engine/activity/activity_profile.h"
 
 namespace hearth::activity {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <vector>
 
-#include "engine/gguf/cursor.h"
-#include "engine/gguf/fault.h"
+#include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/fault.h"
 
 namespace hearth::activity {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "engine/activity/tensor_pickle.h"
 #include "engine/activity/zip_entries.h"
-#include "engine/gguf/fault.h"
+#include "engine/model/gguf/fault.h"
 #include "kernels/quant/half.h"
 
 namespace hearth::activity {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "engine/gguf/cursor.h"
-#include "engine/gguf/fault.h"
+#include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/fault.h"
 
 namespace hearth::activity {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 
 namespace hearth {
 

@@ -1,11 +1,11 @@
 // kernels/cuda in a build without CUDA: there is no GPU.
 #include <stdexcept>
 
-#include "kernels/cuda/bandwidth.h"
-#include "kernels/cuda/bundle_mover.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/latency.h"
+#include "kernels/cuda/runtime/bandwidth.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/latency.h"
+#include "kernels/cuda/sharing/bundle_mover.h"
 
 namespace hearth::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <variant>
 
-#include "engine/memory_limit.h"
+#include "engine/residency/memory_limit.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/topology.h"
 

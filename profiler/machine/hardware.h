@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/isa.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 
 namespace hearth {
 

@@ -11,8 +11,8 @@
 #include "kernels/cpu/topology.h"
 #include "kernels/quant/quantize.h"
 #include "profiler/machine/prompt_rate.h"
-#include "profiler/read_bandwidth.h"
-#include "profiler/run_together.h"
+#include "profiler/machine/read_bandwidth.h"
+#include "profiler/machine/run_together.h"
 
 namespace hearth {
 namespace {

@@ -4,8 +4,8 @@
 #include <stdexcept>
 #include <system_error>
 
-#include "engine/sha256.h"
-#include "engine/whole_file.h"
+#include "engine/model/sha256.h"
+#include "engine/model/whole_file.h"
 #include "profiler/cache_folder.h"
 
 namespace hearth {

@@ -8,9 +8,9 @@
 #include <new>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cuda/bandwidth.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/latency.h"
+#include "kernels/cuda/runtime/bandwidth.h"
+#include "kernels/cuda/runtime/latency.h"
 #include "profiler/machine/host_speed.h"
 #include "profiler/machine/prompt_rate.h"
 

@@ -1,6 +1,6 @@
 // Profiles of machines that are not at hand: what `plan` is asked for them.
 //
-// TOML files in profiler/machines, each figure with its source, built into the program. Any thread.
+// TOML files in profiler/machine/machines, each figure with its source, built into the program. Any thread.
 #pragma once
 
 #include <optional>

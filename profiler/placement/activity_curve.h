@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/activity_profile.h"
-#include "engine/model_spec.h"
+#include "engine/activity/activity_profile.h"
+#include "engine/model/model_spec.h"
 
 namespace hearth {
 

@@ -1,7 +1,7 @@
 // Seconds of each kind of work on a machine: what a placement is judged by.
 //
 // Decoding one token is bytes over bandwidth, plus what it costs to start kernels and to hand over between
-// GPU and CPU. As in the bound of bytes (profiler/byte_bound.h), with eta, the share of the sequential rate
+// GPU and CPU. As in the bound of bytes (profiler/bench/byte_bound.h), with eta, the share of the sequential rate
 // that scattered rows reach, and with the time of synchronising:
 //
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram

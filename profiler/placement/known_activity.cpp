@@ -5,7 +5,7 @@
 #include <system_error>
 #include <variant>
 
-#include "engine/gguf/fault.h"
+#include "engine/model/gguf/fault.h"
 #include "profiler/cache_folder.h"
 
 namespace hearth {

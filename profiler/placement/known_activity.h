@@ -37,7 +37,7 @@ std::optional<Activity> kept_activity(const Environment& environment, const std:
 /// source: a phrase, for people; empty: how many tokens there were. nullopt: fewer than kLeastTokens.
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
-/// Counts of PowerInfer's beside the model (engine/activity_profile.h), which tell how activity is spread,
+/// Counts of PowerInfer's beside the model (engine/activity/activity_profile.h), which tell how activity is spread,
 /// and not how many neurons are active: `active` of all, or what was published for the model's kind. nullopt:
 /// nothing is there, or the model has no zeros to skip. `said`: as above, and what was found.
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,

@@ -2,7 +2,7 @@
 //
 // Of a layer whose attention is on the device, a prefix of its neurons by activity is there for good (n_hot).
 // Behind them lies a cache (n_cache), where three quarters of the places hold the neurons that are wanted
-// most often after the hot ones, and a quarter those that come for one token and go (engine/neuron_cache.h
+// most often after the hot ones, and a quarter those that come for one token and go (engine/residency/neuron_cache.h
 // empties a quarter at most a step ahead). So both are told by one number, the prefix that is mostly there.
 //
 // The layer's time is not linear in what it gets: GPU and CPU work at the same time, and the slower counts.
@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/token_bytes.h"
+#include "engine/residency/token_bytes.h"
 #include "profiler/placement/choice_chain.h"
 #include "profiler/placement/cost_model.h"
 #include "profiler/placement/model_facts.h"
@@ -48,7 +48,7 @@ struct TokenWork {
 };
 
 /// Kernels that one decoded token starts in a layer of the device's: as a Llama's layers do, which have the
-/// most. Counted on the emulator by a test (tests/profiler/solved_placement_test.cpp).
+/// most. Counted on the emulator by a test (tests/profiler/placement/solved_placement_test.cpp).
 constexpr double layer_kernels(Sparsity mode, bool shared) {
   return 22 + (mode == Sparsity::kPredicted ? 6 : 0) + (shared ? 4 : 0);
 }

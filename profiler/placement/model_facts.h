@@ -1,14 +1,14 @@
 // What a placement is solved from, of one model in one mode: bytes by layer, where they would lie and how
 // often they are read.
 //
-// Bytes that the device takes are counted by the engine (engine/plan.h, device_bytes), layer by layer; bytes
-// that are read follow engine/token_bytes.h. Plain values; any thread.
+// Bytes that the device takes are counted by the engine (engine/residency/plan.h, device_bytes), layer by layer; bytes
+// that are read follow engine/residency/token_bytes.h. Plain values; any thread.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "engine/plan.h"
+#include "engine/residency/plan.h"
 #include "profiler/placement/activity_curve.h"
 
 namespace hearth {

@@ -1,6 +1,6 @@
 // The door from the solver to the engine: LoadOptions::place, answered by solving for what is being loaded.
 //
-// The engine counts what the answer takes, to the byte (engine/plan.h, device_bytes); where that is more than
+// The engine counts what the answer takes, to the byte (engine/residency/plan.h, device_bytes); where that is more than
 // the budget, for the solver rounds, it is solved again for as much less.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/plan.h"
+#include "engine/residency/plan.h"
 #include "profiler/machine/machine_profile.h"
 #include "profiler/placement/solver.h"
 

@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// As the engine's neutral plan has them (engine/plan.cpp).
+/// As the engine's neutral plan has them (engine/residency/plan.cpp).
 constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16;
 
 class Problem {

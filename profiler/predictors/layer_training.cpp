@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "profiler/normal_stream.h"
+#include "profiler/synthesis/normal_stream.h"
 
 namespace hearth {
 namespace {

@@ -1,8 +1,8 @@
 // Shows a model's neurons to an observer for as long as the object lives.
 #pragma once
 
+#include "engine/forward/neuron_observer.h"
 #include "engine/model_runtime.h"
-#include "engine/neuron_observer.h"
 
 namespace hearth {
 

@@ -1,6 +1,6 @@
 // A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
 //
-// The form is PowerInfer's (engine/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on weighted
+// The form is PowerInfer's (engine/forward/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on weighted
 // binary cross-entropy: for neuron j and token t with weight w >= 0 of being active,
 //   loss += softplus(logit) + w softplus(-logit)
 // The first term is the price of proposing a neuron, whatever it does; the second what missing it costs. The

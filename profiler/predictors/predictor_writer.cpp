@@ -5,10 +5,10 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/ffn_activation.h"
-#include "engine/gguf/value.h"
-#include "engine/gguf/writer.h"
-#include "engine/predictor_file.h"
+#include "engine/forward/ffn_activation.h"
+#include "engine/model/gguf/value.h"
+#include "engine/model/gguf/writer.h"
+#include "engine/model/predictor_file.h"
 #include "kernels/quant/dequantize.h"
 #include "kernels/quant/quantize.h"
 

@@ -1,6 +1,6 @@
 // Trained predictors as files: a side file, or the whole model as PowerInfer has models.
 //
-// Both are streamed and take their names only when they are whole (engine/gguf/writer.h).
+// Both are streamed and take their names only when they are whole (engine/model/gguf/writer.h).
 #pragma once
 
 #include <filesystem>
@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/model_file.h"
-#include "engine/model_spec.h"
+#include "engine/model/model_file.h"
+#include "engine/model/model_spec.h"
 #include "kernels/dtype.h"
 #include "profiler/predictors/predictor_net.h"
 

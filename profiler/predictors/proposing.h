@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/neuron_observer.h"
+#include "engine/forward/neuron_observer.h"
 #include "profiler/predictors/trained_predictor.h"
 
 namespace hearth {

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/gguf/mapped_file.h"
+#include "engine/model/gguf/mapped_file.h"
 
 namespace hearth {
 

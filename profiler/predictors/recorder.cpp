@@ -8,10 +8,10 @@
 #include <string>
 #include <system_error>
 
-#include "engine/bytes_text.h"
+#include "engine/residency/bytes_text.h"
 #include "kernels/quant/dequantize.h"
+#include "profiler/activity/sequence_run.h"
 #include "profiler/predictors/observing.h"
-#include "profiler/sequence_run.h"
 
 namespace hearth {
 namespace {

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/forward/neuron_observer.h"
 #include "engine/model_runtime.h"
-#include "engine/neuron_observer.h"
 #include "profiler/predictors/record_file.h"
 
 namespace hearth {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "profiler/text_input.h"
+#include "profiler/activity/text_input.h"
 
 namespace hearth {
 namespace {

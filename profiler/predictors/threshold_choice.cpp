@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
-#include "profiler/next_token.h"
-#include "profiler/sequence_run.h"
-#include "profiler/share_search.h"
+#include "profiler/activity/sequence_run.h"
+#include "profiler/calibration/next_token.h"
+#include "profiler/calibration/share_search.h"
 
 namespace hearth {
 namespace {

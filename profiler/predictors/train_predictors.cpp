@@ -7,11 +7,11 @@
 #include <limits>
 #include <string>
 
-#include "profiler/perplexity.h"
+#include "profiler/activity/sequence_run.h"
+#include "profiler/bench/perplexity.h"
 #include "profiler/predictors/layer_training.h"
 #include "profiler/predictors/observing.h"
 #include "profiler/predictors/recorder.h"
-#include "profiler/sequence_run.h"
 
 namespace hearth {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/bytes_text.h"
+#include "engine/residency/bytes_text.h"
 
 namespace hearth {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "profiler/next_token.h"
+#include "profiler/calibration/next_token.h"
 
 namespace hearth {
 namespace {

@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/sha256.h"
-#include "engine/whole_file.h"
+#include "engine/model/sha256.h"
+#include "engine/model/whole_file.h"
 
 namespace hearth {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/gguf/mapped_file.h"
+#include "engine/model/gguf/mapped_file.h"
 #include "profiler/predictors/layer_training.h"
 
 namespace hearth {

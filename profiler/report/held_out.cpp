@@ -7,9 +7,9 @@
 #include <string>
 
 #include "kernels/quant/dequantize.h"
+#include "profiler/activity/sequence_run.h"
 #include "profiler/predictors/observing.h"
 #include "profiler/predictors/predictor_net.h"
-#include "profiler/sequence_run.h"
 
 namespace hearth {
 namespace {

@@ -12,12 +12,12 @@
 #include <string>
 #include <vector>
 
+#include "engine/model/sha256.h"
+#include "engine/model/weights.h"
 #include "engine/model_runtime.h"
-#include "engine/sha256.h"
-#include "engine/weights.h"
+#include "profiler/activity/text_feed.h"
 #include "profiler/predictors/proposing.h"
 #include "profiler/report/hit_rates.h"
-#include "profiler/text_feed.h"
 
 namespace hearth {
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/activity_profile.h"
+#include "engine/activity/activity_profile.h"
 #include "profiler/report/report_data.h"
 
 namespace hearth {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "engine/bytes_text.h"
-#include "engine/ffn_activation.h"
-#include "engine/gguf/fault.h"
+#include "engine/forward/ffn_activation.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/residency/bytes_text.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/report/hit_rates.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "engine/activity/activity_file.h"
-#include "profiler/placement/plan_answer.h"
+#include "profiler/plan/plan_answer.h"
 #include "profiler/report/held_out.h"
 #include "profiler/report/report_data.h"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/bytes_text.h"
-#include "engine/gguf/fault.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/residency/bytes_text.h"
 #include "profiler/rate_text.h"
 #include "profiler/report/charts.h"
 #include "profiler/report/svg.h"

@@ -10,10 +10,10 @@
 #include <memory>
 #include <optional>
 
-#include "engine/token_stream.h"
+#include "engine/serving/token_stream.h"
 #include "server/api/api_world.h"
 #include "server/api/choices.h"
-#include "server/http_types.h"
+#include "server/http/http_types.h"
 
 namespace hearth {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/serving/request.h"
 #include "server/api/answer_format.h"
 #include "server/api/error.h"
 #include "server/api/prompt_tokens.h"
 #include "server/api/text_stream.h"
-#include "server/http_types.h"
+#include "server/http/http_types.h"
 
 namespace hearth {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/http_types.h"
+#include "server/http/http_types.h"
 
 namespace hearth {
 

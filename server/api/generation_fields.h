@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/serving/request.h"
 #include "server/api/request_fields.h"
 
 namespace hearth {

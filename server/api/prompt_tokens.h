@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/serving/request.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/completion_request.h"
 #include "server/api/generation_fields.h"

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "engine/engine.h"
-#include "engine/request.h"
-#include "engine/sparsity.h"
-#include "engine/token_stream.h"
+#include "engine/residency/sparsity.h"
+#include "engine/serving/request.h"
+#include "engine/serving/token_stream.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hearth {

@@ -18,7 +18,7 @@
 #include "server/api/completion_request.h"
 #include "server/api/error.h"
 #include "server/api/prompt_tokens.h"
-#include "server/chat_template.h"
+#include "server/chat/chat_template.h"
 
 namespace hearth {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "server/api/api_world.h"
 #include "server/api/served_model.h"
-#include "server/http_types.h"
+#include "server/http/http_types.h"
 
 namespace hearth {
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/serving/request.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/stop_matcher.h"
 

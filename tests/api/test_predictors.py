@@ -14,7 +14,7 @@ import pytest
 import hearthd
 
 RELU = hearthd.ROOT / "tests/data/relu"
-PROMPTS = hearthd.ROOT / "profiler/prompts"
+PROMPTS = hearthd.ROOT / "profiler/activity/prompts"
 CONTEXT = 64
 HELD_OUT = next(item for item in json.loads((RELU / "relu-texts.json").read_text()) if item["name"] == "prose")
 

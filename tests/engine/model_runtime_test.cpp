@@ -7,8 +7,8 @@
 #include <fstream>
 #include <limits>
 
-#include "engine/kv_memory.h"
-#include "engine/memory_limit.h"
+#include "engine/forward/kv_memory.h"
+#include "engine/residency/memory_limit.h"
 #include "tests/support/catch.h"
 #include "tests/support/mixed_steps.h"
 #include "tests/support/sanitized.h"

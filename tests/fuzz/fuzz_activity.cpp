@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "engine/activity/activity_file.h"
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> body = std::as_bytes(std::span(data, size));

@@ -12,11 +12,11 @@
 #include <stdexcept>
 #include <string>
 
-#include "engine/gguf/part.h"
-#include "engine/model_file.h"
-#include "engine/model_spec.h"
-#include "engine/scale_check.h"
-#include "engine/weights.h"
+#include "engine/model/gguf/part.h"
+#include "engine/model/model_file.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/scale_check.h"
+#include "engine/model/weights.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/support/read_everything.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "engine/activity/gpu_index.h"
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -9,7 +9,7 @@
 
 #include "engine/activity/tensor_pickle.h"
 #include "engine/activity/torch_tensor.h"
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));

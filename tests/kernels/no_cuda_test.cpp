@@ -1,7 +1,7 @@
 // A build without CUDA says so.
-#include "kernels/cuda/bandwidth.h"
-#include "kernels/cuda/device.h"
-#include "kernels/cuda/latency.h"
+#include "kernels/cuda/runtime/bandwidth.h"
+#include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/latency.h"
 #include "tests/support/catch.h"
 
 TEST_CASE("a build without CUDA finds no GPU and says why") {

@@ -135,7 +135,7 @@ def test_without_a_text_the_built_in_prompts_are_counted(home, tmp_path):
     assert done.returncode == 0 and "passed over" in done.stdout
     found = read(tmp_path / "a")
     assert len(found["texts"]) >= 100
-    prompts = (ROOT / "profiler/prompts/prose.txt").read_text().split("\n%%\n")
+    prompts = (ROOT / "profiler/activity/prompts/prose.txt").read_text().split("\n%%\n")
     assert all(hashlib.sha256(p.rstrip("\n").encode()).hexdigest() in found["texts"] for p in prompts)
     assert not (tmp_path / "cache").exists() or not list((tmp_path / "cache").rglob("*.activity"))
 

@@ -90,7 +90,7 @@ def test_a_file_is_planned_from_its_sizes_and_its_counts():
 
 def test_a_machine_of_ones_own(tmp_path):
     toml = subprocess.run([sys.executable, "-c", "print(open(%r).read())" % str(
-        DATA.parent.parent / "profiler" / "machines" / "rtx4090.toml")], capture_output=True, text=True).stdout
+        DATA.parent.parent / "profiler" / "machine" / "machines" / "rtx4090.toml")], capture_output=True, text=True).stdout
     head, gpu = toml.split("[gpu]")
     own = tmp_path / "cpu.toml"
     own.write_text(head)

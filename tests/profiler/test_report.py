@@ -72,7 +72,7 @@ def share(text):
 
 @pytest.fixture
 def sharing_machine(tmp_path):
-    text = (ROOT / "profiler/machines/rtx4090.toml").read_text()
+    text = (ROOT / "profiler/machine/machines/rtx4090.toml").read_text()
     for line, other in SHARING.items():
         text, n = re.subn(f"(?m)^{line}", other, text)
         assert n == 1, line

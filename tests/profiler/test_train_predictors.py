@@ -176,7 +176,7 @@ def test_the_neurons_of_a_synthetic_model_are_found(tmp_path):
     model, text = tmp_path / "tiny.gguf", tmp_path / "text.txt"
     assert profiler("synth", "--shape", "tiny", "--quant", "q8_0", "--out", model).returncode == 0
     names = ("chat", "prose", "explain", "letters", "lists", "code", "tables")
-    text.write_text("".join((ROOT / "profiler/prompts" / f"{name}.txt").read_text() for name in names))
+    text.write_text("".join((ROOT / "profiler/activity/prompts" / f"{name}.txt").read_text() for name in names))
     done = profiler("train-predictors", "--model", model, "--text", text, "--side-file", "--json", "--threads", 2,
                     "--context", 64, "--epochs", 12, "--size-budget", 20)
     assert done.returncode == 0, done.stderr

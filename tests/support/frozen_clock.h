@@ -1,5 +1,5 @@
 // The moment at which templates are rendered in tests: Friday, 2024-07-26 12:34:56. FROZEN_NOW of
-// tests/server/jinja_reference.py is the same.
+// tests/server/jinja/jinja_reference.py is the same.
 #pragma once
 #include <ctime>
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/batch.h"
+#include "engine/serving/batch.h"
 
 namespace hearth::testing {
 

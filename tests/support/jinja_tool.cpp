@@ -1,4 +1,4 @@
-// The template interpreter on standard input and output, for tests/server/test_jinja_oracle.py: reads a line
+// The template interpreter on standard input and output, for tests/server/jinja/test_jinja_oracle.py: reads a line
 // of JSON
 // {"template": text, "context": object}, answers with a line {"output": text} or {"error": text, "line": n}.
 #include <iostream>

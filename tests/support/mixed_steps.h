@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/batch.h"
+#include "engine/serving/batch.h"
 
 namespace hearth::test {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 
 namespace hearth::test {
 

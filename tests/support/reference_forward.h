@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/model_spec.h"
-#include "engine/weights.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
 #include "kernels/backend.h"
 
 namespace hearth::testing {

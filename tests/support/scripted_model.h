@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/batch.h"
+#include "engine/serving/batch.h"
 
 namespace hearth {
 

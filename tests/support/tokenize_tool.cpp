@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace {

@@ -7,7 +7,7 @@
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
-#include "tests/engine/engine_client.h"
+#include "tests/engine/serving/engine_client.h"
 #include "tests/support/catch.h"
 
 namespace hearth::testing {

@@ -1,6 +1,6 @@
 // Budgets of the device's memory: what a plan promises is what is taken, to the byte, and wherever neurons
 // and layers lie, the logits are the same.
-#include "engine/plan.h"
+#include "engine/residency/plan.h"
 
 #include <cstring>
 

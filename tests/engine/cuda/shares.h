@@ -4,9 +4,9 @@
 #include <random>
 #include <vector>
 
+#include "engine/model/model_spec.h"
 #include "engine/model_runtime.h"
-#include "engine/model_spec.h"
-#include "engine/placement.h"
+#include "engine/residency/placement.h"
 
 namespace hearth::testing {
 

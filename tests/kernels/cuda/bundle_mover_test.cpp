@@ -1,6 +1,6 @@
 // Neurons moved to slots: the host's bytes, of every type, in every way; after the work that may read the
 // slots.
-#include "kernels/cuda/bundle_mover.h"
+#include "kernels/cuda/sharing/bundle_mover.h"
 
 #include <cstring>
 #include <future>

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "kernels/cuda/error.h"
+#include "kernels/cuda/runtime/error.h"
 
 namespace hearth::test {
 

@@ -1,7 +1,7 @@
 // What the probe says of GPUs, drivers and their absence, on emulated ones.
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/runtime/device.h"
 
-#include "kernels/cuda/error.h"
+#include "kernels/cuda/runtime/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 

@@ -1,7 +1,7 @@
 // A device that fails while the CPU waits for its share of a layer: an error, and no hang.
-#include "kernels/cuda/cold_share.h"
+#include "kernels/cuda/sharing/cold_share.h"
 
-#include "kernels/cuda/error.h"
+#include "kernels/cuda/runtime/error.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"

@@ -1,9 +1,9 @@
 // What the device notes of single neurons, list by list, beside what the CPU adds.
-#include "kernels/cuda/noted_neurons.h"
+#include "kernels/cuda/sharing/noted_neurons.h"
 
 #include <random>
 
-#include "kernels/cuda/memory.h"
+#include "kernels/cuda/runtime/memory.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"

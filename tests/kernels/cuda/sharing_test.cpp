@@ -1,8 +1,8 @@
 // What parts a layer's neurons between the device and the CPU: sets are split, slots change.
 #include <bit>
 
-#include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/memory.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/support/catch.h"

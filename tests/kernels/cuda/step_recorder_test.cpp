@@ -1,9 +1,9 @@
 // Steps recorded and played back: the same work, one launch a segment.
-#include "kernels/cuda/step_recorder.h"
+#include "kernels/cuda/runtime/step_recorder.h"
 
-#include "kernels/cuda/error.h"
-#include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/memory.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu_test/emulated.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "profiler/normal_stream.h"
+#include "profiler/synthesis/normal_stream.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "profiler/normal_stream.h"
+#include "profiler/synthesis/normal_stream.h"
 
 namespace hearth::test {
 

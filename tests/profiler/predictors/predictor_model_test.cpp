@@ -5,18 +5,18 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "engine/model/predictor_file.h"
+#include "engine/model/whole_file.h"
 #include "engine/model_runtime.h"
-#include "engine/predictor_file.h"
-#include "engine/whole_file.h"
-#include "profiler/normal_stream.h"
-#include "profiler/perplexity.h"
+#include "profiler/activity/sequence_run.h"
+#include "profiler/bench/perplexity.h"
 #include "profiler/predictors/layer_training.h"
 #include "profiler/predictors/observing.h"
 #include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/proposing.h"
 #include "profiler/predictors/recorder.h"
 #include "profiler/predictors/threshold_choice.h"
-#include "profiler/sequence_run.h"
+#include "profiler/synthesis/normal_stream.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "profiler/normal_stream.h"
+#include "profiler/synthesis/normal_stream.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {

@@ -4,7 +4,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "engine/model_file.h"
+#include "engine/model/model_file.h"
 #include "profiler/predictors/train_predictors.h"
 #include "profiler/predictors/training_text.h"
 #include "tests/support/catch.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "profiler/normal_stream.h"
+#include "profiler/synthesis/normal_stream.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 

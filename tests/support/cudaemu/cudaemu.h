@@ -1,4 +1,4 @@
-// CUDA on the CPU, as kernels/cuda/gpu.h includes it: the language, the intrinsics, the launch.
+// CUDA on the CPU, as kernels/cuda/runtime/gpu.h includes it: the language, the intrinsics, the launch.
 //
 // One fiber per CUDA thread, one OS thread per stream. NVIDIA's own headers are used as they are, so calls
 // are checked against the real API. What a test sets and reads is in control.h.

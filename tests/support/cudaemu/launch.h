@@ -1,4 +1,4 @@
-// Launching a kernel on the emulator: gpu_launch with the signature kernels/cuda/gpu.h has for a device.
+// Launching a kernel on the emulator: gpu_launch with the signature kernels/cuda/runtime/gpu.h has for a device.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,4 @@
-// Single PTX instructions as functions: the emulator's bodies. kernels/cuda/gpu.h has those for a device, and
+// Single PTX instructions as functions: the emulator's bodies. kernels/cuda/runtime/gpu.h has those for a device, and
 // says what they do.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Blocks of emulated CUDA: indices, barriers, shared memory, asynchronous copies, atomics, and the schedules
 // that show races.
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
 
 namespace hearth::cudaemu {

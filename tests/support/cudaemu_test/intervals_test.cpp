@@ -1,7 +1,7 @@
 // Intervals of emulated CUDA: what ran when, under which name, how large, and how copies share the bus.
 #include <latch>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
 
 namespace hearth::cudaemu {

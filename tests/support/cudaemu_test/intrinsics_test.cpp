@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/support/catch.h"
 
 namespace {

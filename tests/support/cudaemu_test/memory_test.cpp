@@ -5,7 +5,7 @@
 #include <numeric>
 #include <thread>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
 
 namespace hearth::cudaemu {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/kernels/cuda/device_array.h"
 
 namespace hearth::cudaemu {

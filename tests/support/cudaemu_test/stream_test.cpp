@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
 
 namespace hearth::cudaemu {

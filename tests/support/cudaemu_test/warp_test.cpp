@@ -3,7 +3,7 @@
 #include <functional>
 #include <random>
 
-#include "kernels/cuda/gpu.h"
+#include "kernels/cuda/runtime/gpu.h"
 #include "tests/support/cudaemu_test/emulated.h"
 
 namespace hearth::cudaemu {

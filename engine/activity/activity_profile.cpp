@@ -1,0 +1,84 @@
+// Where activity is looked for, and what the log says about it.
+#include "engine/activity/activity_profile.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string_view>
+#include <system_error>
+
+#include "engine/activity/activation_counts.h"
+#include "engine/activity/activity_file.h"
+#include "engine/activity/gpu_index.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/model_file.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Reader = std::function<ActivityProfile(const fs::path& path, int n_layers, int d_ff)>;
+
+// A path that cannot be looked at counts as present: reading it says why.
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error) || error;
+}
+
+// Tries one source. Adds to `found` the profile, or to its sentence why there is none.
+void try_source(const Reader& read, const fs::path& path, std::string_view what, int n_layers, int d_ff,
+                FoundActivity& found) {
+  if (found.profile || !is_there(path)) return;
+  if (!found.sentence.empty()) found.sentence += "; ";
+  try {
+    found.profile = read(path, n_layers, d_ff);
+    found.sentence += std::string(what) + " of " + std::to_string(n_layers) +
+                      (n_layers == 1 ? " layer from " : " layers from ") + gguf::file_label(path.string());
+  } catch (const ModelFileError& error) {
+    found.sentence += error.what();
+  }
+}
+
+ActivityProfile read_own(const fs::path& path, const ModelIdentity& model) {
+  const Activity activity = read_activity(path);
+  require_same_model(activity, model, gguf::file_label(path.string()));
+  if (activity.n_tokens() == 0) {
+    gguf::fail(gguf::file_label(path.string()), "no token was counted in it; run hearth-profiler count");
+  }
+  return activity.profile();
+}
+
+}  // namespace
+
+std::vector<int32_t> ActivityProfile::hottest_first(int layer) const {
+  const std::vector<double>& of_layer = counts[static_cast<size_t>(layer)];
+  std::vector<int32_t> ids(of_layer.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&of_layer](int32_t a, int32_t b) {
+    return of_layer[static_cast<size_t>(a)] > of_layer[static_cast<size_t>(b)];
+  });
+  return ids;
+}
+
+FoundActivity find_activity(const fs::path& model_path, int n_layers, int d_ff) {
+  return find_activity(model_path, n_layers, d_ff, {});
+}
+
+FoundActivity find_activity(const fs::path& model_path, int n_layers, int d_ff,
+                            const ActivitySearch& search) {
+  FoundActivity found;
+  if (search.model) {
+    const auto read = [&search](const fs::path& path, int, int) { return read_own(path, search.model()); };
+    if (!search.file.empty()) try_source(read, search.file, "activity", n_layers, d_ff, found);
+    try_source(read, activity_path_beside(model_path), "activity", n_layers, d_ff, found);
+  }
+  try_source(activity::read_activation_counts, model_path.parent_path() / "activation", "activity counts",
+             n_layers, d_ff, found);
+  fs::path index = model_path;
+  index += ".generated.gpuidx";
+  try_source(activity::read_gpu_index, index, "hot neurons", n_layers, d_ff, found);
+  if (!found.profile && !found.sentence.empty()) found.sentence += "; neurons keep the file's order";
+  return found;
+}
+
+}  // namespace hearth

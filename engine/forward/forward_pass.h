@@ -1,0 +1,101 @@
+// The forward pass of every architecture: a table of a layer's stages over a Backend.
+//
+// Owned by ModelRuntime, run by the engine thread. All memory is taken when it is built.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "engine/forward/devices.h"
+#include "engine/forward/ffn_pass.h"
+#include "engine/forward/kv_memory.h"
+#include "engine/forward/rope.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
+#include "engine/serving/batch.h"
+#include "kernels/backend.h"
+#include "kernels/trace.h"
+
+namespace hearth {
+
+/// What a step works on in one device's memory, besides the FFN's own.
+struct Workspace {
+  Workspace() = default;
+  Workspace(Memory& memory, const ModelSpec& spec, int max_tokens);
+
+  Buffer residual;   // x [max_tokens, d_model]
+  Buffer normed;     // [max_tokens, d_model]
+  Buffer ffn_input;  // [max_tokens, d_model], parallel architectures
+  Buffer q, k, v;    // [max_tokens, q_dim | kv_dim]
+  Buffer attended;   // [max_tokens, q_dim]
+};
+
+/// What the output works on, where it is computed.
+struct OutputWorkspace {
+  OutputWorkspace() = default;
+  OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows);
+
+  Buffer last;    // [max_logit_rows, d_model]
+  Buffer logits;  // [max_logit_rows, n_vocab]
+};
+
+/// The largest step, and what a device is to have scratch for.
+struct PassBounds {
+  int max_tokens = 1;
+  int max_logit_rows = 1;
+  int max_context = 1;      // positions a sequence may reach
+  bool shares = false;      // neurons are shared between a device and the CPU
+  size_t stream_bytes = 0;  // see StepBounds
+};
+StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
+
+class ForwardPass {
+ public:
+  /// All references, and the devices' backends, must outlive the pass.
+  ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, const KvMemory& kv,
+              const PassBounds& bounds);
+
+  /// Bytes of the buffers above, on one device. A double, which absurd sizes do not wrap.
+  static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
+
+  /// One step; see ForwardModel::forward. Returns logits [n_logit_rows, n_vocab].
+  std::span<const float> run(const Batch& batch);
+
+  /// Steps are traced from now on: whole, and the stages of layers that the CPU runs (a device's backend
+  /// traces its own). Null: no more. The trace outlives the pass.
+  void trace_to(Trace* trace) { trace_ = trace; }
+
+  int max_logit_rows() const { return bounds_.max_logit_rows; }
+  FfnPass& ffn() { return ffn_; }
+  const FfnPass& ffn() const { return ffn_; }
+
+ private:
+  /// One device's view of a step: who computes, on what.
+  struct Side {
+    Backend* backend;
+    const Workspace* work;
+  };
+  Side side_of(int layer);
+
+  Side moved(const Side& from, const Side& to, int n_tokens);
+  void embed(const Side& side, const Batch& batch);
+  void attention_block(const Side& side, const LayerWeights& layer, KvLayer kv_layer, const Batch& batch,
+                       const KvPlaces& places);
+  void norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows, float* out);
+  std::span<const float> output(const Side& side, const Batch& batch);
+
+  Devices devices_;
+  const ModelSpec& spec_;
+  const Weights& weights_;
+  const KvMemory& kv_;
+  RopeFrequencies frequencies_;
+  Rope rope_;
+  PassBounds bounds_;
+  FfnPass ffn_;
+  Workspace on_cpu_, on_device_;  // that of a device without layers is empty
+  OutputWorkspace output_;
+  std::vector<int32_t> position_rows_;  // [max_tokens], learned positions
+  Trace* trace_ = nullptr;
+};
+
+}  // namespace hearth

@@ -1,0 +1,37 @@
+// The memory of the KV cache: per layer, keys and values of every block, reserved whole at load.
+//
+// Which block belongs to whom is decided elsewhere (engine/serving/kv_blocks.h); this only holds the bytes. Engine
+// thread.
+#pragma once
+
+#include <vector>
+
+#include "engine/forward/devices.h"
+#include "engine/model/model_spec.h"
+
+namespace hearth {
+
+/// Positions per block: small enough that a shared prefix is reused nearly whole, large enough that a block
+/// of one head (16 x 64 halves = 2 KiB) streams well.
+inline constexpr int kKvBlockTokens = 16;
+
+class KvMemory {
+ public:
+  /// n_blocks blocks for every layer, in the memory of whoever computes its attention. Throws std::bad_alloc.
+  KvMemory(const ModelSpec& spec, int n_blocks, const Devices& devices);
+
+  /// Bytes of that memory. A double, which absurd sizes do not wrap.
+  static double bytes_needed(const ModelSpec& spec, int64_t n_blocks);
+  /// Bytes of one layer's keys; of its values as many.
+  static size_t layer_bytes(const ModelSpec& spec, int n_blocks);
+
+  const KvShape& shape() const { return shape_; }
+  KvLayer layer(int index) const;
+  size_t bytes() const;
+
+ private:
+  KvShape shape_;
+  std::vector<Buffer> keys_, values_;  // [n_layers]
+};
+
+}  // namespace hearth

@@ -1,0 +1,68 @@
+// The values of a GGUF file's keys: their types, and views of their bytes that have been checked once.
+//
+// Made by the parser when a file is opened, turned into C++ values by ModelFile's accessors. Values own
+// nothing: they point into the mapped file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/model/gguf/cursor.h"
+
+namespace hearth::gguf {
+
+/// Numbers as stored in files.
+enum class ValueType : uint32_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kUint16 = 2,
+  kInt16 = 3,
+  kUint32 = 4,
+  kInt32 = 5,
+  kFloat32 = 6,
+  kBool = 7,
+  kString = 8,
+  kArray = 9,
+  kUint64 = 10,
+  kInt64 = 11,
+  kFloat64 = 12,
+};
+
+struct Value {
+  ValueType type = ValueType::kUint8;
+  ValueType element = ValueType::kUint8;  // of an array
+  uint64_t count = 1;                     // elements of an array
+  std::span<const std::byte> bytes;       // the payload; for an array its elements, for a string its text
+};
+
+struct KeyValue {
+  std::string_view key;
+  Value value;
+};
+
+/// "uint32", "string", ...
+std::string_view value_type_name(ValueType type);
+
+/// "string", "array of 12 float32": what a key holds, for messages and listings.
+std::string describe(const Value& value);
+
+/// Reads a value's type and payload. Checks the type, the number of elements before they are walked, every
+/// string of an array, that booleans are 0 or 1, and how deep arrays nest. Throws ModelFileError.
+Value read_value(Cursor& cursor);
+
+/// One scalar of `type` at `bytes`, which hold at least its size. nullopt if the type is none of the kind, or
+/// if an unsigned number exceeds int64_t. Booleans are no integers.
+std::optional<int64_t> integer_at(ValueType type, const std::byte* bytes);
+std::optional<double> float_at(ValueType type, const std::byte* bytes);
+
+bool is_integer(ValueType type);
+bool is_float(ValueType type);
+
+/// Bytes of a number or boolean, 0 for strings and arrays.
+size_t fixed_size(ValueType type);
+
+}  // namespace hearth::gguf

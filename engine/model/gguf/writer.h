@@ -1,0 +1,142 @@
+// Writes GGUF files of any size: keys, a list of tensors, then the tensors' bytes streamed in that order.
+//
+// Used by the profiler for synthetic models and for files that go beside a model. Memory use does not depend
+// on the file's size. The bytes go to PATH.part, which takes the name PATH only when it is whole; a Writer
+// that goes without commit() leaves nothing behind. One thread.
+//
+//   gguf::Writer writer("thresholds.gguf");
+//   writer.key("general.architecture", "llama");
+//   writer.tensor("blk.0.threshold", DType::kF32, {64});
+//   writer.begin_data();
+//   writer.write(std::as_bytes(std::span(thresholds)));
+//   writer.commit();
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "engine/model/gguf/value.h"
+#include "kernels/dtype.h"
+
+namespace hearth::gguf {
+
+struct WriterOptions {
+  std::string_view magic = "GGUF";  // four bytes; PowerInfer's files have "PWRI"
+  uint32_t alignment = 32;          // of tensor data; a power of two from 8 on
+  bool replace = false;             // false: a file that exists is refused
+};
+
+/// The file's number of a C++ type. REQUIRES: an arithmetic type of the sizes that GGUF has.
+template <typename T>
+constexpr ValueType value_type_of() {
+  static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8);
+  if constexpr (std::is_same_v<T, bool>) return ValueType::kBool;
+  if constexpr (std::is_floating_point_v<T>) {
+    return sizeof(T) == 4 ? ValueType::kFloat32 : ValueType::kFloat64;
+  }
+  constexpr bool kSigned = std::is_signed_v<T>;
+  switch (sizeof(T)) {
+    case 1:
+      return kSigned ? ValueType::kInt8 : ValueType::kUint8;
+    case 2:
+      return kSigned ? ValueType::kInt16 : ValueType::kUint16;
+    case 4:
+      return kSigned ? ValueType::kInt32 : ValueType::kUint32;
+    default:
+      return kSigned ? ValueType::kInt64 : ValueType::kUint64;
+  }
+}
+
+class Writer {
+ public:
+  /// Touches no file yet. Throws std::runtime_error if `path` exists and may not be replaced.
+  explicit Writer(std::filesystem::path path, const WriterOptions& options = {});
+  /// Removes what was written so far, unless committed.
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  /// A key with a number, boolean or text. REQUIRES: before begin_data, no name twice; so do the next two.
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void key(std::string_view name, T value) {
+    begin_key(name, value_type_of<T>());
+    append(value);
+  }
+  void key(std::string_view name, std::string_view text);
+  void key(std::string_view name, const char* text) { key(name, std::string_view(text)); }
+
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void array(std::string_view name, std::span<const T> values) {
+    begin_array(name, value_type_of<T>(), values.size());
+    for (const T value : values) append(value);
+  }
+  void array(std::string_view name, std::span<const std::string> texts);
+  /// A key as another file has it.
+  void key(std::string_view name, const Value& value);
+
+  /// Announces a tensor in GGUF's order of dimensions, shape[0] contiguous; its bytes come later, in the
+  /// order of these calls. REQUIRES: before begin_data; 1 to 4 dimensions, none zero; whole blocks in a row.
+  void tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape);
+
+  /// The whole file's bytes by what has been announced.
+  uint64_t file_bytes() const;
+
+  /// Makes PATH.part and writes keys and list. Throws std::runtime_error: no room on the disk for file_bytes,
+  /// another writer is at it, the folder may not be written.
+  void begin_data();
+
+  /// The next bytes of the tensors, cut anywhere; padding between tensors is the writer's business. REQUIRES:
+  /// after begin_data, no more in all than was announced. Throws std::runtime_error if the disk will not.
+  void write(std::span<const std::byte> data);
+
+  /// Brings the bytes to the disk and gives the file its name. REQUIRES: everything announced was written.
+  /// Throws std::runtime_error.
+  void commit();
+
+ private:
+  void begin_key(std::string_view name, ValueType type);
+  void begin_array(std::string_view name, ValueType element, size_t count);
+  template <typename T>
+  void append(T value) {
+    const std::byte* bytes = reinterpret_cast<const std::byte*>(&value);
+    keys_.insert(keys_.end(), bytes, bytes + sizeof(T));
+  }
+  /// Header, keys and tensor list, padded to where data begins.
+  std::vector<std::byte> head() const;
+  void put(std::span<const std::byte> data);
+  void put_padding();
+  void flush();
+  void write_out(std::span<const std::byte> data);
+  [[noreturn]] void fail(const std::string& sentence) const;
+
+  struct Tensor {
+    std::string name;
+    DType dtype;
+    std::vector<int64_t> shape;
+    uint64_t offset;  // from where data begins
+    uint64_t bytes;
+  };
+
+  std::filesystem::path path_, part_;
+  WriterOptions options_;
+  std::vector<std::byte> keys_;  // as the file has them
+  uint64_t n_keys_ = 0;
+  std::vector<Tensor> tensors_;
+  uint64_t data_bytes_ = 0;  // announced, the padding after the last tensor included
+
+  int fd_ = -1;  // open from begin_data to commit
+  std::vector<std::byte> buffer_;
+  uint64_t n_written_ = 0;  // bytes handed to the system
+  size_t next_tensor_ = 0;  // the one whose bytes come next
+  uint64_t in_tensor_ = 0;  // bytes of it so far
+};
+
+}  // namespace hearth::gguf

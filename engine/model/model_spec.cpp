@@ -1,0 +1,271 @@
+// Architectures as a table, and the reading of one model's keys into a ModelSpec.
+#include "engine/model/model_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "engine/forward/ffn_activation.h"
+#include "engine/model/gguf/fault.h"
+
+namespace hearth {
+namespace {
+
+// RoPE pairing is GGUF's convention: converters permute q and k of "llama" so that pairs are adjacent.
+constexpr FfnActivation kRelu{Activation::kRelu};
+constexpr FfnActivation kDRelu{Activation::kDRelu};
+constexpr std::array<Architecture, 6> kArchitectures = {{
+    {.name = "llama", .rope = RopeKind::kInterleaved, .powerinfer_activation = kRelu},
+    {.name = "qwen2", .rope = RopeKind::kHalves, .qkv_bias = true},
+    {.name = "qwen3", .rope = RopeKind::kHalves, .qk_norm = true},
+    {.name = "bamboo", .rope = RopeKind::kInterleaved, .activation = kDRelu, .powerinfer_activation = kDRelu},
+    {.name = "falcon",
+     .norm = NormKind::kLayer,
+     .rope = RopeKind::kHalves,
+     .activation = {Activation::kGeluErf},
+     .gated = false,
+     .parallel_attention = true,
+     .powerinfer_activation = kRelu,
+     .predictor_input = PredictorInput::kLayerInput},
+    // Files have no epsilon: it is the one that all models of the family were trained with.
+    {.name = "opt",
+     .norm = NormKind::kLayer,
+     .activation = kRelu,
+     .gated = false,
+     .position_offset = 2,
+     .default_norm_eps = 1e-5f,
+     .powerinfer_activation = kRelu},
+}};
+
+// No model comes near these; a file beyond them is damaged, and sizes computed from it would be absurd.
+// Together they keep every product of a spec's numbers within an int, those with n_vocab within an int64_t.
+constexpr int64_t kMaxLayers = 1024;
+constexpr int64_t kMaxWidth = 1 << 20;
+constexpr int64_t kMaxHeads = 4096;
+constexpr int64_t kMaxHeadDim = 1024;
+constexpr int64_t kMaxContext = 1 << 24;
+// A norm of a row of zeros divides by the root of eps, which must not be zero; models have 1e-5 to 1e-12.
+constexpr double kMinEps = 1e-20;
+
+/// Keys of one file under its architecture's prefix, with the checks every key needs.
+class Keys {
+ public:
+  Keys(const ModelFile& file, std::string_view arch) : file_(file), prefix_(std::string(arch) + ".") {}
+
+  int integer(const std::string& key, int64_t low, int64_t high) const {
+    return check(key, file_.get_int(prefix_ + key), low, high);
+  }
+  int integer_or(const std::string& key, int64_t fallback, int64_t low, int64_t high) const {
+    const std::optional<int64_t> found = file_.find_int(prefix_ + key);
+    return found ? check(key, *found, low, high) : static_cast<int>(fallback);
+  }
+  double number(const std::string& key, double low, double high) const {
+    return check(key, file_.get_float(prefix_ + key), low, high);
+  }
+  double number_or(const std::string& key, double fallback, double low, double high) const {
+    const std::optional<double> found = file_.find_float(prefix_ + key);
+    return found ? check(key, *found, low, high) : fallback;
+  }
+  bool has(const std::string& key) const { return file_.has_key(prefix_ + key); }
+  std::string text_or(const std::string& key, std::string_view fallback) const {
+    return std::string(file_.find_string(prefix_ + key).value_or(fallback));
+  }
+  [[noreturn]] void fail(const std::string& key, const std::string& found,
+                         const std::string& expected) const {
+    gguf::fail(gguf::file_label(file_.path().string()),
+               "key \"" + prefix_ + key + "\" is " + found + ", expected " + expected +
+                   "; the file is damaged or made for another program");
+  }
+
+ private:
+  static std::string text_of(double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%g", value);
+    return text;
+  }
+  double check(const std::string& key, double value, double low, double high) const {
+    if (!std::isfinite(value) || value < low || value > high) {
+      fail(key, text_of(value), "a number from " + text_of(low) + " to " + text_of(high));
+    }
+    return value;
+  }
+  int check(const std::string& key, int64_t value, int64_t low, int64_t high) const {
+    if (value < low || value > high) {
+      fail(key, std::to_string(value),
+           "a whole number from " + std::to_string(low) + " to " + std::to_string(high));
+    }
+    return static_cast<int>(value);
+  }
+
+  const ModelFile& file_;
+  std::string prefix_;
+};
+
+const Architecture& architecture_of(const ModelFile& file) {
+  const std::string_view name = file.get_string("general.architecture");
+  std::string known;
+  for (const Architecture& arch : kArchitectures) {
+    if (arch.name == name) return arch;
+    known += (known.empty() ? "" : ", ") + std::string(arch.name);
+  }
+  gguf::fail(gguf::file_label(file.path().string()), "key \"general.architecture\" is " + gguf::quoted(name) +
+                                                         ", which Hearth does not run yet, expected one of " +
+                                                         known);
+}
+
+RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
+  RopeSpec rope;
+  rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
+  if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
+  rope.base = keys.number_or("rope.freq_base", 10000.0, 1.0, 1e12);
+  // Files from before 2023-10 give linear scaling by scale_linear; a factor without a type is linear too.
+  rope.factor = keys.number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
+  rope.factor = keys.number_or("rope.scaling.factor", rope.factor, 1e-3, 1e6);
+  const std::string type = keys.text_or("rope.scaling.type", "linear");
+  if (type == "linear") {
+    if (rope.factor != 1.0) rope.scaling = RopeScaling::kLinear;
+  } else if (type == "yarn") {
+    rope.scaling = RopeScaling::kYarn;
+  } else if (type != "none") {
+    keys.fail("rope.scaling.type", gguf::quoted(type), "none, linear or yarn");
+  }
+  rope.original_context =
+      keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
+  rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
+  rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
+  rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
+  return rope;
+}
+
+void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
+  if (!file.is_powerinfer() || arch.powerinfer_activation) return;
+  std::string known;
+  for (const Architecture& other : kArchitectures) {
+    if (other.powerinfer_activation) known += (known.empty() ? "" : ", ") + std::string(other.name);
+  }
+  gguf::fail(gguf::file_label(file.path().string()), "it is a PowerInfer file (magic PWRI) of architecture " +
+                                                         std::string(arch.name) +
+                                                         ", which has no sparse form, expected one of " +
+                                                         known + "; use the model's plain GGUF version");
+}
+
+/// PowerInfer's key; models whose predictors came without a threshold have none.
+float read_sparse_threshold(const ModelFile& file) {
+  constexpr const char* kKey = "powerinfer.sparse_threshold";
+  const double threshold = file.find_float(kKey).value_or(0.0);
+  if (!std::isfinite(threshold) || std::abs(threshold) > std::numeric_limits<float>::max()) {
+    gguf::fail(gguf::file_label(file.path().string()),
+               std::string("key \"") + kKey +
+                   "\" is not a finite number, expected one that "
+                   "predictors' logits can reach; convert the model again");
+  }
+  return static_cast<float>(threshold);
+}
+
+/// d_model / n_heads, unless the file gives a width of its own.
+int read_head_dim(const Keys& keys, const ModelSpec& spec) {
+  int head_dim = 0;
+  if (keys.has("attention.key_length")) {
+    head_dim = keys.integer("attention.key_length", 2, kMaxHeadDim);
+    if (head_dim % 2 != 0) keys.fail("attention.key_length", std::to_string(head_dim), "an even number");
+  } else {
+    head_dim = spec.d_model / spec.n_heads;
+    // Halves turn together, so a head has an even number of them.
+    if (spec.d_model % (2 * spec.n_heads) != 0 || head_dim > kMaxHeadDim) {
+      keys.fail("embedding_length", std::to_string(spec.d_model),
+                "an even multiple, up to " + std::to_string(kMaxHeadDim) + " times, of head_count, " +
+                    std::to_string(spec.n_heads));
+    }
+  }
+  const int value_length = keys.integer_or("attention.value_length", head_dim, 1, kMaxHeadDim);
+  if (value_length != head_dim) {
+    keys.fail("attention.value_length", std::to_string(value_length),
+              "the length of a key, " + std::to_string(head_dim));
+  }
+  if (int64_t{spec.n_heads} * head_dim > kMaxWidth) {
+    keys.fail("attention.key_length", std::to_string(head_dim),
+              "at most " + std::to_string(kMaxWidth) + " in all " + std::to_string(spec.n_heads) + " heads");
+  }
+  return head_dim;
+}
+
+int read_vocab_size(const ModelFile& file) {
+  const TensorInfo* embedding = file.find_tensor("token_embd.weight");
+  if (embedding == nullptr) {
+    gguf::fail(gguf::file_label(file.path().string()),
+               "tensor \"token_embd.weight\" is missing, so the file is no whole model (a vocabulary or an "
+               "adapter, perhaps); give the model's own GGUF file");
+  }
+  const int64_t n_vocab = embedding->shape[1];
+  if (n_vocab > std::numeric_limits<int32_t>::max()) {
+    gguf::fail(gguf::file_label(file.path().string()),
+               "tensor \"token_embd.weight\" has " + gguf::with_commas(static_cast<uint64_t>(n_vocab)) +
+                   " rows, expected no more than token ids can count; the file is damaged");
+  }
+  return static_cast<int>(n_vocab);
+}
+
+/// Positions that the table of learned ones has. Its rows before the first position are padding's.
+int read_positions(const ModelFile& file, const Architecture& arch) {
+  constexpr const char* kTable = "position_embd.weight";
+  const TensorInfo* table = file.find_tensor(kTable);
+  const std::string label = gguf::file_label(file.path().string());
+  if (table == nullptr) {
+    gguf::fail(label, std::string("tensor \"") + kTable +
+                          "\" is missing, expected the learned positions of " + std::string(arch.name) +
+                          "; the file is incomplete: download it again");
+  }
+  const int64_t n_positions = table->shape[1] - *arch.position_offset;
+  if (n_positions < 1 || n_positions > kMaxContext) {
+    gguf::fail(label, std::string("tensor \"") + kTable + "\" has " + std::to_string(table->shape[1]) +
+                          " rows, expected one for each position and " +
+                          std::to_string(*arch.position_offset) + " before them; the file is damaged");
+  }
+  return static_cast<int>(n_positions);
+}
+
+}  // namespace
+
+std::span<const Architecture> architectures() { return kArchitectures; }
+
+ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
+  const Architecture& arch = architecture_of(file);
+  refuse_unknown_sparse(file, arch);
+  const Keys keys(file, arch.name);
+  if (const int n_experts = keys.integer_or("expert_count", 0, 0, 1 << 16); n_experts > 0) {
+    keys.fail("expert_count", std::to_string(n_experts), "0: mixtures of experts do not run yet");
+  }
+
+  ModelSpec spec;
+  spec.arch = arch;
+  spec.gated = arch.gated;
+  spec.powerinfer = spec.predictors = file.is_powerinfer();
+  spec.sparse_threshold = read_sparse_threshold(file);
+  spec.activation = decide_ffn_activation(file, arch, ffn_activation);
+  spec.name = file.find_string("general.name").value_or("");
+  spec.n_layers = keys.integer("block_count", 1, kMaxLayers);
+  spec.d_model = keys.integer("embedding_length", 1, kMaxWidth);
+  spec.d_ff = keys.integer("feed_forward_length", 1, kMaxWidth);
+  spec.n_heads = keys.integer("attention.head_count", 1, kMaxHeads);
+  spec.n_kv_heads = keys.integer_or("attention.head_count_kv", spec.n_heads, 1, spec.n_heads);
+  if (spec.n_heads % spec.n_kv_heads != 0) {
+    keys.fail("attention.head_count_kv", std::to_string(spec.n_kv_heads),
+              "a divisor of head_count, " + std::to_string(spec.n_heads));
+  }
+  spec.head_dim = read_head_dim(keys, spec);
+  spec.n_vocab = read_vocab_size(file);
+  spec.context_train = keys.integer("context_length", 1, kMaxContext);
+  if (arch.position_offset) spec.context_train = std::min(spec.context_train, read_positions(file, arch));
+  spec.sliding_window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
+  const char* eps_key =
+      arch.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
+  spec.norm_eps = static_cast<float>(
+      arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
+                                   : keys.number(eps_key, kMinEps, 1.0));
+  spec.rope = read_rope(keys, spec.head_dim, spec.context_train);
+  return spec;
+}
+
+}  // namespace hearth

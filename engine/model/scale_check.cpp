@@ -1,0 +1,118 @@
+// See the header.
+#include "engine/model/scale_check.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "engine/model/gguf/fault.h"
+#include "kernels/quant/formats.h"
+
+namespace hearth {
+namespace {
+
+constexpr uint16_t kHalfExponent = 0x7c00;   // all set: infinite or not a number
+constexpr uint16_t kFloatExponent = 0x7f80;  // of a float's upper half, and of bfloat16
+
+/// Where a type's blocks have their numbers: 16 bits each, one or two of them.
+struct Places {
+  uint16_t exponent = kHalfExponent;
+  size_t first = 0;
+  size_t second = 0;  // the same as first if there is only one
+};
+
+Places places_of(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return {kFloatExponent, 2, 2};
+    case DType::kBF16:
+      return {kFloatExponent, 0, 0};
+    case DType::kF16:
+      return {};
+    case DType::kQ4_0:
+      return {kHalfExponent, offsetof(BlockQ4_0, d), offsetof(BlockQ4_0, d)};
+    case DType::kQ4_1:
+      return {kHalfExponent, offsetof(BlockQ4_1, d), offsetof(BlockQ4_1, m)};
+    case DType::kQ5_0:
+      return {kHalfExponent, offsetof(BlockQ5_0, d), offsetof(BlockQ5_0, d)};
+    case DType::kQ5_1:
+      return {kHalfExponent, offsetof(BlockQ5_1, d), offsetof(BlockQ5_1, m)};
+    case DType::kQ8_0:
+      return {kHalfExponent, offsetof(BlockQ8_0, d), offsetof(BlockQ8_0, d)};
+    case DType::kQ2_K:
+      return {kHalfExponent, offsetof(BlockQ2_K, d), offsetof(BlockQ2_K, dmin)};
+    case DType::kQ3_K:
+      return {kHalfExponent, offsetof(BlockQ3_K, d), offsetof(BlockQ3_K, d)};
+    case DType::kQ4_K:
+      return {kHalfExponent, offsetof(BlockQ4_K, d), offsetof(BlockQ4_K, dmin)};
+    case DType::kQ5_K:
+      return {kHalfExponent, offsetof(BlockQ5_K, d), offsetof(BlockQ5_K, dmin)};
+    case DType::kQ6_K:
+      return {kHalfExponent, offsetof(BlockQ6_K, d), offsetof(BlockQ6_K, d)};
+    case DType::kIQ4_NL:
+      return {kHalfExponent, offsetof(BlockIQ4_NL, d), offsetof(BlockIQ4_NL, d)};
+    case DType::kIQ4_XS:
+      return {kHalfExponent, offsetof(BlockIQ4_XS, d), offsetof(BlockIQ4_XS, d)};
+  }
+  return {};  // every type is above
+}
+
+bool is_finite(const std::byte* at, uint16_t exponent) {
+  uint16_t bits;
+  std::memcpy(&bits, at, sizeof bits);
+  return (bits & exponent) != exponent;
+}
+
+/// The first block of a row that has a number which is not finite, or -1.
+int64_t bad_block(const std::byte* row, int64_t n_blocks, size_t block_bytes, const Places& places) {
+  for (int64_t b = 0; b < n_blocks; ++b) {
+    const std::byte* block = row + static_cast<size_t>(b) * block_bytes;
+    if (!is_finite(block + places.first, places.exponent) ||
+        !is_finite(block + places.second, places.exponent)) {
+      return b;
+    }
+  }
+  return -1;
+}
+
+void check_tensor(const std::string& file, const TensorInfo& tensor, size_t most_bytes) {
+  const DTypeInfo& type = dtype_info(tensor.dtype);
+  const Places places = places_of(tensor.dtype);
+  const int64_t n_blocks = tensor.shape[0] / type.block_elems;
+  const int64_t n_rows = tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
+  const size_t row = row_bytes(tensor.dtype, tensor.shape[0]);
+  const int64_t most_rows = std::max<int64_t>(1, static_cast<int64_t>(most_bytes / row));
+  const int64_t step = (n_rows + most_rows - 1) / most_rows;
+  for (int64_t r = 0; r < n_rows; r += step) {
+    const int64_t bad = bad_block(tensor.data + static_cast<size_t>(r) * row, n_blocks,
+                                  static_cast<size_t>(type.block_bytes), places);
+    if (bad < 0) continue;
+    const bool plain = type.block_elems == 1;
+    gguf::fail(file, "tensor " + gguf::quoted(tensor.name) + " has in row " + std::to_string(r) +
+                         (plain ? ", column " : ", block ") + std::to_string(bad) +
+                         (plain ? ", a weight" : ", a scale") +
+                         " that is not a finite number, expected one; the file is damaged or was badly "
+                         "converted: convert or download it again");
+  }
+}
+
+/// Whether the sparse FFN reads it: "blk.3.ffn_up.weight", "blk.3.fc1.weight".
+bool is_of_ffn(const TensorInfo& tensor) {
+  if (tensor.n_dims < 2) return false;
+  const std::string_view name = tensor.name;
+  return name.find(".ffn_") != std::string_view::npos || name.find(".fc1.") != std::string_view::npos ||
+         name.find(".fc2.") != std::string_view::npos;
+}
+
+}  // namespace
+
+void check_scales(const ModelFile& file, size_t bytes_per_tensor) {
+  const std::string label = gguf::file_label(file.path().string());
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (is_of_ffn(tensor)) check_tensor(label, tensor, bytes_per_tensor);
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,84 @@
+// A model's tensors bound to their roles, checked against its facts.
+//
+// Matrices stay where the file's mapping has them, in their own type; the small vectors (norms, biases) are
+// converted to float once. Built at load by ModelRuntime, const afterwards.
+#pragma once
+
+#include <vector>
+
+#include "engine/forward/devices.h"
+#include "engine/model/model_file.h"
+#include "engine/model/model_spec.h"
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// A norm's parameters [n]; bias null for RMS norms.
+struct NormWeights {
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+};
+
+/// y = weight x + bias; bias may be null.
+struct Linear {
+  Matrix weight;
+  const float* bias = nullptr;
+};
+
+struct LayerWeights {
+  NormWeights attention_norm;     // [d_model]
+  Linear q, k, v;                 // [q_dim | kv_dim, d_model]; may be rows of one tensor
+  const float* q_norm = nullptr;  // [head_dim], architectures with qk_norm
+  const float* k_norm = nullptr;
+  Linear attention_out;  // [d_model, q_dim]
+  NormWeights ffn_norm;  // [d_model]; null with parallel attention if the FFN reads attention's
+  Linear gate, up;       // [d_ff, d_model]; gate null if the FFN has none
+  Linear down;           // [d_model, d_ff], or of PowerInfer's files:
+  Linear down_rows;      // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
+  Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
+  Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
+};
+
+struct Weights {
+  Matrix token_embedding;     // [n_vocab, d_model]
+  Matrix position_embedding;  // [offset + positions, d_model], or null
+  std::vector<LayerWeights> layers;
+  NormWeights output_norm;  // [d_model]
+  Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
+  bool embeds_on_device = false;     // where the embeddings lie: the device's memory, or the host's
+  std::vector<float> rope_divisors;  // rope_freqs.weight [n_rot / 2], or empty
+
+  struct alignas(64) Line {
+    float floats[16];
+  };
+  std::vector<Line> vectors;  // owns every float vector above; each starts a cache line
+
+  Weights() = default;
+  Weights(Weights&&) = default;
+  Weights& operator=(Weights&&) = default;
+
+  bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
+  bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
+
+  bool tied() const { return output.weight.data == token_embedding.data; }
+
+  /// One layer's weights, or the output's, as a device reads them; but for the neurons' matrices and biases,
+  /// which stay where they are (those are NeuronLayout's), and the predictor, unless it is wanted.
+  LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
+  Linear output_on(Memory& memory) const;
+  NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
+
+  /// The weights of the layers that the device computes, and of the output, on the device; the embedding too
+  /// where it is the output's matrix and layer 0 is the device's. This object must outlive what is returned.
+  Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors) const;
+
+  /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
+  size_t bytes_per_token() const;
+};
+
+/// In host memory. Throws ModelFileError: a tensor is missing, has another shape or a type that its role
+/// cannot have, or is none that the architecture has (running without it would give wrong answers). The file
+/// must outlive the weights.
+Weights bind_weights(const ModelFile& file, const ModelSpec& spec);
+
+}  // namespace hearth

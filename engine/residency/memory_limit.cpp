@@ -1,0 +1,64 @@
+// Physical memory and the limits of cgroups. See the header.
+#include "engine/residency/memory_limit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace hearth {
+namespace {
+
+constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
+
+/// The number in a limit's file; v2 says "max" where there is none, v1 a number beyond any memory.
+uint64_t read_limit(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  uint64_t bytes = 0;
+  return in >> bytes ? bytes : kNoLimit;
+}
+
+/// The tightest limit of a group and its parents. Inside a container the group's path may name what lies
+/// outside of the mount; the mount's root is then the group, which is why it is always read.
+uint64_t limit_up_to_root(const std::filesystem::path& mount, const std::string& group, const char* file) {
+  std::filesystem::path path = mount;
+  uint64_t limit = read_limit(path / file);
+  for (const std::filesystem::path& part : std::filesystem::path(group).relative_path()) {
+    path /= part;
+    limit = std::min(limit, read_limit(path / file));
+  }
+  return limit;
+}
+
+uint64_t physical_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGE_SIZE);
+  if (pages <= 0 || page_bytes <= 0) return kNoLimit;
+  return static_cast<uint64_t>(pages) * static_cast<uint64_t>(page_bytes);
+}
+
+}  // namespace
+
+uint64_t memory_limit_bytes(const std::filesystem::path& proc, const std::filesystem::path& sys) {
+  const std::filesystem::path root = sys / "fs/cgroup";
+  uint64_t limit = physical_bytes();
+  std::ifstream groups(proc / "self/cgroup");
+  std::string line;
+  // Lines are "hierarchy:controllers:path"; v2's hierarchy is 0 and lists no controllers.
+  while (std::getline(groups, line)) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string group = line.substr(second + 1);
+    if (line.starts_with("0::")) {
+      limit = std::min(limit, limit_up_to_root(root, group, "memory.max"));
+    } else if (controllers.find(",memory,") != std::string::npos) {
+      limit = std::min(limit, limit_up_to_root(root / "memory", group, "memory.limit_in_bytes"));
+    }
+  }
+  return limit;
+}
+
+}  // namespace hearth

@@ -1,0 +1,313 @@
+// Copies neurons into bundles, layer by layer.
+#include "engine/residency/neuron_layout.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "engine/model/gguf/prefault.h"
+#include "engine/residency/down_sizes.h"
+#include "kernels/quant/coded_columns.h"
+
+namespace hearth {
+namespace {
+
+constexpr size_t kLine = 64;  // bundles and tables start on cache lines
+size_t padded(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+/// A layer's input matrices under the names of kernels/neurons.h: `gate` decides, `up` may be null.
+FfnNeurons inputs_of(const ModelSpec& spec, const LayerWeights& layer) {
+  FfnNeurons ffn;
+  ffn.activation = spec.activation;
+  const Linear& first = spec.gated ? layer.gate : layer.up;
+  ffn.gate = first.weight;
+  ffn.gate_bias = first.bias;
+  if (spec.gated) {
+    ffn.up = layer.up.weight;
+    ffn.up_bias = layer.up.bias;
+  }
+  return ffn;
+}
+
+DownColumns columns_in_file(const ModelSpec& spec, const LayerWeights& layer) {
+  return {.rows = layer.down_rows.weight,
+          .coded = {},
+          .n_neurons = spec.d_ff,
+          .n_cols = spec.d_model,
+          .bias = layer.down_rows.bias};
+}
+
+/// Where a neuron's rows lie in its bundle.
+struct BundleShape {
+  BundleShape(const ModelSpec& spec, const LayerWeights& layer, const BundleParts& parts) {
+    const FfnNeurons ffn = inputs_of(spec, layer);
+    gates = parts.gates;
+    ups = ffn.up && parts.ups;
+    if (gates) up_at = ffn.gate.stride_bytes();
+    down_at = up_at + (ups ? ffn.up.stride_bytes() : 0);
+    const size_t down_bytes = layer.down_rows.weight
+                                  ? layer.down_rows.weight.stride_bytes()
+                                  : column_codes_bytes(layer.down.weight.dtype, spec.d_model);
+    stride = padded(down_at + down_bytes);
+    if (!layer.down_rows.weight) table_bytes = padded(column_scales_bytes(layer.down.weight));
+  }
+  bool gates = false, ups = false;
+  size_t up_at = 0, down_at = 0, stride = 0;
+  size_t table_bytes = 0;  // scales and mins of a coded down projection
+};
+
+/// Bytes of one layer, besides the bundles: matrices that are read whole but lie in another order.
+struct LayerBytes {
+  size_t bundles = 0, tables = 0, gates = 0, predictor = 0, floats = 0;
+  size_t total() const { return bundles + tables + gates + predictor + floats; }
+};
+
+class LayerBuilder {
+ public:
+  LayerBuilder(const ModelSpec& spec, const LayerWeights& layer, const BundleParts& parts,
+               std::span<const int32_t> order)
+      : spec_(spec), layer_(layer), parts_(parts), order_(order), shape_(spec, layer, parts) {
+    const size_t n = static_cast<size_t>(spec.d_ff);
+    bytes_.bundles = n * shape_.stride;
+    bytes_.tables = shape_.table_bytes;
+    if (!order.empty()) {
+      const FfnNeurons ffn = inputs_of(spec, layer);
+      if (!shape_.gates) bytes_.gates = padded(ffn.gate.bytes());
+      if (parts.predictors) bytes_.predictor = padded(layer.predictor_out.bytes());
+      bytes_.floats = 2 * padded(n * sizeof(float));
+    }
+    if (parts.sizes) bytes_.floats += padded(n * sizeof(float));
+  }
+
+  size_t bytes() const { return bytes_.total(); }
+
+  size_t stride() const { return shape_.stride; }
+
+  /// The views of `memory` (bytes() bytes), whatever is in it.
+  NeuronLayer views(std::byte* memory) { return build(memory, false); }
+  /// Fills it.
+  void fill(std::byte* memory) { build(memory, true); }
+
+ private:
+  NeuronLayer build(std::byte* memory, bool fills) {
+    fills_ = fills;
+    NeuronLayer out;
+    out.ffn = inputs_of(spec_, layer_);
+    if (parts_.predictors) out.predictor_out = layer_.predictor_out;
+    std::byte* bundles = take(memory, bytes_.bundles);
+    if (shape_.gates) out.ffn.gate = moved(out.ffn.gate, bundles, shape_.stride);
+    if (shape_.ups) out.ffn.up = moved(out.ffn.up, bundles + shape_.up_at, shape_.stride);
+    out.ffn.down = layer_.down_rows.weight ? move_rows(bundles) : turn(bundles, take(memory, bytes_.tables));
+    if (!order_.empty()) {
+      if (!shape_.gates) out.ffn.gate = moved(out.ffn.gate, take(memory, bytes_.gates), 0);
+      if (out.predictor_out) out.predictor_out = moved(out.predictor_out, take(memory, bytes_.predictor), 0);
+      out.ffn.gate_bias = moved(out.ffn.gate_bias, memory);
+      out.ffn.up_bias = moved(out.ffn.up_bias, memory);
+    }
+    if (parts_.sizes) out.down_sizes = sizes_of_down(memory);
+    return out;
+  }
+
+  static std::byte* take(std::byte*& memory, size_t bytes) {
+    std::byte* taken = memory;
+    memory += bytes;
+    return taken;
+  }
+  int64_t source_of(int64_t j) const { return order_.empty() ? j : order_[static_cast<size_t>(j)]; }
+
+  /// Copies the rows of `from` to `to`, `stride` bytes apart (0: packed), in the layout's order.
+  Matrix moved(const Matrix& from, std::byte* to, size_t stride) const {
+    Matrix out = from;
+    out.data = to;
+    out.row_stride = stride;
+    const size_t row = row_bytes(from.dtype, from.n_cols);
+    for (int64_t j = 0; j < from.n_rows && fills_; ++j) {
+      std::memcpy(to + static_cast<size_t>(j) * out.stride_bytes(), from.row(source_of(j)), row);
+    }
+    return out;
+  }
+  const float* moved(const float* from, std::byte*& memory) const {
+    if (from == nullptr) return nullptr;
+    const size_t n = static_cast<size_t>(spec_.d_ff);
+    float* to = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
+    for (size_t j = 0; j < n && fills_; ++j) to[j] = from[source_of(static_cast<int64_t>(j))];
+    return to;
+  }
+  DownColumns move_rows(std::byte* bundles) const {
+    DownColumns down = columns_in_file(spec_, layer_);
+    down.rows = moved(down.rows, bundles + shape_.down_at, shape_.stride);
+    return down;
+  }
+  DownColumns turn(std::byte* bundles, std::byte* tables) const {
+    const Matrix& down = layer_.down.weight;
+    std::byte* codes = bundles + shape_.down_at;
+    if (fills_) turn_neurons(down, 0, spec_.d_ff, codes, shape_.stride, tables);
+    return turned_columns(down, layer_.down.bias, codes, shape_.stride, tables);
+  }
+  /// The norm of each neuron's down column, from the file's matrix.
+  const float* sizes_of_down(std::byte*& memory) const {
+    const size_t n = static_cast<size_t>(spec_.d_ff);
+    float* sizes = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
+    if (!fills_) return sizes;
+    down_sizes(layer_, spec_.d_model, spec_.d_ff, sizes);
+    return sizes;
+  }
+
+  const ModelSpec& spec_;
+  const LayerWeights& layer_;
+  const BundleParts& parts_;
+  std::span<const int32_t> order_;
+  bool fills_ = false;
+  BundleShape shape_;
+  LayerBytes bytes_;
+};
+
+std::byte* bytes_of(const Buffer& buffer) { return reinterpret_cast<std::byte*>(buffer.floats()); }
+
+/// The order of a layer's neurons; none for plain files, whose scales belong to runs of neurons.
+std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weights& weights, int layer) {
+  if (order.empty() || !weights.layers[static_cast<size_t>(layer)].down_rows.weight) return {};
+  return order[static_cast<size_t>(layer)];
+}
+
+}  // namespace
+
+uint64_t order_hash(const std::vector<std::vector<int32_t>>& order) {
+  if (order.empty()) return 0;
+  uint64_t hash = 14695981039346656037ull;
+  for (const std::vector<int32_t>& layer : order) {
+    for (const int32_t neuron : layer) hash = (hash ^ static_cast<uint64_t>(neuron)) * 1099511628211ull;
+  }
+  return hash;
+}
+
+NeuronLayout NeuronLayout::in_file(const ModelSpec& spec, const Weights& weights) {
+  NeuronLayout layout;
+  for (const LayerWeights& layer : weights.layers) {
+    NeuronLayer out{
+        .ffn = inputs_of(spec, layer), .dense_down = layer.down, .predictor_out = layer.predictor_out};
+    if (layer.down_rows.weight) out.ffn.down = columns_in_file(spec, layer);
+    layout.add(out);
+  }
+  return layout;
+}
+
+BundleParts bundle_parts(Sparsity mode, bool gates_apart) {
+  return {.gates = mode == Sparsity::kPredicted || !gates_apart,
+          .ups = mode != Sparsity::kCalibrated,
+          .predictors = mode == Sparsity::kPredicted,
+          .sizes = mode == Sparsity::kCalibrated};
+}
+
+double NeuronLayout::bundle_bytes(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
+                                  const Order& order) {
+  double total = 0;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    const LayerBuilder builder(spec, weights.layers[static_cast<size_t>(i)], parts,
+                               order_of(order, weights, i));
+    total += static_cast<double>(builder.bytes());
+  }
+  return total;
+}
+
+NeuronLayout NeuronLayout::in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
+                                      const Order& order, Memory& memory) {
+  NeuronLayout layout;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    LayerBuilder builder(spec, weights.layers[static_cast<size_t>(i)], parts, order_of(order, weights, i));
+    layout.memory_.push_back(memory.allocate(builder.bytes()));
+    layout.given_back_.push_back(0);
+    layout.add(builder.views(bytes_of(layout.memory_.back())));
+  }
+  return layout;
+}
+
+void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
+                        const Order& order, int n_threads, const std::function<void(double)>& progress,
+                        const std::function<void(int layer)>& filled) {
+  const size_t n_layers = memory_.size();
+  const size_t window = filled ? static_cast<size_t>(n_threads) : n_layers;
+  for (size_t begin = 0; begin < n_layers; begin += window) {
+    const size_t end = std::min(n_layers, begin + window);
+    std::atomic<size_t> next{begin}, done{begin};
+    std::mutex mutex;
+    std::exception_ptr failure;
+    // Fills layers until none is left. What is thrown ends the other threads' work with the layer they are
+    // at.
+    const auto fill_layers = [&](const auto& after_each) {
+      try {
+        for (size_t i = next++; i < end; i = next++) {
+          LayerBuilder(spec, weights.layers[i], parts, order_of(order, weights, static_cast<int>(i)))
+              .fill(bytes_of(memory_[i]));
+          ++done;
+          after_each();
+        }
+      } catch (...) {
+        next = end;
+        const std::lock_guard lock(mutex);
+        if (!failure) failure = std::current_exception();
+      }
+    };
+    {
+      std::vector<std::jthread> helpers;
+      // Without helpers the calling thread fills alone.
+      try {
+        for (int t = 1; t < n_threads; ++t) helpers.emplace_back([&] { fill_layers([] {}); });
+      } catch (const std::system_error&) {
+      }
+      fill_layers([&] {
+        if (progress) progress(static_cast<double>(done) / static_cast<double>(n_layers));
+      });
+    }
+    if (failure) std::rethrow_exception(failure);
+    if (!filled) continue;
+    for (size_t i = begin; i < end; ++i) filled(static_cast<int>(i));
+  }
+}
+
+void NeuronLayout::add_whole(const NeuronLayer& host, Memory& memory) {
+  NeuronLayer layer = host;
+  FfnNeurons& ffn = layer.ffn;
+  const int64_t d_ff = ffn.gate.n_rows;
+  ffn.gate = memory.resident(ffn.gate);
+  ffn.up = memory.resident(ffn.up);
+  ffn.gate_bias = memory.resident(ffn.gate_bias, d_ff);
+  ffn.up_bias = memory.resident(ffn.up_bias, d_ff);
+  ffn.down.rows = memory.resident(ffn.down.rows);
+  ffn.down.bias = memory.resident(ffn.down.bias, ffn.down.n_cols);
+  layer.dense_down.weight = memory.resident(layer.dense_down.weight);
+  layer.dense_down.bias = memory.resident(layer.dense_down.bias, layer.dense_down.weight.n_rows);
+  layer.predictor_out = {};
+  add(layer);
+}
+
+size_t NeuronLayout::give_back(int layer, int64_t n) {
+  const auto at = static_cast<size_t>(layer);
+  if (at >= memory_.size() || n == 0) return 0;
+  const FfnNeurons& ffn = layers_[at].ffn;
+  const size_t stride = ffn.down.rows ? ffn.down.rows.stride_bytes() : ffn.down.coded.stride;
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  given_back_[at] = static_cast<size_t>(n) * stride / page * page;
+  gguf::release({bytes_of(memory_[at]), given_back_[at]});
+  return given_back_[at];
+}
+
+std::span<const std::byte> NeuronLayout::kept(int layer) const {
+  const auto at = static_cast<size_t>(layer);
+  if (at >= memory_.size()) return {};
+  return {bytes_of(memory_[at]) + given_back_[at], memory_[at].bytes() - given_back_[at]};
+}
+
+size_t NeuronLayout::bytes() const {
+  size_t total = 0;
+  for (size_t i = 0; i < memory_.size(); ++i) total += memory_[i].bytes() - given_back_[i];
+  return total;
+}
+
+}  // namespace hearth

@@ -1,0 +1,258 @@
+// See the header.
+#include "engine/residency/neuron_setup.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "engine/activity/activity_profile.h"
+#include "engine/model/calibration.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/prefault.h"
+#include "engine/residency/bytes_text.h"
+#include "engine/residency/sparsity_choice.h"
+
+namespace hearth {
+namespace {
+
+/// Neurons by falling activity, where a file beside the model tells it; else empty.
+NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::string>& notes) {
+  NeuronLayout::Order order;
+  if (!in.weights.has_down_rows()) return order;  // a plain file's scales belong to runs of neurons
+  const ActivitySearch search{.file = in.activity, .model = [&in] { return identify(in.file, in.spec); }};
+  FoundActivity found = find_activity(in.file.path(), in.spec.n_layers, in.spec.d_ff, search);
+  if (!found.sentence.empty()) notes.push_back(found.sentence);
+  if (!found.profile) return order;
+  for (int i = 0; i < in.spec.n_layers; ++i) order.push_back(found.profile->hottest_first(i));
+  return order;
+}
+
+/// At least one token.
+std::vector<int32_t> probe_tokens(const NeuronSetupInputs& in) {
+  std::vector<int32_t> tokens = in.tokenizer.encode(std::string(probe_text()), true, false);
+  if (tokens.empty()) tokens.push_back(0);  // bytes that a vocabulary lacks are left out
+  const int n = std::min({static_cast<int>(tokens.size()), probe_length(in.spec), in.context_tokens});
+  tokens.resize(static_cast<size_t>(n));
+  return tokens;
+}
+
+/// Lets go of the file's pages of a layer's matrices that `layout` has copies of.
+void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout, int layer) {
+  const auto release = [](const Matrix& in_file, const Matrix& used) {
+    if (in_file && in_file.data != used.data) gguf::release({in_file.data, in_file.bytes()});
+  };
+  const LayerWeights& file = in.weights.layers[static_cast<size_t>(layer)];
+  const NeuronLayer& laid_out = layout.layer(layer);
+  const FfnNeurons& used = laid_out.ffn;
+  release(in.spec.gated ? file.gate.weight : file.up.weight, used.gate);
+  if (in.spec.gated) release(file.up.weight, used.up);
+  release(file.down.weight, used.down.rows);
+  release(file.down_rows.weight, used.down.rows);
+  if (laid_out.predictor_out) release(file.predictor_out, laid_out.predictor_out);
+}
+
+float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec) {
+  const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
+  // Not a number fails the comparison too; numbers beyond a float would become infinite.
+  if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
+    throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
+                                " cannot be; give a finite number that a float can hold.");
+  }
+  return static_cast<float>(threshold);
+}
+
+}  // namespace
+
+NeuronSetup::NeuronSetup(const SparsityRequest& request, const NeuronSetupInputs& inputs)
+    : in_(inputs), verify_asked_(request.verify_predictor) {
+  const SparsityPlan plan = plan_sparsity(request, in_.file.path(), in_.spec, in_.weights);
+  report_.mode = plan.mode;
+  report_.reason = plan.reason;
+  compare_ = plan.compare && !in_.has_device;
+  if (plan.compare && in_.has_device) {
+    report_.reason = "lossless; on a GPU auto does not measure what predicted would read";
+  }
+  mode_.predictor_threshold = predictor_threshold(request, in_.spec);
+  report_.predictor_threshold = mode_.predictor_threshold;
+  if (plan.mode == Sparsity::kCalibrated) {
+    mode_.thresholds = request.calibrating ? std::vector<float>(static_cast<size_t>(in_.spec.n_layers), 0.0f)
+                                           : read_calibration(in_.file, in_.spec).thresholds;
+  }
+  layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
+}
+
+void NeuronSetup::choose(ForwardPass& pass) {
+  if (compare_) report_.mode = choose_by_bytes(pass);
+}
+
+/// Exact or predicted, whichever reads less: the predictor is run with every gate beside it.
+Sparsity NeuronSetup::choose_by_bytes(ForwardPass& pass) {
+  FfnMode mode = mode_;
+  mode.sparsity = Sparsity::kPredicted;
+  mode.verify_predictor = true;
+  pass.ffn().use(mode, layout_);
+  const NeuronActivity predicted = probe_activity(pass, in_.spec, probe_tokens(in_), in_.max_tokens);
+  NeuronActivity exact = predicted;
+  exact.proposed = exact.passed = predicted.true_active;
+  // Neurons that only the gate lets through have as many zeros among their ups as the proposed ones.
+  exact.active = predicted.true_active;
+  if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
+  const double exact_bytes = bytes_per_token(in_.spec, in_.weights, Sparsity::kExact, exact);
+  const double predicted_bytes = bytes_per_token(in_.spec, in_.weights, Sparsity::kPredicted, predicted);
+  report_.reason =
+      "a token reads " + bytes_text(predicted_bytes) + " predicted, " + bytes_text(exact_bytes) + " exact";
+  return predicted_bytes < exact_bytes ? Sparsity::kPredicted : Sparsity::kExact;
+}
+
+/// Bundles, where there is memory for them. Without it neurons are read where they lie in the file; those of
+/// a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
+/// which gives other answers than dense.
+void NeuronSetup::lay_out() {
+  // On the CPU a dense run reads the file's own rows. A device may come to share neurons, one by one.
+  if (report_.mode == Sparsity::kDense && !in_.has_device) return;
+  order_ = find_order(in_, report_.notes);
+  // A device that tells who is active has the gates; the CPU then needs none.
+  const bool gates_apart = !in_.has_device || report_.mode == Sparsity::kExact;
+  parts_ = bundle_parts(report_.mode, gates_apart);
+  const double bytes = NeuronLayout::bundle_bytes(in_.spec, in_.weights, parts_, order_);
+  if (bytes <= in_.free_memory_bytes || in_.has_device) {
+    layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
+    bundled_ = true;
+    return;
+  }
+  const std::string why = "would take " + bytes_text(bytes) + ", and " +
+                          bytes_text(std::max(in_.free_memory_bytes, 0.0)) + " are free";
+  if (in_.weights.has_down_rows() && report_.mode != Sparsity::kCalibrated) {
+    report_.notes.push_back("neurons stay as they lie in the file: laying them together " + why);
+  } else if (report_.mode == Sparsity::kExact) {
+    report_.mode = Sparsity::kDense;
+    report_.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
+  } else {
+    gguf::fail(gguf::file_label(in_.file.path().string()),
+               "laying the model's neurons together, which --sparsity " +
+                   std::string(sparsity_name(report_.mode)) + " needs, " + why +
+                   "; take dense, a smaller context or fewer slots");
+  }
+}
+
+void NeuronSetup::place(const Devices& devices, const Plan* plan,
+                        const std::function<void(double)>& progress) {
+  // 1. Where the plan wants them: as they lie in the file, or with the gates beside the other rows.
+  if (plan != nullptr) {
+    placements_ = plan->layers;
+    fit_layout(*plan, placements_);
+  }
+  // 2. Bundles layer by layer, each to the device as soon as it is filled: what a device has for good is
+  // given back before the next are filled.
+  const auto placed = [&](int layer) {
+    const NeuronLayer& host = layout_.layer(layer);
+    if (!devices.on_device(layer)) {
+      placed_.add(host);
+    } else if (!bundled_ && host.dense_down.weight) {
+      placed_.add_whole(host, *devices.device());
+    } else {
+      share_layer(layer, placements_[static_cast<size_t>(layer)], *devices.device());
+    }
+    if (bundled_) release_copied(in_, layout_, layer);
+  };
+  if (bundled_) {
+    layout_.fill(in_.spec, in_.weights, parts_, order_, in_.n_threads, progress, placed);
+  } else {
+    for (int i = 0; i < in_.spec.n_layers; ++i) placed(i);
+  }
+  // 3. Who shares its neurons next.
+  const NeuronResidency* next = nullptr;
+  for (int i = in_.spec.n_layers; i-- > 0;) {
+    NeuronResidency* residency = placed_.residency(i);
+    if (residency == nullptr) continue;
+    residency->layer = i;
+    residency->next = next;
+    next = residency;
+  }
+  if (unpinned_bytes_ > 0) {
+    notes_.push_back(bytes_text(static_cast<double>(unpinned_bytes_)) +
+                     " of cold neurons could not be page-locked (a container's memlock limit, or too little "
+                     "memory), so they go to the GPU by way of a smaller buffer: prompts and prefetching are "
+                     "slower. Raise the limit (ulimit -l unlimited; in Compose, ulimits: memlock: -1)");
+  }
+}
+
+/// Neurons of the device's layers lie in bundles, unless nothing is shared in a dense run, or the host has
+/// not the memory for those that the device does not take.
+void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements) {
+  if (takes_file_views(report_.mode, plan.shares)) {
+    layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
+    bundled_ = false;
+    return;
+  }
+  const bool gates_on_device =
+      std::ranges::all_of(placements, [](const LayerPlacement& layer) { return layer.all_gates; });
+  if (report_.mode == Sparsity::kExact && plan.shares && !gates_on_device) {
+    parts_ = bundle_parts(report_.mode, /*gates_apart=*/false);
+    layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
+  }
+  double needed = 0;
+  for (int i = 0; i < in_.spec.n_layers; ++i) {
+    const double hot = static_cast<double>(placements[static_cast<size_t>(i)].hot.size()) / in_.spec.d_ff;
+    needed += (1 - hot) * static_cast<double>(layout_.kept(i).size());
+  }
+  if (needed <= in_.free_memory_bytes) return;
+  const std::string why =
+      bytes_text(needed) + ", and " + bytes_text(std::max(in_.free_memory_bytes, 0.0)) + " are free";
+  if (!in_.weights.has_down_rows()) {
+    gguf::fail(
+        gguf::file_label(in_.file.path().string()),
+        "the neurons that the GPU does not hold need " + why +
+            "; give the GPU more (--vram-budget), take a smaller context or fewer slots, or run on the "
+            "CPU (--device cpu --sparsity dense), which reads the file as it lies");
+  }
+  notes_.push_back(
+      "cold neurons stay as they lie in the file, which is read as they are needed: in memory "
+      "they would take " +
+      why);
+  for (size_t i = 0; i < placements.size() && !order_.empty(); ++i) {
+    for (int32_t& neuron : placements[i].hot) neuron = order_[i][static_cast<size_t>(neuron)];
+    std::ranges::sort(placements[i].hot);
+  }
+  layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
+  bundled_ = false;
+}
+
+void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Backend& device) {
+  NeuronLayer host = layout_.layer(layer);
+  if (report_.mode != Sparsity::kPredicted) host.predictor_out = {};
+  placed_.add_shared(host, placement, device);
+  NeuronResidency* residency = placed_.residency(layer);
+  if (!bundled_) return;
+  // Of the first neurons, all of which the device has, the host needs nothing more.
+  int64_t n_first = 0;
+  while (n_first < static_cast<int64_t>(placement.hot.size()) &&
+         placement.hot[static_cast<size_t>(n_first)] == n_first) {
+    ++n_first;
+  }
+  layout_.give_back(layer, n_first);
+  if (residency == nullptr) return;
+  residency->first_on_host = n_first;
+  const std::span<const std::byte> kept = layout_.kept(layer);
+  residency->host_pinned = device.pin(kept.data(), kept.size());
+  if (!residency->host_pinned) unpinned_bytes_ += kept.size();
+}
+
+void NeuronSetup::use(ForwardPass& pass) {
+  mode_.sparsity = report_.mode;
+  const bool can_verify = report_.mode == Sparsity::kPredicted && !in_.has_device;
+  mode_.verify_predictor = verify_asked_ && can_verify;
+  if (verify_asked_ && !can_verify) {
+    report_.notes.push_back("no predictor is verified, for the model runs " +
+                            std::string(sparsity_name(report_.mode)) + (in_.has_device ? " on a GPU" : ""));
+  }
+  pass.ffn().use(mode_, placed_);
+  if (report_.mode != Sparsity::kDense) {
+    report_.activity = probe_activity(pass, in_.spec, probe_tokens(in_), in_.max_tokens);
+  }
+  report_.bytes_per_token = bytes_per_token(in_.spec, in_.weights, report_.mode, report_.activity);
+  report_.dense_bytes_per_token = bytes_per_token(in_.spec, in_.weights, Sparsity::kDense, {});
+}
+
+}  // namespace hearth

@@ -1,0 +1,290 @@
+// See the header.
+#include "engine/residency/plan.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+#include <utility>
+
+#include "engine/forward/kv_memory.h"
+#include "engine/residency/bytes_text.h"
+#include "kernels/cuda/cuda_backend.h"
+
+namespace hearth {
+namespace {
+
+/// Of each stream buffer: large enough that a copy runs at the link's speed, small beside a card.
+constexpr size_t kStreamBytes = size_t{64} << 20;
+/// A share of what is left for neurons that their cache gets, and that the stream buffers may take together.
+constexpr size_t kCacheShare = 8, kStreamShare = 8;
+
+int64_t d_ff_of(const PlanInputs& in) { return in.spec.d_ff; }
+
+/// The first n neurons: a layout has the most active first, where that is known.
+std::vector<int32_t> hottest(int64_t n) {
+  std::vector<int32_t> ids(static_cast<size_t>(n));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+bool has_gates_that_tell(const PlanInputs& in) {
+  return in.mode == Sparsity::kExact && in.spec.activation.has_zeros();
+}
+
+PassBounds bounds_of(const PlanInputs& in, bool shares, size_t stream_bytes) {
+  PassBounds bounds = in.bounds;
+  bounds.shares = shares;
+  bounds.stream_bytes = stream_bytes;
+  return bounds;
+}
+
+template <class Take>
+size_t metered(const Take& take) {
+  MemoryMeter meter;
+  take(meter);
+  return meter.bytes();
+}
+
+/// Neurons of one layer, and what lies with them.
+void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPlacement& placement,
+                   DeviceBytes& bytes) {
+  if (from.dense_down.weight) {
+    bytes.hot += metered([&](MemoryMeter& meter) { NeuronLayout().add_whole(from, meter); });
+    return;
+  }
+  NeuronLayer host = from;
+  if (in.mode != Sparsity::kPredicted) host.predictor_out = {};
+  const size_t predictor = metered([&](MemoryMeter& meter) { meter.resident(host.predictor_out); });
+  const auto of = [&](const LayerPlacement& part) {
+    return metered([&](MemoryMeter& meter) { NeuronLayout().add_shared(host, part, meter); }) - predictor;
+  };
+  LayerPlacement part;
+  const size_t tables = of(part);
+  part.all_gates = placement.all_gates;
+  const size_t with_gates = of(part);
+  part.n_cache = placement.n_cache;
+  const size_t with_cache = of(part);
+  const size_t all = of(placement);
+  bytes.predictors += predictor;
+  bytes.tables += tables;
+  bytes.gates += with_gates - tables;
+  bytes.cache += with_cache - with_gates;
+  bytes.hot += all - with_cache;
+}
+
+}  // namespace
+
+bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
+  return layer.on_device && static_cast<int64_t>(layer.hot.size()) < spec.d_ff;
+}
+
+bool takes_file_views(Sparsity mode, bool shares) { return mode == Sparsity::kDense && !shares; }
+
+DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>& layers,
+                         size_t stream_bytes) {
+  const bool shares =
+      std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
+  const PassBounds bounds = bounds_of(in, shares, stream_bytes);
+  const NeuronLayout in_file = NeuronLayout::in_file(in.spec, in.weights);
+  const NeuronLayout& host = takes_file_views(in.mode, shares) ? in_file : in.host;
+  DeviceBytes bytes;
+  bytes.output = metered([&](MemoryMeter& meter) {
+    in.weights.output_norm_on(meter, in.spec);
+    in.weights.output_on(meter);
+  });
+  for (int i = 0; i < in.spec.n_layers; ++i) {
+    const LayerPlacement& layer = layers[static_cast<size_t>(i)];
+    if (!layer.on_device) continue;
+    const auto attention = [&](bool predictor) {
+      return metered([&](MemoryMeter& meter) { in.weights.layer_on(meter, in.spec, i, predictor); });
+    };
+    const size_t without = attention(false);
+    bytes.attention += without;
+    if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
+    bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.n_kv_blocks));
+    count_neurons(in, host.layer(i), layer, bytes);
+  }
+  const StepBounds steps = step_bounds(in.spec, bounds_of(in, shares, 0));
+  bytes.scratch = cuda::scratch_bytes(steps) + metered([&](MemoryMeter& meter) {
+                    Workspace(meter, in.spec, bounds.max_tokens);
+                    FfnWorkspace(meter, in.spec, in.weights, bounds.max_tokens);
+                    OutputWorkspace(meter, in.spec, bounds.max_logit_rows);
+                  });
+  bytes.stream = cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(steps);
+  return bytes;
+}
+
+namespace {
+
+/// Layers from `first` on are the device's, with as many neurons as said.
+std::vector<LayerPlacement> placements(const PlanInputs& in, int first, bool gates, int64_t n_hot,
+                                       int64_t n_cache) {
+  std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers));
+  for (int i = 0; i < in.spec.n_layers; ++i) {
+    LayerPlacement& layer = layers[static_cast<size_t>(i)];
+    layer.on_device = i >= first;
+    if (!layer.on_device) continue;
+    const bool all = n_hot == d_ff_of(in);
+    layer.all_gates = gates && !all;
+    layer.hot = hottest(n_hot);
+    layer.n_cache = all ? 0 : std::min(n_cache, d_ff_of(in) - n_hot);
+  }
+  return layers;
+}
+
+Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t stream_bytes, size_t budget) {
+  Plan plan;
+  plan.device = device_bytes(in, layers, stream_bytes);
+  plan.layers = std::move(layers);
+  plan.shares = std::ranges::any_of(plan.layers,
+                                    [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
+  plan.stream_bytes = stream_bytes;
+  plan.budget_bytes = budget;
+  for (int i = 0; i < in.spec.n_layers; ++i) {
+    const LayerPlacement& layer = plan.layers[static_cast<size_t>(i)];
+    if (!layer.on_device) continue;
+    const FfnNeurons& ffn = in.host.layer(i).ffn;
+    const size_t down = ffn.down.rows ? row_bytes(ffn.down.rows.dtype, ffn.down.n_cols)
+                                      : static_cast<size_t>(ffn.down.coded.n_cols_padded) *
+                                            static_cast<size_t>(ffn.down.coded.bits) / 8;
+    const size_t neuron = (layer.all_gates ? 0 : row_bytes(ffn.gate.dtype, ffn.gate.n_cols)) +
+                          (ffn.up ? row_bytes(ffn.up.dtype, ffn.up.n_cols) : 0) + down;
+    plan.cold_bytes += (static_cast<size_t>(in.spec.d_ff) - layer.hot.size()) * neuron;
+  }
+  return plan;
+}
+
+/// The largest n in [low, high] for which holds(n), which holds for all smaller ones too; low - 1: none.
+template <class Holds>
+int64_t largest(int64_t low, int64_t high, const Holds& holds) {
+  int64_t good = low - 1, bad = high + 1;
+  while (good + 1 < bad) {
+    const int64_t middle = good + (bad - good) / 2;
+    (holds(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+}  // namespace
+
+std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t budget) {
+  const int n_layers = in.spec.n_layers;
+  const int64_t d_ff = d_ff_of(in);
+  const auto bytes = [&](int first, bool gates, int64_t n_hot, int64_t n_cache, size_t stream) {
+    return device_bytes(in, placements(in, first, gates, n_hot, n_cache), stream).total();
+  };
+  const auto plan = [&](int first, bool gates, int64_t n_hot, int64_t n_cache, size_t stream) {
+    return plan_of(in, placements(in, first, gates, n_hot, n_cache), stream, budget);
+  };
+
+  // 1. All of the model, or its last layers whole.
+  const int64_t n_whole = largest(1, split == DeviceSplit::kLayers ? n_layers : 0, [&](int64_t n) {
+    return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
+  });
+  if (n_whole > 0) return plan(n_layers - static_cast<int>(n_whole), false, d_ff, 0, 0);
+  if (bytes(0, false, d_ff, 0, 0) <= budget) return plan(0, false, d_ff, 0, 0);
+  if (split == DeviceSplit::kLayers) return std::nullopt;
+
+  // 2. Attention of as many layers as it fits of.
+  const int64_t n_device = largest(1, n_layers, [&](int64_t n) {
+    return bytes(n_layers - static_cast<int>(n), false, 0, 0, 0) <= budget;
+  });
+  if (n_device < 1) return std::nullopt;
+  const int first = n_layers - static_cast<int>(n_device);
+
+  // 3. Gates, where they tell who is active.
+  const bool gates = has_gates_that_tell(in) && bytes(first, true, 0, 0, 0) <= budget;
+  const size_t base = bytes(first, gates, 0, 0, 0);
+
+  // 4. Buffers for streaming, a cache, and neurons with what is left.
+  const size_t left = budget - base;
+  size_t stream = std::min(kStreamBytes, left / kStreamShare / 2) / kPieceBytes * kPieceBytes;
+  if (bytes(first, gates, 0, 0, stream) > budget) stream = 0;
+  int64_t n_cache = 0;
+  if (in.prefetch && in.mode != Sparsity::kDense) {
+    n_cache = std::max<int64_t>(0, largest(0, d_ff, [&](int64_t n) {
+                                  return bytes(first, gates, 0, n, stream) <= base + left / kCacheShare &&
+                                         bytes(first, gates, 0, n, stream) <= budget;
+                                }));
+  }
+  const int64_t n_hot = std::max<int64_t>(
+      0, largest(0, d_ff - 1, [&](int64_t n) { return bytes(first, gates, n, n_cache, stream) <= budget; }));
+  return plan(first, gates, n_hot, n_cache, stream);
+}
+
+Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
+  return plan_of(in, std::move(placement.layers), placement.stream_bytes, budget);
+}
+
+size_t least_bytes(const PlanInputs& in) {
+  return device_bytes(in, placements(in, in.spec.n_layers - 1, false, 0, 0), 0).total();
+}
+
+int Plan::n_device_layers() const {
+  return static_cast<int>(
+      std::ranges::count_if(layers, [](const LayerPlacement& layer) { return layer.on_device; }));
+}
+
+bool Plan::whole() const { return !shares && n_device_layers() == static_cast<int>(layers.size()); }
+
+std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
+  const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  std::vector<std::string> out;
+  out.push_back("GPU: " + text(device.total()) + " of a budget of " + text(budget_bytes) + ", " +
+                (whole() ? "the whole model"
+                         : "the attention of " + std::to_string(n_device_layers()) + " of " +
+                               std::to_string(layers.size()) + " layers"));
+  out.push_back("GPU, for every token: attention " + text(device.attention) + ", output " +
+                text(device.output) + ", keys and values " + text(device.kv) + ", predictors " +
+                text(device.predictors) + ", scratch " + text(device.scratch));
+  size_t n_hot = 0, n_cache = 0;
+  for (const LayerPlacement& layer : layers) {
+    n_hot += layer.hot.size();
+    n_cache += static_cast<size_t>(layer.n_cache);
+  }
+  const double n_neurons = static_cast<double>(layers.size()) * spec.d_ff;
+  char percent[32];
+  std::snprintf(percent, sizeof percent, "%.1f %%", 100.0 * static_cast<double>(n_hot) / n_neurons);
+  out.push_back("GPU, neurons: " + text(device.hot) + " hot (" + percent + " of all)" +
+                (device.gates > 0 ? ", gates of all " + text(device.gates) : "") + ", a cache of " +
+                std::to_string(n_cache) + " (" + text(device.cache) + "), tables " + text(device.tables) +
+                ", buffers for prompts " + text(device.stream));
+  if (!whole()) {
+    out.push_back("CPU: " + text(cold_bytes) + " of cold neurons" +
+                  (n_device_layers() < static_cast<int>(layers.size())
+                       ? ", and all of the first " +
+                             std::to_string(static_cast<int>(layers.size()) - n_device_layers()) + " layers"
+                       : ""));
+  }
+  return out;
+}
+
+std::string Plan::json(const ModelSpec& spec) const {
+  std::string out = "{\n  \"budget_bytes\": " + std::to_string(budget_bytes) + ",\n  \"device_bytes\": {";
+  const std::pair<const char*, size_t> parts[] = {
+      {"attention", device.attention},   {"output", device.output}, {"predictors", device.predictors},
+      {"keys_and_values", device.kv},    {"gates", device.gates},   {"hot_neurons", device.hot},
+      {"neuron_cache", device.cache},    {"tables", device.tables}, {"scratch", device.scratch},
+      {"stream_buffers", device.stream}, {"total", device.total()}};
+  for (const auto& [name, bytes] : parts) {
+    out += (out.ends_with('{') ? "\"" : ", \"") + std::string(name) + "\": " + std::to_string(bytes);
+  }
+  out += "},\n  \"cold_neuron_bytes\": " + std::to_string(cold_bytes) +
+         ",\n  \"neurons_per_layer\": " + std::to_string(spec.d_ff) + ",\n  \"layers\": [";
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const LayerPlacement& layer = layers[i];
+    out += std::string(i == 0 ? "\n" : ",\n") + "    {\"attention\": \"" + (layer.on_device ? "GPU" : "CPU") +
+           "\", \"all_gates\": " + (layer.all_gates ? "true" : "false") +
+           ", \"hot\": " + std::to_string(layer.hot.size()) +
+           ", \"cache\": " + std::to_string(layer.n_cache) + "}";
+  }
+  return out + "\n  ]\n}\n";
+}
+
+std::vector<bool> Plan::on_device() const {
+  std::vector<bool> flags;
+  for (const LayerPlacement& layer : layers) flags.push_back(layer.on_device);
+  return flags;
+}
+
+}  // namespace hearth

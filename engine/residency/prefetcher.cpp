@@ -1,0 +1,322 @@
+// See the header.
+#include "engine/residency/prefetcher.h"
+
+#include <algorithm>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <exception>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+// Arrivals of one step's layer, and departures besides, are as many as the backend takes at once.
+constexpr int64_t kMostMoves = NeuronTraffic::kMaxChanges / 2;
+
+// Bundles per second of the CPU before it is measured. Only the ratio to the link's counts.
+constexpr double kCpuAtFirst = 1e6;
+
+uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
+uint64_t& word(std::vector<uint64_t>& bits, int32_t neuron) { return bits[static_cast<size_t>(neuron / 64)]; }
+
+/// Clears the bits of `among` that are in `of`, and counts them.
+int64_t take_common(std::vector<uint64_t>& among, std::span<const uint64_t> of) {
+  int64_t n = 0;
+  for (size_t w = 0; w < among.size(); ++w) {
+    n += std::popcount(among[w] & of[w]);
+    among[w] &= ~of[w];
+  }
+  return n;
+}
+
+}  // namespace
+
+void Prefetcher::Rate::add(double amount, double seconds) {
+  if (!(amount > 0 && seconds > 0)) return;
+  // About the last sixteen measurements count: a token's worth of layers, roughly.
+  constexpr double kFade = 1 - 1.0 / 16;
+  amount_ = amount_ * kFade + amount;
+  seconds_ = seconds_ * kFade + seconds;
+}
+
+Prefetcher::Plan::Plan(const PrefetchLayer& of)
+    : layer(of.layer),
+      cache(of.n_neurons, of.hot, of.n_hot, of.n_slots),
+      any(cache.words()),
+      proposed(cache.words()) {}
+
+Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<BundleMover> mover,
+                       PrefetchOptions options)
+    : options_(std::move(options)),
+      mover_(std::move(mover)),
+      exchanges_(layers.size()),
+      link_(kCpuAtFirst * options_.link_over_cpu),
+      cpu_(kCpuAtFirst) {
+  changes_.reserve(kMaxChanges);
+  moves_.reserve(kMaxChanges);
+  plans_.reserve(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto number = static_cast<size_t>(layers[i].layer);
+    if (index_of_.size() <= number) index_of_.resize(number + 1);
+    index_of_[number] = i;
+    Plan& plan = plans_.emplace_back(layers[i]);
+    Exchange& exchange = exchanges_[i];
+    for (auto* bits : {&exchange.any, &exchange.proposed, &exchange.coming, &exchange.unused})
+      bits->resize(plan.cache.words());
+    const auto n_slots = static_cast<size_t>(plan.cache.n_slots());
+    for (auto* list : {&exchange.arrived, &exchange.leaving}) list->reserve(n_slots);
+    for (auto* list : {&exchange.told, &exchange.freed, &exchange.emptied}) list->reserve(n_slots);
+  }
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Prefetcher::~Prefetcher() {
+  thread_.request_stop();
+  thread_.join();
+}
+
+// ---- engine thread ---------------------------------------------------------------------------------------
+
+std::span<const SlotChange> Prefetcher::changes(int layer) {
+  Exchange& exchange = exchanges_[index_of(layer)];
+  const Clock::time_point now = Clock::now();
+  changes_.clear();
+  const std::lock_guard lock(mutex_);
+  exchange.reached = now;
+  while (!exchange.arrived.empty() && changes_.size() < kMaxChanges) {
+    const SlotChange change = exchange.arrived.back();
+    exchange.arrived.pop_back();
+    changes_.push_back(change);
+    exchange.told.push_back(change.slot);
+    word(exchange.coming, change.neuron) &= ~bit(change.neuron);
+    word(exchange.unused, change.neuron) |= bit(change.neuron);
+  }
+  while (!exchange.leaving.empty() && changes_.size() < kMaxChanges) {
+    const SlotChange change = exchange.leaving.back();
+    exchange.leaving.pop_back();
+    changes_.push_back({change.neuron, -1});
+    exchange.emptied.push_back(change.slot);
+    ++counters_.evicted;
+    uint64_t& unused = word(exchange.unused, change.neuron);
+    if ((unused & bit(change.neuron)) != 0) ++counters_.evicted_unused;
+    unused &= ~bit(change.neuron);
+  }
+  return changes_;
+}
+
+void Prefetcher::enqueued(int layer, void* stream) {
+  Exchange& exchange = exchanges_[index_of(layer)];
+  if (exchange.emptied.empty()) return;
+  try {
+    mover_->gate(layer, stream);
+  } catch (const std::exception& error) {
+    // The slots stay empty: nobody knows when they may be written.
+    exchange.emptied.clear();
+    return stop_for(error.what());
+  }
+  const std::lock_guard lock(mutex_);
+  exchange.freed.insert(exchange.freed.end(), exchange.emptied.begin(), exchange.emptied.end());
+  exchange.emptied.clear();
+}
+
+void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
+                        std::span<const uint64_t> proposed_for_next) {
+  const size_t index = index_of(layer);
+  n_cold_ = 0;
+  for (const uint64_t word : cold) n_cold_ += std::popcount(word);
+  {
+    const std::lock_guard lock(mutex_);
+    Exchange& exchange = exchanges_[index];
+    std::ranges::copy(any, exchange.any.begin());
+    exchange.visited = true;
+    exchange.has_proposal = false;
+    counters_.used += take_common(exchange.unused, any);
+    counters_.late += take_common(exchange.coming, any);
+    if (!proposed_for_next.empty()) {
+      proposals_ = true;
+      Exchange& next = exchanges_[(index + 1) % exchanges_.size()];
+      std::ranges::copy(proposed_for_next, next.proposed.begin());
+      next.has_proposal = true;
+    }
+    latest_ = index;
+    news_ = true;
+  }
+  news_come_.notify_one();
+}
+
+void Prefetcher::computed(int /*layer*/, double seconds) {
+  const std::lock_guard lock(mutex_);
+  cpu_.add(static_cast<double>(n_cold_), seconds);
+}
+
+void Prefetcher::begin_step() {
+  const std::lock_guard lock(mutex_);
+  step_ = (step_ + 1) % steps_.size();
+  steps_[step_] = {Clock::now(), Clock::time_point::max()};
+}
+
+void Prefetcher::end_step() {
+  const std::lock_guard lock(mutex_);
+  steps_[step_].end = Clock::now();
+}
+
+// ---- any thread ------------------------------------------------------------------------------------------
+
+PrefetchCounters Prefetcher::counters() const {
+  const std::lock_guard lock(mutex_);
+  return counters_;
+}
+
+std::string Prefetcher::why_stopped() const {
+  const std::lock_guard lock(mutex_);
+  return why_stopped_;
+}
+
+void Prefetcher::settle() const {
+  std::unique_lock lock(mutex_);
+  idle_now_.wait(lock, [&] { return (idle_ && !news_) || !why_stopped_.empty(); });
+}
+
+/// Nothing is brought from now on. What has arrived stays of use.
+void Prefetcher::stop_for(const char* why) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(stopping_, true)) return;
+  }
+  const std::string sentence =
+      "Neurons are no longer brought to the GPU's cache ahead of their use, for this failed: " +
+      std::string(why) + " The model runs on, with the neurons that the GPU has.";
+  if (options_.stopped) options_.stopped(sentence);
+  {
+    const std::lock_guard lock(mutex_);
+    why_stopped_ = sentence;
+  }
+  news_come_.notify_all();
+  idle_now_.notify_all();
+}
+
+// ---- the Prefetcher's thread -----------------------------------------------------------------------------
+
+void Prefetcher::run(const std::stop_token& stop) {
+  try {
+    while (true) {
+      size_t latest;
+      size_t n_ahead;
+      {
+        std::unique_lock lock(mutex_);
+        if (!news_) {
+          idle_ = true;
+          idle_now_.notify_all();
+        }
+        if (!news_come_.wait(lock, stop, [&] { return news_ || !why_stopped_.empty(); })) return;
+        if (!why_stopped_.empty()) return;
+        idle_ = news_ = false;
+        latest = latest_;
+        n_ahead =
+            std::min(proposals_ ? size_t{1} : static_cast<size_t>(options_.layers_ahead), exchanges_.size());
+        take_news();
+      }
+      for (Plan& plan : plans_) {
+        if (!std::exchange(plan.visited, false)) continue;
+        plan.cache.visit(plan.any);
+        plan.n_started = 0;
+      }
+      for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
+        // Wants of a later layer say better what is needed now.
+        if (!serve((latest + ahead) % plans_.size())) break;
+      }
+      if (stop.stop_requested()) return;
+    }
+  } catch (const std::exception& error) {
+    stop_for(error.what());
+  }
+}
+
+/// What the engine's thread has left in the exchanges. Under mutex_.
+void Prefetcher::take_news() {
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    Exchange& exchange = exchanges_[i];
+    Plan& plan = plans_[i];
+    for (const int32_t slot : exchange.told) plan.cache.arrived(slot);
+    for (const int32_t slot : exchange.freed) plan.cache.freed(slot);
+    exchange.told.clear();
+    exchange.freed.clear();
+    if (exchange.visited) {
+      std::swap(plan.any, exchange.any);
+      plan.visited = true;
+      exchange.visited = false;
+    }
+    plan.has_proposal = exchange.has_proposal;
+    if (plan.has_proposal) plan.proposed = exchange.proposed;
+  }
+}
+
+/// Brings neurons for the layer's next step, and empties slots for those of the step after it. Returns
+/// whether there is no newer news.
+bool Prefetcher::serve(size_t index) {
+  Plan& plan = plans_[index];
+  const std::span<const uint64_t> predicted = plan.has_proposal ? plan.proposed : plan.any;
+  const int64_t n = number_to_bring(plan, predicted);
+  if (n > 0) {
+    plan.cache.bring(predicted, n, moves_);
+    // As many slots as a step needs, so that its neurons find them free; most hold what is often wanted.
+    const int64_t most_free = std::max<int64_t>(1, plan.cache.n_slots() / 4);
+    plan.cache.let_go(predicted, std::min(n + plan.n_started, most_free), leaving_);
+    plan.n_started += static_cast<int64_t>(moves_.size());
+    move(index);
+  }
+  const std::lock_guard lock(mutex_);
+  return !news_;
+}
+
+/// Of the neurons that the device lacks, those that the link brings in the time that the CPU computes the
+/// others.
+int64_t Prefetcher::number_to_bring(const Plan& plan, std::span<const uint64_t> predicted) const {
+  const int64_t all = plan.cache.missing(predicted) + plan.n_started;
+  double ratio;
+  {
+    const std::lock_guard lock(mutex_);
+    ratio = link_.per_second() / cpu_.per_second();
+  }
+  const auto fair = static_cast<int64_t>(std::ceil(static_cast<double>(all) * ratio / (1 + ratio)));
+  return std::min(fair, kMostMoves) - plan.n_started;
+}
+
+/// Copies moves_ for a layer and tells of them, and of leaving_.
+void Prefetcher::move(size_t index) {
+  Exchange& exchange = exchanges_[index];
+  {
+    const std::lock_guard lock(mutex_);
+    exchange.leaving.insert(exchange.leaving.end(), leaving_.begin(), leaving_.end());
+    for (const SlotChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
+  }
+  if (moves_.empty()) return;
+  mover_->start(plans_[index].layer, moves_);
+  const BundleMover::Copied copied = mover_->wait();
+  const Clock::time_point end = Clock::now();
+  const std::lock_guard lock(mutex_);
+  exchange.arrived.insert(exchange.arrived.end(), moves_.begin(), moves_.end());
+  const auto n_moved = static_cast<int64_t>(moves_.size());
+  counters_.moved += n_moved;
+  counters_.bytes += copied.bytes;
+  counters_.copy_seconds += copied.seconds;
+  counters_.hidden_seconds += hidden_seconds(exchange, copied.seconds, end);
+  link_.add(static_cast<double>(n_moved), copied.seconds);
+}
+
+/// Of a copy of so many seconds until `end`, those within steps that had not come to the layer yet. Under
+/// mutex_.
+double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
+  const Clock::time_point begin =
+      end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const Clock::time_point in_time = exchange.reached > begin ? std::min(end, exchange.reached) : end;
+  Clock::duration hidden{};
+  for (const StepSpan& step : steps_) {
+    const Clock::time_point from = std::max(begin, step.begin), to = std::min(in_time, step.end);
+    if (from < to) hidden += to - from;
+  }
+  return std::min(seconds, std::chrono::duration<double>(hidden).count());
+}
+
+}  // namespace hearth

@@ -1,0 +1,98 @@
+// See the header.
+#include "engine/residency/token_bytes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "kernels/quant/coded_columns.h"
+
+namespace hearth {
+namespace {
+
+/// What one token reads of one layer's weights.
+struct LayerBytes {
+  double attention = 0, predictor = 0;
+  double gates = 0, ups = 0, downs = 0;
+};
+
+/// The down projection, of which the share `active` of neurons is read.
+double down_bytes(const ModelSpec& spec, const LayerWeights& layer, double active) {
+  if (layer.down_rows.weight) return active * static_cast<double>(layer.down_rows.weight.bytes());
+  const Matrix& down = layer.down.weight;
+  const double codes = static_cast<double>(column_codes_bytes(down.dtype, spec.d_model)) * spec.d_ff;
+  // The scales of a group are read if any of its neurons is.
+  const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
+  return active * codes + group_read * static_cast<double>(column_scales_bytes(down));
+}
+
+LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
+                       const NeuronActivity& activity) {
+  LayerBytes bytes;
+  for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) {
+    bytes.attention += static_cast<double>(linear->weight.bytes());
+  }
+  bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
+  bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
+  switch (mode) {
+    case Sparsity::kDense:
+      // Rows of neurons whose value is zero are not read in dense runs either, once they are counted.
+      bytes.downs = layer.down.weight ? static_cast<double>(layer.down.weight.bytes())
+                                      : down_bytes(spec, layer, activity.active < 0 ? 1.0 : activity.active);
+      break;
+    case Sparsity::kPredicted:
+      bytes.predictor = static_cast<double>(layer.predictor_in.bytes() + layer.predictor_out.bytes());
+      bytes.gates *= activity.proposed;
+      [[fallthrough]];
+    case Sparsity::kExact:
+      bytes.ups *= activity.passed;
+      [[fallthrough]];
+    case Sparsity::kCalibrated:
+      bytes.downs = down_bytes(spec, layer, activity.active);
+  }
+  return bytes;
+}
+
+/// Adds what a layer of the device's reads. c: the share of its active neurons that the device has.
+void add_device_layer(const LayerBytes& layer, const LayerPlacement& placement, Sparsity mode, double hot,
+                      double c, TokenBytes& total) {
+  total.device_whole += layer.attention + layer.predictor;
+  const auto split = [&](double bytes, double share) {
+    total.device_neurons += bytes * share;
+    total.cold_neurons += bytes * (1 - share);
+  };
+  // What is read of every neuron goes by who holds it, what is read of active ones by who computed them.
+  if (placement.all_gates) {
+    total.device_whole += layer.gates;
+  } else {
+    split(layer.gates, mode == Sparsity::kPredicted ? c : hot);
+  }
+  split(layer.ups, mode == Sparsity::kDense || mode == Sparsity::kCalibrated ? hot : c);
+  split(layer.downs, mode == Sparsity::kDense ? hot : c);
+}
+
+}  // namespace
+
+TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
+                       const NeuronActivity& activity, std::span<const LayerPlacement> placements) {
+  TokenBytes total;
+  (placements.empty() ? total.host_whole : total.device_whole) +=
+      static_cast<double>(weights.output.weight.bytes());
+  const auto n_device = static_cast<double>(
+      std::count_if(placements.begin(), placements.end(), [](const auto& p) { return p.on_device; }));
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    const LayerBytes layer = layer_bytes(spec, weights.layers[i], mode, activity);
+    if (placements.empty() || !placements[i].on_device) {
+      total.host_whole += layer.attention + layer.predictor + layer.gates + layer.ups + layer.downs;
+      continue;
+    }
+    const LayerPlacement& placement = placements[i];
+    const double hot = static_cast<double>(placement.hot.size()) / spec.d_ff;
+    // What was counted is of all layers' neurons, and only the device's layers have cold ones.
+    const double cold = std::min(1.0, activity.cold * static_cast<double>(placements.size()) / n_device);
+    add_device_layer(layer, placement, mode, hot, activity.cold < 0 || hot == 1 ? hot : 1 - cold, total);
+  }
+  return total;
+}
+
+}  // namespace hearth

@@ -1,0 +1,93 @@
+// Checks of options and requests on their way in.
+#include "engine/serving/check_request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+void require(bool holds, const std::string& what) {
+  if (!holds) throw std::invalid_argument(what);
+}
+
+void check_sampling(const SamplingParams& sampling, int n_vocab) {
+  require(std::isfinite(sampling.temperature) && sampling.temperature >= 0,
+          "temperature must be a number >= 0");
+  require(sampling.top_k >= 0, "top_k must be >= 0");
+  require(sampling.top_p > 0 && sampling.top_p <= 1, "top_p must be in (0, 1]");
+  require(sampling.min_p >= 0 && sampling.min_p < 1, "min_p must be in [0, 1)");
+  require(std::isfinite(sampling.repetition_penalty) && sampling.repetition_penalty > 0,
+          "repetition_penalty must be a number > 0");
+  require(std::isfinite(sampling.presence_penalty), "presence_penalty must be a number");
+  require(std::isfinite(sampling.frequency_penalty), "frequency_penalty must be a number");
+  for (const auto& [token, bias] : sampling.logit_bias) {
+    require(token >= 0 && token < n_vocab, "logit_bias names token " + std::to_string(token) +
+                                               ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));
+    require(std::isfinite(bias), "logit_bias of token " + std::to_string(token) + " must be a number");
+  }
+}
+
+}  // namespace
+
+StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options) {
+  const auto number = [](int value) { return std::to_string(value); };
+  require(options.n_slots > 0, "slots must be > 0, got " + number(options.n_slots));
+  require(options.context_tokens > 0, "context must be > 0, got " + number(options.context_tokens));
+  require(options.queue_capacity >= 0, "queue must be >= 0, got " + number(options.queue_capacity));
+  require(options.prefill_chunk > 0, "prefill chunk must be > 0, got " + number(options.prefill_chunk));
+  require(limits.n_vocab > 0 && limits.block_tokens > 0,
+          "the model's vocabulary and KV blocks must not be empty");
+  require(limits.max_tokens >= options.n_slots, "a step takes " + number(limits.max_tokens) +
+                                                    " tokens, fewer than " + number(options.n_slots) +
+                                                    " slots");
+  require(limits.max_logit_rows >= options.n_slots, "a step gives " + number(limits.max_logit_rows) +
+                                                        " rows of logits, fewer than " +
+                                                        number(options.n_slots) + " slots");
+  require(static_cast<int64_t>(limits.n_blocks) * limits.block_tokens >= options.context_tokens,
+          "the KV cache has " + number(limits.n_blocks) + " blocks of " + number(limits.block_tokens) +
+              " positions, fewer than one sequence of " + number(options.context_tokens) + " tokens needs");
+  return limits;
+}
+
+void check_request(const GenerationRequest& request, int n_vocab) {
+  require(!request.sequences.empty(), "a request must have at least one sequence");
+  for (const SequenceRequest& sequence : request.sequences) {
+    require(!sequence.prompt.empty(), "a prompt must have at least one token");
+    require(sequence.max_tokens >= 0, "max_tokens must be >= 0");
+    require(sequence.n_top_logprobs >= -1, "n_top_logprobs must be >= -1");
+    for (const int32_t token : sequence.prompt) {
+      require(token >= 0 && token < n_vocab, "the prompt holds token " + std::to_string(token) +
+                                                 ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));
+    }
+    check_sampling(sequence.sampling, n_vocab);
+  }
+}
+
+std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request, uint64_t request_id,
+                                                      const std::shared_ptr<TokenStream>& stream) {
+  const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  sequences.reserve(request.sequences.size());
+  for (SequenceRequest& from : request.sequences) {
+    auto sequence = std::make_unique<Sequence>();
+    sequence->request_id = request_id;
+    sequence->index = static_cast<int>(sequences.size());
+    sequence->stream = stream;
+    sequence->tokens = std::move(from.prompt);
+    sequence->n_prompt = static_cast<int>(sequence->tokens.size());
+    sequence->request = std::move(from);
+    sequence->accepted_at = now;
+    const auto twin = std::ranges::find_if(sequences, [&](const std::unique_ptr<Sequence>& other) {
+      return other->prompt_group == other->index && other->tokens == sequence->tokens;
+    });
+    sequence->prompt_group = twin == sequences.end() ? sequence->index : (*twin)->index;
+    sequences.push_back(std::move(sequence));
+  }
+  return sequences;
+}
+
+}  // namespace hearth

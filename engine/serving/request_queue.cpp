@@ -1,0 +1,98 @@
+// The ledger of accepted requests. What the numbers mean is in the header.
+#include "engine/serving/request_queue.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <utility>
+
+namespace hearth {
+
+RequestQueue::RequestQueue(int n_slots, int capacity)
+    : n_slots_(n_slots), capacity_(capacity), n_free_(n_slots) {
+  assert(n_slots > 0 && capacity >= 0);
+}
+
+std::optional<Refusal> RequestQueue::push(std::vector<std::unique_ptr<Sequence>> sequences) {
+  assert(!sequences.empty());
+  const int n_new = static_cast<int>(sequences.size());
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return Refusal::kStopping;
+    int n_promised = 0;  // slots that requests further ahead will take
+    int n_waiting = 0;
+    for (const Entry& entry : entries_) {
+      n_promised += std::min(entry.n_left, n_slots_);
+      if (n_promised > n_free_) ++n_waiting;
+    }
+    const bool covered = n_promised + std::min(n_new, n_slots_) <= n_free_;
+    if (!covered && n_waiting >= capacity_) return Refusal::kQueueFull;
+    entries_.push_back({.request_id = sequences.front()->request_id, .n_left = n_new});
+    std::ranges::move(sequences, std::back_inserter(new_));
+  }
+  work_.notify_one();
+  return std::nullopt;
+}
+
+void RequestQueue::close() {
+  std::lock_guard lock(mutex_);
+  closed_ = true;
+}
+
+void RequestQueue::wake() {
+  {
+    std::lock_guard lock(mutex_);
+    woken_ = true;
+  }
+  work_.notify_one();
+}
+
+RequestQueue::Counts RequestQueue::counts() const {
+  std::lock_guard lock(mutex_);
+  return {.n_running = n_slots_ - n_free_, .n_waiting = static_cast<int>(entries_.size())};
+}
+
+bool RequestQueue::wait_until_empty(std::chrono::steady_clock::time_point deadline) const {
+  std::unique_lock lock(mutex_);
+  return empty_.wait_until(lock, deadline, [this] { return entries_.empty() && n_free_ == n_slots_; });
+}
+
+void RequestQueue::wait_for_work(std::chrono::milliseconds timeout) {
+  std::unique_lock lock(mutex_);
+  work_.wait_for(lock, timeout, [this] { return woken_ || !new_.empty(); });
+  woken_ = false;
+}
+
+void RequestQueue::take_new(std::vector<std::unique_ptr<Sequence>>& into) {
+  std::lock_guard lock(mutex_);
+  std::ranges::move(new_, std::back_inserter(into));
+  new_.clear();
+}
+
+void RequestQueue::admitted(uint64_t request_id) {
+  std::lock_guard lock(mutex_);
+  assert(n_free_ > 0);
+  take_off(request_id);
+  --n_free_;
+}
+
+void RequestQueue::slot_freed() {
+  std::lock_guard lock(mutex_);
+  assert(n_free_ < n_slots_);
+  ++n_free_;
+  if (entries_.empty() && n_free_ == n_slots_) empty_.notify_all();
+}
+
+void RequestQueue::abandoned(uint64_t request_id) {
+  std::lock_guard lock(mutex_);
+  take_off(request_id);
+  if (entries_.empty() && n_free_ == n_slots_) empty_.notify_all();
+}
+
+void RequestQueue::take_off(uint64_t request_id) {
+  const auto entry = std::ranges::find(entries_, request_id, &Entry::request_id);
+  assert(entry != entries_.end());
+  if (--entry->n_left == 0) entries_.erase(entry);
+}
+
+}  // namespace hearth

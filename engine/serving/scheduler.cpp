@@ -1,0 +1,164 @@
+// Admission and the choice of a step's tokens. The rules and their reasons are in the header.
+#include "engine/serving/scheduler.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+// Are logits of the token at this position of the sequence wanted?
+bool wants_row(const Sequence& sequence, int position) {
+  if (position < sequence.n_prompt - 1) return sequence.request.prompt_logprobs;
+  return sequence.request.max_tokens > 0;
+}
+
+}  // namespace
+
+Scheduler::Scheduler(SchedulerLimits limits, KvBlocks& blocks) : limits_(limits), blocks_(blocks) {
+  assert(limits.n_slots > 0 && limits.prefill_chunk > 0);
+  assert(limits.max_tokens >= limits.n_slots && limits.max_logit_rows >= limits.n_slots);
+  const size_t n = static_cast<size_t>(limits.n_slots);
+  slots_.resize(n);
+  pieces_.reserve(n);
+  prompts_.reserve(n);
+}
+
+void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+
+int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
+  int n_admitted = 0;
+  for (size_t i = 0; i < waiting_.size();) {
+    const int slot = free_slot();
+    if (slot < 0) break;
+    Sequence& sequence = *waiting_[i];
+    if (held_back(sequence)) {
+      ++i;
+      continue;
+    }
+    // Scoring needs the logits of every prompt token, so every one is computed.
+    const bool reuse = !sequence.request.prompt_logprobs;
+    const int n_positions = sequence.n_prompt + sequence.request.max_tokens;
+    const std::optional<int> n_cached = blocks_.reserve(slot, sequence.tokens, n_positions, reuse);
+    if (!n_cached) break;
+    sequence.n_cached = sequence.n_computed = *n_cached;
+    sequence.admission = n_admitted_++;
+    slots_[static_cast<size_t>(slot)] = std::move(waiting_[i]);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    ++n_running_;
+    ++n_admitted;
+    on_admitted(sequence);
+  }
+  return n_admitted;
+}
+
+std::span<const StepPiece> Scheduler::plan() {
+  pieces_.clear();
+  Budget step{.tokens = limits_.max_tokens, .rows = limits_.max_logit_rows};
+  plan_decode(step);
+  step.tokens = std::min(step.tokens, limits_.prefill_chunk);
+  plan_prefill(step);
+  for (const StepPiece& piece : pieces_) blocks_.extend(piece.slot, piece.begin + piece.n_tokens);
+  return pieces_;
+}
+
+void Scheduler::computed(const StepPiece& piece) {
+  Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
+  assert(piece.begin == sequence.n_computed);
+  sequence.n_computed += piece.n_tokens;
+  blocks_.commit(piece.slot, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+}
+
+std::unique_ptr<Sequence> Scheduler::remove(int slot, bool keep_blocks) {
+  assert(slots_[static_cast<size_t>(slot)]);
+  blocks_.release(slot, keep_blocks);
+  --n_running_;
+  return std::move(slots_[static_cast<size_t>(slot)]);
+}
+
+std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
+    const std::function<bool(const Sequence&)>& which) {
+  std::vector<std::unique_ptr<Sequence>> removed;
+  for (std::unique_ptr<Sequence>& sequence : waiting_) {
+    if (which(*sequence)) removed.push_back(std::move(sequence));
+  }
+  if (!removed.empty()) std::erase(waiting_, nullptr);
+  return removed;
+}
+
+// While a sibling is still computing blocks that this sequence could take from the cache, waiting is cheaper.
+bool Scheduler::held_back(const Sequence& sequence) const {
+  const int n_reusable = (sequence.n_prompt - 1) / blocks_.block_tokens() * blocks_.block_tokens();
+  if (n_reusable == 0 || sequence.request.prompt_logprobs) return false;
+  return std::ranges::any_of(slots_, [&](const std::unique_ptr<Sequence>& other) {
+    return other && other->request_id == sequence.request_id &&
+           other->prompt_group == sequence.prompt_group && other->n_computed < n_reusable;
+  });
+}
+
+int Scheduler::free_slot() const {
+  if (n_running_ == limits_.n_slots) return -1;
+  return static_cast<int>(std::find(slots_.begin(), slots_.end(), nullptr) - slots_.begin());
+}
+
+void Scheduler::plan_decode(Budget& step) {
+  for (int slot = 0; slot < limits_.n_slots; ++slot) {
+    const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
+    if (!sequence || sequence->prefilling()) continue;
+    assert(static_cast<size_t>(sequence->n_computed) + 1 == sequence->tokens.size());
+    pieces_.push_back(
+        {.slot = slot, .begin = sequence->n_computed, .n_tokens = 1, .first_row = 0, .n_rows = 1});
+    --step.tokens;
+    --step.rows;
+  }
+}
+
+void Scheduler::plan_prefill(Budget step) {
+  prompts_.clear();
+  for (int slot = 0; slot < limits_.n_slots; ++slot) {
+    const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
+    if (!sequence || !sequence->prefilling()) continue;
+    prompts_.push_back(
+        {.slot = slot, .begin = sequence->n_computed, .n_tokens = 0, .first_row = 0, .n_rows = 0});
+  }
+  if (prompts_.empty()) return;
+
+  const auto admission = [&](const StepPiece& p) { return slots_[static_cast<size_t>(p.slot)]->admission; };
+  const auto n_left = [&](const StepPiece& p) {
+    return slots_[static_cast<size_t>(p.slot)]->n_prompt - p.begin - p.n_tokens;
+  };
+
+  // 1. Half of the step for the oldest.
+  Budget half{.tokens = (step.tokens + 1) / 2, .rows = (step.rows + 1) / 2};
+  const Budget given = half;
+  grow(*std::ranges::min_element(prompts_, {}, admission), half);
+  step.tokens -= given.tokens - half.tokens;
+  step.rows -= given.rows - half.rows;
+
+  // 2. The rest for those that have least left to do.
+  std::ranges::sort(prompts_, [&](const StepPiece& a, const StepPiece& b) {
+    return n_left(a) != n_left(b) ? n_left(a) < n_left(b) : admission(a) < admission(b);
+  });
+  for (StepPiece& prompt : prompts_) {
+    grow(prompt, step);
+    if (prompt.n_tokens > 0) pieces_.push_back(prompt);
+  }
+}
+
+// Extends a prompt's piece by as many tokens as are left and the budget allows, and takes them off the
+// budget.
+void Scheduler::grow(StepPiece& piece, Budget& budget) const {
+  const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
+  for (int at = piece.begin + piece.n_tokens; at < sequence.n_prompt && budget.tokens > 0; ++at) {
+    const int rows = wants_row(sequence, at) ? 1 : 0;
+    if (rows > budget.rows) break;
+    if (rows > 0 && piece.n_rows == 0) piece.first_row = piece.n_tokens;
+    ++piece.n_tokens;
+    piece.n_rows += rows;
+    --budget.tokens;
+    budget.rows -= rows;
+  }
+}
+
+}  // namespace hearth

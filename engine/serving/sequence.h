@@ -1,0 +1,35 @@
+// One sequence inside the engine, from acceptance to its last event. Built by submit(), then owned by the
+// scheduler and touched by the engine thread only.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine/serving/request.h"
+#include "engine/serving/token_stream.h"
+
+namespace hearth {
+
+struct Sequence {
+  uint64_t request_id = 0;  // sequences of one request share it
+  int index = 0;            // in its request
+  int prompt_group = 0;     // index of the first sequence of its request with the same prompt
+  // Shared with the HTTP thread that answers the request, and with the request's other sequences.
+  std::shared_ptr<TokenStream> stream;
+  SequenceRequest request;  // its prompt moved to tokens
+
+  std::vector<int32_t> tokens;  // the prompt, then what was generated
+  int n_prompt = 0;
+  int n_computed = 0;      // tokens whose keys and values are in the cache
+  int n_cached = 0;        // of the prompt, found there at admission
+  uint64_t admission = 0;  // rises from one admission to the next
+
+  std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;
+
+  bool prefilling() const { return n_computed < n_prompt; }
+  int n_generated() const { return static_cast<int>(tokens.size()) - n_prompt; }
+};
+
+}  // namespace hearth

@@ -1,0 +1,46 @@
+// The channel of one request from the engine thread to the HTTP thread that answers it.
+//
+// The engine thread pushes and never blocks: what can pile up is bounded by the request's own token limits.
+// Any thread may cancel; the engine notices within one step and still pushes a FinishedEvent for every
+// sequence.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "engine/serving/request.h"
+
+namespace hearth {
+
+class TokenStream {
+ public:
+  explicit TokenStream(int n_sequences);
+
+  /// Engine thread. Appends an event and wakes the reader.
+  void push(StreamEvent event);
+
+  /// HTTP thread. The next event, or nullopt if none came within the timeout (look after the client, then
+  /// call again).
+  std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
+
+  /// Any thread; idempotent. The whole request, or one sequence of it (a stop string was found, say).
+  void cancel();
+  void cancel_sequence(int sequence);
+
+  /// Engine thread: has this sequence been cancelled, alone or with its request?
+  bool cancelled(int sequence) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable ready_;
+  std::deque<StreamEvent> events_;
+  std::vector<bool> cancelled_;
+  std::atomic<bool> any_cancelled_{false};  // spares the engine the mutex while nobody has cancelled
+};
+
+}  // namespace hearth

@@ -1,0 +1,71 @@
+// Attention over the paged cache: which of its kernels take a step. See attention.cuh for the arithmetic.
+//
+// A step of a few tokens is cut by chunks of keys, so that one token alone fills the device; their results
+// go through scratch, 4 * (head_dim + 2) bytes a token, head and chunk. A larger step has blocks enough:
+// consecutive tokens go in tiles, tokens that stand alone (of a mixed step's decoding) one a block, and
+// nothing goes through scratch. Which kernel takes a token never shows in its bits.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/attention/attention.cuh"
+
+namespace hearth::cuda {
+namespace {
+
+// Up to so many tokens a step is cut by chunks. With 8 key/value heads 32 tokens are 256 blocks, two for
+// each multiprocessor of a large device; scratch of more would be tens of MiB.
+constexpr int kMaxSplitTokens = 32;
+
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// The most chunks a token has that sees up to n_keys keys.
+int most_chunks(int n_keys) { return std::min(kMaxChunks, ceil_div(n_keys, kChunkKeys)); }
+
+/// Rows that a tile of attention_tiles has.
+int tile_rows(int head_dim) { return head_dim <= 128 ? 32 : 16; }
+
+void require(bool holds, const std::string& found) {
+  if (!holds) throw std::invalid_argument("Attention on a CUDA device: " + found);
+}
+
+}  // namespace
+
+size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context) {
+  const int chunks = most_chunks(max_context);
+  if (chunks < 2) return 0;
+  const int tokens = std::min(max_tokens, kMaxSplitTokens);
+  return static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) * static_cast<size_t>(chunks) *
+         static_cast<size_t>(head_dim + 2) * sizeof(float);
+}
+
+void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+               const KvShape& shape, KvLayer layer, int longest, void* scratch, float* out,
+               cudaStream_t stream) {
+  if (places.n_tokens == 0 || n_heads == 0 || shape.head_dim == 0) return;
+  require(shape.head_dim <= kMaxHeadDim,
+          "a head has " + std::to_string(shape.head_dim) + " dimensions, the kernels take up to " +
+              std::to_string(kMaxHeadDim) + ". Keep this model's attention on the CPU.");
+  require(shape.block_tokens == kBlockKeys, "a cache block has " + std::to_string(shape.block_tokens) +
+                                                " positions, the kernels expect " +
+                                                std::to_string(kBlockKeys) + ".");
+  const int group = n_heads / shape.n_kv_heads;
+  const int n_parts = ceil_div(group, kMaxPartHeads);
+  const int part_heads = ceil_div(group, n_parts);
+  const AttentionCall call{q,      stride,  n_heads,    scale,
+                           places, shape,   layer,      out,
+                           group,  n_parts, part_heads, tile_rows(shape.head_dim) / part_heads};
+  const int chunks = most_chunks(longest);
+  if (places.n_tokens > kMaxSplitTokens) {
+    attention_rows(call, {}, /*only_lone=*/true, stream);
+    attention_tiles(call, stream);
+  } else if (chunks < 2) {
+    attention_rows(call, {}, /*only_lone=*/false, stream);
+  } else {
+    const int64_t rows = int64_t{places.n_tokens} * n_heads * chunks;
+    float* weighted = static_cast<float*>(scratch);
+    attention_rows(call, {weighted + rows * shape.head_dim, weighted, chunks}, /*only_lone=*/false, stream);
+  }
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,152 @@
+// What the kernels of attention share: how keys are cut, softmax's running state, vector loads.
+//
+// The arithmetic is that of kernels/cpu/attention.cpp and attention_inl.h, in the same order, so the results
+// are the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
+//
+//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key
+//   chunks of chunk_tokens_for(n_keys) keys, each alone; in a chunk tiles of 64 keys, in order:
+//     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
+//     tile's sum: 16 lanes, ((p[l] + p[16+l]) + p[32+l]) + p[48+l], then lanes folded 8, 4, 2, 1 apart
+//     sum = sum * shrink + tile's sum, rounded twice;  w = w * shrink, then fma over the keys in order
+//   chunks joined in order (join()), and in the end w / sum.
+//
+// Steps that the CPU leaves out because they change nothing (a shrink of e^0) are done here. Keys beyond a
+// row's limit score -infinity, so that their p is exactly 0, but their values must not be touched: 0 times
+// an infinity is not a number. Only the bits of NaNs differ.
+#pragma once
+
+#include "kernels/cuda/attention/exponential.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+constexpr int kTileKeys = 64;    // kKeyTile of the CPU
+constexpr int kChunkKeys = 256;  // kChunkTokens
+constexpr int kMaxChunks = 32;   // beyond so many, chunks get longer
+constexpr int kBlockKeys = 16;   // positions of a cache block; the only size these kernels know
+constexpr int kMaxHeadDim = 256;
+constexpr int kMaxPartHeads = 8;  // query heads of one key/value head that a kernel takes together
+
+/// One call of attention(). A key/value head's query heads are cut into `n_parts` parts of at most
+/// part_heads.
+struct AttentionCall {
+  const float* q;
+  int64_t stride;
+  int n_heads;
+  float scale;
+  KvPlaces places;
+  KvShape shape;
+  KvLayer layer;
+  float* out;
+  int group;
+  int n_parts;
+  int part_heads;
+  int tile_tokens;  // tokens that attention_tiles takes together
+};
+
+/// Results of chunks until they are joined: row (token * n_heads + head) * n_chunks + chunk.
+struct ChunkResults {
+  float* state;     // [rows, 2] largest score, sum
+  float* weighted;  // [rows, head_dim]
+  int n_chunks;     // 0: none are kept, chunks are joined at once
+};
+
+/// Each token alone. results.n_chunks > 0: every token, a block a chunk, joined by a second kernel. Else a
+/// block runs through all of a token's keys; only_lone: of such tokens only that attention_tiles leaves out.
+void attention_rows(const AttentionCall& call, const ChunkResults& results, bool only_lone,
+                    cudaStream_t stream);
+
+/// Consecutive tokens of a sequence together; tokens that have no neighbour are left out.
+void attention_tiles(const AttentionCall& call, cudaStream_t stream);
+
+// ---- device ----------------------------------------------------------------------------------------------
+
+/// Keys of a chunk for a token that sees n_keys.
+__host__ __device__ inline int chunk_tokens_for(int n_keys) {
+  int tokens = kChunkKeys;
+  while ((n_keys + tokens - 1) / tokens > kMaxChunks) tokens *= 2;
+  return tokens;
+}
+
+/// N numbers that are loaded and stored at once. REQUIRES: aligned to their size.
+template <int N>
+struct alignas(4 * N) Floats {
+  float at[N];
+};
+template <int N>
+struct alignas(2 * N) Halves {
+  uint16_t at[N];
+};
+
+__device__ inline float widen(uint16_t half) { return __half2float(__ushort_as_half(half)); }
+__device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
+__device__ inline float larger(float a, float b) { return a > b ? a : b; }
+
+/// Over 16 neighbouring lanes; every one gets it.
+__device__ inline float largest_of_16(float x) {
+  GPU_UNROLL
+  for (int apart = 8; apart > 0; apart /= 2) x = larger(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));
+  return x;
+}
+__device__ inline float sum_of_16(float x) {
+  GPU_UNROLL
+  for (int apart = 8; apart > 0; apart /= 2) x = __fadd_rn(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));
+  return x;
+}
+
+/// Softmax of one row so far: scores relative to the largest.
+struct RowState {
+  float largest;
+  float sum;
+};
+
+struct JoinFactors {
+  float earlier;
+  float later;
+};
+
+/// Joins a later chunk's state into that of all earlier ones; weighted sums follow by join_weighted().
+__device__ inline JoinFactors join(RowState& state, RowState chunk) {
+  const float largest = larger(chunk.largest, state.largest);
+  const JoinFactors factors{exponential(__fsub_rn(state.largest, largest)),
+                            exponential(__fsub_rn(chunk.largest, largest))};
+  state.largest = largest;
+  state.sum = __fadd_rn(__fmul_rn(state.sum, factors.earlier), __fmul_rn(chunk.sum, factors.later));
+  return factors;
+}
+__device__ inline float join_weighted(float weighted, float chunk, JoinFactors factors) {
+  return __fmaf_rn(chunk, factors.later, __fmul_rn(weighted, factors.earlier));
+}
+
+/// The heads of block row blockIdx.y: a part of one key/value head's, and where its cache lies.
+struct HeadPart {
+  int first_head;
+  int n_heads;
+  int64_t offset;  // of the key/value head in a cache block
+  int64_t block_stride;
+};
+__device__ inline HeadPart head_part(const AttentionCall& call) {
+  const int kv_head = static_cast<int>(blockIdx.y) / call.n_parts;
+  const int first = static_cast<int>(blockIdx.y) % call.n_parts * call.part_heads;
+  const int left = call.group - first;
+  const int64_t head_halves = int64_t{kBlockKeys} * call.shape.head_dim;
+  return {kv_head * call.group + first, left < call.part_heads ? left : call.part_heads,
+          kv_head * head_halves, call.shape.n_kv_heads * head_halves};
+}
+
+__device__ inline const int32_t* block_table(const AttentionCall& call, int token) {
+  return call.places.block_tables + int64_t{call.places.table_of[token]} * call.places.max_blocks;
+}
+
+/// Whether token begins a run of consecutive tokens that attention_tiles takes together: of one sequence,
+/// cut into chunks alike, and within call.tile_tokens.
+__device__ inline bool begins_run(const AttentionCall& call, int token) {
+  if (token % call.tile_tokens == 0) return true;
+  const int32_t* positions = call.places.positions;
+  const int position = positions[token];
+  return call.places.table_of[token] != call.places.table_of[token - 1] ||
+         position != positions[token - 1] + 1 || chunk_tokens_for(position + 1) != chunk_tokens_for(position);
+}
+
+}  // namespace hearth::cuda

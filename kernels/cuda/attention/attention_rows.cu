@@ -1,0 +1,338 @@
+// Attention of single tokens: a block takes a token, a part of a key/value head's query heads and either one
+// chunk of the keys (a second kernel joins the chunks) or all of them. See attention.cuh for the arithmetic.
+//
+// A block goes through 256 keys at a time, which are four tiles of softmax:
+//   1. scores: a thread a key, all rows (query heads); 16 keys of a block lie side by side in each dimension
+//   2. largest score of each row and tile: 16 lanes a tile
+//   3. p and its sums: the same lanes, now that each knows the largest score of the tiles before its own
+//   4. values: a thread a dimension, all rows, the keys in order
+// so keys and values are read once for all rows, 2 bytes a number. Per key, dimension and row 2 fused
+// multiply-adds, 4 operations: with 8 rows 8 operations a byte, so memory is what bounds it, and loads
+// are gathered in registers, 16 keys' dimensions and 32 values ahead, to keep it busy.
+// Results of a chunk: 4 * (head_dim + 2) bytes a row.
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/runtime/error.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kPieceKeys = 256;  // a thread each
+constexpr int kPieceTiles = kPieceKeys / kTileKeys;
+constexpr int kKeysAhead = 16;
+constexpr int kValuesAhead = 32;
+static_assert(kThreads == kPieceKeys && kThreads >= kMaxHeadDim && kChunkKeys % kPieceKeys == 0);
+
+/// What the threads of a block tell each other.
+template <int kRows>
+struct Exchange {
+  Floats<kRows>* q;       // [head_dim]
+  Floats<kRows>* scores;  // [kPieceKeys], then p
+  float (*largest)[kPieceTiles];
+  float (*shrink)[kPieceTiles];
+  float (*sum)[kPieceTiles];
+};
+
+/// A sequence's keys before `end`, in one key/value head.
+struct Keys {
+  const int32_t* blocks;
+  const uint16_t* k;
+  const uint16_t* v;
+  int64_t block_stride;
+  int head_dim;
+  int end;
+};
+
+/// Scores of all rows with one key.
+template <int kRows>
+__device__ Floats<kRows> score_key(const Keys& keys, int position, const Floats<kRows>* q) {
+  Floats<kRows> sums;
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) sums.at[r] = position < keys.end ? 0.0f : minus_infinity();
+  if (position >= keys.end) return sums;
+  const uint16_t* k = keys.k + keys.blocks[position / kBlockKeys] * keys.block_stride + position % kBlockKeys;
+  int d = 0;
+  for (; d + kKeysAhead <= keys.head_dim; d += kKeysAhead, k += kKeysAhead * kBlockKeys) {
+    uint16_t ahead[kKeysAhead];
+    GPU_UNROLL
+    for (int i = 0; i < kKeysAhead; ++i) ahead[i] = k[i * kBlockKeys];
+    GPU_UNROLL
+    for (int i = 0; i < kKeysAhead; ++i) {
+      const float key = widen(ahead[i]);
+      const Floats<kRows> row = q[d + i];
+      GPU_UNROLL
+      for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(row.at[r], key, sums.at[r]);
+    }
+  }
+  for (; d < keys.head_dim; ++d, k += kBlockKeys) {
+    const float key = widen(*k);
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(q[d].at[r], key, sums.at[r]);
+  }
+  return sums;
+}
+
+/// Scores of a piece to p, its tiles' shrinks and sums. `largest`: of the rows this thread has a part in.
+template <int kRows, int kPasses>
+__device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses]) {
+  const int thread = static_cast<int>(threadIdx.x);
+  const int tile = thread / 16 % kPieceTiles;
+  const int lane = thread % 16;
+  const int first_row = thread / kTileKeys;  // 4 tiles of 16 lanes are 64 threads a row
+  constexpr int kRowsAtOnce = kThreads / (16 * kPieceTiles);
+  const auto score = [&](int row, int i) -> float& {
+    return shared.scores[tile * kTileKeys + 16 * i + lane].at[row];
+  };
+  float s[kPasses][4];
+  GPU_UNROLL
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const int row = first_row + pass * kRowsAtOnce;
+    if (row >= kRows) break;
+    float best = minus_infinity();
+    GPU_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      s[pass][i] = score(row, i);
+      best = larger(best, s[pass][i]);
+    }
+    best = largest_of_16(best);
+    if (lane == 0) shared.largest[row][tile] = best;
+  }
+  __syncthreads();
+  GPU_UNROLL
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const int row = first_row + pass * kRowsAtOnce;
+    if (row >= kRows) break;
+    float before = largest[pass], now = before;
+    GPU_UNROLL
+    for (int i = 0; i < kPieceTiles; ++i) {
+      const float next = larger(largest[pass], shared.largest[row][i]);
+      before = i == tile ? largest[pass] : before;
+      now = i == tile ? next : now;
+      largest[pass] = next;
+    }
+    float p[4];
+    GPU_UNROLL
+    for (int i = 0; i < 4; ++i) score(row, i) = p[i] = exponential(__fsub_rn(s[pass][i], now));
+    const float sum = sum_of_16(__fadd_rn(__fadd_rn(__fadd_rn(p[0], p[1]), p[2]), p[3]));
+    if (lane == 0) {
+      shared.sum[row][tile] = sum;
+      shared.shrink[row][tile] = exponential(__fsub_rn(before, now));
+    }
+  }
+}
+
+/// weighted += p v for one dimension of the keys [begin, begin + count), count at most kValuesAhead.
+template <int kRows, bool kWhole>
+__device__ void add_values(const Keys& keys, int begin, int count, int dim, const Floats<kRows>* p,
+                           float (&weighted)[kRows]) {
+  uint16_t ahead[kValuesAhead];
+  GPU_UNROLL
+  for (int block = 0; block < kValuesAhead / kBlockKeys; ++block) {
+    const int first = begin + block * kBlockKeys;
+    const int64_t number = kWhole || first < begin + count ? keys.blocks[first / kBlockKeys] : 0;
+    const uint16_t* v = keys.v + number * keys.block_stride + dim;
+    GPU_UNROLL
+    for (int i = 0; i < kBlockKeys; ++i) {
+      const int key = block * kBlockKeys + i;
+      ahead[key] = kWhole || key < count ? *v : uint16_t{0};
+      v += keys.head_dim;
+    }
+  }
+  GPU_UNROLL
+  for (int key = 0; key < kValuesAhead; ++key) {
+    if (!kWhole && key >= count) break;
+    const float value = widen(ahead[key]);
+    const Floats<kRows> row = p[key];
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) weighted[r] = __fmaf_rn(row.at[r], value, weighted[r]);
+  }
+}
+
+/// A thread's part of a softmax: all rows' weighted sums of dimension threadIdx.x, and row threadIdx.x's
+/// state.
+template <int kRows>
+struct Softmax {
+  float weighted[kRows];
+  RowState state;
+};
+
+template <int kRows>
+__device__ void attend_chunk(const Keys& keys, int begin, const Exchange<kRows>& shared,
+                             Softmax<kRows>& result) {
+  constexpr int kPasses = (kRows + 3) / 4;
+  const int thread = static_cast<int>(threadIdx.x);
+  float largest[kPasses];
+  for (float& each : largest) each = minus_infinity();
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) result.weighted[r] = 0.0f;
+  result.state = {minus_infinity(), 0.0f};
+  for (; begin < keys.end; begin += kPieceKeys) {
+    shared.scores[thread] = score_key<kRows>(keys, begin + thread, shared.q);
+    __syncthreads();
+    soften<kRows, kPasses>(shared, largest);
+    __syncthreads();
+    for (int tile = 0; tile < kPieceTiles; ++tile) {
+      if (thread < kRows) {
+        result.state.largest = larger(result.state.largest, shared.largest[thread][tile]);
+        result.state.sum =
+            __fadd_rn(__fmul_rn(result.state.sum, shared.shrink[thread][tile]), shared.sum[thread][tile]);
+      }
+      if (thread >= keys.head_dim) continue;
+      GPU_UNROLL
+      for (int r = 0; r < kRows; ++r)
+        result.weighted[r] = __fmul_rn(result.weighted[r], shared.shrink[r][tile]);
+      for (int i = tile * kTileKeys; i < (tile + 1) * kTileKeys; i += kValuesAhead) {
+        const int count = keys.end - begin - i;
+        if (count >= kValuesAhead) {
+          add_values<kRows, true>(keys, begin + i, count, thread, shared.scores + i, result.weighted);
+        } else if (count > 0) {
+          add_values<kRows, false>(keys, begin + i, count, thread, shared.scores + i, result.weighted);
+        }
+      }
+    }
+    __syncthreads();  // before the next piece's scores
+  }
+}
+
+/// Whether attention_tiles has nothing to do with this token.
+__device__ bool is_lone(const AttentionCall& call, int token) {
+  return begins_run(call, token) && (token + 1 == call.places.n_tokens || begins_run(call, token + 1));
+}
+
+/// The rows' queries, times scale; rows beyond the part's heads are 0.
+template <int kRows>
+__device__ void load_queries(const AttentionCall& call, const HeadPart& part, int token, Floats<kRows>* q) {
+  const int head_dim = call.shape.head_dim;
+  const float* from = call.q + token * call.stride + int64_t{part.first_head} * head_dim;
+  for (int i = static_cast<int>(threadIdx.x); i < kRows * head_dim; i += kThreads) {
+    const int row = i / head_dim;
+    q[i - row * head_dim].at[row] = row < part.n_heads ? __fmul_rn(from[i], call.scale) : 0.0f;
+  }
+}
+
+/// A chunk's results to where join_chunks_kernel looks for them. first: the part's first row.
+template <int kRows>
+__device__ void keep_chunk(const ChunkResults& results, int64_t first, int n_rows, int chunk, int head_dim,
+                           const Softmax<kRows>& softmax) {
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < n_rows) {
+    float* state = results.state + 2 * ((first + thread) * results.n_chunks + chunk);
+    state[0] = softmax.state.largest;
+    state[1] = softmax.state.sum;
+  }
+  if (thread >= head_dim) return;
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (r >= n_rows) break;
+    results.weighted[((first + r) * results.n_chunks + chunk) * head_dim + thread] = softmax.weighted[r];
+  }
+}
+
+template <int kRows, bool kSplit>
+__global__ void __launch_bounds__(kThreads, 2)
+    attention_rows_kernel(AttentionCall call, ChunkResults results, bool only_lone) {
+  __shared__ Floats<kRows> q[kMaxHeadDim], scores[kPieceKeys];
+  __shared__ float largest[kRows][kPieceTiles], shrink[kRows][kPieceTiles], sum[kRows][kPieceTiles];
+  const Exchange<kRows> shared{q, scores, largest, shrink, sum};
+  const int thread = static_cast<int>(threadIdx.x);
+  const int blocks_per_token = kSplit ? results.n_chunks : 1;
+  const int token = static_cast<int>(blockIdx.x) / blocks_per_token;
+  const int first_chunk = static_cast<int>(blockIdx.x) % blocks_per_token;
+  const int n_keys = call.places.positions[token] + 1;
+  const int chunk_tokens = chunk_tokens_for(n_keys);
+  const int first = first_chunk * chunk_tokens;
+  if (first >= n_keys || (only_lone && !is_lone(call, token))) return;
+
+  const HeadPart part = head_part(call);
+  const int head_dim = call.shape.head_dim;
+  load_queries<kRows>(call, part, token, q);
+  __syncthreads();
+  Keys keys{block_table(call, token),
+            call.layer.k + part.offset,
+            call.layer.v + part.offset,
+            part.block_stride,
+            head_dim,
+            n_keys};
+  const int64_t first_row = int64_t{token} * call.n_heads + part.first_head;
+  __shared__ JoinFactors joins[kRows];
+  Softmax<kRows> total{};
+  for (int begin = first; begin < n_keys && (!kSplit || begin == first); begin += chunk_tokens) {
+    keys.end = min(begin + chunk_tokens, n_keys);
+    Softmax<kRows> chunk;
+    attend_chunk<kRows>(keys, begin, shared, chunk);
+    if (begin == first) {
+      total = chunk;
+      continue;
+    }
+    if (thread < kRows) joins[thread] = join(total.state, chunk.state);
+    __syncthreads();
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r)
+      total.weighted[r] = join_weighted(total.weighted[r], chunk.weighted[r], joins[r]);
+  }
+  if (kSplit) {
+    keep_chunk<kRows>(results, first_row, part.n_heads, first_chunk, head_dim, total);
+    return;
+  }
+  __shared__ float sums[kRows];
+  if (thread < kRows) sums[thread] = total.state.sum;
+  __syncthreads();
+  if (thread >= head_dim) return;
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (r < part.n_heads)
+      call.out[(first_row + r) * head_dim + thread] = __fdiv_rn(total.weighted[r], sums[r]);
+  }
+}
+
+/// Joins a row's chunks: a block a row, a thread a dimension.
+__global__ void __launch_bounds__(kMaxHeadDim) join_chunks_kernel(AttentionCall call, ChunkResults results) {
+  const int64_t row = blockIdx.x;
+  const int head_dim = call.shape.head_dim;
+  const int dim = static_cast<int>(threadIdx.x);
+  if (dim >= head_dim) return;
+  const int n_keys = call.places.positions[row / call.n_heads] + 1;
+  const int chunk_tokens = chunk_tokens_for(n_keys);
+  const int n_chunks = (n_keys + chunk_tokens - 1) / chunk_tokens;
+  const float* state = results.state + 2 * row * results.n_chunks;
+  const float* weighted = results.weighted + row * results.n_chunks * head_dim + dim;
+  RowState total{state[0], state[1]};
+  float sum = weighted[0];
+  for (int chunk = 1; chunk < n_chunks; ++chunk) {
+    const JoinFactors factors = join(total, {state[2 * chunk], state[2 * chunk + 1]});
+    sum = join_weighted(sum, weighted[int64_t{chunk} * head_dim], factors);
+  }
+  call.out[row * head_dim + dim] = __fdiv_rn(sum, total.sum);
+}
+
+template <int kRows>
+void launch(const AttentionCall& call, const ChunkResults& results, bool only_lone, cudaStream_t stream) {
+  const bool split = results.n_chunks > 0;
+  const int blocks_per_token = split ? results.n_chunks : 1;
+  const dim3 grid(static_cast<unsigned>(call.places.n_tokens * blocks_per_token),
+                  static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
+  void (*kernel)(AttentionCall, ChunkResults, bool) =
+      split ? attention_rows_kernel<kRows, true> : attention_rows_kernel<kRows, false>;
+  check(gpu_launch(kernel, grid, kThreads, 0, stream, call, results, only_lone), "attending");
+}
+
+}  // namespace
+
+void attention_rows(const AttentionCall& call, const ChunkResults& results, bool only_lone,
+                    cudaStream_t stream) {
+  if (call.part_heads > 4) {
+    launch<8>(call, results, only_lone, stream);
+  } else if (call.part_heads > 2) {
+    launch<4>(call, results, only_lone, stream);
+  } else if (call.part_heads > 1) {
+    launch<2>(call, results, only_lone, stream);
+  } else {
+    launch<1>(call, results, only_lone, stream);
+  }
+  if (results.n_chunks == 0) return;
+  const auto rows = static_cast<unsigned>(call.places.n_tokens * call.n_heads);
+  const auto threads = static_cast<unsigned>((call.shape.head_dim + 31) / 32 * 32);
+  check(gpu_launch(join_chunks_kernel, rows, threads, 0, stream, call, results), "joining chunks of keys");
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,329 @@
+// Attention of a prompt: consecutive tokens of a sequence go through its keys together. See attention.cuh for
+// the arithmetic.
+//
+// A block takes a run of tokens with a part of a key/value head's query heads: up to 32 rows, 16 where heads
+// are longer than 128. Its four warps have rows of their own and never wait for one another; what they
+// share is the first-level cache, through which a tile of 64 keys comes in once for all. In a warp:
+//   1. scores: lane l of each half has keys l, 16+l, 32+l, 48+l, which is a lane of the CPU's sums, and half
+//      of the rows, so that all of softmax but the fold over 16 lanes stays in a lane's registers
+//   2. p and shrink to shared memory
+//   3. values: a lane a few neighbouring dimensions of all the warp's rows, the keys in order
+// Per key and dimension 4 operations a row for 4 bytes: 32 operations a byte, bound by arithmetic. Per 16
+// fused multiply-adds of scores 5 loads, per 32 of values 3.
+// State: registers and shared memory only.
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/runtime/error.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kWarps = 4;
+constexpr int kLanes = 32;
+constexpr int kTileBlocks = kTileKeys / kBlockKeys;
+constexpr int kDimsAhead = 4;  // of keys
+constexpr int kKeysAhead = 4;  // of values
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+/// What a warp's lanes tell each other.
+template <int kMaxDim, int kRows>
+struct alignas(16) WarpMemory {
+  Floats<kRows / 2> q[kMaxDim][2];  // of both halves' rows
+  Floats<kRows / 2> p[kTileKeys][2];
+  Floats<kRows / 2> shrink[2];  // then the sums
+  JoinFactors join[kRows];
+  int32_t limits[kRows];
+};
+
+/// Where a warp's rows read, and how far.
+struct Warp {
+  const int32_t* blocks;
+  const uint16_t* k;
+  const uint16_t* v;
+  int64_t block_stride;
+  int head_dim;
+  int lane;
+  int half;
+  int first_limit;  // keys that its first row sees
+  int end;          // and its last
+};
+
+/// Softmax of a lane's rows: those of its half.
+template <int kHalfRows>
+struct HalfState {
+  RowState row[kHalfRows];
+};
+
+/// Scores of the lane's rows with its four keys of the tile.
+template <int kMaxDim, int kRows>
+__device__ void score_tile(const Warp& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
+                           float (&scores)[kRows / 2][kTileBlocks]) {
+  const uint16_t* k[kTileBlocks];
+  GPU_UNROLL
+  for (int b = 0; b < kTileBlocks; ++b) {
+    // Of a block beyond the last key anything will do.
+    const int position = min(begin + b * kBlockKeys, warp.end - 1);
+    k[b] = warp.k + warp.blocks[position / kBlockKeys] * warp.block_stride + warp.lane % 16;
+    GPU_UNROLL
+    for (int r = 0; r < kRows / 2; ++r) scores[r][b] = 0.0f;
+  }
+  const auto add = [&](int d, const uint16_t(&keys)[kTileBlocks]) {
+    const Floats<kRows / 2> q = memory.q[d][warp.half];
+    GPU_UNROLL
+    for (int b = 0; b < kTileBlocks; ++b) {
+      const float key = widen(keys[b]);
+      GPU_UNROLL
+      for (int r = 0; r < kRows / 2; ++r) scores[r][b] = __fmaf_rn(q.at[r], key, scores[r][b]);
+    }
+  };
+  int d = 0;
+  for (; d + kDimsAhead <= warp.head_dim; d += kDimsAhead) {
+    uint16_t ahead[kDimsAhead][kTileBlocks];
+    GPU_UNROLL
+    for (int i = 0; i < kDimsAhead; ++i) {
+      GPU_UNROLL
+      for (int b = 0; b < kTileBlocks; ++b) ahead[i][b] = k[b][(d + i) * kBlockKeys];
+    }
+    GPU_UNROLL
+    for (int i = 0; i < kDimsAhead; ++i) add(d + i, ahead[i]);
+  }
+  for (; d < warp.head_dim; ++d) {
+    uint16_t keys[kTileBlocks];
+    GPU_UNROLL
+    for (int b = 0; b < kTileBlocks; ++b) keys[b] = k[b][d * kBlockKeys];
+    add(d, keys);
+  }
+  if (begin + kTileKeys <= warp.first_limit) return;
+  GPU_UNROLL
+  for (int r = 0; r < kRows / 2; ++r) {
+    const int limit = memory.limits[warp.half * (kRows / 2) + r];
+    GPU_UNROLL
+    for (int b = 0; b < kTileBlocks; ++b) {
+      if (begin + b * kBlockKeys + warp.lane % 16 >= limit) scores[r][b] = minus_infinity();
+    }
+  }
+}
+
+/// Scores to p and shrink, for all lanes, and the rows' states brought up to date.
+template <int kMaxDim, int kRows>
+__device__ void soften(const Warp& warp, float (&scores)[kRows / 2][kTileBlocks], HalfState<kRows / 2>& state,
+                       WarpMemory<kMaxDim, kRows>& memory) {
+  Floats<kRows / 2> shrinks;
+  GPU_UNROLL
+  for (int r = 0; r < kRows / 2; ++r) {
+    float(&p)[kTileBlocks] = scores[r];
+    RowState& row = state.row[r];
+    const float best = largest_of_16(larger(larger(p[0], p[1]), larger(p[2], p[3])));
+    const float now = larger(row.largest, best);
+    GPU_UNROLL
+    for (int b = 0; b < kTileBlocks; ++b) p[b] = exponential(__fsub_rn(p[b], now));
+    const float sum = sum_of_16(__fadd_rn(__fadd_rn(__fadd_rn(p[0], p[1]), p[2]), p[3]));
+    shrinks.at[r] = exponential(__fsub_rn(row.largest, now));
+    row.sum = __fadd_rn(__fmul_rn(row.sum, shrinks.at[r]), sum);
+    row.largest = now;
+  }
+  GPU_UNROLL
+  for (int b = 0; b < kTileBlocks; ++b) {
+    Floats<kRows / 2> column;
+    GPU_UNROLL
+    for (int r = 0; r < kRows / 2; ++r) column.at[r] = scores[r][b];
+    memory.p[b * kBlockKeys + warp.lane % 16][warp.half] = column;
+  }
+  if (warp.lane % 16 == 0) memory.shrink[warp.half] = shrinks;
+}
+
+/// kDims neighbouring values; beyond the head's end any. aligned: head_dim is a multiple of kDims.
+template <int kDims>
+__device__ Halves<kDims> load_values(const uint16_t* v, int dim, int head_dim, bool aligned) {
+  if (aligned) return *reinterpret_cast<const Halves<kDims>*>(v + min(dim, head_dim - kDims));
+  Halves<kDims> values;
+  GPU_UNROLL
+  for (int c = 0; c < kDims; ++c) values.at[c] = v[min(dim + c, head_dim - 1)];
+  return values;
+}
+
+/// weighted = weighted * shrink + p v over the tile. kEdge: some of its keys lie beyond the limit of a row.
+template <bool kEdge, int kDims, int kMaxDim, int kRows>
+__device__ void add_values(const Warp& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
+                           float (&weighted)[kRows][kDims]) {
+  const bool aligned = warp.head_dim % kDims == 0;
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const float shrink = memory.shrink[r / (kRows / 2)].at[r % (kRows / 2)];
+    GPU_UNROLL
+    for (int c = 0; c < kDims; ++c) weighted[r][c] = __fmul_rn(weighted[r][c], shrink);
+  }
+  for (int first = begin; first < begin + kTileKeys && (!kEdge || first < warp.end); first += kKeysAhead) {
+    const uint16_t* v = warp.v + warp.blocks[first / kBlockKeys] * warp.block_stride +
+                        int64_t{first % kBlockKeys} * warp.head_dim;
+    Halves<kDims> ahead[kKeysAhead];
+    GPU_UNROLL
+    for (int i = 0; i < kKeysAhead; ++i)
+      ahead[i] = load_values<kDims>(v + i * warp.head_dim, warp.lane * kDims, warp.head_dim, aligned);
+    GPU_UNROLL
+    for (int i = 0; i < kKeysAhead; ++i) {
+      const int position = first + i;
+      const Floats<kRows / 2> p[2] = {memory.p[position - begin][0], memory.p[position - begin][1]};
+      GPU_UNROLL
+      for (int c = 0; c < kDims; ++c) {
+        const float value = widen(ahead[i].at[c]);
+        GPU_UNROLL
+        for (int r = 0; r < kRows; ++r) {
+          const float next = __fmaf_rn(p[r / (kRows / 2)].at[r % (kRows / 2)], value, weighted[r][c]);
+          weighted[r][c] = kEdge && position >= memory.limits[r] ? weighted[r][c] : next;
+        }
+      }
+    }
+  }
+}
+
+/// Joins a later chunk, which begins at `begin`, into all earlier ones; rows that see nothing of it stay.
+template <int kDims, int kMaxDim, int kRows>
+__device__ void join_chunk(const Warp& warp, int begin, HalfState<kRows / 2>& total,
+                           const HalfState<kRows / 2>& chunk, float (&total_weighted)[kRows][kDims],
+                           const float (&weighted)[kRows][kDims], WarpMemory<kMaxDim, kRows>& memory) {
+  GPU_UNROLL
+  for (int r = 0; r < kRows / 2; ++r) {
+    const int row = warp.half * (kRows / 2) + r;
+    if (memory.limits[row] <= begin) continue;
+    const JoinFactors factors = join(total.row[r], chunk.row[r]);
+    if (warp.lane % 16 == 0) memory.join[row] = factors;
+  }
+  __syncwarp();
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (memory.limits[r] <= begin) continue;
+    const JoinFactors factors = memory.join[r];
+    GPU_UNROLL
+    for (int c = 0; c < kDims; ++c)
+      total_weighted[r][c] = join_weighted(total_weighted[r][c], weighted[r][c], factors);
+  }
+}
+
+/// The token and head of a row of the block's run.
+struct RowPlace {
+  int token;
+  int head;
+};
+__device__ RowPlace place_of(const HeadPart& part, int first_token, int row) {
+  return {first_token + row / part.n_heads, part.first_head + row % part.n_heads};
+}
+
+/// The warp's queries, times scale, and limits. Rows beyond the run get queries of 0 and the last one's
+/// limit.
+template <int kMaxDim, int kRows>
+__device__ void load_queries(const AttentionCall& call, const HeadPart& part, int first_token, int first_row,
+                             int n_rows, int lane, WarpMemory<kMaxDim, kRows>& memory) {
+  const int head_dim = call.shape.head_dim;
+  for (int r = 0; r < kRows; ++r) {
+    const bool real = first_row + r < n_rows;
+    const RowPlace place = place_of(part, first_token, real ? first_row + r : n_rows - 1);
+    const float* q = call.q + place.token * call.stride + int64_t{place.head} * head_dim;
+    for (int d = lane; d < head_dim; d += kLanes)
+      memory.q[d][r / (kRows / 2)].at[r % (kRows / 2)] = real ? __fmul_rn(q[d], call.scale) : 0.0f;
+    if (lane == 0) memory.limits[r] = call.places.positions[place.token] + 1;
+  }
+}
+
+/// The number of tokens in the run that `token` begins. All lanes together.
+__device__ int run_length(const AttentionCall& call, int token, int lane) {
+  const int next = token + 1 + lane;
+  const bool ends = next >= call.places.n_tokens || begins_run(call, next);
+  return __ffs(static_cast<int>(__ballot_sync(kAllLanes, ends)));
+}
+
+template <int kDims, int kRows>
+__device__ void write_out(const AttentionCall& call, const HeadPart& part, int first_token, int first_row,
+                          int n_rows, int lane, const Floats<kRows / 2> (&sums)[2],
+                          const float (&weighted)[kRows][kDims]) {
+  const int head_dim = call.shape.head_dim;
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    if (first_row + r >= n_rows) break;
+    const RowPlace place = place_of(part, first_token, first_row + r);
+    float* out = call.out + (int64_t{place.token} * call.n_heads + place.head) * head_dim;
+    const float sum = sums[r / (kRows / 2)].at[r % (kRows / 2)];
+    GPU_UNROLL
+    for (int c = 0; c < kDims; ++c) {
+      const int dim = lane * kDims + c;
+      if (dim < head_dim) out[dim] = __fdiv_rn(weighted[r][c], sum);
+    }
+  }
+}
+
+/// kRows: of a warp. Lanes beyond the head's last dimension work along on its last ones and write nothing.
+template <int kDims, int kRows>
+__global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(AttentionCall call) {
+  constexpr int kMaxDim = kLanes * kDims;
+  __shared__ WarpMemory<kMaxDim, kRows> memories[kWarps];
+  const int first_token = static_cast<int>(blockIdx.x);
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int warp_number = static_cast<int>(threadIdx.x) / kLanes;
+  if (!begins_run(call, first_token)) return;
+  const int n_tokens = run_length(call, first_token, lane);
+  const HeadPart part = head_part(call);
+  const int n_rows = n_tokens * part.n_heads;
+  const int first_row = warp_number * kRows;
+  if (n_tokens == 1 || first_row >= n_rows) return;
+
+  WarpMemory<kMaxDim, kRows>& memory = memories[warp_number];
+  load_queries(call, part, first_token, first_row, n_rows, lane, memory);
+  __syncwarp();
+  const Warp warp{block_table(call, first_token),
+                  call.layer.k + part.offset,
+                  call.layer.v + part.offset,
+                  part.block_stride,
+                  call.shape.head_dim,
+                  lane,
+                  lane / 16,
+                  memory.limits[0],
+                  memory.limits[kRows - 1]};
+  const int chunk_tokens = chunk_tokens_for(warp.end);
+  HalfState<kRows / 2> total;
+  float total_weighted[kRows][kDims];
+  for (int chunk = 0; chunk < warp.end; chunk += chunk_tokens) {
+    HalfState<kRows / 2> state;
+    for (RowState& row : state.row) row = {minus_infinity(), 0.0f};
+    float weighted[kRows][kDims] = {};
+    for (int begin = chunk; begin < min(chunk + chunk_tokens, warp.end); begin += kTileKeys) {
+      float scores[kRows / 2][kTileBlocks];
+      score_tile(warp, begin, memory, scores);
+      soften(warp, scores, state, memory);
+      __syncwarp();
+      if (begin + kTileKeys <= warp.first_limit) {
+        add_values<false>(warp, begin, memory, weighted);
+      } else {
+        add_values<true>(warp, begin, memory, weighted);
+      }
+      __syncwarp();  // before the next tile's p
+    }
+    if (chunk > 0) {
+      join_chunk(warp, chunk, total, state, total_weighted, weighted, memory);
+      continue;
+    }
+    total = state;
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      GPU_UNROLL
+      for (int c = 0; c < kDims; ++c) total_weighted[r][c] = weighted[r][c];
+    }
+  }
+  if (lane % 16 == 0) {
+    GPU_UNROLL
+    for (int r = 0; r < kRows / 2; ++r) memory.shrink[warp.half].at[r] = total.row[r].sum;
+  }
+  __syncwarp();
+  write_out(call, part, first_token, first_row, n_rows, lane, memory.shrink, total_weighted);
+}
+
+}  // namespace
+
+void attention_tiles(const AttentionCall& call, cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(call.places.n_tokens),
+                  static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
+  void (*kernel)(AttentionCall) = attention_tiles_kernel<8, 4>;
+  if (call.shape.head_dim <= 128) kernel = attention_tiles_kernel<4, 8>;
+  if (call.shape.head_dim <= 64) kernel = attention_tiles_kernel<2, 8>;
+  check(gpu_launch(kernel, grid, kWarps * kLanes, 0, stream, call), "attending");
+}
+
+}  // namespace hearth::cuda

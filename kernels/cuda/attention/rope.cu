@@ -1,0 +1,66 @@
+// Rotary position embedding: pairs of a head's numbers turned by angles that the host has tabulated.
+//
+//   (a, b) -> (a cos - b sin, b cos + a sin)
+//
+// Products and sums rounded singly, as rotate_halves() and rotate_interleaved() of kernels/cpu/rows_inl.h
+// have them: the same bits. One thread a pair. Moves 16 bytes of x and 8 of the table (which stays in cache
+// across heads) for 6 operations: bound by memory.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct RopeArgs {
+  float* x;
+  int64_t stride;
+  int n_heads;
+  int head_dim;
+  int n_rot;
+  const float* table;
+  int64_t row_floats;
+  int64_t n_pairs;  // of all tokens
+};
+
+template <RopeKind kKind>
+__global__ void __launch_bounds__(kThreads) rope_kernel(RopeArgs args) {
+  const int64_t index = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (index >= args.n_pairs) return;
+  const int half = args.n_rot / 2;
+  const int64_t head = index / half;  // of all tokens
+  const int pair = static_cast<int>(index - head * half);
+  const int64_t token = head / args.n_heads;
+  float* x = args.x + token * args.stride + (head - token * args.n_heads) * args.head_dim;
+  const float* table = args.table + token * args.row_floats;
+  if constexpr (kKind == RopeKind::kHalves) {
+    const float cosine = table[pair], sine = table[half + pair];
+    const float a = x[pair], b = x[half + pair];
+    x[pair] = __fsub_rn(__fmul_rn(a, cosine), __fmul_rn(b, sine));
+    x[half + pair] = __fadd_rn(__fmul_rn(b, cosine), __fmul_rn(a, sine));
+  } else {
+    // Each cosine is there twice, and each sine, the first time negated.
+    const int first = 2 * pair;
+    const float a = x[first], b = x[first + 1];
+    const float* sines = table + args.n_rot;
+    x[first] = __fadd_rn(__fmul_rn(a, table[first]), __fmul_rn(b, sines[first]));
+    x[first + 1] = __fadd_rn(__fmul_rn(b, table[first + 1]), __fmul_rn(a, sines[first + 1]));
+  }
+}
+
+}  // namespace
+
+void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, int n_rot, const float* table,
+          int64_t row_floats, int n_tokens, cudaStream_t stream) {
+  const int64_t n_pairs = int64_t{n_tokens} * n_heads * (n_rot / 2);
+  if (n_pairs == 0 || kind == RopeKind::kNone) return;
+  const RopeArgs args{x, stride, n_heads, head_dim, n_rot, table, row_floats, n_pairs};
+  const auto blocks = static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads);
+  void (*kernel)(RopeArgs) =
+      kind == RopeKind::kHalves ? rope_kernel<RopeKind::kHalves> : rope_kernel<RopeKind::kInterleaved>;
+  check(gpu_launch(kernel, blocks, kThreads, 0, stream, args), "rotating heads by their positions");
+}
+
+}  // namespace hearth::cuda

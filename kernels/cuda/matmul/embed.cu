@@ -1,0 +1,116 @@
+// out row i = the dequantised row tokens[i] of the embedding table.
+//
+// Of quantised types a warp unpacks 32 spans, a lane one of them, and hands them on through shared memory, so
+// that neighbouring lanes write neighbouring columns.
+#include "kernels/cuda/matmul/blocks.cuh"
+#include "kernels/cuda/matmul/float_weights.cuh"
+#include "kernels/cuda/matmul/matmul_args.cuh"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/quant/decode.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kFloatThreads = 256;
+constexpr int kWarps = 4, kThreads = 32 * kWarps;  // of quantised types
+constexpr int64_t kMostTokens = 65535;             // of a grid; more are taken in turns
+
+struct Rows {
+  const uint8_t* data;
+  int64_t row_bytes;
+  int64_t n_cols;
+  const int32_t* tokens;
+  int64_t n;
+
+  __device__ const uint8_t* row(int64_t i) const { return data + tokens[i] * row_bytes; }
+};
+
+// Spans of a warp, and their factors. Odd pitches: neither reading nor writing meets a bank twice.
+struct UnpackedSpans {
+  unsigned words[32][9];
+  float scale[32][3];
+  float min[32][3];
+};
+
+// Calls write(first of four columns, values) for the spans of a row that fall to the calling thread's warp,
+// numbered `warp` of the row. All of the warp call it.
+template <class Block, int kAlign, class Write>
+__device__ __forceinline__ void dequantize_spans(const uint8_t* row, int64_t n_cols, int64_t warp,
+                                                 UnpackedSpans& spans, Write&& write) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t begin = warp * 32, end = n_cols / kSpan;
+  const int n = static_cast<int>(begin >= end ? 0 : min(int64_t{32}, end - begin));
+  if (lane < n) {
+    Span<Block> span;
+    load_span<kAlign>(row, static_cast<int>(begin) + lane, span);
+    GPU_UNROLL
+    for (int k = 0; k < 8; ++k) spans.words[lane][k] = span.words[k];
+    GPU_UNROLL
+    for (int g = 0; g < Span<Block>::kGroups; ++g) {
+      spans.scale[lane][g] = span.scale[g];
+      if constexpr (Block::kHasMin) spans.min[lane][g] = span.min[g];
+    }
+  }
+  __syncwarp();
+  for (int i = lane; i < 8 * n; i += 32) {
+    const int s = i / 8, k = i % 8, group = 4 * k / Block::kGroup;
+    const unsigned word = spans.words[s][k];
+    float values[4];
+    GPU_UNROLL
+    for (int b = 0; b < 4; ++b) {
+      const int q = static_cast<int8_t>((word >> (8 * b)) & 0xffu) - kStoredOffset<Block>;
+      values[b] = __fmul_rn(spans.scale[s][group], __int2float_rn(q));
+      // Adding an absent min of 0 would turn -0 into +0.
+      if constexpr (Block::kHasMin) values[b] = __fadd_rn(values[b], spans.min[s][group]);
+    }
+    write((begin + s) * kSpan + 4 * k, float4{values[0], values[1], values[2], values[3]});
+  }
+}
+
+template <class Block, int kAlign>
+__global__ void __launch_bounds__(kThreads) embed_blocks(Rows rows, float* out) {
+  __shared__ UnpackedSpans spans[kWarps];
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int64_t warp_of_row = int64_t{blockIdx.x} * kWarps + warp;
+  for (int64_t i = blockIdx.y; i < rows.n; i += gridDim.y) {
+    if (i > blockIdx.y) __syncwarp();  // until the spans before are written
+    dequantize_spans<Block, kAlign>(rows.row(i), rows.n_cols, warp_of_row, spans[warp],
+                                    [&](int64_t column, float4 values) {
+                                      reinterpret_cast<float4*>(out + i * rows.n_cols)[column / 4] = values;
+                                    });
+  }
+}
+
+template <class Load>
+__global__ void __launch_bounds__(kFloatThreads) embed_floats(Rows rows, float* out) {
+  const int64_t column = int64_t{blockIdx.x} * kFloatThreads + threadIdx.x;
+  if (column >= rows.n_cols) return;
+  for (int64_t i = blockIdx.y; i < rows.n; i += gridDim.y) {
+    out[i * rows.n_cols + column] = Load::at(rows.row(i), column);
+  }
+}
+
+}  // namespace
+
+void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream) {
+  if (n == 0 || table.n_cols == 0) return;
+  const Rows rows{reinterpret_cast<const uint8_t*>(table.data), static_cast<int64_t>(table.stride_bytes()),
+                  table.n_cols, tokens, n};
+  const auto n_grid = static_cast<unsigned>(n < kMostTokens ? n : kMostTokens);
+  constexpr const char* kDoing = "looking up embeddings";
+  if (table.dtype == DType::kF32 || table.dtype == DType::kF16 || table.dtype == DType::kBF16) {
+    const dim3 grid(static_cast<unsigned>((table.n_cols + kFloatThreads - 1) / kFloatThreads), n_grid);
+    return visit_float_type(table.dtype, rows_aligned(table, sizeof(float)), [&]<class Load>() {
+      check(gpu_launch(embed_floats<Load>, grid, kFloatThreads, 0, stream, rows, out), kDoing);
+    });
+  }
+  constexpr int64_t kColumns = int64_t{kSpan} * kThreads;
+  const dim3 grid(static_cast<unsigned>((table.n_cols + kColumns - 1) / kColumns), n_grid);
+  visit_block_type(table.dtype, [&]<class Block>() {
+    constexpr int kAlign = kBlockAlign<Block>;
+    const auto kernel = rows_aligned(table, kAlign) ? embed_blocks<Block, kAlign> : embed_blocks<Block, 2>;
+    check(gpu_launch(kernel, grid, kThreads, 0, stream, rows, out), kDoing);
+  });
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,43 @@
+// Weights of the plain float types as float32.
+#pragma once
+
+#include "kernels/cuda/matmul/load_words.cuh"
+#include "kernels/dtype.h"
+
+namespace hearth::cuda {
+
+struct LoadF32 {
+  static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
+    return __ldg(reinterpret_cast<const float*>(row) + i);
+  }
+};
+
+/// F32 that lies between rows of other types, at multiples of two.
+struct LoadF32Halves {
+  static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
+    return __uint_as_float(load_half_word(row + 4 * i) | (load_half_word(row + 4 * i + 2) << 16));
+  }
+};
+
+struct LoadF16 {
+  static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
+    return half_to_float(load_half_word(row + 2 * i));
+  }
+};
+
+struct LoadBF16 {
+  static __device__ __forceinline__ float at(const uint8_t* row, int64_t i) {
+    return __uint_as_float(load_half_word(row + 2 * i) << 16);
+  }
+};
+
+/// Calls visit.template operator()<Load>() with what reads the rows of a float matrix. Host code.
+template <class Visitor>
+void visit_float_type(DType type, bool aligned, Visitor&& visit) {
+  if (type == DType::kF16) return visit.template operator()<LoadF16>();
+  if (type == DType::kBF16) return visit.template operator()<LoadBF16>();
+  if (aligned) return visit.template operator()<LoadF32>();
+  visit.template operator()<LoadF32Halves>();
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,66 @@
+// Words of weights from addresses that are multiples of two only, as blocks of 18 or 210 bytes have them.
+//
+// Loads are as wide as the known alignment allows. At two bytes they are words at multiples of four, put
+// together by one byte permutation each: half as many loads as of halves, and loads are what small blocks
+// cost. No byte outside the aligned words of the asked ones is read, and none behind the last.
+#pragma once
+
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+/// The two bytes at p, which is a multiple of 2.
+__device__ __forceinline__ unsigned load_half_word(const uint8_t* p) {
+  return __ldg(reinterpret_cast<const uint16_t*>(p));
+}
+
+__device__ __forceinline__ float half_to_float(unsigned bits) {
+  return __half2float(__ushort_as_half(static_cast<unsigned short>(bits)));
+}
+
+/// n words from p, which is a multiple of kAlign: 2, 4, 8 or 16.
+template <int kAlign, int n>
+__device__ __forceinline__ void load_words(const uint8_t* p, unsigned* out) {
+  if constexpr (kAlign >= 16 && n % 4 == 0) {
+    GPU_UNROLL
+    for (int i = 0; i < n; i += 4) {
+      const uint4 v = __ldg(reinterpret_cast<const uint4*>(p) + i / 4);
+      out[i] = v.x, out[i + 1] = v.y, out[i + 2] = v.z, out[i + 3] = v.w;
+    }
+  } else if constexpr (kAlign >= 8 && n % 2 == 0) {
+    GPU_UNROLL
+    for (int i = 0; i < n; i += 2) {
+      const uint2 v = __ldg(reinterpret_cast<const uint2*>(p) + i / 2);
+      out[i] = v.x, out[i + 1] = v.y;
+    }
+  } else if constexpr (kAlign >= 4) {
+    GPU_UNROLL
+    for (int i = 0; i < n; ++i) out[i] = __ldg(reinterpret_cast<const unsigned*>(p) + i);
+  } else {
+    const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;
+    const auto* words = reinterpret_cast<const unsigned*>(odd ? p - 2 : p);
+    unsigned raw[n + 1];
+    GPU_UNROLL
+    for (int i = 0; i < n; ++i) raw[i] = __ldg(words + i);
+    raw[n] = odd ? load_half_word(reinterpret_cast<const uint8_t*>(words + n)) : 0;
+    GPU_UNROLL
+    for (int i = 0; i < n; ++i) out[i] = __byte_perm(raw[i], raw[i + 1], odd ? 0x5432 : 0x3210);
+  }
+}
+
+/// A half and the n words behind it, from p, a multiple of 2: n words and a half are loaded, the half from
+/// whichever end leaves the words aligned.
+template <int n>
+__device__ __forceinline__ void load_half_and_words(const uint8_t* p, unsigned& half, unsigned* out) {
+  const bool odd = (reinterpret_cast<uintptr_t>(p) & 2) != 0;
+  const auto* words = reinterpret_cast<const unsigned*>(odd ? p + 2 : p);
+  unsigned raw[n + 1];
+  GPU_UNROLL
+  for (int i = 0; i < n; ++i) raw[i] = __ldg(words + i);
+  raw[n] = load_half_word(odd ? p : p + 4 * n);
+  half = odd ? raw[n] : raw[0] & 0xffffu;
+  GPU_UNROLL
+  for (int i = 0; i < n; ++i) out[i] = __byte_perm(raw[i], raw[i + 1], odd ? 0x3210 : 0x5432);
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,56 @@
+// What the kernels of matmul_few.cu, matmul_many.cu and matmul_float.cu are launched with, and how they
+// store.
+#pragma once
+
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+/// A MatmulOp as kernels want it. A place is a column of the output: a row, or the number of one in the list.
+struct MatmulArgs {
+  const uint8_t* weights;
+  int64_t row_bytes;  // from one row's begin to the next's
+  int64_t n_rows;
+  int64_t n_cols;
+  const int32_t* ids;  // null: all rows
+  const int32_t* n_ids;
+  const int32_t* slots;  // null, or which row of the matrix is row r
+  const float* bias;
+  const float* x;
+  QuantizedActivations quantized;
+  int n_tokens;
+  float* out;
+  int64_t out_stride;
+  bool accumulate;
+
+  __device__ int64_t n_places() const { return ids == nullptr ? n_rows : int64_t{*n_ids}; }
+  __device__ int64_t row_at(int64_t place) const { return ids == nullptr ? place : int64_t{ids[place]}; }
+  __device__ const uint8_t* row_begin(int64_t place) const {
+    const int64_t row = row_at(place);
+    return weights + (slots == nullptr ? row : int64_t{slots[row]}) * row_bytes;
+  }
+  __device__ void store(int token, int64_t place, float value) const {
+    if (bias != nullptr) value = __fadd_rn(value, bias[row_at(place)]);
+    float& to = out[token * out_stride + place];
+    to = accumulate ? __fadd_rn(to, value) : value;
+  }
+};
+
+/// Places a grid must cover: the list's longest, as its length is known on the device only.
+inline int64_t most_places(const MatmulOp& op) {
+  return op.rows.ids == nullptr ? op.weight.n_rows : op.rows.max;
+}
+
+/// Whether every row begins at a multiple of n bytes.
+inline bool rows_aligned(const Matrix& weight, size_t n) {
+  return reinterpret_cast<uintptr_t>(weight.data) % n == 0 && weight.stride_bytes() % n == 0;
+}
+
+/// Each launches its kernel for a product that is not empty: quantised weights with few tokens, with many,
+/// and float weights.
+void launch_few(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
+void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
+void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
+
+}  // namespace hearth::cuda

@@ -1,0 +1,162 @@
+// Quantised weights times few tokens: one above all, as decoding has it.
+//
+// A block has 8 rows, a thread a span of 32 columns of all of them, four rows at a time: activations loaded
+// once serve several rows, several rows' weights are on their way at once, and neighbours read neighbouring
+// blocks. The sum over a row's spans is one sequence, ascending, from 0: threads put what their spans amount
+// to into shared memory, and one thread per row and token adds it up. That is 128 additions one after the
+// other for 4096 columns, some 600 cycles that other blocks' loads fill.
+#include "kernels/cuda/matmul/blocks.cuh"
+#include "kernels/cuda/matmul/matmul_args.cuh"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/quant/decode.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kRows = 8;
+constexpr int kBatch = 4;  // rows whose weights a thread holds at once
+
+// Spans whose results are in shared memory at a time, 16 KB: rows of up to 16384 columns for one token.
+template <int kTokens>
+constexpr int kChunk = 512 / kTokens;
+// Floats between rows of results: 16-byte aligned, and eight rows' 16 bytes on all 32 banks.
+template <int kTokens>
+constexpr int kPitch = kChunk<kTokens> + 4;
+
+// One token's quants of a span.
+struct SpanQuants {
+  uint4 high[2], low[2];
+  int2 half_sum;
+  float scale;
+};
+
+__device__ __forceinline__ SpanQuants load_quants(const QuantizedActivations& q, int64_t n_cols, int token,
+                                                  int s) {
+  const int64_t span = token * (n_cols / kSpan) + s;
+  const auto* high = reinterpret_cast<const uint4*>(q.high) + 2 * span;
+  const auto* low = reinterpret_cast<const uint4*>(q.low) + 2 * span;
+  return {{__ldg(high), __ldg(high + 1)},
+          {__ldg(low), __ldg(low + 1)},
+          __ldg(reinterpret_cast<const int2*>(q.half_sum) + span),
+          __ldg(q.scale + span)};
+}
+
+__device__ __forceinline__ int dot_16(const unsigned* weights, const uint4& quants) {
+  int sum = __dp4a(static_cast<int>(weights[0]), static_cast<int>(quants.x), 0);
+  sum = __dp4a(static_cast<int>(weights[1]), static_cast<int>(quants.y), sum);
+  sum = __dp4a(static_cast<int>(weights[2]), static_cast<int>(quants.z), sum);
+  return __dp4a(static_cast<int>(weights[3]), static_cast<int>(quants.w), sum);
+}
+
+// A group's term, as kernels/cpu/matmul_kernels.h writes it down. high, low: products of stored weights with
+// the two byte planes; sum: of the quants.
+template <class Block>
+__device__ __forceinline__ float group_term(int high, int low, int sum, float scale, float min) {
+  // Bounds: kernels/cpu/activation_row.h.
+  int products = 256 * high + low;
+  if constexpr (kStoredOffset<Block> != 0) products -= kStoredOffset<Block> * sum;
+  float term = __fmul_rn(__int2float_rn(products), scale);
+  if constexpr (Block::kHasMin) term = __fadd_rn(term, __fmul_rn(min, __int2float_rn(sum)));
+  return term;
+}
+
+template <class Block>
+__device__ __forceinline__ float span_product(const Span<Block>& w, const SpanQuants& q) {
+  int high[2], low[2];
+  GPU_UNROLL
+  for (int half = 0; half < 2; ++half) {
+    high[half] = dot_16(w.words + 4 * half, q.high[half]);
+    low[half] = dot_16(w.words + 4 * half, q.low[half]);
+  }
+  if constexpr (Span<Block>::kGroups == 1) {
+    return __fmul_rn(group_term<Block>(high[0] + high[1], low[0] + low[1], q.half_sum.x + q.half_sum.y,
+                                       w.scale[0], w.min[0]),
+                     q.scale);
+  } else {
+    const float first = group_term<Block>(high[0], low[0], q.half_sum.x, w.scale[0], w.min[0]);
+    const float second = group_term<Block>(high[1], low[1], q.half_sum.y, w.scale[1], w.min[1]);
+    return __fmul_rn(__fadd_rn(first, second), q.scale);
+  }
+}
+
+// sum + values[0] + values[1] + ..., one after the other.
+__device__ __forceinline__ float add_in_order(float sum, const float* values, int n) {
+  int i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const float4 v = *reinterpret_cast<const float4*>(values + i);
+    sum = __fadd_rn(__fadd_rn(__fadd_rn(__fadd_rn(sum, v.x), v.y), v.z), v.w);
+  }
+  for (; i < n; ++i) sum = __fadd_rn(sum, values[i]);
+  return sum;
+}
+
+// One block a multiprocessor at least: left to itself, ptxas keeps Q5_K's registers below 96 on sm_89 and
+// spills.
+template <class Block, int kAlign, int kTokens>
+__global__ void __launch_bounds__(kThreads, 1) few_kernel(MatmulArgs args) {
+  __shared__ __align__(16) float results[kRows * kTokens][kPitch<kTokens>];
+  const int64_t n_places = args.n_places();
+  const int64_t first = int64_t{blockIdx.x} * kRows;
+  if (first >= n_places) return;
+  const int first_token = static_cast<int>(blockIdx.y) * kTokens;
+  const int n_tokens = min(kTokens, args.n_tokens - first_token);
+  const int n_spans = static_cast<int>(args.n_cols / kSpan);
+  const int thread = static_cast<int>(threadIdx.x);
+  const uint8_t* rows[kRows];  // behind the last: the last again, whose results are not stored
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
+
+  float sum = 0.0f;  // of place thread % kRows and token thread / kRows
+  for (int begin = 0; begin < n_spans; begin += kChunk<kTokens>) {
+    const int end = min(n_spans, begin + kChunk<kTokens>);
+    for (int s = begin + thread; s < end; s += static_cast<int>(blockDim.x)) {
+      GPU_UNROLL
+      for (int batch = 0; batch < kRows; batch += kBatch) {
+        Span<Block> weights[kBatch];
+        GPU_UNROLL
+        for (int r = 0; r < kBatch; ++r) load_span<kAlign>(rows[batch + r], s, weights[r]);
+        for (int t = 0; t < n_tokens; ++t) {
+          const SpanQuants quants = load_quants(args.quantized, args.n_cols, first_token + t, s);
+          GPU_UNROLL
+          for (int r = 0; r < kBatch; ++r) {
+            results[t * kRows + batch + r][s - begin] = span_product(weights[r], quants);
+          }
+        }
+      }
+    }
+    __syncthreads();
+    if (thread < kRows * n_tokens) sum = add_in_order(sum, results[thread], end - begin);
+    if (end < n_spans) __syncthreads();
+  }
+  const int64_t place = first + thread % kRows;
+  if (thread < kRows * n_tokens && place < n_places) args.store(first_token + thread / kRows, place, sum);
+}
+
+template <class Block, int kAlign, int kTokens>
+void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
+  const int64_t blocks = (most_places(op) + kRows - 1) / kRows;
+  const int64_t n_spans = args.n_cols / kSpan;
+  const dim3 grid(static_cast<unsigned>(blocks),
+                  static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
+  // A warp adds up, whatever there is to add.
+  const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
+  check(gpu_launch(few_kernel<Block, kAlign, kTokens>, grid, static_cast<unsigned>(threads), 0, stream, args),
+        "multiplying few tokens with a quantised matrix");
+}
+
+}  // namespace
+
+void launch_few(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
+  visit_block_type(op.weight.dtype, [&]<class Block>() {
+    constexpr int kAlign = kBlockAlign<Block>;
+    const bool aligned = rows_aligned(op.weight, kAlign);
+    if (op.n_tokens == 1) {
+      aligned ? launch<Block, kAlign, 1>(op, args, stream) : launch<Block, 2, 1>(op, args, stream);
+    } else {
+      aligned ? launch<Block, kAlign, 4>(op, args, stream) : launch<Block, 2, 4>(op, args, stream);
+    }
+  });
+}
+
+}  // namespace hearth::cuda

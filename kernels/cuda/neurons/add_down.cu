@@ -1,0 +1,254 @@
+// Neurons' down rows times their values, added to sums of integers.
+//
+// Contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
+// two numbers a clock to 64-bit integers, and have few doubles. Products too large for it, which a model's
+// outliers have, are converted one by one and added to memory at once.
+//
+// A block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
+// bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
+// atomic addition per chunk. Their order does not matter, nor that of the neurons.
+#include "kernels/cuda/neurons/add_down_sources.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/quant/decode.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256, kWarps = kThreads / 32;
+constexpr int kColumns = 32 * kLaneColumns;
+constexpr int kBlocksPerSm = 2;
+constexpr int kMaxChunk = SumParts::kMost;
+/// Blocks that keep the largest GPUs busy; more of them would only be more atomic additions.
+constexpr int64_t kEnoughBlocks = 2048;
+
+__device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
+  atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(units));
+}
+
+/// contribution() of kernels/neuron_sums.h.
+__device__ __forceinline__ int64_t units_of(float value, float weight) {
+  double product = __dmul_rn(value, weight);
+  product = product < 0x1p20 ? product : 0x1p20;
+  product = product > -0x1p20 ? product : -0x1p20;
+  return static_cast<int64_t>(rint(__dmul_rn(product, 0x1p36)));
+}
+
+/// A lane's sums of one token.
+struct LaneSums {
+  unsigned high[kLaneColumns], low[kLaneColumns];
+
+  __device__ __forceinline__ void clear() {
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) high[k] = low[k] = 0;
+  }
+  /// to: the sums in memory of the lane's n columns.
+  __device__ __forceinline__ void add(float value, const float (&weights)[kLaneColumns], int64_t* to, int n) {
+    float above[kLaneColumns];
+    unsigned differing = 0;
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      above[k] = __fmaf_rn(value, weights[k], SumParts::kHighShift);
+      differing |= __float_as_uint(above[k]) ^ SumParts::kHighBits;
+    }
+    if ((differing & SumParts::kExponent) != 0) {
+      add_exactly(value, weights, to, n);
+      return;
+    }
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      const float rest = __fsub_rn(SumParts::kBothShifts, above[k]);
+      high[k] += __float_as_uint(above[k]);
+      low[k] += __float_as_uint(__fmaf_rn(value, weights[k], rest));
+    }
+  }
+  /// All eight one by one. In parts they count as zeros.
+  __device__ __forceinline__ void add_exactly(float value, const float (&weights)[kLaneColumns], int64_t* to,
+                                              int n) {
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      if (value != 0.0f && k < n) add_to(to + k, units_of(value, weights[k]));
+      high[k] += SumParts::kHighBits;
+      low[k] += SumParts::kLowBits;
+    }
+  }
+};
+
+template <int kTokens>
+struct Shared {
+  int n_active;
+  int32_t ids[kMaxChunk], rows[kMaxChunk];
+  float values[kTokens][kMaxChunk];
+  unsigned high[kTokens][kColumns], low[kTokens][kColumns];
+};
+
+/// One call, as a block sees it.
+struct Call {
+  const int32_t* ids;
+  const int32_t* n;
+  const int32_t* slots;  // where a neuron's row lies; null: by its number
+  int64_t max;
+  int chunk;
+  const float* values;
+  int n_tokens;
+  int64_t n_cols;
+  int64_t* sums;
+  int32_t* poison;
+};
+
+/// The neurons of a chunk that have a value for one of the tokens, to shared memory, in any order.
+template <int kTokens>
+__device__ __forceinline__ void gather_active(const Call& call, int64_t begin, int64_t end, int first_token,
+                                              Shared<kTokens>& shared) {
+  const int64_t place = begin + threadIdx.x;
+  if (place >= end) return;
+  float values[kTokens];
+  bool any = false;
+  GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+    values[t] = first_token + t < call.n_tokens ? call.values[(first_token + t) * call.max + place] : 0.0f;
+    if (!(fabsf(values[t]) <= 3.402823466e38f)) {  // infinite or not a number
+      values[t] = 0.0f;
+      if (blockIdx.x == 0) atomicOr(call.poison + first_token + t, 1);
+    }
+    any |= values[t] != 0.0f;
+  }
+  if (!any) return;
+  const int slot = atomicAdd(&shared.n_active, 1);
+  shared.ids[slot] = call.ids[place];
+  shared.rows[slot] = call.slots == nullptr ? call.ids[place] : call.slots[call.ids[place]];
+  GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][slot] = values[t];
+}
+
+/// A warp's rows of the chunk, to the block's sums.
+template <class Source, int kTokens>
+__device__ __forceinline__ void sum_rows(const Source& source, const Call& call, int first_token,
+                                         Shared<kTokens>& shared) {
+  constexpr int kRows = kTokens == 1 ? Source::kRowsInFlight : 2;
+  const int warp = static_cast<int>(threadIdx.x) / 32, own = static_cast<int>(threadIdx.x) % 32;
+  const int64_t lane = int64_t{blockIdx.x} * 32 + own, column = lane * kLaneColumns;
+  const int n_active = shared.n_active;
+  if (warp * kRows >= n_active || column >= call.n_cols) return;
+  const int n_columns =
+      static_cast<int>(call.n_cols - column < kLaneColumns ? call.n_cols - column : kLaneColumns);
+  LaneSums sums[kTokens];
+  GPU_UNROLL for (int t = 0; t < kTokens; ++t) sums[t].clear();
+  unsigned n_rows = 0;
+  for (int first = warp * kRows; first < n_active; first += kWarps * kRows) {
+    typename Source::Raw raw[kRows];
+    GPU_UNROLL for (int r = 0; r < kRows; ++r) {
+      if (first + r < n_active) source.load(shared.rows[first + r], shared.ids[first + r], lane, raw[r]);
+    }
+    GPU_UNROLL for (int r = 0; r < kRows; ++r) {
+      if (first + r >= n_active) break;
+      float weights[kLaneColumns];
+      source.decode(raw[r], lane, weights);
+      GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+        int64_t* to = call.sums + (first_token + t) * call.n_cols + column;
+        sums[t].add(shared.values[t][first + r], weights, to, n_columns);
+      }
+      ++n_rows;
+    }
+  }
+  GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      atomicAdd(&shared.high[t][k * 32 + own], sums[t].high[k] - n_rows * SumParts::kHighBits);
+      atomicAdd(&shared.low[t][k * 32 + own], sums[t].low[k] - n_rows * SumParts::kLowBits);
+    }
+  }
+}
+
+/// Block (x, y, z): columns 256 x and on, chunks y, y + gridDim.y, ..., tokens kTokens z and on.
+template <class Source, int kTokens>
+__global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source source, Call call) {
+  __shared__ Shared<kTokens> shared;
+  const int first_token = static_cast<int>(blockIdx.z) * kTokens;
+  const int64_t n = *call.n, step = int64_t{gridDim.y} * call.chunk;
+  for (int64_t begin = int64_t{blockIdx.y} * call.chunk; begin < n; begin += step) {
+    if (threadIdx.x == 0) shared.n_active = 0;
+    GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.high[t][threadIdx.x] = shared.low[t][threadIdx.x] = 0;
+    __syncthreads();
+    gather_active(call, begin, begin + call.chunk < n ? begin + call.chunk : n, first_token, shared);
+    __syncthreads();
+    sum_rows(source, call, first_token, shared);
+    __syncthreads();
+    const int own = static_cast<int>(threadIdx.x);
+    const int64_t column = int64_t{blockIdx.x} * kColumns + own;
+    GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+      if (first_token + t >= call.n_tokens || column >= call.n_cols) continue;
+      const int at = own % kLaneColumns * 32 + own / kLaneColumns;
+      const auto high = static_cast<int>(shared.high[t][at]), low = static_cast<int>(shared.low[t][at]);
+      const int64_t units = int64_t{high} * (int64_t{1} << 22) + low;
+      if (units != 0) add_to(call.sums + (first_token + t) * call.n_cols + column, units);
+    }
+    __syncthreads();
+  }
+}
+
+template <int kTokens, class Source>
+void launch(const Source& source, const Call& call, cudaStream_t stream) {
+  const int64_t tiles = (call.n_cols + kColumns - 1) / kColumns,
+                parts = (call.n_tokens + kTokens - 1) / kTokens;
+  const int64_t chunks = (call.max + call.chunk - 1) / call.chunk;
+  const int64_t wanted = (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
+  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(chunks < wanted ? chunks : wanted),
+                  static_cast<unsigned>(parts));
+  check(gpu_launch(add_down_kernel<Source, kTokens>, grid, kThreads, 0, stream, source, call),
+        "adding up the down projection of neurons");
+}
+
+template <class Source>
+void launch_for(const Source& source, Call call, cudaStream_t stream) {
+  // Few tokens: as many blocks as there may be. Many: fewer atomic additions.
+  call.chunk = call.n_tokens <= 8 ? 64 : kMaxChunk;
+  if (call.n_tokens == 1) return launch<1>(source, call, stream);
+  launch<2>(source, call, stream);
+}
+
+const uint8_t* bytes_of(const std::byte* p) { return reinterpret_cast<const uint8_t*>(p); }
+
+void add_rows(const Matrix& rows, const Call& call, cudaStream_t stream) {
+  const uint8_t* data = bytes_of(rows.data);
+  const size_t stride = rows.stride_bytes();
+  switch (rows.dtype) {
+    case DType::kF32:
+      return launch_for(FloatRows<FloatKind::kF32>{data, stride, rows.n_cols}, call, stream);
+    case DType::kF16:
+      return launch_for(FloatRows<FloatKind::kF16>{data, stride, rows.n_cols}, call, stream);
+    case DType::kBF16:
+      return launch_for(FloatRows<FloatKind::kBF16>{data, stride, rows.n_cols}, call, stream);
+    default:
+      break;
+  }
+  visit_block_type(rows.dtype, [&]<class Block>() {
+    launch_for(QuantRows<Block>{data, stride}, call, stream);
+  });
+}
+
+template <int kBits, bool kHalves, bool kMins>
+void add_codes(const CodedColumns& coded, const Call& call, cudaStream_t stream) {
+  const float offset = kBits == 4 ? static_cast<float>(coded.offset) : 128.0f;
+  launch_for(CodedRows<kBits, kHalves, kMins>{bytes_of(coded.codes), coded.stride, bytes_of(coded.scales),
+                                              bytes_of(coded.mins), coded.n_cols_padded, coded.group, offset},
+             call, stream);
+}
+
+template <int kBits>
+void add_coded(const CodedColumns& coded, const Call& call, cudaStream_t stream) {
+  const bool mins = coded.mins != nullptr;
+  if (coded.half_scales) {
+    mins ? add_codes<kBits, true, true>(coded, call, stream)
+         : add_codes<kBits, true, false>(coded, call, stream);
+  } else {
+    mins ? add_codes<kBits, false, true>(coded, call, stream)
+         : add_codes<kBits, false, false>(coded, call, stream);
+  }
+}
+
+}  // namespace
+
+void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
+              const NeuronSums& sums, cudaStream_t stream, const int32_t* slots) {
+  if (n_tokens == 0 || list.max == 0 || down.n_cols == 0) return;
+  const Call call{list.ids, list.n,   slots,       list.max,  0,
+                  values,   n_tokens, down.n_cols, sums.sums, sums.poison};
+  if (down.rows) return add_rows(down.rows, call, stream);
+  down.coded.bits == 4 ? add_coded<4>(down.coded, call, stream) : add_coded<8>(down.coded, call, stream);
+}
+
+}  // namespace hearth::cuda

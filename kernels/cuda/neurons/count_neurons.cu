@@ -1,0 +1,61 @@
+// What a sparse FFN found, counted on the device so that nobody waits for it.
+//
+// Integer atomics: their order does not matter. One thread counts a place of the list for all tokens, and a
+// word of the set.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+/// Adds the warp's values to *sum.
+__device__ inline void add_of_warp(int value, unsigned long long* sum) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+  if (threadIdx.x % 32 == 0 && value != 0) atomicAdd(sum, static_cast<unsigned long long>(value));
+}
+
+__global__ void __launch_bounds__(kThreads) count_neurons_kernel(CountOp op, DeviceCounts* counts) {
+  const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int64_t words = (op.set.n_neurons + 63) / 64;
+  int proposed = 0, passed = 0, active = 0, down_rows = 0;
+  if (at < *op.set.any.n) {
+    const int32_t id = op.set.any.ids[at];
+    for (int t = 0; t < op.set.n_tokens; ++t) {
+      proposed += static_cast<int>(op.set.wanted[t * words + id / 64] >> (id % 64) & 1);
+    }
+  }
+  if (at < *op.passed.n) {
+    const int32_t id = op.passed.ids[at];
+    for (int t = 0; t < op.set.n_tokens; ++t) {
+      if ((op.set.wanted[t * words + id / 64] >> (id % 64) & 1) == 0) continue;
+      if (op.gates != nullptr) {
+        const float gate = op.gates[t * op.gates_stride + (op.gates_by_number ? id : at)];
+        passed += gate <= op.activation.threshold ? 0 : 1;  // what is not a number passes
+      }
+      active += op.values[t * op.passed.max + at] != 0.0f ? 1 : 0;
+    }
+    down_rows = active > 0 ? 1 : 0;
+  }
+  add_of_warp(proposed, &counts->proposed);
+  add_of_warp(passed, &counts->passed);
+  add_of_warp(active, &counts->active);
+  add_of_warp(down_rows, &counts->down_rows);
+  if (at == 0) {
+    if (op.read_gates) atomicAdd(&counts->gate_rows, static_cast<unsigned long long>(*op.set.any.n));
+    if (op.read_ups) atomicAdd(&counts->up_rows, static_cast<unsigned long long>(*op.passed.n));
+  }
+}
+
+}  // namespace
+
+void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream) {
+  if (op.set.n_tokens == 0 || op.set.any.max == 0) return;
+  const auto blocks = static_cast<unsigned>((op.set.any.max + kThreads - 1) / kThreads);
+  check(gpu_launch(count_neurons_kernel, blocks, kThreads, 0, stream, op, counts), "counting neurons");
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,81 @@
+// Bits to an ascending list, for the kernels that choose neurons.
+//
+// A bit's place is the number of set bits before it. Every block counts those before its own words anew: a
+// layer's bits are a few KB in the second-level cache, and no block waits for another.
+#pragma once
+
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+/// Threads of a block of find_bits() and for_each_listed().
+constexpr int kListThreads = 256;
+constexpr int kListWarps = kListThreads / 32;
+/// Words that a block of find_bits() fills: for one token half of the warps work, for many all, and an
+/// 11008-neuron layer makes 43 blocks.
+constexpr int kFoundWords = 4;
+
+__device__ inline int count_bits(uint64_t bits) {
+  return __popc(static_cast<unsigned>(bits)) + __popc(static_cast<unsigned>(bits >> 32));
+}
+
+/// Fills this block's words of `any`, [ceil(n / 64)] for n bits: bit i is whether test(t, i) is true for a
+/// token t. each(t, word, bits) gets every token's own bits, in one thread.
+template <class Test, class Each>
+__device__ inline void find_bits(int n_tokens, int64_t n, uint64_t* any, Test&& test, Each&& each) {
+  __shared__ unsigned found[2 * kFoundWords];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t n_words = (n + 63) / 64, first = int64_t{blockIdx.x} * kFoundWords;
+  if (threadIdx.x < 2 * kFoundWords) found[threadIdx.x] = 0;
+  __syncthreads();
+  for (int pair = warp; pair < n_tokens * kFoundWords; pair += kListWarps) {
+    const int t = pair / kFoundWords, k = pair % kFoundWords;
+    const int64_t word = first + k;
+    if (word >= n_words) continue;
+    const int64_t i = word * 64 + lane;
+    const unsigned low = __ballot_sync(~0u, i < n && test(t, i));
+    const unsigned high = __ballot_sync(~0u, i + 32 < n && test(t, i + 32));
+    if (lane != 0) continue;
+    atomicOr(&found[2 * k], low);
+    atomicOr(&found[2 * k + 1], high);
+    each(t, word, low | uint64_t{high} << 32);
+  }
+  __syncthreads();
+  const int64_t own = first + threadIdx.x;
+  if (threadIdx.x < kFoundWords && own < n_words) {
+    any[own] = found[2 * threadIdx.x] | uint64_t{found[2 * threadIdx.x + 1]} << 32;
+  }
+}
+inline unsigned find_blocks(int64_t n) {
+  constexpr int64_t kBits = 64 * kFoundWords;
+  return static_cast<unsigned>((n + kBits - 1) / kBits);
+}
+
+/// Calls use(bit number, place in the list) for the set bits of this block's words, and writes the list's
+/// length to *count.
+template <class Use>
+__device__ inline void for_each_listed(const uint64_t* words, int64_t n_words, int32_t* count, Use&& use) {
+  __shared__ int counted[kListWarps];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  const int64_t first = int64_t{blockIdx.x} * kListWarps, own = first + warp;
+  int before = 0;
+  for (int64_t w = threadIdx.x; w < first; w += kListThreads) before += count_bits(words[w]);
+  for (int distance = 16; distance > 0; distance /= 2) before += __shfl_xor_sync(~0u, before, distance);
+  if (lane == 0) counted[warp] = before;
+  __syncthreads();
+  if (own >= n_words) return;
+  int begin = 0;
+  for (int i = 0; i < kListWarps; ++i) begin += counted[i];
+  for (int64_t w = first; w < own; ++w) begin += count_bits(words[w]);
+  const uint64_t bits = words[own];
+  for (int bit = lane; bit < 64; bit += 32) {
+    if ((bits >> bit & 1) != 0) use(own * 64 + bit, begin + count_bits(bits & ((uint64_t{1} << bit) - 1)));
+  }
+  if (own == n_words - 1 && lane == 0) *count = begin + count_bits(bits);
+}
+inline unsigned list_blocks(int64_t n) {
+  constexpr int64_t kBits = 64 * kListWarps;
+  return static_cast<unsigned>((n + kBits - 1) / kBits);
+}
+
+}  // namespace hearth::cuda

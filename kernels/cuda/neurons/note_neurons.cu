@@ -1,0 +1,44 @@
+// Noting which neurons a call found and with which values, in host memory: what counting single neurons is
+// made of.
+//
+// One thread a place of the list, for all tokens, writing side by side over PCIe: 4 bytes a neuron and 4 for
+// each of its tokens. A call whose neurons are computed in several lists appends list to list: how many came
+// before only the device knows, so the last block of each to finish keeps count.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads) note_kernel(const int32_t* ids, const int32_t* n, int64_t max,
+                                                        const float* values, int n_tokens, NeuronNotes to) {
+  const int64_t place = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const uint32_t before = to.first ? 0 : to.state[1];
+  const int32_t n_listed = *n;
+  if (place < n_listed) {
+    to.ids[before + place] = ids[place];
+    for (int t = 0; t < n_tokens; ++t) to.values[t * to.max + before + place] = values[t * max + place];
+  }
+  // All have read state[1] when the last one writes it.
+  __syncthreads();
+  if (threadIdx.x != 0 || gpu_arrive(&to.state[0]) + 1 != gridDim.x) return;
+  to.state[0] = 0;
+  to.state[1] = before + static_cast<uint32_t>(n_listed);
+  *to.n = to.state[1];
+}
+
+}  // namespace
+
+void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
+                  cudaStream_t stream) {
+  if (list.max == 0) return;
+  const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
+  check(
+      gpu_launch(note_kernel, blocks, kThreads, 0, stream, list.ids, list.n, list.max, values, n_tokens, to),
+      "noting active neurons");
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,88 @@
+// The activation functions of FFNs on the device, bit for bit as the CPU has them: see gated_activation() of
+// kernels/cpu/rows_inl.h, which is followed operation by operation.
+#pragma once
+
+#include "kernels/backend.h"
+#include "kernels/cuda/attention/exponential.cuh"
+
+namespace hearth::cuda {
+
+/// The second operand where either is not a number, as x86 does and the CPU's kernels rely on.
+__device__ __forceinline__ float max_or_second(float a, float b) { return a > b ? a : b; }
+__device__ __forceinline__ float min_or_second(float a, float b) { return a < b ? a : b; }
+
+__device__ __forceinline__ float gelu_erf(float x) {
+  const float size = max_or_second(__fsub_rn(0.0f, x), x);
+  const float z = __fmul_rn(size, 0.707106781f);
+  const float t = __fdiv_rn(1.0f, __fmaf_rn(z, 0.3f, 1.0f));
+  float p = -0.13064171f;
+  p = __fmaf_rn(p, t, 0.49115634f);
+  p = __fmaf_rn(p, t, -0.5242092f);
+  p = __fmaf_rn(p, t, 0.5618781f);
+  p = __fmaf_rn(p, t, -0.1048535f);
+  p = __fmaf_rn(p, t, 0.2194899f);
+  p = __fmaf_rn(p, t, 0.14710373f);
+  p = __fmaf_rn(p, t, 0.17090003f);
+  p = __fmaf_rn(p, t, 0.16917633f);
+  const float decay = exponential(__fsub_rn(0.0f, __fmul_rn(z, z)));
+  const float half_erfc = __fmul_rn(__fmul_rn(0.5f, __fmul_rn(t, p)), decay);
+  const float tail = __fmul_rn(min_or_second(20.0f, size), half_erfc);
+  return __fsub_rn(max_or_second(0.0f, x), tail);
+}
+
+/// act(x). `at_least`: what FATReLU keeps, least_kept() of the activation; not read by the others.
+template <Activation kKind>
+__device__ __forceinline__ float activated(float x, float at_least) {
+  if constexpr (kKind == Activation::kSilu) {
+    return __fdiv_rn(x, __fadd_rn(1.0f, exponential(__fsub_rn(0.0f, x))));
+  } else if constexpr (kKind == Activation::kGelu) {
+    constexpr float kCubic = -2.0f * 0.797884561f * 0.044715f, kLinear = -2.0f * 0.797884561f;
+    const float slope = __fmaf_rn(__fmul_rn(x, x), kCubic, kLinear);
+    return __fdiv_rn(x, __fadd_rn(1.0f, exponential(__fmul_rn(slope, x))));
+  } else if constexpr (kKind == Activation::kGeluErf) {
+    return gelu_erf(x);
+  } else if constexpr (kKind == Activation::kRelu) {
+    if (at_least > 0.0f) return x < at_least ? 0.0f : x;
+    return max_or_second(0.0f, x);
+  } else if constexpr (kKind == Activation::kRelu2) {
+    const float positive = max_or_second(0.0f, x);
+    return __fmul_rn(positive, positive);
+  } else {
+    return max_or_second(0.0f, x);  // dReLU, of the gate and of up
+  }
+}
+
+/// act(gate) * up, or of dReLU the product of both relus; act(gate) where there is no up.
+template <Activation kKind>
+__device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
+  const float value = activated<kKind>(gate, at_least);
+  if (up == nullptr) return value;
+  if constexpr (kKind == Activation::kDRelu) return __fmul_rn(value, activated<kKind>(*up, at_least));
+  return __fmul_rn(value, *up);
+}
+
+/// The least value that FATReLU keeps: the next float above its threshold; 0 without one. Host code.
+inline float least_kept(FfnActivation act) {
+  return act.threshold > 0.0f ? __builtin_nextafterf(act.threshold, __builtin_inff()) : 0.0f;
+}
+
+/// Calls visit.template operator()<kind>() with the activation's kind. Host code.
+template <class Visitor>
+void visit_activation(Activation kind, Visitor&& visit) {
+  switch (kind) {
+    case Activation::kSilu:
+      return visit.template operator()<Activation::kSilu>();
+    case Activation::kGelu:
+      return visit.template operator()<Activation::kGelu>();
+    case Activation::kGeluErf:
+      return visit.template operator()<Activation::kGeluErf>();
+    case Activation::kRelu:
+      return visit.template operator()<Activation::kRelu>();
+    case Activation::kRelu2:
+      return visit.template operator()<Activation::kRelu2>();
+    case Activation::kDRelu:
+      return visit.template operator()<Activation::kDRelu>();
+  }
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,44 @@
+// out = (x - mean) / sqrt(variance + eps) * weight + bias, row by row; a block has a row. Two passes, as on
+// the CPU. Bound by memory, as rms_norm.cu.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/rows/reduce.cuh"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+__global__ void __launch_bounds__(512)
+    layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t n,
+                      float* out) {
+  GPU_DYN_SHARED(float, piece);
+  __shared__ RowSumShared shared;
+  x += blockIdx.x * n;
+  out += blockIdx.x * n;
+  const float total =
+      row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fadd_rn(sum, v); });
+  const float mean = __fdiv_rn(total, __ll2float_rn(n));
+  __syncthreads();  // until all have read the total
+  const float squares = row_sum(x, n, piece, true, shared, [mean](float sum, float v) {
+    const float apart = __fsub_rn(v, mean);
+    return __fmaf_rn(apart, apart, sum);
+  });
+  const float scale = norm_scale(squares, n, eps);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const float v = n <= kRowPiece ? piece[i] : x[i];
+    const float scaled = __fmul_rn(__fmul_rn(__fsub_rn(v, mean), scale), weight[i]);
+    out[i] = bias == nullptr ? scaled : __fadd_rn(scaled, bias[i]);
+  }
+}
+
+}  // namespace
+
+void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
+                int64_t n_cols, float* out, cudaStream_t stream) {
+  if (n_rows == 0 || n_cols == 0) return;
+  check(gpu_launch(layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
+                   row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, out),
+        "normalising rows");
+}
+
+}  // namespace hearth::cuda

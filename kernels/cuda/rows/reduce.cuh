@@ -1,0 +1,92 @@
+// Sums over a row of floats in the order of the CPU's lanes: see row_sum() of kernels/cpu/rows_inl.h.
+//
+// The CPU adds in 64 chains, four vectors of 16 lanes: element i belongs to chain i % 64, but those of the
+// last, partial run of 64 to chains 0..15, by i % 16. Then the vectors are added pairwise and the 16 lanes
+// folded in halves. Here 64 threads of a block have a chain each, and all of them bring the row to shared
+// memory first: a chain's own loads would wait for memory one after the other.
+#pragma once
+
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+
+inline constexpr int kRowChains = 64;
+inline constexpr int kChainLanes = 16;
+/// Floats of a row in shared memory at a time, 32 KB: all of it, but for very wide models. A multiple of 64.
+inline constexpr int kRowPiece = 8192;
+
+/// Shared memory of row_sum().
+struct RowSumShared {
+  float chains[kRowChains];
+  float total;
+};
+
+/// Threads of a block that sums a row: four elements each, within what gives every chain its thread.
+inline int row_threads(int64_t n) {
+  const int64_t quarter = (n / 4 + 31) / 32 * 32;
+  return static_cast<int>(quarter < kRowChains ? kRowChains : quarter > 512 ? 512 : quarter);
+}
+
+/// Bytes of the piece of a row of n floats.
+inline size_t row_piece_bytes(int64_t n) {
+  return static_cast<size_t>(n < kRowPiece ? n : kRowPiece) * sizeof(float);
+}
+
+/// One chain's elements of [begin, end), a piece of a row of n: sum = term(sum, value), ascending.
+/// piece: the value of element i is piece[i - begin]. begin: a multiple of 64.
+template <class Term>
+__device__ __forceinline__ float add_to_chain(const float* piece, int chain, int64_t begin, int64_t end,
+                                              int64_t n, float sum, Term&& term) {
+  const int64_t whole = n / kRowChains * kRowChains;
+  const int stop = static_cast<int>((end < whole ? end : whole) - begin);
+  for (int i = chain; i < stop; i += kRowChains) sum = term(sum, piece[i]);
+  if (chain >= kChainLanes) return sum;
+  for (int64_t i = whole + chain; i < end; i += kChainLanes) sum = term(sum, piece[i - begin]);
+  return sum;
+}
+
+/// The sum of all chains, for a whole warp.
+__device__ __forceinline__ float fold_chains(const float* chains, int lane) {
+  const int c = lane % kChainLanes;
+  float sum = __fadd_rn(__fadd_rn(chains[c], chains[16 + c]), __fadd_rn(chains[32 + c], chains[48 + c]));
+  GPU_UNROLL
+  for (int apart = kChainLanes / 2; apart > 0; apart /= 2) {
+    sum = __fadd_rn(sum, __shfl_xor_sync(0xffffffffu, sum, apart, kChainLanes));
+  }
+  return sum;
+}
+
+/// The sum over the row x [n] of term(sum so far, value), for all threads of the block. Leaves the row in
+/// `piece` if it fits (n <= kRowPiece); `there`: it is there already, from an earlier sum.
+template <class Term>
+__device__ float row_sum(const float* x, int64_t n, float* piece, bool there, RowSumShared& shared,
+                         Term&& term) {
+  const int thread = static_cast<int>(threadIdx.x);
+  float sum = 0.0f;
+  for (int64_t begin = 0; begin < n; begin += kRowPiece) {
+    const int64_t end = begin + kRowPiece < n ? begin + kRowPiece : n;
+    if (!there || n > kRowPiece) {
+      if (begin > 0) __syncthreads();  // until the piece before is added up
+      const int count = static_cast<int>(end - begin);
+      for (int i = thread; i < count; i += static_cast<int>(blockDim.x)) piece[i] = x[begin + i];
+      __syncthreads();
+    }
+    if (thread < kRowChains) sum = add_to_chain(piece, thread, begin, end, n, sum, term);
+  }
+  if (thread < kRowChains) shared.chains[thread] = sum;
+  __syncthreads();
+  if (thread < 32) {
+    const float total = fold_chains(shared.chains, thread);
+    if (thread == 0) shared.total = total;
+  }
+  __syncthreads();
+  return shared.total;
+}
+
+/// 1 / sqrt(squares / n + eps).
+__device__ __forceinline__ float norm_scale(float squares, int64_t n, float eps) {
+  const float mean = __fdiv_rn(squares, __ll2float_rn(n));
+  return __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(mean, eps)));
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,49 @@
+// One piece of device memory that everything else is cut from, so that what a plan promised is taken at once
+// and never more.
+//
+// Pieces are given out from the begin on and given back all together. Load only; one thread.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/memory.h"
+
+namespace hearth::cuda {
+
+class Arena {
+ public:
+  /// Gives out addresses that nobody may use, and counts.
+  Arena() = default;
+  /// Takes `bytes` of the device. Throws std::bad_alloc if it has not as much.
+  explicit Arena(size_t bytes) : memory_(bytes) {}
+
+  /// n elements of T, kPieceBytes-aligned, undefined; nothing too has an address. Throws std::length_error if
+  /// the arena has not as much left: the plan that sized it was wrong.
+  template <class T>
+  T* take(size_t n) {
+    const size_t begin = used_, bytes = piece_bytes(n * sizeof(T));
+    used_ += bytes;
+    if (memory_.data() == nullptr) return reinterpret_cast<T*>(kPieceBytes + begin);
+    if (bytes > memory_.size() - begin) {
+      throw std::length_error("The plan for the device's memory has " + std::to_string(memory_.size()) +
+                              " bytes, and after " + std::to_string(begin) + " of them " +
+                              std::to_string(bytes) + " more are needed.");
+    }
+    return reinterpret_cast<T*>(memory_.data() + begin);
+  }
+
+  size_t used() const { return used_; }
+  size_t size() const { return memory_.size(); }
+
+ private:
+  DeviceArray<std::byte> memory_;
+  size_t used_ = 0;
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,100 @@
+// See the header.
+#include "kernels/cuda/runtime/bandwidth.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/timed_event.h"
+
+namespace hearth::cuda {
+namespace {
+
+// Several times the largest cache of a GPU (B200: 126 MB), so that copies read and write memory.
+constexpr size_t kCopiedBytes = size_t{512} << 20;
+constexpr size_t kLeastBytes = size_t{8} << 20;
+// Long enough that starting a copy, some microseconds, is nothing: 10 ms at 25 GB/s.
+constexpr size_t kSentBytes = size_t{256} << 20;
+// Pageable memory is slow, some GB/s, and copied in pieces of a few MiB: a quarter is enough.
+constexpr size_t kPageableBytes = size_t{64} << 20;
+constexpr int kPasses = 5;
+
+/// Seconds of the fastest of a few copies.
+double best_copy_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                         const Stream& stream) {
+  double best = 1e30;
+  TimedEvent begin, end;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    begin.record(stream);
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream), "measuring bandwidth");
+    end.record(stream);
+    stream.wait();
+    // A clock's tick, where an emulated device was done at once.
+    best = std::min(best, std::max(end.seconds_since(begin), 1e-7));
+  }
+  return best;
+}
+
+/// The same of memory that is not pinned. Such a copy is done, or at least has left the host's memory, when
+/// the call returns: the one place where it may be, for it is what is measured.
+double best_pageable_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
+                             const Stream& stream) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e30;
+  for (int pass = 0; pass < kPasses; ++pass) {
+    const Clock::time_point begin = Clock::now();
+    check(cudaMemcpyAsync(to, from, bytes, kind, stream), "measuring copies of pageable memory");
+    stream.wait();
+    best = std::min(best, std::max(std::chrono::duration<double>(Clock::now() - begin).count(), 1e-7));
+  }
+  return best;
+}
+
+/// Twice `bytes` of device memory, or half of it, and so on.
+DeviceArray<std::byte> take_pair(size_t& bytes) {
+  for (;; bytes /= 2) {
+    try {
+      return DeviceArray<std::byte>(2 * bytes);
+    } catch (const std::bad_alloc&) {
+      if (bytes / 2 < kLeastBytes) throw;
+    }
+  }
+}
+
+}  // namespace
+
+Bandwidth measure_bandwidth(BandwidthOf what) {
+  Bandwidth found;
+  const Stream stream;
+  size_t bytes = kCopiedBytes;
+  const DeviceArray<std::byte> memory = take_pair(bytes);
+  const double within =
+      best_copy_seconds(memory.data() + bytes, memory.data(), bytes, cudaMemcpyDeviceToDevice, stream);
+  found.vram_bytes_per_s = 2 * static_cast<double>(bytes) / within;
+
+  const size_t sent = std::min(2 * bytes, kSentBytes);
+  const PinnedArray<std::byte> host(sent);
+  std::fill_n(host.data(), sent, std::byte{1});  // pages that were never written need not be read from memory
+  const auto n_sent = static_cast<double>(sent);
+  found.to_device_bytes_per_s =
+      n_sent / best_copy_seconds(memory.data(), host.data(), sent, cudaMemcpyHostToDevice, stream);
+  if (what == BandwidthOf::kVramAndPinned) return found;
+
+  found.from_device_bytes_per_s =
+      n_sent / best_copy_seconds(host.data(), memory.data(), sent, cudaMemcpyDeviceToHost, stream);
+  const size_t paged = std::min(sent, kPageableBytes);
+  const auto pages = std::make_unique<std::byte[]>(paged);
+  std::fill_n(pages.get(), paged, std::byte{1});
+  const auto n_paged = static_cast<double>(paged);
+  found.pageable_to_device_bytes_per_s =
+      n_paged / best_pageable_seconds(memory.data(), pages.get(), paged, cudaMemcpyHostToDevice, stream);
+  found.pageable_from_device_bytes_per_s =
+      n_paged / best_pageable_seconds(pages.get(), memory.data(), paged, cudaMemcpyDeviceToHost, stream);
+  return found;
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,86 @@
+// See the header.
+#include "kernels/cuda/runtime/device.h"
+
+#include <cuda_runtime.h>
+
+#include <array>
+
+#include "kernels/cuda/runtime/error.h"
+
+namespace hearth::cuda {
+namespace {
+
+// int8 dot products in tensor cores and a driver that CUDA 13 still supports begin here (Turing).
+constexpr Version kOldest = {7, 5};
+
+Version version_of(int number) { return {number / 1000, number % 1000 / 10}; }
+
+/// Why there are no devices to count.
+std::string reason_of(cudaError_t code, const Device& found) {
+  if (found.driver == Version{}) return "no NVIDIA driver";
+  if (code == cudaErrorInsufficientDriver) {
+    return "the NVIDIA driver is too old: it runs CUDA " + text_of(found.driver) + ", this program needs " +
+           text_of(found.runtime);
+  }
+  if (code == cudaErrorNoDevice) return "no NVIDIA GPU";
+  return std::string("the NVIDIA driver does not answer: ") + cudaGetErrorString(code);
+}
+
+/// Empty where the driver does not say.
+std::string bus_id_of(int device) {
+  std::array<char, 32> bus_id = {};
+  const cudaError_t code = cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device);
+  if (code == cudaSuccess) return bus_id.data();
+  cudaGetLastError();  // no address is no error; the next check must not meet it
+  return "";
+}
+
+std::string text_of(const cudaUUID_t& uuid) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string text = "GPU-";
+  for (const char byte : uuid.bytes) {
+    text += kDigits[static_cast<unsigned char>(byte) >> 4];
+    text += kDigits[static_cast<unsigned char>(byte) & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::variant<Device, std::string> probe() try {
+  Device found;
+  int driver = 0, runtime = 0, n_devices = 0;
+  check(cudaDriverGetVersion(&driver), "asking for the driver's version");
+  check(cudaRuntimeGetVersion(&runtime), "asking for the runtime's version");
+  found.driver = version_of(driver);
+  found.runtime = version_of(runtime);
+  const cudaError_t counted = cudaGetDeviceCount(&n_devices);
+  if (counted != cudaSuccess) {
+    cudaGetLastError();  // told here; the next check must not meet it
+    return reason_of(counted, found);
+  }
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, 0), "reading the GPU's properties");
+  found.name = properties.name;
+  found.compute_capability = {properties.major, properties.minor};
+  found.total_bytes = properties.totalGlobalMem;
+  if (found.compute_capability < kOldest) {
+    return found.name + " has compute capability " + text_of(found.compute_capability) + ", below " +
+           text_of(kOldest);
+  }
+  found.uuid = text_of(properties.uuid);
+  found.bus_id = bus_id_of(0);
+  if (!found.bus_id.empty()) found.pcie = read_pcie_link("/sys/bus/pci/devices", found.bus_id);
+  return found;
+} catch (const std::exception& error) {
+  cudaGetLastError();
+  return error.what();
+}
+
+uint64_t free_bytes(const Device& device) {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), ("asking " + device.name + " for its free memory").c_str());
+  return free;
+}
+
+}  // namespace hearth::cuda

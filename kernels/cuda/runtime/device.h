@@ -1,0 +1,49 @@
+// Which GPU there is, in plain C++: the engine and the programs include this without CUDA's headers.
+//
+// kernels/cuda/runtime/device.cpp asks the CUDA runtime; a build without CUDA links no_cuda.cpp, which has none.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "kernels/cuda/runtime/pcie_link.h"
+
+namespace hearth::cuda {
+
+/// What a version such as 13.0 is made of.
+struct Version {
+  int major = 0;
+  int minor = 0;
+  friend auto operator<=>(const Version&, const Version&) = default;
+};
+
+/// The first GPU that CUDA shows (CUDA_VISIBLE_DEVICES chooses), one that Hearth's kernels can run on.
+struct Device {
+  std::string name;
+  std::string uuid = {};       // tells this GPU from others of its name: "GPU-" and 32 hexadecimal digits
+  std::string bus_id = {};     // "0000:3B:00.0"; empty where the driver does not say
+  Version compute_capability;  // at least 7.5
+  uint64_t total_bytes = 0;
+  Version driver;                // the newest CUDA that the driver runs
+  Version runtime;               // the CUDA this program was built with
+  std::optional<PcieLink> pcie;  // where the system tells
+};
+
+/// "13.0".
+std::string text_of(const Version& version);
+
+/// The GPU, or why there is none, as a short phrase: "no NVIDIA driver". Never throws; allocates nothing on
+/// the device. May take a second, for it starts the driver.
+std::variant<Device, std::string> probe();
+
+/// Bytes of the device's memory that are free now. Makes the process's CUDA context on it, which takes some
+/// hundred megabytes; they are no longer counted as free. Throws CudaError.
+uint64_t free_bytes(const Device& device);
+
+/// The probe's result for people: the GPU, or "CUDA: none (no NVIDIA driver), running on the CPU".
+std::string describe(const std::variant<Device, std::string>& found);
+
+}  // namespace hearth::cuda

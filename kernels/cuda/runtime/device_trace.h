@@ -1,0 +1,54 @@
+// The device's part of a timeline: when the work between two marks in its stream began and ended.
+//
+// Owned by CudaBackend, where a Trace is given; engine thread. Marks are events in the stream, outside of
+// graphs. They become spans when the device has finished, so nothing waits for them.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/trace.h"
+
+namespace hearth::cuda {
+
+class DeviceTrace {
+ public:
+  /// Both outlive it.
+  DeviceTrace(Trace& trace, cudaStream_t stream);
+  ~DeviceTrace();
+  DeviceTrace(const DeviceTrace&) = delete;
+  DeviceTrace& operator=(const DeviceTrace&) = delete;
+
+  Trace& trace() { return trace_; }
+
+  /// What is enqueued from here on begins a span.
+  void begin() { mark(nullptr, -1); }
+  /// What was enqueued since the last mark is a span; another begins. name: a literal.
+  void end(const char* name, int layer) { mark(name, layer); }
+
+  /// Adds the spans to the trace. REQUIRES: the stream was waited for.
+  void collect();
+
+ private:
+  struct Mark {
+    cudaEvent_t event;
+    const char* name;  // of the span that ends here; null: none does
+    int layer;
+  };
+
+  static cudaEvent_t make_event();
+  void mark(const char* name, int layer);
+  void set_base();
+  Trace::Clock::time_point time_of(cudaEvent_t event) const;
+
+  Trace& trace_;
+  cudaStream_t stream_;
+  cudaEvent_t base_;  // the device's time that goes with the clock's
+  Trace::Clock::time_point base_time_;
+  std::vector<cudaEvent_t> free_;
+  std::vector<Mark> marks_;
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,114 @@
+// Ownership of device memory, pinned host memory, streams and events.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <new>
+#include <utility>
+
+#include "kernels/cuda/runtime/error.h"
+
+namespace hearth::cuda {
+
+/// Throws std::bad_alloc where memory is short, CudaError for anything else.
+inline void check_allocation(cudaError_t code, const char* doing) {
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the device is well: the error must not be found by the next call
+    throw std::bad_alloc();
+  }
+  check(code, doing);
+}
+
+/// n elements of T, by cudaMalloc; their bytes are undefined.
+template <class T>
+class DeviceArray {
+ public:
+  DeviceArray() = default;
+  explicit DeviceArray(size_t n) : n_(n) {
+    void* data = nullptr;
+    if (n > 0) check_allocation(cudaMalloc(&data, n * sizeof(T)), "reserving device memory");
+    data_ = static_cast<T*>(data);
+  }
+  DeviceArray(DeviceArray&& other) noexcept { swap(other); }
+  DeviceArray& operator=(DeviceArray&& other) noexcept {
+    DeviceArray(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~DeviceArray() {
+    if (data_ != nullptr) cudaFree(data_);
+  }
+  void swap(DeviceArray& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(n_, other.n_);
+  }
+  T* data() const { return data_; }
+  size_t size() const { return n_; }
+  size_t bytes() const { return n_ * sizeof(T); }
+
+ private:
+  T* data_ = nullptr;
+  size_t n_ = 0;
+};
+
+/// n elements of T in page-locked host memory, which the device can copy from and to while both work, and
+/// which kernels read and write at the same address.
+template <class T>
+class PinnedArray {
+ public:
+  PinnedArray() = default;
+  explicit PinnedArray(size_t n) : n_(n) {
+    void* data = nullptr;
+    if (n > 0) {
+      check_allocation(cudaHostAlloc(&data, n * sizeof(T), cudaHostAllocMapped), "pinning host memory");
+    }
+    data_ = static_cast<T*>(data);
+  }
+  PinnedArray(PinnedArray&& other) noexcept { swap(other); }
+  PinnedArray& operator=(PinnedArray&& other) noexcept {
+    PinnedArray(std::move(other)).swap(*this);
+    return *this;
+  }
+  ~PinnedArray() {
+    if (data_ != nullptr) cudaFreeHost(data_);
+  }
+  void swap(PinnedArray& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(n_, other.n_);
+  }
+  T* data() const { return data_; }
+  size_t size() const { return n_; }
+
+ private:
+  T* data_ = nullptr;
+  size_t n_ = 0;
+};
+
+/// A stream of its own, which does not wait for the default stream.
+class Stream {
+ public:
+  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
+  ~Stream() { cudaStreamDestroy(stream_); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator cudaStream_t() const { return stream_; }  // NOLINT: stands for it
+  void wait() const { check(cudaStreamSynchronize(stream_), "waiting for the device"); }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// A mark in a stream's work.
+class Event {
+ public:
+  Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "creating an event"); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator cudaEvent_t() const { return event_; }  // NOLINT: stands for it
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,126 @@
+#include "kernels/cuda/runtime/step_recorder.h"
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+#include "kernels/cuda/runtime/error.h"
+
+namespace hearth::cuda {
+namespace {
+
+// Attention is cut into chunks of 256 keys: below, nothing depends on `longest`.
+constexpr unsigned kLeastLongest = 256;
+
+/// Throws what is not a lack of memory.
+bool had_memory(cudaError_t code, const char* doing) {
+  if (code == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the device is well: the error must not be found by the next call
+    return false;
+  }
+  check(code, doing);
+  return true;
+}
+
+}  // namespace
+
+StepShape StepRecorder::rounded(StepShape shape) {
+  shape.longest =
+      static_cast<int>(std::bit_ceil(std::max(kLeastLongest, static_cast<unsigned>(shape.longest))));
+  return shape;
+}
+
+void StepRecorder::begin_step(const StepShape& shape) {
+  const bool was_whole = works_.empty() && signature_ == 0;
+  if (mode_ == Mode::kRecord) recordings_[current_].whole = was_whole;
+  works_.clear();
+  signature_ = 0;
+  segment_ = 0;
+  mode_ = Mode::kAtOnce;
+  if (!enabled_) {
+    recordings_.clear();
+    return;
+  }
+  if (!shape.decoding) return;
+  ++n_steps_;
+  current_ = find_or_add(rounded(shape));
+  Recording& recording = recordings_[current_];
+  const bool seen = recording.last_step > 0;
+  recording.last_step = n_steps_;
+  if (!seen) return;
+  mode_ = recording.whole ? Mode::kPlay : Mode::kRecord;
+  if (mode_ == Mode::kRecord) recording.segments.clear();
+}
+
+size_t StepRecorder::find_or_add(const StepShape& shape) {
+  const auto found = std::ranges::find(recordings_, shape, &Recording::shape);
+  if (found != recordings_.end()) return static_cast<size_t>(found - recordings_.begin());
+  if (recordings_.size() < kMaxShapes) {
+    recordings_.push_back({.shape = shape, .segments = {}});
+    return recordings_.size() - 1;
+  }
+  const auto oldest = std::ranges::min_element(recordings_, {}, &Recording::last_step);
+  *oldest = {.shape = shape, .segments = {}};
+  return static_cast<size_t>(oldest - recordings_.begin());
+}
+
+void StepRecorder::forget() {
+  if (mode_ == Mode::kPlay && signature_ != 0)
+    throw std::logic_error(
+        "A recorded step is forgotten while it is played back; this is a mistake in Hearth.");
+  for (const std::function<void()>& work : works_) work();
+  works_.clear();
+  signature_ = 0;
+  mode_ = Mode::kAtOnce;
+  recordings_.clear();
+}
+
+void StepRecorder::launch() {
+  if (mode_ == Mode::kRecord) {
+    record_and_launch();
+  } else {
+    const Segment& segment = recordings_[current_].segments[segment_];
+    if (segment.signature != signature_) {
+      throw std::logic_error(
+          "A step has the shape of one that was recorded, but not its work; this is a mistake in Hearth.");
+    }
+    check(cudaGraphLaunch(segment.graph, stream_), "launching a recorded step");
+    ++segment_;
+  }
+  signature_ = 0;
+}
+
+void StepRecorder::record_and_launch() {
+  GraphExec graph = capture();
+  const bool launched = graph != nullptr && had_memory(cudaGraphLaunch(graph, stream_), "launching a graph");
+  if (launched) {
+    recordings_[current_].segments.push_back({std::move(graph), signature_});
+  } else {
+    // Without graphs from here on. Those already launched are dropped when the step is over.
+    for (const std::function<void()>& work : works_) work();
+    enabled_ = false;
+    mode_ = Mode::kAtOnce;
+  }
+  works_.clear();
+}
+
+GraphExec StepRecorder::capture() {
+  if (!had_memory(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "recording a step"))
+    return {};
+  cudaGraph_t graph = nullptr;
+  try {
+    for (const std::function<void()>& work : works_) work();
+  } catch (...) {
+    cudaStreamEndCapture(stream_, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  if (!had_memory(cudaStreamEndCapture(stream_, &graph), "recording a step")) return {};
+  cudaGraphExec_t exec = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  if (!had_memory(code, "making a recorded step ready")) return {};
+  return GraphExec(exec);
+}
+
+}  // namespace hearth::cuda

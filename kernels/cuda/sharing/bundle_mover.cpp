@@ -1,0 +1,243 @@
+// See the header. Every layer has up to three parts, one a matrix; a move is a row of each.
+#include "kernels/cuda/sharing/bundle_mover.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/sharing/gather_bundles.h"
+
+namespace hearth::cuda {
+namespace {
+
+/// A mark that tells when the device came by, and whose waiter sleeps.
+class TimedEvent {
+ public:
+  TimedEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "creating an event"); }
+  ~TimedEvent() { cudaEventDestroy(event_); }
+  TimedEvent(const TimedEvent&) = delete;
+  TimedEvent& operator=(const TimedEvent&) = delete;
+  void record(cudaStream_t stream) const { check(cudaEventRecord(event_, stream), "marking copies"); }
+  void wait() const { check(cudaEventSynchronize(event_), "waiting for copies of neurons"); }
+  double seconds_since(const TimedEvent& begin) const {
+    float ms = 0;
+    check(cudaEventElapsedTime(&ms, begin.event_, event_), "timing copies of neurons");
+    return ms / 1e3;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// Where one layer's rows come from and go to.
+struct Layer {
+  explicit Layer(const FfnNeurons& device, bool gathers) {
+    const NeuronResidency& residency = *device.residency;
+    const FfnNeurons& host = residency.host;
+    pinned = residency.host_pinned;
+    first = residency.first_on_host;
+    if (!residency.all_gates) add(host.gate, device.gate);
+    if (host.up) add(host.up, device.up);
+    if (host.down.rows) {
+      add(host.down.rows, device.down.rows);
+    } else {
+      const CodedColumns &from = host.down.coded, &to = device.down.coded;
+      add(from.codes, from.stride, to.codes, to.stride,
+          static_cast<size_t>(from.n_cols_padded) * static_cast<size_t>(from.bits) / 8);
+    }
+    if (pinned && gathers && first < host.down.n_neurons) map();
+  }
+
+  size_t bundle_bytes() const {
+    size_t bytes = 0;
+    for (int i = 0; i < n_parts; ++i) bytes += parts[i].bytes;
+    return bytes;
+  }
+
+  bool pinned = false;
+  int64_t first = 0;  // neurons below are not on the host
+  std::array<BundlePart, 3> parts;
+  std::array<const std::byte*, 3> mapped{};  // parts' `from` as the device reads it
+  int n_parts = 0;
+  Event readers;  // work that may read emptied slots
+
+ private:
+  void add(const Matrix& from, const Matrix& to) {
+    add(from.data, from.stride_bytes(), to.data, to.stride_bytes(), row_bytes(from.dtype, from.n_cols));
+  }
+  void add(const std::byte* from, size_t from_stride, const std::byte* to, size_t to_stride, size_t bytes) {
+    // The device's matrices are read-only to everyone but who fills their slots.
+    BundlePart part{from, from_stride, const_cast<std::byte*>(to), to_stride, bytes, 1};
+    const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | from_stride |
+                     to_stride | bytes | 16;
+    part.word = 1 << std::countr_zero(all);
+    parts[static_cast<size_t>(n_parts++)] = part;
+  }
+  void map() {
+    for (int i = 0; i < n_parts; ++i) {
+      const BundlePart& part = parts[static_cast<size_t>(i)];
+      // Of the first row that is there: memory of neurons below may have been given back.
+      const size_t at = static_cast<size_t>(first) * part.from_stride;
+      void* there = nullptr;
+      check(cudaHostGetDevicePointer(&there, const_cast<std::byte*>(part.from + at), 0),
+            "asking where the device finds pinned neurons");
+      mapped[static_cast<size_t>(i)] = static_cast<std::byte*>(there) - at;
+    }
+  }
+};
+
+class CudaBundleMover final : public BundleMover {
+ public:
+  CudaBundleMover(std::span<const FfnNeurons> layers, const BundleMoverOptions& options)
+      : options_(options), moves_(NeuronTraffic::kMaxChanges) {
+    for (const FfnNeurons& ffn : layers) {
+      const auto [at, is_new] = layers_.try_emplace(ffn.residency->layer, ffn, gathers());
+      assert(is_new);
+      const Layer& layer = at->second;
+      if (!layer.pinned)
+        half_bytes_ = std::max({half_bytes_, options.staging_bytes / 2, layer.bundle_bytes()});
+    }
+    staging_ = PinnedArray<std::byte>(2 * half_bytes_);
+  }
+  ~CudaBundleMover() override { cudaStreamSynchronize(stream_); }
+
+  void gate(int layer, void* stream) override {
+    check(cudaEventRecord(layers_.at(layer).readers, static_cast<cudaStream_t>(stream)),
+          "marking the last use of emptied slots");
+  }
+
+  void start(int layer, std::span<const SlotChange> moves) override {
+    assert(moves.size() <= NeuronTraffic::kMaxChanges);
+    if (moves.empty()) return;
+    finish_started();  // the list of moves and the marks are of one start
+    const Layer& of = layers_.at(layer);
+    check(cudaStreamWaitEvent(stream_, of.readers, 0), "waiting for the last use of emptied slots");
+    began_.record(stream_);
+    started_ = {layer, static_cast<int64_t>(moves.size() * of.bundle_bytes())};
+    if (!of.pinned) {
+      stage(of, moves);
+    } else if (gathers()) {
+      gather(of, moves);
+    } else {
+      for (int i = 0; i < of.n_parts; ++i) copy_runs(of.parts[static_cast<size_t>(i)], moves);
+    }
+    ended_.record(stream_);
+  }
+
+  Copied wait() override {
+    finish_started();
+    return std::exchange(copied_, {});
+  }
+
+ private:
+  bool gathers() const { return options_.way == CopyWay::kGather; }
+
+  void finish_started() {
+    const Started done = std::exchange(started_, {});
+    if (done.bytes == 0) return;
+    ended_.wait();
+    const double seconds = ended_.seconds_since(began_);
+    copied_.bytes += done.bytes;
+    copied_.seconds += seconds;
+    if (options_.trace == nullptr) return;
+    const auto end = Trace::Clock::now();
+    const auto span =
+        std::chrono::duration_cast<Trace::Clock::duration>(std::chrono::duration<double>(seconds));
+    options_.trace->add({"PCIe", "neurons for the cache", done.layer, end - span, end, done.bytes});
+  }
+
+  void gather(const Layer& of, std::span<const SlotChange> moves) {
+    std::copy(moves.begin(), moves.end(), moves_.data());
+    BundleGather op{.parts = {},
+                    .n_parts = of.n_parts,
+                    .moves = moves_.data(),
+                    .n_moves = static_cast<int>(moves.size())};
+    for (size_t i = 0; i < static_cast<size_t>(of.n_parts); ++i) {
+      op.parts[i] = of.parts[i];
+      op.parts[i].from = of.mapped[i];
+    }
+    gather_bundles(op, stream_);
+  }
+
+  /// Rows of neighbouring neurons that go to neighbouring slots are one copy.
+  void copy_runs(const BundlePart& part, std::span<const SlotChange> moves) {
+    for (size_t i = 0, n = 0; i < moves.size(); i += n) {
+      for (n = 1; i + n < moves.size() && follows(moves[i + n - 1], moves[i + n]);) ++n;
+      copy_rows(part, part.from + static_cast<size_t>(moves[i].neuron) * part.from_stride, part.from_stride,
+                moves[i].slot, n);
+    }
+  }
+  static bool follows(const SlotChange& a, const SlotChange& b) {
+    return b.neuron == a.neuron + 1 && b.slot == a.slot + 1;
+  }
+
+  /// Through pinned memory, one half of which is filled while the other is copied from.
+  void stage(const Layer& of, std::span<const SlotChange> moves) {
+    const size_t n_fit = half_bytes_ / of.bundle_bytes();
+    for (size_t half = 0; !moves.empty(); half = 1 - half) {
+      const std::span<const SlotChange> now = moves.first(std::min(n_fit, moves.size()));
+      moves = moves.subspan(now.size());
+      copied_from_[half].wait();
+      std::byte* to = staging_.data() + half * half_bytes_;
+      for (const BundlePart& part : std::span(of.parts).first(static_cast<size_t>(of.n_parts))) {
+        for (size_t i = 0; i < now.size(); ++i) {
+          std::memcpy(to + i * part.bytes, part.from + static_cast<size_t>(now[i].neuron) * part.from_stride,
+                      part.bytes);
+        }
+        for (size_t i = 0, n = 0; i < now.size(); i += n) {
+          for (n = 1; i + n < now.size() && now[i + n].slot == now[i + n - 1].slot + 1;) ++n;
+          copy_rows(part, to + i * part.bytes, part.bytes, now[i].slot, n);
+        }
+        to += now.size() * part.bytes;
+      }
+      copied_from_[half].record(stream_);
+    }
+  }
+
+  /// n rows, from_stride apart, to slots from `slot` on.
+  void copy_rows(const BundlePart& part, const std::byte* from, size_t from_stride, int32_t slot, size_t n) {
+    std::byte* to = part.to + static_cast<size_t>(slot) * part.to_stride;
+    if (n == 1 || (from_stride == part.bytes && part.to_stride == part.bytes)) {
+      check(cudaMemcpyAsync(to, from, n * part.bytes, cudaMemcpyHostToDevice, stream_),
+            "copying neurons to the cache");
+    } else {
+      check(cudaMemcpy2DAsync(to, part.to_stride, from, from_stride, part.bytes, n, cudaMemcpyHostToDevice,
+                              stream_),
+            "copying neurons to the cache");
+    }
+  }
+
+  const BundleMoverOptions options_;
+  std::map<int, Layer> layers_;  // by number
+  PinnedArray<SlotChange> moves_;
+  PinnedArray<std::byte> staging_;
+  size_t half_bytes_ = 0;
+  TimedEvent copied_from_[2];  // halves of the staging memory
+
+  struct Started {
+    int layer = 0;
+    int64_t bytes = 0;  // 0: nothing was started
+  };
+  Started started_;
+  Copied copied_;  // since the last wait()
+  TimedEvent began_, ended_;
+  Stream stream_;  // goes first: nothing of the above is in use then
+};
+
+}  // namespace
+
+std::unique_ptr<BundleMover> make_bundle_mover(std::span<const FfnNeurons> layers,
+                                               const BundleMoverOptions& options) {
+  return std::make_unique<CudaBundleMover>(layers, options);
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,45 @@
+// The neuron cache's changes, carried out: which neurons have a slot, and which one.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// One block: the list is short, and read from the host's memory once. Of several changes of a neuron the
+/// last counts, so each looks whether one comes after it.
+__global__ void __launch_bounds__(kThreads)
+    change_slots_kernel(const SlotChanges* changes, uint64_t* resident, int32_t* slot_of) {
+  __shared__ int32_t neurons[NeuronTraffic::kMaxChanges], slots[NeuronTraffic::kMaxChanges];
+  const int n = changes->n;
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
+    neurons[i] = changes->list[i].neuron;
+    slots[i] = changes->list[i].slot;
+  }
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
+    const int32_t neuron = neurons[i];
+    bool is_last = true;
+    for (int later = i + 1; later < n; ++later) is_last = is_last && neurons[later] != neuron;
+    if (!is_last) continue;
+    auto* word = reinterpret_cast<unsigned long long*>(resident + neuron / 64);
+    const unsigned long long bit = 1ull << (neuron % 64);
+    if (slots[i] < 0) {
+      atomicAnd(word, ~bit);
+    } else {
+      slot_of[neuron] = slots[i];
+      atomicOr(word, bit);
+    }
+  }
+}
+
+}  // namespace
+
+void change_slots(const SlotChanges* changes, uint64_t* resident, int32_t* slot_of, cudaStream_t stream) {
+  check(gpu_launch(change_slots_kernel, 1, kThreads, 0, stream, changes, resident, slot_of),
+        "changing slots of the neuron cache");
+}
+
+}  // namespace hearth::cuda

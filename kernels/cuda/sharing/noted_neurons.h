@@ -1,0 +1,55 @@
+// What the calls of a step found active, gathered in pinned host memory: by the device while it works, by the
+// CPU of its share. Read when the step is over.
+//
+// So counting single neurons waits for nothing. Of each call there is one list of neurons, which the device
+// fills from its begin and the CPU from its end: they have no neuron in common, and there is room for all.
+// Owned by CudaBackend; engine thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/neurons.h"
+
+namespace hearth::cuda {
+
+class NotedNeurons {
+ public:
+  /// Bytes of pinned memory for calls of so many neurons and tokens.
+  static double bytes_needed(int n_calls, int max_tokens, int64_t n_neurons);
+
+  /// Takes that memory, in the place of what was taken before. `state`: device memory of 2 words, 0. Throws
+  /// std::bad_alloc, and then nothing can be noted. REQUIRES: the device is done with the last step.
+  void reserve(int n_calls, int max_tokens, int64_t n_neurons, uint32_t* state);
+
+  /// Begins a step, of which nothing is noted yet. REQUIRES: the device is done with the last one.
+  void begin_step();
+
+  /// Begins the step's next call: where the device notes its neurons.
+  NeuronNotes begin(int n_tokens, int64_t n_neurons);
+  /// Notes the CPU's neurons of the call that was begun last: those of `set` that `found` has.
+  void add(const NeuronSet& set, const ActiveNeurons& found);
+
+  /// What the step's call `call` found. The device is done with it.
+  void read(int call, const ActiveNeurons& found) const;
+
+ private:
+  struct Call {
+    int n_tokens = 0;
+    int64_t n_neurons = 0;
+    int64_t n_of_cpu = 0;  // at the end of the call's list
+  };
+  int32_t* ids(size_t call) const { return ids_.data() + call * n_neurons_; }
+  float* values(size_t call) const { return values_.data() + call * n_neurons_ * max_tokens_; }
+
+  size_t max_tokens_ = 0, n_neurons_ = 0;
+  uint32_t* state_ = nullptr;
+  std::vector<Call> calls_;            // of the step, within the capacity reserved
+  PinnedArray<uint32_t> n_of_device_;  // [n_calls]
+  PinnedArray<int32_t> ids_;           // [n_calls, n_neurons]
+  PinnedArray<float> values_;          // [n_calls, max_tokens, n_neurons]
+};
+
+}  // namespace hearth::cuda

@@ -1,0 +1,100 @@
+#include "kernels/cuda/sharing/streamed_share.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/sharing/device_share.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int64_t kWordNeurons = 64;
+// So large that a copy takes many times what beginning it does: 160 us on PCIe 4.
+constexpr size_t kStagingBytes = size_t{4} << 20;
+// What a thread copies at a time.
+constexpr size_t kGrainBytes = size_t{256} << 10;
+
+}  // namespace
+
+void StreamedShare::reserve(const StepBounds& bounds) {
+  buffer_bytes_ = bounds.stream_bytes;
+  if (buffer_bytes_ == 0) return;
+  // A neuron's rows fit at least, be they floats.
+  const size_t bytes = std::max(kStagingBytes, 4 * sizeof(float) * static_cast<size_t>(bounds.max_cols));
+  for (PinnedArray<std::byte>& staging : staging_) staging = PinnedArray<std::byte>(bytes);
+}
+
+bool StreamedShare::takes(const NeuronResidency& residency, int n_tokens, bool gates_given) const {
+  return from_tokens_ > 0 && n_tokens >= from_tokens_ &&
+         NeuronStrips(residency.host, !gates_given, buffer_bytes_).piece_neurons() > 0;
+}
+
+void StreamedShare::add(const FfnNeurons& ffn, const float* x, const float* gates, const Scratch& scratch,
+                        cudaStream_t stream, NeuronNotes notes) {
+  notes.first = false;
+  const NeuronResidency& residency = *ffn.residency;
+  const NeuronStrips plan(residency.host, gates == nullptr, buffer_bytes_);
+  DeviceNeuronSet set = scratch.hot.view();  // whose list has been read when it is written
+  set.wanted = scratch.cold_wanted;
+  const int64_t n_neurons = set.n_neurons;
+  const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;
+  for (int64_t first = residency.first_on_host / kWordNeurons * kWordNeurons; first < n_neurons;
+       first += plan.piece_neurons()) {
+    const size_t i = next_buffer_;
+    next_buffer_ = 1 - next_buffer_;
+    const Piece piece{first, std::max(first, residency.first_on_host),
+                      std::min(n_neurons, first + plan.piece_neurons()), scratch.streamed[i]};
+    check(cudaStreamWaitEvent(copies_, used_[i], 0), "waiting until a buffer is free");
+    for (const Strip& strip : plan.strips()) {
+      residency.host_pinned ? bring(strip, piece) : bring_by_staging(strip, piece);
+    }
+    check(cudaEventRecord(arrived_[i], copies_), "marking the end of a copy");
+
+    check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
+    set.any.max = piece.end - first;
+    list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
+    add_neurons({.ffn = plan.in_buffer(ffn, first, piece.buffer)}, x, set, gates, scratch, stream, notes);
+    check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
+  }
+}
+
+void StreamedShare::bring(const Strip& strip, const Piece& piece) {
+  const auto n = static_cast<size_t>(piece.end - piece.begin);
+  const std::byte* from = strip.data + static_cast<size_t>(piece.begin) * strip.stride;
+  std::byte* to = piece.buffer + strip.begin + static_cast<size_t>(piece.begin - piece.first) * strip.pitch;
+  constexpr const char* kDoing = "bringing neurons to the device";
+  if (strip.pitch == strip.stride) {
+    check(cudaMemcpyAsync(to, from, (n - 1) * strip.stride + strip.width, cudaMemcpyHostToDevice, copies_),
+          kDoing);
+  } else {
+    check(cudaMemcpy2DAsync(to, strip.pitch, from, strip.stride, strip.width, n, cudaMemcpyHostToDevice,
+                            copies_),
+          kDoing);
+  }
+}
+
+void StreamedShare::bring_by_staging(const Strip& strip, const Piece& piece) {
+  const auto most = static_cast<int64_t>(staging_[0].size() / strip.pitch);
+  for (int64_t begin = piece.begin; begin < piece.end; begin += most) {
+    const int64_t n = std::min(most, piece.end - begin);
+    const size_t i = next_staging_;
+    next_staging_ = 1 - next_staging_;
+    check(cudaEventSynchronize(sent_[i]), "waiting until pinned memory is free");
+    const std::byte* from = strip.data + static_cast<size_t>(begin) * strip.stride;
+    std::byte* staging = staging_[i].data();
+    const int64_t grain = std::max(int64_t{1}, static_cast<int64_t>(kGrainBytes / strip.pitch));
+    cpu_.threads().for_each_chunk(n, grain, [&](int64_t row, int64_t end, int /*worker*/) {
+      for (; row < end; ++row) {
+        const auto r = static_cast<size_t>(row);
+        std::memcpy(staging + r * strip.pitch, from + r * strip.stride, strip.width);
+      }
+    });
+    std::byte* to = piece.buffer + strip.begin + static_cast<size_t>(begin - piece.first) * strip.pitch;
+    const size_t bytes = (static_cast<size_t>(n) - 1) * strip.pitch + strip.width;
+    check(cudaMemcpyAsync(to, staging, bytes, cudaMemcpyHostToDevice, copies_),
+          "bringing neurons to the device");
+    check(cudaEventRecord(sent_[i], copies_), "marking the end of a copy");
+  }
+}
+
+}  // namespace hearth::cuda

@@ -1,0 +1,64 @@
+// See the header.
+#include "profiler/activity/online_activity.h"
+
+#include <stdexcept>
+#include <utility>
+
+#include "engine/activity/activity_file.h"
+
+namespace hearth {
+
+OnlineActivity::OnlineActivity(ModelRuntime& model, OnlineActivityOptions options)
+    : model_(model), options_(std::move(options)), identity_(identify(model.file(), model.spec())) {
+  const int usual = model.plan() == nullptr ? kOneOfOnCpu : kOneOfOnDevice;
+  model_.count_activity({.decode_only = true, .one_of = options_.one_of > 0 ? options_.one_of : usual});
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+OnlineActivity::~OnlineActivity() { finish(); }
+
+void OnlineActivity::finish() {
+  const std::lock_guard ending(ending_);
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+uint64_t OnlineActivity::n_written() const {
+  const std::lock_guard lock(mutex_);
+  return n_written_;
+}
+
+void OnlineActivity::run(const std::stop_token& stop) {
+  // What is counted while a write goes on is for the next one: the last begins after the stop.
+  bool last = false;
+  while (!last) {
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait_for(lock, stop, options_.write_every, [] { return false; });
+    }
+    last = stop.stop_requested();
+    write();
+  }
+}
+
+/// What cannot be written stays and is tried again with the next.
+void OnlineActivity::write() {
+  std::string warning;
+  try {
+    waiting_.add(model_.take_activity());
+    if (waiting_.empty()) return;
+    warning = update_activity(options_.file, identity_, [this](Activity& activity) {
+      activity.of(ActivitySource::kServed).add(waiting_);
+    });
+    const std::lock_guard lock(mutex_);
+    n_written_ += waiting_.n_tokens;
+    waiting_ = {};
+  } catch (const std::exception& error) {
+    warning = error.what();
+  }
+  if (!warning.empty() && warning != last_warning_ && options_.warn) options_.warn(warning);
+  last_warning_ = warning;
+}
+
+}  // namespace hearth

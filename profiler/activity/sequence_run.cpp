@@ -1,0 +1,40 @@
+// Steps of a single sequence.
+#include "profiler/activity/sequence_run.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+
+namespace hearth {
+
+SequenceRun::SequenceRun(ForwardModel& model)
+    : model_(model), limits_(model.limits()), table_(static_cast<size_t>(limits_.n_blocks)) {
+  std::iota(table_.begin(), table_.end(), 0);
+}
+
+std::span<const float> SequenceRun::feed(std::span<const int32_t> tokens, int chunk) {
+  const size_t step_tokens = static_cast<size_t>(std::min(chunk, limits_.max_tokens));
+  std::span<const float> logits;
+  for (size_t begin = 0; begin < tokens.size(); begin += step_tokens) {
+    const size_t n = std::min(step_tokens, tokens.size() - begin);
+    logits = step(tokens.subspan(begin, n), begin + n == tokens.size() ? 1 : 0);
+  }
+  return logits;
+}
+
+/// One step; logits of its last n_logits tokens.
+std::span<const float> SequenceRun::step(std::span<const int32_t> tokens, size_t n_logits) {
+  assert(static_cast<int>(tokens.size()) <= limits_.max_tokens);
+  batch_.clear();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    batch_.tokens.push_back(tokens[i]);
+    batch_.positions.push_back(n_fed_++);
+    batch_.slots.push_back(0);
+    if (i + n_logits >= tokens.size()) batch_.logit_rows.push_back(static_cast<int32_t>(i));
+  }
+  batch_.block_tables = table_;
+  batch_.max_blocks = limits_.n_blocks;
+  return model_.forward(batch_);
+}
+
+}  // namespace hearth

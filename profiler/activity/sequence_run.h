@@ -1,0 +1,58 @@
+// One sequence run straight through a model, without queue or slots: what the profiler's measurements are
+// made of.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/serving/batch.h"
+
+namespace hearth {
+
+/// Feeds tokens of a single sequence to a model. The model must outlive it. One thread.
+class SequenceRun {
+ public:
+  explicit SequenceRun(ForwardModel& model);
+
+  /// Appends tokens in steps of at most `chunk`; returns the logits [n_vocab] of the last one, valid until
+  /// the next call. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV
+  /// blocks.
+  std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
+
+  /// As feed, but `row` is called with (index into tokens, logits [n_vocab]) for every token from first_row
+  /// on.
+  template <typename Row>
+  void score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row);
+
+  /// Forgets the sequence; the next feed starts at position 0.
+  void clear() { n_fed_ = 0; }
+
+ private:
+  std::span<const float> step(std::span<const int32_t> tokens, size_t n_logits);
+
+  ForwardModel& model_;
+  StepLimits limits_;
+  std::vector<int32_t> table_;
+  Batch batch_;
+  int32_t n_fed_ = 0;
+};
+
+template <typename Row>
+void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row) {
+  const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
+  chunk = std::min(chunk, limits_.max_tokens);
+  for (size_t begin = 0; begin < tokens.size();) {
+    // Up to the first row in whole chunks, then in pieces whose logits fit.
+    const bool scored = begin >= first_row;
+    size_t n = std::min(static_cast<size_t>(scored ? std::min(chunk, limits_.max_logit_rows) : chunk),
+                        tokens.size() - begin);
+    if (!scored) n = std::min(n, first_row - begin);
+    const std::span<const float> logits = step(tokens.subspan(begin, n), scored ? n : 0);
+    for (size_t i = 0; scored && i < n; ++i) row(begin + i, logits.subspan(i * n_vocab, n_vocab));
+    begin += n;
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,42 @@
+// Perplexity of a text as llama.cpp defines it, so that figures can be compared.
+//
+// The text's tokens are cut into windows of n_context that do not overlap; an incomplete last one is dropped.
+// In each window, tokens of the second half are predicted from everything before them in the window (the
+// first half only gives context). Where the model wants a begin token, the window's first token is replaced
+// by it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "engine/serving/batch.h"
+#include "profiler/activity/sequence_run.h"
+
+namespace hearth {
+
+struct PerplexityResult {
+  int n_windows = 0;
+  int64_t n_scored = 0;  // predicted tokens
+  double perplexity = 0;
+  double standard_error = 0;  // of the perplexity
+};
+
+/// What one window gives: -log of the probability of each scored token, summed.
+struct WindowScore {
+  int64_t n_scored = 0;
+  double sum = 0;
+  double squares = 0;
+};
+
+/// Scores one window [n_context]; its first token is replaced by bos, unless that is -1.
+WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int32_t bos, int chunk);
+
+/// progress: called after each window with what is known so far and the number of windows there will be.
+/// Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4 and
+/// within the model's KV memory. bos: -1 if windows begin with their own first token.
+PerplexityResult measure_perplexity(
+    ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
+    const std::function<void(const PerplexityResult&, int n_windows)>& progress);
+
+}  // namespace hearth

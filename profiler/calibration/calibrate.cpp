@@ -1,0 +1,242 @@
+// The stages of a calibration. See the header.
+#include "profiler/calibration/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "profiler/activity/sequence_run.h"
+#include "profiler/bench/perplexity.h"
+#include "profiler/calibration/next_token.h"
+#include "profiler/calibration/score_histogram.h"
+#include "profiler/calibration/share_search.h"
+
+namespace hearth {
+namespace {
+
+// Scores are gathered on this many windows: 8,192 tokens at the usual context, millions of scores a layer.
+constexpr size_t kScoreWindows = 16;
+// What a layer's skipping costs is seen in the next-token distributions at the ends of this many windows. The
+// logits kept of them are rows times vocabulary floats: 25 MB for 49,152 tokens.
+constexpr size_t kProbeWindows = 4;
+constexpr size_t kProbeRows = 32;
+// The share skipped in a layer while its cost is seen: near what a calibration ends at.
+constexpr double kProbeShare = 0.5;
+// A window's look at a share ends early when its mean is this many standard errors off the budget, and no
+// sooner than after so many windows.
+constexpr double kSureErrors = 4;
+constexpr size_t kSureWindows = 8;
+
+/// Mean difference per scored token between two scorings of the same windows, and its standard error.
+struct Difference {
+  double mean = 0, error = 0;
+};
+
+class Calibrator {
+ public:
+  Calibrator(ModelRuntime& model, const CalibrateInputs& in,
+             const std::function<void(double, std::string_view)>& progress)
+      : model_(model),
+        in_(in),
+        progress_(progress),
+        run_(model),
+        n_layers_(static_cast<size_t>(model.spec().n_layers)),
+        n_text_(in.text.size() / window_tokens()),
+        n_held_out_(in.held_out.size() / window_tokens()),
+        histograms_(n_layers_) {
+    // Dense, each layer's probe and the probe's reference, the search and its last look, held out twice.
+    n_windows_left_ = static_cast<double>(n_text_ + (n_layers_ + 1) * std::min(kProbeWindows, n_text_) +
+                                          (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
+  }
+
+  CalibrateResult run() {
+    // 1. The text as it is, and how large contributions are.
+    use(std::vector<float>(n_layers_, 0.0f));
+    dense_text_ = score_dense_text();
+    // 2. What skipping costs, layer by layer.
+    const std::vector<double> weights = measure_weights();
+    // 3. As much as the budget allows.
+    double calibrated_nll = 0;
+    const double share = largest_share([&](double candidate, bool in_full) {
+      use(thresholds_for(histograms_, weights, candidate));
+      return within_budget(in_full, calibrated_nll);
+    });
+    // 4. What that is worth on a text that had no say in it.
+    CalibrateResult result;
+    result.thresholds = thresholds_for(histograms_, weights, share);
+    result.text.dense = perplexity(dense_text_);
+    result.text.calibrated = share > 0 ? calibrated_nll : result.text.dense;
+    measure_held_out(result);
+    return result;
+  }
+
+ private:
+  size_t window_tokens() const { return static_cast<size_t>(in_.n_context); }
+
+  void use(std::vector<float> thresholds) { model_.set_thresholds(thresholds); }
+
+  WindowScore score(std::span<const int32_t> text, size_t window, std::string_view what) {
+    const WindowScore result = score_window(run_, text.subspan(window * window_tokens(), window_tokens()),
+                                            in_.bos, model_.limits().max_tokens);
+    advance(what);
+    return result;
+  }
+
+  void advance(std::string_view what) {
+    n_windows_done_ += 1;
+    n_windows_left_ = std::max(n_windows_left_ - 1, 0.0);
+    if (progress_) progress_(n_windows_done_ / (n_windows_done_ + n_windows_left_), what);
+  }
+
+  static double perplexity(std::span<const WindowScore> scores) {
+    double sum = 0, n = 0;
+    for (const WindowScore& score : scores) sum += score.sum, n += static_cast<double>(score.n_scored);
+    return std::exp(sum / n);
+  }
+
+  std::vector<WindowScore> score_dense_text() {
+    const size_t d_ff = static_cast<size_t>(model_.spec().d_ff);
+    const std::vector<size_t> gathered = spread(kScoreWindows, n_text_);
+    std::vector<WindowScore> scores;
+    for (size_t w = 0; w < n_text_; ++w) {
+      if (std::ranges::binary_search(gathered, w)) {
+        model_.observe_values([&](int layer, const float* values, const float* down_sizes, int n_tokens) {
+          ScoreHistogram& histogram = histograms_[static_cast<size_t>(layer)];
+          for (size_t i = 0; i < static_cast<size_t>(n_tokens) * d_ff; ++i) {
+            histogram.add(std::fabs(values[i]) * down_sizes[i % d_ff]);
+          }
+        });
+      }
+      scores.push_back(score(in_.text, w, "the text as it is"));
+      model_.observe_values({});
+    }
+    if (!std::isfinite(perplexity(scores))) {
+      throw std::runtime_error(model_.file().path().string() +
+                               ": its perplexity on the text is not a number; the model is broken.");
+    }
+    return scores;
+  }
+
+  /// Log probabilities [rows, n_vocab] at the ends of the probe windows, with the present thresholds.
+  std::vector<float> probe(std::string_view what) {
+    const size_t n_vocab = static_cast<size_t>(model_.limits().n_vocab);
+    const size_t rows = std::min(kProbeRows, window_tokens());
+    std::vector<float> out;
+    for (const size_t w : spread(kProbeWindows, n_text_)) {
+      std::vector<int32_t> text(in_.text.begin() + static_cast<ptrdiff_t>(w * window_tokens()),
+                                in_.text.begin() + static_cast<ptrdiff_t>((w + 1) * window_tokens()));
+      if (in_.bos >= 0) text[0] = in_.bos;
+      run_.clear();
+      run_.score(text, text.size() - rows, model_.limits().max_tokens,
+                 [&](size_t, std::span<const float> logits) {
+                   out.insert(out.end(), logits.begin(), logits.end());
+                   log_softmax(std::span(out).last(n_vocab));
+                 });
+      advance(what);
+    }
+    return out;
+  }
+
+  /// What a unit of error energy costs in each layer: the divergence that skipping half of it causes, over
+  /// the energy of that half.
+  std::vector<double> measure_weights() {
+    const size_t n_vocab = static_cast<size_t>(model_.limits().n_vocab);
+    const std::vector<float> dense = probe("what each layer's neurons are worth");
+    std::vector<double> costs, energies;
+    for (size_t l = 0; l < n_layers_; ++l) {
+      std::vector<float> only(n_layers_, 0.0f);
+      only[l] = static_cast<float>(histograms_[l].quantile(kProbeShare));
+      use(only);
+      const std::vector<float> skipping = probe("what each layer's neurons are worth");
+      costs.push_back(divergence_of_rows(dense, skipping, n_vocab));
+      energies.push_back(histograms_[l].below(only[l]).energy);
+    }
+    // What was seen as nothing is only small.
+    double mean = 0;
+    for (const double cost : costs) mean += std::max(cost, 0.0) / static_cast<double>(n_layers_);
+    const double least = std::max(mean * 1e-3, 1e-30);
+    std::vector<double> weights;
+    for (size_t l = 0; l < n_layers_; ++l) {
+      weights.push_back(std::max(costs[l], least) / std::max(energies[l], 1e-30));
+    }
+    return weights;
+  }
+
+  static Difference difference(std::span<const WindowScore> from, std::span<const WindowScore> to) {
+    double sum = 0, squares = 0;
+    const double n = static_cast<double>(to.size());
+    for (size_t w = 0; w < to.size(); ++w) {
+      const double per_token = (to[w].sum - from[w].sum) / static_cast<double>(to[w].n_scored);
+      sum += per_token;
+      squares += per_token * per_token;
+    }
+    const double mean = sum / n;
+    return {mean, n > 1 ? std::sqrt(std::max(0.0, squares / n - mean * mean) / (n - 1)) : 0.0};
+  }
+
+  /// Scores the text with the present thresholds. Windows far apart come one after the other, so that the
+  /// first of them speak for the whole text.
+  bool within_budget(bool in_full, double& calibrated_perplexity) {
+    const double limit = std::log1p(in_.budget);
+    const double left_after = n_windows_left_ - static_cast<double>(n_text_);
+    const size_t stride = std::max<size_t>(1, n_text_ / kSureWindows);
+    std::vector<WindowScore> dense, calibrated;
+    for (size_t first = 0; first < stride; ++first) {
+      for (size_t w = first; w < n_text_; w += stride) {
+        dense.push_back(dense_text_[w]);
+        calibrated.push_back(score(in_.text, w, "how much can be skipped"));
+        if (in_full || calibrated.size() < kSureWindows) continue;
+        const Difference d = difference(dense, calibrated);
+        if (std::abs(d.mean - limit) <= kSureErrors * d.error) continue;
+        n_windows_left_ = std::max(left_after, 0.0);
+        return d.mean < limit;
+      }
+    }
+    calibrated_perplexity = perplexity(calibrated);
+    return calibrated_perplexity <= perplexity(dense) * (1 + in_.budget);
+  }
+
+  void measure_held_out(CalibrateResult& result) {
+    const auto score_all = [&](const std::vector<float>& thresholds) {
+      use(thresholds);
+      std::vector<WindowScore> scores;
+      for (size_t w = 0; w < n_held_out_; ++w) scores.push_back(score(in_.held_out, w, "the held-out text"));
+      return scores;
+    };
+    const std::vector<WindowScore> dense = score_all(std::vector<float>(n_layers_, 0.0f));
+    model_.count_activity();
+    model_.reset_activity();
+    const std::vector<WindowScore> calibrated = score_all(result.thresholds);
+    result.held_out = {perplexity(dense), perplexity(calibrated)};
+    result.rise_error =
+        difference(dense, calibrated).error * result.held_out.calibrated / result.held_out.dense;
+    result.activity = model_.activity();
+
+    const std::vector<uint32_t> hits = model_.take_activity().active;
+    const size_t d_ff = hits.size() / n_layers_;
+    const double looks = static_cast<double>(result.activity.n_tokens) * static_cast<double>(d_ff);
+    for (size_t l = 0; l < n_layers_; ++l) {
+      double active = 0;
+      for (size_t j = 0; j < d_ff; ++j) active += hits[l * d_ff + j];
+      result.skipped.push_back(1 - active / looks);
+    }
+  }
+
+  ModelRuntime& model_;
+  const CalibrateInputs& in_;
+  const std::function<void(double, std::string_view)>& progress_;
+  SequenceRun run_;
+  size_t n_layers_, n_text_, n_held_out_;
+  std::vector<ScoreHistogram> histograms_;  // [n_layers]
+  std::vector<WindowScore> dense_text_;
+  double n_windows_done_ = 0, n_windows_left_ = 0;
+};
+
+}  // namespace
+
+CalibrateResult calibrate(ModelRuntime& model, const CalibrateInputs& inputs,
+                          const std::function<void(double, std::string_view)>& progress) {
+  return Calibrator(model, inputs, progress).run();
+}
+
+}  // namespace hearth

@@ -1,0 +1,214 @@
+// Options of the count subcommand, and the order of its work: check, load, count, tell.
+#include "profiler/commands/count_command.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <variant>
+#include <vector>
+
+#include "config/environment.h"
+#include "engine/activity/activity_file.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/whole_file.h"
+#include "profiler/activity/count.h"
+#include "profiler/activity/prompt_set.h"
+#include "profiler/cache_folder.h"
+#include "profiler/commands/activity_csv.h"
+#include "profiler/commands/count_report.h"
+#include "profiler/commands/model_options.h"
+#include "profiler/commands/progress_line.h"
+#include "profiler/commands/signal_watch.h"
+#include "profiler/commands/text_io.h"
+#include "profiler/placement/known_activity.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct CountCommand {
+  ModelOptions model;
+  std::vector<std::string> texts, merged;
+  bool no_prompts = false;
+  uint64_t n_tokens = 0;
+  int n_generate = 48;
+  std::string out, csv;
+};
+
+// Longer windows change nothing in which neurons are active, and their keys and values take memory.
+constexpr int kContext = 1024;
+
+fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
+  if (!command.out.empty()) return command.out;
+  const std::variant<fs::path, std::string> folder = cache_folder(process_environment());
+  if (const std::string* why = std::get_if<std::string>(&folder)) {
+    throw std::runtime_error("there is no folder to keep the activity in (" + *why +
+                             "); give a file with --out.");
+  }
+  return std::get<fs::path>(folder) / kept_activity_name(model);
+}
+
+/// A file that the user names is theirs: one that is something else is not taken for ours.
+void check_named_file(const fs::path& path, const ModelIdentity& model) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw std::runtime_error(gguf::file_label(path.string()) + ": it is a folder; give --out a file in it.");
+  }
+  if (!fs::exists(path, error)) return;
+  const Activity activity = read_activity(path);
+  require_same_model(activity, model, gguf::file_label(path.string()));
+}
+
+void write_csv(const CountCommand& command, const CountResult& result) {
+  const ActivityCounts total = result.activity.total();
+  ActivityTable table{.model = result.activity.model.name,
+                      .text = fmt::format("{} texts", result.activity.texts.size()),
+                      .n_tokens = total.n_tokens,
+                      .counts = {}};
+  for (int layer = 0; layer < total.n_layers; ++layer) {
+    const auto begin = total.active.begin() + static_cast<ptrdiff_t>(total.place(layer, 0));
+    table.counts.emplace_back(begin, begin + total.d_ff);
+  }
+  const std::string csv = activity_csv(table);
+  write_whole_file(command.csv, csv);
+}
+
+CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const CountSettings& settings,
+                                const SignalWatch& watch) {
+  ProgressLine line("Counting");
+  const CountHooks hooks{.progress =
+                             [&line](double fraction, uint64_t n_tokens) {
+                               line.update(fraction, gguf::with_commas(n_tokens) + " tokens");
+                             },
+                         .stop = [&watch] { return watch.stopped(); }};
+  return count_texts(model, texts, settings, hooks);
+}
+
+/// The activity of files that were counted elsewhere, added to the model's; all or, if one is refused, none.
+int run_merge(const CountCommand& command) {
+  // 1. What there is to add.
+  const ModelFile file = ModelFile::open(command.model.model);
+  const ModelIdentity model = identify(file, read_model_spec(file, command.model.ffn_activation));
+  const fs::path path = output_file(command, model);
+  if (!command.out.empty()) check_named_file(path, model);
+  std::vector<Activity> others;
+  std::error_code error;
+  for (size_t i = 0; i < command.merged.size(); ++i) {
+    const std::string label = gguf::file_label(command.merged[i]);
+    others.push_back(read_activity(command.merged[i]));
+    require_same_model(others.back(), model, label);
+    bool twice = fs::equivalent(command.merged[i], path, error);
+    for (size_t j = 0; j < i; ++j)
+      twice = twice || fs::equivalent(command.merged[i], command.merged[j], error);
+    if (twice) throw std::runtime_error(label + ": it would be added twice; give each file once.");
+  }
+
+  // 2. Add it.
+  CountResult result;
+  result.note = update_activity(path, model, [&](Activity& activity) {
+    for (size_t i = 0; i < others.size(); ++i) {
+      try {
+        activity.merge(others[i]);
+      } catch (const std::runtime_error& refused) {
+        throw std::runtime_error(gguf::file_label(command.merged[i]) + ": " + refused.what());
+      }
+    }
+    result.activity = activity;
+  });
+  if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
+
+  // 3. Tell.
+  if (!command.csv.empty()) write_csv(command, result);
+  print_result(fmt::format("{:<14}{} files\n", "merged", others.size()) +
+               activity_text(result.activity, path));
+  return 0;
+}
+
+int run_count(const CountCommand& command) {
+  if (!command.merged.empty()) return run_merge(command);
+  // 1. What can be checked without loading the model.
+  std::vector<fs::path> files(command.texts.begin(), command.texts.end());
+  if (command.no_prompts && files.empty()) {
+    throw std::runtime_error("--no-prompts leaves nothing to count; give --text a file.");
+  }
+  TextFeed texts(command.no_prompts ? std::vector<std::string>() : built_in_prompts(), files);
+  CountSettings settings{.file = {}, .n_generate = command.n_generate, .n_tokens = command.n_tokens};
+  int context = kContext;
+  {
+    const ModelFile file = ModelFile::open(command.model.model);
+    const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
+    const std::string why = why_not_counted(file, spec, command.model.sparsity);
+    if (!why.empty()) throw std::runtime_error(why);
+    const ModelIdentity model = identify(file, spec);
+    settings.file = output_file(command, model);
+    if (!command.out.empty()) check_named_file(settings.file, model);
+    context = std::min(context, spec.context_train);
+    if (spec.sliding_window > 0) context = std::min(context, spec.sliding_window);
+  }
+
+  // 2. Count.
+  const auto model = load_model(command.model, context, std::min(context, 128));
+  const SignalWatch watch;
+  const CountResult result = count_with_progress(*model, texts, settings, watch);
+  if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
+
+  // 3. Tell.
+  if (!command.csv.empty()) write_csv(command, result);
+  print_result(count_text(result, settings.file));
+  return result.stopped ? watch.exit_code() : 0;
+}
+
+}  // namespace
+
+std::function<int()> add_count_command(CLI::App& app) {
+  const auto command = std::make_shared<CountCommand>();
+  CLI::App* count = app.add_subcommand(
+      "count", "Count which neurons of a ReLU-family model are active, for placing the hot ones");
+  add_model_options(*count, command->model);
+  add_device_options(*count, command->model);
+  CLI::Option* text =
+      count
+          ->add_option("--text,-f", command->texts,
+                       "Text files to count on, besides the prompts that are built in; several may be given")
+          ->type_name("FILE");
+  CLI::Option* no_prompts =
+      count->add_flag("--no-prompts", command->no_prompts, "Count on the files of --text alone");
+  CLI::Option* tokens =
+      count
+          ->add_option(
+              "--tokens,-n", command->n_tokens,
+              "Stop when so many tokens are counted in all, earlier runs included; 0: at the texts' end")
+          ->capture_default_str()
+          ->type_name("N")
+          ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
+  count
+      ->add_option("--generate", command->n_generate,
+                   "Tokens that the model goes on with after each text, counted apart")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(0, 512));
+  count
+      ->add_option("--out,-o", command->out,
+                   "The activity file, begun or added to; not given: one in the cache folder, which hearthd "
+                   "finds by itself")
+      ->type_name("FILE");
+  count
+      ->add_option(
+          "--merge", command->merged,
+          "Count nothing: add what other activity files of this model hold, counted on other machines "
+          "say; texts that both have seen count once")
+      ->type_name("FILE")
+      ->excludes(text)
+      ->excludes(no_prompts)
+      ->excludes(tokens);
+  count->add_option("--csv", command->csv, "Write how often each neuron was active as CSV, too")
+      ->type_name("FILE");
+  return [command] { return run_count(*command); };
+}
+
+}  // namespace hearth

@@ -1,0 +1,72 @@
+// See the header.
+#include "profiler/commands/count_report.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "engine/model/gguf/fault.h"
+
+namespace hearth {
+namespace {
+
+constexpr size_t kPerLine = 10;
+
+/// A number for each layer, in percent, ten a line.
+template <class OfLayer>
+std::string layer_lines(std::string_view title, int n_layers, const OfLayer& of_layer) {
+  std::string text;
+  for (int layer = 0; layer < n_layers; ++layer) {
+    if (static_cast<size_t>(layer) % kPerLine == 0) {
+      text += fmt::format("{}{:<14}", layer == 0 ? "" : "\n", layer == 0 ? title : "");
+    }
+    text += fmt::format("{:6.1f}", 100 * of_layer(layer));
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+double hottest_share(const ActivityCounts& counts, int layer, double share) {
+  const auto begin = counts.active.begin() + static_cast<ptrdiff_t>(counts.place(layer, 0));
+  std::vector<uint32_t> sorted(begin, begin + counts.d_ff);
+  std::ranges::sort(sorted, std::greater());
+  const auto n = static_cast<ptrdiff_t>(share * static_cast<double>(sorted.size()) + 0.5);
+  const uint64_t hottest = std::accumulate(sorted.begin(), sorted.begin() + n, uint64_t{0});
+  const uint64_t all = std::accumulate(sorted.begin() + n, sorted.end(), hottest);
+  return all == 0 ? 0 : static_cast<double>(hottest) / static_cast<double>(all);
+}
+
+std::string count_text(const CountResult& result, const std::filesystem::path& file) {
+  using gguf::with_commas;
+  std::string text = fmt::format(
+      "{:<14}{} prompt tokens, {} generated, of {} texts\n", result.stopped ? "interrupted" : "counted",
+      with_commas(result.n_prompt_tokens), with_commas(result.n_generated_tokens), result.n_texts);
+  if (result.n_known > 0) {
+    text += fmt::format("{:<14}{} texts, counted before\n", "passed over", result.n_known);
+  }
+  text += activity_text(result.activity, file);
+  if (result.stopped) text += "Run it again to go on.\n";
+  return text;
+}
+
+std::string activity_text(const Activity& activity, const std::filesystem::path& file) {
+  std::string text = fmt::format("{:<14}", "in all");
+  for (size_t i = 0; i < kActivitySources; ++i) {
+    text += fmt::format("{}{} {}", i == 0 ? "" : ", ", gguf::with_commas(activity.counts[i].n_tokens),
+                        source_name(static_cast<ActivitySource>(i)));
+  }
+  text += " (tokens)\n";
+  const ActivityCounts total = activity.total();
+  if (!total.empty()) {
+    const int n = total.n_layers;
+    text += layer_lines("active, %", n, [&](int layer) { return total.active_share(layer); });
+    text += layer_lines("stay so, %", n, [&](int layer) { return total.kept_share(layer); });
+    text += layer_lines("hottest 1/4, %", n, [&](int layer) { return hottest_share(total, layer, 0.25); });
+  }
+  text += fmt::format("{:<14}{}\n", "written", file.string());
+  return text;
+}
+
+}  // namespace hearth

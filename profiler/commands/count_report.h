@@ -1,0 +1,20 @@
+// What a count of activity found, for people.
+#pragma once
+
+#include <string>
+
+#include "profiler/activity/count.h"
+
+namespace hearth {
+
+/// A few lines: what was counted, and layer by layer how many neurons are active, how many stay so, and how
+/// much of all activity the hottest quarter has.
+std::string count_text(const CountResult& result, const std::filesystem::path& file);
+
+/// Its last lines: what the file holds.
+std::string activity_text(const Activity& activity, const std::filesystem::path& file);
+
+/// Of the activations of one layer, the share that its hottest `share` of neurons has.
+double hottest_share(const ActivityCounts& counts, int layer, double share);
+
+}  // namespace hearth

@@ -1,0 +1,203 @@
+// See the header.
+#include "profiler/commands/plan_options.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include "config/environment.h"
+#include "config/suggest.h"
+#include "engine/model/gguf/fault.h"
+#include "profiler/commands/activity_csv.h"
+#include "profiler/commands/number_check.h"
+#include "profiler/commands/progress_line.h"
+#include "profiler/commands/text_io.h"
+#include "profiler/machine/known_machine.h"
+#include "profiler/machine/shipped_machines.h"
+#include "profiler/placement/known_activity.h"
+
+namespace hearth {
+namespace {
+
+constexpr double kMaxGib = 1 << 20;
+constexpr int kContext = 4096;
+constexpr std::string_view kActivityMagic = "HACT";
+
+/// Counts in a table, as if they had been counted here.
+Activity table_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
+  const ModelSpec& spec = model.spec;
+  const ActivityTable table = parse_activity_csv(text, file);
+  const bool same = static_cast<int>(table.counts.size()) == spec.n_layers &&
+                    static_cast<int>(table.counts.front().size()) == spec.d_ff;
+  if (!same) {
+    throw std::runtime_error(fmt::format(
+        "{}: counts {} layers of {} neurons, but {} has {} of {}; count the model itself "
+        "(hearth-profiler count).",
+        file, table.counts.size(), table.counts.front().size(), model.name, spec.n_layers, spec.d_ff));
+  }
+  Activity activity;
+  activity.model.n_layers = spec.n_layers;
+  activity.model.d_ff = spec.d_ff;
+  ActivityCounts& counts = activity.of(ActivitySource::kPrompt) = ActivityCounts(spec.n_layers, spec.d_ff);
+  counts.n_tokens = static_cast<uint32_t>(table.n_tokens);
+  auto active = counts.active.begin();
+  for (const std::vector<uint64_t>& layer : table.counts) {
+    active = std::ranges::transform(layer, active, [](uint64_t n) { return static_cast<uint32_t>(n); }).out;
+  }
+  return activity;
+}
+
+Activity named_activity(const std::string& file, const PlannedModel& model) {
+  const std::string text = read_text(file, "--activity");
+  if (!text.starts_with(kActivityMagic)) return table_activity(text, file, model);
+  const std::string label = gguf::file_label(file);
+  if (!model.file) {
+    throw std::runtime_error(label + ": it counts one model's own neurons, and " + model.name +
+                             " is a shape without any; give --model its file, or --activity a CSV file.");
+  }
+  Activity activity = parse_activity(std::as_bytes(std::span(text)), label);
+  require_same_model(activity, identify(*model.file, model.spec), label);
+  return activity;
+}
+
+KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
+  KnownCounts known;
+  known.counted = named_activity(file, model);
+  known.model = model_activity(*known.counted, "as counted in " + gguf::file_label(file));
+  if (!known.model) {
+    throw std::runtime_error(
+        fmt::format("{}: {} tokens were counted in it, and fewer than {} say little; "
+                    "count more (hearth-profiler count).",
+                    gguf::file_label(file), known.counted->n_tokens(), kLeastTokens));
+  }
+  return known;
+}
+
+}  // namespace
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
+  const std::optional<std::string> near = closest_name(name, names);
+  return near ? " Did you mean " + *near + "?" : "";
+}
+
+namespace {
+
+MachineProfile find_machine(const PlanOptions& options) {
+  if (!options.machine.empty()) {
+    try {
+      return machine_named(options.machine);
+    } catch (const std::runtime_error& error) {
+      std::vector<std::string> names;
+      for (const ShippedMachine& shipped : shipped_machines()) names.emplace_back(shipped.name);
+      throw std::runtime_error(error.what() + suggestion(options.machine, names));
+    }
+  }
+  ProgressLine line("Measuring");
+  std::optional<KnownMachine> known = known_machine(
+      process_environment(), false,
+      {.progress = [&line](double fraction, std::string_view what) { line.update(fraction, what); },
+       .stop = {}});
+  for (const std::string& note : known->notes) std::fprintf(stderr, "%s\n", note.c_str());
+  return std::move(known->machine);
+}
+
+}  // namespace
+
+KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model) {
+  if (!options.activity_file.empty()) return named_counts(options.activity_file, model);
+  if (!model.file) return {};
+  std::string said;
+  KnownCounts known = known_counts(process_environment(), *model.file, model.spec, options.active, said);
+  if (!said.empty()) std::fprintf(stderr, "%s\n", said.c_str());
+  return known;
+}
+
+PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model) {
+  const int possible = model.spec.context_train;
+  if (options.context > possible) {
+    throw std::runtime_error(
+        fmt::format("A context of {} tokens was asked for, but {} was trained on {}, which is the most "
+                    "it can have.",
+                    options.context, model.name, possible));
+  }
+  PlanQuestion question{
+      .model = model,
+      .machine = {},
+      .vram_bytes = std::nullopt,
+      .ram_bytes = std::nullopt,
+      .load = {.context_tokens = options.context > 0 ? options.context : std::min(kContext, possible),
+               .n_slots = options.slots,
+               .prefill_chunk = options.chunk},
+      .modes = {},
+      .activity = std::nullopt,
+      .active = options.active,
+      .assumptions = {}};
+  // Budgets say what is to be looked at, also beyond what such a machine has.
+  if (options.vram_gib) question.vram_bytes = static_cast<int64_t>(*options.vram_gib * (1 << 30));
+  if (options.ram_gib) question.ram_bytes = static_cast<int64_t>(*options.ram_gib * (1 << 30));
+  for (const Sparsity mode : model.modes()) {
+    if (sparsity_name(mode) == options.sparsity) question.modes.push_back(mode);
+  }
+  if (question.modes.empty() && options.sparsity != "auto") {
+    throw std::runtime_error(model.name + " cannot run " + options.sparsity + ": it has no " +
+                             (options.sparsity == "predicted" ? "predictors" : "zeros to skip") +
+                             "; take --sparsity auto.");
+  }
+  return question;
+}
+
+void add_machine(const PlanOptions& options, PlanQuestion& question) {
+  question.machine = find_machine(options);
+  if (!question.vram_bytes || question.machine.gpu) return;
+  throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
+                           " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
+                           ").");
+}
+
+void add_plan_options(CLI::App& command, PlanOptions& options) {
+  command
+      .add_option("--machine", options.machine,
+                  "Machine to plan for: " + shipped_machine_names() +
+                      ", or a file of hearth-profiler probe --toml; not given: this one")
+      ->type_name("NAME|FILE");
+  command.add_option("--vram-budget", options.vram_gib, "GiB of the GPU's memory; not given: what it has")
+      ->type_name("GIB")
+      ->check(number_from(0, kMaxGib));
+  command
+      .add_option("--ram-budget", options.ram_gib, "GiB of RAM; not given: what the machine has, less 5 %")
+      ->type_name("GIB")
+      ->check(number_from(0, kMaxGib));
+  command
+      .add_option("--context,-c", options.context,
+                  "Tokens of a sequence; not given: what it was trained on, at most 4096")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  command.add_option("--slots", options.slots, "Sequences at once")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--chunk", options.chunk, "Prompt tokens per step")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 8192));
+  command.add_option("--sparsity", options.sparsity, "Mode; auto: the fastest of those that the model has")
+      ->capture_default_str()
+      ->type_name("MODE")
+      ->check(CLI::IsMember({"auto", "exact", "predicted", "dense"}));
+  command
+      .add_option("--activity", options.activity_file,
+                  "Counts of the model's neurons (of hearth-profiler count, or CSV); not given: those that "
+                  "are kept, or lie beside the model, or what was published for its kind")
+      ->type_name("FILE");
+  command
+      .add_option("--active", options.active,
+                  "Share of neurons that are active, where no counts of tokens tell it")
+      ->type_name("SHARE")
+      ->check(number_from(0.001, 0.9));
+}
+
+}  // namespace hearth

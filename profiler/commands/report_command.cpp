@@ -1,0 +1,259 @@
+// Options of the report subcommand, and the order of its work: what is known is read, what is not is counted,
+// planned and measured, and all of it becomes one page.
+#include "profiler/commands/report_command.h"
+
+#include <spdlog/fmt/chrono.h>
+#include <spdlog/fmt/fmt.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "config/environment.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/model/whole_file.h"
+#include "profiler/activity/count.h"
+#include "profiler/activity/prompt_set.h"
+#include "profiler/bench/bench.h"
+#include "profiler/commands/model_options.h"
+#include "profiler/commands/plan_options.h"
+#include "profiler/commands/progress_line.h"
+#include "profiler/commands/signal_watch.h"
+#include "profiler/commands/text_io.h"
+#include "profiler/report/report_facts.h"
+#include "profiler/report/report_page.h"
+#include "profiler/self_profile.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportCommand {
+  ModelOptions model;
+  PlanOptions plan;
+  std::vector<std::string> held_out;
+  uint64_t n_held_out = 2000;
+  bool no_speed = false;
+  std::string out;
+};
+
+/// Where the page goes: found out before any work, for a run takes a minute or more.
+fs::path output_file(const ReportCommand& command) {
+  fs::path out = command.out;
+  if (out.empty()) out = fs::path(command.model.model).filename() += ".html";
+  std::error_code error;
+  const std::string label = gguf::file_label(out.string());
+  if (fs::is_directory(out, error)) {
+    throw std::runtime_error(label + ": it is a folder; give --out a file in it.");
+  }
+  if (!fs::is_directory(folder_of(out), error)) {
+    throw std::runtime_error(label + ": its folder is not there; make it, or give --out another place.");
+  }
+  if (access(folder_of(out).c_str(), W_OK) != 0) {
+    throw std::runtime_error(label + ": its folder may not be written; give --out another place.");
+  }
+  return out;
+}
+
+TextFeed held_out_texts(const ReportCommand& command) {
+  const std::vector<fs::path> files(command.held_out.begin(), command.held_out.end());
+  return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
+}
+
+/// Counts what hearthd does when it first meets a model, as far as that was not counted before. What cannot
+/// be counted or kept is a note. Returns 0, or the exit code where a signal ended it: what was counted until
+/// then is kept.
+int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,
+              std::vector<std::string>& notes) {
+  SelfProfileSettings settings;
+  if (known.counted && known.counted->n_tokens() >= settings.n_tokens) return 0;
+  settings.load.path = command.model.model;
+  settings.load.n_threads = thread_count(command.model);
+  settings.load.isa = isa_from_name(command.model.isa);
+  settings.load.ffn_activation = command.model.ffn_activation;
+  settings.activity_file = kept_activity_path(process_environment(), identify(*model.file, model.spec));
+
+  SelfProfile found;
+  {
+    const SignalWatch watch;
+    std::stop_source stop;
+    ProgressLine line("Profiling");
+    const SelfProfileHooks hooks{.progress =
+                                     [&](std::string_view what, double fraction) {
+                                       line.update(fraction, what);
+                                       if (watch.stopped()) stop.request_stop();
+                                     },
+                                 .stop = stop.get_token()};
+    try {
+      count_neurons(settings, hooks, found);
+    } catch (const std::runtime_error& error) {
+      notes.push_back(std::string(error.what()) + " What was counted is on this page and kept nowhere.");
+      settings.activity_file.clear();
+      count_neurons(settings, hooks, found);
+    }
+    if (watch.stopped()) return watch.exit_code();
+  }
+  notes.insert(notes.end(), found.notes.begin(), found.notes.end());
+  if (found.n_counted == 0) return 0;
+  known.counted = std::move(found.activity);
+  known.model = model_activity(*known.counted);
+  return 0;
+}
+
+HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model, TextFeed& texts,
+                         const KnownCounts& known) {
+  ModelOptions load = command.model;
+  load.sparsity = "dense";
+  constexpr int kContext = 512;  // longer texts activate no other neurons
+  const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
+  const std::set<Sha256> none;
+  ProgressLine line("Looking at text that was not counted");
+  return run_held_out(*runtime, texts,
+                      {.predictors = model.weights,
+                       .threshold = model.spec.sparse_threshold,
+                       .counted = known.counted ? known.counted->texts : none,
+                       .n_tokens = command.n_held_out,
+                       .n_threads = thread_count(command.model),
+                       .progress = [&line](double fraction) { line.update(fraction); }});
+}
+
+/// A short run of the model as planned, beside what the plan's own figures expect of just such a run.
+/// REQUIRES: a context of two tokens.
+SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
+                            const PlanAnswer& answer) {
+  constexpr double kSeconds = 5;  // of each of the two, about
+  const int half = question.load.context_tokens / 2;
+  const auto tokens = [half](double seconds_each, int least, int most) {
+    return std::min(std::clamp(static_cast<int>(kSeconds / seconds_each), least, most), half);
+  };
+  BenchOptions options;
+  options.n_threads = thread_count(command.model);
+  options.chunk = question.load.prefill_chunk;
+  options.n_prompt = tokens(answer.best.prefill_seconds, 16, 512);
+  options.n_generate = tokens(answer.best.seconds(), 4, 128);
+
+  PlanQuestion such = question;
+  such.modes = {answer.best.mode};
+  such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
+  such.assumptions.context_filled =
+      (options.n_prompt + options.n_generate / 2.0) / question.load.context_tokens;
+  SpeedMeasured speed{
+      .n_prompt = options.n_prompt, .n_generated = options.n_generate, .expected = answer_plan(such).best};
+
+  ModelOptions load = command.model;
+  load.sparsity = std::string(sparsity_name(answer.best.mode));
+  load.device = answer.best.on_gpu ? "auto" : "cpu";
+  load.vram_budget_gib = command.plan.vram_gib;
+  load.n_slots = question.load.n_slots;
+  if (answer.best.on_gpu) {
+    load.placed = SolvedPlacement{.machine = question.machine,
+                                  .activity = answer.activity,
+                                  .ram_bytes = answer.ram_budget,
+                                  .assumptions = question.assumptions,
+                                  .found = {}};
+  }
+  const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
+  ProgressLine line("Measuring speed");
+  const BenchResult result = run_bench(*model, options, [&line](double fraction) { line.update(fraction); });
+  speed.prefill = result.prefill_tokens_per_s;
+  speed.decode = result.decode_tokens_per_s;
+  return speed;
+}
+
+std::string made_text() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  return fmt::format("Made by hearth-profiler {} on {:%Y-%m-%d}.", HEARTH_VERSION, fmt::localtime(now));
+}
+
+int run_report(const ReportCommand& command) {
+  // 1. What is asked, checked before any work.
+  const fs::path out = output_file(command);
+  const PlannedModel model = model_of_file(command.model.model, command.model.ffn_activation);
+  PlanQuestion question = plan_question(command.plan, model);
+  TextFeed texts = held_out_texts(command);
+  KnownCounts known = find_counts(command.plan, model);
+  add_machine(command.plan, question);
+
+  // 2. Activity that is not known yet, and the plan.
+  std::vector<std::string> notes;
+  const bool zeros = model.spec.activation.has_zeros();
+  if (!zeros) notes.push_back(why_not_counted(*model.file, model.spec, "exact"));
+  if (zeros && command.plan.activity_file.empty()) {
+    if (const int code = count_now(command, model, known, notes); code != 0) {
+      std::fprintf(stderr, "hearth-profiler: interrupted; what was counted is kept, no page was written.\n");
+      return code;
+    }
+  }
+  question.activity = known.model;
+  const PlanAnswer answer = answer_plan(question);
+
+  // 3. What the model does on text that was not counted, and how fast it is.
+  std::optional<HeldOut> held_out;
+  if (command.n_held_out > 0 && zeros && (known.counted || model.weights.has_predictors())) {
+    held_out = look_at_held_out(command, model, texts, known);
+    if (held_out->n_tokens == 0) {
+      notes.push_back(
+          "All text held out was counted before, so it tells nothing; give --held-out another one.");
+    }
+  }
+  ReportInputs inputs{.question = question,
+                      .answer = answer,
+                      .counted = known.counted ? &*known.counted : nullptr,
+                      .held_out = held_out ? &*held_out : nullptr,
+                      .speed = {},
+                      .notes = {},
+                      .made = made_text()};
+  if (command.plan.machine.empty() && !command.no_speed) {
+    if (question.load.context_tokens >= 2) {
+      inputs.speed = measure_speed(command, question, answer);
+    } else {
+      notes.push_back("Speed is not measured in a context of one token.");
+    }
+  }
+
+  // 4. The page.
+  inputs.notes = notes;
+  write_whole_file(out, report_page(report_data(inputs)));
+  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
+  print_result(fmt::format("written {}; a browser shows it\n", gguf::file_label(out.string())));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_report_command(CLI::App& app) {
+  const auto command = std::make_shared<ReportCommand>();
+  CLI::App* report = app.add_subcommand(
+      "report", "A page with pictures: activity, what lives where, predictors, expected and measured speed");
+  add_loading_options(*report, command->model);
+  report
+      ->add_option("--out,-o", command->out,
+                   "The HTML file to write (default: the model file's name and .html, here)")
+      ->type_name("FILE");
+  add_plan_options(*report, command->plan);
+  report
+      ->add_option("--held-out", command->held_out,
+                   "Text files to judge hot neurons and predictors on; not given: prompts that are built in "
+                   "and never counted. What was counted is passed over")
+      ->type_name("FILE");
+  report
+      ->add_option("--held-out-tokens", command->n_held_out,
+                   "Of these, at most; 0: hot neurons are not judged")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 31));
+  report->add_flag("--no-speed", command->no_speed, "Do not measure speed; with --machine it never is");
+  return [command] { return run_report(*command); };
+}
+
+}  // namespace hearth

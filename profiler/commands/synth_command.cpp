@@ -1,0 +1,226 @@
+// Options of the synth subcommand, and the order of its work: check, make, write.
+#include "profiler/commands/synth_command.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "engine/model/gguf/fault.h"
+#include "engine/residency/memory_limit.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/quant/quantize.h"
+#include "profiler/commands/number_check.h"
+#include "profiler/commands/progress_line.h"
+#include "profiler/commands/signal_watch.h"
+#include "profiler/synthesis/shapes.h"
+#include "profiler/synthesis/synth_file.h"
+#include "profiler/synthesis/synth_model.h"
+#include "profiler/synthesis/synth_vocabulary.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct SynthCommand {
+  std::string shape, quant = "q4_0", out;
+  double active = 0.18;
+  uint64_t seed = 1;
+  int n_vocab = 0;  // 0: the shape's
+  int n_threads = 0;
+  bool pwri = false, both = false, force = false;
+};
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
+}
+
+std::vector<std::string> quant_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (can_quantize(static_cast<DType>(i))) names.push_back(lower(dtype_info(static_cast<DType>(i)).name));
+  }
+  return names;
+}
+
+/// Empty if there is a shape of this name, else what to say.
+std::string known_shape(const std::string& name) {
+  return find_shape(name) != nullptr ? ""
+                                     : "There is no shape " + name + ", expected one of " + shape_names();
+}
+
+/// "Shapes:", and a line for each architecture.
+std::string shape_table() {
+  std::string text = "Shapes:";
+  std::string_view architecture;
+  for (const ModelShape& shape : model_shapes()) {
+    text += shape.architecture == architecture ? ", " : "\n  " + std::string(shape.architecture) + ": ";
+    text += shape.name;
+    architecture = shape.architecture;
+  }
+  return text;
+}
+
+DType dtype_of(const std::string& name) {
+  int i = 0;
+  while (lower(dtype_info(static_cast<DType>(i)).name) != name) ++i;  // the parser let only known names pass
+  return static_cast<DType>(i);
+}
+
+/// m.gguf -> m.powerinfer.gguf, as PowerInfer's own files are named.
+fs::path sparse_path_beside(const fs::path& plain) {
+  fs::path path = plain;
+  if (path.extension() == ".gguf") path.replace_extension();
+  path += ".powerinfer.gguf";
+  return path;
+}
+
+struct Target {
+  fs::path path;
+  SynthKind kind;
+  uint64_t bytes;
+};
+
+std::vector<Target> targets_of(const SynthCommand& command, const SynthSizes& sizes) {
+  std::vector<Target> targets;
+  const fs::path out = command.out;
+  if (!command.pwri) targets.push_back({out, SynthKind::kPlain, sizes.plain_bytes});
+  if (command.pwri || command.both) {
+    targets.push_back({command.both ? sparse_path_beside(out) : out, SynthKind::kSparse, sizes.sparse_bytes});
+  }
+  return targets;
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& sentence) {
+  throw std::runtime_error(gguf::file_label(path.string()) + ": " + sentence + ".");
+}
+
+/// What would otherwise be found out only after minutes of work.
+void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, bool force) {
+  uint64_t bytes = 0;
+  for (const Target& target : targets) {
+    std::error_code error;
+    if (!force && fs::exists(target.path, error)) {
+      refuse(target.path, "it exists already; choose another name, or replace it with --force");
+    }
+    bytes += target.bytes;
+  }
+  const fs::path& path = targets.front().path;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) refuse(path, "its folder does not exist; make it first");
+  const fs::space_info room = fs::space(folder, error);
+  if (!error && room.available < bytes) {
+    refuse(path, "it takes " + gguf::with_commas(bytes) + " bytes of disk and there are " +
+                     gguf::with_commas(room.available) +
+                     " free; make room, or choose a smaller shape or type");
+  }
+  const uint64_t memory = memory_limit_bytes();
+  if (sizes.memory_bytes > memory / 10 * 9) {
+    refuse(path, "making it takes " + gguf::with_commas(sizes.memory_bytes) +
+                     " bytes of memory, two layers and the embeddings, and this machine has " +
+                     gguf::with_commas(memory) + "; choose a smaller shape or type");
+  }
+}
+
+SynthOptions options_of(const SynthCommand& command) {
+  SynthOptions options;
+  options.shape = *find_shape(command.shape);
+  if (command.n_vocab > 0) options.shape.n_vocab = command.n_vocab;
+  options.active = command.active;
+  options.dtype = dtype_of(command.quant);
+  options.seed = command.seed;
+  options.plain = !command.pwri;
+  options.sparse = command.pwri || command.both;
+  options.n_threads = command.n_threads > 0 ? command.n_threads : default_thread_count();
+  return options;
+}
+
+void make_and_write(const SynthCommand& command, const SynthOptions& options,
+                    const std::vector<Target>& targets, int64_t n_elements, const SignalWatch& watch) {
+  // Rough costs, so that the time left is about right: an element takes some 2 ns of a thread, a byte as long
+  // as a disk of 1 GB/s takes.
+  const double making = 2.0 * static_cast<double>(n_elements) / options.n_threads;
+  double total = making;
+  for (const Target& target : targets) total += static_cast<double>(target.bytes);
+  ProgressLine line("Making " + std::string(options.shape.name));
+  const auto update = [&](double cost) {
+    if (watch.stopped()) throw Interrupted{};
+    line.update(std::min(1.0, cost / total));
+  };
+  const SynthModel model = make_synth_model(options, [&](double fraction) { update(fraction * making); });
+  double before = making;
+  for (const Target& target : targets) {
+    write_synth_file(target.path, target.kind, options, model, command.force,
+                     [&](uint64_t n_bytes) { update(before + static_cast<double>(n_bytes)); });
+    before += static_cast<double>(target.bytes);
+  }
+}
+
+int run_synth(const SynthCommand& command) {
+  const SynthOptions options = options_of(command);
+  const SynthSizes sizes = synth_sizes(options);
+  const std::vector<Target> targets = targets_of(command, sizes);
+  check_room(targets, sizes, command.force);
+  const SignalWatch watch;  // what is there of files of gigabytes is removed before the program ends
+  try {
+    make_and_write(command, options, targets, sizes.made_elements, watch);
+  } catch (const Interrupted&) {
+    std::fputs("hearth-profiler: interrupted; the unfinished file is removed.\n", stderr);
+    return watch.exit_code();
+  }
+  for (const Target& target : targets) {
+    std::printf("%s: %s bytes\n", gguf::file_label(target.path.string()).c_str(),
+                gguf::with_commas(fs::file_size(target.path)).c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_synth_command(CLI::App& app) {
+  const auto command = std::make_shared<SynthCommand>();  // lives in the options and in the result
+  CLI::App* synth = app.add_subcommand("synth", "Write a random-weight model with planted FFN activity");
+  synth->footer(shape_table());
+  synth->add_option("--shape", command->shape, "Whose sizes it has, see below")
+      ->required()
+      ->type_name("NAME")
+      ->check(known_shape);
+  synth->add_option("--out,-o", command->out, "File to write")->required()->type_name("FILE");
+  synth->add_option("--active", command->active, "Mean share of neurons that fire, 0.005 to 0.95")
+      ->capture_default_str()
+      ->type_name("SHARE")
+      ->check(number_from(0.005, 0.95));
+  synth->add_option("--quant", command->quant, "Type of the matrices")
+      ->capture_default_str()
+      ->type_name("NAME")
+      ->check(CLI::IsMember(quant_names()));
+  synth->add_option("--vocab", command->n_vocab, "Tokens of the vocabulary (default: the shape's)")
+      ->type_name("N")
+      ->check(CLI::Range(kMinSynthVocabulary, kMaxSynthVocabulary));
+  synth->add_option("--seed", command->seed, "Another seed gives other weights")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
+  synth->add_option("--threads,-t", command->n_threads, "CPU threads; 0: one per physical core")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1024));
+  CLI::Option* pwri = synth->add_flag("--pwri", command->pwri, "Write PowerInfer's kind of file");
+  synth->add_flag("--both", command->both, "Write FILE and, beside it, PowerInfer's: .powerinfer.gguf")
+      ->excludes(pwri);
+  synth->add_flag("--force", command->force, "Replace what exists");
+  return [command] { return run_synth(*command); };
+}
+
+}  // namespace hearth

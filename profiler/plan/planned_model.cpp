@@ -1,0 +1,236 @@
+// See the header.
+#include "profiler/plan/planned_model.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <new>
+#include <stdexcept>
+
+#include "engine/forward/ffn_activation.h"
+#include "engine/forward/load_bounds.h"
+#include "engine/model/predictor_file.h"
+
+namespace hearth {
+namespace {
+
+/// Addresses without memory behind them: what views of a layout can be told by, and nobody can read.
+class AddressSpace final : public Memory {
+ public:
+  Buffer allocate(size_t bytes) override {
+    if (bytes == 0) return {};
+    void* begin = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (begin == MAP_FAILED) throw std::bad_alloc();
+    return {begin, bytes, [](void* data, size_t n) { munmap(data, n); }};
+  }
+};
+
+/// Where matrices and vectors of shapes lie. Two places: an output that lies with the embedding is the same.
+constexpr std::array<std::byte, 2> kNowhere{};
+constexpr float kNoFloat = 0;
+
+class ShapeMaker {
+ public:
+  ShapeMaker(const ModelShape& shape, DType type) : shape_(shape), type_(type) {}
+
+  ModelSpec spec(std::string_view ffn_activation) const {
+    ModelSpec spec;
+    for (const Architecture& arch : architectures()) {
+      if (arch.name == shape_.architecture) spec.arch = arch;
+    }
+    spec.name = shape_.name;
+    spec.n_layers = shape_.n_layers;
+    spec.d_model = shape_.d_model;
+    spec.d_ff = shape_.d_ff;
+    spec.n_heads = shape_.n_heads;
+    spec.n_kv_heads = shape_.n_kv_heads;
+    spec.head_dim = shape_.head_dim();
+    spec.n_vocab = shape_.n_vocab;
+    spec.context_train = shape_.context_tokens;
+    spec.gated = spec.arch.gated;
+    spec.rope.n_rot = spec.head_dim;
+    spec.activation = *spec.arch.powerinfer_activation;  // all shapes' architectures have one
+    if (!ffn_activation.empty()) {
+      const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
+      if (!said) {
+        throw std::invalid_argument("The FFN activation \"" + std::string(ffn_activation) +
+                                    "\" is not known, expected relu, drelu, fatrelu:T, relu2, silu or gelu.");
+      }
+      spec.activation = *said;
+    }
+    spec.powerinfer = spec.predictors = spec.activation.has_zeros();
+    return spec;
+  }
+
+  Weights weights(const ModelSpec& spec) const {
+    Weights w;
+    w.token_embedding = matrix(shape_.n_vocab, shape_.d_model);
+    if (spec.arch.position_offset) {
+      w.position_embedding = matrix(*spec.arch.position_offset + shape_.context_tokens, shape_.d_model);
+    }
+    w.output_norm = norm(spec);
+    w.output = linear(shape_.n_vocab, shape_.d_model, false);
+    // OPT's output is its embedding.
+    w.output.weight.data = spec.arch.name == "opt" ? w.token_embedding.data : &kNowhere[1];
+    w.layers.assign(static_cast<size_t>(shape_.n_layers), layer(spec));
+    return w;
+  }
+
+ private:
+  Matrix matrix(int64_t n_rows, int64_t n_cols) const {
+    const int block = dtype_info(type_).block_elems;
+    if (n_cols % block != 0) {
+      throw std::invalid_argument("The shape " + std::string(shape_.name) + " has rows of " +
+                                  std::to_string(n_cols) + " weights, which are no whole blocks of " +
+                                  std::string(dtype_info(type_).name) + ", " + std::to_string(block) +
+                                  " each; take another type.");
+    }
+    return {&kNowhere[0], type_, n_rows, n_cols};
+  }
+  Linear linear(int64_t n_rows, int64_t n_cols, bool bias) const {
+    return {matrix(n_rows, n_cols), bias ? &kNoFloat : nullptr};
+  }
+  NormWeights norm(const ModelSpec& spec) const {
+    return {&kNoFloat, spec.arch.norm == NormKind::kLayer ? &kNoFloat : nullptr};
+  }
+  LayerWeights layer(const ModelSpec& spec) const {
+    const int64_t d = shape_.d_model, ff = shape_.d_ff;
+    const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
+    LayerWeights w;
+    w.attention_norm = norm(spec);
+    w.ffn_norm = norm(spec);
+    w.q = linear(spec.q_dim(), d, bias);
+    w.k = linear(spec.kv_dim(), d, bias);
+    w.v = linear(spec.kv_dim(), d, bias);
+    w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
+    if (spec.gated) w.gate = linear(ff, d, false);
+    w.up = linear(ff, d, spec.arch.name == "opt");
+    if (!spec.powerinfer) {
+      w.down = linear(d, ff, false);
+      return w;
+    }
+    w.down_rows = linear(ff, d, spec.arch.name == "opt");
+    w.predictor_in = matrix(shape_.predictor_rank, d);
+    w.predictor_out = matrix(ff, shape_.predictor_rank);
+    return w;
+  }
+
+  const ModelShape& shape_;
+  const DType type_;
+};
+
+template <class Visit>
+void each_matrix(Weights& w, const Visit& visit) {
+  visit(w.token_embedding);
+  visit(w.position_embedding);
+  visit(w.output.weight);
+  for (LayerWeights& layer : w.layers) {
+    for (Matrix* m : {&layer.q.weight, &layer.k.weight, &layer.v.weight, &layer.attention_out.weight,
+                      &layer.gate.weight, &layer.up.weight, &layer.down.weight, &layer.down_rows.weight,
+                      &layer.predictor_in, &layer.predictor_out}) {
+      visit(*m);
+    }
+  }
+}
+
+/// Views without what they own.
+Weights views_of(const Weights& from) {
+  Weights w;
+  w.token_embedding = from.token_embedding;
+  w.position_embedding = from.position_embedding;
+  w.layers = from.layers;
+  w.output_norm = from.output_norm;
+  w.output = from.output;
+  w.rope_divisors = from.rope_divisors;
+  return w;
+}
+
+}  // namespace
+
+std::vector<Sparsity> PlannedModel::modes() const {
+  std::vector<Sparsity> modes;
+  if (spec.activation.has_zeros()) modes.push_back(Sparsity::kExact);
+  if (weights.has_predictors()) modes.push_back(Sparsity::kPredicted);
+  modes.push_back(Sparsity::kDense);
+  return modes;
+}
+
+double PlannedModel::weight_bytes() const {
+  double bytes = 0;
+  Weights w = views_of(weights);
+  each_matrix(w, [&](const Matrix& m) {
+    if (m) bytes += static_cast<double>(m.bytes());
+  });
+  return weights.tied() ? bytes - static_cast<double>(weights.output.weight.bytes()) : bytes;
+}
+
+PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation) {
+  ModelFile file = ModelFile::open(path);
+  ModelSpec spec = read_model_spec(file, ffn_activation);
+  Weights weights = bind_weights(file, spec);
+  std::optional<ModelFile> predictors;
+  if (spec.activation.has_zeros()) predictors = open_predictor_file(file, spec);
+  if (predictors) bind_predictors(*predictors, spec, weights);
+  return {path.filename().string(), std::move(file), std::move(spec), std::move(weights),
+          std::move(predictors)};
+}
+
+PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {
+  const ShapeMaker maker(shape, type);
+  ModelSpec spec = maker.spec(ffn_activation);
+  Weights weights = maker.weights(spec);
+  return {std::string(shape.name), std::nullopt, std::move(spec), std::move(weights)};
+}
+
+std::optional<PlannedModel> model_of_type(const PlannedModel& model, DType type) {
+  PlannedModel other{model.name, std::nullopt, model.spec, views_of(model.weights)};
+  const int block = dtype_info(type).block_elems;
+  bool whole = true;
+  each_matrix(other.weights, [&](Matrix& m) {
+    if (!m) return;
+    whole = whole && m.n_cols % block == 0;
+    m.dtype = type;
+  });
+  if (!whole) return std::nullopt;
+  return other;
+}
+
+std::optional<DType> dtype_of_name(std::string_view name) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  };
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto type = static_cast<DType>(i);
+    if (std::ranges::equal(dtype_info(type).name, name, same)) return type;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (int i = 0; i < kDTypeCount; ++i) {
+    std::string name(dtype_info(static_cast<DType>(i)).name);
+    for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    names.push_back(name);
+  }
+  return names;
+}
+
+PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load) {
+  AddressSpace nowhere;
+  const BundleParts parts = bundle_parts(mode, mode == Sparsity::kExact);
+  host_ =
+      std::make_unique<NeuronLayout>(NeuronLayout::in_bundles(model.spec, model.weights, parts, {}, nowhere));
+  inputs_ = std::make_unique<PlanInputs>(PlanInputs{
+      .spec = model.spec,
+      .weights = model.weights,
+      .host = *host_,
+      .mode = mode,
+      .bounds = load_bounds(load.context_tokens, load.n_slots, load.prefill_chunk),
+      .n_kv_blocks = static_cast<int>(kv_blocks(load.context_tokens, load.n_slots)),
+  });
+}
+
+}  // namespace hearth

@@ -1,0 +1,125 @@
+// Keys, and the order of tensors. See synth_file.h.
+#include "profiler/synthesis/synth_file.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "engine/model/gguf/writer.h"
+#include "profiler/synthesis/synth_vocabulary.h"
+
+namespace hearth {
+namespace {
+
+/// GGUF's general.file_type, which some programs show and none relies on.
+uint32_t file_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return 0;
+    case DType::kF16:
+      return 1;
+    case DType::kQ4_0:
+      return 2;
+    case DType::kQ4_1:
+      return 3;
+    case DType::kQ8_0:
+      return 7;
+    case DType::kQ5_0:
+      return 8;
+    case DType::kQ5_1:
+      return 9;
+    default:
+      return 32;  // BF16
+  }
+}
+
+void add_keys(gguf::Writer& writer, SynthKind kind, const ModelShape& shape, DType dtype) {
+  const std::string arch(shape.architecture), prefix = arch + ".";
+  const auto number = [&](const char* name, int value) {
+    writer.key(prefix + name, static_cast<uint32_t>(value));
+  };
+  writer.key("general.architecture", arch);
+  writer.key("general.name", "synthetic-" + std::string(shape.name));
+  writer.key("general.file_type", file_type(dtype));
+  number("context_length", shape.context_tokens);
+  number("embedding_length", shape.d_model);
+  number("block_count", shape.n_layers);
+  number("feed_forward_length", shape.d_ff);
+  number("attention.head_count", shape.n_heads);
+  number("attention.head_count_kv", shape.n_kv_heads);
+  number("vocab_size", shape.n_vocab);
+  const bool layer_norm = arch == "opt" || arch == "falcon";
+  writer.key(prefix + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
+             1e-5f);
+  if (arch != "opt") number("rope.dimension_count", shape.head_dim());
+  if (kind == SynthKind::kSparse) {
+    writer.key("powerinfer.sparse_threshold", 0.0f);
+  } else {
+    writer.key("hearth.ffn_activation", arch == "bamboo" ? "drelu" : "relu");
+  }
+}
+
+void add_vocabulary(gguf::Writer& writer, int n_vocab) {
+  const SynthVocabulary vocabulary = make_synth_vocabulary(n_vocab);
+  writer.key("tokenizer.ggml.model", "llama");
+  writer.array("tokenizer.ggml.tokens", std::span<const std::string>(vocabulary.pieces));
+  writer.array("tokenizer.ggml.scores", std::span<const float>(vocabulary.scores));
+  writer.array("tokenizer.ggml.token_type", std::span<const int32_t>(vocabulary.types));
+  writer.key("tokenizer.ggml.bos_token_id", static_cast<uint32_t>(kSynthBegin));
+  writer.key("tokenizer.ggml.eos_token_id", static_cast<uint32_t>(kSynthEnd));
+  writer.key("tokenizer.ggml.unknown_token_id", static_cast<uint32_t>(kSynthUnknown));
+}
+
+bool begins_with(const SynthTensor& tensor, std::string_view start) {
+  return std::string_view(tensor.name).starts_with(start);
+}
+
+bool is_predictor(const SynthTensor& tensor) { return begins_with(tensor, "fc"); }
+
+/// Calls visit(name, tensor) in the file's order: as converters have it, predictors behind everything else.
+template <class Visit>
+void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const Visit& visit) {
+  const char* other_kinds = kind == SynthKind::kSparse ? "ffn_down." : "ffn_down_t.";
+  const auto visit_layers = [&](bool predictors) {
+    for (int i = 0; i < n_layers; ++i) {
+      for (const SynthTensor& tensor : model.layers[static_cast<size_t>(i % 2)]) {
+        if (is_predictor(tensor) != predictors || begins_with(tensor, other_kinds)) continue;
+        visit("blk." + std::to_string(i) + "." + tensor.name, tensor);
+      }
+    }
+  };
+  for (const SynthTensor& tensor : model.before) visit(tensor.name, tensor);
+  visit_layers(false);
+  for (const SynthTensor& tensor : model.after) visit(tensor.name, tensor);
+  if (kind == SynthKind::kSparse) visit_layers(true);
+}
+
+}  // namespace
+
+void write_synth_file(const std::filesystem::path& path, SynthKind kind, const SynthOptions& options,
+                      const SynthModel& model, bool replace, const std::function<void(uint64_t)>& progress) {
+  const ModelShape& shape = options.shape;
+  gguf::Writer writer(path, {.magic = kind == SynthKind::kSparse ? "PWRI" : "GGUF", .replace = replace});
+  add_keys(writer, kind, shape, options.dtype);
+  add_vocabulary(writer, shape.n_vocab);
+  visit_tensors(model, kind, shape.n_layers, [&](const std::string& name, const SynthTensor& tensor) {
+    writer.tensor(name, tensor.dtype, tensor.shape);
+  });
+  writer.begin_data();
+  uint64_t n_written = 0;
+  visit_tensors(model, kind, shape.n_layers, [&](const std::string&, const SynthTensor& tensor) {
+    constexpr size_t kPiece = size_t{32} << 20;  // some 50 ms on a fast disk: how soon an interrupt is heard
+    std::span<const std::byte> rest = tensor.bytes;
+    while (!rest.empty()) {
+      const size_t n = std::min(kPiece, rest.size());
+      writer.write(rest.first(n));
+      rest = rest.subspan(n);
+      n_written += n;
+      progress(n_written);
+    }
+  });
+  writer.commit();
+}
+
+}  // namespace hearth

@@ -1,0 +1,77 @@
+// One client connection: its socket, what has been received but not used, and its deadlines.
+//
+// It belongs to one thread at a time: the poller while it waits for a request's head, a worker while the
+// request is answered. Every wait is bounded, so that no client can hold a thread for ever.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "server/http/unique_fd.h"
+
+namespace hearth {
+
+using SteadyTime = std::chrono::steady_clock::time_point;
+
+/// Limits of a request's head (request line and headers). What browsers and proxies send is far below them.
+inline constexpr size_t kMaxHeadBytes = 32 * 1024;
+inline constexpr size_t kMaxLineBytes = 8 * 1024;
+inline constexpr size_t kMaxHeaderLines = 128;
+
+class Connection {
+ public:
+  /// fd: connected and not blocking.
+  Connection(UniqueFd fd, std::string remote_address);
+
+  int fd() const { return fd_.get(); }
+  const std::string& remote_address() const { return remote_address_; }
+
+  /// Poller. Takes what the socket has, without waiting, and looks whether a request's head is complete.
+  enum class Head { kIncomplete, kComplete, kClosed, kBad };
+  Head receive_head();
+  /// After kBad: the status that says why: 400, 414 or 431.
+  int bad_status() const { return bad_status_; }
+  /// Has any byte of the next request arrived?
+  bool has_input() const { return !input_.empty(); }
+
+  /// Worker. Starts the clock of a request's body.
+  void begin_body();
+  /// Reads up to size bytes, from what is buffered first. 0: the client closed. -1: an error, or it sends so
+  /// slowly that the body's deadline passed.
+  ssize_t read(char* to, size_t size);
+  /// Sends all bytes, or returns false if the client is gone or takes nothing for kStallSeconds.
+  bool write(std::string_view bytes);
+  /// Is the client still there? One poll of the socket.
+  bool client_alive() const;
+  /// Bytes sent since begin_body().
+  uint64_t bytes_sent() const { return bytes_sent_; }
+
+  /// Any thread: no more sends or receives; a thread that waits on the socket wakes up.
+  void break_off();
+  /// The rest is closed with a reset, so that the client cannot take what came for the whole.
+  void reset_on_close();
+  /// Says that nothing more will be sent; the client may still be sending.
+  void finish_sending();
+  /// Throws away what the client still sends. False: it has closed.
+  bool discard_input();
+
+  SteadyTime deadline;     // poller: when to give up on it
+  bool lingering = false;  // poller: answered, only waiting for the client to close
+  int n_requests = 0;      // answered so far
+
+ private:
+  Head check_head();
+
+  UniqueFd fd_;
+  std::string remote_address_;
+  std::string input_;  // received; bytes before used_ are consumed
+  size_t used_ = 0;
+  size_t scanned_ = 0;  // no end of head before this index
+  int bad_status_ = 0;
+  SteadyTime body_start_;
+  uint64_t body_bytes_ = 0, bytes_sent_ = 0;
+};
+
+}  // namespace hearth

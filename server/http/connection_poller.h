@@ -1,0 +1,68 @@
+// The thread that waits: it accepts connections and holds them until a request's head has arrived.
+//
+// A connection that sends nothing, or sends slowly, costs a descriptor and no thread, so any number of
+// half-open ones cannot keep /health from being answered. The workers give connections back for their next
+// request.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "server/http/connection.h"
+#include "server/http/unique_fd.h"
+
+namespace hearth {
+
+struct PollerOptions {
+  size_t max_waiting = 1000;                    // beyond, the one that would expire first is closed
+  std::chrono::milliseconds head_time{10'000};  // from the first byte, or the accept, to the head's end
+  std::chrono::milliseconds idle_time{75'000};  // between requests: longer than the 60 s proxies keep theirs
+};
+
+class ConnectionPoller {
+ public:
+  /// on_request: takes over a connection whose head is complete; false leaves it, and it is told 503.
+  /// refusal: the whole answer, head and body, to a request that is not served: 400, 408, 414, 431 or 503.
+  ConnectionPoller(UniqueFd listen_fd, PollerOptions options,
+                   std::function<bool(std::unique_ptr<Connection>&)> on_request,
+                   std::function<std::string(int status)> refusal);
+  /// Stops and joins.
+  ~ConnectionPoller();
+
+  void start();
+  /// Closes the port and all waiting connections, and joins. Idempotent.
+  void stop();
+  /// Any thread: the connection waits for its next request, or, lingering, for the client to close.
+  void give_back(std::unique_ptr<Connection> connection);
+
+ private:
+  void run();
+  void accept_all();
+  void take_returned();
+  /// Looks at a connection that has input. False: it is no longer ours to keep.
+  bool advance(std::unique_ptr<Connection>& connection);
+  void refuse(Connection& connection, int status);
+  void expire();
+  void wake();
+  int wait_ms() const;
+
+  UniqueFd listen_fd_;
+  const PollerOptions options_;
+  const std::function<bool(std::unique_ptr<Connection>&)> on_request_;
+  const std::function<std::string(int)> refusal_;
+  UniqueFd wake_fd_;
+  std::atomic<bool> stopping_{false};
+  SteadyTime accept_again_;  // after the process ran out of descriptors
+
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> returned_;  // guarded by mutex_
+  std::vector<std::unique_ptr<Connection>> waiting_;   // poller thread only
+  std::thread thread_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,38 @@
+// See the header.
+#include "server/process/service_manager.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+
+namespace hearth {
+
+ServiceManager::ServiceManager(const std::string& socket_path, const std::string& watchdog_usec)
+    : path_(socket_path) {
+  if (path_.size() < 2 || (path_[0] != '/' && path_[0] != '@') ||
+      path_.size() >= sizeof(sockaddr_un::sun_path))
+    return;
+  fd_.reset(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  long long usec = 0;
+  const char* end = watchdog_usec.data() + watchdog_usec.size();
+  const std::from_chars_result result = std::from_chars(watchdog_usec.data(), end, usec);
+  if (result.ec == std::errc() && result.ptr == end && usec > 0) {
+    watchdog_interval_ = std::chrono::microseconds(usec / 2);
+  }
+}
+
+void ServiceManager::notify(const std::string& lines) const {
+  if (!fd_) return;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path_.data(), path_.size());
+  if (path_[0] == '@') address.sun_path[0] = '\0';  // Linux's abstract names begin with a NUL
+  const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path_.size());
+  ::sendto(fd_.get(), lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT,
+           reinterpret_cast<const sockaddr*>(&address), size);
+}
+
+}  // namespace hearth

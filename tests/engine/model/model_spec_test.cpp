@@ -1,0 +1,344 @@
+// Reading a model's facts: the keys of good files, and one sentence for every key that is missing, of another
+// type, out of range or at odds with another.
+#include "engine/model/model_spec.h"
+
+#include <functional>
+#include <limits>
+
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace hearth::test {
+namespace {
+
+ModelSpec spec_of(const TinyModel& model) {
+  const TempFolder folder;
+  model.write(folder / "model.gguf");
+  return read_model_spec(ModelFile::open(folder / "model.gguf"));
+}
+
+/// What reading the model's facts says, having checked that it is one line that names the file; empty if
+/// nothing is wrong.
+std::string complaint(const TinyModel& model) {
+  try {
+    spec_of(model);
+  } catch (const ModelFileError& error) {
+    const std::string text = error.what();
+    CHECK_THAT(text, ContainsSubstring("model.gguf: "));
+    CHECK(text.find('\n') == std::string::npos);
+    return text;
+  }
+  return {};
+}
+
+struct Case {
+  const char* what;
+  std::function<void(TinyModel&)> change;
+  std::vector<std::string> says;
+};
+
+void check_cases(const std::vector<Case>& cases) {
+  for (const Case& bad : cases) {
+    TinyModel model;
+    bad.change(model);
+    INFO(bad.what);
+    const std::string said = complaint(model);
+    for (const std::string& part : bad.says) CHECK_THAT(said, ContainsSubstring(part));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("model spec: a llama file's keys become facts") {
+  const ModelSpec spec = spec_of(TinyModel().key("llama.rope.freq_base", 500000.0f));
+  CHECK(spec.arch.name == "llama");
+  CHECK(spec.arch.norm == NormKind::kRms);
+  CHECK(spec.arch.rope == RopeKind::kInterleaved);
+  CHECK(spec.activation == FfnActivation{Activation::kSilu});
+  CHECK(spec.gated);
+  CHECK_FALSE(spec.arch.qkv_bias);
+  CHECK_FALSE(spec.arch.qk_norm);
+  CHECK_FALSE(spec.arch.parallel_attention);
+  CHECK(spec.name == "tiny");
+  CHECK(spec.n_layers == 2);
+  CHECK(spec.d_model == 32);
+  CHECK(spec.d_ff == 48);
+  CHECK(spec.n_heads == 4);
+  CHECK(spec.n_kv_heads == 2);
+  CHECK(spec.head_dim == 8);
+  CHECK(spec.q_dim() == 32);
+  CHECK(spec.kv_dim() == 16);
+  CHECK(spec.n_vocab == 259);
+  CHECK(spec.context_train == 64);
+  CHECK(spec.sliding_window == 0);
+  CHECK(spec.norm_eps == 1e-5f);
+  CHECK(spec.rope.n_rot == 8);
+  CHECK(spec.rope.base == 500000.0);
+  CHECK(spec.rope.scaling == RopeScaling::kNone);
+  CHECK(spec.rope.factor == 1.0);
+}
+
+TEST_CASE("model spec: qwen2 and qwen3 are rows of their own") {
+  const ModelSpec qwen2 = spec_of(TinyModel("qwen2"));
+  CHECK(qwen2.arch.rope == RopeKind::kHalves);
+  CHECK(qwen2.arch.qkv_bias);
+  CHECK_FALSE(qwen2.arch.qk_norm);
+  TinyShape wide;
+  wide.head_dim = 16;  // more than d_model / n_heads
+  const ModelSpec qwen3 = spec_of(TinyModel("qwen3", wide));
+  CHECK(qwen3.arch.rope == RopeKind::kHalves);
+  CHECK(qwen3.arch.qk_norm);
+  CHECK_FALSE(qwen3.arch.qkv_bias);
+  CHECK(qwen3.head_dim == 16);
+  CHECK(qwen3.q_dim() == 64);
+}
+
+TEST_CASE("model spec: absent optional keys have their usual meaning") {
+  const ModelSpec spec =
+      spec_of(TinyModel().without_key("llama.attention.head_count_kv").without_key("general.name"));
+  CHECK(spec.n_kv_heads == spec.n_heads);
+  CHECK(spec.name.empty());
+  CHECK(spec.rope.base == 10000.0);
+  CHECK(spec.rope.n_rot == spec.head_dim);
+  CHECK(spec.rope.original_context == spec.context_train);
+  CHECK(spec.rope.beta_fast == 32.0);
+  CHECK(spec.rope.beta_slow == 1.0);
+}
+
+TEST_CASE("model spec: any integer type is taken, and a window and a partial rotation are kept") {
+  const ModelSpec spec = spec_of(TinyModel()
+                                     .key("llama.block_count", uint8_t{2})
+                                     .key("llama.context_length", int64_t{128})
+                                     .key("llama.attention.sliding_window", uint32_t{32})
+                                     .key("llama.attention.layer_norm_rms_epsilon", 1e-6)
+                                     .key("llama.rope.dimension_count", uint32_t{4}));
+  CHECK(spec.n_layers == 2);
+  CHECK(spec.context_train == 128);
+  CHECK(spec.sliding_window == 32);
+  CHECK(spec.norm_eps == 1e-6f);
+  CHECK(spec.rope.n_rot == 4);
+}
+
+TEST_CASE("model spec: an architecture that does not run is refused by name, with those that do") {
+  const std::string said = complaint(TinyModel("mamba"));
+  CHECK_THAT(said, ContainsSubstring("\"mamba\""));
+  for (const Architecture& arch : architectures()) {
+    CHECK_THAT(said, ContainsSubstring(std::string(arch.name)));
+  }
+  // Names are a file's bytes: they must not reach a terminal as they are, nor without end.
+  const std::string hostile = complaint(TinyModel("\x1b[2J" + std::string(5000, 'x')));
+  CHECK(hostile.find('\x1b') == std::string::npos);
+  CHECK(hostile.size() < 600);
+  CHECK_THAT(complaint(TinyModel().without_key("general.architecture")),
+             ContainsSubstring("\"general.architecture\" is missing"));
+  CHECK_THAT(complaint(TinyModel().key("general.architecture", uint32_t{1})),
+             ContainsSubstring("uint32") && ContainsSubstring("string"));
+}
+
+TEST_CASE("model spec: every key that must be there is missed by name") {
+  for (const char* key :
+       {"llama.block_count", "llama.context_length", "llama.embedding_length", "llama.feed_forward_length",
+        "llama.attention.head_count", "llama.attention.layer_norm_rms_epsilon"}) {
+    INFO(key);
+    CHECK_THAT(complaint(TinyModel().without_key(key)),
+               ContainsSubstring(key) && ContainsSubstring("is missing"));
+  }
+  CHECK_THAT(complaint(TinyModel().without_tensor("token_embd.weight")),
+             ContainsSubstring("token_embd.weight") && ContainsSubstring("missing"));
+}
+
+TEST_CASE("model spec: a key of another type is told with what it holds") {
+  for (const char* key : {"llama.block_count", "llama.embedding_length", "llama.feed_forward_length",
+                          "llama.attention.head_count", "llama.attention.head_count_kv",
+                          "llama.attention.key_length", "llama.attention.sliding_window",
+                          "llama.context_length", "llama.expert_count", "llama.rope.dimension_count"}) {
+    INFO(key);
+    CHECK_THAT(complaint(TinyModel().key(key, "many")),
+               ContainsSubstring(key) && ContainsSubstring("string") && ContainsSubstring("integer"));
+    // Some files give one number for each layer.
+    CHECK_THAT(
+        complaint(TinyModel().array(key, std::vector<uint32_t>{2, 2})),
+        ContainsSubstring(key) && ContainsSubstring("array of 2 uint32") && ContainsSubstring("integer"));
+  }
+  for (const char* key : {"llama.attention.layer_norm_rms_epsilon", "llama.rope.freq_base",
+                          "llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    INFO(key);
+    CHECK_THAT(complaint(TinyModel().key(key, true)), ContainsSubstring(key) && ContainsSubstring("bool"));
+  }
+}
+
+TEST_CASE("model spec: numbers out of range are told with the range") {
+  const auto integer = [](const char* key, int64_t value) {
+    return [=](TinyModel& model) { model.key(key, value); };
+  };
+  const auto number = [](const char* key, double value) {
+    return [=](TinyModel& model) { model.key(key, value); };
+  };
+  constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+  check_cases({
+      {"no layers", integer("llama.block_count", 0), {"block_count", "is 0", "from 1 to 1024"}},
+      {"2^32 + 2 layers", integer("llama.block_count", (int64_t{1} << 32) + 2), {"is 4294967298"}},
+      {"negative width", integer("llama.embedding_length", -32), {"embedding_length", "is -32"}},
+      {"absurd width", integer("llama.embedding_length", kHuge), {"is 9223372036854775807"}},
+      {"no neurons", integer("llama.feed_forward_length", 0), {"feed_forward_length", "is 0"}},
+      {"absurd neurons", integer("llama.feed_forward_length", kHuge), {"feed_forward_length"}},
+      {"no heads", integer("llama.attention.head_count", 0), {"head_count\"", "is 0"}},
+      {"absurd heads", integer("llama.attention.head_count", kHuge), {"head_count\""}},
+      {"no kv heads", integer("llama.attention.head_count_kv", 0), {"head_count_kv", "is 0", "1 to 4"}},
+      {"more kv heads than heads", integer("llama.attention.head_count_kv", 8), {"head_count_kv", "1 to 4"}},
+      {"kv heads that do not divide",
+       integer("llama.attention.head_count_kv", 3),
+       {"head_count_kv", "is 3", "a divisor of head_count, 4"}},
+      {"no context", integer("llama.context_length", 0), {"context_length", "is 0"}},
+      {"absurd context", integer("llama.context_length", kHuge), {"context_length"}},
+      {"negative window", integer("llama.attention.sliding_window", -1), {"sliding_window", "is -1"}},
+      {"odd key length", integer("llama.attention.key_length", 7), {"key_length", "is 7", "even"}},
+      {"key length of 0", integer("llama.attention.key_length", 0), {"key_length", "is 0"}},
+      {"absurd key length", integer("llama.attention.key_length", kHuge), {"key_length"}},
+      {"value length of its own",
+       integer("llama.attention.value_length", 4),
+       {"value_length", "is 4", "the length of a key, 8"}},
+      {"heads that do not divide the width",
+       [](TinyModel& model) {
+         model.key("llama.attention.head_count", 5).key("llama.attention.head_count_kv", 5);
+       },
+       {"embedding_length", "is 32", "head_count, 5"}},
+      {"heads of odd width",
+       [](TinyModel& model) {
+         model.key("llama.attention.head_count", 32).key("llama.attention.head_count_kv", 32);
+       },
+       {"embedding_length", "is 32", "even multiple"}},
+      {"heads of absurd width in all",
+       [](TinyModel& model) {
+         model.key("llama.attention.head_count", 4096).key("llama.attention.key_length", 1024);
+       },
+       {"key_length", "is 1024", "1048576 in all 4096 heads"}},
+      {"experts", integer("llama.expert_count", 8), {"expert_count", "is 8", "experts"}},
+      {"eps of zero", number("llama.attention.layer_norm_rms_epsilon", 0.0), {"epsilon", "is 0,"}},
+      {"eps beyond one", number("llama.attention.layer_norm_rms_epsilon", 2.0), {"epsilon", "is 2"}},
+      {"eps that is none", number("llama.attention.layer_norm_rms_epsilon", NAN), {"epsilon", "nan"}},
+  });
+}
+
+TEST_CASE("model spec: rotary embedding's scaling by every key that files use") {
+  const auto rope_of = [](const std::function<void(TinyModel&)>& change) {
+    TinyModel model;
+    change(model);
+    return spec_of(model).rope;
+  };
+  RopeSpec rope = rope_of([](TinyModel& m) {
+    m.key("llama.rope.scaling.type", "linear").key("llama.rope.scaling.factor", 4.0f);
+  });
+  CHECK(rope.scaling == RopeScaling::kLinear);
+  CHECK(rope.factor == 4.0);
+  rope = rope_of([](TinyModel& m) { m.key("llama.rope.scale_linear", 8.0f); });
+  CHECK(rope.scaling == RopeScaling::kLinear);
+  CHECK(rope.factor == 8.0);
+  // A factor without a type would be lost silently otherwise.
+  rope = rope_of([](TinyModel& m) { m.key("llama.rope.scaling.factor", 2.0f); });
+  CHECK(rope.scaling == RopeScaling::kLinear);
+  CHECK(rope.factor == 2.0);
+  rope = rope_of([](TinyModel& m) {
+    m.key("llama.rope.scaling.type", "none")
+        .key("llama.rope.scaling.factor", 4.0f)
+        .key("llama.rope.scale_linear", 8.0f);
+  });
+  CHECK(rope.scaling == RopeScaling::kNone);
+  rope = rope_of([](TinyModel& m) {
+    m.key("llama.rope.scaling.type", "yarn")
+        .key("llama.rope.scaling.factor", 16.0f)
+        .key("llama.rope.scaling.original_context_length", uint32_t{32})
+        .key("llama.rope.scaling.attn_factor", 0.5f)
+        .key("llama.rope.scaling.yarn_beta_fast", 16.0f)
+        .key("llama.rope.scaling.yarn_beta_slow", 2.0f);
+  });
+  CHECK(rope.scaling == RopeScaling::kYarn);
+  CHECK(rope.factor == 16.0);
+  CHECK(rope.original_context == 32);
+  CHECK(rope.attn_factor == 0.5);
+  CHECK(rope.beta_fast == 16.0);
+  CHECK(rope.beta_slow == 2.0);
+}
+
+TEST_CASE("model spec: what is wrong with a rotary embedding is told") {
+  const auto text = [](const char* key, const char* value) {
+    return [=](TinyModel& model) { model.key(key, value); };
+  };
+  const auto number = [](const char* key, float value) {
+    return [=](TinyModel& model) { model.key(key, value); };
+  };
+  const auto integer = [](const char* key, int64_t value) {
+    return [=](TinyModel& model) { model.key(key, value); };
+  };
+  check_cases({
+      {"unknown scaling",
+       text("llama.rope.scaling.type", "longrope"),
+       {"rope.scaling.type", "\"longrope\"", "none, linear or yarn"}},
+      {"a scaling with control bytes", text("llama.rope.scaling.type", "\x1b[1m"), {"\\x1b[1m"}},
+      {"a base below one", number("llama.rope.freq_base", 0.5f), {"rope.freq_base", "is 0.5", "from 1 to"}},
+      {"an infinite base", number("llama.rope.freq_base", INFINITY), {"rope.freq_base", "is inf"}},
+      {"a factor of zero", number("llama.rope.scaling.factor", 0.0f), {"rope.scaling.factor", "is 0,"}},
+      {"a negative old factor", number("llama.rope.scale_linear", -2.0f), {"scale_linear", "is -2"}},
+      {"an odd rotation", integer("llama.rope.dimension_count", 5), {"dimension_count", "is 5", "even"}},
+      {"more than a head", integer("llama.rope.dimension_count", 16), {"dimension_count", "from 2 to 8"}},
+      {"no original context", integer("llama.rope.scaling.original_context_length", 0), {"original_context"}},
+      {"a ramp of zero", number("llama.rope.scaling.yarn_beta_fast", 0.0f), {"yarn_beta_fast", "is 0,"}},
+  });
+}
+
+TEST_CASE("model spec: a PowerInfer file says so, and from which logits its predictors propose") {
+  CHECK_FALSE(spec_of(TinyModel()).powerinfer);
+  const ModelSpec spec = spec_of(TinyModel().powerinfer());
+  CHECK(spec.powerinfer);
+  CHECK(spec.sparse_threshold == 0.0f);
+  CHECK(spec.activation == FfnActivation{Activation::kRelu});
+  CHECK(spec_of(TinyModel().powerinfer().key("powerinfer.sparse_threshold", -1.5f)).sparse_threshold ==
+        -1.5f);
+  for (const float bad : {NAN, INFINITY}) {
+    CHECK_THAT(complaint(TinyModel().powerinfer().key("powerinfer.sparse_threshold", bad)),
+               ContainsSubstring("\"powerinfer.sparse_threshold\" is not a finite number"));
+  }
+  CHECK_THAT(complaint(TinyModel().powerinfer().key("powerinfer.sparse_threshold", "much")),
+             ContainsSubstring("\"powerinfer.sparse_threshold\" holds string, expected a float"));
+}
+
+TEST_CASE("model spec: falcon, bamboo and opt have facts of their own") {
+  const ModelSpec falcon = spec_of(TinyModel("falcon"));
+  CHECK(falcon.activation == FfnActivation{Activation::kGeluErf});
+  CHECK_FALSE(falcon.gated);
+  CHECK(falcon.norm_eps == 1e-5f);
+  CHECK(falcon.arch.predictor_input == PredictorInput::kLayerInput);
+  CHECK(spec_of(TinyModel("falcon").powerinfer()).activation == FfnActivation{Activation::kRelu});
+  CHECK(spec_of(TinyModel("bamboo")).activation == FfnActivation{Activation::kDRelu});
+  CHECK(spec_of(TinyModel("bamboo").powerinfer()).activation == FfnActivation{Activation::kDRelu});
+  CHECK(spec_of(TinyModel("bamboo").key("bamboo.attention.sliding_window", uint32_t{16})).sliding_window ==
+        16);
+  const ModelSpec opt = spec_of(TinyModel("opt"));
+  CHECK(opt.activation == FfnActivation{Activation::kRelu});
+  CHECK_FALSE(opt.gated);
+  CHECK(opt.norm_eps == 1e-5f);
+  CHECK(spec_of(TinyModel("opt").key("opt.attention.layer_norm_epsilon", 1e-6f)).norm_eps == 1e-6f);
+  CHECK_THAT(complaint(TinyModel("falcon").without_key("falcon.attention.layer_norm_epsilon")),
+             ContainsSubstring("\"falcon.attention.layer_norm_epsilon\" is missing"));
+}
+
+TEST_CASE("model spec: learned positions bound the context, but for the two before the first") {
+  // The table of TinyModel has 66 rows; PowerInfer's files count all of it as context.
+  CHECK(spec_of(TinyModel("opt")).context_train == 64);
+  CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{66})).context_train == 64);
+  CHECK(spec_of(TinyModel("opt").key("opt.context_length", uint32_t{32})).context_train == 32);
+  CHECK_THAT(complaint(TinyModel("opt").without_tensor("position_embd.weight")),
+             ContainsSubstring("\"position_embd.weight\" is missing"));
+  CHECK_THAT(complaint(TinyModel("opt").random_tensor("position_embd.weight", {32, 2}, 0, 1)),
+             ContainsSubstring("\"position_embd.weight\" has 2 rows, expected one for each position and 2"));
+}
+
+TEST_CASE("model spec: PowerInfer has no sparse form of some architectures") {
+  CHECK_THAT(
+      complaint(TinyModel("qwen2").powerinfer()),
+      ContainsSubstring("PowerInfer file (magic PWRI) of architecture qwen2, which has no sparse form") &&
+          ContainsSubstring("expected one of llama, bamboo, falcon, opt"));
+}
+
+}  // namespace hearth::test

@@ -1,0 +1,348 @@
+// The Prefetcher between a backend and a mover that are the test's: who is brought when, that slots are never
+// written while they may be read, what is counted, and what a failure does.
+#include "engine/residency/prefetcher.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/engine/residency/test_mover.h"
+#include "tests/support/catch.h"
+
+namespace hearth::testing {
+namespace {
+
+using Bits = std::vector<uint64_t>;
+using Ids = std::set<int32_t>;
+
+Bits bits_of(int64_t n_neurons, const Ids& ids) {
+  Bits bits(static_cast<size_t>((n_neurons + 63) / 64));
+  for (const int32_t id : ids) bits[static_cast<size_t>(id / 64)] |= uint64_t{1} << (id % 64);
+  return bits;
+}
+
+Ids range(int32_t begin, int32_t end) {
+  Ids ids;
+  for (int32_t i = begin; i < end; ++i) ids.insert(i);
+  return ids;
+}
+
+/// The device's slots as a backend keeps them, and a watch over who writes them.
+class Device {
+ public:
+  struct LayerShape {
+    int number;
+    int32_t n_neurons, n_hot, n_slots;
+  };
+
+  Device(std::vector<LayerShape> layers, PrefetchOptions options = {}) : shapes_(std::move(layers)) {
+    std::vector<PrefetchLayer> of;
+    for (const LayerShape& shape : shapes_) {
+      State& state = states_[shape.number];
+      state.shape = shape;
+      for (int32_t i = 0; i < shape.n_hot; ++i) state.hot.push_back(i);
+    }
+    for (const LayerShape& shape : shapes_) {
+      of.push_back({.layer = shape.number,
+                    .n_neurons = shape.n_neurons,
+                    .hot = states_[shape.number].hot,
+                    .n_hot = shape.n_hot,
+                    .n_slots = shape.n_slots});
+    }
+    control.on_start = [this](int layer, std::span<const SlotChange> moves) { started(layer, moves); };
+    control.on_gate = [this](int layer) { gated(layer); };
+    options.stopped = [this](const std::string&) { ++n_stopped; };
+    prefetcher = std::make_unique<Prefetcher>(of, std::make_unique<TestMover>(control), options);
+  }
+
+  /// A layer's step whose tokens want these. Returns those of them that the device had.
+  Ids step(int layer, const Ids& wanted, const Ids* proposed_for_next = nullptr) {
+    State& state = states_.at(layer);
+    const std::span<const SlotChange> changes = prefetcher->changes(layer);
+    carry_out(state, changes);
+    Ids had, cold;
+    for (const int32_t id : wanted) {
+      const bool here = id < state.shape.n_hot || state.slot_of.contains(id);
+      (here ? had : cold).insert(id);
+      if (state.slot_of.contains(id) && state.unused.erase(id) > 0) ++n_used;
+    }
+    prefetcher->enqueued(layer, nullptr);
+    const int64_t n = state.shape.n_neurons;
+    const Bits proposed = proposed_for_next ? bits_of(next_of(layer), *proposed_for_next) : Bits{};
+    prefetcher->wanted(layer, bits_of(n, wanted), bits_of(n, cold), proposed);
+    return had;
+  }
+
+  /// The neurons in a layer's cache, as far as the backend knows.
+  Ids cached(int layer) const {
+    Ids ids;
+    for (const auto& [neuron, slot] : states_.at(layer).slot_of) ids.insert(neuron);
+    return ids;
+  }
+
+  MoverControl control;
+  std::unique_ptr<Prefetcher> prefetcher;  // goes before control
+  std::vector<std::pair<int, Ids>> starts() const {
+    const std::lock_guard lock(mutex_);
+    return starts_;
+  }
+  int n_stopped = 0;
+  int64_t n_used = 0, n_evicted = 0, n_evicted_unused = 0;
+  std::atomic<bool> fault = false;  // a slot was written that was not free, or the like
+
+ private:
+  struct State {
+    LayerShape shape;
+    std::vector<int32_t> hot;
+    std::map<int32_t, int32_t> slot_of;  // engine's thread
+    Ids unused;
+    Ids emptied;                      // slots: engine's thread
+    std::map<int32_t, int32_t> busy;  // slot -> neuron, until its slot may be written; under mutex_
+  };
+
+  int64_t next_of(int layer) const {
+    const auto at = std::ranges::find(shapes_, layer, &LayerShape::number);
+    return (at + 1 == shapes_.end() ? shapes_.front() : at[1]).n_neurons;
+  }
+  void expect(bool holds) {
+    if (!holds) fault = true;
+  }
+  void carry_out(State& state, std::span<const SlotChange> changes) {
+    expect(changes.size() <= NeuronTraffic::kMaxChanges);
+    const std::lock_guard lock(mutex_);
+    for (const SlotChange& change : changes) {
+      if (change.slot >= 0) {
+        expect(state.busy.contains(change.slot) && state.busy[change.slot] == change.neuron);
+        expect(state.slot_of.try_emplace(change.neuron, change.slot).second);
+        state.unused.insert(change.neuron);
+      } else {
+        expect(state.slot_of.contains(change.neuron));
+        state.emptied.insert(state.slot_of[change.neuron]);
+        state.slot_of.erase(change.neuron);
+        ++n_evicted;
+        n_evicted_unused += static_cast<int64_t>(state.unused.erase(change.neuron));
+      }
+    }
+  }
+  void gated(int layer) {
+    State& state = states_.at(layer);
+    const std::lock_guard lock(mutex_);
+    expect(!state.emptied.empty());
+    for (const int32_t slot : state.emptied) state.busy.erase(slot);
+    state.emptied.clear();
+  }
+  void started(int layer, std::span<const SlotChange> moves) {
+    State& state = states_.at(layer);
+    const std::lock_guard lock(mutex_);
+    expect(!moves.empty() && moves.size() <= NeuronTraffic::kMaxChanges);
+    Ids ids;
+    for (const SlotChange& move : moves) {
+      ids.insert(move.neuron);
+      expect(move.neuron >= state.shape.n_hot && move.neuron < state.shape.n_neurons);
+      expect(move.slot >= state.shape.n_hot && move.slot < state.shape.n_slots);
+      for (const auto& [slot, neuron] : state.busy) expect(neuron != move.neuron);
+      expect(state.busy.try_emplace(move.slot, move.neuron).second);
+    }
+    starts_.emplace_back(layer, ids);
+  }
+
+  const std::vector<LayerShape> shapes_;
+  std::map<int, State> states_;
+  mutable std::mutex mutex_;
+  std::vector<std::pair<int, Ids>> starts_;
+};
+
+/// All that the device lacks is brought: the link is fast beyond measure.
+const PrefetchOptions kAll{.link_over_cpu = 1e12};
+
+TEST_CASE("what layers want is counted and moved in slots that nothing reads, whatever comes when") {
+  const bool settled = GENERATE(true, false);
+  const bool proposed = GENERATE(true, false);
+  std::mt19937 rng(3);
+  Device device({{0, 100, 10, 30}, {2, 64, 0, 1}, {3, 700, 20, 650}, {4, 65, 65, 65}, {7, 90, 30, 30}},
+                {.link_over_cpu = 3});
+  const auto some = [&](int32_t n, int per_cent) {
+    Ids ids;
+    for (int32_t i = 0; i < n; ++i) {
+      if (static_cast<int>(rng() % 100) < per_cent) ids.insert(i);
+    }
+    return ids;
+  };
+  for (int token = 0; token < 60; ++token) {
+    device.prefetcher->begin_step();
+    const std::pair<int, int32_t> layers[] = {{0, 100}, {2, 64}, {3, 700}, {4, 65}, {7, 90}};
+    for (size_t i = 0; i < 5; ++i) {
+      const Ids next = some(layers[(i + 1) % 5].second, 30);
+      device.step(layers[i].first, some(layers[i].second, token % 7 == 0 ? 90 : 20),
+                  proposed ? &next : nullptr);
+      if (settled) device.prefetcher->settle();
+      if (rng() % 3 == 0) device.prefetcher->computed(layers[i].first, 1e-5);
+    }
+    device.prefetcher->end_step();
+  }
+  device.prefetcher->settle();
+  const PrefetchCounters counters = device.prefetcher->counters();
+  CHECK_FALSE(device.fault);
+  CHECK(device.prefetcher->why_stopped().empty());
+  CHECK(counters.used == device.n_used);
+  CHECK(counters.evicted == device.n_evicted);
+  CHECK(counters.evicted_unused == device.n_evicted_unused);
+  int64_t n_started = 0;
+  for (const auto& [layer, ids] : device.starts()) n_started += static_cast<int64_t>(ids.size());
+  CHECK(counters.moved == n_started);
+  CHECK(counters.bytes == 100 * n_started);
+  CHECK(counters.used <= counters.moved);
+  CHECK(counters.evicted_unused <= counters.evicted);
+  CHECK(counters.evicted <= counters.moved);
+  CHECK(counters.hidden_seconds <= counters.copy_seconds);
+  if (!settled) return;  // the thread may have come too late for everything
+  CHECK(counters.late == 0);
+  CHECK(counters.used > 0);
+  CHECK(counters.evicted > 0);
+}
+
+TEST_CASE("without proposals, what the next layers wanted last is brought to them") {
+  Device device({{0, 64, 4, 20}, {1, 64, 4, 20}, {2, 64, 4, 20}}, kAll);
+  const auto token = [&](const Ids& a, const Ids& b, const Ids& c) {
+    std::vector<Ids> had;
+    int layer = 0;
+    for (const Ids* wanted : {&a, &b, &c}) {
+      had.push_back(device.step(layer++, *wanted));
+      device.prefetcher->settle();
+    }
+    return had;
+  };
+  CHECK(token({1, 10}, {2, 11}, {3, 12}) == std::vector<Ids>{{1}, {2}, {3}});
+  // Layer 1 of the first token was the first to know of another layer's wants, those of layer 0.
+  const std::vector<std::pair<int, Ids>> starts = device.starts();
+  CHECK(starts == std::vector<std::pair<int, Ids>>{{0, {10}}, {1, {11}}});
+  CHECK(token({1, 10}, {2, 11}, {3, 12}) == std::vector<Ids>{{1, 10}, {2, 11}, {3, 12}});
+  CHECK(device.prefetcher->counters().used == 3);
+  CHECK_FALSE(device.fault);
+}
+
+TEST_CASE("with proposals, those are brought to the next layer, and to no other") {
+  Device device({{0, 64, 4, 20}, {5, 80, 4, 20}}, kAll);
+  const Ids for_5{2, 40, 79}, for_0{7};
+  device.step(0, {50}, &for_5);
+  device.prefetcher->settle();
+  CHECK(device.step(5, {3, 40, 60, 79}, &for_0) == Ids{3, 40, 79});
+  device.prefetcher->settle();
+  CHECK(device.step(0, {7, 50}, &for_5) == Ids{7});
+  CHECK(device.starts() == std::vector<std::pair<int, Ids>>{{5, {40, 79}}, {0, {7}}});
+}
+
+TEST_CASE("as many neurons are brought as make the link and the CPU finish together") {
+  // 1 bundle a microsecond on the link; the CPU computes 3 in that time, as many, or one in three.
+  const auto [cpu_seconds, n_brought] =
+      GENERATE(std::pair{1e-6 / 3, 10}, std::pair{1e-6, 20}, std::pair{3e-6, 30});
+  // Both are measured, so that what they began with no longer shows.
+  Device device({{0, 64, 0, 0}, {1, 64, 0, 64}, {2, 40, 0, 40}});
+  device.control.seconds_per_bundle = 1e-6;
+  const Ids cold = range(0, 64), nobody;
+  for (int i = 0; i < 64; ++i) {
+    const Ids only = {i};
+    device.step(0, cold, &only);
+    device.prefetcher->computed(0, 64 * cpu_seconds);
+    device.prefetcher->settle();
+    device.step(1, {}, &nobody);
+  }
+  const size_t before = device.starts().size();
+  CHECK(before == 64);
+  const Ids all = range(0, 40);
+  device.step(1, {}, &all);
+  device.prefetcher->settle();
+  REQUIRE(device.starts().size() == before + 1);
+  CHECK(static_cast<int>(device.starts().back().second.size()) == n_brought);
+}
+
+TEST_CASE("a neuron that is wanted while it is on its way is late, and of use later") {
+  Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
+  device.control.hold();
+  const Ids next{5, 6};
+  device.step(0, {}, &next);
+  device.control.await_held();
+  CHECK(device.step(1, {5, 9}) == Ids{});
+  CHECK(device.prefetcher->counters().late == 1);
+  CHECK(device.step(1, {5}) == Ids{});
+  CHECK(device.prefetcher->counters().late == 1);
+  device.control.let_through();
+  device.prefetcher->settle();
+  CHECK(device.step(1, {5, 6}) == Ids{5, 6});
+  CHECK(device.prefetcher->counters().used == 2);
+  CHECK_FALSE(device.fault);
+}
+
+TEST_CASE("copies are hidden as far as a step is under way that has not come to their layer") {
+  Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
+  device.control.seconds_per_bundle = 1e-9;  // copied in the last moment before it is known
+  const Ids next{5};
+  device.prefetcher->begin_step();
+  device.step(0, {}, &next);
+  device.prefetcher->settle();
+  const PrefetchCounters in_step = device.prefetcher->counters();
+  CHECK(in_step.copy_seconds > 0);
+  CHECK(in_step.hidden_seconds == Approx(in_step.copy_seconds));
+  // Longer than there has been a step: only the step's part is hidden.
+  device.control.seconds_per_bundle = 1e6;
+  const Ids another{6};
+  device.step(0, {}, &another);
+  device.prefetcher->settle();
+  const PrefetchCounters longer = device.prefetcher->counters();
+  CHECK(longer.copy_seconds > 1e6 * 0.99);
+  CHECK(longer.hidden_seconds < 1e5);
+  // After the step has ended nothing is.
+  device.control.seconds_per_bundle = 1e-9;
+  device.control.hold();
+  const Ids third{7};
+  device.step(0, {}, &third);
+  device.control.await_held();
+  device.prefetcher->end_step();
+  device.control.let_through();
+  device.prefetcher->settle();
+  CHECK(device.prefetcher->counters().hidden_seconds == longer.hidden_seconds);
+}
+
+TEST_CASE("when moving fails, what has come stays, the reason is told once, and layers go on") {
+  const bool in_gate = GENERATE(false, true);
+  Device device({{0, 64, 0, 2}, {1, 64, 0, 2}}, kAll);
+  const Ids first{5, 6}, then{7, 8};
+  device.step(0, {}, &first);
+  device.prefetcher->settle();
+  CHECK(device.step(1, {5, 6}) == Ids{5, 6});
+  device.prefetcher->settle();
+  const auto fail = [](int, auto...) { throw std::runtime_error("the bus is gone."); };
+  if (in_gate) {
+    device.control.on_gate = fail;
+  } else {
+    device.control.on_start = fail;
+  }
+  for (int i = 0; i < 5; ++i) {
+    device.step(0, {}, &then);
+    device.prefetcher->settle();
+    device.step(1, then);
+    device.prefetcher->settle();
+  }
+  CHECK(device.prefetcher->why_stopped().find("the bus is gone.") != std::string::npos);
+  CHECK(device.n_stopped == 1);
+  CHECK(device.prefetcher->counters().moved == 2);
+}
+
+TEST_CASE("a prefetcher ends while copies are under way, and with no layers at all") {
+  {
+    Device device({{0, 64, 0, 8}, {1, 64, 0, 8}}, kAll);
+    device.control.hold();
+    const Ids next{5, 6};
+    device.step(0, {}, &next);
+    device.control.await_held();
+    device.control.let_through();
+  }
+  Device none({});
+  none.prefetcher->settle();
+  CHECK(none.prefetcher->counters().moved == 0);
+}
+
+}  // namespace
+}  // namespace hearth::testing

@@ -1,0 +1,126 @@
+// Who reads which bytes of a token, on a small model with predictors, against sums of its tensors' sizes.
+#include "engine/residency/token_bytes.h"
+
+#include <numeric>
+
+#include "engine/model/model_file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
+
+namespace hearth::test {
+namespace {
+
+/// A model of two layers.
+struct Bound {
+  Bound() {
+    TinyModel().powerinfer().write(folder / "model.gguf");
+    file.emplace(ModelFile::open(folder / "model.gguf"));
+    spec = read_model_spec(*file, "relu");
+    weights = bind_weights(*file, spec);
+    for (const LayerWeights& layer : weights.layers) {
+      for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) {
+        attention += static_cast<double>(linear->weight.bytes());
+      }
+      gates += static_cast<double>(layer.gate.weight.bytes());
+      ups += static_cast<double>(layer.up.weight.bytes());
+      downs += static_cast<double>(layer.down_rows.weight.bytes());
+      predictors += static_cast<double>(layer.predictor_in.bytes() + layer.predictor_out.bytes());
+    }
+    output = static_cast<double>(weights.output.weight.bytes());
+  }
+  /// The device has these of the neurons of both layers.
+  std::vector<LayerPlacement> placements(double share, bool all_gates) const {
+    LayerPlacement placement;
+    placement.all_gates = all_gates;
+    placement.hot.resize(static_cast<size_t>(share * spec.d_ff));
+    std::iota(placement.hot.begin(), placement.hot.end(), 0);
+    return {placement, placement};
+  }
+  TokenBytes bytes(Sparsity mode, const NeuronActivity& activity,
+                   const std::vector<LayerPlacement>& placements) const {
+    return token_bytes(spec, weights, mode, activity, placements);
+  }
+
+  TempFolder folder;
+  std::optional<ModelFile> file;
+  ModelSpec spec;
+  Weights weights;
+  double attention = 0, gates = 0, ups = 0, downs = 0, predictors = 0, output = 0;  // of the two layers
+};
+
+NeuronActivity some_activity(double cold) {
+  return {.n_tokens = 1, .proposed = 0.5, .passed = 0.25, .active = 0.125, .cold = cold};
+}
+
+}  // namespace
+
+TEST_CASE("token bytes: without placements the CPU reads all") {
+  const Bound model;
+  const TokenBytes found = model.bytes(Sparsity::kExact, some_activity(0), {});
+  CHECK(found.host_whole ==
+        Approx(model.output + model.attention + model.gates + model.ups / 4 + model.downs / 8));
+  CHECK(found.sum() == found.host_whole);
+}
+
+TEST_CASE("token bytes: whoever reads them, they are as many") {
+  const Bound model;
+  const Sparsity mode = GENERATE(Sparsity::kDense, Sparsity::kExact, Sparsity::kPredicted);
+  const double all = model.bytes(mode, some_activity(0), {}).sum();
+  for (const double share : {0.0, 0.25, 1.0}) {
+    for (const double cold : {-1.0, 0.0, 0.5, 1.0}) {
+      for (const bool all_gates : {false, true}) {
+        std::vector<LayerPlacement> placements = model.placements(share, all_gates);
+        CHECK(model.bytes(mode, some_activity(cold), placements).sum() == Approx(all));
+        placements[0].on_device = false;
+        CHECK(model.bytes(mode, some_activity(cold), placements).sum() == Approx(all));
+      }
+    }
+  }
+}
+
+TEST_CASE("token bytes: a predicted run's rows go by what was counted, or by who is hot") {
+  const Bound model;
+  const double rows = model.gates / 2 + model.ups / 4 + model.downs / 8;
+  const auto placements = model.placements(0.5, false);
+  const TokenBytes counted = model.bytes(Sparsity::kPredicted, some_activity(0.125), placements);
+  CHECK(counted.device_whole == Approx(model.output + model.attention + model.predictors));
+  CHECK(counted.cold_neurons == Approx(rows / 8));
+  CHECK(counted.device_neurons == Approx(rows * 7 / 8));
+  CHECK(counted.host_whole == 0);
+  CHECK(model.bytes(Sparsity::kPredicted, some_activity(-1), placements).cold_neurons == Approx(rows / 2));
+}
+
+TEST_CASE("token bytes: gates of all neurons on the device are read whole there, others by who has them") {
+  const Bound model;
+  const TokenBytes gates = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(0.25, true));
+  CHECK(gates.device_whole == Approx(model.output + model.attention + model.gates));
+  CHECK(gates.cold_neurons == Approx((model.ups / 4 + model.downs / 8) / 2));
+  const TokenBytes apart = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(0.25, false));
+  CHECK(apart.cold_neurons == Approx(model.gates * 3 / 4 + (model.ups / 4 + model.downs / 8) / 2));
+}
+
+TEST_CASE("token bytes: layers of the CPU have no cold neurons, so those counted are of the other layers") {
+  const Bound model;
+  std::vector<LayerPlacement> placements = model.placements(0.5, false);
+  placements[0].on_device = false;
+  const TokenBytes found = model.bytes(Sparsity::kPredicted, some_activity(0.25), placements);
+  const double rows = (model.gates / 2 + model.ups / 4 + model.downs / 8) / 2;  // of one layer
+  CHECK(found.cold_neurons == Approx(rows / 2));
+  CHECK(found.device_neurons == Approx(rows / 2));
+  const LayerWeights& first = model.weights.layers[0];
+  double of_first = static_cast<double>(first.predictor_in.bytes() + first.predictor_out.bytes());
+  for (const Linear* linear : {&first.q, &first.k, &first.v, &first.attention_out}) {
+    of_first += static_cast<double>(linear->weight.bytes());
+  }
+  CHECK(found.host_whole == Approx(of_first + rows));
+}
+
+TEST_CASE("token bytes: a layer whose neurons are all hot has none that are cold, whatever was counted") {
+  const Bound model;
+  const TokenBytes found = model.bytes(Sparsity::kExact, some_activity(0.5), model.placements(1.0, false));
+  CHECK(found.cold_neurons == 0);
+  CHECK(found.host_whole == 0);
+}
+
+}  // namespace hearth::test

@@ -1,0 +1,84 @@
+// The engine over the real forward pass: what else is in a batch, how prompts are cut, how many threads
+// compute and whether a prefix comes from the cache changes no token and no log-probability, not by a bit.
+#include <filesystem>
+#include <random>
+
+#include "engine/engine.h"
+#include "engine/model_runtime.h"
+#include "tests/engine/serving/engine_client.h"
+#include "tests/support/catch.h"
+
+using namespace hearth;
+
+namespace {
+
+constexpr int kContext = 64;  // what the tiny models were made for
+
+std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chunk, int n_threads) {
+  LoadOptions options;
+  options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data" / file;
+  options.n_threads = n_threads;
+  options.n_slots = n_slots;
+  options.prefill_chunk = chunk;
+  options.context_tokens = kContext;
+  return ModelRuntime::load(options);
+}
+
+// Every number a client could see of an answer.
+std::vector<float> numbers(const Answer& answer) {
+  std::vector<float> all;
+  for (const std::vector<TokenEvent>* events : {&answer.prompt, &answer.events}) {
+    for (const TokenEvent& event : *events) {
+      all.push_back(static_cast<float>(event.token));
+      all.push_back(event.logprob);
+      for (const TokenLogprob& top : event.top) {
+        all.push_back(static_cast<float>(top.token));
+        all.push_back(top.logprob);
+      }
+    }
+  }
+  return all;
+}
+
+std::vector<SequenceRequest> the_requests() {
+  SequenceRequest scoring = sampled(some_tokens(35, 3), 8, 5);
+  scoring.prompt_logprobs = true;
+  std::vector<SequenceRequest> requests = {greedy(some_tokens(40, 1), 24), sampled(some_tokens(37, 2), 24, 7),
+                                           scoring};
+  for (SequenceRequest& request : requests) request.n_top_logprobs = 3;
+  return requests;
+}
+
+}  // namespace
+
+TEST_CASE("engine over a model: nothing but the request itself changes its answer") {
+  const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
+  const std::vector<SequenceRequest> requests = the_requests();
+  std::vector<std::vector<float>> expected;
+  {
+    const auto model = load(file, 1, 128, 1);
+    Engine engine(*model, {.n_slots = 1, .context_tokens = kContext});
+    for (const SequenceRequest& request : requests) expected.push_back(numbers(ask(engine, request)));
+  }
+  const int chunk = GENERATE(1, 7, 40);
+  const auto model = load(file, 6, chunk, 1 + chunk % 2);
+  Engine engine(*model, {.n_slots = 6, .context_tokens = kContext, .prefill_chunk = chunk});
+  std::mt19937_64 random(static_cast<uint64_t>(chunk));
+  std::vector<std::shared_ptr<TokenStream>> others;
+  for (int i = 0; i < 5; ++i) {
+    std::vector<int32_t> prompt(requests[0].prompt.begin(), requests[0].prompt.begin() + (i % 2) * 20);
+    for (const int32_t token : some_tokens(1 + static_cast<int>(random() % 20), random()))
+      prompt.push_back(token);
+    others.push_back(submit(engine, sampled(prompt, 20, random())));
+  }
+  const auto stream = submit(engine, GenerationRequest{.sequences = requests});
+  const std::vector<Answer> among_others = read_all(*stream, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(numbers(among_others[i]) == expected[i]);
+    const Answer again = ask(engine, requests[i]);
+    CHECK(numbers(again) == expected[i]);
+    CHECK((again.finished.n_cached_tokens > 0) == (i < 2));
+  }
+  for (const auto& other : others)
+    CHECK(read_all(*other, 1).front().finished.reason == FinishReason::kLength);
+}

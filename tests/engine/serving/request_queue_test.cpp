@@ -1,0 +1,117 @@
+// Who is let in and who waits, number by number; and that two threads cannot both get the last place.
+#include "engine/serving/request_queue.h"
+
+#include <atomic>
+#include <thread>
+
+#include "tests/support/catch.h"
+
+using namespace hearth;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<std::unique_ptr<Sequence>> request(uint64_t id, int n_sequences = 1) {
+  std::vector<std::unique_ptr<Sequence>> sequences;
+  for (int i = 0; i < n_sequences; ++i) {
+    sequences.push_back(std::make_unique<Sequence>());
+    sequences.back()->request_id = id;
+    sequences.back()->index = i;
+  }
+  return sequences;
+}
+
+}  // namespace
+
+TEST_CASE("request queue: without places only what free slots take at once comes in") {
+  RequestQueue queue(2, 0);
+  CHECK_FALSE(queue.push(request(1)));
+  CHECK_FALSE(queue.push(request(2)));
+  CHECK(queue.push(request(3)) == Refusal::kQueueFull);  // both slots are spoken for, though nobody is in yet
+  queue.admitted(1);
+  queue.admitted(2);
+  CHECK(queue.push(request(3)) == Refusal::kQueueFull);
+  CHECK(queue.counts().n_running == 2);
+  CHECK(queue.counts().n_waiting == 0);
+  queue.slot_freed();
+  CHECK(queue.push(request(3, 2)) == Refusal::kQueueFull);
+  CHECK_FALSE(queue.push(request(3)));
+}
+
+TEST_CASE("request queue: places are for requests, however many sequences they have") {
+  RequestQueue queue(2, 2);
+  CHECK_FALSE(queue.push(request(1, 2)));   // fills the slots
+  CHECK_FALSE(queue.push(request(2, 50)));  // waits
+  CHECK_FALSE(queue.push(request(3)));      // waits
+  CHECK(queue.push(request(4)) == Refusal::kQueueFull);
+  CHECK(queue.counts().n_waiting == 3);  // none is admitted yet
+  queue.admitted(1);
+  queue.admitted(1);
+  CHECK(queue.counts().n_waiting == 2);
+  CHECK(queue.push(request(4)) == Refusal::kQueueFull);
+  queue.abandoned(3);
+  CHECK_FALSE(queue.push(request(4)));
+  CHECK(queue.push(request(5)) == Refusal::kQueueFull);
+}
+
+TEST_CASE("request queue: a request wider than the machine comes in when the machine is free") {
+  RequestQueue queue(2, 0);
+  CHECK_FALSE(queue.push(request(1, 8)));
+  CHECK(queue.push(request(2)) == Refusal::kQueueFull);
+  queue.admitted(1);
+  queue.admitted(1);
+  queue.slot_freed();
+  CHECK(queue.push(request(2)) == Refusal::kQueueFull);  // the free slot is for the third of the eight
+}
+
+TEST_CASE("request queue: sequences are handed over in order, once") {
+  RequestQueue queue(1, 5);
+  queue.push(request(7, 2));
+  queue.push(request(8));
+  std::vector<std::unique_ptr<Sequence>> taken;
+  queue.take_new(taken);
+  REQUIRE(taken.size() == 3);
+  CHECK(taken[0]->request_id == 7);
+  CHECK(taken[1]->index == 1);
+  CHECK(taken[2]->request_id == 8);
+  taken.clear();
+  queue.take_new(taken);
+  CHECK(taken.empty());
+}
+
+TEST_CASE("request queue: closed, it refuses, and tells when the last one has gone") {
+  RequestQueue queue(2, 5);
+  queue.push(request(1, 2));
+  queue.close();
+  CHECK(queue.push(request(2)) == Refusal::kStopping);
+  CHECK_FALSE(queue.wait_until_empty(std::chrono::steady_clock::now()));
+  queue.admitted(1);
+  std::jthread engine([&] {
+    queue.abandoned(1);
+    queue.slot_freed();
+  });
+  CHECK(queue.wait_until_empty(std::chrono::steady_clock::time_point::max()));
+}
+
+TEST_CASE("request queue: of many threads exactly as many get in as there is room for") {
+  RequestQueue queue(3, 4);
+  std::atomic<int> n_in{0};
+  {
+    std::vector<std::jthread> threads;
+    for (uint64_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (uint64_t i = 0; i < 50; ++i) n_in += queue.push(request(1 + t * 1000 + i)) ? 0 : 1;
+      });
+    }
+  }
+  CHECK(n_in == 7);
+}
+
+TEST_CASE("request queue: a wake-up before the wait is not lost") {
+  RequestQueue queue(1, 1);
+  queue.wake();
+  queue.wait_for_work(std::chrono::milliseconds(10min));
+  queue.push(request(1));
+  queue.wait_for_work(std::chrono::milliseconds(10min));
+  SUCCEED("both waits returned");
+}

@@ -1,0 +1,263 @@
+// The scheduler alone: what it admits and which tokens it takes, step by step, without a model.
+#include "engine/serving/scheduler.h"
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "tests/support/catch.h"
+
+using namespace hearth;
+
+namespace {
+
+struct Spec {
+  int n_prompt = 1;
+  int max_tokens = 8;
+  bool scoring = false;
+  uint64_t request = 0;  // 0: one of its own
+  int32_t fill = -1;     // the prompt's token; -1: one of its own
+};
+
+// A scheduler over blocks, driven with made-up tokens.
+struct Rig {
+  explicit Rig(SchedulerLimits limits, int n_blocks = 1000, int block_tokens = 4, int max_blocks = 500)
+      : blocks(n_blocks, block_tokens, limits.n_slots, max_blocks),
+        scheduler(limits, blocks),
+        limits_(limits) {}
+
+  void add(const Spec& spec) {
+    auto sequence = std::make_unique<Sequence>();
+    ++n_added;
+    sequence->request_id = spec.request != 0 ? spec.request : 1000 + static_cast<uint64_t>(n_added);
+    sequence->index = n_added;
+    sequence->tokens.assign(static_cast<size_t>(spec.n_prompt), spec.fill >= 0 ? spec.fill : 100 + n_added);
+    sequence->n_prompt = spec.n_prompt;
+    sequence->request.max_tokens = spec.max_tokens;
+    sequence->request.prompt_logprobs = spec.scoring;
+    scheduler.add(std::move(sequence));
+  }
+
+  std::vector<int> admit() {
+    std::vector<int> admitted;
+    scheduler.admit([&](Sequence& sequence) { admitted.push_back(sequence.index); });
+    return admitted;
+  }
+
+  // One step: plans, checks the plan against the limits, computes it, adds a token where one would be
+  // sampled. Returns tokens per index; sequences that are done leave.
+  std::map<int, int> step() {
+    const std::span<const StepPiece> planned = scheduler.plan();
+    const std::vector<StepPiece> pieces(planned.begin(), planned.end());
+    std::map<int, int> taken;
+    int n_tokens = 0, n_rows = 0, n_prefill = 0;
+    for (const StepPiece& piece : pieces) {
+      Sequence& sequence = *scheduler.slots()[static_cast<size_t>(piece.slot)];
+      REQUIRE(piece.n_tokens > 0);
+      REQUIRE(piece.begin == sequence.n_computed);
+      REQUIRE(piece.first_row + piece.n_rows <= piece.n_tokens);
+      REQUIRE(taken.emplace(sequence.index, piece.n_tokens).second);
+      n_tokens += piece.n_tokens;
+      n_rows += piece.n_rows;
+      const bool prefill = sequence.prefilling();
+      if (prefill) n_prefill += piece.n_tokens;
+      scheduler.computed(piece);
+      if (sequence.prefilling()) {
+        REQUIRE(piece.n_rows == (sequence.request.prompt_logprobs ? piece.n_tokens : 0));
+        continue;
+      }
+      const int last_row = sequence.request.max_tokens > 0 ? 1 : 0;
+      REQUIRE(piece.n_rows ==
+              (prefill && sequence.request.prompt_logprobs ? piece.n_tokens - 1 : 0) + last_row);
+      if (piece.n_rows > 0) REQUIRE(piece.first_row + piece.n_rows == piece.n_tokens - 1 + last_row);
+      if (sequence.request.max_tokens > 0) sequence.tokens.push_back(7);
+      if (sequence.n_generated() == sequence.request.max_tokens) {
+        finished.push_back(sequence.index);
+        scheduler.remove(piece.slot, true);
+      }
+    }
+    REQUIRE(n_tokens <= limits_.max_tokens);
+    REQUIRE(n_rows <= limits_.max_logit_rows);
+    REQUIRE(n_prefill <= limits_.prefill_chunk);
+    return taken;
+  }
+
+  KvBlocks blocks;
+  Scheduler scheduler;
+  SchedulerLimits limits_;
+  int n_added = 0;
+  std::vector<int> finished;
+};
+
+constexpr SchedulerLimits kFour{.n_slots = 4, .prefill_chunk = 16, .max_tokens = 64, .max_logit_rows = 16};
+
+}  // namespace
+
+TEST_CASE("scheduler: first come, first served into free slots") {
+  Rig rig(kFour);
+  for (int i = 0; i < 6; ++i) rig.add({.n_prompt = 2, .max_tokens = i == 1 ? 1 : 5});
+  CHECK(rig.admit() == std::vector<int>{1, 2, 3, 4});
+  CHECK(rig.admit().empty());
+  CHECK(rig.scheduler.n_waiting() == 2);
+  rig.step();
+  CHECK(rig.finished == std::vector<int>{2});
+  CHECK(rig.admit() == std::vector<int>{5});
+  rig.step();
+  CHECK(rig.admit().empty());
+}
+
+TEST_CASE("scheduler: a long prompt never keeps a running stream from its next token") {
+  Rig rig(kFour);
+  rig.add({.n_prompt = 1, .max_tokens = 300});
+  rig.add({.n_prompt = 1, .max_tokens = 300});
+  rig.admit();
+  rig.step();
+  rig.add({.n_prompt = 1000});
+  rig.add({.n_prompt = 900});
+  rig.admit();
+  int n_steps = 0;
+  while (rig.finished.empty() && n_steps < 110) {
+    const std::map<int, int> taken = rig.step();
+    REQUIRE(taken.at(1) == 1);  // steps between two tokens of a running stream: one
+    REQUIRE(taken.at(2) == 1);
+    ++n_steps;
+  }
+  CHECK(n_steps == 110);
+}
+
+TEST_CASE("scheduler: a short prompt does not wait for a long one, nor a long one for short ones") {
+  Rig rig(kFour);
+  rig.add({.n_prompt = 1600});
+  rig.admit();
+  rig.step();
+  rig.add({.n_prompt = 24, .max_tokens = 1});
+  rig.admit();
+  int n_steps = 0;
+  while (rig.finished.empty()) {
+    const std::map<int, int> taken = rig.step();
+    REQUIRE(taken.at(1) >= 8);
+    ++n_steps;
+  }
+  CHECK(n_steps == 3);  // 24 tokens at half of 16 a step
+
+  // A stream of short prompts without end: the long one still gets its half in every step.
+  const Sequence& longest = *rig.scheduler.slots()[0];
+  REQUIRE(longest.index == 1);
+  while (longest.prefilling()) {
+    while (rig.scheduler.n_waiting() < 3) rig.add({.n_prompt = 24, .max_tokens = 1});
+    rig.admit();
+    const int n_left = longest.n_prompt - longest.n_computed;
+    REQUIRE(rig.step().at(1) >= std::min(n_left, 8));
+  }
+  CHECK(rig.finished.size() > 60);
+}
+
+TEST_CASE("scheduler: equal prompts finish one after the other, not all at the end") {
+  Rig rig(kFour);
+  for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 64, .max_tokens = 1});
+  rig.admit();
+  for (int i = 0; i < 16; ++i) rig.step();
+  CHECK(rig.finished == std::vector<int>{1, 2, 3, 4});
+  Rig again(kFour);
+  for (int i = 0; i < 4; ++i) again.add({.n_prompt = 64, .max_tokens = 1});
+  again.admit();
+  for (int i = 0; i < 4; ++i) again.step();
+  CHECK(again.finished == std::vector<int>{1});
+}
+
+TEST_CASE("scheduler: scored prompts are cut so that their rows fit, and others still get theirs") {
+  Rig rig({.n_slots = 3, .prefill_chunk = 64, .max_tokens = 64, .max_logit_rows = 6});
+  rig.add({.n_prompt = 40, .max_tokens = 0, .scoring = true});
+  rig.add({.n_prompt = 1, .max_tokens = 50});
+  rig.add({.n_prompt = 10, .max_tokens = 2, .scoring = true});
+  rig.admit();
+  int n_steps = 0;
+  while (rig.finished.size() < 3) {
+    const std::map<int, int> taken = rig.step();
+    if (n_steps > 0 && rig.finished.size() < 2) REQUIRE(taken.at(2) == 1);
+    REQUIRE(++n_steps < 60);
+  }
+  CHECK(rig.finished == std::vector<int>{3, 1, 2});
+}
+
+TEST_CASE("scheduler: siblings with the same prompt wait until the first has computed what they can share") {
+  Rig rig(kFour);
+  for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 42, .max_tokens = 3, .request = 5, .fill = 1});
+  rig.add({.n_prompt = 4, .max_tokens = 30});
+  for (const std::unique_ptr<Sequence>& sequence : rig.scheduler.slots()) REQUIRE_FALSE(sequence);
+  CHECK(rig.admit() == std::vector<int>{1, 4});  // another request may go ahead meanwhile
+  for (int i = 0; i < 2; ++i) {
+    rig.step();
+    CHECK(rig.admit().empty());
+  }
+  rig.step();  // 12 + 16 + 14: all 42 are computed
+  CHECK(rig.admit() == std::vector<int>{2, 3});
+  for (const std::unique_ptr<Sequence>& sequence : rig.scheduler.slots()) {
+    if (sequence && sequence->index > 1 && sequence->index < 4) CHECK(sequence->n_cached == 40);
+  }
+  // With the blocks there already nobody has to wait.
+  while (rig.finished.size() < 3) rig.step();
+  for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 42, .max_tokens = 3, .request = 6, .fill = 1});
+  CHECK(rig.admit() == std::vector<int>{5, 6, 7});
+}
+
+TEST_CASE("scheduler: siblings that can share nothing do not wait") {
+  Rig rig(kFour);
+  for (int i = 0; i < 2; ++i)
+    rig.add({.n_prompt = 4, .request = 5, .fill = 1});  // the last token is in block 0
+  for (int i = 0; i < 2; ++i) rig.add({.n_prompt = 40, .scoring = true, .request = 6, .fill = 2});
+  CHECK(rig.admit().size() == 4);
+}
+
+TEST_CASE("scheduler: who needs many blocks is not starved by those who need few") {
+  Rig rig(kFour, 10, 4, 10);
+  rig.add({.n_prompt = 4, .max_tokens = 4});
+  rig.add({.n_prompt = 30, .max_tokens = 10});  // all ten blocks
+  rig.add({.n_prompt = 2, .max_tokens = 2});
+  CHECK(rig.admit() == std::vector<int>{1});
+  while (rig.finished.empty()) {
+    rig.step();
+    if (rig.finished.empty()) CHECK(rig.admit().empty());
+  }
+  CHECK(rig.admit() == std::vector<int>{2});
+  while (rig.finished.size() < 2) rig.step();
+  CHECK(rig.admit() == std::vector<int>{3});
+}
+
+TEST_CASE("scheduler: waiting sequences can be taken out by what they are") {
+  Rig rig(kFour);
+  for (int i = 0; i < 8; ++i) rig.add({.n_prompt = 2});
+  rig.admit();
+  const auto removed = rig.scheduler.remove_waiting([](const Sequence& s) { return s.index % 2 == 0; });
+  REQUIRE(removed.size() == 2);
+  CHECK(removed[0]->index == 6);
+  CHECK(removed[1]->index == 8);
+  CHECK(rig.scheduler.n_waiting() == 2);
+}
+
+TEST_CASE("scheduler: any mix of requests gets done within its limits") {
+  const uint64_t seed = GENERATE(range(0, 6));
+  std::mt19937_64 random(seed);
+  const int n_slots = 1 + static_cast<int>(random() % 5);
+  const SchedulerLimits limits{.n_slots = n_slots,
+                               .prefill_chunk = 1 + static_cast<int>(random() % 20),
+                               .max_tokens = n_slots + static_cast<int>(random() % 30),
+                               .max_logit_rows = n_slots + static_cast<int>(random() % 6)};
+  Rig rig(limits, 25, 4, 25);
+  for (int i = 0; i < 60; ++i) {
+    Spec spec{.n_prompt = 1 + static_cast<int>(random() % 60), .max_tokens = static_cast<int>(random() % 40)};
+    spec.scoring = random() % 4 == 0;
+    if (random() % 3 == 0) spec.request = 1 + random() % 3;
+    if (random() % 2 == 0) spec.fill = static_cast<int32_t>(random() % 3);
+    rig.add(spec);
+  }
+  int n_steps = 0;
+  while (!rig.scheduler.idle()) {
+    rig.admit();
+    REQUIRE(rig.scheduler.n_running() > 0);
+    REQUIRE_FALSE(rig.step().empty());
+    REQUIRE(++n_steps < 10000);
+  }
+  CHECK(rig.finished.size() == 60);
+  CHECK(rig.blocks.n_free() + rig.blocks.n_unused_cached() == 25);
+}

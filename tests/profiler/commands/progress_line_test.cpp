@@ -1,0 +1,75 @@
+// The progress line on a clock of the test's own.
+#include "profiler/commands/progress_line.h"
+
+#include <limits>
+
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+struct Terminal {
+  std::chrono::steady_clock::time_point now{};
+  std::string text;
+  ProgressLine::Clock clock() {
+    return [this] { return now; };
+  }
+  ProgressLine::Write write() {
+    return [this](std::string_view more) { text += more; };
+  }
+  void pass(int ms) { now += std::chrono::milliseconds(ms); }
+};
+
+}  // namespace
+
+TEST_CASE("progress line: work of less than two seconds shows nothing") {
+  Terminal terminal;
+  {
+    ProgressLine line("Loading", terminal.clock(), terminal.write());
+    line.update(0.5);
+    terminal.pass(1999);
+    line.update(0.99);
+  }
+  CHECK(terminal.text.empty());
+}
+
+TEST_CASE("progress line: then the share done and the time left, and at the end nothing") {
+  Terminal terminal;
+  {
+    ProgressLine line("Scoring", terminal.clock(), terminal.write());
+    terminal.pass(30'000);
+    line.update(0.25, "perplexity 12.5");
+    CHECK(terminal.text == "\r\033[KScoring 25 %, perplexity 12.5, 1 min 30 s left");
+    terminal.text.clear();
+    terminal.pass(199);
+    line.update(0.26);  // too soon to be worth writing
+    CHECK(terminal.text.empty());
+    terminal.pass(29'801);
+    line.update(1.0);
+    CHECK(terminal.text == "\r\033[KScoring 100 %, 0 s left");
+    terminal.text.clear();
+  }
+  CHECK(terminal.text == "\r\033[K");
+}
+
+TEST_CASE("progress line: nothing done yet has no time left") {
+  Terminal terminal;
+  ProgressLine line("Loading", terminal.clock(), terminal.write());
+  terminal.pass(5000);
+  line.update(0.0);
+  CHECK(terminal.text == "\r\033[KLoading");
+}
+
+TEST_CASE("progress line: times for people") {
+  CHECK(time_left_text(0.4) == "0 s");
+  CHECK(time_left_text(59.4) == "59 s");
+  CHECK(time_left_text(59.6) == "1 min 00 s");
+  CHECK(time_left_text(3599) == "59 min 59 s");
+  CHECK(time_left_text(3600) == "1 h 00 min");
+  CHECK(time_left_text(90061) == "25 h 01 min");
+  CHECK(time_left_text(-1) == "0 s");
+  CHECK(time_left_text(std::numeric_limits<double>::quiet_NaN()) == "0 s");
+  CHECK(time_left_text(1e30) == "277777 h 46 min");
+}
+
+}  // namespace hearth::test

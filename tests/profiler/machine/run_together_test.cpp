@@ -1,0 +1,49 @@
+// Work that begins together: every thread does its part once, and only after all are there.
+#include "profiler/machine/run_together.h"
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "kernels/cpu/topology.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+TEST_CASE("threads that run together each do their part once, at the same time") {
+  for (const int n_threads : {1, 2, 7}) {
+    std::vector<int> done(static_cast<size_t>(n_threads));
+    std::atomic<int> n_inside{0};
+    const double seconds = seconds_together(n_threads, RunTime::kWall, {}, [&](int t) {
+      ++done[static_cast<size_t>(t)];
+      ++n_inside;
+      while (n_inside.load() < n_threads) std::this_thread::yield();  // ends only if all are in here together
+    });
+    CHECK(done == std::vector<int>(static_cast<size_t>(n_threads), 1));
+    CHECK(seconds >= 1e-6);
+  }
+}
+
+TEST_CASE("a processor's time is not that of a thread that sleeps") {
+  const auto sleep = [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
+  const double processors = seconds_together(2, RunTime::kProcessors, {}, sleep);
+  const double wall = seconds_together(2, RunTime::kWall, {}, sleep);
+  CHECK(wall >= 0.2);
+  CHECK(processors < wall);
+}
+
+TEST_CASE("threads keep to the processors they are given, and may be given ones that are not there") {
+  const std::vector<int> all = allowed_cpus();
+  const std::vector<int> one = {all.back()};
+  std::vector<int> seen;
+  seconds_together(1, RunTime::kWall, one, [&](int) { seen = allowed_cpus(); });
+  CHECK(seen == one);
+  seconds_together(1, RunTime::kWall, {8191, -1, 100000}, [&](int) { seen = allowed_cpus(); });
+  CHECK_FALSE(seen.empty());
+  CHECK(allowed_cpus() == all);  // of the caller, nothing has changed
+}
+
+}  // namespace
+}  // namespace hearth::test

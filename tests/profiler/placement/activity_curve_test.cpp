@@ -1,0 +1,61 @@
+// Curves of activity: that laws have the density and the concentration they say, and counts give theirs.
+#include "profiler/placement/activity_curve.h"
+
+#include "profiler/plan/planned_model.h"
+#include "tests/support/catch.h"
+
+namespace hearth::testing {
+namespace {
+
+TEST_CASE("a law has its density and its concentration") {
+  for (const ActivityLaw& law :
+       {ActivityLaw{0.04, 0.26, 0.8, ""}, ActivityLaw{0.18, 0.43, 0.8, ""}, ActivityLaw{0.3, 0.43, 0.8, ""},
+        ActivityLaw{0.05, 0.26, 0.8, ""}, ActivityLaw{0.1, 0.2, 0.5, ""}}) {
+    for (const int64_t n : {1000, 28672}) {
+      INFO(law.active << " of " << n);
+      const ActivityCurve curve = curve_of(law, n);
+      CHECK(curve.n_neurons() == n);
+      CHECK(curve.active() / static_cast<double>(n) == Approx(law.active).epsilon(1e-3));
+      const auto top = static_cast<int64_t>(law.top * static_cast<double>(n));
+      CHECK(curve.caught(top) == Approx(law.of_activations).epsilon(0.01));
+      CHECK(curve.active(1) <= 0.98);
+      CHECK(curve.active(n) - curve.active(n - 1) <= curve.active(1));
+    }
+  }
+}
+
+TEST_CASE("every sparse shape has a law, and others have none") {
+  for (const ModelShape& shape : model_shapes()) {
+    INFO(shape.name);
+    const PlannedModel model = model_of_shape(shape, DType::kQ4_0, "");
+    const std::optional<ActivityLaw> law = known_law(model.spec);
+    REQUIRE(law);
+    CHECK(law_activity(*law, model.spec).active_share() == Approx(law->active).epsilon(1e-3));
+    CHECK_FALSE(law->source.empty());
+    CHECK_FALSE(
+        known_law(model_of_shape(shape, DType::kQ4_0, shape.architecture == "opt" ? "gelu" : "silu").spec));
+  }
+}
+
+TEST_CASE("counts become shares of tokens, the most active first") {
+  const ActivityProfile profile{{{10, 40, 0, 20}, {0, 0, 0, 0}}};
+  const ModelActivity counted = counted_activity(profile, 40, 0, "a text");
+  CHECK(counted.hottest[0] == std::vector<int32_t>{1, 3, 0, 2});
+  CHECK(counted.of(0).active(1) == 1.0);
+  CHECK(counted.of(0).active() == Approx(1.75));
+  CHECK(counted.of(0).caught(2) == Approx(1.5 / 1.75));
+  CHECK(counted.of(1).active() == 0);
+  CHECK(counted.of(1).caught(4) == 0);
+  CHECK(counted.active_share() == Approx(1.75 / 8));
+}
+
+TEST_CASE("counts of nobody knows how many tokens are scaled to a density") {
+  ActivityProfile profile;
+  profile.counts.push_back({10, 40, 5, 20});
+  const ModelActivity counted = counted_activity(profile, 0, 0.3, "PowerInfer's counts");
+  CHECK(counted.active_share() == Approx(0.3));
+  CHECK(counted.of(0).caught(1) == Approx(40.0 / 75));
+}
+
+}  // namespace
+}  // namespace hearth::testing

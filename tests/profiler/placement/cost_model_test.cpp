@@ -1,0 +1,70 @@
+// Seconds of kinds of work: cases worked out by hand, and what must hold of any machine.
+#include "profiler/placement/cost_model.h"
+
+#include "tests/profiler/placement/placement_machine.h"
+#include "tests/support/catch.h"
+
+namespace hearth::testing {
+namespace {
+
+TEST_CASE("bytes over bandwidth, rows at their share of it") {
+  const CostModel cost(desktop());
+  CHECK(cost.gpu_read(900e6) == Approx(1e-3));
+  CHECK(cost.cpu_read(67e6) == Approx(1e-3));
+  CHECK(cost.cpu_rows(0.7 * 67e6) == Approx(1e-3));
+  CHECK(cost.stream(25e6) == Approx(1e-3));
+  CHECK(cost.kernels(20) == Approx(30e-6));
+  CHECK(cost.round_trip(25e3, 50e3) == Approx(15e-6 + 3e-6));
+  CHECK(cost.gpu_compute(80e9) == Approx(1e-3));
+  CHECK(cost.cpu_compute(1e9) == Approx(1e-3));
+}
+
+TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM, fastest") {
+  MachineProfile machine = desktop();
+  // RAM far beyond both: they add up. The CPU reads 46.9 GB/s of rows, PCIe brings 25.
+  machine.host.ram_read = {{8, 670e9}};
+  machine.host.sparse_row_share = 0.07;
+  ColdRead read = CostModel(machine).cold_rows_brought(1);
+  CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + 25e9));
+  CHECK(read.brought_share == Approx(25 / (46.9 + 25)));
+  // Half of what comes is wanted: PCIe counts half.
+  read = CostModel(machine).cold_rows_brought(0.5);
+  CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + 12.5e9));
+  // Two channels: both read the same RAM, so that they end at its speed.
+  machine = desktop();
+  read = CostModel(machine).cold_rows_brought(1);
+  CHECK(1 / read.seconds_per_byte == Approx(67e9));
+  // A CPU that reads rows as fast as RAM is has no use for help.
+  machine.host.sparse_row_share = 1;
+  read = CostModel(machine).cold_rows_brought(0.9);
+  CHECK(read.brought_share == Approx(0).margin(1e-12));
+  CHECK(1 / read.seconds_per_byte == Approx(67e9));
+}
+
+TEST_CASE("help never hurts, and no more is read than RAM gives") {
+  for (const double rows : {0.2, 0.5, 0.9, 1.0}) {
+    for (const double useful : {0.1, 0.3, 0.9, 1.0}) {
+      MachineProfile machine = desktop();
+      machine.host.sparse_row_share = rows;
+      const CostModel cost(machine);
+      const ColdRead read = cost.cold_rows_brought(useful);
+      INFO(rows << " " << useful);
+      CHECK(read.seconds_per_byte <= cost.cold_rows().seconds_per_byte);
+      CHECK(read.brought_share >= 0);
+      CHECK(read.brought_share < 1);
+      const double read_of_ram = 1 - read.brought_share + read.brought_share / useful;
+      CHECK(read_of_ram / read.seconds_per_byte <= 67e9 * (1 + 1e-9));
+      CHECK(read.brought_share / useful / read.seconds_per_byte <= 25e9 * (1 + 1e-9));
+    }
+  }
+}
+
+TEST_CASE("without a GPU nothing is brought") {
+  const CostModel cost(desktop(false));
+  CHECK_FALSE(cost.has_gpu());
+  CHECK(cost.cold_rows_brought(0.9).brought_share == 0);
+  CHECK(cost.gpu_read(1e9) == 0);
+}
+
+}  // namespace
+}  // namespace hearth::testing

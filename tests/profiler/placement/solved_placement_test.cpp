@@ -1,0 +1,246 @@
+// The solver's placements carried out by the engine, on the emulated device: the same tokens as any other
+// placement, and more of the active neurons on the device than with the neutral plan, or with as many at
+// random.
+#include "profiler/placement/solved_placement.h"
+
+#include <cstring>
+#include <random>
+
+#include "engine/model_runtime.h"
+#include "profiler/commands/activity_csv.h"
+#include "profiler/synthesis/synth_file.h"
+#include "profiler/synthesis/synth_model.h"
+#include "tests/profiler/placement/placement_machine.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/golden.h"
+#include "tests/support/sanitized.h"
+#include "tests/support/temp_folder.h"
+
+namespace hearth::testing {
+namespace {
+
+/// The desktop a thousand times slower, so that a small model's bytes weigh as much as a large one's beside
+/// what hand-overs cost.
+MachineProfile slow_desktop() {
+  MachineProfile machine = desktop();
+  for (ReadRate& rate : machine.host.ram_read) rate.bytes_per_s /= 1000;
+  machine.host.multiply_adds_per_s /= 1000;
+  machine.gpu->vram_bytes_per_s /= 1000;
+  machine.gpu->to_device_pinned_bytes_per_s /= 1000;
+  machine.gpu->from_device_pinned_bytes_per_s /= 1000;
+  machine.gpu->multiply_adds_per_s /= 1000;
+  return machine;
+}
+
+/// A small model whose activity is planted by a power law, neurons in no order.
+class Skewed {
+ public:
+  Skewed() {
+    SynthOptions options;
+    options.shape = *find_shape("tiny");
+    options.shape.n_vocab = 600;
+    options.sparse = true;
+    options.n_threads = 2;
+    path_ = folder_.path() / "skewed.powerinfer.gguf";
+    write_synth_file(path_, SynthKind::kSparse, options, make_synth_model(options, {}), false,
+                     [](uint64_t) {});
+  }
+
+  LoadOptions options(const std::string& mode, DeviceChoice device) const {
+    LoadOptions options;
+    options.path = path_;
+    options.n_threads = 2;
+    options.n_slots = 1;
+    options.context_tokens = 96;
+    options.prefill_chunk = 16;
+    options.sparsity.mode = mode;
+    options.device = device;
+    options.prefetch = false;
+    return options;
+  }
+
+  static std::vector<int32_t> text(int seed, int n = 80) {
+    std::mt19937 rng(static_cast<unsigned>(seed));
+    std::vector<int32_t> tokens;
+    for (int i = 0; i < n; ++i) tokens.push_back(static_cast<int32_t>(3 + rng() % 590));
+    return tokens;
+  }
+
+  /// What was counted of a text, on the CPU.
+  ModelActivity counted() const {
+    const auto model = ModelRuntime::load(options("exact", DeviceChoice::kCpu));
+    model->count_activity();
+    logits_of(*model, text(1), 16);
+    const std::vector<uint32_t> hits = model->take_activity().active;
+    ActivityProfile profile;
+    const ptrdiff_t d_ff = model->spec().d_ff;
+    for (auto at = hits.begin(); at != hits.end(); at += d_ff) profile.counts.emplace_back(at, at + d_ff);
+    return counted_activity(profile, 80, 0, "a text");
+  }
+
+ private:
+  hearth::test::TempFolder folder_;
+  std::filesystem::path path_;
+};
+
+struct Ran {
+  std::vector<float> logits;
+  double hit_share = 0;  // of active neurons, on the device
+  Plan plan;
+};
+
+/// Another text than the one that was counted.
+Ran run(const LoadOptions& options) {
+  const auto model = ModelRuntime::load(options);
+  model->reset_activity();
+  Ran ran{.logits = logits_of(*model, Skewed::text(2, 80 / static_cast<int>(kStride)), 1),
+          .hit_share = 0,
+          .plan = *model->plan()};
+  ran.hit_share = 1 - model->activity().cold;
+  return ran;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// As many neurons of each layer, but any.
+std::vector<LayerPlacement> at_random(const std::vector<LayerPlacement>& like, int d_ff) {
+  std::mt19937 rng(3);
+  std::vector<LayerPlacement> layers = like;
+  for (LayerPlacement& layer : layers) {
+    std::vector<int32_t> ids(static_cast<size_t>(d_ff));
+    for (int32_t j = 0; j < d_ff; ++j) ids[static_cast<size_t>(j)] = j;
+    std::shuffle(ids.begin(), ids.end(), rng);
+    ids.resize(layer.hot.size());
+    std::sort(ids.begin(), ids.end());
+    layer.hot = ids;
+  }
+  return layers;
+}
+
+TEST_CASE("a solved placement gives the same tokens and hits more often than neutral and random ones") {
+  const Skewed skewed;
+  const std::string mode = GENERATE(from_range(some_of({"exact", "predicted"})));
+  INFO(mode);
+  SolvedPlacement how{.machine = slow_desktop(),
+                      .activity = skewed.counted(),
+                      .ram_bytes = 0,
+                      .assumptions = {},
+                      .found = {}};
+  LoadOptions options = skewed.options(mode, DeviceChoice::kCuda);
+  size_t whole = 0;
+  {
+    const auto model = ModelRuntime::load(options);
+    REQUIRE(model->plan()->whole());
+    whole = model->plan()->device.total() - model->plan()->device.hot / 2;
+  }
+  // Half of the neurons' bytes.
+  options.vram_budget_bytes = whole;
+  const Ran neutral = run(options);
+  REQUIRE(neutral.plan.shares);
+
+  std::optional<PlacementSolution> found;
+  how.found = [&found](const PlacementSolution& solution) { found = solution; };
+  options.place = [&how](const PlanInputs& in, size_t budget) { return solve_for(how, in, budget); };
+  const Ran solved = run(options);
+  REQUIRE(found);
+  CHECK(solved.plan.shares);
+  CHECK(solved.plan.device.total() <= whole);
+  CHECK(solved.plan.device.total() > whole - whole / 50);  // and uses what it may
+
+  options.place = [&](const PlanInputs& in, size_t) { return at_random(solved.plan.layers, in.spec.d_ff); };
+  const Ran random = run(options);
+  CHECK(random.plan.device.hot == solved.plan.device.hot);
+
+  CHECK(same_bits(solved.logits, neutral.logits));
+  CHECK(same_bits(random.logits, neutral.logits));
+  if (kStride > 1) return;  // too few tokens for shares
+  INFO("solved " << solved.hit_share << ", neutral " << neutral.hit_share << ", random " << random.hit_share);
+  CHECK(solved.hit_share > neutral.hit_share + 0.1);
+  CHECK(solved.hit_share > random.hit_share + 0.1);
+  // What the solver expected of the text that was counted holds for another, about.
+  CHECK(solved.hit_share == Approx(found->caught).margin(0.1));
+}
+
+TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is carried out") {
+  const Skewed skewed;
+  LoadOptions options = skewed.options("exact", DeviceChoice::kCuda);
+  size_t whole = 0;
+  std::vector<float> expected;
+  {
+    const auto model = ModelRuntime::load(options);
+    whole = model->plan()->device.total();
+    expected = logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7);
+  }
+  const SolvedPlacement how{.machine = slow_desktop(),
+                            .activity = skewed.counted(),
+                            .ram_bytes = 0,
+                            .assumptions = {},
+                            .found = {}};
+  options.prefetch = true;
+  bool asked = false, has_cache = false;
+  options.place = [&](const PlanInputs& in, size_t budget) {
+    std::optional<Placement> placement = solve_for(how, in, budget);
+    asked = asked || placement.has_value();
+    if (placement) {
+      for (const LayerPlacement& layer : placement->layers) has_cache = has_cache || layer.n_cache > 0;
+      CHECK(device_bytes(in, placement->layers, placement->stream_bytes).total() <= budget);
+    }
+    return placement;
+  };
+  for (int eighth = 5; eighth <= 8; eighth += kStride > 1 ? 3 : 1) {
+    INFO(eighth);
+    options.vram_budget_bytes = whole * static_cast<size_t>(eighth) / 8;
+    const auto model = ModelRuntime::load(options);
+    CHECK(model->plan()->device.total() <= *options.vram_budget_bytes);
+    CHECK(same_bits(logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7), expected));
+    if (eighth == 8) CHECK(model->plan()->whole());
+  }
+  CHECK(asked);
+  if (kStride == 1) CHECK(has_cache);
+}
+
+TEST_CASE("without a GPU in the profile, or room on it, the neutral plan is taken") {
+  const Skewed skewed;
+  LoadOptions options = skewed.options("exact", DeviceChoice::kCuda);
+  const SolvedPlacement how{
+      .machine = desktop(false), .activity = std::nullopt, .ram_bytes = 0, .assumptions = {}, .found = {}};
+  bool none = false;
+  options.place = [&](const PlanInputs& in, size_t budget) {
+    std::optional<Placement> placement = solve_for(how, in, budget);
+    none = !placement;
+    return placement;
+  };
+  CHECK(ModelRuntime::load(options)->plan()->whole());
+  CHECK(none);
+}
+
+/// Kernels that one decoded token starts.
+double kernels_of_a_token(ModelRuntime& model) {
+  constexpr int kTokens = kStride > 1 ? 2 : 8;
+  logits_of(model, Skewed::text(2, kTokens), 1);
+  cudaemu::reset_stats();
+  logits_of(model, Skewed::text(2, kTokens), 1);
+  return static_cast<double>(cudaemu::stats().launches) / kTokens;
+}
+
+TEST_CASE("a layer starts as many kernels as placement counts") {
+  const Skewed skewed;
+  const std::string mode = GENERATE(from_range(some_of({"exact", "predicted", "dense"})));
+  INFO(mode);
+  LoadOptions options = skewed.options(mode, DeviceChoice::kCuda);
+  const auto whole = ModelRuntime::load(options);
+  options.vram_budget_bytes = whole->plan()->device.total() - whole->plan()->device.hot / 4;
+  const auto shared = ModelRuntime::load(options);
+  REQUIRE(shared->plan()->shares);
+  // The output's few kernels are among them, shared out among the four layers.
+  const double n_layers = whole->spec().n_layers;
+  const Sparsity as = whole->sparsity().mode;
+  CHECK(kernels_of_a_token(*whole) / n_layers == Approx(layer_kernels(as, false)).margin(2));
+  CHECK(kernels_of_a_token(*shared) / n_layers == Approx(layer_kernels(as, true)).margin(2));
+}
+
+}  // namespace
+}  // namespace hearth::testing

@@ -1,0 +1,79 @@
+// Models as plans see them: a shape is told the same as a file of it, and nothing of a file's weights is
+// read.
+#include "profiler/plan/planned_model.h"
+
+#include "profiler/placement/model_facts.h"
+#include "profiler/synthesis/synth_file.h"
+#include "profiler/synthesis/synth_model.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+
+namespace hearth::testing {
+namespace {
+
+void check_same_facts(const ModelFacts& a, const ModelFacts& b) {
+  CHECK(a.vram_whole == b.vram_whole);
+  CHECK(a.vram_fixed == b.vram_fixed);
+  CHECK(a.vram_least == b.vram_least);
+  CHECK(a.output_read == b.output_read);
+  CHECK(a.ram_fixed == b.ram_fixed);
+  REQUIRE(a.layers.size() == b.layers.size());
+  for (size_t i = 0; i < a.layers.size(); ++i) CHECK(a.layers[i] == b.layers[i]);
+}
+
+TEST_CASE("a shape has the bytes of a file of that shape") {
+  const std::string name = GENERATE("tiny", "tiny-bamboo", "tiny-falcon", "tiny-opt");
+  INFO(name);
+  const hearth::test::TempFolder folder;
+  SynthOptions options;
+  options.shape = *find_shape(name);
+  options.sparse = true;
+  options.n_threads = 2;
+  const std::filesystem::path path = folder / "model.gguf";
+  write_synth_file(path, SynthKind::kSparse, options, make_synth_model(options, {}), false, [](uint64_t) {});
+
+  const PlannedModel file = model_of_file(path, "");
+  const PlannedModel shape = model_of_shape(*find_shape(name), DType::kQ4_0, "");
+  CHECK(file.weight_bytes() == shape.weight_bytes());
+  CHECK(file.modes() == shape.modes());
+  for (const Sparsity mode : shape.modes()) {
+    const PlanLoad load{.context_tokens = 512, .n_slots = 2, .prefill_chunk = 64};
+    const PlanBasis of_file(file, mode, load), of_shape(shape, mode, load);
+    const ModelActivity activity = law_activity(*known_law(shape.spec), shape.spec);
+    const ModelFacts facts = model_facts(of_shape.inputs(), activity, true);
+    check_same_facts(model_facts(of_file.inputs(), activity, true), facts);
+    // What a layer takes of the device is what the engine counts for it.
+    std::vector<LayerPlacement> layers(static_cast<size_t>(shape.spec.n_layers));
+    for (LayerPlacement& layer : layers)
+      layer = {.on_device = true, .all_gates = false, .hot = {1, 3}, .n_cache = 2};
+    int64_t sum = facts.vram_fixed;
+    for (const LayerFacts& layer : facts.layers) {
+      sum += layer.vram_shared + 4 * static_cast<int64_t>(layer.gate + layer.up + layer.down);
+    }
+    const auto counted = static_cast<int64_t>(device_bytes(of_shape.inputs(), layers, 0).total());
+    CHECK(sum >= counted - 3 * 256 * shape.spec.n_layers);
+    CHECK(sum <= counted + 6 * 256 * shape.spec.n_layers);
+  }
+}
+
+TEST_CASE("another type has other bytes, and those that rows are no blocks of there is none") {
+  const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ8_0, "");
+  const std::optional<PlannedModel> half = model_of_type(model, DType::kQ4_0);
+  REQUIRE(half);
+  CHECK(half->weight_bytes() == Approx(model.weight_bytes() * 18 / 34));
+  ModelShape odd = *find_shape("tiny");
+  odd.d_model = 96;
+  odd.n_heads = 4;
+  CHECK_FALSE(model_of_type(model_of_shape(odd, DType::kQ4_0, ""), DType::kQ4_K));
+  CHECK_THROWS_AS(model_of_shape(odd, DType::kQ4_K, ""), std::invalid_argument);
+}
+
+TEST_CASE("types are found by their names in any case") {
+  CHECK(dtype_of_name("q4_0") == DType::kQ4_0);
+  CHECK(dtype_of_name("Q4_K") == DType::kQ4_K);
+  CHECK_FALSE(dtype_of_name("q4"));
+  CHECK(dtype_names().size() == static_cast<size_t>(kDTypeCount));
+}
+
+}  // namespace
+}  // namespace hearth::testing

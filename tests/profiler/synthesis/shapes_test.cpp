@@ -1,0 +1,51 @@
+// The table of shapes: sizes that fit together, and parameter counts near what the names say.
+#include "profiler/synthesis/shapes.h"
+
+#include <set>
+
+#include "profiler/synthesis/synth_model.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+TEST_CASE("every shape's sizes fit together") {
+  std::set<std::string_view> names;
+  for (const ModelShape& shape : model_shapes()) {
+    CAPTURE(shape.name);
+    CHECK(names.insert(shape.name).second);
+    CHECK(find_shape(shape.name) == &shape);
+    CHECK(shape_names().find(shape.name) != std::string::npos);
+    CHECK(shape.d_model % shape.n_heads == 0);
+    CHECK(shape.head_dim() % 32 == 0);
+    CHECK(shape.n_heads % shape.n_kv_heads == 0);
+    CHECK(shape.d_model % 256 == 0);
+    CHECK(shape.d_ff % 256 == 0);
+    CHECK(shape.predictor_rank % 32 == 0);
+    CHECK(shape.predictor_rank >= 128);
+    CHECK(shape.n_vocab > 0);
+    CHECK(shape.context_tokens > 0);
+    CHECK(shape.n_layers % 2 == 0);  // two kinds of layers in turn
+  }
+  CHECK(find_shape("8b") == nullptr);
+  CHECK(find_shape("") == nullptr);
+}
+
+TEST_CASE("shapes have the parameters their names promise") {
+  struct Case {
+    const char* name;
+    double billions;  // of the real model
+  };
+  const Case cases[] = {{"1b", 1.10},        {"7b", 6.74},         {"13b", 13.02},     {"70b", 68.98},
+                        {"bamboo-7b", 7.24}, {"falcon-40b", 41.8}, {"opt-6.7b", 6.66}, {"opt-30b", 29.97},
+                        {"opt-66b", 65.7},   {"opt-175b", 174.6}};
+  for (const Case& c : cases) {
+    CAPTURE(c.name);
+    REQUIRE(find_shape(c.name) != nullptr);
+    const SynthSizes sizes = synth_sizes({.shape = *find_shape(c.name), .dtype = DType::kF32});
+    CHECK(static_cast<double>(sizes.plain_bytes) / 4e9 == Approx(c.billions).epsilon(0.02));
+  }
+}
+
+}  // namespace
+}  // namespace hearth::test

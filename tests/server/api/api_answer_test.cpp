@@ -1,0 +1,367 @@
+// How requests become engine requests, and answers under everything that can go wrong on the way.
+#include "tests/server/api/api_bench.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kChat = R"({"messages": [{"role": "user", "content": "Say"}]})";
+
+json error_of(const HttpResponse& response) {
+  CHECK_FALSE(response.produce);
+  CHECK(response.content_type == "application/json");
+  const json error = json::parse(response.body)["error"];
+  CHECK(error.size() == 4);
+  return error;
+}
+
+TEST_CASE("choices are in the order prompt by prompt, each with its own seed") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) {
+    for (int sequence = 5; sequence >= 0; --sequence) play_text(stream, sequence, std::to_string(sequence));
+    for (int sequence = 0; sequence < 6; ++sequence) play_end(stream, sequence, FinishReason::kStop, 1);
+  };
+  const std::string body = R"({"prompt": ["ab", "c"], "n": 3, "seed": 7)";
+  const json answer = whole_body(bench.completions(body + "}"));
+  REQUIRE(answer["choices"].size() == 6);
+  for (int i = 0; i < 6; ++i) {
+    CHECK(answer["choices"][static_cast<size_t>(i)]["index"] == i);
+    CHECK(answer["choices"][static_cast<size_t>(i)]["text"] == std::to_string(i));
+  }
+  // A prompt counts once, however many choices it has.
+  CHECK(answer["usage"] == json{{"prompt_tokens", 3},
+                                {"completion_tokens", 6},
+                                {"total_tokens", 9},
+                                {"prompt_tokens_details", {{"cached_tokens", 2}}}});
+  const std::vector<SequenceRequest>& sequences = bench.engine.requests.at(0).sequences;
+  for (size_t i = 0; i < 6; ++i) {
+    CHECK(sequences[i].prompt.size() == (i < 3 ? 2 : 1));
+    CHECK(sequences[i].sampling.seed == 7 + i % 3);
+  }
+  RecordingClient client;
+  CHECK(bench.completions(body + R"(, "stream": true})").produce(client));
+  std::vector<std::string> texts(6);
+  for (const json& event : sse_data(client.received)) {
+    if (!event.is_object()) continue;
+    for (const json& choice : event["choices"]) texts[choice["index"].get<size_t>()] += choice["text"];
+  }
+  CHECK(texts == std::vector<std::string>{"0", "1", "2", "3", "4", "5"});
+}
+
+TEST_CASE("best_of answers with the choices of highest mean log-probability") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) {
+    const std::vector<std::string> texts = {"abcd", "a", "abc", ""};  // the mean falls with the length
+    for (int i = 0; i < 4; ++i) {
+      play_text(stream, i, texts[static_cast<size_t>(i)]);
+      play_end(stream, i, FinishReason::kStop);
+    }
+  };
+  const json answer = whole_body(bench.completions(R"({"prompt": "p", "n": 2, "best_of": 4})"));
+  REQUIRE(answer["choices"].size() == 2);
+  CHECK(answer["choices"][0]["text"] == "a");
+  CHECK(answer["choices"][1]["text"] == "abc");
+  CHECK(answer["choices"][1]["index"] == 1);
+  CHECK(answer["choices"][0]["logprobs"].is_null());
+  CHECK(answer["usage"]["completion_tokens"] == 8);  // all that were generated
+  CHECK(bench.engine.requests.at(0).sequences.at(3).n_top_logprobs == 0);
+}
+
+TEST_CASE("a stop string ends its sequence only, and what comes after it is not seen") {
+  for (const bool streamed : {false, true}) {
+    ApiBench bench;
+    bench.engine.play = [](TokenStream& stream) {
+      play_text(stream, 0, "one\nTWO");
+      play_text(stream, 1, "one");
+    };
+    const HttpResponse response =
+        bench.completions(std::string(R"({"prompt": "p", "n": 2, "stop": ["\nT", "zzz"], "stream": )") +
+                          (streamed ? "true, " : "false, ") +
+                          (streamed ? R"("stream_options": {"include_usage": true}})" : R"("user": "u"})"));
+    RecordingClient client;
+    bool played = false;
+    client.alive = [&] {  // asked once the played events are used up
+      CHECK(bench.engine.stream->cancelled(0));
+      CHECK_FALSE(bench.engine.stream->cancelled(1));
+      if (!std::exchange(played, true)) {
+        play_end(*bench.engine.stream, 0, FinishReason::kCancelled);
+        play_text(*bench.engine.stream, 1, "\n");
+        play_end(*bench.engine.stream, 1, FinishReason::kLength);
+      }
+      return true;
+    };
+    CHECK(response.produce(client));
+    CHECK(played);
+    std::vector<std::string> texts(2), reasons(2);
+    json usage;
+    for (const json& event :
+         streamed ? sse_data(client.received) : std::vector<json>{json::parse(client.received)}) {
+      if (!event.is_object()) continue;
+      for (const json& choice : event["choices"]) {
+        texts[choice["index"].get<size_t>()] += choice["text"];
+        if (!choice["finish_reason"].is_null())
+          reasons[choice["index"].get<size_t>()] += choice["finish_reason"];
+      }
+      usage = event["usage"];
+    }
+    CHECK(texts ==
+          std::vector<std::string>{"one", "one\n"});  // withheld for "\nT" at the limit, and not lost
+    CHECK(reasons == std::vector<std::string>{"stop", "length"});
+    CHECK(usage["completion_tokens"] == 5 + 4);
+  }
+}
+
+TEST_CASE("a client that leaves cancels its request, whether it streams or not") {
+  for (const std::string stream : {"false", "true"}) {
+    ApiBench bench;
+    const HttpResponse response = bench.completions(R"({"prompt": "p", "stream": )" + stream + "}");
+    CHECK_FALSE(bench.engine.stream->cancelled(0));
+    RecordingClient client;
+    int n_asked = 0;
+    client.alive = [&] { return ++n_asked < 3; };
+    CHECK_FALSE(response.produce(client));
+    CHECK(n_asked == 3);
+    CHECK(bench.engine.stream->cancelled(0));
+  }
+}
+
+TEST_CASE("a client that leaves while tokens rush in is noticed too") {
+  ApiBench bench;
+  bench.tick = std::chrono::seconds(1);
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "0123456789"); };
+  RecordingClient client;
+  client.alive = [] { return false; };
+  CHECK_FALSE(bench.completions(R"({"prompt": "p"})").produce(client));
+  CHECK(bench.engine.stream->cancelled(0));
+  client.alive = [] { return true; };
+  client.on_write = [](std::string_view) { return false; };
+  CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})").produce(client));
+  CHECK(bench.engine.stream->cancelled(0));
+}
+
+TEST_CASE("a response that is never sent cancels its request") {
+  ApiBench bench;
+  {
+    const HttpResponse response = bench.completions(R"({"prompt": "p"})");
+    const HttpResponse copy = response;
+    CHECK_FALSE(bench.engine.stream->cancelled(0));
+  }
+  CHECK(bench.engine.stream->cancelled(0));
+}
+
+TEST_CASE("silence is filled with what parsers skip") {
+  for (const bool streamed : {false, true}) {
+    ApiBench bench;
+    bench.tick = std::chrono::seconds(3);
+    const HttpResponse response =
+        bench.completions(std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"));
+    RecordingClient client;
+    int n_pings = 0;
+    client.on_write = [&](std::string_view bytes) {
+      if (bytes == (streamed ? ": ping\n\n" : "\n") && ++n_pings == 2) {
+        play_text(*bench.engine.stream, 0, "x");
+        play_end(*bench.engine.stream, 0, FinishReason::kStop);
+      }
+      return true;
+    };
+    CHECK(response.produce(client));
+    CHECK(n_pings == 2);
+    if (streamed) {
+      CHECK(sse_data(client.received).size() == 3);
+    } else {
+      CHECK(json::parse(client.received)["choices"][0]["text"] == "x");
+    }
+  }
+}
+
+TEST_CASE("a failure before the first byte is a 500 that clients do not repeat") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kFailed, 0, "no memory"); };
+  const HttpResponse response = bench.chat(kChat);
+  CHECK(response.status == 500);
+  CHECK(header_of(response, "x-should-retry") == "false");
+  const json error = error_of(response);
+  CHECK(error["type"] == "server_error");
+  CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("no memory"));
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kCancelled); };
+  const HttpResponse stopping = bench.chat(kChat);
+  CHECK(stopping.status == 503);
+  CHECK_FALSE(header_of(stopping, "Retry-After").empty());
+}
+
+TEST_CASE("a failure on the way is an error in the stream, and a status of an answer sent whole") {
+  ApiBench bench;
+  for (const FinishReason reason : {FinishReason::kFailed, FinishReason::kCancelled}) {
+    bench.engine.play = [reason](TokenStream& stream) {
+      play_text(stream, 0, "half");
+      play_end(stream, 0, reason, 0, "a fault");
+    };
+    RecordingClient client;
+    const std::optional<HttpResponse> failure = bench.completions(R"({"prompt": "p"})").before_status(client);
+    REQUIRE(failure);
+    CHECK(failure->status == (reason == FinishReason::kFailed ? 500 : 503));
+    CHECK(header_of(*failure, "x-should-retry") == (reason == FinishReason::kFailed ? "false" : ""));
+    CHECK(header_of(*failure, "Retry-After").empty() == (reason == FinishReason::kFailed));
+    CHECK(error_of(*failure)["code"] ==
+          (reason == FinishReason::kFailed ? "engine_failed" : "server_stopping"));
+    CHECK(bench.engine.stream->cancelled(0));
+    CHECK(client.received.empty());
+    CHECK(bench.completions(R"({"prompt": "p", "stream": true})").produce(client));
+    const std::vector<json> events = sse_data(client.received);
+    REQUIRE(events.size() == 5);
+    const json& error = events.back().at("error");
+    CHECK(error["type"] == (reason == FinishReason::kFailed ? "server_error" : "unavailable_error"));
+    CHECK(bench.engine.stream->cancelled(0));
+  }
+}
+
+TEST_CASE("an answer sent whole waits with its status for its end, but not for ever") {
+  ApiBench bench;
+  RecordingClient client;
+  bench.engine.play = [](TokenStream& stream) {
+    play_text(stream, 0, "all");
+    play_end(stream, 0, FinishReason::kStop);
+  };
+  HttpResponse response = bench.completions(R"({"prompt": "p"})");
+  CHECK_FALSE(response.before_status(client));
+  CHECK(response.produce(client));
+  CHECK(json::parse(client.received)["choices"][0]["text"] == "all");
+  CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})").before_status);
+
+  // The client left: produce() finds that too.
+  client = {};
+  client.alive = [] { return false; };
+  bench.engine.play = [](TokenStream&) {};
+  response = bench.completions(R"({"prompt": "p"})");
+  CHECK_FALSE(response.before_status(client));
+  CHECK_FALSE(response.produce(client));
+
+  // Once bytes must show that the server lives, a failure can only break the answer off.
+  client = {};
+  bench.tick = std::chrono::seconds(6);
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "half"); };
+  response = bench.completions(R"({"prompt": "p"})");
+  CHECK_FALSE(response.before_status(client));
+  play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "a fault");
+  CHECK_FALSE(response.produce(client));
+  CHECK_THAT(client.received, !ContainsSubstring("half"));
+}
+
+TEST_CASE("what the engine refuses has its status") {
+  ApiBench bench;
+  bench.engine.refusal = Refusal::kQueueFull;
+  HttpResponse response = bench.chat(kChat);
+  CHECK(response.status == 429);
+  CHECK(header_of(response, "Retry-After") == "1");
+  CHECK(error_of(response)["type"] == "rate_limit_error");
+  bench.engine.refusal = Refusal::kStopping;
+  response = bench.chat(kChat);
+  CHECK(response.status == 503);
+  CHECK_FALSE(header_of(response, "Retry-After").empty());
+  CHECK(header_of(response, "x-should-retry").empty());
+  bench.engine.failed = true;
+  response = bench.completions(R"({"prompt": "p"})");
+  CHECK(response.status == 503);
+  CHECK_FALSE(header_of(response, "Retry-After").empty());
+  CHECK(error_of(response)["code"] == "engine_failed");
+  bench.engine.failed = false;
+  bench.engine.refusal = Refusal::kContextExceeded;
+  response = bench.completions(R"({"prompt": "p"})");
+  CHECK(response.status == 400);
+  CHECK(error_of(response)["code"] == "context_length_exceeded");
+}
+
+TEST_CASE("an unknown model is 404 and says what is served; any name goes if the server is told so") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
+  const HttpResponse response = bench.completions(R"({"model": "gpt-4", "prompt": 5})");
+  CHECK(response.status == 404);
+  const json error = error_of(response);
+  CHECK(error["type"] == "not_found_error");
+  CHECK(error["param"] == "model");
+  CHECK(error["code"] == "model_not_found");
+  CHECK_THAT(error["message"].get<std::string>(),
+             ContainsSubstring("gpt-4") && ContainsSubstring("'tiny', 'org/tiny'"));
+  CHECK(whole_body(bench.chat(kChat))["model"] == "tiny");
+  bench.model.any_name = true;
+  CHECK(whole_body(bench.completions(R"({"model": "gpt-4", "prompt": "p"})"))["model"] == "gpt-4");
+  CHECK(ApiService(bench.model, bench.world()).retrieve_model("gpt-4").status == 200);
+}
+
+TEST_CASE("what does not fit the context is refused with the numbers") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
+  const auto prompt = [](int n, const std::string& rest) {
+    return "{\"prompt\": \"" + std::string(static_cast<size_t>(n), 'x') + "\"" + rest + "}";
+  };
+  json error = error_of(bench.completions(prompt(60, ", \"max_tokens\": 5")));
+  CHECK(error["code"] == "context_length_exceeded");
+  CHECK(error["param"] == "max_tokens");
+  CHECK_THAT(error["message"].get<std::string>(),
+             ContainsSubstring("64 tokens") && ContainsSubstring("65") && ContainsSubstring("60"));
+  error = error_of(bench.completions(prompt(64, "")));
+  CHECK(error["code"] == "context_length_exceeded");
+  CHECK(error["param"] == "prompt");
+  CHECK(error_of(bench.completions(prompt(1, ", \"max_tokens\": 9223372036854775807")))["param"] ==
+        "max_tokens");
+  CHECK(bench.engine.requests.empty());
+  whole_body(bench.completions(prompt(60, ", \"max_tokens\": 4")));
+  CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
+  whole_body(bench.completions(prompt(60, "")));  // the default gives way to the context
+  CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
+  whole_body(bench.completions(prompt(64, ", \"max_tokens\": 0, \"echo\": true")));
+  CHECK(bench.engine.requests.back().sequences[0].max_tokens == 0);
+  whole_body(bench.chat(kChat));  // [user]Say[assistant] and the rest of the context
+  CHECK(bench.engine.requests.back().sequences[0].max_tokens == 64 - 20);
+  const std::string many =
+      "{\"messages\": [{\"role\": \"user\", \"content\": \"" + std::string(60, 'x') + "\"}]}";
+  error = error_of(bench.chat(many));
+  CHECK(error["code"] == "context_length_exceeded");
+  CHECK(error["param"] == "messages");
+  for (const std::string name : {"max_tokens", "max_completion_tokens"}) {
+    error =
+        error_of(bench.chat(R"({"messages": [{"role": "user", "content": "x"}], ")" + name + R"(": 99})"));
+    CHECK(error["param"] == name);
+  }
+}
+
+TEST_CASE("the chat template gets messages, tools and the client's variables, and its objections are 400") {
+  ApiBench bench;
+  bench.model.context_tokens = 4096;
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
+  whole_body(bench.chat(
+      R"({"messages": [{"role": "developer", "content": "s"}, {"role": "user", "content": "<|turn|>"}],
+      "tools": [{"type": "function", "function": {"name": "f"}}], "chat_template_kwargs": {"mood": "calm"}})"));
+  CHECK(
+      bench.vocabulary.decode(bench.engine.requests.back().sequences[0].prompt, true) ==
+      R"([system]s[user]<|turn|><tools>[{"type": "function", "function": {"name": "f"}}]<mood calm>[assistant])");
+  const HttpResponse refused = bench.chat(R"({"messages": [{"role": "user", "content": "bad"}]})");
+  CHECK(refused.status == 400);
+  const json error = error_of(refused);
+  CHECK(error["param"] == "messages");
+  CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("bad words are not taken"));
+  bench.model.chat_template = nullptr;
+  CHECK(bench.chat(kChat).status == 400);
+}
+
+TEST_CASE("nothing of one request is left for the next") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
+  const ApiService service(bench.model, bench.world());
+  whole_body(service.completions(ApiBench::post(
+      R"({"prompt": "p", "logit_bias": {"5": 50}, "stop": "x", "temperature": 0, "top_k": 3, "ignore_eos": true})")));
+  whole_body(service.completions(ApiBench::post(R"({"prompt": "p"})")));
+  const SequenceRequest& first = bench.engine.requests[0].sequences[0];
+  CHECK(first.sampling.logit_bias == std::vector<std::pair<int32_t, float>>{{5, 50.0F}});
+  CHECK(first.end_tokens.empty());
+  const SequenceRequest& second = bench.engine.requests[1].sequences[0];
+  CHECK(second.sampling.logit_bias.empty());
+  CHECK(second.sampling.temperature == 1);
+  CHECK(second.sampling.top_k == 0);
+  CHECK(second.end_tokens.size() == 1);
+}
+
+}  // namespace
+}  // namespace hearth

@@ -1,0 +1,133 @@
+// Good requests: defaults, ranges at their ends, and what clients send that means nothing here.
+#include "server/api/chat_request.h"
+#include "server/api/completion_request.h"
+#include "server/api/prompt_tokens.h"
+#include "tests/server/api/api_vocabulary.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+constexpr RequestLimits kLimits{.n_vocab = 100};
+
+CompletionRequest completion(const std::string& body) {
+  return parse_completion_request(parse_json_body(body), kLimits);
+}
+ChatRequest chat(const std::string& members) {
+  return parse_chat_request(
+      parse_json_body(R"({"messages": [{"role": "user", "content": "hi"}])" + members + "}"), kLimits);
+}
+
+TEST_CASE("absent and null parameters have OpenAI's defaults") {
+  const std::string nulls =
+      R"({"prompt": null, "model": null, "max_tokens": null, "temperature": null, "top_p": null, "n": null,
+          "best_of": null, "stop": null, "logit_bias": null, "logprobs": null, "echo": null, "seed": null,
+          "stream": null, "stream_options": null, "suffix": null, "presence_penalty": null,
+          "frequency_penalty": null, "top_k": null, "min_p": null, "repetition_penalty": null, "user": null})";
+  for (const std::string& body : {std::string("{}"), nulls}) {
+    const CompletionRequest request = completion(body);
+    CHECK(std::get<std::string>(request.prompts.at(0)).empty());
+    CHECK(request.generation.model.empty());
+    CHECK_FALSE(request.max_tokens);
+    CHECK(request.generation.sampling.temperature == 1);
+    CHECK(request.generation.sampling.top_p == 1);
+    CHECK(request.generation.sampling.top_k == 0);
+    CHECK(request.generation.sampling.repetition_penalty == 1);
+    CHECK(request.generation.n == 1);
+    CHECK(request.best_of == 1);
+    CHECK(request.generation.stop.empty());
+    CHECK_FALSE(request.generation.seed);
+    CHECK_FALSE(request.logprobs);
+    CHECK_FALSE(request.generation.stream);
+  }
+}
+
+TEST_CASE("values at the ends of their ranges are taken") {
+  const CompletionRequest request = completion(
+      R"({"prompt": [0, 99.0], "max_tokens": 0, "temperature": 2, "top_p": 0, "top_k": -1, "min_p": 1,
+          "presence_penalty": -2, "frequency_penalty": 2, "n": 20, "best_of": 20, "logprobs": 5, "echo": true,
+          "seed": -9223372036854775808, "stop": ["a", "b", "c", "\u0000"], "logit_bias": {"0": -100, "99": 100},
+          "suffix": "", "stream": false})");
+  CHECK(std::get<std::vector<int32_t>>(request.prompts.at(0)) == std::vector<int32_t>{0, 99});
+  CHECK(request.max_tokens == 0);
+  CHECK(request.generation.sampling.top_k == 1);  // what top_p 0 means
+  CHECK(request.generation.sampling.top_p == 1);
+  CHECK(request.generation.sampling.min_p < 1);
+  CHECK(request.best_of == 20);
+  CHECK(request.generation.seed == uint64_t{1} << 63);
+  CHECK(request.generation.stop.size() == 4);
+  CHECK(request.generation.sampling.logit_bias.size() == 2);
+  CHECK(completion(R"({"temperature": 1e-30})").generation.sampling.temperature == 0);
+  CHECK(completion(R"({"max_tokens": 9223372036854775807})").max_tokens == 9223372036854775807);
+  CHECK(completion(R"({"n": 3, "best_of": 0})").best_of == 3);
+}
+
+TEST_CASE("prompts come in four forms") {
+  CHECK(completion(R"({"prompt": "a"})").prompts.size() == 1);
+  CHECK(completion(R"({"prompt": ["a", "", "c"]})").prompts.size() == 3);
+  CHECK(completion(R"({"prompt": [1, 2, 3]})").prompts.size() == 1);
+  CHECK(completion(R"({"prompt": [[1], [2, 3]]})").prompts.size() == 2);
+}
+
+TEST_CASE("parameters nobody here knows are ignored") {
+  CHECK_NOTHROW(chat(R"(, "user": "me", "store": true, "metadata": {"a": "b"}, "service_tier": "auto",
+      "parallel_tool_calls": true, "reasoning_effort": "low", "verbosity": "low", "made_up": [1, {"x": null}],
+      "response_format": {"type": "text"}, "tool_choice": "auto", "tools": [], "modalities": ["text"])"));
+}
+
+TEST_CASE("max_completion_tokens goes before its older name") {
+  CHECK_FALSE(chat("").max_tokens);
+  CHECK(chat(R"(, "max_tokens": 5)").max_tokens == 5);
+  CHECK(chat(R"(, "max_completion_tokens": 6)").max_tokens == 6);
+  CHECK(chat(R"(, "max_completion_tokens": 6, "max_tokens": 5)").max_tokens == 6);
+  CHECK(chat(R"(, "max_completion_tokens": null, "max_tokens": 5)").max_tokens == 5);
+}
+
+TEST_CASE("tools are shown to the template unless tool_choice is none") {
+  const std::string tools = R"(, "tools": [{"type": "function", "function": {"name": "f", "z": 1, "a": 2}}])";
+  CHECK(chat(tools).tools.dump() == R"([{"type":"function","function":{"name":"f","z":1,"a":2}}])");
+  CHECK(chat(tools + R"(, "tool_choice": "none")").tools.is_null());
+  CHECK(chat("").tools.is_null());
+}
+
+TEST_CASE("messages reach the template plain") {
+  const ChatRequest request = parse_chat_request(parse_json_body(R"({"messages": [
+      {"role": "developer", "content": "be kind"},
+      {"role": "user", "name": null, "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+      {"role": "assistant", "tool_calls": [{"id": "1", "type": "function",
+          "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
+      {"role": "tool", "tool_call_id": "1", "content": "42"},
+      {"role": "assistant", "content": "x", "tool_calls": null, "reasoning_content": "r"}]})"),
+                                                 kLimits);
+  CHECK(request.messages.dump() ==
+        R"([{"role":"system","content":"be kind"},{"role":"user","content":"a\nb"},)"
+        R"({"role":"assistant","tool_calls":[{"id":"1","type":"function","function":)"
+        R"({"name":"f","arguments":"{\"x\": 1}"}}],"content":null},)"
+        R"({"role":"tool","tool_call_id":"1","content":"42"},)"
+        R"({"role":"assistant","content":"x","reasoning_content":"r"}])");
+}
+
+TEST_CASE("text prompts get the begin token only where the model wants one and the text has none") {
+  const ApiVocabulary plain;
+  const ApiVocabulary with_begin({}, true);
+  CHECK(prepare_prompt(Prompt("hi"), true, plain).tokens == std::vector<int32_t>{'h', 'i'});
+  const PreparedPrompt hidden = prepare_prompt(Prompt("hi"), true, with_begin);
+  CHECK(hidden.tokens == std::vector<int32_t>{ApiVocabulary::kBos, 'h', 'i'});
+  CHECK(hidden.n_hidden == 1);
+  CHECK(prepare_prompt(Prompt("hi"), false, with_begin).tokens.size() == 2);
+  const PreparedPrompt spelled = prepare_prompt(Prompt("<s>hi"), false, with_begin);
+  CHECK(spelled.tokens == std::vector<int32_t>{ApiVocabulary::kBos, 'h', 'i'});
+  CHECK(spelled.n_hidden == 0);
+}
+
+TEST_CASE("an empty prompt is the model's start of text") {
+  const PreparedPrompt empty = prepare_prompt(Prompt(""), true, ApiVocabulary());
+  CHECK(empty.tokens == std::vector<int32_t>{ApiVocabulary::kEndOfText});
+  CHECK(empty.text.empty());
+  CHECK(empty.starts_text);
+  CHECK(prepare_prompt(Prompt(""), true, ApiVocabulary({}, true)).tokens ==
+        std::vector<int32_t>{ApiVocabulary::kBos});
+}
+
+}  // namespace
+}  // namespace hearth

@@ -1,0 +1,134 @@
+// ChatTemplate: what clients send, made into what templates expect.
+#include "server/chat/chat_template.h"
+
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/catch.h"
+#include "tests/support/frozen_clock.h"
+
+namespace hearth {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+ChatTemplate load(const std::string& name) {
+  std::ifstream file(hearth::testing::source_dir() + "/tests/data/templates/" + name + ".jinja");
+  REQUIRE(file.good());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return ChatTemplate::parse(text.str(), "<s>", "</s>", tests::frozen_clock);
+}
+
+Json user(const Json& content) { return Json::array({{{"role", "user"}, {"content", content}}}); }
+
+Json text_parts(const std::string& first, const std::string& second) {
+  return Json::array({{{"type", "text"}, {"text", first}}, {{"type", "text"}, {"text", second}}});
+}
+
+Json conversation_with_call(const Json& arguments) {
+  Json messages = user("hi");
+  messages.push_back({{"role", "assistant"}, {"content", ""}});
+  messages[1]["tool_calls"] = Json::array({{{"id", "call00000"}, {"type", "function"}}});
+  messages[1]["tool_calls"][0]["function"] = {{"name", "f"}, {"arguments", arguments}};
+  return messages;
+}
+
+TEST_CASE("content parts are joined for a template of strings") {
+  const ChatTemplate chat = load("chatml");
+  CHECK_FALSE(chat.wants_content_parts());
+  CHECK(chat.render(user(text_parts("one", "two")), nullptr, true) ==
+        "<|im_start|>user\none\ntwo<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(chat.render(user(Json::array()), nullptr, false) == "<|im_start|>user\n<|im_end|>\n");
+}
+
+TEST_CASE("a template that takes both forms gets the string") {
+  const ChatTemplate chat = load("gemma3_parts");
+  CHECK_FALSE(chat.wants_content_parts());
+  CHECK(chat.render(user(text_parts("one", "two")), nullptr, false) ==
+        "<s><start_of_turn>user\none\ntwo<end_of_turn>\n");
+}
+
+TEST_CASE("a string becomes a part for a template of parts") {
+  const ChatTemplate chat = load("parts_only");
+  CHECK(chat.wants_content_parts());
+  CHECK(chat.render(user("one"), nullptr, true) == "<user>one</user>\n<assistant>");
+  CHECK(chat.render(user(text_parts("one", "two")), nullptr, true) == "<user>one\ntwo</user>\n<assistant>");
+}
+
+TEST_CASE("parts that are no text are refused by name") {
+  const Json image = Json::array({{{"type", "image_url"}, {"image_url", {{"url", "x"}}}}});
+  CHECK_THROWS_WITH(load("chatml").render(user(image), nullptr, true), ContainsSubstring("\"image_url\""));
+  CHECK_THROWS_AS(load("chatml").render(user(Json::array({1})), nullptr, true), TemplateError);
+  CHECK_THROWS_AS(load("chatml").render(Json::array({1}), nullptr, true), TemplateError);
+}
+
+TEST_CASE("call arguments reach the template unquoted") {
+  const Json as_text = conversation_with_call("{\"a\": 1}");
+  const Json as_object = conversation_with_call({{"a", 1}});
+  for (const std::string name : {"qwen25_tools", "llama3_tools", "hermes_tools", "mistral"}) {
+    INFO(name);
+    const ChatTemplate chat = load(name);
+    CHECK(chat.wants_argument_objects());
+    const std::string prompt = chat.render(as_text, nullptr, false);
+    CHECK(prompt == chat.render(as_object, nullptr, false));
+    CHECK_THAT(prompt, ContainsSubstring("{\"a\": 1}"));
+  }
+  const ChatTemplate both = load("qwen3_thinking");
+  CHECK_FALSE(both.wants_argument_objects());
+  CHECK_THAT(both.render(as_text, nullptr, false), ContainsSubstring("\"arguments\": {\"a\": 1}}"));
+  // Text that is no object is the client's to answer for: it passes as it is.
+  CHECK_THAT(load("qwen25_tools").render(conversation_with_call("not json"), nullptr, false),
+             ContainsSubstring("\"not json\""));
+}
+
+TEST_CASE("extra variables reach the template but do not replace the messages") {
+  const ChatTemplate chat = load("qwen3_thinking");
+  const Json extra = {{"enable_thinking", false}, {"messages", Json::array()}};
+  CHECK(chat.render(user("x"), nullptr, true, extra) ==
+        "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n");
+}
+
+TEST_CASE("the template's own refusals pass word for word") {
+  const Json messages = Json::array({{{"role", "system"}, {"content", "be kind"}}});
+  CHECK_THROWS_WITH(load("gemma").render(messages, nullptr, true), "System role not supported");
+}
+
+TEST_CASE("a template that does not parse says where") {
+  CHECK_THROWS_WITH(ChatTemplate::parse("\n{% if %}", "", ""), ContainsSubstring("chat template, line 2:"));
+}
+
+TEST_CASE("the clock is the one given") {
+  CHECK_THAT(load("llama3_tools").render(user("x"), nullptr, true),
+             ContainsSubstring("Date now: 26 Jul 2024\n"));
+}
+
+TEST_CASE("models without a template get ChatML") {
+  Json messages = Json::array({{{"role", "system"}, {"content", "s"}}});
+  messages.push_back({{"role", "user"}, {"content", text_parts("a", "b")}});
+  messages.push_back({{"role", "assistant"}, {"content", nullptr}});
+  CHECK(
+      ChatTemplate::chatml("<s>", "</s>").render(messages, nullptr, true) ==
+      "<|im_start|>system\ns<|im_end|>\n<|im_start|>user\na\nb<|im_end|>\n<|im_start|>assistant\n<|im_end|>\n"
+      "<|im_start|>assistant\n");
+}
+
+TEST_CASE("many threads render with one template") {
+  const ChatTemplate chat = load("qwen3_thinking");
+  std::vector<std::string> prompts(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::string& prompt : prompts) {
+      threads.emplace_back([&chat, &prompt] {
+        for (int i = 0; i < 50; ++i) prompt = chat.render(user("x"), nullptr, true);
+      });
+    }
+  }
+  for (const std::string& prompt : prompts) {
+    CHECK(prompt == "<|im_start|>user\nx<|im_end|>\n<|im_start|>assistant\n");
+  }
+}
+
+}  // namespace
+}  // namespace hearth

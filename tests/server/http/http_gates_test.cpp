@@ -1,0 +1,207 @@
+// What stands between transport and handlers: keys, web pages' origins, health, log lines, the service
+// manager.
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "server/http/auth.h"
+#include "server/http/cors.h"
+#include "server/http/http_server.h"
+#include "server/process/healthcheck.h"
+#include "server/process/logging.h"
+#include "server/process/service_manager.h"
+#include "server/server_state.h"
+#include "tests/support/catch.h"
+
+using namespace hearth;
+using std::chrono::seconds;
+
+namespace {
+
+HttpRequest request_with(std::vector<std::pair<std::string, std::string>> headers) {
+  HttpRequest request;
+  request.headers = std::move(headers);
+  return request;
+}
+
+std::string header_of(const HttpResponse& response, const std::string& name) {
+  for (const auto& [key, value] : response.headers) {
+    if (key == name) return value;
+  }
+  return "absent";
+}
+
+std::string temporary(const std::string& name) {
+  return (std::filesystem::temp_directory_path() / ("hearth-" + name + std::to_string(::getpid()))).string();
+}
+
+std::string key_file_failure(const std::string& path) {
+  try {
+    read_key_file(path);
+  } catch (const KeyFileError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+}  // namespace
+
+TEST_CASE("a key is taken as bearer token or X-Api-Key, and only a whole one") {
+  const Auth auth({"alpha", "beta-2"});
+  const auto code = [&auth](const std::string& name, const std::string& value) {
+    const std::optional<ApiError> refusal = auth.refusal(request_with({{name, value}}));
+    return refusal ? refusal->code : "allowed";
+  };
+  CHECK(code("Authorization", "Bearer alpha") == "allowed");
+  CHECK(code("authorization", "bearer  beta-2 ") == "allowed");
+  CHECK(code("X-Api-Key", "alpha") == "allowed");
+  CHECK(code("Authorization", "Bearer alph") == "invalid_api_key");
+  CHECK(code("Authorization", "Bearer alphaalpha") == "invalid_api_key");
+  CHECK(code("Authorization", "Bearer ") == "missing_api_key");
+  CHECK(code("Authorization", "Basic alpha") == "missing_api_key");
+  CHECK(code("Accept", "alpha") == "missing_api_key");
+  CHECK_FALSE(Auth({}).refusal(request_with({})).has_value());
+}
+
+TEST_CASE("key files: comments and spaces are skipped, files without a key refused") {
+  const std::string path = temporary("keys");
+  std::ofstream(path) << "# keys\n\n  alpha \r\nbeta\n";
+  CHECK(read_key_file(path) == std::vector<std::string>{"alpha", "beta"});
+  std::ofstream(path) << "# none\n";
+  CHECK_THAT(key_file_failure(path), ContainsSubstring("no API key"));
+  std::filesystem::remove(path);
+  CHECK_THAT(key_file_failure(path), ContainsSubstring("no such file"));
+  CHECK_THAT(key_file_failure("/tmp"), ContainsSubstring("plain file"));
+}
+
+TEST_CASE("by default pages of this machine may call, others may not") {
+  const CorsPolicy policy({});
+  for (const std::string origin : {"http://localhost", "http://localhost:3000", "https://127.0.0.1:8443",
+                                   "http://[::1]:3000", "http://app.localhost:1"}) {
+    INFO(origin);
+    CHECK(policy.allows(origin));
+  }
+  for (const std::string origin :
+       {"http://evil.com", "http://localhost.evil.com", "http://localhost@evil.com", "null", "",
+        "http://127.0.0.1.evil.com:80", "file://localhost", "http://evil.com/localhost"}) {
+    INFO(origin);
+    CHECK_FALSE(policy.allows(origin));
+  }
+  CHECK(CorsPolicy({"*"}).allows("http://evil.com"));
+  CHECK_FALSE(CorsPolicy({"none"}).allows("http://localhost"));
+  CHECK(CorsPolicy({"https://a.org"}).allows("https://a.org"));
+  CHECK_FALSE(CorsPolicy({"https://a.org"}).allows("http://a.org"));
+}
+
+TEST_CASE("a preflight gets back the headers it asked for, never credentials") {
+  const HttpRequest request =
+      request_with({{"Origin", "http://localhost:3000"},
+                    {"Access-Control-Request-Headers", "authorization, x-stainless-os"}});
+  HttpResponse answer = CorsPolicy({}).preflight(request);
+  CorsPolicy({}).allow(request, answer);
+  CHECK(answer.status == 204);
+  CHECK(header_of(answer, "Access-Control-Allow-Headers") == "authorization, x-stainless-os");
+  CHECK(header_of(answer, "Access-Control-Allow-Origin") == "http://localhost:3000");
+  CHECK(header_of(answer, "Access-Control-Allow-Credentials") == "absent");
+  HttpResponse foreign = CorsPolicy({}).preflight(request_with({{"Origin", "http://evil.com"}}));
+  CorsPolicy({}).allow(request_with({{"Origin", "http://evil.com"}}), foreign);
+  CHECK(header_of(foreign, "Access-Control-Allow-Origin") == "absent");
+  CHECK(header_of(foreign, "Access-Control-Allow-Methods") == "absent");
+}
+
+TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
+  ServerState state(seconds(10));
+  state.set_progress(0.5);
+  CHECK(state.health().status == 503);
+  CHECK(state.health().body == R"({"status":"loading","progress":0.5})");
+  CHECK(header_of(state.health(), "Retry-After") == "1");
+
+  EngineStatus engine;
+  engine.n_slots = 4;
+  engine.heartbeat = std::chrono::steady_clock::now();
+  state.set_ready({nullptr, [&engine] { return engine; }, "m"});
+  CHECK(state.health().status == 200);
+  CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"ok")"));
+
+  engine.heartbeat -= seconds(60);
+  CHECK(state.health().status == 200);  // nothing to do, nothing to miss
+  engine.n_running = 1;
+  CHECK(state.health().status == 503);
+  CHECK_THAT(state.health().body, ContainsSubstring("stuck"));
+  engine.heartbeat += seconds(60);
+  CHECK(state.health().status == 200);
+  engine.failed = true;
+  engine.failure = "the device is gone";
+  CHECK(state.health().status == 503);
+  CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"failed","reason":"the device is gone")"));
+  state.set_stopping();
+  CHECK(state.health().status == 503);
+  CHECK(state.health().body == R"({"status":"stopping"})");
+}
+
+TEST_CASE("a stop while loading stays a stop when the model is ready") {
+  ServerState state;
+  state.set_stopping();
+  state.set_ready({nullptr, [] { return EngineStatus(); }, "m"});
+  CHECK(state.phase() == ServerState::Phase::kStopping);
+}
+
+TEST_CASE("log lines cannot be forged by what clients send") {
+  CHECK(format_line("GET /a\nb", {{"status", 200}, {"id", "req-1"}, {"path", "x y\n\x1b[31m"}}) ==
+        R"(GET /a?b status=200 id=req-1 path="x y\n\u001b[31m")");
+  CHECK(format_line("m", {{"bad", "\xff"}}) == R"(m bad="\ufffd")");
+}
+
+TEST_CASE("the service manager gets its datagrams, by path and by abstract name") {
+  const std::string path = temporary("notify");
+  for (const std::string& name : {path, "@" + path}) {
+    const UniqueFd receiver(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, name.data(), name.size());
+    if (name[0] == '@') address.sun_path[0] = '\0';
+    REQUIRE(::bind(receiver.get(), reinterpret_cast<sockaddr*>(&address),
+                   static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0);
+    const ServiceManager manager(name, "2000000");
+    manager.notify("READY=1\nSTATUS=here");
+    std::array<char, 100> got{};
+    const ssize_t n = ::recv(receiver.get(), got.data(), got.size(), MSG_DONTWAIT);
+    CHECK(std::string(got.data(), static_cast<size_t>(std::max<ssize_t>(n, 0))) == "READY=1\nSTATUS=here");
+    CHECK(manager.watchdog_interval() == std::chrono::microseconds(1'000'000));
+    if (name[0] != '@') std::filesystem::remove(path);
+  }
+  const ServiceManager nobody("", "");
+  nobody.notify("READY=1");
+  CHECK_FALSE(nobody.watchdog_interval().has_value());
+  CHECK_FALSE(ServiceManager("/nonexistent/socket", "junk").watchdog_interval().has_value());
+}
+
+TEST_CASE("the healthcheck asks /health and says who did not answer") {
+  HttpServerOptions options;
+  options.port = 0;
+  std::atomic<int> status{200};
+  HttpServer server(
+      options,
+      [&status](const HttpRequest& request) {
+        HttpResponse response;
+        response.status = request.path == "/health" ? status.load() : 404;
+        response.body = "{}";
+        return response;
+      },
+      [](const AccessRecord&) {}, [](const std::string&, const std::string&) {});
+  server.start();
+  CHECK(check_health("0.0.0.0", server.port()).healthy);
+  CHECK(check_health("127.0.0.1", server.port()).answer == "{}");
+  status = 503;
+  CHECK_FALSE(check_health("127.0.0.1", server.port()).healthy);
+  server.stop(std::chrono::milliseconds(1000));
+  const HealthcheckResult gone = check_health("127.0.0.1", server.port());
+  CHECK_FALSE(gone.healthy);
+  CHECK_THAT(gone.answer, ContainsSubstring("no server answers on 127.0.0.1"));
+}

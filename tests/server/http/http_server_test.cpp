@@ -1,0 +1,408 @@
+// The transport over real sockets: framing, limits, and clients that misbehave. The handler is the test's
+// own.
+#include "server/http/http_server.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "server/http/listen_socket.h"
+#include "tests/server/http/raw_client.h"
+#include "tests/support/catch.h"
+
+using namespace hearth;
+using std::chrono::milliseconds;
+
+namespace {
+
+HttpResponse text(std::string body) {
+  HttpResponse response;
+  response.content_type = "text/plain";
+  response.body = std::move(body);
+  return response;
+}
+
+/// A server on any free port, with what its handler saw.
+class Fixture {
+ public:
+  explicit Fixture(HttpServer::Handler handler, HttpServerOptions options = {}) {
+    options.port = 0;
+    server_ = std::make_unique<HttpServer>(
+        options, std::move(handler),
+        [this](const AccessRecord& record) {
+          const std::lock_guard lock(mutex_);
+          records_.push_back(record);
+        },
+        [this](const std::string& what, const std::string&) {
+          const std::lock_guard lock(mutex_);
+          failures_.push_back(what);
+        });
+    server_->start();
+  }
+  int port() const { return server_->port(); }
+  HttpServer& server() { return *server_; }
+  std::string ask(std::string_view bytes) const { return hearth::ask(port(), bytes); }
+  std::vector<AccessRecord> stop_and_get_records() {
+    server_->stop(milliseconds(5000));
+    return records_;
+  }
+  std::vector<std::string> failures() {
+    const std::lock_guard lock(mutex_);
+    return failures_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<AccessRecord> records_;
+  std::vector<std::string> failures_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+/// Answers with the method, path and body it got.
+HttpResponse echo(const HttpRequest& request) {
+  return text(request.method + " " + request.path + " " + request.body);
+}
+
+bool starts_with(const std::string& whole, const std::string& part) { return whole.rfind(part, 0) == 0; }
+
+const std::string kClose = "Host: h\r\nConnection: close\r\n";
+
+}  // namespace
+
+TEST_CASE("a request is answered with its framing, type and id") {
+  const Fixture server(echo);
+  const std::string answer = server.ask("GET /a HTTP/1.1\r\nx-request-id: my-id\r\n" + kClose + "\r\n");
+  CHECK(starts_with(answer, "HTTP/1.1 200 OK\r\n"));
+  CHECK_THAT(answer, ContainsSubstring("Content-Type: text/plain\r\n"));
+  CHECK_THAT(answer, ContainsSubstring("Content-Length: 7\r\n"));
+  CHECK_THAT(answer, ContainsSubstring("x-request-id: my-id\r\n"));
+  CHECK_THAT(answer, ContainsSubstring("\r\n\r\nGET /a <closed>"));
+  CHECK_THAT(server.ask("GET /a HTTP/1.1\r\nx-request-id: bad id\r\n" + kClose + "\r\n"),
+             ContainsSubstring("x-request-id: req-"));
+}
+
+TEST_CASE(
+    "bodies come whole: with a length, chunked, after 100-continue, compressed types of forms included") {
+  const Fixture server(echo);
+  CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose + "Content-Length: 5\r\n\r\nhello"),
+             ContainsSubstring("POST /p hello<closed>"));
+  CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose +
+                        "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"),
+             ContainsSubstring("POST /p hello<closed>"));
+  CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("POST /p <closed>"));
+  CHECK_THAT(server.ask("PUT /p HTTP/1.1\r\n" + kClose + "Content-Length: 2\r\n\r\nhi"),
+             ContainsSubstring("PUT /p hi"));
+  for (const std::string type : {"application/x-www-form-urlencoded", "multipart/form-data; boundary=b"}) {
+    const std::string body(20'000, 'x');
+    CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose + "Content-Type: " + type +
+                          "\r\nContent-Length: 20000\r\n\r\n" + body),
+               ContainsSubstring(body));
+  }
+  RawClient client(server.port());
+  client.send("POST /p HTTP/1.1\r\n" + kClose + "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+  CHECK(starts_with(client.read_until("\r\n\r\n"), "HTTP/1.1 100 "));
+  client.send("hello");
+  CHECK_THAT(client.read_until(), ContainsSubstring("POST /p hello<closed>"));
+}
+
+TEST_CASE("HEAD has the length and no body; paths are normalised; the query is left out") {
+  const Fixture server(echo);
+  const std::string head = server.ask("HEAD /a HTTP/1.1\r\n" + kClose + "\r\n");
+  CHECK_THAT(head, ContainsSubstring("Content-Length: 8\r\n"));
+  CHECK_THAT(head, ContainsSubstring("\r\n\r\n<closed>"));
+  CHECK_THAT(server.ask("GET //v1//models/?x=1 HTTP/1.1\r\n" + kClose + "\r\n"),
+             ContainsSubstring("GET /v1/models <"));
+  CHECK_THAT(server.ask("GET http://h:1/a%20b HTTP/1.1\r\n" + kClose + "\r\n"),
+             ContainsSubstring("GET /a b <"));
+  CHECK_THAT(server.ask("GET / HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("GET / <"));
+  // Long paths must not reach anything recursive.
+  const std::string path = "/" + std::string(7000, 'a');
+  CHECK_THAT(server.ask("GET " + path + " HTTP/1.1\r\n" + kClose + "\r\n"),
+             ContainsSubstring("GET " + path + " <"));
+}
+
+TEST_CASE("a connection carries many requests, pipelined ones too") {
+  const Fixture server(echo);
+  RawClient client(server.port());
+  for (int i = 0; i < 3; ++i) {
+    client.send("GET /" + std::to_string(i) + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    CHECK_THAT(client.read_until("GET /" + std::to_string(i) + " "), ContainsSubstring("Keep-Alive: "));
+  }
+  client.send("POST /x HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\na" +
+              std::string("\r\nGET /y HTTP/1.1\r\n") + kClose + "\r\n");
+  const std::string both = client.read_until();
+  CHECK_THAT(both, ContainsSubstring("POST /x a"));
+  CHECK_THAT(both, ContainsSubstring("GET /y <closed>"));
+}
+
+TEST_CASE("what is too large or no HTTP is refused with an error body, and the answer arrives") {
+  HttpServerOptions options;
+  options.max_body_bytes = 1 << 20;
+  const Fixture server(echo, options);
+  const auto status = [&server](const std::string& bytes) {
+    const std::string answer = server.ask(bytes);
+    CHECK_THAT(answer, ContainsSubstring("\"error\":{"));
+    CHECK_THAT(answer, ContainsSubstring("<closed>"));
+    return answer.substr(0, 12);
+  };
+  CHECK(status("GET /" + std::string(9000, 'a') + " HTTP/1.1\r\n" + kClose + "\r\n") == "HTTP/1.1 414");
+  CHECK(status("GET /" + std::string(40'000, 'a')) == "HTTP/1.1 414");
+  CHECK(status("GET / HTTP/1.1\r\nA: " + std::string(9000, 'a') + "\r\n\r\n") == "HTTP/1.1 431");
+  std::string many = "GET / HTTP/1.1\r\n";
+  for (int i = 0; i < 200; ++i) many += "A" + std::to_string(i) + ": b\r\n";
+  CHECK(status(many + "\r\n") == "HTTP/1.1 431");
+  CHECK(status("\x16\x03\x01\x02") == "HTTP/1.1 400");
+  CHECK(status("GET /\r\n\r\n") == "HTTP/1.1 400");
+  CHECK(status("GET / HTTP/3.0\r\n\r\n") == "HTTP/1.1 400");
+  CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Content-Length: 2000000\r\n\r\nabc") == "HTTP/1.1 413");
+  CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Content-Length: 99999999999999999999999\r\n\r\nabc") ==
+        "HTTP/1.1 413");
+  CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Expect: 100-continue\r\nContent-Length: 2000000\r\n\r\n") ==
+        "HTTP/1.1 413");
+  CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Transfer-Encoding: chunked\r\n\r\n200000\r\n" +
+               std::string(0x200000, 'x')) == "HTTP/1.1 413");
+  CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Transfer-Encoding: chunked\r\n\r\nzz\r\n") ==
+        "HTTP/1.1 400");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab") == "HTTP/1.1 400");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nab") ==
+        "HTTP/1.1 400");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\nab") == "HTTP/1.1 400");
+  CHECK(status("POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\nab") == "HTTP/1.1 501");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nab") == "HTTP/1.1 415");
+}
+
+TEST_CASE("a produced body is chunked, leaves piece by piece, and is never compressed or cut into ranges") {
+  std::atomic<bool> go_on{false};
+  const Fixture server([&go_on](const HttpRequest&) {
+    HttpResponse response;
+    response.content_type = "text/event-stream";
+    response.produce = [&go_on](ResponseSink& sink) {
+      if (!sink.write("data: one\n\n") || !sink.write("")) return false;
+      while (!go_on) std::this_thread::sleep_for(milliseconds(1));
+      return sink.write("data: two\n\n");
+    };
+    return response;
+  });
+  RawClient client(server.port());
+  client.send("POST / HTTP/1.1\r\nAccept-Encoding: gzip, br\r\nRange: bytes=0-1\r\n" + kClose + "\r\n");
+  const std::string first = client.read_until("data: one\n\n");  // arrives while the producer still waits
+  CHECK(starts_with(first, "HTTP/1.1 200 "));
+  CHECK_THAT(first, ContainsSubstring("Transfer-Encoding: chunked"));
+  CHECK_THAT(first, !ContainsSubstring("Content-Encoding"));
+  go_on = true;
+  CHECK_THAT(client.read_until(), ContainsSubstring("data: two\n\n\r\n0\r\n\r\n<closed>"));
+}
+
+TEST_CASE("to an HTTP/1.0 client a produced body ends with the connection") {
+  const Fixture server([](const HttpRequest&) {
+    HttpResponse response;
+    response.produce = [](ResponseSink& sink) { return sink.write("{}"); };
+    return response;
+  });
+  const std::string answer = server.ask("GET / HTTP/1.0\r\n\r\n");
+  CHECK_THAT(answer, !ContainsSubstring("chunked"));
+  CHECK_THAT(answer, ContainsSubstring("\r\n\r\n{}<closed>"));
+}
+
+TEST_CASE("a body that cannot be completed breaks the connection") {
+  Fixture server([](const HttpRequest& request) {
+    HttpResponse response;
+    response.produce = [throws = request.path == "/throw"](ResponseSink& sink) {
+      sink.write("part");
+      if (throws) throw std::runtime_error("secret detail");
+      return false;
+    };
+    return response;
+  });
+  for (const std::string path : {"/false", "/throw"}) {
+    const std::string answer = server.ask("GET " + path + " HTTP/1.1\r\nHost: h\r\n\r\n");
+    CHECK_THAT(answer, ContainsSubstring("part"));
+    CHECK_THAT(answer, !ContainsSubstring("\r\n0\r\n\r\n"));
+    CHECK_THAT(answer, !ContainsSubstring("secret"));
+  }
+  CHECK(server.failures() == std::vector<std::string>{"secret detail"});
+}
+
+TEST_CASE("a response may wait before its status, and be another then") {
+  Fixture server([](const HttpRequest& request) {
+    HttpResponse response;
+    response.before_status = [path = request.path](ResponseClient& client) -> std::optional<HttpResponse> {
+      if (path == "/throw") throw std::runtime_error("secret detail");
+      client.report({.n_prompt = 7});
+      if (path == "/as-it-is" || !client.client_alive()) return std::nullopt;
+      HttpResponse instead = text("instead");
+      instead.status = 500;
+      return instead;
+    };
+    response.produce = [](ResponseSink& sink) { return sink.write("{}"); };
+    return response;
+  });
+  const auto ask = [&](const std::string& path) {
+    return server.ask("GET " + path + " HTTP/1.1\r\n" + kClose + "\r\n");
+  };
+  const std::string as_it_is = ask("/as-it-is"), other = ask("/other"), throws = ask("/throw");
+  CHECK(starts_with(as_it_is, "HTTP/1.1 200 "));
+  CHECK_THAT(as_it_is, ContainsSubstring("{}"));
+  CHECK(starts_with(other, "HTTP/1.1 500 "));
+  CHECK_THAT(other, ContainsSubstring("\r\n\r\ninstead"));
+  CHECK(starts_with(throws, "HTTP/1.1 500 "));
+  CHECK_THAT(throws, !ContainsSubstring("secret"));
+  const std::vector<AccessRecord> records = server.stop_and_get_records();
+  REQUIRE(records.size() == 3);
+  REQUIRE(records[1].generation);
+  CHECK(records[1].generation->n_prompt == 7);
+  CHECK(records[1].complete);
+}
+
+TEST_CASE("a handler's exception is a 500 that leaks nothing, and the server goes on") {
+  Fixture server([](const HttpRequest&) -> HttpResponse { throw std::runtime_error("secret detail"); });
+  for (int i = 0; i < 2; ++i) {
+    const std::string answer = server.ask("GET / HTTP/1.1\r\n" + kClose + "\r\n");
+    CHECK(starts_with(answer, "HTTP/1.1 500 "));
+    CHECK_THAT(answer, ContainsSubstring("x-should-retry: false"));
+    CHECK_THAT(answer, !ContainsSubstring("secret"));
+  }
+  CHECK(server.failures().size() == 2);
+}
+
+TEST_CASE("one can wait until nothing is being answered, with the port open") {
+  std::atomic<bool> go_on{false}, begun{false};
+  Fixture server([&](const HttpRequest& request) {
+    if (request.path == "/slow") {
+      begun = true;
+      begun.notify_all();
+      go_on.wait(false);
+    }
+    return text("done");
+  });
+  CHECK(server.server().wait_until_idle(milliseconds(0)));
+  RawClient slow(server.port());
+  slow.send("GET /slow HTTP/1.1\r\n" + kClose + "\r\n");
+  begun.wait(false);
+  CHECK_FALSE(server.server().wait_until_idle(milliseconds(1)));
+  CHECK_THAT(server.ask("GET /quick HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("done"));
+  go_on = true;
+  go_on.notify_all();
+  CHECK(server.server().wait_until_idle(milliseconds(60'000)));
+  CHECK_THAT(slow.read_until(), ContainsSubstring("done"));
+}
+
+TEST_CASE("a client that leaves is noticed while nothing is written, with unread bytes in between too") {
+  std::atomic<int> started{0}, noticed{0};
+  Fixture server([&started, &noticed](const HttpRequest&) {
+    HttpResponse response;
+    response.produce = [&started, &noticed](ResponseSink& sink) {
+      ++started;
+      for (int i = 0; i < 5000 && sink.client_alive(); ++i) std::this_thread::sleep_for(milliseconds(2));
+      const bool alive = sink.client_alive();
+      noticed += alive ? 0 : 1;
+      return alive;
+    };
+    return response;
+  });
+  for (const std::string extra : {"", "GET /pipelined"}) {
+    RawClient client(server.port());
+    client.send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n" + extra);
+    client.read_until("\r\n\r\n");
+    while (started == noticed) std::this_thread::sleep_for(milliseconds(1));
+    client.close();
+    while (started != noticed) std::this_thread::sleep_for(milliseconds(1));
+  }
+  const std::vector<AccessRecord> records = server.stop_and_get_records();
+  CHECK(noticed == 2);
+  REQUIRE(records.size() == 2);
+  CHECK_FALSE(records[0].complete);
+}
+
+TEST_CASE("hundreds of silent and slow connections keep no request from being answered") {
+  HttpServerOptions options;
+  options.max_threads = 4;
+  options.max_idle_connections = 200;
+  const Fixture server(echo, options);
+  std::vector<std::unique_ptr<RawClient>> clients;
+  for (int i = 0; i < 300; ++i) {
+    clients.push_back(std::make_unique<RawClient>(server.port()));
+    REQUIRE(clients.back()->connected());
+    if (i % 2 == 0) clients.back()->send("GET /slow HTTP/1.1\r\nA: b");
+  }
+  CHECK_THAT(server.ask("GET /health HTTP/1.1\r\n" + kClose + "\r\n"),
+             ContainsSubstring("GET /health <closed>"));
+  // Beyond the limit the oldest have been closed, the younger ones still work.
+  CHECK_THAT(clients[0]->read_until(), ContainsSubstring("<"));
+  clients[298]->send("\r\nConnection: close\r\n\r\n");
+  CHECK_THAT(clients[298]->read_until(), ContainsSubstring("GET /slow <closed>"));
+}
+
+TEST_CASE("a head that does not come in time is answered 408") {
+  HttpServerOptions options;
+  options.head_time = milliseconds(50);
+  const Fixture server(echo, options);
+  CHECK(starts_with(server.ask("GET / HT"), "HTTP/1.1 408 "));
+  CHECK(server.ask("") == "<closed>");
+}
+
+TEST_CASE("when all threads are busy a request is told 503 at once") {
+  std::atomic<bool> go_on{false};
+  std::atomic<int> n_busy{0};
+  HttpServerOptions options;
+  options.max_threads = 2;
+  const Fixture server(
+      [&](const HttpRequest&) {
+        ++n_busy;
+        while (!go_on) std::this_thread::sleep_for(milliseconds(1));
+        return text("done");
+      },
+      options);
+  RawClient first(server.port()), second(server.port());
+  for (const RawClient* client : {&first, &second}) client->send("GET / HTTP/1.1\r\n" + kClose + "\r\n");
+  while (n_busy < 2) std::this_thread::sleep_for(milliseconds(1));
+  const std::string refused = server.ask("GET / HTTP/1.1\r\n" + kClose + "\r\n");
+  CHECK(starts_with(refused, "HTTP/1.1 503 "));
+  CHECK_THAT(refused, ContainsSubstring("Retry-After: 1\r\n"));
+  go_on = true;
+  CHECK_THAT(first.read_until(), ContainsSubstring("done<closed>"));
+  CHECK_THAT(second.read_until(), ContainsSubstring("done<closed>"));
+}
+
+TEST_CASE("stopping lets running answers end, and breaks off those that do not") {
+  std::atomic<bool> started{false}, broken{false};
+  Fixture server([&](const HttpRequest&) {
+    HttpResponse response;
+    response.produce = [&](ResponseSink& sink) {
+      started = true;
+      while (sink.client_alive()) std::this_thread::sleep_for(milliseconds(1));
+      broken = true;
+      return false;
+    };
+    return response;
+  });
+  RawClient client(server.port());
+  client.send("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+  while (!started) std::this_thread::sleep_for(milliseconds(1));
+  server.server().stop(milliseconds(20));
+  CHECK(broken);
+  CHECK_THAT(client.read_until(), !ContainsSubstring("<timeout>"));
+  CHECK_FALSE(RawClient(server.port()).connected());
+}
+
+TEST_CASE("ports in use, strange hosts and IPv6 are told or taken") {
+  const Fixture server(echo);
+  const auto failure = [](const std::string& host, int port) {
+    try {
+      open_listen_socket(host, port);
+    } catch (const ListenError& error) {
+      return std::string(error.what());
+    }
+    return std::string("opened");
+  };
+  CHECK(failure("127.0.0.1", server.port()) ==
+        "127.0.0.1 port " + std::to_string(server.port()) +
+            " is in use by another program; stop that one or choose another --port (0: any free one)");
+  CHECK_THAT(failure("192.0.2.1", 0), ContainsSubstring("no such address"));
+  CHECK_THAT(failure("no such host", 0), ContainsSubstring("--host no such host"));
+  CHECK(local_url("0.0.0.0", 80) == "http://127.0.0.1:80");
+  CHECK(local_url("::", 80) == "http://[::1]:80");
+  CHECK(local_url("[::1]", 80) == "http://[::1]:80");
+  CHECK(is_loopback("127.0.0.1"));
+  CHECK_FALSE(is_loopback("0.0.0.0"));
+}
