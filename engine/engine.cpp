@@ -1,26 +1,333 @@
-// The engine's face: everything is done by its Loop.
+// The engine: what other threads may call first, then the engine thread's loop.
 #include "engine/engine.h"
 
+#include <algorithm>
+#include <cassert>
+#include <exception>
+#include <new>
+#include <stdexcept>
 #include <utility>
 
-#include "engine/serving/engine_loop.h"
+#include "engine/serving/check_request.h"
+#include "engine/serving/logprobs.h"
 
 namespace hearth {
+namespace {
 
-Engine::Engine(ForwardModel& model, EngineOptions options) : loop_(std::make_unique<Loop>(model, options)) {}
+// The idle engine promises a heartbeat at least once a second; half of that leaves room for a busy machine.
+constexpr std::chrono::milliseconds kIdleBeat{500};
 
-Engine::~Engine() = default;
-
-std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::submit(GenerationRequest request) {
-  return loop_->submit(std::move(request));
+double seconds(std::chrono::steady_clock::duration duration) {
+  return std::chrono::duration<double>(duration).count();
 }
 
-void Engine::when_idle(IdleWork work) { loop_->when_idle(std::move(work)); }
+FinishedEvent finished_event(const Sequence& sequence, FinishReason reason, std::string error) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point now = Clock::now();
+  const bool admitted = sequence.admitted_at != Clock::time_point{};
+  const bool prefilled = sequence.prefilled_at != Clock::time_point{};
+  FinishedEvent event{.reason = reason, .n_prompt_tokens = sequence.n_prompt, .error = std::move(error)};
+  event.n_cached_tokens = sequence.n_cached;
+  event.n_generated_tokens = sequence.n_generated();
+  event.queue_seconds = seconds((admitted ? sequence.admitted_at : now) - sequence.accepted_at);
+  if (admitted)
+    event.prefill_seconds = seconds((prefilled ? sequence.prefilled_at : now) - sequence.admitted_at);
+  if (prefilled) event.decode_seconds = seconds(now - sequence.prefilled_at);
+  return event;
+}
 
-EngineStatus Engine::status() const { return loop_->status(); }
+int blocks_for(int n_positions, int block_tokens) { return (n_positions + block_tokens - 1) / block_tokens; }
 
-const EngineOptions& Engine::options() const { return loop_->options(); }
+}  // namespace
 
-bool Engine::drain(std::chrono::steady_clock::time_point deadline) { return loop_->drain(deadline); }
+Engine::Engine(ForwardModel& model, EngineOptions options)
+    : model_(model),
+      options_(options),
+      limits_(checked_limits(model.limits(), options)),
+      queue_(options.n_slots, options.queue_capacity),
+      blocks_(empty_blocks()),
+      scheduler_({.n_slots = options.n_slots,
+                  .prefill_chunk = options.prefill_chunk,
+                  .max_tokens = limits_.max_tokens,
+                  .max_logit_rows = limits_.max_logit_rows},
+                 blocks_),
+      sampler_(limits_.n_vocab) {
+  pieces_.reserve(static_cast<size_t>(options.n_slots));
+  const size_t n_tokens = static_cast<size_t>(limits_.max_tokens);
+  batch_.tokens.reserve(n_tokens);
+  batch_.positions.reserve(n_tokens);
+  batch_.slots.reserve(n_tokens);
+  batch_.logit_rows.reserve(static_cast<size_t>(limits_.max_logit_rows));
+  beat();
+  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+}
+
+Engine::~Engine() {
+  queue_.close();
+  thread_.request_stop();
+  queue_.wake();
+}
+
+std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::submit(GenerationRequest request) {
+  check_request(request, limits_.n_vocab);
+  for (const SequenceRequest& sequence : request.sequences) {
+    const int64_t n_positions = static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens;
+    if (n_positions > options_.context_tokens) return Refusal::kContextExceeded;
+  }
+  const auto stream = std::make_shared<TokenStream>(static_cast<int>(request.sequences.size()));
+  const uint64_t id = last_request_id_.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (const std::optional<Refusal> refusal = queue_.push(make_sequences(std::move(request), id, stream))) {
+    return *refusal;
+  }
+  return stream;
+}
+
+void Engine::when_idle(IdleWork work) {
+  {
+    const std::lock_guard lock(idle_work_mutex_);
+    idle_work_ = std::move(work);
+  }
+  queue_.wake();
+}
+
+EngineStatus Engine::status() const {
+  const RequestQueue::Counts counts = queue_.counts();
+  EngineStatus status;
+  status.n_slots = options_.n_slots;
+  status.n_running = counts.n_running;
+  status.n_waiting = counts.n_waiting;
+  status.n_steps = n_steps_;
+  status.n_prompt_tokens = n_prompt_tokens_;
+  status.n_cached_tokens = n_cached_tokens_;
+  status.n_generated_tokens = n_generated_tokens_;
+  status.failed = failed_;
+  if (status.failed) status.failure = failure_;
+  status.heartbeat = Clock::time_point(Clock::duration(heartbeat_.load(std::memory_order_relaxed)));
+  return status;
+}
+
+bool Engine::drain(Clock::time_point deadline) {
+  queue_.close();
+  if (queue_.wait_until_empty(deadline)) return true;
+  cut_ = true;
+  queue_.wake();
+  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread looks once a step
+  return false;
+}
+
+KvBlocks Engine::empty_blocks() const {
+  return {limits_.n_blocks, limits_.block_tokens, options_.n_slots,
+          blocks_for(options_.context_tokens, limits_.block_tokens)};
+}
+
+void Engine::run(const std::stop_token& stop) {
+  try {
+    model_.bind_thread();
+    serve(stop);
+    take_new();
+    finish_everything(FinishReason::kCancelled, {});
+  } catch (const std::bad_alloc&) {
+    fail("there is not enough memory");
+  } catch (const std::exception& error) {
+    fail(error.what());
+  } catch (...) {
+    fail("an unknown exception");
+  }
+}
+
+void Engine::serve(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    beat();
+    take_new();
+    if (cut_) finish_everything(FinishReason::kCancelled, {});
+    drop_cancelled();
+    admit();
+    if (scheduler_.n_running() == 0) {
+      // Whatever waits is admitted if nothing runs, so there is nothing to do at all.
+      assert(scheduler_.idle());
+      if (do_idle_work(stop)) continue;
+      queue_.wait_for_work(kIdleBeat);
+      continue;
+    }
+    step();
+  }
+}
+
+void Engine::step() {
+  const std::span<const StepPiece> planned = scheduler_.plan();
+  pieces_.assign(planned.begin(), planned.end());
+  build_batch(pieces_);
+  std::span<const float> logits = run_model();
+  n_steps_.fetch_add(1, std::memory_order_relaxed);
+  for (const StepPiece& piece : pieces_) {
+    const size_t n = static_cast<size_t>(piece.n_rows) * static_cast<size_t>(limits_.n_vocab);
+    finish_piece(piece, logits.first(n));
+    logits = logits.subspan(n);
+  }
+}
+
+bool Engine::do_idle_work(const std::stop_token& stop) {
+  IdleWork work;
+  {
+    const std::lock_guard lock(idle_work_mutex_);
+    work = std::exchange(idle_work_, nullptr);
+  }
+  if (!work) return false;
+  work([this, &stop] {
+    beat();
+    return !stop.stop_requested() && !cut_;
+  });
+  blocks_ = empty_blocks();
+  return true;
+}
+
+void Engine::take_new() {
+  queue_.take_new(new_sequences_);
+  for (std::unique_ptr<Sequence>& sequence : new_sequences_) scheduler_.add(std::move(sequence));
+  new_sequences_.clear();
+}
+
+void Engine::drop_cancelled() {
+  for (int slot = 0; slot < options_.n_slots; ++slot) {
+    const Sequence* const sequence = scheduler_.slots()[static_cast<size_t>(slot)].get();
+    if (sequence && sequence->stream->cancelled(sequence->index)) finish_slot(slot, FinishReason::kCancelled);
+  }
+  if (scheduler_.n_waiting() == 0) return;
+  const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
+  for (std::unique_ptr<Sequence>& sequence : scheduler_.remove_waiting(cancelled)) {
+    finish_waiting(std::move(sequence), FinishReason::kCancelled, {});
+  }
+}
+
+void Engine::admit() {
+  scheduler_.admit([this](Sequence& sequence) {
+    queue_.admitted(sequence.request_id);
+    sequence.admitted_at = Clock::now();
+    // Room for every token it may generate, so that the token loop does not allocate.
+    sequence.tokens.reserve(sequence.tokens.size() + static_cast<size_t>(sequence.request.max_tokens));
+    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
+    n_cached_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
+  });
+}
+
+void Engine::build_batch(std::span<const StepPiece> pieces) {
+  batch_.clear();
+  batch_.block_tables = blocks_.tables();
+  batch_.max_blocks = blocks_.max_blocks();
+  for (const StepPiece& piece : pieces) {
+    const Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
+    const int first_row = batch_.n_tokens() + piece.first_row;
+    for (int row = 0; row < piece.n_rows; ++row) batch_.logit_rows.push_back(first_row + row);
+    for (int position = piece.begin; position < piece.begin + piece.n_tokens; ++position) {
+      batch_.tokens.push_back(sequence.tokens[static_cast<size_t>(position)]);
+      batch_.positions.push_back(position);
+      batch_.slots.push_back(piece.slot);
+    }
+  }
+}
+
+std::span<const float> Engine::run_model() {
+  const std::span<const float> logits = model_.forward(batch_);
+  const size_t n_expected = batch_.logit_rows.size() * static_cast<size_t>(limits_.n_vocab);
+  if (logits.size() < n_expected) {
+    throw std::runtime_error("the forward pass returned " + std::to_string(logits.size()) +
+                             " logits, expected " + std::to_string(n_expected));
+  }
+  return logits;
+}
+
+void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits) {
+  Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
+  const bool was_prefilling = sequence.prefilling();
+  if (was_prefilling)
+    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(piece.n_tokens), std::memory_order_relaxed);
+  scheduler_.computed(piece);
+  if (was_prefilling && sequence.request.prompt_logprobs && !publish_prompt_logprobs(piece, logits)) {
+    finish_slot(
+        piece.slot, FinishReason::kFailed,
+        "the model's logits for the prompt hold a NaN or an infinity, so they give no log-probabilities; "
+        "the model file may be damaged or its numbers out of range");
+    return;
+  }
+  if (sequence.prefilling()) return;
+  if (was_prefilling) sequence.prefilled_at = Clock::now();
+  if (sequence.request.max_tokens == 0) {
+    finish_slot(piece.slot, FinishReason::kLength);
+  } else {
+    choose_token(piece.slot, logits.last(static_cast<size_t>(limits_.n_vocab)));
+  }
+}
+
+// The rows of a scored prompt's piece: row r tells about the token after the piece's r-th. False if one is no
+// distribution.
+bool Engine::publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits) {
+  const Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
+  const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
+  const size_t first = static_cast<size_t>(piece.begin + piece.first_row) + 1;
+  const size_t n_known =
+      static_cast<size_t>(sequence.n_prompt) - first;  // the last row's successor is not known yet
+  PromptEvent event;
+  for (size_t row = 0; row < std::min(static_cast<size_t>(piece.n_rows), n_known); ++row) {
+    TokenEvent& token = event.tokens.emplace_back();
+    token.token = sequence.tokens[first + row];
+    const std::span<const float> logits_of_row = logits.subspan(row * n_vocab, n_vocab);
+    if (!add_logprobs(logits_of_row, sequence.request.n_top_logprobs, token, top_ids_)) return false;
+  }
+  if (!event.tokens.empty()) sequence.stream->push({.sequence = sequence.index, .what = std::move(event)});
+  return true;
+}
+
+void Engine::choose_token(int slot, std::span<const float> row) {
+  Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(slot)];
+  const SequenceRequest& request = sequence.request;
+  const SampleResult result = sampler_.sample(row, request.sampling, sequence.tokens, sequence.n_prompt);
+  if (!result.error.empty()) {
+    finish_slot(slot, FinishReason::kFailed, std::string(result.error));
+    return;
+  }
+  if (std::ranges::find(request.end_tokens, result.token) != request.end_tokens.end()) {
+    finish_slot(slot, FinishReason::kStop);
+    return;
+  }
+  TokenEvent event{.token = result.token, .logprob = 0.0f, .top = {}};
+  // Cannot fail: the sampler has refused rows that are no distribution.
+  if (request.n_top_logprobs >= 0) add_logprobs(row, request.n_top_logprobs, event, top_ids_);
+  sequence.tokens.push_back(result.token);
+  n_generated_tokens_.fetch_add(1, std::memory_order_relaxed);
+  sequence.stream->push({.sequence = sequence.index, .what = std::move(event)});
+  if (sequence.n_generated() == request.max_tokens) finish_slot(slot, FinishReason::kLength);
+}
+
+void Engine::finish_slot(int slot, FinishReason reason, std::string error) {
+  // Keys and values behind logits that are no numbers are in doubt: they must not serve another prompt.
+  const std::unique_ptr<Sequence> sequence = scheduler_.remove(slot, reason != FinishReason::kFailed);
+  FinishedEvent event = finished_event(*sequence, reason, std::move(error));
+  queue_.slot_freed();  // before the event: who reads it may count on the slot
+  sequence->stream->push({.sequence = sequence->index, .what = std::move(event)});
+}
+
+void Engine::finish_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason,
+                            const std::string& error) {
+  queue_.abandoned(sequence->request_id);
+  sequence->stream->push({.sequence = sequence->index, .what = finished_event(*sequence, reason, error)});
+}
+
+void Engine::finish_everything(FinishReason reason, const std::string& error) {
+  for (int slot = 0; slot < options_.n_slots; ++slot) {
+    if (scheduler_.slots()[static_cast<size_t>(slot)]) finish_slot(slot, reason, error);
+  }
+  for (std::unique_ptr<Sequence>& sequence :
+       scheduler_.remove_waiting([](const Sequence&) { return true; })) {
+    finish_waiting(std::move(sequence), reason, error);
+  }
+}
+
+void Engine::fail(const std::string& why) {
+  failure_ = why;
+  failed_ = true;
+  queue_.close();  // what was accepted until now is in the queue, and nothing comes after it
+  take_new();
+  finish_everything(FinishReason::kFailed, "the engine has stopped because of an error: " + why);
+}
 
 }  // namespace hearth

@@ -1,9 +1,12 @@
-// The long-lived engine: a bounded queue of requests, slots that run them together, one thread that owns the
-// model.
+// The long-lived engine: a bounded queue of requests, slots that run them together, and one thread that owns
+// the model.
 //
-// Any thread may submit, ask for status or stop; only the engine thread touches model state. Each step: admit
-// what fits, take the decode token of every running sequence first, then a chunk of prefill, forward, sample,
-// publish events.
+// Any thread may submit requests, ask for the status or stop the engine; only the engine thread touches model
+// state. In each step it admits the requests that fit, takes one decode token of every running sequence, then a
+// chunk of prompt tokens, runs the forward pass, samples and publishes events.
+//
+// Threads meet in four places only: the RequestQueue (its mutex), the TokenStreams (theirs), idle_work_ (its
+// mutex) and the counters (atomics). Everything else belongs to the engine thread.
 #pragma once
 
 #include <atomic>
@@ -11,11 +14,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <span>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <variant>
+#include <vector>
 
 #include "engine/serving/batch.h"
+#include "engine/serving/kv_blocks.h"
 #include "engine/serving/request.h"
+#include "engine/serving/request_queue.h"
+#include "engine/serving/sampler.h"
+#include "engine/serving/scheduler.h"
+#include "engine/serving/sequence.h"
 #include "engine/serving/token_stream.h"
 
 namespace hearth {
@@ -35,19 +48,21 @@ struct EngineStatus {
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
   bool failed = false;  // the engine thread ended by an exception; everything is refused
   std::string failure;  // what that exception said; empty unless failed
-  std::chrono::steady_clock::time_point
-      heartbeat;  // last beat; the idle engine beats too, at least once a second
+  /// When the engine thread last passed through its loop; the idle engine does so at least once a second.
+  std::chrono::steady_clock::time_point heartbeat;
 };
 
-/// What the engine thread is given to do between requests. It calls `go_on` every second at least, or the
-/// engine looks stuck; false: the engine stops, and what the model has in memory is of no use any more.
+/// Work for the engine thread between requests. It must call `go_on` at least once a second, else the engine
+/// looks stuck. If `go_on` returns false the engine is stopping: the work ends, and nothing will run the model
+/// again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
 class Engine {
  public:
-  /// Starts the engine thread. The model must outlive the engine.
+  /// Starts the engine thread. The model must outlive the engine. Throws std::invalid_argument if the model's
+  /// limits and the options do not fit together.
   Engine(ForwardModel& model, EngineOptions options);
-  /// Stops: cancels what runs and joins.
+  /// Cancels what runs and waits, and joins the thread; that takes one step of the model at most.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -56,15 +71,14 @@ class Engine {
   /// max_tokens exceeds context_tokens is kContextExceeded. Thread-safe.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request);
 
-  /// Has `work` called on the engine thread, once, as soon as no sequence runs and none waits; whoever comes
-  /// meanwhile waits for its end. It may change all that the model has in memory, but not limits(): keys and
-  /// values of earlier prompts are forgotten. If it throws, the engine has failed. A second call before the
-  /// first one's work has begun takes its place; work not begun when the engine stops is never called. Any
-  /// thread.
+  /// Calls `work` once on the engine thread, as soon as no sequence runs and none waits. Requests that arrive
+  /// meanwhile wait until it ends. It may change everything the model has in memory except limits(); keys and
+  /// values of earlier prompts are forgotten. If it throws, the engine has failed. A second call replaces work
+  /// that has not begun; work that has not begun when the engine stops is never called. Any thread.
   void when_idle(IdleWork work);
 
   EngineStatus status() const;
-  const EngineOptions& options() const;
+  const EngineOptions& options() const { return options_; }
 
   /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished, or until
   /// the deadline, when what still runs is cancelled. Returns true if nothing had to be cancelled. Any
@@ -72,8 +86,53 @@ class Engine {
   bool drain(std::chrono::steady_clock::time_point deadline);
 
  private:
-  class Loop;
-  std::unique_ptr<Loop> loop_;
+  using Clock = std::chrono::steady_clock;
+
+  KvBlocks empty_blocks() const;
+  void run(const std::stop_token& stop);
+  void serve(const std::stop_token& stop);
+  void step();
+  void beat() { heartbeat_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
+
+  bool do_idle_work(const std::stop_token& stop);
+  void take_new();
+  void drop_cancelled();
+  void admit();
+  void build_batch(std::span<const StepPiece> pieces);
+  std::span<const float> run_model();
+  void finish_piece(const StepPiece& piece, std::span<const float> logits);
+  bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
+  void choose_token(int slot, std::span<const float> row);
+  void finish_slot(int slot, FinishReason reason, std::string error = {});
+  void finish_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason, const std::string& error);
+  void finish_everything(FinishReason reason, const std::string& error);
+  void fail(const std::string& why);
+
+  ForwardModel& model_;
+  const EngineOptions options_;
+  const StepLimits limits_;
+  RequestQueue queue_;
+
+  // Engine thread only.
+  KvBlocks blocks_;
+  Scheduler scheduler_;
+  Sampler sampler_;
+  Batch batch_;
+  std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
+  std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
+  std::vector<StepPiece> pieces_;  // a copy of this step's: finishing a sequence changes the scheduler's
+
+  // Written by the engine thread (last_request_id_: by submitters), read by any.
+  std::atomic<uint64_t> last_request_id_{0};
+  std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
+  std::atomic<Clock::rep> heartbeat_{0};
+  std::atomic<bool> failed_{false};
+  std::string failure_;  // written before failed_ becomes true, and never again
+  std::mutex idle_work_mutex_;
+  IdleWork idle_work_;            // not begun; empty: none
+  std::atomic<bool> cut_{false};  // set by drain: cancel everything now
+
+  std::jthread thread_;  // last, so that it starts when the rest is there and has ended when the rest goes
 };
 
 }  // namespace hearth
