@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/golden.h"
 #include "tests/support/sanitized.h"
+#include "tests/support/skip.h"
 
 namespace hearth::testing {
 namespace {
@@ -36,6 +37,13 @@ std::unique_ptr<ModelRuntime> load(const fs::path& path, int n_threads, Isa isa,
   options.n_slots = 1;
   options.context_tokens = context;
   return ModelRuntime::load(options);
+}
+
+/// False, and the test case is skipped, where the default model was not fetched.
+bool have_default_model() {
+  if (fs::exists(default_model())) return true;
+  hearth::testing::skip(default_model().string() + " is missing; server/fetch-model.sh fetches it");
+  return false;
 }
 
 void report(const char* what, const GoldenScore& score) {
@@ -93,10 +101,7 @@ TEST_CASE("the ReLU model's greedy text is its float32 reference's") {
 }
 
 TEST_CASE("SmolLM2 agrees with its float32 reference") {
-  if (!fs::exists(default_model())) {
-    WARN("not run: " << default_model() << " is missing; server/run.sh --build-only fetches it");
-    return;
-  }
+  if (!have_default_model()) return;
   const auto model = load(default_model(), 2, supported_isas().front());
   const std::vector<GoldenText> texts = read_golden(data("golden/smollm2-golden.json"));
   const GoldenScore score = score_golden(*model, texts, 64);
@@ -108,10 +113,7 @@ TEST_CASE("SmolLM2 agrees with its float32 reference") {
 
 // The first word is a near tie, 0.08 nats in float32, which coarser activations have turned into nonsense.
 TEST_CASE("SmolLM2 says what the capital of France is on every ISA, in a batch and token by token") {
-  if (!fs::exists(default_model())) {
-    WARN("not run: " << default_model() << " is missing; server/run.sh --build-only fetches it");
-    return;
-  }
+  if (!have_default_model()) return;
   const auto texts = read_texts(data("golden/smollm2-texts.json"));
   const auto chat = std::ranges::find(texts, "chat", &TokenizedText::name);
   REQUIRE(chat != texts.end());
@@ -137,10 +139,7 @@ TEST_CASE("SmolLM2 says what the capital of France is on every ISA, in a batch a
 }
 
 TEST_CASE("SmolLM2's texts have the reference's token ids") {
-  if (!fs::exists(default_model())) {
-    WARN("not run: " << default_model() << " is missing; server/run.sh --build-only fetches it");
-    return;
-  }
+  if (!have_default_model()) return;
   const ModelFile file = ModelFile::open(default_model());
   const auto tokenizer = Tokenizer::from_model(file);
   for (const auto& [name, text, tokens] : read_texts(data("golden/smollm2-texts.json"))) {

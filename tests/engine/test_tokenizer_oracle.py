@@ -24,7 +24,6 @@ BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build/release"))
 TOOL = BUILD / "tests/tokenize_tool"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "hearth"
 SMOLLM2 = pathlib.Path(os.environ.get("HEARTH_TEST_MODEL") or CACHE / "SmolLM2-135M-Instruct.Q4_1.gguf")
-SHARED = ROOT / "../shared"
 N_RANDOM = 1500
 
 pytestmark = pytest.mark.skipif(not TOOL.exists(), reason=f"{TOOL} is not built")
@@ -326,9 +325,7 @@ def test_sentencepiece_random_ids_decode_alike(tmp_path):
 
 
 def test_sentencepiece_model_of_the_relu_model():
-    folder = SHARED / "models/relu"
-    if not folder.exists():
-        pytest.skip(f"{folder} is absent")
+    folder = ROOT / "tests/data/relu"
     model = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tok.model"))
     with tool_for(folder / "relu-5m-q8_0.gguf") as tool:
         for text in sentencepiece_texts(11):

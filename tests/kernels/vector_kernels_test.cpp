@@ -1,14 +1,17 @@
 // The float operations of every ISA against doubles, at all sizes around the sixteen lanes.
 #include "kernels/cpu/vector_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "kernels/quant/half.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
+#include "tests/support/skip.h"
 
 namespace hearth {
 namespace {
@@ -47,6 +50,15 @@ double worst_error(const std::vector<float>& ours, const std::vector<double>& ex
 }
 
 }  // namespace
+
+TEST_CASE("every instruction set is tested on this processor", "[vector]") {
+  std::string missing;
+  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) {
+    const std::vector<Isa> here = supported_isas();
+    if (std::find(here.begin(), here.end(), isa) == here.end()) missing += " " + std::string(isa_name(isa));
+  }
+  if (!missing.empty()) testing::skip("this processor lacks" + missing);
+}
 
 TEST_CASE("rms_norm divides by the root mean square", "[vector]") {
   for (Isa isa : supported_isas()) {

@@ -1,36 +1,64 @@
-"""Adds up JUnit files of ctest and pytest and prints "N passed, N failed[, N skipped]"; exit 1 if anything failed.
+"""Adds up test results and prints "N passed, N failed, N skipped" as its last line; exit 1 if anything failed.
 
-usage: sum_results.py FILE.xml...   A missing or empty file counts as one failure: a runner that died is not a pass.
+usage: sum_results.py RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a check.
+
+A missing or empty file counts as one failure: a runner that died is not a pass. Every failed and every skipped test is
+named above the sum, the skipped ones with the reason they gave.
 """
+import collections
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 
+SKIP_LINE = re.compile(r"^SKIPPED: (.*)$", re.MULTILINE)  # printed by tests/support/skip.h
 
-def count(path):
-    """(passed, failed, skipped) of one file."""
+
+def reason_of(case):
+    """Why a test was skipped: what a C++ test printed, or what pytest was told."""
+    line = SKIP_LINE.search(case.findtext("system-out") or "")
+    if line:
+        return line[1]
+    message = case.find("skipped")
+    return (message.get("message") or "no reason given") if message is not None else "did not run"
+
+
+def outcomes_of_file(path):
+    """Yields (outcome, name, reason) for each test of a JUnit file."""
     try:
-        root = ElementTree.parse(path).getroot()
+        cases = list(ElementTree.parse(path).getroot().iter("testcase"))
     except (OSError, ElementTree.ParseError) as error:
-        print(f"{path}: {error}", file=sys.stderr)
-        return 0, 1, 0
-    passed = failed = skipped = 0
-    for case in root.iter("testcase"):
+        yield "failed", path, str(error)
+        return
+    if not cases:
+        yield "failed", path, "holds no test"
+    for case in cases:
+        name = f"{case.get('classname', '')} {case.get('name')}"
+        if case.get("classname") == case.get("name"):  # ctest's
+            name = case.get("name")
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
-            failed += 1
-            print(f"failed: {case.get('classname', '')} {case.get('name')}")
+            yield "failed", name, ""
         elif case.find("skipped") is not None or case.get("status") in ("notrun", "disabled"):
-            skipped += 1
-            print(f"skipped: {case.get('classname', '')} {case.get('name')}")
+            yield "skipped", name, reason_of(case)
         else:
-            passed += 1
-    return (passed, failed, skipped) if passed + failed + skipped else (0, 1, 0)
+            yield "passed", name, ""
+
+
+def outcomes(argument):
+    check = re.fullmatch(r"([^=]+)=(\d+)", argument)
+    if not check:
+        return outcomes_of_file(argument)
+    return [("passed" if check[2] == "0" else "failed", check[1], "" if check[2] == "0" else f"exit code {check[2]}")]
 
 
 def main():
-    passed, failed, skipped = (sum(column) for column in zip(*(count(path) for path in sys.argv[1:])))
-    sys.stdout.flush()
-    print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""), flush=True)
-    sys.exit(1 if failed else 0)
+    count = collections.Counter()
+    for argument in sys.argv[1:]:
+        for outcome, name, reason in outcomes(argument):
+            count[outcome] += 1
+            if outcome != "passed":
+                print(f"{outcome}: {name}" + (f" ({reason})" if reason else ""))
+    print(f"{count['passed']} passed, {count['failed']} failed, {count['skipped']} skipped", flush=True)
+    return 1 if count["failed"] else 0
 
 
-main()
+sys.exit(main())

@@ -19,6 +19,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/gguf_writer.h"
 #include "tests/support/read_everything.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_folder.h"
 
 namespace hearth::test {
@@ -189,7 +190,7 @@ TEST_CASE("absurd claims are refused in a file that seems to have room for them"
   std::error_code error;
   fs::resize_file(path, uint64_t{1} << 38, error);  // 256 GiB of holes
   if (error) {
-    WARN("the temporary folder takes no sparse files: " << error.message());
+    testing::skip("the temporary folder takes no sparse files: " + error.message());
     return;
   }
   CHECK_THAT(refusal_of(path), ContainsSubstring(std::string(expected)));
