@@ -48,6 +48,7 @@ def wait_until_healthy(image, env, process):
     pytest.fail("the health check never passed")
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(reason_not_to_run() is not None, reason=str(reason_not_to_run()))
 def test_the_cpu_image_builds_and_serves_without_root():
     # Not pytest's folder, which stays behind: these roots are gigabytes.

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Everything that .ci/run leaves out for time, in full: takes hours on 2 cores. Needs root for the Debian roots; without it
+# they are counted as skipped or failed, as each says. Ends with one line, "N passed, N failed, N skipped".
+#
+#   all tests of the release build, those of the container images among them
+#   the CUDA kernels for every architecture tests compile for
+#   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
+#   fuzzers ten times as long
+#   both README commands in fresh roots of Debian 12 and 13
+set -uo pipefail
+cd "$(dirname "$0")/.."
+checks=()
+
+check() {  # check NAME COMMAND...: what it says goes to the terminal, its exit code counts as one test
+  local name="$1" begin=$SECONDS code=0
+  shift
+  echo "=== $name"
+  "$@" || code=$?
+  echo "=== $name: $([ $code = 0 ] || echo "FAILED, ")$((SECONDS - begin)) s"
+  checks+=("$name=$code")
+}
+
+rm -f build/*/ctest-*.xml build/release/pytest.xml  # of an earlier run
+unset HEARTH_SKIP_NIGHTLY
+export HEARTH_WERROR=ON  # warnings are errors here
+check "packages" ./docker/install-deps.sh test
+check "release" ./tests/run.sh
+check "cuda" ./tests/run.sh cuda
+HEARTH_FUZZ_TIMES=10 check "asan" ./tests/run.sh asan
+check "tsan" ./tests/run.sh tsan
+for suite in bookworm trixie; do
+  check "root of $suite" ./tests/docker/debian_root.sh "$suite"
+done
+
+exec python3 tests/support/sum_results.py "${checks[@]}" build/release/ctest-fast.xml build/release/ctest-slow.xml \
+  build/release/pytest.xml build/cuda/ctest-all.xml build/asan/ctest-all.xml build/tsan/ctest-all.xml
