@@ -12,13 +12,12 @@
 #include "engine/model/model_identity.h"
 #include "engine/model/model_spec.h"
 #include "profiler/activity/count.h"
-#include "profiler/activity/prompt_set.h"
 #include "profiler/activity/text_feed.h"
-#include "profiler/machine/available_memory.h"
 #include "profiler/machine/hardware.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/probe.h"
-#include "profiler/profiled_placement.h"
+#include "profiler/machine/read_bandwidth.h"
+#include "profiler/placement/solved_placement.h"
 
 namespace hearth {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "engine/activity/activity_file.h"
 #include "engine/model/model_identity.h"
-#include "profiler/profiled_placement.h"
+#include "profiler/placement/solved_placement.h"
 #include "profiler/rate_text.h"
 #include "profiler/self_profile.h"
 #include "server/process/logging.h"

@@ -15,7 +15,7 @@
 #include "engine/residency/plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime/device.h"
-#include "profiler/profiled_placement.h"
+#include "profiler/placement/solved_placement.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"
 #include "server/profiling.h"

@@ -3,11 +3,81 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
 
 #include "engine/model/gguf/fault.h"
 #include "engine/tokenizer/utf8.h"
 
 namespace hearth {
+namespace {
+
+// Memory is taken as bytes come: `most` may be far more than there are.
+constexpr size_t kPieceBytes = size_t{1} << 20;
+
+std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }
+
+}  // namespace
+
+TextInput::TextInput(const std::filesystem::path& path, std::string remedy)
+    : label_(gguf::file_label(path.string())), remedy_(std::move(remedy)) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) refuse("it is a folder");
+  in_.open(path, std::ios::binary);
+  if (!in_) refuse("it cannot be read" + reason());
+  if (std::filesystem::is_regular_file(path, error)) size_ = std::filesystem::file_size(path, error);
+}
+
+void TextInput::seek(uint64_t at) { in_.seekg(static_cast<std::streamoff>(at)); }
+
+std::string TextInput::read(size_t most) {
+  std::string bytes;
+  while (bytes.size() < most && in_) {
+    const size_t had = bytes.size();
+    bytes.resize(std::min(most, had + kPieceBytes));
+    in_.read(bytes.data() + had, static_cast<std::streamsize>(bytes.size() - had));
+    bytes.resize(had + static_cast<size_t>(in_.gcount()));
+  }
+  if (in_.bad()) refuse("reading it stopped" + reason());
+  return bytes;
+}
+
+void TextInput::refuse(std::string_view what) const {
+  throw std::runtime_error(label_ + ": " + std::string(what) + "; " + remedy_ + ".");
+}
+
+std::vector<std::string> split_prompts(std::string_view file) {
+  constexpr std::string_view kParting = "\n%%\n";
+  std::vector<std::string> prompts;
+  while (!file.empty()) {
+    const size_t end = std::min(file.find(kParting), file.size());
+    std::string_view prompt = file.substr(0, end);
+    file.remove_prefix(std::min(end + kParting.size(), file.size()));
+    while (prompt.ends_with('\n')) prompt.remove_suffix(1);
+    if (!prompt.empty()) prompts.emplace_back(prompt);
+  }
+  return prompts;
+}
+
+std::vector<std::string> built_in_prompts() {
+  std::vector<std::vector<std::string>> files;
+  for (const std::string_view file : prompt_files()) files.push_back(split_prompts(file));
+  std::vector<std::string> prompts;
+  for (size_t turn = 0, n_left = files.size(); n_left > 0; ++turn) {
+    n_left = 0;
+    for (std::vector<std::string>& file : files) {
+      if (turn >= file.size()) continue;
+      prompts.push_back(std::move(file[turn]));
+      ++n_left;
+    }
+  }
+  return prompts;
+}
+
+std::vector<std::string> held_out_prompts() { return split_prompts(held_out_file()); }
+
 namespace {
 
 constexpr size_t kReadBytes = 1 << 16;

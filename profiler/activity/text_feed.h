@@ -1,19 +1,61 @@
-// Texts to run through a model, one after the other: the prompts that are built in, and files of the user's
-// of any size, cut into windows as they are read.
+// Texts to run through a model: the prompts built into the program, and the user's files of any size, read
+// whole, in samples, or cut into windows.
 //
-// Each source gives one text in turn, so that the first few are a fair sample of all. One thread.
+// A TextFeed takes one text from each source in turn, so that its first few are a fair sample of all of them.
+// The built-in prompts are profiler/activity/prompts/*.txt, of the kinds of text that models are given: chat,
+// prose, code, lists, tables, several languages. One thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "profiler/activity/text_input.h"
-
 namespace hearth {
+
+class TextInput {
+ public:
+  /// remedy: the end of each sentence, "give --text another file". Throws std::runtime_error (one sentence),
+  /// as all members do: it is a folder, or cannot be read.
+  TextInput(const std::filesystem::path& path, std::string remedy);
+
+  /// Of a plain file, in bytes; 0 of what has no size, a pipe say.
+  uint64_t size() const { return size_; }
+  void seek(uint64_t at);
+
+  /// The next bytes, `most` of them; fewer only at the end.
+  std::string read(size_t most);
+  bool at_end() const { return !in_; }
+
+  /// Throws: "<the file>: <what>; <remedy>."
+  [[noreturn]] void refuse(std::string_view what) const;
+
+ private:
+  std::string label_, remedy_;
+  std::ifstream in_;
+  uint64_t size_ = 0;
+};
+
+/// The files as they are, in the order of their names.
+std::span<const std::string_view> prompt_files();
+
+/// The file of prompts on which nothing is counted, so that what was counted can be judged on them.
+std::string_view held_out_file();
+
+/// Texts parted by lines of "%%", without the line break before those and at the end; empty ones are left
+/// out.
+std::vector<std::string> split_prompts(std::string_view file);
+
+/// All prompts, in turn one of each file, so that the first few are a fair sample already.
+std::vector<std::string> built_in_prompts();
+/// Those of the held-out file.
+std::vector<std::string> held_out_prompts();
 
 /// A text file as windows of some kWindowBytes, which end at the end of a line or a word where there is one
 /// in their second half, and never within a character.

@@ -6,10 +6,15 @@
 #include <string>
 
 #include "engine/model_runtime.h"
+#include "engine/residency/sparsity.h"
 #include "kernels/cuda/runtime/bandwidth.h"
 #include "profiler/bench/byte_bound.h"
 
 namespace hearth {
+
+/// What the FFN did, as one line for people: "exact (lossless with relu), 18.1 % of neurons active".
+/// `activity` is what was counted while measuring.
+std::string sparsity_text(const SparsityReport& report, const NeuronActivity& activity);
 
 struct BenchOptions {
   int n_threads = 1;

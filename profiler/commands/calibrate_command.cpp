@@ -1,8 +1,6 @@
 // Options of the calibrate subcommand, and the order of its work: check, find, write, tell.
 //
 // The side file is written last, in one piece: a run that is interrupted leaves an older one as it was.
-#include "profiler/commands/calibrate_command.h"
-
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -21,10 +19,10 @@
 #include "engine/model/sha256.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/calibration/calibrate.h"
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
-#include "profiler/commands/number_check.h"
-#include "profiler/commands/progress_line.h"
-#include "profiler/commands/text_io.h"
+#include "profiler/commands/terminal.h"
 
 namespace hearth {
 namespace {

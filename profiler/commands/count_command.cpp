@@ -1,6 +1,4 @@
 // Options of the count subcommand, and the order of its work: check, load, count, tell.
-#include "profiler/commands/count_command.h"
-
 #include <spdlog/fmt/fmt.h>
 
 #include <filesystem>
@@ -16,14 +14,13 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/model/whole_file.h"
 #include "profiler/activity/count.h"
-#include "profiler/activity/prompt_set.h"
+#include "profiler/activity/text_feed.h"
 #include "profiler/cache_folder.h"
 #include "profiler/commands/activity_csv.h"
+#include "profiler/commands/commands.h"
 #include "profiler/commands/count_report.h"
 #include "profiler/commands/model_options.h"
-#include "profiler/commands/progress_line.h"
-#include "profiler/commands/signal_watch.h"
-#include "profiler/commands/text_io.h"
+#include "profiler/commands/terminal.h"
 #include "profiler/placement/known_activity.h"
 
 namespace hearth {

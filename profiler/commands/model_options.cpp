@@ -8,8 +8,8 @@
 
 #include "config/environment.h"
 #include "kernels/cpu/thread_pool.h"
-#include "profiler/commands/number_check.h"
-#include "profiler/commands/progress_line.h"
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/terminal.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/placement/known_activity.h"
 #include "profiler/placement/solved_placement.h"

@@ -1,13 +1,13 @@
 // Options of the plan subcommand, and the order of its work: model, machine, activity, solve, tell.
-#include "profiler/commands/plan_command.h"
-
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/commands.h"
 #include "profiler/commands/plan_options.h"
-#include "profiler/commands/text_io.h"
+#include "profiler/commands/terminal.h"
 
 namespace hearth {
 namespace {

@@ -10,12 +10,10 @@
 #include <vector>
 
 #include "config/environment.h"
-#include "config/suggest.h"
 #include "engine/model/gguf/fault.h"
 #include "profiler/commands/activity_csv.h"
-#include "profiler/commands/number_check.h"
-#include "profiler/commands/progress_line.h"
-#include "profiler/commands/text_io.h"
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/terminal.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/placement/known_activity.h"
@@ -76,15 +74,6 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   }
   return known;
 }
-
-}  // namespace
-
-std::string suggestion(const std::string& name, const std::vector<std::string>& names) {
-  const std::optional<std::string> near = closest_name(name, names);
-  return near ? " Did you mean " + *near + "?" : "";
-}
-
-namespace {
 
 MachineProfile find_machine(const PlanOptions& options) {
   if (!options.machine.empty()) {

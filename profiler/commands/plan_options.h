@@ -21,9 +21,6 @@ struct PlanOptions {
 /// Adds the flags; `options` must outlive the parsing.
 void add_plan_options(CLI::App& command, PlanOptions& options);
 
-/// " Did you mean rtx4090?" where a name is close to one of those there are, else nothing.
-std::string suggestion(const std::string& name, const std::vector<std::string>& names);
-
 /// What is to be planned, of a model that outlives the question, but for machine and activity. Throws
 /// std::runtime_error, one sentence for options that do not fit the model.
 PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model);

@@ -1,7 +1,5 @@
 // Options of the report subcommand, and the order of its work: what is known is read, what is not is counted,
 // planned and measured, and all of it becomes one page.
-#include "profiler/commands/report_command.h"
-
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -22,14 +20,13 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/model/whole_file.h"
 #include "profiler/activity/count.h"
-#include "profiler/activity/prompt_set.h"
+#include "profiler/activity/text_feed.h"
 #include "profiler/bench/bench.h"
+#include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/plan_options.h"
-#include "profiler/commands/progress_line.h"
-#include "profiler/commands/signal_watch.h"
-#include "profiler/commands/text_io.h"
-#include "profiler/report/report_facts.h"
+#include "profiler/commands/terminal.h"
+#include "profiler/report/report_data.h"
 #include "profiler/report/report_page.h"
 #include "profiler/self_profile.h"
 

@@ -1,6 +1,4 @@
 // Options of the synth subcommand, and the order of its work: check, make, write.
-#include "profiler/commands/synth_command.h"
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -17,13 +15,12 @@
 #include "engine/residency/memory_limit.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/quant/quantize.h"
-#include "profiler/commands/number_check.h"
-#include "profiler/commands/progress_line.h"
-#include "profiler/commands/signal_watch.h"
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/commands.h"
+#include "profiler/commands/terminal.h"
 #include "profiler/synthesis/shapes.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
-#include "profiler/synthesis/synth_vocabulary.h"
 
 namespace hearth {
 namespace {

@@ -2,8 +2,6 @@
 //
 // What takes hours is kept in a work folder as it goes: Ctrl-C, a kill or a full disk cost a minute of it,
 // and the same command goes on from there.
-#include "profiler/commands/train_command.h"
-
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -24,15 +22,14 @@
 #include "engine/model/sha256.h"
 #include "engine/model/whole_file.h"
 #include "profiler/bench/perplexity.h"
+#include "profiler/commands/command_line.h"
+#include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
-#include "profiler/commands/number_check.h"
-#include "profiler/commands/progress_line.h"
-#include "profiler/commands/signal_watch.h"
-#include "profiler/commands/text_io.h"
+#include "profiler/commands/terminal.h"
 #include "profiler/predictors/predictor_writer.h"
-#include "profiler/predictors/text_sample.h"
 #include "profiler/predictors/train_predictors.h"
 #include "profiler/predictors/training_report.h"
+#include "profiler/predictors/training_text.h"
 
 namespace hearth {
 namespace {

@@ -12,7 +12,6 @@
 #include "kernels/quant/quantize.h"
 #include "profiler/machine/prompt_rate.h"
 #include "profiler/machine/read_bandwidth.h"
-#include "profiler/machine/run_together.h"
 
 namespace hearth {
 namespace {

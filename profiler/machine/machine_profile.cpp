@@ -1,7 +1,27 @@
-// See the header. How profiles are written as TOML is in machine_toml.cpp.
+// Reading rates between measurements, and profiles as TOML, both ways.
+//
+// One table per TOML section says of each figure its key, its member and what values a machine can have; it
+// serves reading and writing. The ranges are wide: they tell bytes from gigabytes and seconds from
+// microseconds.
 #include "profiler/machine/machine_profile.h"
 
+#include <spdlog/fmt/fmt.h>
+// toml++ 3.3 asserts that a key begins as one where it has not looked yet, so "= 1" would end a debug build,
+// and with NDEBUG some compilers are told to assume it. The code after the assertion refuses such texts.
+#undef NDEBUG
+#define TOML_ASSERT(...) static_cast<void>(0)
+#define TOML_HEADER_ONLY 1
+#include <toml++/toml.h>
+
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+
+#include "config/suggest.h"
 
 namespace hearth {
 
@@ -22,6 +42,301 @@ double MachineProfile::ram_read_bytes_per_s() const {
   double best = 0;
   for (const ReadRate& rate : host.ram_read) best = std::max(best, rate.bytes_per_s);
   return best;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Range {
+  double least, most;
+  std::string_view unit;
+};
+
+constexpr Range kBytes{1e8, 1e15, "bytes"};
+constexpr Range kBytesPerSecond{1e7, 1e16, "bytes per second"};
+constexpr Range kSeconds{1e-9, 1, "seconds"};
+constexpr Range kMultiplyAdds{1e6, 1e17, "multiply-adds per second"};
+constexpr Range kShare{1e-3, 1, "of the sequential rate"};
+constexpr Range kCores{1, 65536, "physical cores"};
+constexpr Range kNodes{1, 1024, "NUMA nodes"};
+constexpr Range kThreads{1, 65536, "threads"};
+
+template <class Section>
+struct Figure {
+  std::string_view key;
+  double Section::*value;
+  Range range;
+};
+
+constexpr std::array<Figure<HostProfile>, 2> kHostFigures = {{
+    {"sparse_row_share", &HostProfile::sparse_row_share, kShare},
+    {"multiply_adds_per_s", &HostProfile::multiply_adds_per_s, kMultiplyAdds},
+}};
+
+constexpr std::array<Figure<GpuProfile>, 8> kGpuFigures = {{
+    {"vram_bytes_per_s", &GpuProfile::vram_bytes_per_s, kBytesPerSecond},
+    {"to_device_pinned_bytes_per_s", &GpuProfile::to_device_pinned_bytes_per_s, kBytesPerSecond},
+    {"to_device_pageable_bytes_per_s", &GpuProfile::to_device_pageable_bytes_per_s, kBytesPerSecond},
+    {"from_device_pinned_bytes_per_s", &GpuProfile::from_device_pinned_bytes_per_s, kBytesPerSecond},
+    {"from_device_pageable_bytes_per_s", &GpuProfile::from_device_pageable_bytes_per_s, kBytesPerSecond},
+    {"launch_s", &GpuProfile::launch_s, kSeconds},
+    {"round_trip_s", &GpuProfile::round_trip_s, kSeconds},
+    {"multiply_adds_per_s", &GpuProfile::multiply_adds_per_s, kMultiplyAdds},
+}};
+
+// ---- reading ----
+
+std::string expected(const Range& range) {
+  return fmt::format("a number from {:g} to {:g} {}", range.least, range.most, range.unit);
+}
+
+/// The node as its author wrote it, or nearly.
+std::string shown(const toml::node& node) {
+  if (const toml::value<double>* number = node.as_floating_point()) return fmt::format("{}", number->get());
+  if (const toml::value<int64_t>* number = node.as_integer()) return fmt::format("{}", number->get());
+  if (const toml::value<bool>* truth = node.as_boolean()) return truth->get() ? "true" : "false";
+  if (const toml::value<std::string>* text = node.as_string()) {
+    return "\"" + text->get().substr(0, 60) + (text->get().size() > 60 ? "...\"" : "\"");
+  }
+  if (node.is_array()) return "an array";
+  return node.is_table() ? "a table" : "a date or a time";
+}
+
+/// One table of the text: its keys are known, its values are fetched with their checks.
+class Section {
+ public:
+  /// name: "" is the top, else "gpu". Throws where the table has other keys than these. Keeps all by
+  /// reference.
+  Section(const toml::table& table, const std::string& name, const std::string& origin,
+          const std::vector<std::string>& keys)
+      : table_(table), name_(name), origin_(origin) {
+    for (const auto& [key, node] : table) {
+      const std::string found(key.str());
+      if (std::find(keys.begin(), keys.end(), found) != keys.end()) continue;
+      const std::optional<std::string> meant = closest_name(found, keys);
+      std::string known;
+      for (const std::string& one : keys) known += (known.empty() ? "" : ", ") + one;
+      fail(key.source().begin.line, "'" + path(found) + "' is not known; " +
+                                        (meant ? "did you mean " + *meant + "?" : "expected " + known + "."));
+    }
+  }
+
+  const toml::node& at(std::string_view key, const std::string& wanted) const {
+    const toml::node* node = table_.get(key);
+    if (node == nullptr) {
+      fail(table_.source().begin.line, "'" + path(key) + "' is missing; expected " + wanted + ".");
+    }
+    return *node;
+  }
+
+  [[noreturn]] void refuse(std::string_view key, const toml::node& node, const std::string& wanted) const {
+    fail(node.source().begin.line, path(key) + " is " + shown(node) + "; expected " + wanted + ".");
+  }
+
+  double number_of(std::string_view key, const toml::node& node, const Range& range) const {
+    const double value = node.is_number() ? node.value<double>().value_or(NAN) : NAN;
+    if (!(value >= range.least && value <= range.most)) refuse(key, node, expected(range));  // NaN is neither
+    return value;
+  }
+
+  double number(std::string_view key, const Range& range) const {
+    return number_of(key, at(key, expected(range)), range);
+  }
+
+  /// 16 and 24e9 are whole.
+  int64_t whole(std::string_view key, const Range& range) const {
+    const double value = number(key, range);
+    if (std::floor(value) != value) refuse(key, at(key, ""), "a whole number");
+    return static_cast<int64_t>(value);
+  }
+
+  std::string text(std::string_view key) const {
+    constexpr size_t kMaxBytes = 200;
+    const std::string wanted = "a text of 1 to 200 bytes";
+    const toml::node& node = at(key, wanted);
+    const std::string value = node.value<std::string>().value_or("");
+    if (!node.is_string() || value.empty() || value.size() > kMaxBytes) refuse(key, node, wanted);
+    return value;
+  }
+
+  const toml::table& table(std::string_view key, const std::string& wanted) const {
+    const toml::node& node = at(key, wanted);
+    if (!node.is_table()) refuse(key, node, wanted);
+    return *node.as_table();
+  }
+
+  /// Null where the key is absent.
+  const toml::array* array(std::string_view key, const std::string& wanted) const {
+    const toml::node* node = table_.get(key);
+    if (node != nullptr && !node->is_array()) refuse(key, *node, wanted);
+    return node == nullptr ? nullptr : node->as_array();
+  }
+
+ private:
+  std::string path(std::string_view key) const {
+    return name_.empty() ? std::string(key) : name_ + "." + std::string(key);
+  }
+
+  [[noreturn]] void fail(uint32_t line, const std::string& what) const {
+    throw std::runtime_error(fmt::format("{}, line {}: {}", origin_, std::max(line, 1u), what));
+  }
+
+  const toml::table& table_;
+  const std::string& name_;
+  const std::string& origin_;
+};
+
+template <class T>
+std::vector<std::string> keys_of(std::span<const Figure<T>> figures, std::vector<std::string> keys) {
+  for (const Figure<T>& figure : figures) keys.emplace_back(figure.key);
+  return keys;
+}
+
+std::vector<ReadRate> read_rates(const Section& host, const std::string& origin) {
+  const std::string wanted = "an array of { threads = N, bytes_per_s = R }, ascending in threads";
+  const toml::node& node = host.at("ram_read", wanted);
+  const toml::array* array = host.array("ram_read", wanted);
+  const std::string name = "host.ram_read";
+  std::vector<ReadRate> rates;
+  for (const toml::node& element : *array) {
+    if (!element.is_table()) host.refuse("ram_read", element, wanted);
+    const Section rate(*element.as_table(), name, origin, {"threads", "bytes_per_s"});
+    rates.push_back({.n_threads = static_cast<int>(rate.whole("threads", kThreads)),
+                     .bytes_per_s = rate.number("bytes_per_s", kBytesPerSecond)});
+    if (rates.size() > 1 && rates.back().n_threads <= rates[rates.size() - 2].n_threads) {
+      rate.refuse("threads", rate.at("threads", ""), "more than in the element before");
+    }
+  }
+  if (rates.empty()) host.refuse("ram_read", node, wanted);
+  return rates;
+}
+
+HostProfile read_host(const toml::table& table, const std::string& origin) {
+  const std::string name = "host";
+  const Section host(table, name, origin,
+                     keys_of<HostProfile>(kHostFigures, {"cpu", "cores", "numa_nodes", "ram_bytes",
+                                                         "ram_read", "numa_read_bytes_per_s"}));
+  HostProfile found;
+  found.cpu = host.text("cpu");
+  found.n_cores = static_cast<int>(host.whole("cores", kCores));
+  found.n_numa_nodes = static_cast<int>(host.whole("numa_nodes", kNodes));
+  found.ram_bytes = host.whole("ram_bytes", kBytes);
+  found.ram_read = read_rates(host, origin);
+  const std::string wanted = "an array of one rate per NUMA node";
+  if (const toml::array* nodes = host.array("numa_read_bytes_per_s", wanted)) {
+    for (const toml::node& node : *nodes) {
+      found.numa_read_bytes_per_s.push_back(host.number_of("numa_read_bytes_per_s", node, kBytesPerSecond));
+    }
+    if (found.numa_read_bytes_per_s.size() != static_cast<size_t>(found.n_numa_nodes)) {
+      host.refuse("numa_read_bytes_per_s", *nodes, wanted);
+    }
+  }
+  for (const Figure<HostProfile>& figure : kHostFigures)
+    found.*figure.value = host.number(figure.key, figure.range);
+  return found;
+}
+
+GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
+  const std::string name = "gpu";
+  const Section gpu(table, name, origin,
+                    keys_of<GpuProfile>(kGpuFigures, {"name", "compute_capability", "vram_bytes"}));
+  GpuProfile found;
+  found.name = gpu.text("name");
+  const std::string capability = gpu.text("compute_capability");
+  char dot = 0, rest = 0;
+  const int n_read =
+      std::sscanf(capability.c_str(), "%2d%c%1d%c", &found.compute_major, &dot, &found.compute_minor, &rest);
+  if (n_read != 3 || dot != '.' || found.compute_major < 1 || found.compute_minor < 0) {
+    gpu.refuse("compute_capability", gpu.at("compute_capability", ""), "a text such as \"8.9\"");
+  }
+  found.vram_bytes = gpu.whole("vram_bytes", kBytes);
+  for (const Figure<GpuProfile>& figure : kGpuFigures)
+    found.*figure.value = gpu.number(figure.key, figure.range);
+  return found;
+}
+
+// ---- writing ----
+
+/// A TOML string. What would end it or is no text is escaped.
+std::string toml_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04X}", c);
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+template <class T>
+std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
+  std::string text;
+  for (const Figure<T>& figure : figures) text += fmt::format("{} = {}\n", figure.key, section.*figure.value);
+  return text;
+}
+
+}  // namespace
+
+MachineProfile parse_machine(std::string_view toml, const std::string& origin) {
+  toml::table document;
+  try {
+    document = toml::parse(toml);
+  } catch (const toml::parse_error& error) {
+    throw std::runtime_error(fmt::format("{}, line {}: this is no TOML: {}.", origin,
+                                         error.source().begin.line, error.description()));
+  }
+  const std::string top_name;
+  const Section top(document, top_name, origin, {"name", "host", "gpu"});
+  MachineProfile machine;
+  machine.name = top.text("name");
+  machine.host = read_host(top.table("host", "a table [host]"), origin);
+  if (document.contains("gpu")) machine.gpu = read_gpu(top.table("gpu", "a table [gpu]"), origin);
+  return machine;
+}
+
+MachineProfile read_machine(const std::string& path) {
+  constexpr std::uintmax_t kMaxBytes = 1 << 20;  // a profile has 2 KB; keeps a model from being read whole
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) {
+    throw std::runtime_error(path + ": there is no such file; expected a machine's profile in TOML.");
+  }
+  const std::uintmax_t bytes = fs::file_size(path, error);
+  if (error || bytes > kMaxBytes) {
+    throw std::runtime_error(path + ": has over 1 MiB; expected a machine's profile in TOML.");
+  }
+  std::string text(bytes, '\0');
+  std::ifstream in(path, std::ios::binary);
+  if (!in || !in.read(text.data(), static_cast<std::streamsize>(bytes))) {
+    throw std::runtime_error(path + ": cannot be read; check its permissions.");
+  }
+  return parse_machine(text, path);
+}
+
+std::string machine_toml(const MachineProfile& machine) {
+  const HostProfile& host = machine.host;
+  std::string text = fmt::format(
+      "name = {}\n\n[host]\ncpu = {}\ncores = {}\nnuma_nodes = {}\nram_bytes = {}\n",
+      toml_string(machine.name), toml_string(host.cpu), host.n_cores, host.n_numa_nodes, host.ram_bytes);
+  text += "ram_read = [\n";
+  for (const ReadRate& rate : host.ram_read) {
+    text += fmt::format("  {{ threads = {}, bytes_per_s = {} }},\n", rate.n_threads, rate.bytes_per_s);
+  }
+  text += "]\n";
+  if (!host.numa_read_bytes_per_s.empty()) {
+    text += fmt::format("numa_read_bytes_per_s = [{}]\n", fmt::join(host.numa_read_bytes_per_s, ", "));
+  }
+  text += figures_toml<HostProfile>(kHostFigures, host);
+  if (!machine.gpu) return text;
+  const GpuProfile& gpu = *machine.gpu;
+  text += fmt::format("\n[gpu]\nname = {}\ncompute_capability = \"{}.{}\"\nvram_bytes = {}\n",
+                      toml_string(gpu.name), gpu.compute_major, gpu.compute_minor, gpu.vram_bytes);
+  return text + figures_toml<GpuProfile>(kGpuFigures, gpu);
 }
 
 }  // namespace hearth

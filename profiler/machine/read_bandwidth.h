@@ -1,14 +1,28 @@
-// How fast this machine reads memory: the bound that decoding is measured against.
+// How fast this machine reads memory, which is the bound that decoding is measured against; and what
+// measuring it takes: free memory, and threads that start together.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "profiler/machine/run_together.h"
-
 namespace hearth {
+
+/// Of this machine, now, in bytes; 0 if the system does not say.
+size_t available_bytes();
+
+/// What a time is counted by. kWall: what it took. kProcessors: what it would have taken if no thread had
+/// ever waited for a processor that another program had: on a quiet machine the same.
+enum class RunTime { kWall, kProcessors };
+
+/// Seconds of body(0) to body(n_threads - 1), each on a thread of its own that begins when all are there; of
+/// the slowest, at least a microsecond. cpus: the processors that the threads keep to; empty: where the
+/// system puts them. body must not throw. REQUIRES: n_threads >= 1. Throws std::system_error if the system
+/// grants no more threads; no body has run then.
+double seconds_together(int n_threads, RunTime time, const std::vector<int>& cpus,
+                        const std::function<void(int)>& body);
 
 /// Bytes of memory to read in order to measure memory and not caches: several times the last-level caches, or
 /// less where memory is short.

@@ -1,24 +1,87 @@
-// What a layer can be given of a device, what that takes, and how long a token then takes in it.
+// What the solver chooses from: the facts of one model in one mode (bytes by layer, where they would lie, how
+// often they are read), and each layer's options (what the device gets of it, what that takes, and how long a
+// decoded token then spends in the layer).
 //
-// Of a layer whose attention is on the device, a prefix of its neurons by activity is there for good (n_hot).
-// Behind them lies a cache (n_cache), where three quarters of the places hold the neurons that are wanted
-// most often after the hot ones, and a quarter those that come for one token and go (engine/residency/neuron_cache.h
-// empties a quarter at most a step ahead). So both are told by one number, the prefix that is mostly there.
+// Bytes on the device are counted by the engine, layer by layer (engine/residency/plan.h, device_bytes); bytes
+// that are read follow engine/residency/token_bytes.h.
 //
-// The layer's time is not linear in what it gets: GPU and CPU work at the same time, and the slower counts.
-// Since layers run one after the other and a layer's options are listed one by one, that largest of two is
-// taken here, exactly, for each option; nothing is linearised.
+// Of a layer whose attention is on the device, a prefix of its neurons by activity stays there (n_hot). Behind
+// them lies a cache (n_cache). Three quarters of its entries hold the neurons that are wanted most often after
+// the hot ones; one quarter holds neurons that come for one token and go (engine/residency/neuron_cache.h
+// empties at most a quarter ahead of a step). So one number describes both: the prefix that is mostly there.
+//
+// A layer's time is not linear in what the device gets: GPU and CPU work at the same time, and the slower one
+// counts. Layers run one after the other and a layer's options are listed one by one, so this maximum is
+// computed exactly for each option; nothing is linearised.
+//
+// Plain values; any thread.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "engine/residency/plan.h"
 #include "engine/residency/token_bytes.h"
+#include "profiler/placement/activity_curve.h"
 #include "profiler/placement/choice_chain.h"
 #include "profiler/placement/cost_model.h"
-#include "profiler/placement/model_facts.h"
 
 namespace hearth {
+
+/// What is assumed where nothing was measured. Each is a row of docs/performance.md, "Predicted speeds".
+struct PlacementAssumptions {
+  /// Predicted mode: neurons that a predictor proposes for each one that is active. The predictors of
+  /// tests/data/relu propose 23 to 31 % where 18 % are active.
+  double proposed_per_active = 1.3;
+  /// Of the neurons brought ahead of their use, the share that is wanted: by the next layer's predictor,
+  /// right for 93 to 97 % (DESIGN of Deja Vu's lookahead), or by what the layer wanted last, which repeats
+  /// for 25 to 30 % in a ReGLU model (DynamicInfer).
+  double useful_predicted = 0.9, useful_repeated = 0.3;
+  /// Of the context, how much is there when a token is decoded.
+  double context_filled = 0.5;
+};
+
+/// A neuron's rows and what lies with them. In bytes.
+struct LayerFacts {
+  // Read for every token, by whoever has the layer.
+  double attention_read = 0;  // with keys and values
+  double predictor_read = 0;
+  double scales_read = 0;  // of a coded down projection
+  // Of one neuron, as they are read.
+  double gate = 0, up = 0, down = 0;
+  // Taken of the device.
+  int64_t vram_shared = 0;  // attention, keys and values, norms, predictor, tables; no neuron
+  int64_t vram_gates = 0;   // gate rows of all neurons
+  // Taken of the host.
+  int64_t ram_whole = 0;    // a layer of the CPU's, with its keys and values
+  int64_t ram_shared = 0;   // what stays of a device's layer, besides cold neurons
+  int64_t ram_neuron = 0;   // a neuron's bundle
+  bool gives_back = false;  // bundles of hot neurons are given back
+  // Weights, for prompts.
+  double attention_weights = 0, ffn_weights = 0;
+  bool operator==(const LayerFacts&) const = default;
+};
+
+struct ModelFacts {
+  Sparsity mode = Sparsity::kDense;
+  int d_model = 0, d_ff = 0, n_heads = 0;
+  bool gated = true;
+  std::vector<LayerFacts> layers;
+  const ModelActivity* activity = nullptr;  // outlives the facts
+  PlacementAssumptions assumptions;
+  double output_read = 0;
+  double output_weights = 0;
+  int prefill_tokens = 1;  // of a step
+  int64_t vram_fixed = 0;  // scratch and output, of a plan whose neurons are shared
+  int64_t vram_whole = 0;  // everything on the device
+  int64_t ram_fixed = 0;   // embeddings and the host's work space
+  int64_t vram_least = 0;  // the least budget that there is a plan for
+};
+
+/// `order_known`: the layout has the most active neurons first, so that hot ones are given back in the host.
+/// `activity` must outlive the facts.
+ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, bool order_known,
+                       const PlacementAssumptions& assumptions = {});
 
 struct LayerOption {
   bool on_device = false;

@@ -1,7 +1,10 @@
-// The door from the solver to the engine: LoadOptions::place, answered by solving for what is being loaded.
+// Connects the solver to the engine: LoadOptions::place is answered by solving for the model that is being
+// loaded.
 //
-// The engine counts what the answer takes, to the byte (engine/residency/plan.h, device_bytes); where that is more than
-// the budget, for the solver rounds, it is solved again for as much less.
+// The engine counts exactly what a placement takes (engine/residency/plan.h, device_bytes). The solver rounds;
+// where the exact count exceeds the budget, the placement is solved again for a budget smaller by the excess.
+//
+// Called on the thread that loads the model.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +13,11 @@
 #include <optional>
 #include <vector>
 
+#include "config/environment.h"
+#include "engine/model_runtime.h"
 #include "engine/residency/plan.h"
 #include "profiler/machine/machine_profile.h"
+#include "profiler/placement/known_activity.h"
 #include "profiler/placement/solver.h"
 
 namespace hearth {
@@ -34,5 +40,15 @@ std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs&
 /// A solution as the engine takes it: the hottest neurons of each layer by their numbers in the layout.
 std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
                                              const ModelActivity& activity);
+
+/// What the solver found, on the loading thread.
+using PlacementFound = std::function<void(const PlacementSolution& solution)>;
+
+/// For LoadOptions::place. activity: nullopt: not counted; then what is known of the model's kind is taken.
+std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_place(
+    const MachineProfile& machine, const std::optional<Activity>& activity, PlacementFound found);
+
+/// This machine's profile as the cache has it; nullopt: it was not measured yet. Measures nothing.
+std::optional<MachineProfile> kept_machine(const Environment& environment);
 
 }  // namespace hearth

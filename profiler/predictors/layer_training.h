@@ -12,7 +12,7 @@
 
 #include "profiler/predictors/logit_curve.h"
 #include "profiler/predictors/predictor_net.h"
-#include "profiler/predictors/record_file.h"
+#include "profiler/predictors/recording.h"
 
 namespace hearth {
 

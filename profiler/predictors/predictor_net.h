@@ -1,21 +1,43 @@
 // A layer's predictor, logits = out relu(in x) without biases, and the gradient descent that fits it.
 //
-// The form is PowerInfer's (engine/forward/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on weighted
-// binary cross-entropy: for neuron j and token t with weight w >= 0 of being active,
+// The form is PowerInfer's (engine/forward/ffn_pass.cpp, predict()). Training is Adam (Kingma, Ba 2014) on
+// weighted binary cross-entropy: for neuron j and token t, whose weight w >= 0 says how much the neuron
+// contributed,
 //   loss += softplus(logit) + w softplus(-logit)
-// The first term is the price of proposing a neuron, whatever it does; the second what missing it costs. The
-// logit that is best is the logarithm of w's mean given the input: w = 0 for inactive neurons.
+// The first term is the price of proposing a neuron, whether or not it is active. The second is the cost of
+// missing it. The best logit is the logarithm of the mean of w given the input; w is 0 for inactive neurons.
 //
-// All in float32, every sum in one order whatever the number of threads, so that a seed gives one result.
+// Everything is float32. Every element is one sum whose order depends on its row length alone
+// (kernels/cpu/matmul_kernels.h), so a seed gives the same bits with any number of threads.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "profiler/predictors/float_products.h"
+#include "kernels/cpu/isa.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/thread_pool.h"
 
 namespace hearth {
+
+class FloatProducts {
+ public:
+  /// `pool` must outlive it. REQUIRES: this machine supports `isa`.
+  FloatProducts(ThreadPool& pool, Isa isa);
+
+  /// out [n_x, n_w] = x [n_x, n_cols] * w [n_w, n_cols]^T.
+  void multiply(const float* x, int64_t n_x, const float* w, int64_t n_w, int64_t n_cols, float* out);
+
+  /// out [n_cols, n_rows] = in [n_rows, n_cols]^T.
+  void transpose(const float* in, int64_t n_rows, int64_t n_cols, float* out);
+
+  ThreadPool& pool() { return pool_; }
+
+ private:
+  ThreadPool& pool_;
+  const MatmulKernels& kernels_;
+};
 
 struct PredictorNet {
   int d_model = 0;

@@ -21,7 +21,7 @@
 
 #include "engine/model_runtime.h"
 #include "profiler/predictors/logit_curve.h"
-#include "profiler/predictors/proposing.h"
+#include "profiler/predictors/trained_predictor.h"
 
 namespace hearth {
 

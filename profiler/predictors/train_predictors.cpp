@@ -11,7 +11,7 @@
 #include "profiler/bench/perplexity.h"
 #include "profiler/predictors/layer_training.h"
 #include "profiler/predictors/observing.h"
-#include "profiler/predictors/recorder.h"
+#include "profiler/predictors/recording.h"
 
 namespace hearth {
 namespace {

@@ -16,7 +16,6 @@
 #include "engine/model_runtime.h"
 #include "profiler/predictors/logit_curve.h"
 #include "profiler/predictors/predictor_writer.h"
-#include "profiler/predictors/proposing.h"
 #include "profiler/predictors/threshold_choice.h"
 #include "profiler/predictors/trained_predictor.h"
 #include "profiler/predictors/training_text.h"

@@ -1,16 +1,22 @@
-// A trained predictor and what a threshold means for it.
+// A trained predictor, what a threshold means for it, and a model run with predictors that are not yet in any
+// file.
 //
-// A shift of the logits wants a constant, and PowerInfer's predictors have no biases; a threshold in the file
-// would be one for all layers, and would not grow with the input as the logits do. So the shift is made of
-// the predictor's own units: a combination of them that is nearly the input's root mean square, whatever the
-// input, is found by least squares and added to every neuron's row. Logits then propose from 0 on.
+// Moving the threshold takes a constant added to the logits, and PowerInfer's predictors have no biases. A
+// threshold in the file would be one number for all layers and would not grow with the input as logits do. So
+// the shift is made from the predictor's own units: least squares finds a combination of them that is close to
+// the input's root mean square for any input, and a multiple of it is added to every neuron's row. A neuron is
+// then proposed where its logit is at least 0.
+//
+// Used by training, on the thread that runs the model.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "engine/forward/neuron_observer.h"
 #include "profiler/predictors/predictor_net.h"
-#include "profiler/predictors/record_file.h"
+#include "profiler/predictors/recording.h"
 
 namespace hearth {
 
@@ -32,5 +38,45 @@ void predict_over_unit(FloatProducts& products, const TrainedPredictor& predicto
 
 /// The net whose logits are those less `threshold` for inputs of usual size: what a file gets.
 PredictorNet shifted(const TrainedPredictor& predictor, float threshold);
+
+/// What a layer's predictor was seen to do.
+struct ProposalCounts {
+  int64_t n_neurons = 0;  // looked at: tokens times d_ff
+  int64_t n_active = 0, n_proposed = 0, n_active_proposed = 0;
+
+  double active() const { return share(n_active, n_neurons); }
+  double proposed() const { return share(n_proposed, n_neurons); }
+  double recall() const { return n_active == 0 ? 1 : share(n_active_proposed, n_active); }
+  double false_positives() const { return share(n_proposed - n_active_proposed, n_neurons - n_active); }
+  void add(const ProposalCounts& other);
+  /// Adds n neurons, whose values tell whether they are active and logits whether they are proposed.
+  void look(const float* values, const float* logits, int64_t n, float threshold);
+
+ private:
+  static double share(int64_t part, int64_t whole) {
+    return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+  }
+};
+
+class ProposingObserver final : public NeuronObserver {
+ public:
+  /// Both must outlive it. Begins with every neuron of every layer proposed.
+  ProposingObserver(FloatProducts& products, std::span<const TrainedPredictor> predictors);
+
+  /// [n_layers], over the input's size; minus infinity: the layer is left as it is, and not looked at.
+  void use(std::span<const float> thresholds);
+  /// [n_layers], since the last use().
+  std::span<const ProposalCounts> counts() const { return counts_; }
+
+  void input(int layer, const float* x, int n_tokens) override;
+  void values(int layer, float* values, int n_tokens) override;
+
+ private:
+  FloatProducts& products_;
+  std::span<const TrainedPredictor> predictors_;
+  std::vector<float> thresholds_;
+  std::vector<ProposalCounts> counts_;
+  std::vector<float> hidden_, logits_;  // of the layer that runs
+};
 
 }  // namespace hearth

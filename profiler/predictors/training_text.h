@@ -1,11 +1,14 @@
-// Texts cut up for the training of predictors: what is trained on, and what is kept apart to judge by.
+// The texts that predictors are trained on: how much of each file is read, and how it is divided into what is
+// trained on, tuned on and held out.
 //
-// Pure but for the tokenizer; called by train_command.cpp.
+// A file of any size takes a bounded amount of memory and time. Called by train_command.cpp; any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/tokenizer/tokenizer.h"
@@ -36,5 +39,14 @@ struct TextCut {
 /// std::runtime_error (one sentence) if there is too little text.
 TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> texts,
                        std::span<const NamedText> held_out, const TextCut& cut);
+
+/// A stretch is long beside a window of tokens, so that little is lost where it is cut.
+inline constexpr size_t kStretchBytes = size_t{1} << 16;
+
+/// The whole file if it has no more than max_bytes or a stretch; else as many stretches as fit max_bytes, in
+/// order and spread evenly, each cut where a line or a word ends and ended by a line break. What is no plain
+/// file, a pipe say, is read from its beginning, to max_bytes. Throws std::runtime_error (one sentence): it
+/// cannot be read, is empty or no text; `option` names it there.
+NamedText sample_text(const std::string& path, size_t max_bytes, std::string_view option);
 
 }  // namespace hearth

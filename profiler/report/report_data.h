@@ -1,10 +1,15 @@
-// What a report shows of a model on a machine. Plain data; parts that are not known are empty, and left out.
+// What a report shows of a model on a machine, and how that follows from what was planned and measured. Plain
+// data; parts that are not known are empty, and the page leaves them out. Any thread.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "engine/activity/activity_file.h"
+#include "profiler/plan/plan_answer.h"
+#include "profiler/report/held_out.h"
 
 namespace hearth {
 
@@ -38,20 +43,6 @@ struct ReportSpeed {
   std::string bound;                                   // what limits it: "reading cold neurons from RAM"
 };
 
-/// How many of the neurons that held-out text needed a set of neurons of the same bytes had.
-struct ReportHitRate {
-  std::string placement;  // "as planned", "at random"
-  double hit_rate = 0;
-};
-
-struct ReportHits {
-  double share = 0;      // of all neurons, chosen
-  bool planned = false;  // as many as the plan has hot, and the first rate is the plan's
-  std::vector<ReportHitRate> rates;
-  // Rates of other shares, evenly from none to all: of the most active of all layers, and of as many of each.
-  std::vector<double> by_activity, even;
-};
-
 struct ReportData {
   std::string model;                          // its name
   std::string facts;                          // "llama, 32 layers of 11,008 neurons, 3.9 GB"
@@ -69,5 +60,24 @@ struct ReportData {
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines
 };
+
+/// A short run, in tokens per second.
+struct SpeedMeasured {
+  int n_prompt = 0, n_generated = 0;
+  PlacementSolution expected;  // of such a run
+  double prefill = 0, decode = 0;
+};
+
+struct ReportInputs {
+  const PlanQuestion& question;
+  const PlanAnswer& answer;
+  const Activity* counted = nullptr;    // null: the model's neurons were not counted
+  const HeldOut* held_out = nullptr;    // null: not run
+  std::optional<SpeedMeasured> speed;   // nullopt: not measured; then the plan's speeds are shown
+  std::vector<std::string> notes = {};  // sentences, after the plan's
+  std::string made;                     // date and version
+};
+
+ReportData report_data(const ReportInputs& in);
 
 }  // namespace hearth

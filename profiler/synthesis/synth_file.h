@@ -1,16 +1,34 @@
-// A synthetic model as a file: plain GGUF, or PowerInfer's kind of it.
+// A synthetic model as a file, plain GGUF or PowerInfer's variant, and the vocabulary that it gets.
 //
-// The plain one says by the key hearth.ffn_activation what its activation is; PowerInfer's says it by its
+// The plain file names its activation under the key hearth.ffn_activation. PowerInfer's variant says it by its
 // magic, has ffn_down transposed and ends with the predictors.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "profiler/synthesis/synth_model.h"
 
 namespace hearth {
+
+struct SynthVocabulary {
+  std::vector<std::string> pieces;  // no two alike
+  std::vector<float> scores;        // higher merges first
+  std::vector<int32_t> types;       // GGUF's tokenizer.ggml.token_type
+};
+
+inline constexpr int kSynthUnknown = 0, kSynthBegin = 1, kSynthEnd = 2;
+inline constexpr int kSynthFirstPiece = 3 + 256;  // after the control and byte tokens
+
+/// Fewest and most tokens of a vocabulary.
+inline constexpr int kMinSynthVocabulary = kSynthFirstPiece + 1;
+inline constexpr int kMaxSynthVocabulary = 1 << 19;
+
+/// REQUIRES: kMinSynthVocabulary <= n <= kMaxSynthVocabulary.
+SynthVocabulary make_synth_vocabulary(int n);
 
 enum class SynthKind : uint8_t { kPlain, kSparse };
 

@@ -10,7 +10,7 @@
 #include "kernels/quant/quantize.h"
 #include "profiler/synthesis/normal_stream.h"
 #include "profiler/synthesis/synth_activity.h"
-#include "profiler/synthesis/synth_vocabulary.h"
+#include "profiler/synthesis/synth_file.h"
 
 namespace hearth {
 namespace {

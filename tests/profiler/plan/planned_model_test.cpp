@@ -2,7 +2,7 @@
 // read.
 #include "profiler/plan/planned_model.h"
 
-#include "profiler/placement/model_facts.h"
+#include "profiler/placement/layer_options.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
 #include "tests/support/catch.h"

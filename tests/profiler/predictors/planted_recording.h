@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "profiler/predictors/record_file.h"
+#include "profiler/predictors/recording.h"
 
 namespace hearth::test {
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <string>
 
-#include "profiler/report/charts.h"
 #include "profiler/report/svg.h"
 #include "tests/support/catch.h"
 

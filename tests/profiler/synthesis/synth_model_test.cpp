@@ -13,7 +13,6 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "kernels/quant/dequantize.h"
 #include "profiler/synthesis/synth_file.h"
-#include "profiler/synthesis/synth_vocabulary.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 

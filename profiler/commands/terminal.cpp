@@ -1,14 +1,62 @@
-// The progress line. See the header.
-#include "profiler/commands/progress_line.h"
+// See the header.
+#include "profiler/commands/terminal.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <stdexcept>
 #include <utility>
 
+#include "profiler/activity/text_feed.h"
+
 namespace hearth {
+namespace {
+
+using Handler = void (*)(int);
+
+// What the handler touches: no more than it may.
+std::atomic<int> noted{0};
+std::atomic<Handler> before_int{SIG_DFL}, before_term{SIG_DFL};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
+
+void hand_back() {
+  std::signal(SIGINT, before_int);
+  std::signal(SIGTERM, before_term);
+}
+
+Handler handler_of(int signal) {
+  struct sigaction now {};
+  ::sigaction(signal, nullptr, &now);
+  return now.sa_handler;
+}
+
+extern "C" void note_signal(int signal) {
+  noted = signal;
+  hand_back();
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch() {
+  noted = 0;
+  // Both are known before a signal of either kind can ask for them.
+  before_int = handler_of(SIGINT);
+  before_term = handler_of(SIGTERM);
+  std::signal(SIGINT, note_signal);
+  std::signal(SIGTERM, note_signal);
+}
+
+SignalWatch::~SignalWatch() { hand_back(); }
+
+int SignalWatch::signal() const { return noted; }
+
 namespace {
 
 constexpr std::chrono::seconds kQuiet{2};           // shorter work needs no line
@@ -64,6 +112,27 @@ void ProgressLine::update(double fraction, std::string_view detail) {
   }
   write_(line);
   shown_ = true;
+}
+
+namespace {
+
+constexpr size_t kMaxTextBytes = size_t{1} << 30;
+
+}  // namespace
+
+std::string read_text(const std::string& path, std::string_view option) {
+  TextInput in(path, "give " + std::string(option) + " another file");
+  std::string text = in.read(kMaxTextBytes + 1);
+  if (text.size() > kMaxTextBytes) in.refuse("it has more than 1 GiB, or no end");
+  if (text.empty()) in.refuse("it is empty");
+  return text;
+}
+
+void print_result(const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0) {
+    throw std::runtime_error(
+        "the result could not be written to the standard output: " + std::string(std::strerror(errno)) + ".");
+  }
 }
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
 // See the header.
-#include "profiler/report/report_facts.h"
+#include "profiler/report/report_data.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -9,7 +9,7 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/residency/bytes_text.h"
 #include "profiler/placement/solved_placement.h"
-#include "profiler/report/hit_rates.h"
+#include "profiler/report/held_out.h"
 
 namespace hearth {
 namespace {

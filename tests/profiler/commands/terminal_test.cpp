@@ -1,8 +1,9 @@
-// The progress line on a clock of the test's own.
-#include "profiler/commands/progress_line.h"
-
+// The progress line and the watch for signals.
+#include <atomic>
+#include <csignal>
 #include <limits>
 
+#include "profiler/commands/terminal.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {
@@ -70,6 +71,57 @@ TEST_CASE("progress line: times for people") {
   CHECK(time_left_text(-1) == "0 s");
   CHECK(time_left_text(std::numeric_limits<double>::quiet_NaN()) == "0 s");
   CHECK(time_left_text(1e30) == "277777 h 46 min");
+}
+
+namespace {
+
+std::atomic<int> n_before{0};
+
+/// Counts signals of both kinds that nobody watches, as long as it lives.
+struct Counted {
+  Counted() : old_int(std::signal(SIGINT, count)), old_term(std::signal(SIGTERM, count)) { n_before = 0; }
+  ~Counted() {
+    std::signal(SIGINT, old_int);
+    std::signal(SIGTERM, old_term);
+  }
+  static void count(int) { ++n_before; }
+  void (*old_int)(int);
+  void (*old_term)(int);
+};
+
+}  // namespace
+
+TEST_CASE("a signal watch: the first signal is noted, the second does what it did before") {
+  const Counted counted;
+  for (const int first : {SIGINT, SIGTERM}) {
+    for (const int second : {SIGINT, SIGTERM}) {
+      n_before = 0;
+      const SignalWatch watch;
+      CHECK_FALSE(watch.stopped());
+      std::raise(first);
+      CHECK(watch.stopped());
+      CHECK(watch.signal() == first);
+      CHECK(watch.exit_code() == 128 + first);
+      CHECK(n_before == 0);
+      std::raise(second);
+      CHECK(n_before == 1);
+      CHECK(watch.signal() == first);
+    }
+  }
+}
+
+TEST_CASE("a signal watch that is over leaves signals as they were, and the next begins anew") {
+  const Counted counted;
+  {
+    const SignalWatch watch;
+    std::raise(SIGTERM);
+  }
+  { const SignalWatch untouched; }
+  std::raise(SIGINT);
+  std::raise(SIGTERM);
+  CHECK(n_before == 2);
+  const SignalWatch watch;
+  CHECK_FALSE(watch.stopped());
 }
 
 }  // namespace hearth::test

@@ -1,5 +1,5 @@
 // Recordings: what is read is what was written, and what an interrupted run left goes on.
-#include "profiler/predictors/record_file.h"
+#include "profiler/predictors/recording.h"
 
 #include <cmath>
 #include <fstream>

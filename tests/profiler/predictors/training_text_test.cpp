@@ -1,5 +1,5 @@
 // Samples of text files: all of small ones, stretches of whole lines from all over large ones, and sentences.
-#include "profiler/predictors/text_sample.h"
+#include "profiler/predictors/training_text.h"
 
 #include <fstream>
 #include <set>

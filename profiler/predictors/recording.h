@@ -1,22 +1,27 @@
-// What one layer's predictor is trained on, on disk: for every recorded token the predictor's input and what
-// each neuron contributed.
+// What predictors are trained on: a model runs texts, and for every token each layer's predictor input and its
+// neurons' contributions are written to disk.
 //
-// Texts of useful length record more than memory holds, so rows are appended to one file per layer and mapped
-// when that layer is trained. A row is fixed in size, so a file that an interrupted run left behind is cut to
-// the rows that all layers have and goes on.
+// A useful amount of text records more than memory holds, so rows are appended to one file per layer, and the
+// file is mapped when its layer is trained. Rows have a fixed size, so a file that an interrupted run left
+// behind is cut to the rows that all layers have and then continued.
 //
-// A predictor without biases says the same of any multiple of its input, and norms make neurons do so too:
-// inputs are kept with a root mean square of 1, contributions beside that unit.
+// A predictor has no biases and neurons are fed normalised inputs, so neither changes its answer when the input
+// is scaled. Inputs are therefore kept with a root mean square of 1, and contributions relative to that unit.
+//
+// Recording runs on the thread that runs the model, which must have been loaded dense on the CPU.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <span>
 #include <vector>
 
+#include "engine/forward/neuron_observer.h"
 #include "engine/model/gguf/mapped_file.h"
+#include "engine/model_runtime.h"
 
 namespace hearth {
 
@@ -85,5 +90,27 @@ class RecordFile {
 /// Complete rows of a file of this shape; 0 if there is none. Throws std::runtime_error (one sentence) if it
 /// is another's.
 int64_t recorded_rows(const std::filesystem::path& path, const RecordShape& shape);
+
+/// The shape of one layer's recording.
+RecordShape record_shape(const ModelSpec& spec, int layer);
+
+/// Bytes on disk that n_rows tokens of all layers take.
+uint64_t record_bytes(const ModelSpec& spec, int64_t n_rows);
+
+/// Euclidean norms [d_ff] of a layer's down columns, from the file's tensor. REQUIRES: a model that loads.
+std::vector<float> down_norms(const ModelFile& file, const ModelSpec& spec, int layer);
+
+struct RecordInputs {
+  std::filesystem::path folder;   // where the layers' files are
+  std::span<const int32_t> text;  // [n_windows, n_context]; each window is a sequence of its own
+  int n_context = 512;
+};
+
+/// Records the windows that are not yet: what an interrupted run left is kept, as far as all layers have it.
+/// progress: called after each window with the share done. Returns the rows each layer's file has: the text's
+/// tokens. Throws std::runtime_error (one sentence): files of another model, no room; what progress throws,
+/// after which recording goes on where it was. REQUIRES: n_context within the model's KV memory.
+int64_t record_activity(ModelRuntime& model, const RecordInputs& inputs,
+                        const std::function<void(double)>& progress);
 
 }  // namespace hearth

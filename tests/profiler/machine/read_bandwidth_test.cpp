@@ -1,5 +1,5 @@
 // Work that begins together: every thread does its part once, and only after all are there.
-#include "profiler/machine/run_together.h"
+#include "profiler/machine/read_bandwidth.h"
 
 #include <atomic>
 #include <chrono>

@@ -1,0 +1,86 @@
+// The bench subcommand: its options, then load, measure, tell.
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "engine/forward/trace_file.h"
+#include "kernels/cuda/runtime/bandwidth.h"
+#include "kernels/cuda/runtime/device.h"
+#include "profiler/bench/bench.h"
+#include "profiler/commands/commands.h"
+#include "profiler/commands/model_options.h"
+#include "profiler/commands/terminal.h"
+
+namespace hearth {
+namespace {
+
+struct BenchCommand {
+  ModelOptions model;
+  BenchOptions options;
+  bool json = false;
+  std::string trace;  // a file; empty: none
+};
+
+int run_bench_command(BenchCommand command) {
+  // 1. Files first: what cannot be written is found before minutes of work.
+  std::optional<TraceFile> timeline;
+  if (!command.trace.empty()) command.model.trace = &timeline.emplace(command.trace).trace();
+
+  // 2. Load, measure, tell.
+  command.options.n_threads = thread_count(command.model);
+  command.options.cpu_share = !command.model.no_cpu_share;
+  if (command.model.device != "cpu" && std::holds_alternative<cuda::Device>(cuda::probe())) {
+    command.options.gpu = cuda::measure_bandwidth();  // before the model takes the memory
+  }
+  const int context = command.options.n_prompt + command.options.n_generate;
+  const auto model = load_model(command.model, context, command.options.chunk);
+  BenchResult result;
+  {
+    ProgressLine line("Measuring");
+    result = run_bench(*model, command.options, [&line](double fraction) { line.update(fraction); });
+  }
+  if (timeline) timeline->write();
+  print_result(command.json
+                   ? bench_json(*model, command.options, result)
+                   : cuda::describe(cuda::probe()) + "\n" + bench_text(*model, command.options, result));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_bench_command(CLI::App& app) {
+  const auto command = std::make_shared<BenchCommand>();
+  CLI::App* bench = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
+  add_model_options(*bench, command->model);
+  add_device_options(*bench, command->model);
+  bench
+      ->add_option("--prompt,-p", command->options.n_prompt,
+                   "Tokens of prompt; with --generate at most the model's context")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  bench->add_option("--generate,-n", command->options.n_generate, "Tokens to generate")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1 << 20));
+  bench->add_option("--chunk", command->options.chunk, "Prompt tokens per step")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 8192));
+  bench->add_option("--repeat,-r", command->options.n_repeats, "Runs; the median is shown")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(1, 1000));
+  bench->add_flag("--activity", command->options.counts,
+                  "Count single neurons in half of the decode steps, and tell what that costs");
+  bench->add_flag("--json", command->json, "Print one JSON object");
+  bench
+      ->add_option("--trace", command->trace,
+                   "Write a timeline of all steps, for Perfetto or chrome://tracing; slows them a little")
+      ->type_name("FILE");
+  return [command] { return run_bench_command(*command); };
+}
+
+}  // namespace hearth

@@ -1,0 +1,108 @@
+// The perplexity subcommand: its options, then load, score, tell.
+#include <spdlog/fmt/fmt.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "profiler/bench/bench.h"
+#include "profiler/bench/perplexity.h"
+#include "profiler/commands/activity_csv.h"
+#include "profiler/commands/commands.h"
+#include "profiler/commands/model_options.h"
+#include "profiler/commands/terminal.h"
+
+namespace hearth {
+namespace {
+
+struct PerplexityCommand {
+  ModelOptions model;
+  std::string file;
+  int n_context = 512;
+  std::string activity_file;
+};
+
+/// How often each neuron was active on the text, as CSV.
+void write_hits(const PerplexityCommand& command, ModelRuntime& model, const NeuronActivity& activity) {
+  ActivityTable table{.model = model.file().path().filename().string(),
+                      .text = command.file,
+                      .n_tokens = static_cast<uint64_t>(activity.n_tokens),
+                      .counts = {}};
+  const std::vector<uint32_t> hits = model.take_activity().active;
+  const ptrdiff_t d_ff = model.spec().d_ff;
+  for (auto at = hits.begin(); at != hits.end(); at += d_ff) table.counts.emplace_back(at, at + d_ff);
+  std::ofstream out(command.activity_file, std::ios::binary);
+  if (!(out << activity_csv(table) << std::flush)) {
+    throw std::runtime_error(command.activity_file +
+                             ": the activity could not be written: " + std::strerror(errno) + ".");
+  }
+}
+
+int run_perplexity(PerplexityCommand command) {
+  // On a GPU steps must be small enough for what they find; the CPU counts any.
+  if (!command.activity_file.empty() && command.model.device == "auto") command.model.device = "cpu";
+  // Longer steps are no faster and take more memory.
+  constexpr int kMaxChunk = 512;
+  const int chunk = std::min(command.n_context, kMaxChunk);
+  const auto model = load_model(command.model, command.n_context, chunk);
+  const bool dense = model->sparsity().mode == Sparsity::kDense;
+  if (!command.activity_file.empty() && dense) {
+    throw std::runtime_error(
+        "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
+  }
+  if (!command.activity_file.empty() && model->max_counted_tokens() < chunk) {
+    throw std::runtime_error(
+        "--activity: steps of " + std::to_string(chunk) +
+        " tokens of this model are too large to be counted on a GPU; take --device cpu.");
+  }
+  if (!command.activity_file.empty()) model->count_activity();
+  model->reset_activity();
+  const Tokenizer& tokenizer = model->tokenizer();
+  const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
+  // The tokenizer puts a begin token first where the model wants one: then every window gets it.
+  const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
+  PerplexityResult result;
+  {
+    ProgressLine line("Scoring");
+    result = measure_perplexity(*model, tokens, command.n_context, wants_bos ? tokenizer.bos() : -1,
+                                [&line](const PerplexityResult& so_far, int n_windows) {
+                                  line.update(static_cast<double>(so_far.n_windows) / n_windows,
+                                              fmt::format("perplexity {:.4f}", so_far.perplexity));
+                                });
+  }
+  const NeuronActivity activity = model->activity();
+  if (!command.activity_file.empty()) write_hits(command, *model, activity);
+  print_result(
+      fmt::format("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n"
+                  "sparsity   {}\n",
+                  result.perplexity, result.standard_error, result.n_windows, command.n_context,
+                  result.n_scored, model->backend_description(), sparsity_text(model->sparsity(), activity)));
+  return 0;
+}
+
+}  // namespace
+
+std::function<int()> add_perplexity_command(CLI::App& app) {
+  const auto command = std::make_shared<PerplexityCommand>();
+  CLI::App* perplexity = app.add_subcommand("perplexity", "Perplexity of a text, as llama.cpp defines it");
+  add_model_options(*perplexity, command->model);
+  add_device_options(*perplexity, command->model);
+  perplexity->add_option("--file,-f", command->file, "Text file")->required()->type_name("FILE");
+  perplexity->add_option("--context,-c", command->n_context, "Tokens per window")
+      ->capture_default_str()
+      ->type_name("N")
+      ->check(CLI::Range(4, 1 << 20));
+  perplexity
+      ->add_option("--activity", command->activity_file,
+                   "Write how often each neuron was active on the text: CSV of layer, neuron, count")
+      ->type_name("FILE");
+  return [command] { return run_perplexity(*command); };
+}
+
+}  // namespace hearth
