@@ -1,9 +1,12 @@
-// The parsed template: expressions and statements, one struct per syntactic form. Built by the parser, then
-// immutable, so any number of threads may render it at once.
+// The parsed template: expressions and statements, one struct per syntactic form; and parse(), which builds
+// it.
+//
+// The tree does not change once it is built, so any number of threads may render it at once.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -86,7 +89,7 @@ struct BlockText {};
 
 struct Expr {
   int line;
-  int depth;  // of the tree below, counted so that no template can exhaust the stack
+  int depth;  // of the tree below; the parser limits it so that no template can exhaust the stack
   std::variant<Literal, Name, ListExpr, DictExpr, Binary, Unary, Logic, Concat, Compare, Conditional,
                Attribute, Subscript, Slice, Call, Filter, Test, BlockText>
       node;
@@ -96,7 +99,7 @@ struct Expr {
 struct Target {
   std::string name;
   std::string attribute;      // empty unless namespace.attribute
-  std::vector<Target> parts;  // not empty for `a, b`; then the names are
+  std::vector<Target> parts;  // the targets of `a, b`; name and attribute are empty then
   bool is_tuple = false;
 };
 
@@ -126,7 +129,7 @@ struct SetBlock {
 };
 struct MacroBody {
   std::string name;
-  std::vector<std::pair<std::string, ExprPtr>> parameters;  // with their default, null if none
+  std::vector<std::pair<std::string, ExprPtr>> parameters;  // name and default; the default may be null
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
   Body body;
 };
@@ -157,5 +160,9 @@ struct Stmt {
   std::variant<Data, Output, For, If, Set, SetBlock, Macro, CallBlock, FilterBlock, With, Do, Break, Continue>
       node;
 };
+
+// Parses a whole template. Throws TemplateError with the line for anything that is not a template of the
+// supported language.
+Body parse(std::string_view source);
 
 }  // namespace hearth::jinja

@@ -1,27 +1,66 @@
-// The names a template finds without defining them: filters, tests, functions, and methods of strings, dicts
-// and lists. Tables are constant; looking up is safe on any thread.
+// The names that a template finds without defining them: filters, tests, functions, and the methods of
+// strings, dicts and lists. Also what each of them is written with: the arguments of a call and their
+// matching with parameters.
+//
+// Tables are constant; looking up is safe on any thread. The built-ins themselves run on the rendering's
+// thread.
 #pragma once
+#include <cstddef>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
-#include "server/jinja/callable.h"
+#include "server/jinja/value.h"
 
 namespace hearth::jinja {
 
+// The arguments of a call.
+struct Args {
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string_view, Value>> named;
+
+  // Null when no argument of that name was given.
+  const Value* find(std::string_view name) const;
+};
+
+// Matches the arguments of a call with the parameter names of a built-in. The constructor throws Failure if
+// there are too many arguments, or if one is unknown, repeated or missing. Points into args, which must
+// outlive it.
+class Params {
+ public:
+  Params(std::string_view function, const Args& args, std::initializer_list<std::string_view> names,
+         std::size_t n_required = 0);
+
+  // Null when that parameter was not given.
+  const Value* operator[](std::size_t i) const { return found_[i]; }
+  // Like operator[], but null for None, too.
+  const Value* given(std::size_t i) const { return found_[i] && !found_[i]->is_none() ? found_[i] : nullptr; }
+
+  // The parameter as that type; `otherwise` if it was not given. Throws Failure, which names the parameter,
+  // if it has another type.
+  const std::string& text(std::size_t i, const std::string& otherwise) const;
+  std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
+  bool flag(std::size_t i, bool otherwise) const;
+
+ private:
+  std::string_view function_;
+  std::vector<std::string_view> names_;
+  std::vector<const Value*> found_;
+};
+
 using NativeTable = std::unordered_map<std::string_view, Native>;
 
-// Each by family, in the file of that name.
+// The tables. Filters are in filters.cpp and text_filters.cpp, tests in tests.cpp, functions in builtins.cpp,
+// methods in methods.cpp.
 const NativeTable& text_filters();
-const NativeTable& number_filters();
-const NativeTable& sequence_filters();
-const NativeTable& selection_filters();
+const NativeTable& filters();
 const NativeTable& tests();
 const NativeTable& functions();
 const NativeTable& text_methods();
-const NativeTable& split_methods();
 const NativeTable& dict_methods();
 const NativeTable& list_methods();
 const NativeTable& loop_methods();
@@ -29,7 +68,18 @@ const NativeTable& loop_methods();
 // Null when there is none of that name.
 Native find_filter(std::string_view name);
 Native find_test(std::string_view name);
-// A method of values like `object`.
+// A method that objects of this type have.
 Native find_method(const Value& object, std::string_view name);
+
+// Follows the `attribute=` parameter of sort, map, join, sum and others from `value`: "name", "author.name",
+// "items.0" or an index. Gives `value` itself if attribute is null. If an attribute on the way is missing,
+// gives `otherwise` unless that is null.
+Value follow(Evaluator& e, const Value& value, const Value* attribute, const Value* otherwise = nullptr);
+
+// Text in lower case, for filters that ignore case; unchanged if case_sensitive or not text.
+Value fold_case(Evaluator& e, const Value& value, bool case_sensitive);
+
+// Params::given() for an `attribute=` parameter. Throws Failure if it is neither a name nor an index.
+const Value* attribute_param(const Params& params, std::size_t i);
 
 }  // namespace hearth::jinja

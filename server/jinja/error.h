@@ -1,24 +1,26 @@
-// The two failures of the template interpreter. Failure is internal: a reason without a place, thrown by
-// lexer helpers, filters and operators. TemplateError is what leaves the interpreter: reason and template
-// line. Thrown and caught on the thread that parses or renders.
+// The two exceptions of the template interpreter.
+//
+// Failure stays inside: it has a reason but no place, and is thrown by helpers of the lexer, filters and
+// operators. TemplateError is what callers see: the reason and the line of the template. Both are thrown and
+// caught on the thread that parses or renders.
 #pragma once
 #include <stdexcept>
 #include <string>
 
 namespace hearth::jinja {
 
-// A reason alone; the parser or the evaluator adds the line it was at.
+// A reason without a line. The parser or the evaluator catches it and adds the line it was at.
 struct Failure : std::runtime_error {
   explicit Failure(const std::string& reason) : std::runtime_error(reason) {}
 };
 
-// What a template author wrote in raise_exception('...'): passed to the client word for word.
+// The template called raise_exception('...'). The client gets that message word for word.
 struct RaisedByTemplate : Failure {
   using Failure::Failure;
 };
 
-// A template that cannot be parsed or rendered. what() is a whole sentence with the line; for an error the
-// template raised itself what() is exactly the template's own message.
+// A template cannot be parsed or rendered. what() is a whole sentence with the line. If the template itself
+// raised the error, what() is exactly the template's message.
 class TemplateError : public std::runtime_error {
  public:
   TemplateError(int line, const std::string& reason)

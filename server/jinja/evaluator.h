@@ -1,5 +1,6 @@
-// Renders one parsed template once: walks the tree, owns the values it makes, keeps within its budget. One
-// per rendering, on the thread that renders. Filters, tests, methods and functions get a reference to it.
+// Renders one parsed template once: walks the tree, owns the values it makes, keeps within its budget.
+//
+// One per rendering, on the thread that renders. Filters, tests, methods and functions get a reference to it.
 #pragma once
 #include <ctime>
 #include <functional>
@@ -8,9 +9,8 @@
 #include <string_view>
 
 #include "server/jinja/ast.h"
-#include "server/jinja/callable.h"
-#include "server/jinja/heap.h"
-#include "server/jinja/limits.h"
+#include "server/jinja/builtins.h"
+#include "server/jinja/value.h"
 
 namespace hearth::jinja {
 
@@ -25,14 +25,14 @@ class Evaluator {
   // Renders `body` with the names of `globals`. Throws TemplateError.
   std::string render(const Body& body, Scope* globals);
 
-  // For built-ins. All throw Failure.
+  // For the built-ins. All but now() may throw Failure.
   Heap& heap() { return heap_; }
   Budget& budget() { return budget_; }
   std::tm now() const { return clock_(); }
   Value call(const Value& callee, const Args& args);
   Value apply_filter(std::string_view name, const Value& operand, const Args& args);
   bool apply_test(std::string_view name, const Value& operand, const Args& args);
-  // object.name, object[key]: an undefined value when there is no such thing.
+  // object.name and object[key]; an undefined value if there is none.
   Value attribute(const Value& object, std::string_view name);
   Value item(const Value& object, const Value& key);
 
@@ -55,8 +55,9 @@ class Evaluator {
   Flow run_node(const Continue&) { return Flow::continue_loop; }
 
   void emit(std::string_view text);
-  // The text `body` prints in a scope of its own.
+  // Runs `body` in a scope of its own and gives the text that it prints.
   Value capture(const Body& body);
+  // Evaluates `value`, in which BlockText stands for the text that `body` prints.
   Value filter_block_text(const Body& body, const Expr& value);
   void assign(const Target& target, const Value& value);
   std::vector<Value> loop_items(const For& node);
@@ -90,9 +91,9 @@ class Evaluator {
   Heap heap_;
   const Clock& clock_;
   Scope* scope_ = nullptr;
-  std::string out_;  // what the innermost template, macro or block has printed
-  Value block_text_;
-  int line_ = 1;
+  std::string out_;   // what the innermost template, macro or captured block has printed so far
+  Value block_text_;  // what BlockText evaluates to
+  int line_ = 1;      // of the node being evaluated, for errors
 };
 
 }  // namespace hearth::jinja

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdio>
 
 #include "server/jinja/error.h"
-#include "server/jinja/string_literal.h"
-#include "server/jinja/unicode.h"
+#include "server/jinja/text.h"
 
 namespace hearth::jinja {
 namespace {
@@ -33,6 +33,60 @@ std::string normalize_newlines(std::string_view source) {
   }
   if (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
+}
+
+// Reads exactly n hexadecimal digits at `at` and moves past them.
+char32_t hex_escape(std::string_view inner, std::size_t& at, std::size_t n) {
+  const std::string_view digits = inner.substr(at, n);
+  unsigned value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  if (digits.size() != n || error != std::errc() || end != digits.data() + n || value > 0x10FFFF) {
+    throw Failure("a string holds a truncated or invalid \\x, \\u or \\U escape");
+  }
+  at += n;
+  return value;
+}
+
+char32_t octal_escape(std::string_view inner, std::size_t& at) {
+  char32_t value = 0;
+  for (int i = 0; i < 3 && at < inner.size() && inner[at] >= '0' && inner[at] <= '7'; ++i) {
+    value = value * 8 + static_cast<char32_t>(inner[at++] - '0');
+  }
+  return value;
+}
+
+// The value of a string literal. `inner` is the text between the quotes. Reads Python's escapes; an unknown
+// escape keeps its backslash. Throws Failure.
+std::string unescape(std::string_view inner) {
+  static constexpr std::string_view kLetters = "\\'\"abfnrtv";
+  static constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
+  std::string value;
+  value.reserve(inner.size());
+  for (std::size_t at = 0; at < inner.size();) {
+    if (inner[at] != '\\' || at + 1 == inner.size()) {
+      value += inner[at++];
+      continue;
+    }
+    const char c = inner[at + 1];
+    at += 2;
+    if (const std::size_t i = kLetters.find(c); i != std::string_view::npos) {
+      value += kMeanings[i];
+    } else if (c == 'x') {
+      append_code_point(value, hex_escape(inner, at, 2));
+    } else if (c == 'u') {
+      append_code_point(value, hex_escape(inner, at, 4));
+    } else if (c == 'U') {
+      append_code_point(value, hex_escape(inner, at, 8));
+    } else if (c >= '0' && c <= '7') {
+      append_code_point(value, octal_escape(inner, --at));
+    } else if (c == 'N') {
+      throw Failure("a string uses the escape \\N{...}, which is not supported; write \\uXXXX");
+    } else if (c != '\n') {  // a backslash before a newline continues the line
+      value += '\\';
+      value += c;
+    }
+  }
+  return value;
 }
 
 class Lexer {

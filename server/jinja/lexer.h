@@ -1,10 +1,14 @@
 // Cuts a template into tokens and applies Jinja's whitespace rules with the settings chat templates are
-// written for: trim_blocks and lstrip_blocks on, one trailing newline dropped. Called by the parser.
+// written for: trim_blocks and lstrip_blocks on, one trailing newline dropped. Also the parser's view of the
+// tokens. Called by the parser.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "server/jinja/error.h"
 
 namespace hearth::jinja {
 
@@ -24,12 +28,77 @@ struct Token {
   };
   Type type;
   int line;
-  std::string text;  // data, a name, an operator, or a string literal's value
-  std::int64_t integer = 0;
-  double real = 0;
+  std::string text;          // of data, a name or an operator; the value of a string literal
+  std::int64_t integer = 0;  // value of an integer literal
+  double real = 0;           // value of a real literal
 };
 
 // All tokens of the template, the last of type end. Throws TemplateError.
 std::vector<Token> tokenize(std::string_view source);
+
+// The parser's view of the tokens: one current token, expectations, errors with their line.
+class TokenStream {
+ public:
+  explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}
+
+  const Token& current() const { return tokens_[at_]; }
+  // The token after the current one. After the end token comes the end token again.
+  const Token& look() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
+  Token next() {
+    Token token = current();
+    if (at_ + 1 < tokens_.size()) ++at_;
+    return token;
+  }
+  int line() const { return current().line; }
+
+  bool is(Token::Type type) const { return current().type == type; }
+  bool is_op(std::string_view op) const { return is(Token::Type::op) && current().text == op; }
+  bool is_name(std::string_view name) const { return is(Token::Type::name) && current().text == name; }
+
+  bool skip_op(std::string_view op) { return is_op(op) && (next(), true); }
+  bool skip_name(std::string_view name) { return is_name(name) && (next(), true); }
+
+  void expect_op(std::string_view op) {
+    if (!skip_op(op)) fail("expected '" + std::string(op) + "', found " + describe());
+  }
+  void expect_name(std::string_view name) {
+    if (!skip_name(name)) fail("expected '" + std::string(name) + "', found " + describe());
+  }
+  void expect(Token::Type type, std::string_view what) {
+    if (!is(type)) fail("expected " + std::string(what) + ", found " + describe());
+    next();
+  }
+  std::string expect_identifier() {
+    if (!is(Token::Type::name)) fail("expected a name, found " + describe());
+    return next().text;
+  }
+
+  // How an error message names the current token.
+  std::string describe() const {
+    switch (current().type) {
+      case Token::Type::data:
+        return "text outside of tags";
+      case Token::Type::output_begin:
+        return "'{{'";
+      case Token::Type::output_end:
+        return "'}}'";
+      case Token::Type::block_begin:
+        return "'{%'";
+      case Token::Type::block_end:
+        return "'%}'";
+      case Token::Type::text:
+        return "a string";
+      case Token::Type::end:
+        return "the end of the template";
+      default:
+        return "'" + current().text + "'";
+    }
+  }
+  [[noreturn]] void fail(const std::string& reason) const { throw TemplateError(line(), reason); }
+
+ private:
+  std::vector<Token> tokens_;
+  std::size_t at_ = 0;
+};
 
 }  // namespace hearth::jinja

@@ -7,33 +7,34 @@
 #include <vector>
 
 #include "server/jinja/ast.h"
-#include "server/jinja/heap.h"
 #include "server/jinja/value.h"
 
 namespace hearth::jinja {
 
+// Throws Failure with the reason that the undefined value carries.
 [[noreturn]] void fail_undefined(const Value& value);
 
 bool truthy(const Value& value);
 bool equal(const Value& a, const Value& b, Budget& budget);
-// Python's `is`: same object; small values by type and value.
+// Python's `is`: the same object. Numbers and short text are the same if type and value are equal.
 bool same(const Value& a, const Value& b);
-// Any comparison operator, `in` and `not in` included.
+// a op b for any comparison operator, `in` and `not in` included.
 bool compare(Comparison op, const Value& a, const Value& b, Budget& budget);
 bool contains(const Value& container, const Value& item, Budget& budget);
 
 Value arithmetic(Operator op, const Value& a, const Value& b, Heap& heap);
 Value negate(const Value& value);
 
-// len(): code points of a string. Fails for what has no length, generators included.
+// len(value); code points of a string. Throws Failure for what has no length, such as a generator.
 std::size_t length(const Value& value, Budget& budget);
-// The items a for loop sees: elements, keys, characters; none of an undefined value. Empties a generator.
+// The items that a for loop sees: elements, keys or characters; none for an undefined value. Empties a
+// generator.
 std::vector<Value> iterate(const Value& value, Heap& heap);
 bool is_iterable(const Value& value);
 
-// value[key]; nothing when there is no such element or the value cannot be indexed that way.
+// value[key]; nullopt if there is no such element or the value cannot be indexed by such a key.
 std::optional<Value> element(const Value& value, const Value& key, Heap& heap);
-// value[start:stop:step]; a bound that is None or undefined is left out.
+// value[start:stop:step]. A bound that is None or undefined counts as left out.
 Value slice(const Value& value, const Value& start, const Value& stop, const Value& step, Heap& heap);
 
 }  // namespace hearth::jinja

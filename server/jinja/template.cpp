@@ -1,10 +1,43 @@
-// Putting parser and evaluator together.
+// Reads the input of a rendering from JSON and puts parser and evaluator together.
 #include "server/jinja/template.h"
 
-#include "server/jinja/json_bridge.h"
-#include "server/jinja/parser.h"
+#include <limits>
 
 namespace hearth::jinja {
+namespace {
+
+Value number_from_json(const nlohmann::ordered_json& json) {
+  if (json.is_number_float()) return Value::real(json.get<double>());
+  if (json.is_number_unsigned() &&
+      json.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+    return Value::real(json.get<double>());
+  }
+  return Value::integer(json.get<std::int64_t>());
+}
+
+// The value points into `json` for its text, so `json` must outlive the heap. Keys keep their order. Throws
+// Failure when nested too deeply.
+Value from_json(const nlohmann::ordered_json& json, Heap& heap) {
+  const Level level(heap.budget());
+  if (json.is_string()) return Value::text(json.get_ptr<const std::string*>());
+  if (json.is_boolean()) return Value::boolean(json.get<bool>());
+  if (json.is_number()) return number_from_json(json);
+  if (json.is_array()) {
+    Sequence* list = heap.sequence(Sequence::Kind::list);
+    for (const auto& item : json) heap.append(*list, from_json(item, heap));
+    return Value::of(list);
+  }
+  if (json.is_object()) {
+    Dict* dict = heap.dict();
+    for (auto at = json.begin(); at != json.end(); ++at) {
+      heap.set(*dict, Value::text(&at.key()), from_json(at.value(), heap));
+    }
+    return Value::of(dict);
+  }
+  return Value::none();
+}
+
+}  // namespace
 
 std::tm local_time() {
   const std::time_t now = std::time(nullptr);

@@ -1,5 +1,6 @@
-// A parsed Jinja template of the subset chat templates use: parse once, render any number of times from any
-// thread. The rest of the server uses chat_template.h, which knows about messages and tools.
+// The face of the interpreter: a parsed template of the subset of Jinja that chat templates use. Parse it
+// once, render it any number of times from any thread. The rest of the server uses chat/chat_template.h,
+// which knows messages and tools.
 #pragma once
 #include <nlohmann/json.hpp>
 #include <string>
@@ -13,7 +14,8 @@
 
 namespace hearth::jinja {
 
-// Variables of a rendering. Neither names nor values are copied: they must outlive the call. Later ones win.
+// Variables of a rendering. Names and values are not copied and must outlive the call. Of two with one name
+// the later counts.
 using Variables = std::vector<std::pair<std::string_view, const nlohmann::ordered_json*>>;
 
 // The machine's local time.

@@ -1,9 +1,9 @@
-// What can stand after `is`.
+// The tests: what can stand after `is`.
 #include "server/jinja/builtins.h"
 #include "server/jinja/evaluator.h"
+#include "server/jinja/format.h"
 #include "server/jinja/operators.h"
-#include "server/jinja/text_format.h"
-#include "server/jinja/unicode.h"
+#include "server/jinja/text.h"
 
 namespace hearth::jinja {
 namespace {
@@ -31,7 +31,7 @@ bool is_sequence(const Value& v) {
 bool is_callable(const Value& v) { return v.callable() || v.loop() || v.is_undefined(); }
 bool is_filter(const Value& v) { return v.is_text() && find_filter(v.text()); }
 bool is_test(const Value& v) { return v.is_text() && find_test(v.text()); }
-bool is_escaped(const Value&) { return false; }  // nothing is: text is never marked up here
+bool is_escaped(const Value&) { return false; }  // text is never marked as safe HTML here
 
 bool leaves(Evaluator& e, const Value& self, const Value& divisor, double wanted) {
   const Value rest = arithmetic(Operator::modulo, self, divisor, e.heap());
@@ -53,7 +53,7 @@ Value divisible_by(Evaluator& e, const Value& self, const Args& args) {
   return Value::boolean(leaves(e, self, *p[0], 0));
 }
 
-// str.isupper() and str.islower(): some letter has case, and none has the other one.
+// str.isupper() and str.islower(): at least one letter has the wanted case and none has the other.
 template <bool (*Wanted)(char32_t), bool (*Unwanted)(char32_t)>
 Value has_case(Evaluator& e, const Value& self, const Args& args) {
   const Params none("this test", args, {});

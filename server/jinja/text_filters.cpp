@@ -5,11 +5,9 @@
 
 #include "server/jinja/builtins.h"
 #include "server/jinja/evaluator.h"
-#include "server/jinja/json_bridge.h"
+#include "server/jinja/format.h"
 #include "server/jinja/operators.h"
-#include "server/jinja/text_format.h"
-#include "server/jinja/text_ops.h"
-#include "server/jinja/unicode.h"
+#include "server/jinja/text.h"
 
 namespace hearth::jinja {
 namespace {

@@ -1,16 +1,14 @@
-// Type names, hashing and the ordered dict of value.h.
+// Type names, hashing and the ordered dict; allocation and its accounting.
 #include "server/jinja/value.h"
 
 #include <array>
 #include <cmath>
 #include <cstring>
 
-#include "server/jinja/error.h"
-
 namespace hearth::jinja {
 namespace {
 
-// Keys that are text are by far the most common: one letter in front keeps them apart from numbers.
+// A letter in front of each kind of key keeps text apart from numbers.
 std::string text_hash_key(std::string_view text) {
   std::string key;
   key.reserve(text.size() + 1);
@@ -34,6 +32,11 @@ std::string tuple_hash_key(const Sequence& tuple) {
   }
   return key;
 }
+
+// What the allocator and the deque take beside the object itself, estimated.
+constexpr std::size_t kOverhead = 32;
+// What an entry takes beside the bytes of its key: hash node and two handles, estimated.
+constexpr std::size_t kDictEntry = 128;
 
 }  // namespace
 
@@ -99,6 +102,82 @@ bool Dict::erase(const Value& key) {
     if (position > gone) --position;
   }
   return true;
+}
+
+const Value* Scope::find(std::string_view name, Budget& budget) const {
+  for (const Scope* scope = this; scope; scope = scope->parent) {
+    budget.steps(1 + scope->names.size() / 16);
+    for (const auto& [known, value] : scope->names) {
+      if (known == name) return &value;
+    }
+  }
+  return nullptr;
+}
+
+void Scope::set(std::string_view name, const Value& value, Budget& budget) {
+  budget.steps(1 + names.size() / 16);
+  for (auto& [known, held] : names) {
+    if (known == name) {
+      held = value;
+      return;
+    }
+  }
+  budget.memory(2 * sizeof names[0]);  // a growing vector holds up to twice its items
+  names.emplace_back(name, value);
+}
+
+Value Heap::text(std::string s) {
+  budget_.memory(s.size() + sizeof s + kOverhead);
+  budget_.text(s.size());
+  return Value::text(&texts_.emplace_back(std::move(s)));
+}
+
+Value Heap::undefined(std::string why) {
+  budget_.memory(why.size() + sizeof why + kOverhead);
+  return Value::undefined(&texts_.emplace_back(std::move(why)));
+}
+
+Sequence* Heap::sequence(Sequence::Kind kind, std::vector<Value> items) {
+  budget_.memory(sizeof(Sequence) + kOverhead + items.size() * sizeof(Value));
+  budget_.steps(1 + items.size());
+  return &sequences_.emplace_back(Sequence{kind, std::move(items), {}});
+}
+
+Dict* Heap::dict() {
+  budget_.memory(sizeof(Dict) + kOverhead);
+  return &dicts_.emplace_back();
+}
+
+Namespace* Heap::name_space() {
+  budget_.memory(sizeof(Namespace) + kOverhead);
+  return &namespaces_.emplace_back();
+}
+
+Callable* Heap::callable(Callable c) {
+  budget_.memory(sizeof(Callable) + kOverhead);
+  return &callables_.emplace_back(std::move(c));
+}
+
+Loop* Heap::loop(Loop l) {
+  budget_.memory(sizeof(Loop) + kOverhead);
+  return &loops_.emplace_back(std::move(l));
+}
+
+Scope* Heap::scope(Scope* parent) {
+  budget_.memory(sizeof(Scope) + kOverhead);
+  return &scopes_.emplace_back(Scope{parent, {}});
+}
+
+void Heap::append(Sequence& list, const Value& item) {
+  budget_.memory(2 * sizeof(Value));  // a growing vector holds up to twice its items
+  list.items.push_back(item);
+}
+
+void Heap::set(Dict& dict, const Value& key, const Value& value) {
+  const std::size_t key_bytes = key.is_text() ? key.text().size() : 0;
+  budget_.memory(kDictEntry + key_bytes);
+  budget_.text(key_bytes);
+  dict.set(key, value);
 }
 
 }  // namespace hearth::jinja

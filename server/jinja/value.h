@@ -1,10 +1,17 @@
-// Values of the template language, with Python's types and meaning. A Value is a small handle; what it points
-// to (text, lists, dicts) lives in the Heap of the rendering, in the parsed template or in the request's
-// JSON, all of which outlive it. So aliases see each other's changes as in Python, cycles cost nothing, and
-// everything is freed at once. Used by the evaluator and its built-ins, one rendering on one thread.
+// Values of the template language, with Python's types and meaning; the heap that owns them; the budget that
+// bounds what one rendering may cost.
+//
+// A Value is a small handle. What it points to (text, lists, dicts) lives in the Heap of the rendering, in
+// the parsed template or in the request's JSON; all three outlive it. Two names of one list therefore see
+// each other's changes, as in Python, and a list may contain itself. Everything is freed at once at the end
+// of the rendering.
+//
+// Used by the evaluator and the built-ins. One rendering runs on one thread.
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,13 +19,84 @@
 #include <variant>
 #include <vector>
 
+#include "server/jinja/error.h"
+
 namespace hearth::jinja {
 
+class Evaluator;
+struct Args;
+struct MacroBody;
+struct Scope;
 struct Sequence;
 struct Dict;
 struct Namespace;
 struct Callable;
 struct Loop;
+
+// The most that one rendering may cost. A chat template comes with the model file and its input with the
+// request: neither may hang the server or exhaust its memory.
+struct Limits {
+  // A step is one evaluated node, one list element or 32 bytes of text. So many steps take about a second.
+  std::uint64_t max_steps = 20'000'000;
+  // Of all values that one rendering makes; they are freed together at its end. The text of a long context is
+  // under 1 MiB.
+  std::size_t max_bytes = std::size_t{256} << 20;
+  // Levels of nested evaluation, macros included. A level takes up to 2 KiB of stack (5 KiB under ASan); a
+  // thread has 8 MiB.
+  int max_depth = 600;
+};
+
+// What one rendering has used up. Every method that takes throws Failure past the limit. Belongs to one
+// rendering and one thread.
+class Budget {
+ public:
+  explicit Budget(const Limits& limits) : limits_(limits) {}
+
+  // n steps are about to be made.
+  void steps(std::uint64_t n) {
+    steps_ += n;
+    if (steps_ > limits_.max_steps) {
+      throw Failure("the template runs too long: more than " + std::to_string(limits_.max_steps) + " steps");
+    }
+  }
+  // Text of n bytes is about to be read or copied.
+  void text(std::size_t n) { steps(1 + n / 32); }
+  // n bytes of memory are about to be held until the end of the rendering.
+  void memory(std::size_t n) {
+    if (n > limits_.max_bytes - bytes_) {
+      throw Failure("the template needs too much memory: more than " + std::to_string(limits_.max_bytes) +
+                    " bytes");
+    }
+    bytes_ += n;
+  }
+  // One level of nesting is entered or left; see Level.
+  void enter() {
+    if (++depth_ > limits_.max_depth) {
+      --depth_;
+      throw Failure("the template nests too deeply: more than " + std::to_string(limits_.max_depth) +
+                    " levels");
+    }
+  }
+  void leave() { --depth_; }
+
+ private:
+  Limits limits_;
+  std::uint64_t steps_ = 0;
+  std::size_t bytes_ = 0;
+  int depth_ = 0;
+};
+
+// Enters one level of nesting and leaves it at the end of the block.
+class Level {
+ public:
+  explicit Level(Budget& budget) : budget_(budget) { budget_.enter(); }
+  ~Level() { budget_.leave(); }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  Budget& budget_;
+};
 
 struct Undefined {
   const std::string* why =
@@ -44,14 +122,14 @@ class Value {
   bool is_undefined() const { return is<Undefined>(); }
   bool is_none() const { return is<None>(); }
   bool is_bool() const { return is<bool>(); }
-  // Python's bool is an int; is_int() is not true for it, is_integral() is.
+  // In Python a bool is an int, too: is_int() is false for it, is_integral() is true.
   bool is_int() const { return is<std::int64_t>(); }
   bool is_integral() const { return is_int() || is_bool(); }
   bool is_real() const { return is<double>(); }
   bool is_number() const { return is_integral() || is_real(); }
   bool is_text() const { return is<const std::string*>(); }
 
-  // The following require the matching type.
+  // The value as that type. REQUIRES: it is of that type; number() takes integers, too.
   bool boolean() const { return std::get<bool>(held_); }
   std::int64_t integral() const { return is_bool() ? boolean() : std::get<std::int64_t>(held_); }
   double number() const { return is_real() ? std::get<double>(held_) : static_cast<double>(integral()); }
@@ -113,7 +191,83 @@ struct Namespace {
   Dict attributes;
 };
 
-// The bytes by which a key is found: equal for values that Python holds equal. Throws Failure if unhashable.
+// The bytes under which a Dict finds a key. They are equal for values that Python takes for equal, such as 1,
+// 1.0 and True. Throws Failure if the value is unhashable.
 std::string hash_key(const Value& key);
+
+// A built-in written in C++. self: the object of a method, the operand of a filter or test; undefined for a
+// function.
+using Native = Value (*)(Evaluator& evaluator, const Value& self, const Args& args);
+
+// Something the template can call: a built-in function, a method bound to its object, or one of the
+// template's macros.
+struct Callable {
+  std::string_view name;
+  Native native = nullptr;  // null for a macro
+  Value self;
+  const MacroBody* macro = nullptr;  // in the parsed template; null for a built-in
+  Scope* closure = nullptr;          // where the macro was defined
+};
+
+// The `loop` variable of a for statement: the items, and how far the iteration is.
+struct Loop {
+  explicit Loop(const Sequence* all) : items(all) {}
+  const Sequence* items = nullptr;
+  std::size_t index0 = 0;
+  bool has_seen = false;
+  Value seen;  // the arguments of the last loop.changed(...), if has_seen
+};
+
+// The names visible at one place of the template: those set in this scope, then those of the enclosing one.
+struct Scope {
+  Scope* parent = nullptr;
+  std::vector<std::pair<std::string_view, Value>> names;  // names point into the template or the request
+
+  // Null if the name is set neither in this scope nor in one around it.
+  const Value* find(std::string_view name, Budget& budget) const;
+  void set(std::string_view name, const Value& value, Budget& budget);
+};
+
+// Owns every value that one rendering makes and frees them together. Charges each to the rendering's Budget.
+// One per rendering, on its thread.
+class Heap {
+ public:
+  explicit Heap(Budget& budget) : budget_(budget) {}
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  Budget& budget() { return budget_; }
+
+  // Each makes a value that lives as long as the heap. Throws Failure when the Budget is used up.
+  Value text(std::string s);
+  Value undefined(std::string why);
+  Sequence* sequence(Sequence::Kind kind, std::vector<Value> items = {});
+  Value list(std::vector<Value> items) { return Value::of(sequence(Sequence::Kind::list, std::move(items))); }
+  Value tuple(std::vector<Value> items) {
+    return Value::of(sequence(Sequence::Kind::tuple, std::move(items)));
+  }
+  Value generator(std::vector<Value> items) {
+    return Value::of(sequence(Sequence::Kind::generator, std::move(items)));
+  }
+  Dict* dict();
+  Namespace* name_space();
+  Callable* callable(Callable c);
+  Loop* loop(Loop l);
+  Scope* scope(Scope* parent);
+
+  // These make an existing value larger, and charge the growth.
+  void append(Sequence& list, const Value& item);
+  void set(Dict& dict, const Value& key, const Value& value);
+
+ private:
+  Budget& budget_;
+  std::deque<std::string> texts_;
+  std::deque<Sequence> sequences_;
+  std::deque<Dict> dicts_;
+  std::deque<Namespace> namespaces_;
+  std::deque<Callable> callables_;
+  std::deque<Loop> loops_;
+  std::deque<Scope> scopes_;
+};
 
 }  // namespace hearth::jinja

@@ -1,20 +1,27 @@
-// Printing of values and the two format languages.
-#include "server/jinja/text_format.h"
+// Printing of values, the two format languages, and JSON.
+#include "server/jinja/format.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "server/jinja/operators.h"
-#include "server/jinja/string_literal.h"
-#include "server/jinja/unicode.h"
+#include "server/jinja/text.h"
 
 namespace hearth::jinja {
 namespace {
 
-// Appends values as Python prints them, charging as it goes: shared sublists can print far larger than they
-// are.
+void append_hex(std::string& out, const char* format, char32_t c) {
+  std::array<char, 16> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), format, static_cast<unsigned>(c));
+  out += buffer.data();
+}
+
+// Appends values as Python prints them, and charges each piece: a list that holds another one many times
+// prints far larger than it is.
 class Printer {
  public:
   explicit Printer(Budget& budget) : budget_(budget) {}
@@ -210,6 +217,31 @@ std::string convert(const Conversion& conversion, const Value& value, Budget& bu
 
 }  // namespace
 
+std::string quote(std::string_view text) {
+  const bool has_single = text.find('\'') != std::string_view::npos;
+  const bool has_double = text.find('"') != std::string_view::npos;
+  const char mark = has_single && !has_double ? '"' : '\'';
+  std::string out(1, mark);
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    if (c == static_cast<char32_t>(mark) || c == '\\') {
+      out += '\\';
+      out += static_cast<char>(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (c == '\r') {
+      out += "\\r";
+    } else if (c == '\t') {
+      out += "\\t";
+    } else if (is_printable(c)) {
+      append_code_point(out, c);
+    } else {
+      append_hex(out, c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x", c);
+    }
+  }
+  return out += mark;
+}
+
 std::string real_text(double d) {
   if (std::isnan(d)) return "nan";
   if (std::isinf(d)) return d < 0 ? "-inf" : "inf";
@@ -335,6 +367,161 @@ Value format_braces(const std::string& format, const Args& args, Heap& heap) {
     }
   }
   return heap.text(std::move(out));
+}
+
+// JSON.
+
+namespace {
+
+class JsonWriter {
+ public:
+  JsonWriter(const JsonStyle& style, Budget& budget) : style_(style), budget_(budget) {}
+
+  void write(const Value& value) {
+    const Level level(budget_);
+    budget_.steps(1);
+    if (value.is_text()) {
+      text(value.text());
+    } else if (value.dict()) {
+      dict(*value.dict());
+    } else if (value.sequence() && (value.sequence()->kind == Sequence::Kind::list ||
+                                    value.sequence()->kind == Sequence::Kind::tuple)) {
+      list(value.sequence()->items);
+    } else if (value.is_none() || value.is_number()) {
+      add(scalar(value));
+    } else {
+      throw Failure("Object of type " + value.type_name() + " is not JSON serializable");
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  static std::string scalar(const Value& value) {
+    if (value.is_none()) return "null";
+    if (value.is_bool()) return value.boolean() ? "true" : "false";
+    if (value.is_int()) return std::to_string(value.integral());
+    const double d = value.number();
+    if (std::isnan(d)) return "NaN";
+    if (std::isinf(d)) return d < 0 ? "-Infinity" : "Infinity";
+    return real_text(d);
+  }
+
+  void add(std::string_view piece) {
+    budget_.memory(piece.size());
+    budget_.text(piece.size());
+    out_ += piece;
+  }
+
+  void unicode_escape(std::string& out, char32_t c) const {
+    std::array<char, 16> buffer{};
+    if (c >= 0x10000) {
+      const unsigned offset = c - 0x10000;
+      std::snprintf(buffer.data(), buffer.size(), "\\u%04x\\u%04x", 0xD800 + (offset >> 10),
+                    0xDC00 + (offset & 0x3FF));
+    } else {
+      std::snprintf(buffer.data(), buffer.size(), "\\u%04x", static_cast<unsigned>(c));
+    }
+    out += buffer.data();
+  }
+
+  void text(std::string_view value) {
+    std::string out = "\"";
+    for (std::size_t at = 0; at < value.size();) {
+      const char32_t c = next_code_point(value, at);
+      switch (c) {
+        case '"':
+          out += "\\\"";
+          break;
+        case '\\':
+          out += "\\\\";
+          break;
+        case '\n':
+          out += "\\n";
+          break;
+        case '\r':
+          out += "\\r";
+          break;
+        case '\t':
+          out += "\\t";
+          break;
+        case '\f':
+          out += "\\f";
+          break;
+        case '\b':
+          out += "\\b";
+          break;
+        default:
+          if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F)) {
+            unicode_escape(out, c);
+          } else {
+            append_code_point(out, c);
+          }
+      }
+    }
+    out += '"';
+    add(out);
+  }
+
+  void new_line() {
+    if (style_.indent < 0) return;
+    add("\n" + std::string(static_cast<std::size_t>(style_.indent) * depth_, ' '));
+  }
+
+  void list(const std::vector<Value>& items) {
+    if (items.empty()) return add("[]");
+    add("[");
+    ++depth_;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (i > 0) add(style_.item_separator);
+      new_line();
+      write(items[i]);
+    }
+    --depth_;
+    new_line();
+    add("]");
+  }
+
+  static std::string key_text(const Value& key) {
+    if (key.is_text()) return key.text();
+    if (key.is_none() || key.is_number()) return scalar(key);
+    throw Failure("keys must be str, int, float, bool or None, not " + key.type_name());
+  }
+
+  void dict(const Dict& dict) {
+    if (dict.entries.empty()) return add("{}");
+    std::vector<std::pair<std::string, const Value*>> entries;
+    budget_.memory(dict.entries.size() * sizeof entries[0]);
+    for (const auto& [key, value] : dict.entries) entries.emplace_back(key_text(key), &value);
+    if (style_.sort_keys) {
+      std::stable_sort(entries.begin(), entries.end(),
+                       [](const auto& a, const auto& b) { return a.first < b.first; });
+    }
+    add("{");
+    ++depth_;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (i > 0) add(style_.item_separator);
+      new_line();
+      text(entries[i].first);
+      add(style_.key_separator);
+      write(*entries[i].second);
+    }
+    --depth_;
+    new_line();
+    add("}");
+  }
+
+  const JsonStyle& style_;
+  Budget& budget_;
+  std::string out_;
+  std::size_t depth_ = 0;
+};
+
+}  // namespace
+
+std::string to_json_text(const Value& value, const JsonStyle& style, Budget& budget) {
+  JsonWriter writer(style, budget);
+  writer.write(value);
+  return writer.take();
 }
 
 }  // namespace hearth::jinja
