@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/version.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
 
@@ -42,7 +43,8 @@ int main_of(int argc, char** argv) {
   CLI::App app("Measures a model on this machine.", "hearth-profiler");
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormat>());  // the subcommands' too
-  app.set_version_flag("--version", "hearth-profiler " HEARTH_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", std::string("hearth-profiler ") + hearth_version(),
+                       "Print the version and exit");
   std::vector<std::function<int()>> runs;
   for (const auto add : kCommands) runs.push_back(add(app));
 

@@ -12,6 +12,7 @@
 #include "config/load_options.h"
 #include "config/option_table.h"
 #include "config/render.h"
+#include "config/version.h"
 #include "engine/forward/trace_file.h"
 #include "server/daemon.h"
 #include "server/process/healthcheck.h"
@@ -33,9 +34,9 @@ void log_configuration(const Invocation& invocation) {
   const bool for_people = invocation.options.log_format == "text";
   LogFields values, sources;
   if (for_people) {
-    log_info(std::string("hearthd ") + HEARTH_VERSION);
+    log_info(std::string("hearthd ") + hearth_version());
   } else {
-    values.emplace_back("version", HEARTH_VERSION);
+    values.emplace_back("version", hearth_version());
   }
   std::string_view group;
   const auto end_group = [&] {
@@ -70,7 +71,7 @@ int do_action(const Invocation& invocation) {
       std::cout << render_sample_toml();
       return 0;
     case Action::kVersion:
-      std::cout << "hearthd " << HEARTH_VERSION << "\n";
+      std::cout << "hearthd " << hearth_version() << "\n";
       return 0;
     case Action::kHealthcheck:
       break;
@@ -106,7 +107,7 @@ int serve(const Invocation& invocation, const Environment& environment) {
   check_before_loading(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
   // 3. Bind the port, so that clients are told to wait instead of being turned away.
-  Daemon daemon(invocation, environment, HEARTH_VERSION, timeline ? &timeline->trace() : nullptr);
+  Daemon daemon(invocation, environment, hearth_version(), timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
   // 5. What was traced is wanted above all where something went wrong.

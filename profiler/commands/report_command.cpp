@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "config/environment.h"
+#include "config/version.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/model/whole_file.h"
 #include "profiler/activity/count.h"
@@ -169,7 +170,7 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
 
 std::string made_text() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return fmt::format("Made by hearth-profiler {} on {:%Y-%m-%d}.", HEARTH_VERSION, fmt::localtime(now));
+  return fmt::format("Made by hearth-profiler {} on {:%Y-%m-%d}.", hearth_version(), fmt::localtime(now));
 }
 
 int run_report(const ReportCommand& command) {
