@@ -1,0 +1,146 @@
+"""Fails if README.md or a page of docs/ names something that does not exist.
+
+Checked are: relative links and their anchors; paths in backticks and in shell examples; types and functions in backticks
+(`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code. And docs/glossary.md: every page of
+docs/ is listed in docs/README.md. Needs nothing but Python and git, and takes about a second. Run by ctest.
+"""
+import collections
+import fnmatch
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CODE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".in"}
+# A file name without a folder is looked for by its name if it ends so. (Others, as model.gguf, are the reader's files.)
+OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE_SPAN = re.compile(r"`([^`]+)`")
+PATH = re.compile(r"^(?:\./)?[\w.+-]+(?:/[\w.*?+{},-]+)*/?$")
+TYPE = re.compile(r"^[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+$")
+QUALIFIED = re.compile(r"^[A-Z]\w*(?:::\w+)+$")
+CALL = re.compile(r"^(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)\(\)$")
+WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def tracked_files():
+    out = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+                         check=True).stdout
+    return [line for line in out.splitlines() if (ROOT / line).is_file()]
+
+
+class Tree:
+    """What there is: files, folders, names of files, and every word of the code."""
+
+    def __init__(self, files):
+        self.files = set(files)
+        self.folders = {str(parent) for file in files for parent in pathlib.PurePosixPath(file).parents}
+        self.names = {pathlib.PurePosixPath(file).name for file in files}
+        self.tops = {file.split("/")[0] for file in files if "/" in file}
+        self.words = set()
+        for file in files:
+            if pathlib.PurePosixPath(file).suffix in CODE_SUFFIXES and not file.startswith("tests/check_"):
+                self.words.update(WORD.findall((ROOT / file).read_text(errors="replace")))
+
+    def has(self, path):
+        path = path.removeprefix("./").rstrip("/")
+        braces = re.search(r"\{([^{}]*)\}", path)
+        if braces:
+            return all(self.has(path[:braces.start()] + part + path[braces.end():]) for part in braces.group(1).split(","))
+        if "*" in path or "?" in path:
+            return any(fnmatch.fnmatchcase(file, path) for file in self.files | self.folders)
+        return path in self.files or path in self.folders
+
+    def is_ours(self, path):
+        """Whether a word is meant to be a path of this tree."""
+        if not PATH.match(path):
+            return False
+        path = path.removeprefix("./")
+        return "/" in path and path.split("/")[0] in self.tops
+
+
+def lines_of(text):
+    """(number, line, language of the fenced block it is in or None)"""
+    fence = None
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            fence = None if fence is not None else line.strip()[3:].strip()
+            continue
+        yield number, line, fence
+
+
+def anchors_of(text):
+    anchors, seen = set(), collections.Counter()
+    for _, line, fence in lines_of(text):
+        if fence is None and line.startswith("#"):
+            title = re.sub(r"[`*]", "", line.lstrip("#").strip()).lower()
+            slug = re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
+            anchors.add(slug if not seen[slug] else f"{slug}-{seen[slug]}")
+            seen[slug] += 1
+    return anchors
+
+
+def faults_of_link(page, target, tree):
+    if re.match(r"[a-z]+:", target):
+        return
+    path, _, anchor = target.partition("#")
+    file = (page.parent / path).resolve() if path else page
+    if not file.is_relative_to(ROOT) or not tree.has(str(file.relative_to(ROOT))):
+        yield f"links to {path}, which is not there"
+    elif anchor and file.suffix == ".md" and anchor not in anchors_of(file.read_text()):
+        yield f"links to the heading #{anchor}, which {file.name} does not have"
+
+
+def faults_of_span(span, tree):
+    word = span.split(":")[0] if re.search(r":\d+$", span) else span
+    if tree.is_ours(word):
+        if not tree.has(word):
+            yield f"names the path {word}, which is not there"
+    elif re.match(r"^[\w.-]+$", word) and pathlib.PurePosixPath(word).suffix in OUR_SUFFIXES:
+        if word not in tree.names:
+            yield f"names the file {word}, which is not there"
+    elif TYPE.match(word) or QUALIFIED.match(word):
+        for part in word.split("::"):
+            if part not in tree.words:
+                yield f"names {word}, which the code does not have"
+                break
+    elif CALL.match(word):
+        if CALL.match(word).group(1) not in tree.words:
+            yield f"names {word}, which the code does not have"
+
+
+def faults_of_page(page, tree):
+    for number, line, fence in lines_of(page.read_text()):
+        found = []
+        if fence is None:
+            spans = CODE_SPAN.findall(line)
+            for target in LINK.findall(CODE_SPAN.sub("", line)):
+                found += faults_of_link(page, target, tree)
+            for span in spans:
+                found += faults_of_span(span, tree)
+                if " " in span:  # a command
+                    found += [f for word in span.split() if tree.is_ours(word) for f in faults_of_span(word, tree)]
+        elif fence in ("sh", "bash"):
+            found += [f for word in line.split("#")[0].split() if tree.is_ours(word) for f in faults_of_span(word, tree)]
+        for fault in found:
+            yield f"{page.relative_to(ROOT)}:{number}: {fault}"
+
+
+def main():
+    tree = Tree(tracked_files())
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    faults = [fault for page in pages for fault in faults_of_page(page, tree)]
+    index = (ROOT / "docs" / "README.md").read_text()
+    faults += [f"docs/README.md: does not list {page.name}" for page in pages[1:]
+               if page.name != "README.md" and f"({page.name})" not in index]
+    for fault in faults:
+        print(fault)
+    if faults:
+        sys.exit(f"{len(faults)} names in the docs that do not exist")
+    print(f"{len(pages)} pages name only what there is")
+
+
+if __name__ == "__main__":
+    main()
