@@ -6,7 +6,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "engine/activity/activation_counts.h"
 #include "engine/activity/activity_file.h"
 #include "engine/activity/gpu_index.h"
 #include "engine/model/gguf/fault.h"
@@ -72,8 +71,13 @@ FoundActivity find_activity(const fs::path& model_path, int n_layers, int d_ff,
     if (!search.file.empty()) try_source(read, search.file, "activity", n_layers, d_ff, found);
     try_source(read, activity_path_beside(model_path), "activity", n_layers, d_ff, found);
   }
-  try_source(activity::read_activation_counts, model_path.parent_path() / "activation", "activity counts",
-             n_layers, d_ff, found);
+  const fs::path counts = model_path.parent_path() / "activation";
+  if (!found.profile && is_there(counts / "activation_0.pt")) {
+    if (!found.sentence.empty()) found.sentence += "; ";
+    found.sentence += gguf::file_label(counts.string()) +
+                      ": PowerInfer's activation counts are not read when a model is loaded; "
+                      "hearth-profiler count --model MODEL --import FOLDER makes an activity file of them";
+  }
   fs::path index = model_path;
   index += ".generated.gpuidx";
   try_source(activity::read_gpu_index, index, "hot neurons", n_layers, d_ff, found);

@@ -1,9 +1,9 @@
-// How often each neuron of each FFN fires, as files beside a model tell it: our own activity files,
-// PowerInfer's activation counts and its GPU index.
+// How often each neuron of each FFN is active, as files beside a model say it: Hearth's own activity files and
+// PowerInfer's GPU index.
 //
-// Read once while a model is loaded, to lay hot neurons together in memory. Only where a neuron lies depends
-// on it, never whether it is computed: a file that is damaged or of another model is ignored, with a sentence
-// that says so. Plain data; any thread.
+// Read once while a model is loaded, to place neurons that are often active together in memory. This affects
+// only where a neuron lies, never whether it is computed: a file that is damaged or of another model is ignored,
+// and a sentence says so. Plain data; any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct ActivityProfile {
 
 struct FoundActivity {
   std::optional<ActivityProfile> profile;  // of n_layers layers with d_ff neurons each
-  /// For the log: what was found ("activity counts of 32 layers from .../activation"), or why what is there
-  /// was ignored, or both. Empty if nothing is there.
+  /// For the log: what was found ("activity of 32 layers from m.gguf.activity"), or why what is there was
+  /// ignored, or both. Empty if nothing is there.
   std::string sentence;
 };
 
@@ -41,15 +41,15 @@ struct ActivitySearch {
   std::function<ModelIdentity()> model;
 };
 
-/// Takes `search.file`, or what lies beside the model file: its activity file <model file>.activity, which
-/// hearth-profiler count makes (both only if `search.model` is set), else what PowerInfer leaves there, as
-/// below. Never throws for what is wrong with the files.
+/// Looks in `search.file`, then beside the model file: in its activity file <model file>.activity, which
+/// hearth-profiler count makes (both only if `search.model` is set), then in PowerInfer's index, as below. Never
+/// throws for what is wrong with the files.
 FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff,
                             const ActivitySearch& search);
 
-/// Looks beside the model file for activation/activation_*.pt and for <model file>.generated.gpuidx, as
-/// PowerInfer leaves them. Counts are preferred: they rank all neurons, the index only parts them in two.
-/// Never throws for what is wrong with the files.
+/// Looks beside the model file for PowerInfer's <model file>.generated.gpuidx. A folder of PowerInfer's
+/// activation counts (activation/activation_*.pt) is not read; the sentence says how to import it. Never throws
+/// for what is wrong with the files.
 FoundActivity find_activity(const std::filesystem::path& model_path, int n_layers, int d_ff);
 
 }  // namespace hearth

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -21,6 +22,8 @@
 #include "profiler/commands/count_report.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/import/activation_counts.h"
+#include "profiler/placement/activity_curve.h"
 #include "profiler/placement/known_activity.h"
 
 namespace hearth {
@@ -34,6 +37,7 @@ struct CountCommand {
   bool no_prompts = false;
   uint64_t n_tokens = 0;
   int n_generate = 48;
+  std::string imported;  // a folder of PowerInfer's activation counts; empty: none
   std::string out, csv;
 };
 
@@ -126,7 +130,49 @@ int run_merge(const CountCommand& command) {
   return 0;
 }
 
+/// PowerInfer's counts as the model's activity file.
+int run_import(const CountCommand& command) {
+  // 1. The model, and where its activity goes.
+  const ModelFile file = ModelFile::open(command.model.model);
+  const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
+  const std::optional<ActivityLaw> law = known_law(spec);
+  if (!law) throw std::runtime_error(why_not_counted(file, spec, "exact"));
+  const ModelIdentity model = identify(file, spec);
+  const fs::path path = output_file(command, model);
+  if (!command.out.empty()) check_named_file(path, model);
+
+  // 2. The counts.
+  const std::string label = gguf::file_label(command.imported);
+  const Activity imported = imported_activity(
+      read_activation_counts(command.imported, spec.n_layers, spec.d_ff), model, law->active, label);
+
+  // 3. Its activity file. Real counts say more than these and are not mixed with them.
+  CountResult result;
+  result.note = update_activity(path, model, [&](Activity& activity) {
+    if (activity.n_tokens() > 0 && activity.texts != imported.texts) {
+      throw std::runtime_error(gguf::file_label(path.string()) +
+                               ": it holds activity that was counted with Hearth, which says more than "
+                               "PowerInfer's counts; give --out another file.");
+    }
+    activity.merge(imported);
+    result.activity = activity;
+  });
+  if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
+
+  // 4. Tell.
+  if (!command.csv.empty()) write_csv(command, result);
+  print_result(
+      fmt::format("{:<14}{} layers from {}\n"
+                  "{:<14}{} assumed, which PowerInfer's files do not say: so many that at most {:.0f} % of "
+                  "the neurons\n{:<14}are active for a token, {}\n",
+                  "imported", spec.n_layers, label, "tokens", gguf::with_commas(imported.n_tokens()),
+                  100 * law->active, "", law->source) +
+      activity_text(result.activity, path));
+  return 0;
+}
+
 int run_count(const CountCommand& command) {
+  if (!command.imported.empty()) return run_import(command);
   if (!command.merged.empty()) return run_merge(command);
   // 1. What can be checked without loading the model.
   std::vector<fs::path> files(command.texts.begin(), command.texts.end());
@@ -194,15 +240,26 @@ std::function<int()> add_count_command(CLI::App& app) {
                    "The activity file, begun or added to; not given: one in the cache folder, which hearthd "
                    "finds by itself")
       ->type_name("FILE");
+  CLI::Option* merge =
+      count
+          ->add_option(
+              "--merge", command->merged,
+              "Count nothing: add what other activity files of this model hold, counted on other machines "
+              "say; texts that both have seen count once")
+          ->type_name("FILE")
+          ->excludes(text)
+          ->excludes(no_prompts)
+          ->excludes(tokens);
   count
       ->add_option(
-          "--merge", command->merged,
-          "Count nothing: add what other activity files of this model hold, counted on other machines "
-          "say; texts that both have seen count once")
-      ->type_name("FILE")
+          "--import", command->imported,
+          "Count nothing: make the activity file of PowerInfer's counts, a folder of activation_0.pt, "
+          "activation_1.pt and so on")
+      ->type_name("FOLDER")
       ->excludes(text)
       ->excludes(no_prompts)
-      ->excludes(tokens);
+      ->excludes(tokens)
+      ->excludes(merge);
   count->add_option("--csv", command->csv, "Write how often each neuron was active as CSV, too")
       ->type_name("FILE");
   return [command] { return run_count(*command); };

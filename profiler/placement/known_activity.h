@@ -1,5 +1,5 @@
-// What is known of a model's activity, as a placement takes it: counts that Hearth keeps of it, or that lie
-// beside it.
+// What is known of a model's activity, in the form a placement takes: counts that Hearth keeps in its cache
+// folder, or files beside the model. Any thread.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ std::filesystem::path kept_activity_path(const Environment& environment, const M
 std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model,
                                       std::string& said);
 
-/// The same for who says elsewhere what is wrong with it.
+/// Like the above, without the sentence, for callers that report elsewhere what is wrong with a file.
 std::optional<Activity> kept_activity(const std::filesystem::path& file, const ModelIdentity& model);
 
 /// What was counted of the model: as Hearth keeps it, or in <model file>.activity beside it.
@@ -37,9 +37,9 @@ std::optional<Activity> kept_activity(const Environment& environment, const std:
 /// source: a phrase, for people; empty: how many tokens there were. nullopt: fewer than kLeastTokens.
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
-/// Counts of PowerInfer's beside the model (engine/activity/activity_profile.h), which tell how activity is spread,
-/// and not how many neurons are active: `active` of all, or what was published for the model's kind. nullopt:
-/// nothing is there, or the model has no zeros to skip. `said`: as above, and what was found.
+/// PowerInfer's GPU index beside the model (engine/activity/activity_profile.h). It says which neurons are often
+/// active, not how many are: `active` of all, or what was published for the model's kind. nullopt: nothing is
+/// there, or the model has no zeros to skip. `said`: as above, and what was found.
 std::optional<ModelActivity> activity_beside(const std::filesystem::path& model_path, const ModelSpec& spec,
                                              std::optional<double> active, std::string& said);
 

@@ -85,10 +85,13 @@ def test_powerinfers_file_in_every_mode(serve):
     assert text["auto"] == text[least]
 
 
-def test_activity_counts_beside_the_model_are_logged(serve, tmp_path):
-    assert "activity counts of 4 layers from" in serve(POWERINFER).log()
+def test_activity_beside_the_model_is_logged_and_counts_of_powerinfer_are_not_read(serve, tmp_path):
+    assert "activity of 4 layers from" in serve(POWERINFER).log()
     (tmp_path / "model.gguf").symlink_to(POWERINFER)
-    assert "activity counts" not in serve(tmp_path / "model.gguf").log()
+    assert "activity of" not in serve(tmp_path / "model.gguf").log()
+    (tmp_path / "activation").symlink_to(POWERINFER.parent / "activation")
+    log = serve(tmp_path / "model.gguf").log()
+    assert log.count("--import FOLDER makes an activity file of them") == 1 and "activity of" not in log
 
 
 def test_a_model_without_zeros_runs_dense_and_says_why(serve):

@@ -7,18 +7,17 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/activity/tensor_pickle.h"
-#include "engine/activity/torch_tensor.h"
 #include "engine/model/model_file.h"
+#include "profiler/import/torch_tensor.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(data, size));
   try {
-    hearth::activity::read_torch_vector(bytes, "fuzz");
+    hearth::read_torch_vector(bytes, "fuzz");
   } catch (const hearth::ModelFileError&) {
   }
   try {
-    hearth::activity::read_tensor_pickle(bytes, "fuzz");
+    hearth::read_tensor_pickle(bytes, "fuzz");
   } catch (const hearth::ModelFileError&) {
   }
   return 0;

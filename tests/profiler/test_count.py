@@ -283,6 +283,28 @@ def test_files_counted_elsewhere_are_merged(home, counted, tmp_path):
     assert done.returncode == 0 and kept.read_bytes() == two.read_bytes()
 
 
+def test_powerinfers_counts_are_imported(home, counted, tmp_path):
+    folder = ROOT / "tests/data/relu/activation"
+    done = count(home, "--model", RELU, "--import", folder, "--csv", tmp_path / "counts.csv")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert re.search(r"imported +4 layers from ", done.stdout) and "PowerInfer's files do not say" in done.stdout
+    kept, = (tmp_path / "cache/hearth").glob("*.activity")  # where hearthd finds it
+    rows = [line for line in (tmp_path / "counts.csv").read_text().splitlines() if line[0].isdigit()]
+    expected = [line for line in (ROOT / "tests/data/relu/activity.csv").read_text().splitlines() if line[0].isdigit()]
+    assert rows == expected
+    # Importing again adds nothing.
+    before = kept.read_bytes()
+    assert count(home, "--model", RELU, "--import", folder).returncode == 0
+    assert kept.read_bytes() == before
+    # Counts of Hearth's own are not mixed with them.
+    one = counted("one", 1)
+    before = one.read_bytes()
+    assert "says more than PowerInfer's" in refused(count(home, "--model", RELU, "--import", folder, "--out", one))
+    assert one.read_bytes() == before
+    assert "it holds no activation counts" in refused(count(home, "--model", RELU, "--import", tmp_path))
+    assert "--merge" in refused(count(home, "--model", RELU, "--import", folder, "--merge", one))
+
+
 def test_what_is_not_to_be_merged_is_refused_whole(home, counted, tmp_path):
     one, two, other = counted("one", 1), counted("two", 1, 2), counted("other", 1, 3)
     before = one.read_bytes()

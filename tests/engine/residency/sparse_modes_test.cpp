@@ -29,7 +29,7 @@ fs::path relu_folder() { return fs::path(hearth::testing::source_dir()) / "tests
 constexpr const char* kPlain = "relu-5m-q8_0.gguf";
 constexpr const char* kPowerInfer = "relu-5m-q4_0.powerinfer.gguf";
 
-/// A model of the folder in a folder of its own: without the activity counts that lie beside it there.
+/// A model of the folder in a folder of its own: without the activity file that lies beside it there.
 struct Alone {
   explicit Alone(const char* name) : path(folder / name) { fs::create_symlink(relu_folder() / name, path); }
   LoadOptions options(const std::string& mode) const {
@@ -384,7 +384,7 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   LoadOptions options = alone.options(mode);
   options.path = relu_folder() / name;
   const auto ordered = ModelRuntime::load(options);
-  CHECK_THAT(note_with(ordered->sparsity(), "activity counts"), ContainsSubstring("of 4 layers from "));
+  CHECK_THAT(note_with(ordered->sparsity(), "activity of"), ContainsSubstring("of 4 layers from "));
   CHECK(ordered->neuron_bytes() >= plain->neuron_bytes());
   plain->count_activity();
   ordered->count_activity();
@@ -423,14 +423,15 @@ TEST_CASE("sparse modes: activity of another model is told and not used") {
   const std::vector<int32_t> tokens{1, 70, 80, 90, 100};
   const std::vector<float> expected = logits_of(*ModelRuntime::load(options), tokens, 64);
 
-  fs::create_symlink(relu_folder() / "activation", folder / "activation");
+  fs::create_symlink(relu_folder() / (std::string(kPowerInfer) + ".activity"),
+                     folder / "model.gguf.activity");
   fs::create_symlink(relu_folder() / "relu-5m-q8_0.powerinfer.gguf.generated.gpuidx",
                      folder / "model.gguf.generated.gpuidx");
   const auto model = ModelRuntime::load(options);
   REQUIRE(model->sparsity().notes.size() == 1);
   const std::string note = model->sparsity().notes.front();
   INFO(note);
-  CHECK_THAT(note, ContainsSubstring("activation") && ContainsSubstring("generated.gpuidx") &&
+  CHECK_THAT(note, ContainsSubstring("model.gguf.activity") && ContainsSubstring("generated.gpuidx") &&
                        ContainsSubstring("neurons keep the file's order"));
   CHECK(same_bits(logits_of(*model, tokens, 64), expected));
 }

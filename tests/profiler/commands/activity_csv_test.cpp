@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/activity/activity_profile.h"
 #include "profiler/commands/activity_csv.h"
+#include "profiler/import/activation_counts.h"
 #include "tests/support/catch.h"
 
 namespace hearth::test {
@@ -79,12 +79,11 @@ TEST_CASE("the committed table of the small ReLU model is what PyTorch's files b
   const ActivityTable table = parse_activity_csv(csv, "activity.csv");
   CHECK(activity_csv(table) == csv);
   CHECK(table.n_tokens == 147456);
-  const FoundActivity found = find_activity(folder + "relu-5m-q8_0.gguf", 4, 1024);
-  REQUIRE(found.profile);
+  const ActivityProfile counts = read_activation_counts(folder + "activation", 4, 1024);
   REQUIRE(table.counts.size() == 4);
   for (size_t layer = 0; layer < 4; ++layer) {
     CHECK(std::vector<double>(table.counts[layer].begin(), table.counts[layer].end()) ==
-          found.profile->counts[layer]);
+          counts.counts[layer]);
   }
 }
 

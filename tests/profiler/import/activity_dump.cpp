@@ -4,31 +4,36 @@
 // Used by test_activity_oracle.py:
 //   activity_dump tensor FILE                the elements, one a line, as hexadecimal floats
 //   activity_dump find MODEL N_LAYERS D_FF   the sentence; then the ids of a layer a line, hottest first
+//   activity_dump counts FOLDER N_LAYERS D_FF   an empty line; then the same of PowerInfer's counts
 // A refused file prints its sentence to standard error and ends with 2.
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
 #include "engine/activity/activity_profile.h"
-#include "engine/activity/torch_tensor.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/model_file.h"
+#include "profiler/import/activation_counts.h"
+#include "profiler/import/torch_tensor.h"
 
 namespace {
 
 void print_tensor(const char* path) {
   const hearth::gguf::MappedFile file = hearth::gguf::MappedFile::open(path);
-  for (const double element : hearth::activity::read_torch_vector(file.bytes(), path))
-    std::printf("%a\n", element);
+  for (const double element : hearth::read_torch_vector(file.bytes(), path)) std::printf("%a\n", element);
+}
+
+void print_order(const hearth::ActivityProfile& profile) {
+  for (int layer = 0; layer < static_cast<int>(profile.counts.size()); ++layer) {
+    for (const int32_t id : profile.hottest_first(layer)) std::printf("%d ", id);
+    std::printf("\n");
+  }
 }
 
 void print_found(const char* model, int n_layers, int d_ff) {
   const hearth::FoundActivity found = hearth::find_activity(model, n_layers, d_ff);
   std::printf("%s\n", found.sentence.c_str());
-  for (int layer = 0; found.profile && layer < n_layers; ++layer) {
-    for (const int32_t id : found.profile->hottest_first(layer)) std::printf("%d ", id);
-    std::printf("\n");
-  }
+  if (found.profile) print_order(*found.profile);
 }
 
 }  // namespace
@@ -40,8 +45,13 @@ int main(int argc, char** argv) {
       print_tensor(argv[2]);
     } else if (command == "find" && argc == 5) {
       print_found(argv[2], std::atoi(argv[3]), std::atoi(argv[4]));
+    } else if (command == "counts" && argc == 5) {
+      std::printf("\n");
+      print_order(hearth::read_activation_counts(argv[2], std::atoi(argv[3]), std::atoi(argv[4])));
     } else {
-      std::fprintf(stderr, "usage: activity_dump tensor FILE | find MODEL N_LAYERS D_FF\n");
+      std::fprintf(
+          stderr,
+          "usage: activity_dump tensor FILE | find MODEL N_LAYERS D_FF | counts FOLDER N_LAYERS D_FF\n");
       return 2;
     }
   } catch (const hearth::ModelFileError& error) {

@@ -8,15 +8,14 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/activity/torch_tensor.h"
 #include "engine/model/model_file.h"
+#include "profiler/import/torch_tensor.h"
 #include "tests/support/catch.h"
 #include "tests/support/torch_file.h"
 
 namespace hearth::test {
 namespace {
 
-using activity::read_torch_vector;
 using std::string_view_literals::operator""sv;
 
 std::vector<double> read(const TorchFile& file) { return read_torch_vector(file.bytes(), "a.pt"); }

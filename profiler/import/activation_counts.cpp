@@ -1,17 +1,21 @@
 // Which files there are, whether they are this model's, then their numbers.
-#include "engine/activity/activation_counts.h"
+#include "profiler/import/activation_counts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
-#include "engine/activity/torch_tensor.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
+#include "profiler/import/torch_tensor.h"
 
-namespace hearth::activity {
+namespace hearth {
 namespace {
 
 namespace fs = std::filesystem;
@@ -98,4 +102,36 @@ ActivityProfile read_activation_counts(const fs::path& folder, int n_layers, int
   return profile;
 }
 
-}  // namespace hearth::activity
+Activity imported_activity(const ActivityProfile& profile, const ModelIdentity& model, double active_share,
+                           const std::string& label) {
+  double most = 0, sum = 0;
+  for (const std::vector<double>& layer : profile.counts) {
+    for (const double count : layer) {
+      most = std::max(most, count);
+      sum += count;
+    }
+  }
+  if (most == 0) fail(label, "no neuron was active in it, so it tells nothing; download it again");
+  const double n_neurons = static_cast<double>(model.n_layers) * model.d_ff;
+  double n_tokens = std::max(most, std::ceil(sum / (n_neurons * active_share)));
+
+  // Only proportions matter: what the file cannot hold, and shares instead of counts, are scaled.
+  constexpr double kMost = std::numeric_limits<uint32_t>::max(), kFew = 1 << 10, kEnough = 1 << 20;
+  const double scale = n_tokens > kMost ? kMost / n_tokens : n_tokens < kFew ? kEnough / n_tokens : 1;
+  n_tokens = std::floor(n_tokens * scale);
+
+  Activity activity;
+  activity.model = model;
+  ActivityCounts& counts = activity.of(ActivitySource::kPrompt) = ActivityCounts(model.n_layers, model.d_ff);
+  counts.n_tokens = static_cast<uint32_t>(n_tokens);
+  auto active = counts.active.begin();
+  for (const std::vector<double>& layer : profile.counts) {
+    active = std::ranges::transform(layer, active, [&](double count) {
+               return static_cast<uint32_t>(std::min(std::round(count * scale), n_tokens));
+             }).out;
+  }
+  activity.texts.insert(sha256(std::as_bytes(std::span(counts.active))));
+  return activity;
+}
+
+}  // namespace hearth

@@ -1,0 +1,536 @@
+// Three readers, one inside the other: the archive's entries, the pickle's description, the elements. See the
+// header.
+//
+// In the archive the end record leads to the directory, the directory to each file's own header, and the header
+// to its bytes. The pickle's values are descriptions in one table that name each other by index, so a pickle
+// that repeats itself costs no more than its length, and nothing recurses.
+#include "profiler/import/torch_tensor.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+
+#include "engine/model/gguf/cursor.h"
+#include "engine/model/gguf/fault.h"
+#include "kernels/quant/half.h"
+
+namespace hearth {
+namespace {
+
+using gguf::with_commas;
+
+constexpr const char* kDamaged = ": it is damaged; download it again";
+constexpr const char* kFileDamaged = ": the file is damaged; download it again";
+
+// -- the zip archive --
+
+struct ZipEntry {
+  std::string_view name;
+  std::span<const std::byte> data;
+};
+
+constexpr uint32_t kFileSignature = 0x04034b50;
+constexpr uint32_t kDirectorySignature = 0x02014b50;
+constexpr uint32_t kEndSignature = 0x06054b50;
+constexpr size_t kEndBytes = 22;           // the end record without its comment
+constexpr size_t kLongestComment = 65535;  // its length is a uint16
+
+uint32_t signature_at(std::span<const std::byte> bytes, size_t at) {
+  uint32_t signature = 0;
+  std::memcpy(&signature, bytes.data() + at, sizeof signature);
+  return signature;
+}
+
+// Where the end record begins: the last place with its signature.
+size_t find_end(std::span<const std::byte> bytes, const std::string& file) {
+  if (bytes.size() >= kEndBytes) {
+    const size_t last = bytes.size() - kEndBytes;
+    const size_t first = last - std::min(last, kLongestComment);
+    for (size_t at = last + 1; at-- > first;) {
+      if (signature_at(bytes, at) == kEndSignature) return at;
+    }
+  }
+  gguf::fail(file, "it is a zip archive without a directory at its end: it is truncated; download it again");
+}
+
+// A cursor at a place that the file gives, which must lie inside it.
+gguf::Cursor cursor_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
+                       std::string_view kind) {
+  gguf::Cursor cursor(bytes, file);
+  cursor.enter(kind);
+  cursor.take(at);
+  return cursor;
+}
+
+void expect_signature(gguf::Cursor& cursor, uint32_t expected) {
+  const size_t at = cursor.at();
+  if (cursor.read<uint32_t>() != expected) {
+    cursor.fail("has no signature at byte " + gguf::with_commas(at) + kDamaged);
+  }
+}
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The file's own header repeats name and sizes; its lengths are its own, and its sizes may be left to a
+// record behind the data.
+std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
+                                   uint32_t size, std::string_view name) {
+  gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
+  cursor.name_it(name);
+  expect_signature(cursor, kFileSignature);
+  cursor.take(22);  // version, flags, method, time, checksum, sizes
+  const uint16_t name_bytes = cursor.read<uint16_t>();
+  const uint16_t extra_bytes = cursor.read<uint16_t>();
+  cursor.take(uint64_t{name_bytes} + extra_bytes);
+  return cursor.take(size);
+}
+
+ZipEntry read_entry(gguf::Cursor& directory, std::span<const std::byte> bytes, const std::string& file) {
+  expect_signature(directory, kDirectorySignature);
+  directory.take(4);  // versions
+  const uint16_t flags = directory.read<uint16_t>();
+  const uint16_t method = directory.read<uint16_t>();
+  directory.take(8);  // time, checksum
+  const uint32_t packed_bytes = directory.read<uint32_t>();
+  const uint32_t unpacked_bytes = directory.read<uint32_t>();
+  const uint16_t name_bytes = directory.read<uint16_t>();
+  const uint16_t extra_bytes = directory.read<uint16_t>();
+  const uint16_t comment_bytes = directory.read<uint16_t>();
+  directory.take(8);  // disk, attributes
+  const uint32_t at = directory.read<uint32_t>();
+  ZipEntry entry;
+  entry.name = as_text(directory.take(name_bytes));
+  directory.take(uint64_t{extra_bytes} + comment_bytes);
+  constexpr uint16_t kEncrypted = 1;
+  if (method != 0 || (flags & kEncrypted) != 0 || packed_bytes != unpacked_bytes) {
+    gguf::fail(file,
+               "zip entry " + gguf::quoted(entry.name) +
+                   " is compressed or encrypted, expected it stored as PyTorch does; save the tensor again "
+                   "with torch.save");
+  }
+  entry.data = data_at(bytes, file, at, unpacked_bytes, entry.name);
+  return entry;
+}
+
+/// All entries, in the directory's order; they point into `bytes`, a whole file. Throws ModelFileError: no
+/// archive, damaged, compressed or encrypted.
+std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const std::string& file) {
+  gguf::Cursor end = cursor_at(bytes, file, find_end(bytes, file), "zip end record");
+  end.take(10);  // signature, disks, entries on this disk
+  const uint16_t count = end.read<uint16_t>();
+  end.take(4);  // bytes of the directory
+  gguf::Cursor directory = cursor_at(bytes, file, end.read<uint32_t>(), "zip directory");
+  std::vector<ZipEntry> entries;  // grows with what is read, not with what is claimed
+  for (uint16_t i = 0; i < count; ++i) entries.push_back(read_entry(directory, bytes, file));
+  return entries;
+}
+
+// -- the pickle --
+
+// One tensor's takes 150 bytes; the limit bounds memory whatever is inside.
+constexpr size_t kLongestPickle = size_t{1} << 16;
+
+constexpr const char* kSaveOne = "; save each layer's counts alone, with torch.save(counts, path)";
+constexpr std::string_view kRebuild = "torch._utils\n_rebuild_tensor_v2";
+constexpr std::string_view kModule = "torch\n";
+
+enum class Kind : uint8_t { kMark, kNone, kBool, kInt, kText, kGlobal, kTuple, kDict, kStorage, kCall };
+
+constexpr const char* kKindNames[] = {"a mark",     "None",    "a boolean", "a number",       "a text",
+                                      "a function", "a tuple", "a dict",    "a bare storage", "an object"};
+
+struct Node {
+  Kind kind = Kind::kNone;
+  int64_t number = 0;     // of an integer
+  std::string_view text;  // of a text; of a global "module\nname"
+  size_t first = 0;       // of a tuple, storage or call: its parts in Machine's list
+  size_t count = 0;
+};
+
+using NodeId = uint32_t;
+
+class Machine {
+ public:
+  Machine(std::span<const std::byte> pickle, const std::string& file)
+      : pickle_(pickle), cursor_(pickle, file) {
+    cursor_.enter("data.pkl");
+  }
+
+  /// Runs the pickle to its end; what is on top of the stack then.
+  const Node& run() {
+    while (step(cursor_.read<uint8_t>())) {
+    }
+    return nodes_[pop()];
+  }
+
+  const Node& part(const Node& node, size_t i) const { return nodes_[parts_[node.first + i]]; }
+  [[noreturn]] void fail(const std::string& sentence) const { cursor_.fail(sentence); }
+
+ private:
+  bool step(uint8_t operation);  // false: the end
+  bool step_rare(uint8_t operation);
+
+  void push(Node node) {
+    stack_.push_back(static_cast<NodeId>(nodes_.size()));
+    nodes_.push_back(node);
+  }
+  void push_number(int64_t number, Kind kind = Kind::kInt) {
+    Node node;
+    node.kind = kind;
+    node.number = number;
+    push(node);
+  }
+  void push_text(Kind kind, std::span<const std::byte> bytes) {
+    Node node;
+    node.kind = kind;
+    node.text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+    push(node);
+  }
+  NodeId pop() {
+    if (stack_.empty()) fail("takes more values than it has" + std::string(kFileDamaged));
+    const NodeId top = stack_.back();
+    stack_.pop_back();
+    return top;
+  }
+
+  // Replaces the topmost `count` values by one of them all.
+  void gather(Kind kind, size_t count) {
+    if (count > stack_.size()) fail("takes more values than it has" + std::string(kFileDamaged));
+    Node node;
+    node.kind = kind;
+    node.first = parts_.size();
+    node.count = count;
+    parts_.insert(parts_.end(), stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    push(node);
+  }
+  void gather_to_mark() {
+    size_t count = 0;
+    while (count < stack_.size() && nodes_[stack_[stack_.size() - 1 - count]].kind != Kind::kMark) ++count;
+    if (count == stack_.size()) fail("ends a tuple that it did not begin" + std::string(kFileDamaged));
+    gather(Kind::kTuple, count);
+    stack_.erase(stack_.end() - 2);  // the mark, below the tuple
+  }
+
+  // "module\nname\n": the text without its last newline.
+  void push_global() {
+    const size_t begin = cursor_.at();
+    for (int lines = 0; lines < 2;) {
+      if (cursor_.read<char>() == '\n') ++lines;
+    }
+    push_text(Kind::kGlobal, pickle_.subspan(begin, cursor_.at() - begin - 1));
+  }
+
+  // Little-endian two's complement of so many bytes.
+  void push_long(uint8_t n_bytes) {
+    const std::span<const std::byte> bytes = cursor_.take(n_bytes);
+    if (n_bytes > sizeof(int64_t)) fail("holds a number of " + std::to_string(n_bytes) + " bytes" + kSaveOne);
+    const bool negative = n_bytes > 0 && (std::to_integer<unsigned>(bytes.back()) & 0x80u) != 0;
+    int64_t number = negative ? -1 : 0;
+    std::memcpy(&number, bytes.data(), bytes.size());
+    push_number(number);
+  }
+
+  void remember(uint32_t key) {
+    if (stack_.empty()) fail("remembers a value that it does not have" + std::string(kFileDamaged));
+    memo_[key] = stack_.back();
+  }
+  void recall(uint32_t key) {
+    const auto found = memo_.find(key);
+    if (found == memo_.end()) fail("recalls a value that it did not remember" + std::string(kFileDamaged));
+    stack_.push_back(found->second);
+  }
+
+  std::span<const std::byte> pickle_;
+  gguf::Cursor cursor_;
+  std::vector<Node> nodes_;
+  std::vector<NodeId> parts_;
+  std::vector<NodeId> stack_;
+  std::map<uint32_t, NodeId> memo_;
+};
+
+// Operations by their letters in Python's pickletools.
+bool Machine::step(uint8_t operation) {
+  switch (operation) {
+    case 0x80:  // PROTO
+      if (const uint8_t protocol = cursor_.read<uint8_t>(); protocol > 2) {
+        fail("is written in pickle protocol " + std::to_string(protocol) +
+             ", expected 2; save the tensor again with torch.save and its default protocol");
+      }
+      return true;
+    case '.':
+      return false;
+    case 'c':
+      push_global();
+      return true;
+    case 'q':
+      remember(cursor_.read<uint8_t>());
+      return true;
+    case 'h':
+      recall(cursor_.read<uint8_t>());
+      return true;
+    case '(':
+      push_number(0, Kind::kMark);
+      return true;
+    case 't':
+      gather_to_mark();
+      return true;
+    case ')':
+      gather(Kind::kTuple, 0);
+      return true;
+    case 0x85:  // TUPLE1
+    case 0x86:
+    case 0x87:
+      gather(Kind::kTuple, operation - 0x84u);
+      return true;
+    case 'X':
+      push_text(Kind::kText, cursor_.take(cursor_.read<uint32_t>()));
+      return true;
+    case 'K':
+      push_number(cursor_.read<uint8_t>());
+      return true;
+    case 'M':
+      push_number(cursor_.read<uint16_t>());
+      return true;
+    case 'J':
+      push_number(cursor_.read<int32_t>());
+      return true;
+    case 'Q':
+      gather(Kind::kStorage, 1);
+      return true;
+    case 'R':
+      gather(Kind::kCall, 2);
+      return true;
+    default:
+      return step_rare(operation);
+  }
+}
+
+bool Machine::step_rare(uint8_t operation) {
+  switch (operation) {
+    case 'r':
+      remember(cursor_.read<uint32_t>());
+      return true;
+    case 'j':
+      recall(cursor_.read<uint32_t>());
+      return true;
+    case 0x8a:  // LONG1
+      push_long(cursor_.read<uint8_t>());
+      return true;
+    case 0x88:  // NEWTRUE
+    case 0x89:
+      push_number(operation == 0x88 ? 1 : 0, Kind::kBool);
+      return true;
+    case 'N':
+      push_number(0, Kind::kNone);
+      return true;
+    case '}':
+      push_number(0, Kind::kDict);
+      return true;
+    default:
+      constexpr std::string_view kHex = "0123456789abcdef";
+      fail("holds more than a tensor: pickle operation 0x" +
+           std::string{kHex[operation >> 4], kHex[operation & 15]} + " at byte " +
+           with_commas(cursor_.at() - 1) + kSaveOne);
+  }
+}
+
+// What the machine leaves, taken apart: _rebuild_tensor_v2(storage, offset, size, stride, ...), with storage
+// ("storage", type, key, device, elements).
+class Description {
+ public:
+  explicit Description(const Machine& machine) : machine_(&machine) {}
+
+  const Node& part(const Node& node, size_t i, Kind kind, const char* what) const {
+    if (i >= node.count || machine_->part(node, i).kind != kind) unexpected(what);
+    return machine_->part(node, i);
+  }
+  int64_t number(const Node& node, size_t i, const char* what) const {
+    const int64_t number = part(node, i, Kind::kInt, what).number;
+    if (number < 0) unexpected(what);
+    return number;
+  }
+  [[noreturn]] void unexpected(const char* what) const {
+    machine_->fail("describes a tensor whose " + std::string(what) + " is not as PyTorch writes it" +
+                   kFileDamaged);
+  }
+
+  PickledTensor tensor(const Node& root) const {
+    if (root.kind != Kind::kCall) {
+      machine_->fail("holds " + std::string(kKindNames[static_cast<size_t>(root.kind)]) +
+                     ", expected one tensor" + kSaveOne);
+    }
+    const Node& function = machine_->part(root, 0);
+    if (function.kind != Kind::kGlobal || function.text != kRebuild) {
+      machine_->fail("holds an object made by " + gguf::quoted(function.text) + ", expected one tensor" +
+                     kSaveOne);
+    }
+    const Node& arguments = part(root, 1, Kind::kTuple, "description");
+    const Node& storage = part(part(arguments, 0, Kind::kStorage, "storage"), 0, Kind::kTuple, "storage");
+    PickledTensor tensor;
+    tensor.storage_type = part(storage, 1, Kind::kGlobal, "storage type").text;
+    if (!tensor.storage_type.starts_with(kModule)) unexpected("storage type");
+    tensor.storage_type.remove_prefix(kModule.size());
+    tensor.storage_key = part(storage, 2, Kind::kText, "storage key").text;
+    tensor.storage_elements = number(storage, 4, "storage size");
+    tensor.offset = number(arguments, 1, "offset");
+    const Node& shape = part(arguments, 2, Kind::kTuple, "shape");
+    const Node& strides = part(arguments, 3, Kind::kTuple, "stride");
+    if (shape.count != 1) {
+      machine_->fail("holds a tensor of " + std::to_string(shape.count) +
+                     " dimensions, expected one: the counts of a layer" + kSaveOne);
+    }
+    tensor.size = number(shape, 0, "shape");
+    tensor.stride = number(strides, 0, "stride");
+    return tensor;
+  }
+
+ private:
+  const Machine* machine_;
+};
+
+// offset + (size - 1) * stride < elements, without overflow.
+bool lies_within(const PickledTensor& tensor) {
+  if (tensor.size == 0) return true;
+  int64_t last = 0;
+  return !__builtin_mul_overflow(tensor.size - 1, tensor.stride, &last) &&
+         !__builtin_add_overflow(last, tensor.offset, &last) && last < tensor.storage_elements;
+}
+
+// -- the elements --
+
+constexpr const char* kSaveAgain = "; save the tensor again with torch.save";
+
+// Some twenty times the widest FFN there is. Bounds the result where a view repeats one element (stride 0).
+constexpr int64_t kMaxElements = int64_t{1} << 20;
+
+template <typename T>
+double plain(const std::byte* bytes) {
+  T value;
+  std::memcpy(&value, bytes, sizeof(T));
+  return static_cast<double>(value);
+}
+
+template <float (*widen)(uint16_t)>
+double widened(const std::byte* bytes) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, bytes, sizeof bits);
+  return static_cast<double>(widen(bits));
+}
+
+struct ElementType {
+  std::string_view storage;  // the class's name in module torch
+  size_t bytes;
+  double (*read)(const std::byte* bytes);
+};
+
+constexpr std::array<ElementType, 6> kElementTypes = {{
+    {"IntStorage", 4, plain<int32_t>},
+    {"LongStorage", 8, plain<int64_t>},
+    {"HalfStorage", 2, widened<float_from_half>},
+    {"BFloat16Storage", 2, widened<float_from_bfloat16>},
+    {"FloatStorage", 4, plain<float>},
+    {"DoubleStorage", 8, plain<double>},
+}};
+
+void require_zip(std::span<const std::byte> bytes, const std::string& file) {
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 4));
+  if (head.starts_with("PK\x03\x04")) return;
+  if (head.starts_with("\x80\x02")) {
+    gguf::fail(file, "it is a pickle, as PyTorch before 1.6 writes tensors, expected a zip archive" +
+                         std::string(kSaveAgain) + " of a newer PyTorch");
+  }
+  gguf::fail(file, "it begins with " + gguf::quoted(head) +
+                       ", expected a zip archive as torch.save writes it" + kSaveAgain);
+}
+
+const ZipEntry* find_entry(std::span<const ZipEntry> entries, std::string_view name) {
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [name](const ZipEntry& entry) { return entry.name == name; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+const ElementType& element_type(std::string_view storage, const std::string& file) {
+  for (const ElementType& type : kElementTypes) {
+    if (type.storage == storage) return type;
+  }
+  gguf::fail(
+      file,
+      "its elements are a " + gguf::quoted(storage) +
+          ", expected int32, int64, float16, bfloat16, float32 or float64; convert the tensor and save it "
+          "again with torch.save");
+}
+
+// Files from big-endian machines say so; those of PyTorch before 2.1 say nothing and are little-endian.
+void require_little_endian(std::span<const ZipEntry> entries, const std::string& folder,
+                           const std::string& file) {
+  const ZipEntry* order = find_entry(entries, folder + "byteorder");
+  if (order == nullptr) return;
+  const std::string_view text(reinterpret_cast<const char*>(order->data.data()), order->data.size());
+  if (text != "little") {
+    gguf::fail(file, "its byte order is " + gguf::quoted(text) + ", expected \"little\"" + kSaveAgain +
+                         " on a little-endian machine");
+  }
+}
+
+}  // namespace
+
+PickledTensor read_tensor_pickle(std::span<const std::byte> pickle, const std::string& file) {
+  if (pickle.size() > kLongestPickle) {
+    gguf::fail(file, "data.pkl has " + with_commas(pickle.size()) + " bytes, expected at most " +
+                         with_commas(kLongestPickle) + " for one tensor" + kSaveOne);
+  }
+  Machine machine(pickle, file);
+  const Node root = machine.run();
+  const PickledTensor tensor = Description(machine).tensor(root);
+  if (!lies_within(tensor)) {
+    machine.fail("describes " + with_commas(static_cast<uint64_t>(tensor.size)) + " elements from element " +
+                 with_commas(static_cast<uint64_t>(tensor.offset)) + " on, beyond the " +
+                 with_commas(static_cast<uint64_t>(tensor.storage_elements)) + " stored" + kFileDamaged);
+  }
+  return tensor;
+}
+
+std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const std::string& file) {
+  constexpr std::string_view kPickle = "data.pkl";
+  require_zip(bytes, file);
+  const std::vector<ZipEntry> entries = read_zip_entries(bytes, file);
+  const auto pickle = std::find_if(entries.begin(), entries.end(),
+                                   [&](const ZipEntry& entry) { return entry.name.ends_with("/data.pkl"); });
+  if (pickle == entries.end()) {
+    gguf::fail(file, "it is a zip archive without data.pkl, expected a tensor" + std::string(kSaveAgain));
+  }
+  const std::string folder(pickle->name.substr(0, pickle->name.size() - kPickle.size()));
+  require_little_endian(entries, folder, file);
+
+  const PickledTensor tensor = read_tensor_pickle(pickle->data, file);
+  const ElementType& type = element_type(tensor.storage_type, file);
+  if (tensor.size > kMaxElements) {
+    gguf::fail(file, "it holds " + with_commas(static_cast<uint64_t>(tensor.size)) +
+                         " elements, expected at most " + with_commas(kMaxElements) +
+                         ": it is no layer's activation counts");
+  }
+  const std::string storage_name = folder + "data/" + std::string(tensor.storage_key);
+  const ZipEntry* storage = find_entry(entries, storage_name);
+  if (storage == nullptr || storage->data.size() % type.bytes != 0 ||
+      storage->data.size() / type.bytes != static_cast<uint64_t>(tensor.storage_elements)) {
+    gguf::fail(
+        file,
+        "its entry " + gguf::quoted(storage_name) +
+            (storage == nullptr ? " is missing" : " has " + with_commas(storage->data.size()) + " bytes") +
+            ", expected " + with_commas(static_cast<uint64_t>(tensor.storage_elements)) + " elements of " +
+            std::to_string(type.bytes) + " bytes: it is damaged; download it again");
+  }
+
+  std::vector<double> elements(static_cast<size_t>(tensor.size));
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const size_t at = static_cast<size_t>(tensor.offset) + i * static_cast<size_t>(tensor.stride);
+    elements[i] = type.read(storage->data.data() + at * type.bytes);
+  }
+  return elements;
+}
+
+}  // namespace hearth

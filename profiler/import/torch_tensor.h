@@ -1,0 +1,45 @@
+// One tensor of one dimension as torch.save writes it, read without PyTorch: PyTorch 1.6 and later write a zip
+// archive that holds a pickle and the elements.
+//
+// The archive: entries are stored uncompressed. The central directory is authoritative (PKWARE's APPNOTE 4.3),
+// as it is for PyTorch. The record for archives above 4 GiB (zip64) is not read, because no file of counts is
+// that large. Checksums are not compared: a wrong count changes where a neuron lies, not what is computed.
+//
+// The pickle: a pickle is a program for a stack machine that can name any Python function. This reader knows
+// the operations that torch.save writes for a tensor (pickle protocol 2) and three names. It builds
+// descriptions and calls nothing; everything else is refused.
+//
+// Used for PowerInfer's activation counts. Element types: int32, int64, float16, bfloat16, float32, float64. A
+// view into a larger tensor is read as the view. Bytes are not trusted. Pure; any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+/// The elements as doubles (integers beyond 2^53 are rounded). `bytes` is a whole file, `file` its
+/// gguf::file_label. Throws ModelFileError. The caller checks whether the numbers make sense.
+std::vector<double> read_torch_vector(std::span<const std::byte> bytes, const std::string& file);
+
+/// What data.pkl says about the tensor. One-dimensional: element i is at `offset` + i * `stride` of the
+/// storage, in elements. All are not negative, and were checked to lie within `storage_elements`.
+struct PickledTensor {
+  std::string_view storage_type;  // "IntStorage"
+  std::string_view storage_key;   // "0": the elements are in the entry data/0
+  int64_t storage_elements = 0;
+  int64_t offset = 0;
+  int64_t size = 0;
+  int64_t stride = 0;
+};
+
+/// Reads `pickle`, the whole entry data.pkl; the result points into it. `file` is a gguf::file_label. Throws
+/// ModelFileError: damaged, no tensor, not of one dimension, or with elements outside its storage. Public so
+/// that it can be fuzzed without an archive around it.
+PickledTensor read_tensor_pickle(std::span<const std::byte> pickle, const std::string& file);
+
+}  // namespace hearth
