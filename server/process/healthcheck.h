@@ -1,4 +1,6 @@
 // hearthd --healthcheck: asks a running server's /health, so that a container needs no curl.
+//
+// Called by main instead of serving; one thread.
 #pragma once
 
 #include <string>
@@ -10,8 +12,8 @@ struct HealthcheckResult {
   std::string answer;  // /health's body, or a sentence that says why there is none
 };
 
-/// host, port: as the server was given them; a wildcard address is asked on loopback. Takes five seconds at
-/// most.
+/// host and port are the server's own options; for a wildcard address loopback is asked. Sending and
+/// receiving give up after four seconds each.
 HealthcheckResult check_health(const std::string& host, int port);
 
 }  // namespace hearth

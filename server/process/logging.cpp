@@ -1,4 +1,4 @@
-// See the header.
+// The two formats over one spdlog sink.
 #include "server/process/logging.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>
@@ -14,7 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct Log {
-  // Two doors to one sink: the second lets every level through.
+  // Two loggers of one sink; `always` writes every level.
   std::shared_ptr<spdlog::logger> filtered, always;
   bool is_json = false;
 };

@@ -11,20 +11,21 @@
 
 namespace hearth {
 
-/// Named values of a line: "message key=value ..." as text, members of the object as JSON.
+/// Named values of a line. As text they become "message key=value ...", as JSON members of the object.
 using LogFields = std::vector<std::pair<std::string, nlohmann::ordered_json>>;
 
-/// level and format as --log-level and --log-format take them. Colours only on a terminal.
+/// Takes the values of --log-level and --log-format. Uses colours only on a terminal.
 void set_up_logging(const std::string& level, const std::string& format);
 
 void log_debug(std::string_view message, const LogFields& fields = {});
 void log_info(std::string_view message, const LogFields& fields = {});
 void log_warning(std::string_view message, const LogFields& fields = {});
 void log_error(std::string_view message, const LogFields& fields = {});
-/// Whatever the level: the few lines without which one cannot use the server, such as its URL.
+/// Writes the line whatever the level is. For the few lines without which nobody can use the server, such as
+/// its URL.
 void log_always(std::string_view message, const LogFields& fields = {});
 
-/// The line's text without time and level, for both formats. Bytes that could forge a line or drive a
+/// The line in text format, without time and level. Bytes that could forge another line or control the
 /// terminal are escaped.
 std::string format_line(std::string_view message, const LogFields& fields);
 

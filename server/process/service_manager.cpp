@@ -1,4 +1,4 @@
-// See the header.
+// Datagrams to the socket of the service manager.
 #include "server/process/service_manager.h"
 
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
-// Tells systemd how the daemon is: the protocol of sd_notify(3), which is one datagram per message.
+// Tells systemd the state of the daemon, by the protocol of sd_notify(3): one datagram for each message.
 //
-// Made by main from NOTIFY_SOCKET and WATCHDOG_USEC; without them it does nothing. One thread.
+// Made by main from NOTIFY_SOCKET and WATCHDOG_USEC; without them it does nothing. Used by one thread.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,15 @@ namespace hearth {
 
 class ServiceManager {
  public:
-  /// socket_path: a file, or "@name" for an abstract socket; empty: no service manager. watchdog_usec: as
-  /// systemd passes it; empty: no watchdog.
+  /// socket_path: a file, or "@name" for an abstract socket; empty if there is no service manager.
+  /// watchdog_usec: microseconds, as systemd passes them; empty if there is no watchdog.
   ServiceManager(const std::string& socket_path, const std::string& watchdog_usec);
 
-  /// Sends "READY=1", "STATUS=...", several lines at once if they belong together. Failures are not ours to
-  /// handle.
+  /// Sends lines such as "READY=1" or "STATUS=..." in one message. Ignores failures: the server works without
+  /// systemd.
   void notify(const std::string& lines) const;
-  /// How often "WATCHDOG=1" must be sent: half of what systemd allows. nullopt: it does not watch.
+  /// How often "WATCHDOG=1" must be sent: half of the time that systemd allows. nullopt if there is no
+  /// watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
 
  private:

@@ -1,4 +1,4 @@
-// See the header.
+// Descriptors and signals that every later part of the program relies on.
 #include "server/process/standard_streams.h"
 
 #include <fcntl.h>
@@ -12,11 +12,11 @@ namespace hearth {
 
 void secure_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // The lowest free number is given out, which is fd itself, for those below it are open by now.
+    // open() takes the lowest free number. That is fd itself, because those below it are open by now.
     if (::fcntl(fd, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR) < 0) return;
   }
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // so is a file that may grow no more
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit fails with an error instead
 }
 
 }  // namespace hearth

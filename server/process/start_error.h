@@ -1,4 +1,5 @@
-// Why hearthd could not start: one sentence for whoever started it. main prints it and ends with exit code 2.
+// The exception for what keeps hearthd from starting. Its text is one sentence for the person who started it;
+// main prints it and ends with exit code 2.
 #pragma once
 
 #include <stdexcept>

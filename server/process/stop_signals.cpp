@@ -1,4 +1,4 @@
-// See the header.
+// The signals are blocked and then fetched one by one.
 #include "server/process/stop_signals.h"
 
 #include <pthread.h>

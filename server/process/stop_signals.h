@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP, which stop the server, and SIGUSR1, which skips its profiling, as values that
-// main waits for, so that no code ever runs inside a signal handler.
+// The signals of hearthd: SIGINT, SIGTERM and SIGHUP stop the server, SIGUSR1 skips its profiling. main waits
+// for them, so that no code runs inside a signal handler.
 #pragma once
 
 #include <signal.h>
@@ -11,11 +11,11 @@ namespace hearth {
 
 class StopSignals {
  public:
-  /// Blocks the signals in this thread and all threads it starts later; make it before there are any. SIGHUP
-  /// is left alone where nohup ignores it. SIGPIPE is ignored: a client that leaves is an error of write().
+  /// Blocks the signals in this thread and in the threads that it starts later. REQUIRES: no other thread
+  /// exists yet. Leaves SIGHUP alone if it is ignored already, as nohup does.
   StopSignals();
 
-  /// The signal to stop by that arrived, or nullopt after the time.
+  /// Waits up to `time` for a signal that stops the server. nullopt if none arrived.
   std::optional<int> wait_for(std::chrono::milliseconds time) const;
 
   /// Whether SIGUSR1 has arrived since the last call.
