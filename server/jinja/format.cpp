@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "server/jinja/operators.h"
 #include "server/jinja/text.h"
@@ -412,54 +413,10 @@ class JsonWriter {
     out_ += piece;
   }
 
-  void unicode_escape(std::string& out, char32_t c) const {
-    std::array<char, 16> buffer{};
-    if (c >= 0x10000) {
-      const unsigned offset = c - 0x10000;
-      std::snprintf(buffer.data(), buffer.size(), "\\u%04x\\u%04x", 0xD800 + (offset >> 10),
-                    0xDC00 + (offset & 0x3FF));
-    } else {
-      std::snprintf(buffer.data(), buffer.size(), "\\u%04x", static_cast<unsigned>(c));
-    }
-    out += buffer.data();
-  }
-
-  void text(std::string_view value) {
-    std::string out = "\"";
-    for (std::size_t at = 0; at < value.size();) {
-      const char32_t c = next_code_point(value, at);
-      switch (c) {
-        case '"':
-          out += "\\\"";
-          break;
-        case '\\':
-          out += "\\\\";
-          break;
-        case '\n':
-          out += "\\n";
-          break;
-        case '\r':
-          out += "\\r";
-          break;
-        case '\t':
-          out += "\\t";
-          break;
-        case '\f':
-          out += "\\f";
-          break;
-        case '\b':
-          out += "\\b";
-          break;
-        default:
-          if (c < 0x20 || (style_.ensure_ascii && c >= 0x7F)) {
-            unicode_escape(out, c);
-          } else {
-            append_code_point(out, c);
-          }
-      }
-    }
-    out += '"';
-    add(out);
+  void text(const std::string& value) {
+    // Python and nlohmann escape the same characters in the same way, with ensure_ascii and without.
+    using Json = nlohmann::json;
+    add(Json(value).dump(-1, ' ', style_.ensure_ascii, Json::error_handler_t::replace));
   }
 
   void new_line() {
