@@ -57,19 +57,30 @@ struct EngineStatus {
 /// again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
-class Engine {
+/// What a front end asks of the engine. Engine is the one implementation; tests of the front end have their
+/// own.
+class TokenGenerator {
+ public:
+  virtual ~TokenGenerator() = default;
+  /// Queues a request, all its sequences or none. Never blocks on the model. Any thread.
+  virtual std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) = 0;
+  /// Any thread.
+  virtual EngineStatus status() const = 0;
+};
+
+class Engine final : public TokenGenerator {
  public:
   /// Starts the engine thread. The model must outlive the engine. Throws std::invalid_argument if the model's
   /// limits and the options do not fit together.
   Engine(ForwardModel& model, EngineOptions options);
   /// Cancels what runs and waits, and joins the thread; that takes one step of the model at most.
-  ~Engine();
+  ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   /// Queues a request, all its sequences or none. Never blocks on the model. A sequence whose prompt +
   /// max_tokens exceeds context_tokens is kContextExceeded. Thread-safe.
-  std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request);
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override;
 
   /// Calls `work` once on the engine thread, as soon as no sequence runs and none waits. Requests that arrive
   /// meanwhile wait until it ends. It may change everything the model has in memory except limits(); keys and
@@ -77,7 +88,7 @@ class Engine {
   /// that has not begun; work that has not begun when the engine stops is never called. Any thread.
   void when_idle(IdleWork work);
 
-  EngineStatus status() const;
+  EngineStatus status() const override;
   const EngineOptions& options() const { return options_; }
 
   /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished, or until

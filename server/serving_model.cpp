@@ -293,7 +293,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const E
   served.sparsity = model->runtime_->sparsity();
   served.tokenizer = &model->runtime_->tokenizer();
   served.chat_template = model->chat_template_.get();
-  served.engine = engine_door(*model->engine_);
+  served.engine = model->engine_.get();
   model->name_ = served.names.front();
   model->api_ = std::make_unique<ApiService>(std::move(served));
   return model;

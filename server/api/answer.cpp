@@ -7,26 +7,25 @@
 namespace hearth {
 namespace {
 
-/// How long to wait for an event before looking after the client: a client that leaves is noticed within one
-/// such time, and twenty looks a second cost nothing.
+/// How long to wait for an event before checking whether the client is still there. Twenty checks a second
+/// cost nothing.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// Clients and proxies give up on silent connections, the strictest common ones after 30 to 60 s; a long
-/// prefill is silent. A third of 30 s survives a lost ping.
+/// Clients and proxies give up on silent connections, the strictest common ones after 30 to 60 s, and a long
+/// prefill is silent. A third of 30 s allows for a lost ping.
 constexpr std::chrono::seconds kPingInterval{10};
 
-/// A comment, which event stream parsers skip; white space, which JSON parsers skip before the value.
+/// Parsers of event streams skip comments, and parsers of JSON skip white space before the value.
 constexpr std::string_view kStreamPing = ": ping\n\n";
 constexpr std::string_view kJsonPing = "\n";
 
 }  // namespace
 
-Answer::Answer(AnswerPlan plan, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events,
-               ApiWorld world)
+Answer::Answer(AnswerPlan plan, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, Clock now)
     : plan_(std::move(plan)),
       choices_(plan_, tokenizer),
       events_(std::move(events)),
-      world_(std::move(world)),
-      last_sent_(world_.now()),
+      now_(std::move(now)),
+      last_sent_(now_()),
       last_look_(last_sent_) {}
 
 Answer::~Answer() { events_->cancel(); }
@@ -44,8 +43,8 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
 }
 
 std::optional<ApiError> Answer::await(ResponseClient& client) {
-  const auto until = world_.now() + kPingInterval;
-  while (!choices_.complete() && client.client_alive() && world_.now() < until) {
+  const auto until = now_() + kPingInterval;
+  while (!choices_.complete() && client.client_alive() && now_() < until) {
     std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
     if (!event) continue;
     if (const std::optional<ApiError> failure = take(std::move(*event)).failure) {
@@ -60,7 +59,7 @@ std::optional<ApiError> Answer::await(ResponseClient& client) {
 bool Answer::produce(ResponseSink& sink) {
   const bool sent = produce_events(sink);
   sink.report(choices_.record(failed_ ? "failed" : sent ? "complete" : "client left"));
-  // Whether complete, failed or without a reader: nothing that still runs is wanted.
+  // Whatever the outcome, nobody wants the tokens that are still to come.
   events_->cancel();
   return sent;
 }
@@ -84,20 +83,20 @@ Choices::Step Answer::take(StreamEvent event) {
   return step;
 }
 
-/// REQUIRES: there is one.
+/// REQUIRES: early_ is not empty.
 StreamEvent Answer::take_early() {
   StreamEvent event = std::move(early_.front());
   early_.pop_front();
   return event;
 }
 
-/// nullopt: the client is gone.
+/// Waits for the next event, and pings the client meanwhile. nullopt if the client is gone.
 std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
   if (!early_.empty()) return take_early();
   while (true) {
     std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
-    const auto now = world_.now();
-    // Events may come faster than the interval for minutes; an answer sent whole writes nothing meanwhile.
+    const auto now = now_();
+    // Also while events come quickly: an answer that is sent whole writes nothing then, for minutes perhaps.
     if (!event || now - last_look_ >= kLookInterval) {
       last_look_ = now;
       if (!sink.client_alive()) return std::nullopt;
@@ -109,28 +108,26 @@ std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
 }
 
 bool Answer::send(ResponseSink& sink, std::string_view bytes) {
-  last_sent_ = world_.now();
+  last_sent_ = now_();
   return sink.write(bytes);
 }
 
 bool Answer::send_pieces(ResponseSink& sink, std::vector<Json> pieces) {
-  std::string bytes;  // what one event made goes out in one write
+  std::string bytes;  // all pieces of one event go out in one write
   for (Json& piece : pieces) {
     Json data = chunk(plan_.head, Json::array({std::move(piece)}));
     if (plan_.include_usage) data["usage"] = nullptr;
-    bytes += sse_event(data);
+    bytes += sse_event(json_text(data));
   }
   return bytes.empty() || send(sink, bytes);
 }
 
-/// The status is out. A stream can still say what happened; a part of a JSON answer must not look whole.
+/// The status line has been sent. A stream can still say what happened. An answer that is sent whole is
+/// broken off, so that its beginning does not look complete.
 bool Answer::send_failure(ResponseSink& sink, const ApiError& error) {
   failed_ = true;
   if (!plan_.stream) return false;
-  std::string event = "data: ";
-  event += error_json(error);
-  event += "\n\n";
-  return send(sink, event);
+  return send(sink, sse_event(error_json(error)));
 }
 
 bool Answer::send_end(ResponseSink& sink) {
@@ -140,9 +137,9 @@ bool Answer::send_end(ResponseSink& sink) {
   if (plan_.include_usage) {
     Json data = chunk(plan_.head, Json::array());
     data["usage"] = usage_json(choices_.usage());
-    bytes += sse_event(data);
+    bytes += sse_event(json_text(data));
   }
-  bytes += "data: [DONE]\n\n";
+  bytes += sse_event("[DONE]");
   return send(sink, bytes);
 }
 

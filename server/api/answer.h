@@ -1,17 +1,18 @@
-// Sends one answer: waits for the engine's events, looks after the client, writes JSON or server-sent events.
+// Sends one answer: waits for the engine's events, checks that the client is still there, writes JSON or
+// server-sent events.
 //
-// Made by ApiService once the engine has accepted the request; await() runs on the HTTP thread before the
-// status line is out, produce() after it. Destroying an Answer cancels what still runs for it, so a client
-// that left early costs nothing.
+// Made by ApiService once the engine has accepted the request. look_ahead() and await() run on the HTTP
+// thread before the status line is sent, produce() after it. Destroying an Answer cancels what still runs for
+// it, so a client that left early costs nothing.
 #pragma once
 
 #include <chrono>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
 #include "engine/serving/token_stream.h"
-#include "server/api/api_world.h"
 #include "server/api/choices.h"
 #include "server/http/http_types.h"
 
@@ -19,18 +20,20 @@ namespace hearth {
 
 class Answer {
  public:
-  /// The tokenizer must outlive this.
-  Answer(AnswerPlan plan, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, ApiWorld world);
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// now: the clock by which pings are sent. The tokenizer must outlive this.
+  Answer(AnswerPlan plan, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, Clock now);
   ~Answer();
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  /// Waits shortly for the first event. If it says that the request has failed, there is still time for a
-  /// status.
+  /// Waits up to `timeout` for the first event. Returns the failure if it says that the request has failed;
+  /// an error status can still be sent then.
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
-  /// Of an answer that is sent whole: waits until it is complete, has failed or its client must be told that
-  /// the server lives, and returns the failure, for which there is still time for a status.
+  /// For an answer that is sent whole. Waits until it is complete, has failed, its client has left or the
+  /// first ping is due. Returns the failure, if any; an error status can still be sent then.
   std::optional<ApiError> await(ResponseClient& client);
 
   /// Writes the body; see HttpResponse::produce. Call once.
@@ -49,8 +52,8 @@ class Answer {
   const AnswerPlan plan_;
   Choices choices_;
   std::shared_ptr<TokenStream> events_;
-  ApiWorld world_;
-  std::deque<StreamEvent> early_;  // taken by look_ahead
+  Clock now_;
+  std::deque<StreamEvent> early_;  // the events that look_ahead() took
   std::chrono::steady_clock::time_point last_sent_, last_look_;
   bool failed_ = false;
 };

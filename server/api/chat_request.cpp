@@ -4,14 +4,15 @@
 #include <limits>
 #include <string>
 
-#include "server/api/chat_messages.h"
+#include "server/api/error.h"
+#include "server/chat/messages.h"
 
 namespace hearth {
 namespace {
 
 constexpr int kMaxTopLogprobs = 20;
 
-/// The tools to show to the template; null for none. With tool_choice none the model is not told of them.
+/// The tools that the template gets; null for none. With tool_choice "none" the model does not see them.
 Json read_tools(const RequestFields& fields) {
   if (const Json* functions = fields.array("functions"); functions != nullptr && !functions->empty()) {
     refuse_param("functions", "'functions' is not supported; send 'tools' instead.");

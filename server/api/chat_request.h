@@ -1,7 +1,7 @@
-// A POST /v1/chat/completions body as plain data, its messages in the shape chat templates expect.
+// A POST /v1/chat/completions body as plain data, with messages in the shape that chat templates expect.
 //
-// Parsed on the HTTP thread. What the server cannot do is refused here rather than ignored: constrained
-// output, forced tool calls, images and audio.
+// Parsed on the HTTP thread. What the server cannot do is refused, not ignored: constrained output, forced
+// tool calls, images and audio.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@ namespace hearth {
 
 struct ChatRequest {
   GenerationFields generation;
-  /// As the client sent them, but with content parts joined to one string and role developer become system.
+  /// As the client sent them, but with content parts joined to one string and with role system for developer.
   Json messages;
-  Json tools;                                        // array for the template, null if none are to be shown
+  Json tools;                                        // an array for the template; null if it is to show none
   std::optional<int64_t> max_tokens;                 // >= 1; absent: the rest of the context
   std::string_view max_tokens_param = "max_tokens";  // which of its two names the client used
   bool logprobs = false;
   int top_logprobs = 0;                      // 0 .. 20
-  bool add_generation_prompt = true;         // extension: false leaves the last message open
+  bool add_generation_prompt = true;         // extension: false lets the model continue the last message
   Json template_arguments = Json::object();  // extension chat_template_kwargs: variables for the template
 };
 
-/// Throws RequestError.
+/// Parses the body's JSON object. Throws RequestError.
 ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits);
 
 }  // namespace hearth

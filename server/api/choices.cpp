@@ -7,13 +7,11 @@
 #include <utility>
 #include <variant>
 
-#include "server/api/token_logprobs.h"
-
 namespace hearth {
 namespace {
 
-/// Mean log-probability, by which best_of ranks: a sum would favour short answers. An empty answer ranks
-/// last.
+/// What best_of ranks by: the mean log-probability, since a sum would favour short answers. An empty answer
+/// is last.
 double rank(const TextStream& text) {
   return text.n_tokens() == 0 ? -std::numeric_limits<double>::infinity()
                               : text.sum_logprob() / text.n_tokens();
@@ -88,7 +86,7 @@ Choices::Step Choices::take(StreamEvent event) {
   if (PromptEvent* prompt = std::get_if<PromptEvent>(&event.what)) {
     std::move(prompt->tokens.begin(), prompt->tokens.end(), std::back_inserter(candidate.prompt_tokens));
   } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
-    if (candidate.finish_reason != nullptr) return step;  // made before the engine heard of the stop string
+    if (candidate.finish_reason != nullptr) return step;  // generated before the engine heard of the stop
     take_piece(event.sequence, candidate.text.push(std::move(*token)), step);
     if (candidate.text.stopped()) {
       step.stop_found = true;
@@ -207,8 +205,8 @@ GenerationRecord Choices::record(const char* ended) const {
 Usage Choices::usage() const {
   Usage usage;
   for (size_t prompt = 0; prompt < plan_->prompts.size(); ++prompt) {
-    // A prompt counts once however many choices it has; the candidate that had to compute most of it tells
-    // how much was cached before.
+    // A prompt counts once, however many choices it has. Later candidates find the prompt in the cache
+    // because of the first one, so the smallest number is what was cached before the request.
     int n_cached = std::numeric_limits<int>::max();
     for (size_t i = 0; i < static_cast<size_t>(plan_->best_of); ++i) {
       const Candidate& candidate = candidates_[prompt * static_cast<size_t>(plan_->best_of) + i];

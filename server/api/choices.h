@@ -1,8 +1,9 @@
 // The choices of one answer while the engine's events come in: text, log-probabilities, finish reasons,
 // usage.
 //
-// A state machine without input or output: Answer feeds it events and sends what it gives back. One per
-// request, HTTP thread. Sequence p * best_of + i of the engine's request is the i-th candidate for prompt p.
+// A state machine that reads and writes nothing itself: Answer feeds it events and sends what it returns. One
+// per request, on the HTTP thread. Sequence p * best_of + i of the engine's request is the i-th candidate for
+// prompt p.
 #pragma once
 
 #include <optional>
@@ -10,7 +11,7 @@
 #include <vector>
 
 #include "engine/serving/request.h"
-#include "server/api/answer_format.h"
+#include "server/api/answer_json.h"
 #include "server/api/error.h"
 #include "server/api/prompt_tokens.h"
 #include "server/api/text_stream.h"
@@ -23,9 +24,9 @@ struct AnswerPlan {
   AnswerHead head;
   bool stream = false;
   bool include_usage = false;
-  int n = 1;        // choices for every prompt
-  int best_of = 1;  // sequences for every prompt, >= n; equal to n if stream
-  bool echo = false;
+  int n = 1;                      // choices for every prompt
+  int best_of = 1;                // sequences for every prompt, >= n; equal to n if stream
+  bool echo = false;              // the prompt's text comes first
   std::optional<int> n_logprobs;  // alternatives asked for with every token; absent: no log-probabilities
   std::vector<std::string> stop;
   std::vector<PreparedPrompt> prompts;
@@ -36,13 +37,14 @@ class Choices {
   /// Both must outlive this.
   Choices(const AnswerPlan& plan, const Tokenizer& tokenizer);
 
-  /// What a stream says before the first event: a chat's roles, prompts to echo. One chunk's `choices` entry
-  /// each.
+  /// What a stream sends before the first event: the roles of a chat, or prompts to echo. Each becomes the
+  /// `choices` entry of a chunk.
   std::vector<Json> opening();
 
+  /// What an event leads to.
   struct Step {
     std::vector<Json> pieces;         // of a stream: `choices` entries to send, one chunk each
-    bool stop_found = false;          // the event's sequence need not go on
+    bool stop_found = false;          // a stop string is complete: the event's sequence can be cancelled
     std::optional<ApiError> failure;  // the answer cannot be completed
   };
   Step take(StreamEvent event);
@@ -52,18 +54,18 @@ class Choices {
   /// The `choices` of an answer that is sent whole, in order. REQUIRES: complete(), not stream. Call once.
   Json whole();
   Usage usage() const;
-  /// What is known of the cost by now. ended: see GenerationRecord.
+  /// What the answer has cost so far, for the access log. ended: see GenerationRecord.
   GenerationRecord record(const char* ended) const;
 
  private:
   struct Candidate {
     TextStream text;
-    std::string collected;                  // of an answer that is sent whole
-    std::vector<PlacedToken> tokens;        // likewise
+    std::string collected;                  // the text so far, if the answer is sent whole
+    std::vector<PlacedToken> tokens;        // its tokens
     std::vector<TokenEvent> prompt_tokens;  // from prompt token 1 on
     const char* finish_reason = nullptr;
     int n_cached = 0;
-    bool echo_due = false;
+    bool echo_due = false;  // the echo waits for the log-probabilities of the prompt
   };
 
   const PreparedPrompt& prompt_of(int sequence) const;

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <limits>
 
+#include "server/api/error.h"
+
 namespace hearth {
 namespace {
 
-/// OpenAI's limit on an array of prompts; here it bounds all sequences of a request, best_of included, for
-/// each has a copy of its prompt.
+/// OpenAI's limit on an array of prompts. Here it bounds all sequences of a request, those of best_of
+/// included, because each has a copy of its prompt.
 constexpr size_t kMaxSequences = 2048;
 constexpr int kMaxBestOf = 20;
 constexpr int kMaxLogprobs = 5;

@@ -1,7 +1,9 @@
 // Error bodies as OpenAI's clients read them.
 #include "server/api/error.h"
 
-#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "server/api/json.h"
 
 namespace hearth {
 
@@ -25,14 +27,13 @@ std::string_view error_type(int status) {
 }
 
 std::string error_json(const ApiError& error) {
-  using Json = nlohmann::ordered_json;
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   const Json body{{"error",
                    {{"message", error.message},
                     {"type", error_type(error.status)},
                     {"param", or_null(error.param)},
                     {"code", or_null(error.code)}}}};
-  return body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(body);
 }
 
 HttpResponse error_response(const ApiError& error) {
@@ -41,6 +42,11 @@ HttpResponse error_response(const ApiError& error) {
   response.body = error_json(error);
   if (error.status >= 500 && error.status != 503) response.headers.emplace_back("x-should-retry", "false");
   return response;
+}
+
+void refuse_param(std::string_view param, std::string message, std::string_view code) {
+  throw RequestError(
+      {.status = 400, .message = std::move(message), .param = std::string(param), .code = std::string(code)});
 }
 
 }  // namespace hearth

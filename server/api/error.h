@@ -1,6 +1,8 @@
-// OpenAI's error body: {"error":{"message","type","param","code"}}, used by every refusal of the server.
+// OpenAI's error body, {"error":{"message","type","param","code"}}, and the exception by which a request is
+// refused.
 //
-// Handlers and the transport build their error answers here, so that all look alike. Thread-safe: no state.
+// The API handlers and the HTTP transport build all their error answers here, so that they look alike.
+// Thread-safe: no state.
 #pragma once
 
 #include <exception>
@@ -13,9 +15,9 @@
 namespace hearth {
 
 struct ApiError {
-  int status = 400;     // 400 to 599; decides the error's type
+  int status = 400;     // 400 to 599; the error's type follows from it
   std::string message;  // one sentence or two: what, found, expected, what to do
-  std::string param;    // the request's parameter at fault; empty: null
+  std::string param;    // the request's parameter that is wrong; empty: null
   std::string code;     // machine-readable reason; empty: null
 };
 
@@ -24,11 +26,11 @@ struct ApiError {
 /// 503 unavailable_error; other 4xx are invalid_request_error, other 5xx server_error.
 std::string_view error_type(int status);
 
-/// The JSON text of the body. Never throws on what is not UTF-8: it is replaced.
+/// The JSON text of the body. Bytes that are not UTF-8 become U+FFFD.
 std::string error_json(const ApiError& error);
 
-/// A whole response. 5xx other than 503 carry x-should-retry: false, for clients would otherwise repeat them
-/// twice.
+/// A whole response. Statuses from 500 on except 503 carry "x-should-retry: false", because OpenAI's clients
+/// would otherwise send the request twice more.
 HttpResponse error_response(const ApiError& error);
 
 /// Thrown by what parses and checks a request; caught by ApiService, never leaves it.
@@ -41,5 +43,8 @@ class RequestError : public std::exception {
  private:
   ApiError error_;
 };
+
+/// Throws RequestError: status 400, with this message about this parameter.
+[[noreturn]] void refuse_param(std::string_view param, std::string message, std::string_view code = {});
 
 }  // namespace hearth

@@ -7,6 +7,8 @@
 #include <set>
 #include <utility>
 
+#include "server/api/error.h"
+
 namespace hearth {
 namespace {
 
@@ -14,15 +16,16 @@ constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
-/// OpenAI's limits.
+/// The limits of OpenAI's specification.
 constexpr int kMaxStops = 4;
 constexpr int kMaxChoices = 128;
-/// Each is compared with every token that is generated, and every sequence has a copy.
+/// Every generated token is compared with each of them, and every sequence has a copy.
 constexpr size_t kMaxStopTokens = 256;
-/// Entries of logit_bias times sequences, for each sequence has a copy: 16 MB. A whole vocabulary of 150,000
-/// for thirteen choices fits.
+/// Entries of logit_bias times sequences, each of which has a copy: 16 MB. A whole vocabulary of 150,000 fits
+/// for thirteen choices.
 constexpr size_t kMaxBiasCopies = 2'000'000;
-/// Below this the softmax is one-hot in float anyway, and logits divided by it overflow: it means argmax.
+/// A lower temperature means argmax. The softmax would be one-hot in float anyway, and the division would
+/// overflow.
 constexpr double kLeastTemperature = 1e-4;
 /// Above 2 a repetition penalty already turns text to noise; the bound only keeps the arithmetic finite.
 constexpr double kMaxRepetitionPenalty = 100;
@@ -53,7 +56,7 @@ void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
   }
 }
 
-/// A request that bans everything asks for nothing; the engine would notice only at the first token.
+/// Refuses a request that bans every token. The engine would notice only at the first token.
 void check_something_is_left(const RequestLimits& limits, const SamplingParams& sampling,
                              std::string_view param) {
   std::set<int32_t> banned;

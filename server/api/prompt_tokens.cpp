@@ -1,12 +1,15 @@
-// Tokens in, lengths checked, sequences out.
+// Prompts become tokens, their lengths are checked, and sequences are made of them.
 #include "server/api/prompt_tokens.h"
 
 #include <algorithm>
 #include <variant>
 
+#include "server/api/error.h"
+
 namespace hearth {
 namespace {
 
+/// The token that stands for an empty prompt. Throws RequestError if there is none.
 int32_t start_token(const Tokenizer& tokenizer) {
   const std::vector<int32_t> end_of_text = tokenizer.encode("<|endoftext|>", false, true);
   if (end_of_text.size() == 1 && tokenizer.is_control(end_of_text.front())) return end_of_text.front();
@@ -16,7 +19,8 @@ int32_t start_token(const Tokenizer& tokenizer) {
                "'prompt' is empty, and this model has no token to start a text with; send some text.");
 }
 
-/// Does the tokenizer put a begin token before this text that the text itself does not spell?
+/// Whether `tokens` begin with a begin token that the tokenizer added, because the text itself does not spell
+/// it.
 bool adds_begin(const Tokenizer& tokenizer, const std::string& text, const std::vector<int32_t>& tokens) {
   if (tokens.empty() || tokenizer.bos() < 0 || tokens.front() != tokenizer.bos()) return false;
   const std::vector<int32_t> plain = tokenizer.encode(text, false, true);

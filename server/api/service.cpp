@@ -4,16 +4,18 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "server/api/answer.h"
-#include "server/api/answer_format.h"
+#include "server/api/answer_json.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
 #include "server/api/error.h"
@@ -23,15 +25,14 @@
 namespace hearth {
 namespace {
 
-/// Time for an engine that fails at once to say so while a status can still be sent; a healthy request loses
-/// nothing, for its first token takes longer.
+/// If the engine fails at once, it says so within this time and an error status can still be sent. Other
+/// requests lose nothing, because their first token takes longer.
 constexpr std::chrono::milliseconds kFirstLook{10};
 /// OpenAI's default for completions.
 constexpr int kDefaultCompletionTokens = 16;
-/// A place in the queue comes free whenever an answer ends: clients may try again soon. Their own backoff is
-/// 0.5 s to 8 s.
+/// The queue moves whenever an answer ends, so clients may try again soon. Their own backoff is 0.5 s to 8 s.
 constexpr const char* kQueueRetrySeconds = "1";
-/// Long enough for a restart to begin, so that the retry does not meet the server that is stopping.
+/// Long enough for a restart to begin, so that the retry does not reach the server that is stopping.
 constexpr const char* kStoppingRetrySeconds = "5";
 
 HttpResponse retry_response(const ApiError& error, const char* retry_seconds) {
@@ -40,11 +41,12 @@ HttpResponse retry_response(const ApiError& error, const char* retry_seconds) {
   return response;
 }
 
-/// Of a request that the engine had accepted.
+/// The response to a request that the engine had accepted and then failed.
 HttpResponse failure_response(const ApiError& failure) {
   return failure.status == 503 ? retry_response(failure, kStoppingRetrySeconds) : error_response(failure);
 }
 
+/// The response to a request that the engine did not accept.
 HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, bool engine_failed) {
   if (engine_failed) {
     return retry_response(
@@ -83,7 +85,7 @@ ApiError unknown_model(const ServedModel& model, std::string_view name) {
     served += known;
     served += "'";
   }
-  constexpr size_t kShownBytes = 100;  // enough to recognise it; the log of a client need not hold more
+  constexpr size_t kShownBytes = 100;  // enough to recognise the name
   std::string message = "The model '";
   message.append(name.substr(0, kShownBytes)).append(name.size() > kShownBytes ? "..." : "");
   message.append("' does not exist here; this server has ").append(served).append(".");
@@ -132,17 +134,18 @@ GenerationRequest make_generation(const AnswerPlan& plan, const SequenceTemplate
   return request;
 }
 
-/// Submits, and turns what comes of it into a response.
+/// Submits the request to the engine and makes the response from its first reaction.
 HttpResponse answer(AnswerPlan plan, GenerationRequest generation, std::string_view prompt_param,
                     const ServedModel& model, const ApiWorld& world) {
-  std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = model.engine.submit(std::move(generation));
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = model.engine->submit(std::move(generation));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
-    return refusal_response(*refusal, prompt_param, model.engine.failed());
+    return refusal_response(*refusal, prompt_param, model.engine->status().failed);
   }
   const bool stream = plan.stream;
   // Shared because std::function must be copyable; the last copy to go cancels what still runs.
-  const auto answer = std::make_shared<Answer>(
-      std::move(plan), *model.tokenizer, std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), world);
+  const auto answer =
+      std::make_shared<Answer>(std::move(plan), *model.tokenizer,
+                               std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), world.now);
   if (const std::optional<ApiError> failure = answer->look_ahead(kFirstLook)) {
     return failure_response(*failure);
   }
@@ -163,7 +166,7 @@ HttpResponse answer(AnswerPlan plan, GenerationRequest generation, std::string_v
   return response;
 }
 
-/// Runs a handler; what it refuses becomes the response.
+/// Runs a handler and turns its exceptions into error responses.
 template <typename Handler>
 HttpResponse guarded(Handler handler) {
   try {
@@ -179,7 +182,7 @@ HttpResponse guarded(Handler handler) {
   }
 }
 
-/// The template's text for these messages; what the template objects to is the client's to mend.
+/// The text that the template makes of these messages. Throws RequestError if the template refuses them.
 std::string render(const ChatTemplate* chat_template, const ChatRequest& request) {
   if (chat_template == nullptr) {
     refuse_param("messages", "This model has no chat template; use /v1/completions.");
@@ -192,7 +195,8 @@ std::string render(const ChatTemplate* chat_template, const ChatRequest& request
   }
 }
 
-/// Hearth's own: how the FFN is run and what that saves. Shares are of all FFN neurons, measured at load.
+/// An extension to OpenAI's model object: how the FFN is computed and what that saves. Shares are of all FFN
+/// neurons, as measured at load.
 Json sparsity_json(const SparsityReport& report) {
   Json json = Json::object();
   json["mode"] = std::string(sparsity_name(report.mode));
@@ -220,6 +224,28 @@ Json model_json(const ServedModel& model, std::string_view name) {
 }
 
 }  // namespace
+
+ApiWorld ApiWorld::real() {
+  return {
+      .unix_seconds =
+          [] {
+            const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+            return static_cast<int64_t>(
+                std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count());
+          },
+      .now = [] { return std::chrono::steady_clock::now(); },
+      .random_bits =
+          [] {
+            // Ids must not repeat between threads or restarts, so each thread's generator is seeded by the
+            // system.
+            thread_local std::mt19937_64 generator{[] {
+              std::random_device device;
+              return (static_cast<uint64_t>(device()) << 32) | device();
+            }()};
+            return generator();
+          },
+  };
+}
 
 ApiService::ApiService(ServedModel model, ApiWorld world)
     : model_(std::move(model)),

@@ -1,19 +1,54 @@
-// The OpenAI endpoints, from HTTP request to HTTP response: everything of them that is not sockets.
+// The OpenAI endpoints, from HTTP request to HTTP response; sockets are not known here.
 //
 // One ApiService for the process, made when the model is loaded, called by any number of HTTP threads at
-// once. Everything that can be refused is refused in the call (4xx, 429, 503 with OpenAI's error body); an
-// accepted request comes back as a response with `produce`, which waits for the engine's events and writes
-// JSON or SSE.
+// once. What can be refused is refused in the call (4xx, 429, 503 with OpenAI's error body). An accepted
+// request returns a response with `produce`, which waits for the engine's events and writes JSON or
+// server-sent events.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
-#include "server/api/api_world.h"
-#include "server/api/served_model.h"
+#include "engine/engine.h"
+#include "engine/residency/sparsity.h"
+#include "engine/tokenizer/tokenizer.h"
 #include "server/http/http_types.h"
 
 namespace hearth {
+
+class ChatTemplate;
+
+/// The loaded model as the handlers see it. Filled by hearthd; read-only after that.
+struct ServedModel {
+  /// What /v1/models lists; the first is the default. At least one, none of them "*".
+  std::vector<std::string> names;
+  bool any_name = false;            // --alias '*': requests may name any model
+  int64_t created = 0;              // Unix seconds: when the model was loaded
+  std::string owned_by = "hearth";  // OpenAI's schema requires one
+  /// The system_fingerprint of answers. Changes with the version, the model file and the kind of arithmetic
+  /// in use.
+  std::string fingerprint = "hearth";
+  int context_tokens = 0;                       // prompt plus generated tokens of one sequence, at most
+  std::string device;                           // what computes the model; /v1/models shows it
+  SparsityReport sparsity;                      // how the FFN is computed; /v1/models shows it
+  const Tokenizer* tokenizer = nullptr;         // not null; outlives the service
+  const ChatTemplate* chat_template = nullptr;  // null: the model has none, chat is refused
+  TokenGenerator* engine = nullptr;             // not null; outlives the service
+};
+
+/// Time and chance, so that tests can put in their own. Called from any HTTP thread: all three are
+/// thread-safe.
+struct ApiWorld {
+  std::function<int64_t()> unix_seconds;                       // for `created`
+  std::function<std::chrono::steady_clock::time_point()> now;  // for keep-alive pings
+  std::function<uint64_t()> random_bits;  // for ids, and for seeds that requests leave out
+  static ApiWorld real();                 // the system's clocks, and a random generator for each thread
+};
 
 class ApiService {
  public:

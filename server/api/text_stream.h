@@ -1,8 +1,8 @@
-// From the tokens of one sequence to the text a client may see: whole characters, nothing of a stop string,
-// nothing lost.
+// From the tokens of one sequence to the text that a client may see: whole characters, nothing of a stop
+// string, nothing lost.
 //
-// One per generated sequence, used by the HTTP thread that answers the request. Tokens come out with the text
-// they made, so that log-probabilities sent beside a piece of text are those of its tokens.
+// Used by the HTTP thread that answers the request. Tokens are returned with the text they made, so that
+// log-probabilities sent beside a piece of text are those of its tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,35 @@
 
 #include "engine/serving/request.h"
 #include "engine/tokenizer/tokenizer.h"
-#include "server/api/stop_matcher.h"
 
 namespace hearth {
 
-/// Unicode characters (code points) in well-formed UTF-8: the unit of OpenAI's text_offset.
+/// Finds stop strings in text that arrives in pieces, and holds back what may turn out to be the start of
+/// one. What comes out does not depend on how the text was cut: the text ends at the first character that
+/// completes a stop string. If that character completes several, the longest counts. One per generated
+/// sequence.
+class StopMatcher {
+ public:
+  /// stops: whole UTF-8 strings, none empty.
+  explicit StopMatcher(std::vector<std::string> stops);
+
+  /// Takes the next piece and returns the text that now certainly lies before any stop string. Both are whole
+  /// UTF-8 characters. When a stop string is complete, returns the text left before it, and stopped() is
+  /// true. REQUIRES: !stopped().
+  std::string push(std::string_view text);
+  /// The text has ended: returns what was held back, because no stop string can be completed any more.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+
+ private:
+  size_t held_length() const;
+
+  std::vector<std::string> stops_;
+  std::string held_;  // a suffix of the text so far that is a proper prefix of a stop string
+  bool stopped_ = false;
+};
+
+/// Number of code points in well-formed UTF-8, the unit of OpenAI's text_offset.
 int64_t count_characters(std::string_view utf8);
 
 /// A token and where its text begins, in characters from the start of the generated text.
@@ -31,29 +55,34 @@ struct TextPiece {
   std::vector<PlacedToken> tokens;  // those whose text has been released by now; empty unless keep_tokens
 };
 
+/// Turns the tokens of one sequence into pieces of text that a client may see. One per generated sequence.
 class TextStream {
  public:
-  /// at_start: as for Detokenizer. stop: strings that end the text, none empty. keep_tokens: give tokens back
-  /// with the text. The tokenizer must outlive this.
+  /// at_start: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: whether pieces have
+  /// tokens. The tokenizer must outlive this.
   TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens);
 
-  /// What this token releases. Once stopped() is true all has been released: tokens that begin after the
-  /// text's end are dropped, one that spans it is kept. REQUIRES: !stopped().
+  /// Takes the next token and returns what can be shown now. Once stopped() is true everything has been
+  /// returned: a token that begins after the end of the text is dropped, one that begins before it is kept.
+  /// REQUIRES: !stopped().
   TextPiece push(TokenEvent event);
-  /// The end of the sequence: all that was held back. An incomplete character becomes U+FFFD. Empty after a
-  /// stop.
+  /// The sequence has ended: returns all that was held back. An incomplete character becomes U+FFFD. Empty
+  /// after a stop.
   TextPiece finish();
 
   bool stopped() const { return matcher_.stopped(); }
-  int n_tokens() const { return n_tokens_; }  // taken so far, the one that completed a stop string included
-  double sum_logprob() const { return sum_logprob_; }  // of those tokens
+  /// Tokens taken so far, including the one that completed a stop string, and the sum of their
+  /// log-probabilities.
+  int n_tokens() const { return n_tokens_; }
+  double sum_logprob() const { return sum_logprob_; }
 
  private:
   struct HeldToken {
     PlacedToken token;
-    int64_t end = 0;  // characters that were decoded once it was taken
+    int64_t end = 0;  // characters decoded before and with it
   };
 
+  /// The piece with this text and the tokens that belong to it; all: and all tokens left.
   TextPiece release(std::string text, bool all);
 
   const Tokenizer* tokenizer_;
@@ -62,8 +91,8 @@ class TextStream {
   bool keep_tokens_;
   int n_tokens_ = 0;
   double sum_logprob_ = 0;
-  int64_t n_decoded_ = 0;   // characters
-  int64_t n_released_ = 0;  // characters
+  int64_t n_decoded_ = 0;   // characters that the detokenizer has given
+  int64_t n_released_ = 0;  // characters that pieces have had
   std::deque<HeldToken> held_;
 };
 

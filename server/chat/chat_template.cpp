@@ -1,4 +1,4 @@
-// From messages to prompt: normalising what clients send, asking the template what it takes.
+// Brings messages into the form that the template understands, and finds out which form that is.
 #include "server/chat/chat_template.h"
 
 #include <utility>
@@ -14,14 +14,14 @@ constexpr std::string_view kChatMl =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 
-// Text no template contains.
+// A text that no template contains.
 constexpr std::string_view kNeedle = "hearth-probe";
 
 Json user_message(Json content) { return {{"role", "user"}, {"content", std::move(content)}}; }
 
 Json text_part(std::string_view text) { return {{"type", "text"}, {"text", text}}; }
 
-// The text of content given as parts. Throws TemplateError for a part that is no text.
+// The text of content that is a list of parts. Throws TemplateError for a part that is not text.
 std::string joined_parts(const Json& parts) {
   std::string joined;
   bool is_first = true;
@@ -39,7 +39,7 @@ std::string joined_parts(const Json& parts) {
   return joined;
 }
 
-// Arguments sent as JSON text become the object they describe; text that is no object stays.
+// Replaces arguments that are the JSON text of an object by that object. Other text stays.
 void parse_arguments(Json& message) {
   const auto calls = message.find("tool_calls");
   if (calls == message.end() || !calls->is_array()) return;
@@ -84,7 +84,7 @@ bool ChatTemplate::prints(const Json& messages, std::string_view needle) const {
   try {
     return render_as_is(messages, nullptr, false, nullptr).find(needle) != std::string::npos;
   } catch (const TemplateError&) {
-    return false;  // that is the answer asked for: it cannot take them
+    return false;  // the template does not understand such messages
   }
 }
 
@@ -94,8 +94,8 @@ void ChatTemplate::probe() {
   const Json as_parts = Json::array({user_message(Json::array({text_part(needle)}))});
   wants_content_parts_ = !prints(as_text, needle) && prints(as_parts, needle);
 
-  // A template that prints JSON text as it is shows the key with its plain quotes; one that dumps it escapes
-  // them.
+  // A template that prints the JSON text unchanged shows the key in plain quotes. One that applies tojson to
+  // the text escapes the quotes.
   const Json arguments = {{needle, 1}};
   const bool takes_text = prints(conversation_with_call(arguments.dump()), "\"" + needle + "\":");
   const Json with_object = conversation_with_call(arguments);

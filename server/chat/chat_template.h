@@ -1,15 +1,14 @@
 // A model's chat template: turns the messages of a request into the prompt the model was trained on. Loaded
 // once with the model; HTTP threads render with it at the same time.
 //
-// What reaches the template is what the training code would have given it, whatever form the client used:
-//  - content given as a list of text parts becomes one string, parts joined by a newline; for a template that
-//  only
-//    understands parts, a string becomes a list of one part. Which kind it is is found out at load by trying.
-//  - arguments of tool calls, which clients send as JSON text, become an object for a template that would
-//  print the text
-//    quoted a second time. Found out by trying, too.
-// A template without a system role or without tools raises its own error or ignores them; that is its
-// business.
+// The template gets its input in the form that the training code would have given it, whatever form the client
+// used:
+//  - Content that is a list of text parts becomes one string, the parts joined by a newline. For a template that
+//    only understands parts, a string becomes a list of one part.
+//  - Arguments of tool calls, which clients send as JSON text, become an object for a template that would quote
+//    the text a second time.
+// Which forms a template understands is found out at load, by rendering short conversations. A template that
+// knows no system role or no tools ignores them or raises an error of its own, which goes to the client.
 #pragma once
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,16 +23,15 @@ using jinja::TemplateError;
 
 class ChatTemplate {
  public:
-  // bos_text and eos_text are what the template sees as bos_token and eos_token. Throws TemplateError with
-  // the line.
+  // The template sees bos_text and eos_text as bos_token and eos_token. Throws TemplateError with the line.
   static ChatTemplate parse(std::string_view source, std::string bos_text, std::string eos_text,
                             jinja::Clock clock = jinja::local_time);
-  // For models that bring no template: <|im_start|>role\ncontent<|im_end|>\n
+  // The ChatML template, for models without one of their own: <|im_start|>role\ncontent<|im_end|>\n
   static ChatTemplate chatml(std::string bos_text, std::string eos_text);
 
   // messages: an array of objects with role and content, as in an OpenAI request. tools: an array, or null
   // for none. extra: an object of further variables such as enable_thinking, or null; it cannot replace
-  // messages and tools. Throws TemplateError; its text is for the client. Thread-safe.
+  // messages and tools. Throws TemplateError, whose text is meant for the client. Thread-safe.
   std::string render(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
                      bool add_generation_prompt, const nlohmann::ordered_json& extra = nullptr) const;
 
@@ -43,11 +41,13 @@ class ChatTemplate {
  private:
   ChatTemplate(std::string_view source, std::string bos_text, std::string eos_text, jinja::Clock clock);
 
+  // Finds out which forms of input the template understands.
   void probe();
-  // Nothing printed of `needle` when the template cannot take these messages.
+  // Whether rendering these messages prints `needle`. False also if the template raises an error.
   bool prints(const nlohmann::ordered_json& messages, std::string_view needle) const;
   std::string render_as_is(const nlohmann::ordered_json& messages, const nlohmann::ordered_json& tools,
                            bool add_generation_prompt, const nlohmann::ordered_json& extra) const;
+  // The messages in the form that this template understands.
   nlohmann::ordered_json normalized(const nlohmann::ordered_json& messages) const;
 
   jinja::Template template_;

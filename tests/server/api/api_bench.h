@@ -19,23 +19,24 @@
 namespace hearth {
 
 /// Takes requests like the engine; the test says what comes back.
-struct PlayedEngine {
+struct PlayedEngine final : TokenGenerator {
   std::vector<GenerationRequest> requests;
   std::shared_ptr<TokenStream> stream;  // of the last request
   std::function<void(TokenStream&)> play = [](TokenStream&) {};
   std::optional<Refusal> refusal;
   bool failed = false;
 
-  EngineDoor door() {
-    return {
-        .submit = [this](GenerationRequest request) -> std::variant<std::shared_ptr<TokenStream>, Refusal> {
-          if (refusal) return *refusal;
-          stream = std::make_shared<TokenStream>(static_cast<int>(request.sequences.size()));
-          requests.push_back(std::move(request));
-          play(*stream);
-          return stream;
-        },
-        .failed = [this] { return failed; }};
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override {
+    if (refusal) return *refusal;
+    stream = std::make_shared<TokenStream>(static_cast<int>(request.sequences.size()));
+    requests.push_back(std::move(request));
+    play(*stream);
+    return stream;
+  }
+  EngineStatus status() const override {
+    EngineStatus status;
+    status.failed = failed;
+    return status;
   }
 };
 
@@ -113,7 +114,7 @@ struct ApiBench {
                     .sparsity = played_sparsity(),
                     .tokenizer = &vocabulary,
                     .chat_template = &chat_template,
-                    .engine = engine.door()};
+                    .engine = &engine};
 
   explicit ApiBench(std::vector<std::string> words = {}, bool adds_bos = false)
       : vocabulary(std::move(words), adds_bos) {}

@@ -1,5 +1,5 @@
-// What OpenAI's clients send as messages, made plain.
-#include "server/api/chat_messages.h"
+// Each check refuses with the full name of the member, such as messages[0].content[1].type.
+#include "server/chat/messages.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "server/api/request_fields.h"
+#include "server/api/error.h"
 
 namespace hearth {
 namespace {
@@ -34,7 +34,7 @@ std::string part_text(const Json& part, const std::string& param) {
   return *text;
 }
 
-/// Parts are paragraphs: joined by a newline, as other servers do.
+/// Content parts are joined by a newline, as other servers do.
 Json read_content(const Json& content, const std::string& param) {
   if (content.is_string() || content.is_null()) return content;
   if (!content.is_array()) {

@@ -1,5 +1,5 @@
 // Stop strings against a naive oracle that sees the whole text at once, for all ways of cutting it.
-#include "server/api/stop_matcher.h"
+#include "server/api/text_stream.h"
 
 #include <optional>
 #include <random>

@@ -1,0 +1,17 @@
+// The messages of a chat request, checked and brought into the shape that chat templates expect.
+//
+// Used by parse_chat_request on the HTTP thread.
+#pragma once
+
+#include "server/api/json.h"
+
+namespace hearth {
+
+/// Checks the request's `messages`. Throws RequestError, which names the message and the member that is wrong. The
+/// result has all members of each message, with these changes:
+///  - the role developer becomes system, because templates know only that;
+///  - content parts become one string;
+///  - a name, tool_call_id or tool_calls that is null is left out, and so is an empty tool_calls.
+Json read_messages(const Json& messages);
+
+}  // namespace hearth
