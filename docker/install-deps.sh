@@ -19,7 +19,7 @@ runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev
   libtomlplusplus-dev'
-test="$build catch2 clang clang-format libclang-rt-dev curl debootstrap"
+test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap"
 # A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.
 ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || test="$test chromium"
 

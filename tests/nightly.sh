@@ -6,6 +6,7 @@
 #   the CUDA kernels for every architecture tests compile for
 #   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
 #   fuzzers ten times as long
+#   clang-tidy over every file
 #   both README commands in fresh roots of Debian 12 and 13
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -25,6 +26,7 @@ unset HEARTH_SKIP_NIGHTLY
 export HEARTH_WERROR=ON  # warnings are errors here
 check "packages" ./docker/install-deps.sh test
 check "release" ./tests/run.sh
+check "clang-tidy" ./tests/check_tidy.sh --all
 check "cuda" ./tests/run.sh cuda
 HEARTH_FUZZ_TIMES=10 check "asan" ./tests/run.sh asan
 check "tsan" ./tests/run.sh tsan

@@ -112,10 +112,7 @@ std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path
   }
   check_split(given.part, label, name->number, name->count);
   for (int number = 1; number <= name->count; ++number) {
-    if (number == name->number) {
-      parts.push_back(std::move(given));
-      continue;
-    }
+    if (number == name->number) continue;
     const std::filesystem::path part_path = gguf::split_path(*name, number);
     std::error_code error;
     if (!std::filesystem::exists(part_path, error) && !error) {
@@ -126,6 +123,7 @@ std::vector<OpenPart> open_all(OpenPart given, const std::filesystem::path& path
     parts.push_back(open_part(part_path));
     check_split(parts.back().part, file_label(part_path.string()), number, name->count);
   }
+  parts.insert(parts.begin() + (name->number - 1), std::move(given));
   for (const OpenPart& part : parts) {
     if (part.part.powerinfer == parts.front().part.powerinfer) continue;
     gguf::fail(
