@@ -175,8 +175,8 @@ struct ModelRuntime::State {
   CpuBackend cpu;
   Weights weights;  // in host memory
   std::optional<NeuronSetup> neurons;
-  std::optional<Plan> plan;         // where there is a device
-  std::unique_ptr<Backend> device;  // null: the CPU computes all
+  std::optional<Plan> plan;               // where there is a device
+  std::unique_ptr<ComputeDevice> device;  // null: the CPU computes all
   std::optional<Devices> devices;
   std::optional<Weights> placed;  // as the devices read them
   std::optional<KvMemory> kv;
@@ -217,7 +217,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
       cuda::DeviceOptions how{
           .budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace};
       if (!options.cpu_share) how.stream_from_tokens = 1;
-      device = cuda::make_backend(cpu, how);
+      device = cuda::make_device(cpu, how);
       return;
     } catch (const std::bad_alloc&) {
       const size_t taken = plan->device.total(), least = least_bytes(inputs);
@@ -238,19 +238,19 @@ void ModelRuntime::State::open_device(const LoadOptions& options, const Reservat
 /// Where the device has a neuron cache: who fills it. After the neurons were placed.
 void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
   if (!options.prefetch || !plan) return;
-  std::vector<FfnNeurons> on_device;
+  std::vector<const HybridLayer*> on_device;
   std::vector<PrefetchLayer> layers;
   bool has_cache = false;
   for (int i = 0; i < spec.n_layers; ++i) {
-    const FfnNeurons& ffn = neurons->placed().layer(i).ffn;
-    if (ffn.residency == nullptr) continue;
-    has_cache = has_cache || ffn.residency->n_slots > ffn.residency->n_hot;
-    on_device.push_back(ffn);
+    const HybridLayer* hybrid = neurons->placed().layer(i).hybrid;
+    if (hybrid == nullptr) continue;
+    has_cache = has_cache || hybrid->has_cache();
+    on_device.push_back(hybrid);
     layers.push_back({.layer = i,
                       .n_neurons = spec.d_ff,
                       .hot = neurons->placements()[static_cast<size_t>(i)].hot,
-                      .n_hot = ffn.residency->n_hot,
-                      .n_slots = ffn.residency->n_slots});
+                      .n_hot = hybrid->n_hot,
+                      .n_slots = hybrid->n_slots});
   }
   if (!has_cache) return;
   try {
@@ -265,7 +265,7 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
         "page-locked memory to move them through");
     return;
   }
-  device->set_traffic(prefetcher.get());
+  device->hybrid_ffn().set_traffic(prefetcher.get());
   pass->ffn().look_ahead(true);
 }
 
@@ -306,7 +306,7 @@ void ModelRuntime::State::place(const LoadOptions& options, const Reservation& r
   }
   neurons->place(*devices, plan ? &*plan : nullptr, part_of(options.progress, kPrefaultShare, 1.0));
   if (options.traffic != nullptr) {
-    if (device) device->set_traffic(options.traffic);
+    if (device) device->hybrid_ffn().set_traffic(options.traffic);
   } else {
     start_prefetcher(options);
   }

@@ -1,6 +1,9 @@
-// Arithmetic with shapes on one device's memory. Knows no layers, requests or residency.
+// Arithmetic with shapes on one device's memory. Knows no layers, no requests, and not where neurons live.
 //
-// The engine's forward pass is written over this interface; CpuBackend (kernels/cpu) implements it.
+// The engine's forward pass is written over this interface. CpuBackend (kernels/cpu) and the CUDA backend
+// (kernels/cuda) implement it. Layers whose neurons a device and the CPU share are computed by HybridFfn
+// (kernels/hybrid_ffn.h), and what only a device beside the CPU needs is in kernels/compute_device.h.
+//
 // All float pointers and matrices are the backend's own memory (from allocate() and resident()); spans of
 // integers and KvPlaces are the host's. All tensors are row-major, last dimension contiguous. Calls are made
 // from the engine thread only, one at a time. A call may use the backend's own threads and return before its
@@ -74,10 +77,7 @@ struct FfnActivation {
   }
 };
 
-struct NeuronResidency;
-class NeuronTraffic;  // kernels/neuron_traffic.h
-
-/// One layer's FFN, one row per neuron in every matrix.
+/// One layer's FFN, one row per neuron in every matrix. Views of the memory of who computes it.
 struct FfnNeurons {
   Matrix gate;                       // [d_ff, d_model]; of an FFN without a gate its one input matrix
   Matrix up;                         // [d_ff, d_model]; null without a gate
@@ -85,23 +85,6 @@ struct FfnNeurons {
   const float* up_bias = nullptr;
   DownColumns down;
   FfnActivation activation{Activation::kRelu};
-  const NeuronResidency* residency = nullptr;  // null: every neuron's rows are in the matrices above
-};
-
-/// Where a layer's neurons are, for a backend that shares them between a device and the host's processors: in
-/// slots, which are rows of the device's matrices, or in host memory only. Slots [0, n_hot) hold their
-/// neurons for good, the others are a cache, whose neurons change while the engine runs. Biases are by neuron
-/// number on both. Bound once at load; what the device pointers point to is the backend's to change.
-struct NeuronResidency {
-  int layer = 0;
-  FfnNeurons host;            // every neuron but those whose host memory was given back: [0, first_on_host)
-  int64_t first_on_host = 0;  // all below are hot
-  uint64_t* resident = nullptr;  // device memory: [words] bits of the neurons that have a slot
-  int32_t* slot_of = nullptr;    // device memory: [d_ff], of meaning for those
-  int64_t n_hot = 0, n_slots = 0;
-  bool all_gates = false;    // the device's gate matrix has every neuron's row, by number, besides the slots
-  bool host_pinned = false;  // the host's rows were pin()ned
-  const NeuronResidency* next = nullptr;  // of the next layer that shares its neurons, or null
 };
 
 /// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
@@ -135,27 +118,16 @@ struct StepBounds {
   int max_tokens = 1;
   int64_t max_cols = 0;  // inputs of a row: of d_model, d_ff, heads * head_dim the largest
   int n_heads = 1;
-  int max_context = 1;       // positions of a sequence
-  int64_t d_model = 0;       // 0: as max_cols
-  int head_dim = 0;          // 0: max_cols / n_heads
-  bool shares = false;       // neurons are shared with the host's processors
-  size_t stream_bytes = 0;   // of each of two buffers through which a device streams host neurons; 0: none.
+  int max_context = 1;      // positions of a sequence
+  int64_t d_model = 0;      // 0: as max_cols
+  int head_dim = 0;         // 0: max_cols / n_heads
+  int n_sets = 0;           // sets of neurons in use at once: make_set() makes so many
+  int64_t max_outputs = 0;  // floats that to_host() gives at once; 0: memory for them is taken at first use
+  // Of a device that shares layers' neurons with the CPU (HybridFfn); others do not look at these.
+  bool shares = false;       // there are such layers
+  bool shares_gates = true;  // also such of which the device has all gates (HybridLayer::all_gates)
+  size_t stream_bytes = 0;   // of each of two buffers through which a device streams cold neurons; 0: none.
                              // Layers of which 64 neurons do not fit are not streamed
-  bool shares_gates = true;  // shares: of layers too whose gates are all known (NeuronResidency::all_gates)
-  int64_t max_outputs = 0;   // floats that to_host() gives at once; 0: memory for them is taken at first use
-};
-
-/// What tells steps apart whose calls are the same but for the numbers in their arrays. Backends may record
-/// the work of one and play it back for another of the same shape.
-struct StepShape {
-  int n_tokens = 0;
-  int n_logit_rows = 0;
-  int n_tables = 0;       // block tables that tokens refer to: 1 + the largest of KvPlaces::table_of
-  int longest = 0;        // keys that a token sees at most
-  bool decoding = false;  // every token continues its own sequence, so that more steps like it will follow
-  bool notes = false;     // single neurons are counted: NeuronCounts::found
-
-  bool operator==(const StepShape&) const = default;
 };
 
 class Backend : public Memory {
@@ -170,26 +142,8 @@ class Backend : public Memory {
   /// Takes scratch for steps within these bounds. At load only, once, before any arithmetic.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Begins a step: positions and places given to the calls until the next one are the same in all of them.
-  virtual void begin_step(const StepShape& /*shape*/) {}
-
-  /// What was recorded of earlier steps holds no more: other weights, another mode.
-  virtual void forget_recorded() {}
-
-  /// Who tells from now on which neurons the cache of a device holds, and learns what layers wanted; null:
-  /// nobody, and slots do not change. Outlives the backend or is taken back.
-  virtual void set_traffic(NeuronTraffic* /*traffic*/) {}
-
   /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
   virtual void finish() {}
-
-  /// Takes host memory for what a step's calls of ffn_neurons() and down_neurons() with NeuronCounts::found
-  /// find, at most n_calls for at most max_tokens tokens; before the first step that makes such calls.
-  /// Between steps. Throws std::bad_alloc, and then there must be none. On the CPU there is nothing to take.
-  virtual void reserve_found(int /*n_calls*/, int /*max_tokens*/, int64_t /*n_neurons*/) {}
-  /// After finish(): what the step's call number `call` of those found. The CPU's have filled theirs at once,
-  /// and are not asked.
-  virtual void found(int /*call*/, const ActiveNeurons& /*to*/) {}
 
   /// The n floats at x in host memory, valid until the next step; waits like finish().
   virtual const float* to_host(const float* x, size_t /*n*/) { return x; }
@@ -197,13 +151,13 @@ class Backend : public Memory {
   /// out [n] = n floats of the host's, which are free again when it returns.
   virtual void from_host(const float* x, size_t n, float* out) { std::copy_n(x, n, out); }
 
-  /// Lets the device read this host memory while both work, without copying it first (page-locked, mapped).
-  /// Tells whether the system grants it; false: the device gets it by way of memory of its own choice. At
-  /// load only; as long as the backend lives, which the memory must outlive.
-  virtual bool pin(const std::byte* /*host*/, size_t /*bytes*/) { return false; }
+  /// Another set of neurons, for select_neurons() to fill, of at most max_tokens and max_cols neurons; it
+  /// lives as long as the backend. At load, after reserve(). Throws std::logic_error, a sentence, for more
+  /// than the n_sets that were reserved.
+  virtual NeuronSetId make_set() = 0;
 
-  /// Waits for a set that select_neurons() filled, and makes its bits and ids readable by the host.
-  virtual void to_host(NeuronSet& /*set*/) {}
+  /// What is in the set, readable by the host until the set is filled again; waits like finish().
+  virtual const NeuronSet& to_host(NeuronSetId set) = 0;
 
   /// out [n_tokens, table.n_cols] = dequantised rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
   virtual void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) = 0;
@@ -244,29 +198,23 @@ class Backend : public Memory {
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
-  /// Fills `set`, which the host reads through to_host() only, with the neurons whose score is not below
-  /// `at_least`: score is values[t * n_neurons + j], or, where `sizes` [n_neurons] is given, |values[..]| *
-  /// sizes[j]. A score that is not a number is not below anything, so that a broken model shows. REQUIRES:
-  /// set reserved for as many.
+  /// Fills `set`, one of this backend's, with the neurons whose score is not below `at_least`: score is
+  /// values[t * n_neurons + j], or, where `sizes` [n_neurons] is given, |values[..]| * sizes[j]. A score that
+  /// is not a number is not below anything, so that a broken model shows.
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
-                              float at_least, NeuronSet& set) = 0;
-
-  /// `set`, which select_neurons() filled, is what the next layer that shares its neurons will want, as far
-  /// as can be told: whoever brings neurons to the device learns it with the next call of ffn_neurons().
-  virtual void propose_next(const NeuronSet& /*set*/) {}
+                              float at_least, NeuronSetId set) = 0;
 
   /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model], where each token's neurons are those it
   /// wants in `set`. gates [n_tokens, d_ff]: their products with the gate rows, bias included, if known
-  /// already; null: gate rows of the set are read too. Where ffn.residency is set, gates are given if and
-  /// only if the device has all of them. Gate first: up and down rows only of neurons with act(gate) != 0,
-  /// down rows only where the value is not zero. Sums over neurons run in an order that is fixed by the
-  /// neurons' numbers alone.
-  virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+  /// already; null: gate rows of the set are read too. Gate first: up and down rows only of neurons with
+  /// act(gate) != 0, down rows only where the value is not zero. Sums over neurons run in an order that is
+  /// fixed by the neurons' numbers alone.
+  virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 
   /// out [n_tokens, d_model] += the down projection of values [n_tokens, d_ff], of each token's neurons in
   /// `set`. The same sums in the same order as ffn_neurons.
-  virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+  virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
 
   /// out row i = x row rows[i]; rows of n_cols floats.

@@ -2,8 +2,17 @@
 #include "kernels/neurons.h"
 
 #include <bit>
+#include <stdexcept>
+#include <string>
 
 namespace hearth {
+
+NeuronSetId next_set(size_t n_made, size_t n_reserved) {
+  if (n_made < n_reserved) return NeuronSetId(static_cast<int>(n_made));
+  throw std::logic_error("Memory for " + std::to_string(n_reserved) +
+                         " sets of neurons was reserved, and one more is asked for; this is a mistake in "
+                         "Hearth.");
+}
 
 int64_t NeuronSet::count() const {
   int64_t n = 0;

@@ -50,27 +50,59 @@ struct DownColumns {
   explicit operator bool() const { return n_neurons > 0; }
 };
 
-/// Neurons of one layer for one step: which token wants which. Sized once; reused from layer to layer.
+/// Names a set of neurons in the memory of the backend that made it (Backend::make_set). A value; of no
+/// meaning to another backend.
+class NeuronSetId {
+ public:
+  NeuronSetId() = default;  // no set
+  explicit constexpr NeuronSetId(int index) : index_(index) {}
+  size_t index() const { return static_cast<size_t>(index_); }
+
+ private:
+  int index_ = -1;
+};
+
+/// The next id of a backend that has made n_made sets of the n_reserved there is memory for. Throws
+/// std::logic_error, a sentence, if those are all.
+NeuronSetId next_set(size_t n_made, size_t n_reserved);
+
+/// Neurons of one layer for one step, in host memory: which token wants which. Reused from layer to layer.
+/// Moves, but is not copied.
 class NeuronSet {
  public:
+  NeuronSet() = default;
+  NeuronSet(NeuronSet&&) = default;
+  NeuronSet& operator=(NeuronSet&&) = default;
+
+  /// Takes memory for sets of at most so many tokens and neurons. Once.
   void reserve(int max_tokens, int64_t max_neurons) {
-    wanted_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
+    own_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
+    reserve_around(own_.data(), max_neurons);
+  }
+  /// The same with the bits in memory of someone else, [max_tokens, words], which outlives the set: a device
+  /// writes them there.
+  void reserve_around(uint64_t* wanted, int64_t max_neurons) {
+    wanted_ = wanted;
     ids_.resize(static_cast<size_t>(max_neurons));
     any_.resize(words_of(max_neurons));
   }
-  /// Begins a set of nobody wanting anything.
-  void clear(int n_tokens, int64_t n_neurons) {
+  /// Begins a set whose bits are written already, or will be; collect() comes next.
+  void resize(int n_tokens, int64_t n_neurons) {
     n_tokens_ = n_tokens;
     n_neurons_ = n_neurons;
     n_ids_ = 0;
-    std::fill_n(wanted_.begin(), static_cast<size_t>(n_tokens) * words_of(n_neurons), 0);
+  }
+  /// Begins a set of no token wanting anything.
+  void clear(int n_tokens, int64_t n_neurons) {
+    resize(n_tokens, n_neurons);
+    std::fill_n(wanted_, static_cast<size_t>(n_tokens) * words_of(n_neurons), 0);
   }
   int n_tokens() const { return n_tokens_; }
   int64_t n_neurons() const { return n_neurons_; }
 
   /// One bit per neuron, [words()]; bits at and behind n_neurons() are 0.
-  uint64_t* wanted(int token) { return wanted_.data() + static_cast<size_t>(token) * words(); }
-  const uint64_t* wanted(int token) const { return wanted_.data() + static_cast<size_t>(token) * words(); }
+  uint64_t* wanted(int token) { return wanted_ + static_cast<size_t>(token) * words(); }
+  const uint64_t* wanted(int token) const { return wanted_ + static_cast<size_t>(token) * words(); }
   size_t words() const { return words_of(n_neurons_); }
   bool wants(int token, int64_t neuron) const {
     return ((wanted(token)[neuron / 64] >> (neuron % 64)) & 1) != 0;
@@ -87,9 +119,10 @@ class NeuronSet {
   static size_t words_of(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64); }
   int n_tokens_ = 0;
   int64_t n_neurons_ = 0;
-  std::vector<uint64_t> wanted_;  // [n_tokens, words]
-  std::vector<uint64_t> any_;     // [words] scratch of collect()
-  std::vector<int32_t> ids_;      // the first n_ids_ count
+  std::vector<uint64_t> own_;   // the bits, unless they are someone else's
+  uint64_t* wanted_ = nullptr;  // [n_tokens, words]
+  std::vector<uint64_t> any_;   // [words] scratch of collect()
+  std::vector<int32_t> ids_;    // the first n_ids_ count
   size_t n_ids_ = 0;
 };
 
@@ -109,7 +142,7 @@ struct NeuronCounts {
   int64_t passed = 0;                                 // of these, act(gate) was not zero (ffn_neurons only)
   int64_t active = 0;                                 // of these, the value was not zero
   /// Not summed; null: not wanted. The CPU has filled it when a call returns. A device tells later
-  /// (Backend::found), and until then uses it for the CPU's share of the neurons.
+  /// (ComputeDevice::found), and until then uses it for the CPU's share of the neurons.
   const ActiveNeurons* found = nullptr;
 };
 

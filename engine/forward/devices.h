@@ -1,8 +1,7 @@
 // Who computes what of a model: the CPU alone, or the CPU and a device, layer by layer.
 //
 // Held by value; the backends outlive it. A layer's attention, its keys and values and its norms belong to
-// one of the two; the neurons of a device's layer may be shared between both (kernels/backend.h,
-// NeuronResidency).
+// one of the two; the neurons of a device's layer may be shared between both (kernels/hybrid_ffn.h).
 #pragma once
 
 #include <cstddef>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/compute_device.h"
 
 namespace hearth {
 
@@ -18,15 +18,15 @@ class Devices {
   /// The CPU computes everything.
   Devices(Backend& cpu) : cpu_(&cpu) {}  // NOLINT: the usual case
   /// The device computes layer i where on_device[i], and the output.
-  Devices(Backend& cpu, Backend& device, std::vector<bool> on_device)
+  Devices(Backend& cpu, ComputeDevice& device, std::vector<bool> on_device)
       : cpu_(&cpu), device_(&device), on_device_(std::move(on_device)) {}
 
   Backend& cpu() const { return *cpu_; }
-  Backend* device() const { return device_; }  // null: none
+  ComputeDevice* device() const { return device_; }  // null: none
   bool on_device(int layer) const { return device_ != nullptr && on_device_[static_cast<size_t>(layer)]; }
-  Backend& of_layer(int layer) const { return on_device(layer) ? *device_ : *cpu_; }
+  Backend& of_layer(int layer) const { return on_device(layer) ? device_->backend() : *cpu_; }
   /// Of the output norm and matrix.
-  Backend& of_output() const { return device_ == nullptr ? *cpu_ : *device_; }
+  Backend& of_output() const { return device_ == nullptr ? *cpu_ : device_->backend(); }
   bool cpu_has_layers() const {
     if (device_ == nullptr) return true;
     for (const bool on : on_device_) {
@@ -37,7 +37,7 @@ class Devices {
 
  private:
   Backend* cpu_;
-  Backend* device_ = nullptr;
+  ComputeDevice* device_ = nullptr;
   std::vector<bool> on_device_;  // [n_layers]
 };
 

@@ -7,6 +7,7 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace hearth {
 namespace {
@@ -46,17 +47,22 @@ FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights&
       hidden(floats(memory, max_tokens, max_rank(weights))),
       logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
+void FfnWorkspace::make_sets(Backend& backend) {
+  for (NeuronSetId* set : {&wanted, &wanted_next, &truly_active}) *set = backend.make_set();
+}
+
 FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens)
     : devices_(devices),
       spec_(spec),
       weights_(weights),
       in_file_(NeuronLayout::in_file(spec, weights)),
       layout_(&in_file_) {
-  if (devices.cpu_has_layers()) on_cpu_ = FfnWorkspace(devices.cpu(), spec, weights, max_tokens);
-  if (devices.device() != nullptr) on_device_ = FfnWorkspace(*devices.device(), spec, weights, max_tokens);
-  wanted_.reserve(max_tokens, spec.d_ff);
-  next_wanted_.reserve(max_tokens, spec.d_ff);
-  truly_active_.reserve(max_tokens, spec.d_ff);
+  const auto take = [&](Backend& backend, FfnWorkspace& work) {
+    work = FfnWorkspace(backend, spec, weights, max_tokens);
+    work.make_sets(backend);
+  };
+  if (devices.cpu_has_layers()) take(devices.cpu(), on_cpu_);
+  if (devices.device() != nullptr) take(devices.device()->backend(), on_device_);
   found_later_.reserve(static_cast<size_t>(spec.n_layers));
 }
 
@@ -124,7 +130,7 @@ void FfnPass::end_step() {
 void FfnPass::run_sparse(const Step& step) {
   switch (mode_.sparsity) {
     case Sparsity::kDense:
-      return step.neurons.ffn.residency != nullptr ? run_shared(step) : run_all_neurons(step);
+      return step.neurons.hybrid != nullptr ? run_hybrid(step) : run_all_neurons(step);
     case Sparsity::kExact:
       return run_exact(step);
     case Sparsity::kPredicted:
@@ -167,10 +173,10 @@ void FfnPass::run_dense(const Step& step) {
                       std::array{product(down.weight, down.bias, step.x, true)});
 }
 
-/// wanted_ = every neuron.
+/// work.wanted = every neuron.
 void FfnPass::want_all(const Step& step) {
   step.backend.select_neurons(step.work.gate.floats(), nullptr, step.n_tokens, spec_.d_ff,
-                              -std::numeric_limits<float>::infinity(), wanted_);
+                              -std::numeric_limits<float>::infinity(), step.work.wanted);
 }
 
 /// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not
@@ -178,30 +184,48 @@ void FfnPass::want_all(const Step& step) {
 void FfnPass::run_all_neurons(const Step& step) {
   compute_observed_values(step);
   want_all(step);
-  step.backend.down_neurons(step.neurons.ffn.down, step.work.gate.floats(), step.n_tokens, wanted_, step.x,
-                            counts_.neurons);
+  step.backend.down_neurons(step.neurons.ffn.down, step.work.gate.floats(), step.n_tokens, step.work.wanted,
+                            step.x, counts_.neurons);
+}
+
+/// x += the FFN of the neurons in work.wanted, by the layer's backend or by both devices. gates: of all
+/// neurons, or null.
+void FfnPass::add_wanted(const Step& step, const float* gates) {
+  const NeuronLayer& neurons = step.neurons;
+  if (neurons.hybrid == nullptr) {
+    return step.backend.ffn_neurons(neurons.ffn, step.normed, step.n_tokens, step.work.wanted, gates, step.x,
+                                    counts_.neurons);
+  }
+  HybridStep hybrid{.x = step.normed,
+                    .n_tokens = step.n_tokens,
+                    .wanted = step.work.wanted,
+                    .wanted_next = {},
+                    .gates = gates,
+                    .out = step.x};
+  if (std::exchange(proposes_next_, false)) hybrid.wanted_next = step.work.wanted_next;
+  devices_.device()->hybrid_ffn().run(*neurons.hybrid, hybrid, counts_.neurons);
 }
 
 /// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.
-void FfnPass::run_shared(const Step& step) {
+void FfnPass::run_hybrid(const Step& step) {
   want_all(step);
-  step.backend.ffn_neurons(step.neurons.ffn, step.normed, step.n_tokens, wanted_, nullptr, step.x,
-                           counts_.neurons);
+  add_wanted(step, nullptr);
 }
 
 /// Gates first; up and down only of the neurons that their gate lets through.
 void FfnPass::run_exact(const Step& step) {
   const FfnNeurons& ffn = step.neurons.ffn;
-  if (ffn.residency != nullptr && !ffn.residency->all_gates) return run_shared(step);
+  const HybridLayer* hybrid = step.neurons.hybrid;
+  if (hybrid != nullptr && !hybrid->all_gates) return run_hybrid(step);
   float* gate = step.work.gate.floats();
   step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
   step.backend.select_neurons(gate, nullptr, step.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                              wanted_);
-  step.backend.ffn_neurons(ffn, step.normed, step.n_tokens, wanted_, gate, step.x, counts_.neurons);
+                              step.work.wanted);
+  add_wanted(step, gate);
 }
 
 /// set = neurons of `layer` whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
-void FfnPass::predict(const Step& step, int layer, const float* input, NeuronSet& set) {
+void FfnPass::predict(const Step& step, int layer, const float* input, NeuronSetId set) {
   const Matrix &in = weights_.layers[static_cast<size_t>(layer)].predictor_in,
                &out = layout_->layer(layer).predictor_out;
   float *hidden = step.work.hidden.floats(), *logits = step.work.logits.floats();
@@ -211,23 +235,23 @@ void FfnPass::predict(const Step& step, int layer, const float* input, NeuronSet
   step.backend.select_neurons(logits, nullptr, step.n_tokens, spec_.d_ff, mode_.predictor_threshold, set);
 }
 
-/// wanted_ = what the layer's predictor proposes. What the next layer's proposes for the same input is nearly
-/// what it will for its own: the residual stream changes slowly from layer to layer.
+/// work.wanted = what the layer's predictor proposes; work.wanted_next = what that of the next hybrid layer
+/// proposes for the same input. That is nearly what it will propose for its own input, because the residual
+/// stream changes slowly from layer to layer.
 void FfnPass::propose(const Step& step, const float* input) {
-  predict(step, step.layer, input, wanted_);
-  const NeuronResidency* residency = step.neurons.ffn.residency;
-  const NeuronResidency* next = looks_ahead_ && residency != nullptr ? residency->next : nullptr;
-  if (next == nullptr || next->n_slots == next->n_hot) return;
-  predict(step, next->layer, input, next_wanted_);
-  step.backend.propose_next(next_wanted_);
+  predict(step, step.layer, input, step.work.wanted);
+  if (!looks_ahead_ || step.neurons.hybrid == nullptr) return;
+  const HybridLayer* next = layout_->next_hybrid(step.layer);
+  if (next == nullptr || !next->has_cache()) return;
+  predict(step, next->layer, input, step.work.wanted_next);
+  proposes_next_ = true;
 }
 
 /// The predictor proposes, the gate verifies what was proposed.
 void FfnPass::run_predicted(const Step& step) {
   if (spec_.arch.predictor_input == PredictorInput::kResidual) propose(step, step.x);
   if (mode_.verify_predictor) verify(step);
-  step.backend.ffn_neurons(step.neurons.ffn, step.normed, step.n_tokens, wanted_, nullptr, step.x,
-                           counts_.neurons);
+  add_wanted(step, nullptr);
 }
 
 /// Counts what the predictor missed, against the gates of all neurons.
@@ -236,12 +260,12 @@ void FfnPass::verify(const Step& step) {
   float* gate = step.work.gate.floats();
   step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
   step.backend.select_neurons(gate, nullptr, step.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                              truly_active_);
-  step.backend.to_host(truly_active_);
-  step.backend.to_host(wanted_);
+                              step.work.truly_active);
+  const NeuronSet& truly_active = step.backend.to_host(step.work.truly_active);
+  const NeuronSet& wanted = step.backend.to_host(step.work.wanted);
   counts_.n_verified += step.n_tokens;
-  counts_.truly_active += truly_active_.count();
-  counts_.truly_active_proposed += count_common(truly_active_, wanted_);
+  counts_.truly_active += truly_active.count();
+  counts_.truly_active_proposed += count_common(truly_active, wanted);
 }
 
 /// All values; down only of the neurons whose contribution, |value| times the norm of the down column,
@@ -251,8 +275,9 @@ void FfnPass::run_calibrated(const Step& step) {
   const float *values = step.work.gate.floats(), *sizes = step.neurons.down_sizes;
   if (observer_) observer_(step.layer, values, sizes, step.n_tokens);
   step.backend.select_neurons(values, sizes, step.n_tokens, spec_.d_ff,
-                              mode_.thresholds[static_cast<size_t>(step.layer)], wanted_);
-  step.backend.down_neurons(step.neurons.ffn.down, values, step.n_tokens, wanted_, step.x, counts_.neurons);
+                              mode_.thresholds[static_cast<size_t>(step.layer)], step.work.wanted);
+  step.backend.down_neurons(step.neurons.ffn.down, values, step.n_tokens, step.work.wanted, step.x,
+                            counts_.neurons);
 }
 
 }  // namespace hearth

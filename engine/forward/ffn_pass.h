@@ -47,6 +47,13 @@ struct FfnWorkspace {
   FfnWorkspace() = default;
   FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
+  /// Sets of neurons of the device's backend, which reserves so many (StepBounds::n_sets).
+  static constexpr int kSets = 3;
+  void make_sets(Backend& backend);
+  NeuronSetId wanted;        // by the layer's tokens
+  NeuronSetId wanted_next;   // probably by those of the next hybrid layer
+  NeuronSetId truly_active;  // the gate passes, whatever the predictor says
+
   Buffer gate, up;  // [max_tokens, d_ff]
   Buffer hidden;    // [max_tokens, largest predictor rank]
   Buffer logits;    // [max_tokens, d_ff] of the predictor
@@ -55,7 +62,7 @@ struct FfnWorkspace {
 class FfnPass {
  public:
   /// All references, and the devices' backends, must outlive the pass. Begins in dense mode, with the neurons
-  /// as they lie in the file.
+  /// as they lie in the file. REQUIRES: the backends have reserved FfnWorkspace::kSets.
   FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
   /// Bytes that the buffers take at most, with predictors as wide as they may be. A double, which absurd
@@ -83,7 +90,7 @@ class FfnPass {
   void reset_counts();
   /// Single neurons are counted from now on, or no more (null); in a dense mode only where there is one row
   /// per neuron. The counter outlives the pass or is taken back. A device's backend has memory for what steps
-  /// of the counter's max_tokens find in its layers (Backend::reserve_found).
+  /// of the counter's max_tokens find in its layers (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
   /// Predicted mode: whether each layer's input is given to the next one's predictor too, for whoever brings
   /// neurons to a device ahead of their use.
@@ -114,11 +121,12 @@ class FfnPass {
   void compute_values(const Step& step);
   void compute_observed_values(const Step& step);
   void run_all_neurons(const Step& step);
-  void run_shared(const Step& step);
+  void run_hybrid(const Step& step);
+  void add_wanted(const Step& step, const float* gates);
   void run_exact(const Step& step);
   void run_predicted(const Step& step);
   void run_calibrated(const Step& step);
-  void predict(const Step& step, int layer, const float* input, NeuronSet& set);
+  void predict(const Step& step, int layer, const float* input, NeuronSetId set);
   void propose(const Step& step, const float* input);
   void verify(const Step& step);
   void want_all(const Step& step);
@@ -136,8 +144,8 @@ class FfnPass {
   NeuronObserver* neuron_observer_ = nullptr;
 
   bool looks_ahead_ = false;
+  bool proposes_next_ = false;  // the layer's wanted_next was filled
 
-  NeuronSet wanted_, next_wanted_, truly_active_;
   FfnWorkspace on_cpu_, on_device_;  // that of no device is empty
 };
 

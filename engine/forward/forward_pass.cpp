@@ -48,6 +48,19 @@ OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_
     : last(floats(memory, max_logit_rows, spec.d_model)),
       logits(floats(memory, max_logit_rows, spec.n_vocab)) {}
 
+namespace {
+
+/// The devices, whose backends have taken their scratch.
+const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
+  StepBounds steps = step_bounds(spec, bounds);
+  if (devices.device() != nullptr) devices.device()->reserve(steps);
+  if (!devices.cpu_has_layers()) steps.max_context = 1;  // no attention
+  devices.cpu().reserve(steps);
+  return devices;
+}
+
+}  // namespace
+
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
           .max_cols = std::max({spec.d_model, spec.d_ff, spec.q_dim()}),
@@ -55,15 +68,16 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
           .head_dim = spec.head_dim,
-          .shares = bounds.shares,
-          .stream_bytes = bounds.stream_bytes,
+          .n_sets = FfnWorkspace::kSets,
           .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
-                                  int64_t{bounds.max_tokens} * spec.d_model)};
+                                  int64_t{bounds.max_tokens} * spec.d_model),
+          .shares = bounds.shares,
+          .stream_bytes = bounds.stream_bytes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
                          const KvMemory& kv, const PassBounds& bounds)
-    : devices_(devices),
+    : devices_(reserved(devices, spec, bounds)),
       spec_(spec),
       weights_(weights),
       kv_(kv),
@@ -77,13 +91,9 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
       output_(devices.of_output(), spec, bounds.max_logit_rows) {
   if (spec.arch.position_offset) position_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
-  StepBounds steps = step_bounds(spec, bounds);
   if (devices.device() != nullptr) {
-    on_device_ = Workspace(*devices.device(), spec, bounds.max_tokens);
-    devices.device()->reserve(steps);
+    on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
   }
-  if (!devices.cpu_has_layers()) steps.max_context = 1;  // no attention
-  devices.cpu().reserve(steps);
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
@@ -94,7 +104,7 @@ double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_
 }
 
 ForwardPass::Side ForwardPass::side_of(int layer) {
-  if (devices_.on_device(layer)) return {devices_.device(), &on_device_};
+  if (devices_.on_device(layer)) return {&devices_.device()->backend(), &on_device_};
   return {&devices_.cpu(), &on_cpu_};
 }
 
@@ -116,8 +126,8 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
   ffn_.begin_step();
 
   // 1. Token embeddings, and where positions are learned theirs, begin the residual stream.
-  Side side =
-      weights_.embeds_on_device ? Side{devices_.device(), &on_device_} : Side{&devices_.cpu(), &on_cpu_};
+  Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
+                                        : Side{&devices_.cpu(), &on_cpu_};
   embed(side, batch);
 
   // 2. Each layer adds its attention and its FFN to the stream.

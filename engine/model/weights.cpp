@@ -246,7 +246,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   out.output = output;
   out.rope_divisors = rope_divisors;
   if (devices.device() == nullptr) return out;
-  Memory& memory = *devices.device();
+  Memory& memory = devices.device()->backend();
   for (int i = 0; i < spec.n_layers; ++i) {
     if (devices.on_device(i)) out.layers[static_cast<size_t>(i)] = layer_on(memory, spec, i, predictors);
   }

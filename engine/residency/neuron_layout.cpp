@@ -1,4 +1,4 @@
-// Copies neurons into bundles, layer by layer.
+// Copies neurons into bundles, and to a device, layer by layer. See the header.
 #include "engine/residency/neuron_layout.h"
 
 #include <unistd.h>
@@ -10,6 +10,8 @@
 #include <mutex>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "engine/model/gguf/prefault.h"
 #include "engine/residency/down_sizes.h"
@@ -168,6 +170,105 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
+/// One layer's rows on their way to the device, packed, and the tables of where they lie there. The device has
+/// copied them when resident() returns.
+class HybridBuilder {
+ public:
+  HybridBuilder(const NeuronLayer& host, const LayerPlacement& share, Memory& memory)
+      : host_(host), share_(share), memory_(memory) {}
+
+  /// The layer as the device reads it. `hybrid` is filled if the device has not all neurons.
+  NeuronLayer build(HybridLayer& hybrid) {
+    const FfnNeurons& from = host_.ffn;
+    const int64_t d_ff = from.gate.n_rows;
+    NeuronLayer out;
+    FfnNeurons& to = out.ffn;
+    to.activation = from.activation;
+    to.gate = share_.all_gates ? all_rows(from.gate) : slot_rows(from.gate);
+    if (from.up) to.up = slot_rows(from.up);
+    to.gate_bias = memory_.resident(from.gate_bias, d_ff);
+    to.up_bias = memory_.resident(from.up_bias, d_ff);
+    to.down = hot_columns(from.down);
+    out.predictor_out = memory_.resident(host_.predictor_out);
+
+    const auto n_hot = static_cast<int64_t>(share_.hot.size());
+    if (n_hot == d_ff) return out;
+
+    hybrid.host = from;
+    hybrid.device = to;
+    hybrid.all_gates = share_.all_gates;
+    hybrid.n_hot = n_hot;
+    hybrid.n_slots = n_hot + share_.n_cache;
+    std::vector<uint64_t> bits(static_cast<size_t>((d_ff + 63) / 64));
+    std::vector<int32_t> slots(static_cast<size_t>(d_ff), -1);
+    for (size_t slot = 0; slot < share_.hot.size(); ++slot) {
+      const auto id = static_cast<size_t>(share_.hot[slot]);
+      bits[id / 64] |= uint64_t{1} << (id % 64);
+      slots[id] = static_cast<int32_t>(slot);
+    }
+    hybrid.resident = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(table(bits)));
+    hybrid.slot_of = reinterpret_cast<int32_t*>(const_cast<std::byte*>(table(slots)));
+    out.hybrid = &hybrid;
+    return out;
+  }
+
+ private:
+  template <class T>
+  const std::byte* table(const std::vector<T>& values) {
+    return memory_.resident(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T));
+  }
+
+  /// n rows of row_bytes each, the i-th from row_at(i), and room for n_more behind them, on the device.
+  template <class RowAt>
+  const std::byte* pack_rows(size_t n, size_t n_more, size_t row_bytes, const RowAt& row_at) {
+    const size_t bytes = (n + n_more) * row_bytes;
+    if (!memory_.reads()) return memory_.resident(nullptr, bytes);
+    std::vector<std::byte> packed(bytes);
+    for (size_t i = 0; i < n; ++i) std::memcpy(packed.data() + i * row_bytes, row_at(i), row_bytes);
+    return memory_.resident(packed.data(), bytes);
+  }
+
+  size_t n_hot() const { return share_.hot.size(); }
+  size_t n_cache() const { return static_cast<size_t>(share_.n_cache); }
+
+  Matrix slot_rows(const Matrix& from) {
+    const std::byte* rows = pack_rows(n_hot(), n_cache(), row_bytes(from.dtype, from.n_cols),
+                                      [&](size_t i) { return from.row(share_.hot[i]); });
+    return {rows, from.dtype, static_cast<int64_t>(n_hot() + n_cache()), from.n_cols};
+  }
+  Matrix all_rows(const Matrix& from) {
+    const std::byte* rows = pack_rows(static_cast<size_t>(from.n_rows), 0, row_bytes(from.dtype, from.n_cols),
+                                      [&](size_t i) { return from.row(static_cast<int64_t>(i)); });
+    return {rows, from.dtype, from.n_rows, from.n_cols};
+  }
+
+  DownColumns hot_columns(const DownColumns& from) {
+    DownColumns to = from;
+    to.bias = memory_.resident(from.bias, from.n_cols);
+    if (from.rows) {
+      to.rows = slot_rows(from.rows);
+      return to;
+    }
+    // Codes go with their neurons; the scales that groups of them share go whole.
+    CodedColumns& coded = to.coded;
+    const size_t code_bytes = static_cast<size_t>(coded.n_cols_padded) * static_cast<size_t>(coded.bits) / 8;
+    coded.codes = pack_rows(n_hot(), n_cache(), code_bytes, [&](size_t i) {
+      return from.coded.codes + static_cast<size_t>(share_.hot[i]) * from.coded.stride;
+    });
+    coded.stride = code_bytes;
+    const int64_t groups = (from.n_neurons + coded.group - 1) / coded.group;
+    const size_t table_bytes =
+        static_cast<size_t>(groups * coded.n_cols_padded) * (coded.half_scales ? 2 : sizeof(float));
+    coded.scales = memory_.resident(from.coded.scales, table_bytes);
+    if (coded.mins != nullptr) coded.mins = memory_.resident(from.coded.mins, table_bytes);
+    return to;
+  }
+
+  const NeuronLayer& host_;
+  const LayerPlacement& share_;
+  Memory& memory_;
+};
+
 std::byte* bytes_of(const Buffer& buffer) { return reinterpret_cast<std::byte*>(buffer.floats()); }
 
 /// The order of a layer's neurons; none for plain files, whose scales belong to runs of neurons.
@@ -285,6 +386,21 @@ void NeuronLayout::add_whole(const NeuronLayer& host, Memory& memory) {
   layer.dense_down.bias = memory.resident(layer.dense_down.bias, layer.dense_down.weight.n_rows);
   layer.predictor_out = {};
   add(layer);
+}
+
+void NeuronLayout::add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory) {
+  auto hybrid = std::make_unique<HybridLayer>();
+  hybrid->layer = static_cast<int>(layers_.size());
+  layers_.push_back(HybridBuilder(host, placement, memory).build(*hybrid));
+  if (layers_.back().hybrid == nullptr) hybrid.reset();
+  hybrids_.push_back(std::move(hybrid));
+}
+
+const HybridLayer* NeuronLayout::next_hybrid(int index) const {
+  for (size_t i = static_cast<size_t>(index) + 1; i < layers_.size(); ++i) {
+    if (layers_[i].hybrid != nullptr) return layers_[i].hybrid;
+  }
+  return nullptr;
 }
 
 size_t NeuronLayout::give_back(int layer, int64_t n) {

@@ -24,12 +24,15 @@
 #include "engine/residency/placement.h"
 #include "engine/residency/sparsity.h"
 #include "kernels/backend.h"
+#include "kernels/hybrid_ffn.h"
 
 namespace hearth {
 
 /// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
 struct NeuronLayer {
-  FfnNeurons ffn;
+  FfnNeurons ffn;  // as the layer's backend reads it
+  const HybridLayer* hybrid =
+      nullptr;                        // null: one backend has all neurons; else it has hybrid->device == ffn
   Linear dense_down;                  // [d_model, d_ff] where a plain file holds it; null in bundles
   Matrix predictor_out;               // [d_ff, rank]; null without predictors, and in bundles of other modes
   const float* down_sizes = nullptr;  // [d_ff] Euclidean norm of each down column; calibrated mode only
@@ -45,7 +48,7 @@ struct BundleParts {
 /// What a mode reads together. `gates_apart`: gates are all read, or by a device; else by neuron.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
-/// FNV-1a of an order of neurons; 0 of none.
+/// FNV-1a hash of an order of neurons; 0 if layers keep the file's order.
 uint64_t order_hash(const std::vector<std::vector<int32_t>>& order);
 
 class NeuronLayout {
@@ -77,12 +80,12 @@ class NeuronLayout {
   /// The next layer of this layout: the host's as it is.
   void add(const NeuronLayer& host) {
     layers_.push_back(host);
-    residencies_.emplace_back();
+    hybrids_.emplace_back();
   }
   /// The next layer of this layout, the host's as a device reads it where it has all neurons.
   void add_whole(const NeuronLayer& host, Memory& memory);
-  /// The next layer of this layout, of which the device gets what `placement` says. Neurons that are not all
-  /// on the device have a residency, which refers to `host`.
+  /// The next layer of this layout, of which the device gets what `placement` says. If those are not all
+  /// neurons the layer is hybrid, and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
   /// Gives back the memory of the first n neurons' bundles of a layer. Returns the bytes of whole pages.
@@ -91,15 +94,17 @@ class NeuronLayout {
   std::span<const std::byte> kept(int layer) const;
 
   const NeuronLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
-  NeuronResidency* residency(int index) { return residencies_[static_cast<size_t>(index)].get(); }
+  HybridLayer* hybrid(int index) { return hybrids_[static_cast<size_t>(index)].get(); }
+  /// The first hybrid layer behind this one; null: none.
+  const HybridLayer* next_hybrid(int index) const;
   /// Of bundles, less what was given back.
   size_t bytes() const;
 
  private:
   std::vector<NeuronLayer> layers_;
-  std::vector<Buffer> memory_;                                 // [n_layers] of bundles, or empty
-  std::vector<size_t> given_back_;                             // [n_layers] bytes from each begin
-  std::vector<std::unique_ptr<NeuronResidency>> residencies_;  // null: not shared
+  std::vector<Buffer> memory_;                         // [n_layers] of bundles, or empty
+  std::vector<size_t> given_back_;                     // [n_layers] bytes from each begin
+  std::vector<std::unique_ptr<HybridLayer>> hybrids_;  // [n_layers], null: not hybrid
 };
 
 }  // namespace hearth

@@ -150,7 +150,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
     if (!devices.on_device(layer)) {
       placed_.add(host);
     } else if (!bundled_ && host.dense_down.weight) {
-      placed_.add_whole(host, *devices.device());
+      placed_.add_whole(host, devices.device()->backend());
     } else {
       share_layer(layer, placements_[static_cast<size_t>(layer)], *devices.device());
     }
@@ -160,15 +160,6 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
     layout_.fill(in_.spec, in_.weights, parts_, order_, in_.n_threads, progress, placed);
   } else {
     for (int i = 0; i < in_.spec.n_layers; ++i) placed(i);
-  }
-  // 3. Who shares its neurons next.
-  const NeuronResidency* next = nullptr;
-  for (int i = in_.spec.n_layers; i-- > 0;) {
-    NeuronResidency* residency = placed_.residency(i);
-    if (residency == nullptr) continue;
-    residency->layer = i;
-    residency->next = next;
-    next = residency;
   }
   if (unpinned_bytes_ > 0) {
     notes_.push_back(bytes_text(static_cast<double>(unpinned_bytes_)) +
@@ -219,11 +210,11 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
   bundled_ = false;
 }
 
-void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Backend& device) {
+void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device) {
   NeuronLayer host = layout_.layer(layer);
   if (report_.mode != Sparsity::kPredicted) host.predictor_out = {};
-  placed_.add_shared(host, placement, device);
-  NeuronResidency* residency = placed_.residency(layer);
+  placed_.add_shared(host, placement, device.backend());
+  HybridLayer* hybrid = placed_.hybrid(layer);
   if (!bundled_) return;
   // Of the first neurons, all of which the device has, the host needs nothing more.
   int64_t n_first = 0;
@@ -232,11 +223,11 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Backen
     ++n_first;
   }
   layout_.give_back(layer, n_first);
-  if (residency == nullptr) return;
-  residency->first_on_host = n_first;
+  if (hybrid == nullptr) return;
+  hybrid->first_on_host = n_first;
   const std::span<const std::byte> kept = layout_.kept(layer);
-  residency->host_pinned = device.pin(kept.data(), kept.size());
-  if (!residency->host_pinned) unpinned_bytes_ += kept.size();
+  hybrid->host_pinned = device.hybrid_ffn().pin(kept.data(), kept.size());
+  if (!hybrid->host_pinned) unpinned_bytes_ += kept.size();
 }
 
 void NeuronSetup::use(ForwardPass& pass) {

@@ -74,7 +74,7 @@ class NeuronSetup {
  private:
   Sparsity choose_by_bytes(ForwardPass& pass);
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
-  void share_layer(int layer, const LayerPlacement& placement, Backend& device);
+  void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
 
   const NeuronSetupInputs in_;
   const bool verify_asked_;

@@ -56,13 +56,30 @@ class CpuBackend final : public Backend {
                  const KvShape& shape, KvLayer layer, float* out) override;
   void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                         float* out) override;
+  NeuronSetId make_set() override;
+  const NeuronSet& to_host(NeuronSetId set) override { return set_of(set); }
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
-                      float at_least, NeuronSet& set) override;
-  void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
-                   const float* gates, float* out, NeuronCounts& counts) override;
-  void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
-                    float* out, NeuronCounts& counts) override;
+                      float at_least, NeuronSetId set) override {
+    select_neurons(values, sizes, n_tokens, n_neurons, at_least, set_of(set));
+  }
+  void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set, const float* gates,
+                   float* out, NeuronCounts& counts) override {
+    ffn_neurons(ffn, x, n_tokens, set_of(set), gates, out, counts);
+  }
+  void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set, float* out,
+                    NeuronCounts& counts) override {
+    down_neurons(down, values, n_tokens, set_of(set), out, counts);
+  }
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
+
+  // The same for a set that the caller has in host memory.
+  using Backend::to_host;
+  void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
+                      float at_least, NeuronSet& set);
+  void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                   const float* gates, float* out, NeuronCounts& counts);
+  void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
+                    float* out, NeuronCounts& counts);
 
   /// From now on ffn_neurons and down_neurons sum over neurons as integers too, so that it does not show in a
   /// result which layers a device computes. Before reserve().
@@ -98,9 +115,12 @@ class CpuBackend final : public Backend {
                                   const float* gates, NeuronCounts& counts);
   NeuronSums cleared_sums(int n_tokens, int64_t n_cols);
   void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out);
+  NeuronSet& set_of(NeuronSetId set) { return sets_.at(set.index()); }
   bool lists_rows(const Matrix& weight, const float* x, int n_tokens, std::span<const int32_t> ids);
 
   Isa isa_;
+  StepBounds bounds_;
+  std::vector<NeuronSet> sets_;  // by id
   const MatmulKernels& matmul_;
   const VectorKernels& vector_;
   ThreadPool pool_;

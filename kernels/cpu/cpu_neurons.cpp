@@ -7,6 +7,12 @@
 
 namespace hearth {
 
+NeuronSetId CpuBackend::make_set() {
+  const NeuronSetId id = next_set(sets_.size(), static_cast<size_t>(bounds_.n_sets));
+  sets_.emplace_back().reserve(bounds_.max_tokens, bounds_.max_cols);
+  return id;
+}
+
 void CpuBackend::select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                                 float at_least, NeuronSet& set) {
   sparse_.select(values, sizes, n_tokens, n_neurons, at_least, set);

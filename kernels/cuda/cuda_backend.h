@@ -1,14 +1,16 @@
-// The Backend on a CUDA device: everything it works on lives in the device's memory.
+// The CUDA device beside the CPU: its backend works on the device's memory, its hybrid FFN on the device's and
+// the CPU's.
 //
 // Contains no CUDA headers, so that the engine can include it; a build without CUDA links no_cuda.cpp in its
 // place. Operations are enqueued on one stream and run in its order (kernels/cuda/ops.h); finish() and
-// to_host() wait. Engine thread, as for every backend.
+// to_host() wait, and HybridFfn::run() waits for the CPU's share. Engine thread, as for every backend.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 
 #include "kernels/backend.h"
+#include "kernels/compute_device.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/trace.h"
 
@@ -24,18 +26,18 @@ constexpr int crossover_tokens(double bits_per_weight, double bus_gb_per_s, doub
 }
 
 struct DeviceOptions {
-  size_t budget_bytes = 0;  // of device memory, taken at once; all that the backend will ever take itself
+  size_t budget_bytes = 0;  // of device memory, taken at once; all that the device will ever take itself
   bool graphs = true;       // steps are recorded and played back
-  Trace* trace = nullptr;   // outlives the backend; null: nothing is traced
+  Trace* trace = nullptr;   // outlives the device; null: nothing is traced
   /// Steps of at least so many tokens have cold neurons brought to the device, through StepBounds'
   /// stream_bytes; 0: none do, 1: all, and the CPU computes no neurons. 4.5 bits, 25 GB/s, 1 TFLOP/s: 12.
   int stream_from_tokens = crossover_tokens(4.5, 25, 1000);
 };
 
-/// The backend on device 0. `cold` computes the neurons that are not on the device (NeuronResidency), while
-/// the device computes the others; it must outlive the backend. Throws std::bad_alloc if the device has not
-/// that much memory, std::runtime_error, a sentence, where there is no device that can be used.
-std::unique_ptr<Backend> make_backend(CpuBackend& cold, const DeviceOptions& options);
+/// Device 0. `cpu` computes the cold neurons of hybrid layers; it must outlive the device. Throws
+/// std::bad_alloc if the device has not that much memory, std::runtime_error, a sentence, where there is no
+/// device that can be used.
+std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions& options);
 
 /// What reserve() takes of the budget, to the byte.
 size_t scratch_bytes(const StepBounds& bounds);

@@ -21,12 +21,12 @@ Latency measure_latency() { throw std::runtime_error("This Hearth was built with
 
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
 
-std::unique_ptr<BundleMover> make_bundle_mover(std::span<const FfnNeurons> /*layers*/,
+std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> /*layers*/,
                                                const BundleMoverOptions& /*options*/) {
   throw std::runtime_error("This Hearth was built without CUDA, so there is no neuron cache to fill.");
 }
 
-std::unique_ptr<Backend> make_backend(CpuBackend& /*cold*/, const DeviceOptions& /*options*/) {
+std::unique_ptr<ComputeDevice> make_device(CpuBackend& /*cpu*/, const DeviceOptions& /*options*/) {
   throw std::runtime_error(
       "This Hearth was built without CUDA; run on the CPU, or build where nvcc is found.");
 }

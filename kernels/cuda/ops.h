@@ -103,12 +103,19 @@ void attention(const float* q, int64_t stride, int n_heads, float scale, const K
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 
-/// A NeuronSet on the device.
+/// A set of neurons on the device: what NeuronSet is on the host. A view of memory that Scratch cuts from the
+/// arena at load, reused from layer to layer.
 struct DeviceNeuronSet {
   uint64_t* wanted = nullptr;  // [n_tokens, words], words = ceil(n_neurons / 64)
   DeviceList any;              // neurons that any token wants, ascending
   int n_tokens = 0;
   int64_t n_neurons = 0;
+
+  /// Of so many from now on, within what there is memory for.
+  void resize(int tokens, int64_t neurons) {
+    n_tokens = tokens;
+    n_neurons = any.max = neurons;
+  }
 };
 
 /// See Backend::select_neurons. Fills wanted and any; the list's order comes from counting, not from atomics.

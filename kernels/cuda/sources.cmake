@@ -37,6 +37,7 @@ set(HEARTH_CUDA_KERNELS
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
   cuda_backend.cpp
+  device_work.cpp
   runtime/bandwidth.cpp
   runtime/device.cpp
   runtime/device_trace.cpp
@@ -46,6 +47,7 @@ set(HEARTH_CUDA_HOST
   runtime/step_recorder.cpp
   sharing/bundle_mover.cpp
   sharing/cold_share.cpp
+  sharing/cuda_hybrid_ffn.cpp
   sharing/device_share.cpp
   sharing/neuron_strips.cpp
   sharing/noted_neurons.cpp

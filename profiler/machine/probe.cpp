@@ -82,10 +82,10 @@ double wall_seconds() {
 double gpu_multiply_adds_per_s(const Hardware& hardware) {
   CpuBackend cpu(1, hardware.isa);  // a backend of the device has one beside it; nothing is computed by it
   const StepBounds bounds = prompt_rate_bounds();
-  const std::unique_ptr<Backend> backend = cuda::make_backend(
+  const std::unique_ptr<ComputeDevice> device = cuda::make_device(
       cpu, {.budget_bytes = cuda::scratch_bytes(bounds) + prompt_rate_bytes(), .graphs = false});
-  backend->reserve(bounds);
-  return prompt_rate(*backend, wall_seconds);
+  device->reserve(bounds);
+  return prompt_rate(device->backend(), wall_seconds);
 }
 
 bool probe_gpu(const Hardware& hardware, Steps& steps, GpuProfile& gpu) {

@@ -86,7 +86,6 @@ double prompt_rate(Backend& backend, double (*now)()) {
     product.weight.n_rows = step.n_rows;
     product.out = out.floats();
     product.out_stride = step.n_rows;
-    backend.begin_step({.n_tokens = step.n_tokens});
     const double once = seconds_of(backend, step, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
     double best = once;  // what was not disturbed; the first is counted where others would take long

@@ -273,6 +273,21 @@ TEST_CASE("what nobody wants is not even looked at, what is no number shows") {
   }
 }
 
+TEST_CASE("sets are a backend's own, and one more than it has reserved is an error") {
+  CpuBackend backend(1, supported_isas().front());
+  CHECK_THROWS_AS(backend.make_set(), std::logic_error);
+  backend.reserve({.max_tokens = 1, .max_cols = 64, .n_sets = 2});
+  const NeuronSetId even = backend.make_set(), none = backend.make_set();
+  CHECK_THROWS_WITH(backend.make_set(), ContainsSubstring("for 2 sets of neurons was reserved"));
+  std::vector<float> values(64, 0.0f);
+  for (size_t j = 0; j < values.size(); j += 2) values[j] = 1.0f;
+  Backend& any = backend;
+  any.select_neurons(values.data(), nullptr, 1, 64, 0.5f, even);
+  any.select_neurons(values.data(), nullptr, 1, 64, 2.0f, none);
+  CHECK(any.to_host(even).count() == 32);
+  CHECK(any.to_host(none).ids().empty());
+}
+
 TEST_CASE("selected neurons are those whose score is not below the threshold") {
   std::mt19937 rng(7);
   const float nan = std::numeric_limits<float>::quiet_NaN();

@@ -1,6 +1,6 @@
 // The device's part of a timeline: when the work between two marks in its stream began and ended.
 //
-// Owned by CudaBackend, where a Trace is given; engine thread. Marks are events in the stream, outside of
+// Owned by DeviceWork, where a Trace is given; engine thread. Marks are events in the stream, outside of
 // graphs. They become spans when the device has finished, so nothing waits for them.
 #pragma once
 

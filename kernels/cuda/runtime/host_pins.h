@@ -1,6 +1,6 @@
 // Host memory that the device may read while both work: page-locked, and given back at the end.
 //
-// Owned by CudaBackend, which waits for the device's work before it goes. Load only; one thread.
+// Owned by CudaHybridFfn; the device's work is waited for before it goes. Load only; one thread.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,10 +1,12 @@
 // Device memory that the backend's operations work in, sized for the largest step.
 //
-// Cut from the arena by reserve(), and counted by the same constructor (scratch_bytes). Owned by CudaBackend.
+// Cut from the arena by DeviceWork::reserve(), and counted by the same constructor (scratch_bytes). Owned by
+// DeviceWork.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/backend.h"
 #include "kernels/cuda/ops.h"
@@ -13,25 +15,7 @@
 
 namespace hearth::cuda {
 
-/// The device's side of a NeuronSet.
-struct Set {
-  Set() = default;
-  Set(Arena& arena, size_t words, size_t max_neurons, int32_t* count)
-      : wanted(arena.take<uint64_t>(words)), ids(arena.take<int32_t>(max_neurons)), n(count) {}
-  DeviceNeuronSet view() const { return {wanted, {ids, n, n_neurons}, n_tokens, n_neurons}; }
-
-  const NeuronSet* of = nullptr;
-  int n_tokens = 0;
-  int64_t n_neurons = 0;
-  uint64_t* wanted = nullptr;
-  int32_t *ids = nullptr, *n = nullptr;
-};
-
 struct Scratch {
-  /// Sets that may be in use at once: FfnPass has one to compute, one to verify and one that
-  /// the next layer is expected to want.
-  static constexpr size_t kSets = 3;
-
   Scratch() = default;
   Scratch(Arena& arena, const StepBounds& bounds) {
     const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
@@ -48,14 +32,19 @@ struct Scratch {
     for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
     sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
     passed_ids = arena.take<int32_t>(cols);
-    int32_t* list_counts = arena.take<int32_t>(kSets + 2 + kNoteWords);
-    passed_count = list_counts + kSets;
-    note_state = reinterpret_cast<uint32_t*>(list_counts + kSets + 2);
+    const auto n_sets = static_cast<size_t>(bounds.n_sets);
+    int32_t* list_counts = arena.take<int32_t>(n_sets + 2 + kNoteWords);
+    passed_count = list_counts + n_sets;
+    note_state = reinterpret_cast<uint32_t*>(list_counts + n_sets + 2);
     counts = arena.take<DeviceCounts>(1);
     select = arena.take<std::byte>(select_scratch_bytes(bounds.max_cols));
-    for (size_t i = 0; i < kSets; ++i) sets[i] = Set(arena, words, cols, list_counts + i);
+    const auto take_set = [&](int32_t* count) {
+      uint64_t* wanted = arena.take<uint64_t>(words);
+      return DeviceNeuronSet{.wanted = wanted, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
+    };
+    for (size_t i = 0; i < n_sets; ++i) sets.push_back(take_set(list_counts + i));
     if (!bounds.shares) return;
-    hot = Set(arena, words, cols, list_counts + kSets + 1);
+    hot = take_set(list_counts + n_sets + 1);
     cold_wanted = arena.take<uint64_t>(words);
     any = arena.take<uint64_t>(3 * words_of_token);
     hand_over = arena.take<uint32_t>(kHandOverWords);
@@ -73,13 +62,13 @@ struct Scratch {
   static constexpr size_t kNoteWords = 2;
   uint32_t* note_state = nullptr;  // NeuronNotes::state
   DeviceCounts* counts = nullptr;
-  Set sets[kSets];
+  std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
-  // Where the CPU has a share of a layer: the set's two parts.
-  Set hot;
-  uint64_t* cold_wanted = nullptr;  // [max_tokens, words]
-  // [3, words] neurons that any token wants: all; of these the cold ones; what the next layer is expected to
-  // want, where that was proposed
+  // Of hybrid layers: the two parts of the set that is wanted.
+  DeviceNeuronSet hot;              // neurons that have a slot
+  uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the others
+  // [3, words] bits of neurons that any token wants: all; of these the cold ones; what the next hybrid layer
+  // will probably want (HybridStep::wanted_next)
   uint64_t* any = nullptr;
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state

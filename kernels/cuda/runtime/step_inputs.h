@@ -1,7 +1,7 @@
 // The small arrays of integers that a step's operations read: copied to the device once a step, whoever asks.
 //
 // Owned by CudaBackend; engine thread. Arrays are known by their addresses, which stay the same within a step
-// (Backend::begin_step). Copies go through pinned memory, so that nobody waits for them; steps of one shape
+// (ComputeDevice::begin_step). Copies go through pinned memory, so that nobody waits for them; steps of one shape
 // find the same arrays in the same places, so that recorded copies can be played back.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Steps recorded as CUDA graphs and played back: a decoding step is some thousand launches, which take the
 // host longer than the device, and the next step of the same shape is the same launches again.
 //
-// Owned by CudaBackend, whose calls give it everything that goes to the device; engine thread. A shape's
+// Owned by DeviceWork, which gives it everything that goes to the device; engine thread. A shape's
 // first step runs as it comes. In its second the work of a segment is kept until the segment ends, captured
 // as a graph and launched. From the third on nothing is enqueued but those graphs. Segments end where the
 // host takes part, because a graph cannot wait for it. What changes from step to step reaches the graphs
@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/backend.h"
+#include "kernels/compute_device.h"
 
 namespace hearth::cuda {
 

@@ -40,12 +40,9 @@ class TimedEvent {
 
 /// Where one layer's rows come from and go to.
 struct Layer {
-  explicit Layer(const FfnNeurons& device, bool gathers) {
-    const NeuronResidency& residency = *device.residency;
-    const FfnNeurons& host = residency.host;
-    pinned = residency.host_pinned;
-    first = residency.first_on_host;
-    if (!residency.all_gates) add(host.gate, device.gate);
+  Layer(const HybridLayer& layer, bool gathers) : pinned(layer.host_pinned), first(layer.first_on_host) {
+    const FfnNeurons &host = layer.host, &device = layer.device;
+    if (!layer.all_gates) add(host.gate, device.gate);
     if (host.up) add(host.up, device.up);
     if (host.down.rows) {
       add(host.down.rows, device.down.rows);
@@ -97,10 +94,10 @@ struct Layer {
 
 class CudaBundleMover final : public BundleMover {
  public:
-  CudaBundleMover(std::span<const FfnNeurons> layers, const BundleMoverOptions& options)
+  CudaBundleMover(std::span<const HybridLayer* const> layers, const BundleMoverOptions& options)
       : options_(options), moves_(NeuronTraffic::kMaxChanges) {
-    for (const FfnNeurons& ffn : layers) {
-      const auto [at, is_new] = layers_.try_emplace(ffn.residency->layer, ffn, gathers());
+    for (const HybridLayer* shared : layers) {
+      const auto [at, is_new] = layers_.try_emplace(shared->layer, *shared, gathers());
       assert(is_new);
       const Layer& layer = at->second;
       if (!layer.pinned)
@@ -235,7 +232,7 @@ class CudaBundleMover final : public BundleMover {
 
 }  // namespace
 
-std::unique_ptr<BundleMover> make_bundle_mover(std::span<const FfnNeurons> layers,
+std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> layers,
                                                const BundleMoverOptions& options) {
   return std::make_unique<CudaBundleMover>(layers, options);
 }

@@ -8,8 +8,8 @@
 #include <memory>
 #include <span>
 
-#include "kernels/backend.h"
 #include "kernels/bundle_mover.h"
+#include "kernels/hybrid_ffn.h"
 #include "kernels/trace.h"
 
 namespace hearth::cuda {
@@ -28,10 +28,9 @@ struct BundleMoverOptions {
   Trace* trace = nullptr;  // outlives the mover; null: nothing is traced
 };
 
-/// For these layers, the device's views, whose residency says where the host has them: rows of gate (unless
-/// all of them are on the device), up and down, or the codes of a coded down projection. The memory they view
-/// outlives the mover. Throws CudaError, std::bad_alloc.
-std::unique_ptr<BundleMover> make_bundle_mover(std::span<const FfnNeurons> layers,
+/// Moves neurons of these layers, which outlive the mover: rows of gate (unless all of them are on the
+/// device), up and down, or the codes of a coded down projection. Throws CudaError, std::bad_alloc.
+std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> layers,
                                                const BundleMoverOptions& options);
 
 }  // namespace hearth::cuda

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
-#include <cstring>
 
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/sharing/number_wait.h"
 
 namespace hearth::cuda {
+
 void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch) {
   const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
   const size_t sum_cols = bounds.d_model > 0 ? static_cast<size_t>(bounds.d_model) : cols;
   const size_t words = (cols + 63) / 64;
-  set_.reserve(bounds.max_tokens, bounds.max_cols);
   wanted_ = PinnedArray<uint64_t>(rows * words);
+  set_.reserve_around(wanted_.data(), bounds.max_cols);
   any_ = PinnedArray<uint64_t>(3 * words);
   x_ = PinnedArray<float>(rows * sum_cols);
   if (bounds.shares_gates) gates_ = PinnedArray<float>(rows * cols);
@@ -51,9 +51,7 @@ void ColdShare::wait(cudaStream_t stream) const {
 
 double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
   const auto begin = std::chrono::steady_clock::now();
-  set_.clear(layer_.n_tokens, layer_.n_neurons);
-  const size_t words = words_ * static_cast<size_t>(layer_.n_tokens);
-  if (words > 0) std::memcpy(set_.wanted(0), wanted_.data(), words * sizeof(uint64_t));
+  set_.resize(layer_.n_tokens, layer_.n_neurons);
   set_.collect();
   *has_sums_.data() = set_.ids().empty() ? 0 : 1;
   if (set_.ids().empty()) return 0;

@@ -1,8 +1,8 @@
 // What the CPU computes of a layer's neurons while the device computes the others: handed over, waited for,
 // computed, merged.
 //
-// Owned by CudaBackend; engine thread. One layer is under way at a time: begin(), then wait() and compute()
-// while the device works on, then the sums are merged. What runs on the device the backend enqueues.
+// Owned by CudaHybridFfn; engine thread. One layer is under way at a time: begin(), then wait() and compute()
+// while the device works on, then the sums are merged. What runs on the device CudaHybridFfn enqueues.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +22,8 @@ class ColdShare {
  public:
   explicit ColdShare(CpuBackend& cpu) : cpu_(cpu) {}
 
-  /// Takes the CPU's and pinned memory. At load, where neurons are shared at all.
+  /// Allocates host memory: pageable for the CPU's list of neurons, pinned for what the device reads and
+  /// writes. At load, where there are hybrid layers.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
   /// What the CPU is given of a layer: device memory.
@@ -66,8 +67,8 @@ class ColdShare {
   Layer layer_;
   size_t words_ = 0;      // of a token's bits
   uint32_t n_begun_ = 0;  // hand-overs, as the device counts them
-  NeuronSet set_;
   PinnedArray<uint64_t> wanted_, any_;
+  NeuronSet set_;  // around wanted_: the device writes the bits, compute() lists them
   PinnedArray<float> x_, gates_;
   PinnedArray<uint32_t> number_;
   PinnedArray<int64_t> sums_;

@@ -22,12 +22,9 @@ void multiply_listed(const Matrix& weight, const float* bias, const float* x, in
 
 }  // namespace
 
-NeuronRows rows_on_device(const FfnNeurons& ffn) {
-  NeuronRows rows{.ffn = ffn};
-  if (ffn.residency == nullptr) return rows;
-  rows.slots = ffn.residency->slot_of;
-  if (!ffn.residency->all_gates) rows.gate_slots = rows.slots;
-  return rows;
+NeuronRows rows_on_device(const HybridLayer& layer) {
+  return {
+      .ffn = layer.device, .slots = layer.slot_of, .gate_slots = layer.all_gates ? nullptr : layer.slot_of};
 }
 
 void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,

@@ -1,7 +1,7 @@
 // What the device computes of a layer's neurons: those whose rows lie in its memory, as a sequence of
 // operations on one stream.
 //
-// Called by CudaBackend, once a layer or several times for different parts of a set: all add to the same
+// Called by CudaBackend for whole layers and by CudaHybridFfn for parts of a set: all add to the same
 // integer sums, in any order with the same bits. Who begins a layer clears the sums and quantises its input.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/scratch.h"
+#include "kernels/hybrid_ffn.h"
 
 namespace hearth::cuda {
 
@@ -20,8 +21,8 @@ struct NeuronRows {
   const int32_t* gate_slots = nullptr;
 };
 
-/// By where the residency says that they are; without one every neuron lies at its number.
-NeuronRows rows_on_device(const FfnNeurons& ffn);
+/// Those of a hybrid layer that have slots.
+NeuronRows rows_on_device(const HybridLayer& layer);
 
 /// x [n_tokens, n_cols] to scratch.quantized, where products with quantised weights look for it.
 void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,

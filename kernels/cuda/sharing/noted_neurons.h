@@ -3,7 +3,7 @@
 //
 // So counting single neurons waits for nothing. Of each call there is one list of neurons, which the device
 // fills from its begin and the CPU from its end: they have no neuron in common, and there is room for all.
-// Owned by CudaBackend; engine thread.
+// Owned by DeviceWork; engine thread.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // A layer's changes of slots (kernels/neuron_traffic.h) on their way to the device: asked for as late as they
 // can be, carried out in the stream's order.
 //
-// Owned by CudaBackend; engine thread. A recorded step reads the list when it runs, so the changes are asked
+// Owned by CudaHybridFfn; engine thread. A recorded step reads the list when it runs, so the changes are asked
 // for before its graph is launched, and the latest are good enough for it.
 #pragma once
 
@@ -9,10 +9,10 @@
 #include <cassert>
 #include <span>
 
-#include "kernels/backend.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/step_recorder.h"
+#include "kernels/hybrid_ffn.h"
 #include "kernels/neuron_traffic.h"
 
 namespace hearth::cuda {
@@ -26,23 +26,23 @@ class SlotUpdates {
   void set_traffic(NeuronTraffic* traffic) { traffic_ = traffic; }
 
   /// From here on in the stream the layer's changes hold.
-  void apply(const NeuronResidency& residency, StepRecorder& recorder) {
+  void apply(const HybridLayer& layer, StepRecorder& recorder) {
     due_ = traffic_ != nullptr;
     if (!due_) return;
-    if (recorder.enqueues_at_once()) ask(residency);
-    recorder.enqueue([list = list_.data(), resident = residency.resident, slot_of = residency.slot_of,
+    if (recorder.enqueues_at_once()) ask(layer);
+    recorder.enqueue([list = list_.data(), resident = layer.resident, slot_of = layer.slot_of,
                       stream = recorder.stream()] { change_slots(list, resident, slot_of, stream); });
   }
 
   /// Before a recorded segment that applies them is launched: the list as the device reads it. It is free
   /// again: the shared layer before has handed over since it was read.
-  void before_launch(const NeuronResidency& residency) {
-    if (due_) ask(residency);
+  void before_launch(const HybridLayer& layer) {
+    if (due_) ask(layer);
   }
 
  private:
-  void ask(const NeuronResidency& residency) {
-    const std::span<const SlotChange> changes = traffic_->changes(residency.layer);
+  void ask(const HybridLayer& layer) {
+    const std::span<const SlotChange> changes = traffic_->changes(layer.layer);
     assert(changes.size() <= NeuronTraffic::kMaxChanges);
     SlotChanges& list = *list_.data();
     list.n = static_cast<int32_t>(changes.size());

@@ -24,36 +24,37 @@ void StreamedShare::reserve(const StepBounds& bounds) {
   for (PinnedArray<std::byte>& staging : staging_) staging = PinnedArray<std::byte>(bytes);
 }
 
-bool StreamedShare::takes(const NeuronResidency& residency, int n_tokens, bool gates_given) const {
+bool StreamedShare::takes(const HybridLayer& layer, int n_tokens, bool gates_given) const {
   return from_tokens_ > 0 && n_tokens >= from_tokens_ &&
-         NeuronStrips(residency.host, !gates_given, buffer_bytes_).piece_neurons() > 0;
+         NeuronStrips(layer.host, !gates_given, buffer_bytes_).piece_neurons() > 0;
 }
 
-void StreamedShare::add(const FfnNeurons& ffn, const float* x, const float* gates, const Scratch& scratch,
+void StreamedShare::add(const HybridLayer& layer, const HybridStep& step, const Scratch& scratch,
                         cudaStream_t stream, NeuronNotes notes) {
   notes.first = false;
-  const NeuronResidency& residency = *ffn.residency;
-  const NeuronStrips plan(residency.host, gates == nullptr, buffer_bytes_);
-  DeviceNeuronSet set = scratch.hot.view();  // whose list has been read when it is written
+  const NeuronStrips plan(layer.host, step.gates == nullptr, buffer_bytes_);
+  const int64_t n_neurons = layer.host.down.n_neurons;
+  DeviceNeuronSet set = scratch.hot;  // whose list has been read when it is written
+  set.resize(step.n_tokens, n_neurons);
   set.wanted = scratch.cold_wanted;
-  const int64_t n_neurons = set.n_neurons;
   const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;
-  for (int64_t first = residency.first_on_host / kWordNeurons * kWordNeurons; first < n_neurons;
+  for (int64_t first = layer.first_on_host / kWordNeurons * kWordNeurons; first < n_neurons;
        first += plan.piece_neurons()) {
     const size_t i = next_buffer_;
     next_buffer_ = 1 - next_buffer_;
-    const Piece piece{first, std::max(first, residency.first_on_host),
+    const Piece piece{first, std::max(first, layer.first_on_host),
                       std::min(n_neurons, first + plan.piece_neurons()), scratch.streamed[i]};
     check(cudaStreamWaitEvent(copies_, used_[i], 0), "waiting until a buffer is free");
     for (const Strip& strip : plan.strips()) {
-      residency.host_pinned ? bring(strip, piece) : bring_by_staging(strip, piece);
+      layer.host_pinned ? bring(strip, piece) : bring_by_staging(strip, piece);
     }
     check(cudaEventRecord(arrived_[i], copies_), "marking the end of a copy");
 
     check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
-    add_neurons({.ffn = plan.in_buffer(ffn, first, piece.buffer)}, x, set, gates, scratch, stream, notes);
+    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, step.x, set, step.gates, scratch,
+                stream, notes);
     check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
   }
 }

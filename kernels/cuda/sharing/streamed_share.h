@@ -6,7 +6,7 @@
 // layer, whose first piece is thus on its way while this layer's last one is computed. Only where host memory
 // is not pinned do the CPU's threads first copy to pinned memory, and the caller waits for place there.
 //
-// Owned by CudaBackend; engine thread. Which neurons are computed, in which pieces, changes no bit: sums over
+// Owned by CudaHybridFfn; engine thread. Which neurons are computed, in which pieces, changes no bit: sums over
 // neurons are integers.
 #pragma once
 
@@ -22,6 +22,7 @@
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/sharing/neuron_strips.h"
+#include "kernels/hybrid_ffn.h"
 
 namespace hearth::cuda {
 
@@ -41,14 +42,13 @@ class StreamedShare {
 
   /// Whether a layer's cold neurons are to be brought in a step of so many tokens: it is long enough, and 64
   /// neurons fit a buffer.
-  bool takes(const NeuronResidency& residency, int n_tokens, bool gates_given) const;
+  bool takes(const HybridLayer& layer, int n_tokens, bool gates_given) const;
 
   /// Adds what scratch.cold_wanted's neurons contribute, and counts, as add_neurons() does (device_share.h),
-  /// with its scratch and requirements. ffn: the device's view; gates [n_tokens, n_neurons] by number, or
-  /// null. scratch: as split_set() has filled it; the list of the hot neurons is overwritten. REQUIRES:
-  /// takes(*ffn.residency, ...); where neurons are noted, the hot ones were.
-  void add(const FfnNeurons& ffn, const float* x, const float* gates, const Scratch& scratch,
-           cudaStream_t stream, NeuronNotes notes = {});
+  /// with its scratch and requirements. scratch: as split_set() has filled it; the list of the hot neurons is
+  /// overwritten. REQUIRES: takes(layer, ...); where neurons are noted, the hot ones were.
+  void add(const HybridLayer& layer, const HybridStep& step, const Scratch& scratch, cudaStream_t stream,
+           NeuronNotes notes = {});
 
  private:
   /// Neurons [begin, end) in a buffer that begins with neuron `first`.

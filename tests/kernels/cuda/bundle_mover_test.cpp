@@ -2,6 +2,7 @@
 // slots.
 #include "kernels/cuda/sharing/bundle_mover.h"
 
+#include <array>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -46,40 +47,40 @@ class TestLayer {
  public:
   TestLayer(const Case& what, int number, int64_t n_slots, std::mt19937& rng)
       : what_(what), host_(random_layer(what.shape, rng)), n_slots_(n_slots) {
-    residency_.layer = number;
-    residency_.host = host_.ffn;
-    residency_.all_gates = what.all_gates;
-    residency_.host_pinned = what.pinned;
-    residency_.n_slots = n_slots;
+    layer_.layer = number;
+    layer_.host = host_.ffn;
+    layer_.all_gates = what.all_gates;
+    layer_.host_pinned = what.pinned;
+    layer_.n_slots = n_slots;
     if (what.coded) turn(rng);
-    device_.gate = room(residency_.host.gate);
-    device_.up = room(residency_.host.up);
-    device_.down = residency_.host.down;
+    FfnNeurons& device = layer_.device;
+    device.gate = room(layer_.host.gate);
+    device.up = room(layer_.host.up);
+    device.down = layer_.host.down;
     if (what.coded) {
       const auto n = column_codes_bytes(what.shape.down_type, what.shape.d_model);
-      device_.down.coded.codes = room(n);
-      device_.down.coded.stride = n;
+      device.down.coded.codes = room(n);
+      device.down.coded.stride = n;
     } else {
-      device_.down.rows = room(residency_.host.down.rows);
+      device.down.rows = room(layer_.host.down.rows);
     }
-    device_.residency = &residency_;
     if (!what.pinned) return;
     for (const auto* bytes : {&host_.gate.bytes, &host_.up.bytes, &host_.down.bytes, &host_.bundles, &codes_})
       pins_.push_back(std::make_unique<Pinned>(*bytes));
   }
 
-  const FfnNeurons& on_device() const { return device_; }
+  const HybridLayer& get() const { return layer_; }
   int64_t n_neurons() const { return what_.shape.d_ff; }
   int64_t n_slots() const { return n_slots_; }
 
   /// That the slots hold these neurons, and the others (-1) what they held at first.
   bool holds(const std::vector<int32_t>& neurons) const {
-    const FfnNeurons& host = residency_.host;
+    const FfnNeurons &host = layer_.host, &device = layer_.device;
     const Matrix no_gate{};
-    bool same = rows_are(what_.all_gates ? no_gate : host.gate, device_.gate, neurons);
-    if (host.up) same = same && rows_are(host.up, device_.up, neurons);
-    if (!what_.coded) return same && rows_are(host.down.rows, device_.down.rows, neurons);
-    const CodedColumns &from = host.down.coded, &to = device_.down.coded;
+    bool same = rows_are(what_.all_gates ? no_gate : host.gate, device.gate, neurons);
+    if (host.up) same = same && rows_are(host.up, device.up, neurons);
+    if (!what_.coded) return same && rows_are(host.down.rows, device.down.rows, neurons);
+    const CodedColumns &from = host.down.coded, &to = device.down.coded;
     return same && bytes_are(from.codes, from.stride, to.codes, to.stride, neurons);
   }
 
@@ -90,7 +91,7 @@ class TestLayer {
     const size_t stride = column_codes_bytes(shape.down_type, shape.d_model) + 12;
     codes_.resize(stride * static_cast<size_t>(shape.d_ff));
     scales_.resize(column_scales_bytes(plain_.view));
-    residency_.host.down = turn_down_projection(plain_.view, nullptr, codes_.data(), stride, scales_.data());
+    layer_.host.down = turn_down_projection(plain_.view, nullptr, codes_.data(), stride, scales_.data());
   }
   const std::byte* room(size_t row_bytes) {
     memory_.push_back(std::make_unique<DeviceArray<std::byte>>(row_bytes * static_cast<size_t>(n_slots_)));
@@ -122,8 +123,7 @@ class TestLayer {
   OwnedMatrix plain_;
   std::vector<std::byte> codes_, scales_;
   int64_t n_slots_;
-  NeuronResidency residency_;
-  FfnNeurons device_;
+  HybridLayer layer_;
   std::vector<std::unique_ptr<DeviceArray<std::byte>>> memory_;
   std::vector<std::unique_ptr<Pinned>> pins_;
 };
@@ -148,7 +148,7 @@ void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
                << ", way " << static_cast<int>(way));
   TestLayer layer(what, 3, 40, rng);
   // Staging memory for a few neurons only, so that it goes round.
-  const auto mover = cuda::make_bundle_mover({&layer.on_device(), 1}, {.way = way, .staging_bytes = 4000});
+  const auto mover = cuda::make_bundle_mover(std::array{&layer.get()}, {.way = way, .staging_bytes = 4000});
   std::vector<int32_t> neurons(40, -1);
   cudaemu::reset_stats();
   for (const double share : {0.02, 0.9, 0.3}) {
@@ -191,7 +191,7 @@ TEST_CASE("several layers have one mover, pinned or not") {
   std::mt19937 rng(8);
   const LayerShape small{.bundled = true}, large{.d_model = 128, .d_ff = 64, .bundled = true};
   TestLayer a({.shape = small}, 0, 8, rng), b({.shape = large, .pinned = false}, 5, 9, rng);
-  const FfnNeurons layers[] = {a.on_device(), b.on_device()};
+  const HybridLayer* const layers[] = {&a.get(), &b.get()};
   const auto mover = cuda::make_bundle_mover(layers, {.way = way, .staging_bytes = 0});
   mover->start(5, std::vector<SlotChange>{{7, 8}, {60, 0}});
   mover->start(0, std::vector<SlotChange>{{95, 7}});
@@ -206,7 +206,7 @@ TEST_CASE(
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   std::mt19937 rng(9);
   TestLayer gated({.shape = {.bundled = true}}, 0, 8, rng), free({.shape = {.bundled = true}}, 1, 8, rng);
-  const FfnNeurons layers[] = {gated.on_device(), free.on_device()};
+  const HybridLayer* const layers[] = {&gated.get(), &free.get()};
   const auto mover = cuda::make_bundle_mover(layers, {.way = way});
   const TestStream compute;
   std::promise<void> go_on;
@@ -235,7 +235,7 @@ TEST_CASE("what goes wrong while neurons move is thrown as a sentence") {
   std::mt19937 rng(10);
   TestLayer layer({.shape = {.bundled = true}}, 0, 8, rng);
   {
-    const auto mover = cuda::make_bundle_mover({&layer.on_device(), 1}, {.way = way});
+    const auto mover = cuda::make_bundle_mover(std::array{&layer.get()}, {.way = way});
     cudaemu::fail_next(api, 0, cudaErrorIllegalAddress);
     INFO(api);
     const auto move = [&] {

@@ -55,30 +55,30 @@ size_t buffer_bytes(const FfnNeurons& host, bool gates, int64_t piece_neurons) {
 class SharedLayer {
  public:
   SharedLayer(const Case& what, Layer& host, std::mt19937& rng) : what_(what) {
-    residency_.host = host.ffn;
-    residency_.all_gates = what.all_gates;
-    residency_.host_pinned = what.pinned;
-    residency_.first_on_host = what.first_on_host;
+    layer_.host = host.ffn;
+    layer_.all_gates = what.all_gates;
+    layer_.host_pinned = what.pinned;
+    layer_.first_on_host = what.first_on_host;
     for (int32_t j = 0; j < what.shape.d_ff; ++j) {
       if (j == what.shape.d_ff - 1) break;  // there is always something to bring
       if (j < what.first_on_host || static_cast<int>(rng() % 4) < what.hot_of_four) hot_.push_back(j);
     }
-    residency_.n_hot = residency_.n_slots = static_cast<int64_t>(hot_.size());
+    layer_.n_hot = layer_.n_slots = static_cast<int64_t>(hot_.size());
   }
 
   /// Puts the hot neurons where the backend reads them, and takes what the host gives back.
   void place(Backend& backend, Layer& layer) {
-    const FfnNeurons& host = residency_.host;
-    device_ = host;
-    device_.residency = &residency_;
+    const FfnNeurons& host = layer_.host;
+    FfnNeurons& device = layer_.device;
+    device = host;
     std::vector<int32_t> all(static_cast<size_t>(what_.shape.d_ff));
     for (size_t j = 0; j < all.size(); ++j) all[j] = static_cast<int32_t>(j);
-    device_.gate = packed(host.gate, what_.all_gates ? all : hot_, backend);
-    if (host.up) device_.up = packed(host.up, hot_, backend);
-    device_.down.rows = packed(host.down.rows, hot_, backend);
-    device_.down.bias = backend.resident(host.down.bias, host.down.n_cols);
-    device_.gate_bias = backend.resident(host.gate_bias, what_.shape.d_ff);
-    device_.up_bias = backend.resident(host.up_bias, what_.shape.d_ff);
+    device.gate = packed(host.gate, what_.all_gates ? all : hot_, backend);
+    if (host.up) device.up = packed(host.up, hot_, backend);
+    device.down.rows = packed(host.down.rows, hot_, backend);
+    device.down.bias = backend.resident(host.down.bias, host.down.n_cols);
+    device.gate_bias = backend.resident(host.gate_bias, what_.shape.d_ff);
+    device.up_bias = backend.resident(host.up_bias, what_.shape.d_ff);
     std::vector<uint64_t> bits((all.size() + 63) / 64);
     std::vector<int32_t> slots(all.size(), 1 << 30);
     for (size_t slot = 0; slot < hot_.size(); ++slot) {
@@ -86,8 +86,8 @@ class SharedLayer {
       bits[j / 64] |= uint64_t{1} << (j % 64);
       slots[j] = static_cast<int32_t>(slot);
     }
-    residency_.resident = const_cast<uint64_t*>(there(bits, backend));
-    residency_.slot_of = const_cast<int32_t*>(there(slots, backend));
+    layer_.resident = const_cast<uint64_t*>(there(bits, backend));
+    layer_.slot_of = const_cast<int32_t*>(there(slots, backend));
     // Nobody reads what was given back.
     for (const Matrix* matrix : {&host.gate, &host.up, &host.down.rows}) {
       if (!*matrix) continue;
@@ -99,7 +99,7 @@ class SharedLayer {
     for (const auto* bytes : {&layer.gate.bytes, &layer.up.bytes, &layer.down.bytes, &layer.bundles})
       pins_.add(*bytes);
   }
-  const FfnNeurons& on_device() const { return device_; }
+  const HybridLayer& get() const { return layer_; }
 
  private:
   static Matrix packed(const Matrix& from, const std::vector<int32_t>& rows, Backend& backend) {
@@ -117,8 +117,7 @@ class SharedLayer {
 
   Case what_;
   std::vector<int32_t> hot_;
-  NeuronResidency residency_;
-  FfnNeurons device_;
+  HybridLayer layer_;
   Pins pins_;
 };
 
@@ -127,6 +126,7 @@ StepBounds bounds_of(const LayerShape& shape, int n_tokens, size_t stream_bytes)
           .max_cols = std::max(shape.d_ff, shape.d_model),
           .d_model = shape.d_model,
           .head_dim = 32,
+          .n_sets = 1,
           .shares = true,
           .stream_bytes = stream_bytes};
 }
@@ -172,26 +172,31 @@ void check_case(const Case& what, int n_tokens) {
     alone.select_neurons(scores.data(), nullptr, n_tokens, shape.d_ff, -0.3f, set);
     expected = by_cpu(alone, host.ffn, x, n_tokens, set, residual, expected_counts);
   }
-  const auto backend = cuda::make_backend(cpu, {.budget_bytes = 16 << 20, .stream_from_tokens = 1});
-  backend->reserve(bounds);
-  layer.place(*backend, host);
-  const float* x_there = upload(x, *backend);
-  const float* scores_there = upload(scores, *backend);
-  float* out = upload(residual, *backend);
-  const Buffer gates_there = backend->allocate(scores.size() * sizeof(float));
+  const auto device = cuda::make_device(cpu, {.budget_bytes = 16 << 20, .stream_from_tokens = 1});
+  device->reserve(bounds);
+  Backend& backend = device->backend();
+  const NeuronSetId wanted = backend.make_set();
+  layer.place(backend, host);
+  const float* x_there = upload(x, backend);
+  const float* scores_there = upload(scores, backend);
+  float* out = upload(residual, backend);
+  const Buffer gates_there = backend.allocate(scores.size() * sizeof(float));
   cudaemu::reset_stats();
   const float* gates = nullptr;
   if (what.all_gates) {
-    const Product product{.weight = layer.on_device().gate,
-                          .bias = layer.on_device().gate_bias,
+    const Product product{.weight = layer.get().device.gate,
+                          .bias = layer.get().device.gate_bias,
                           .out = gates_there.floats(),
                           .out_stride = shape.d_ff};
-    backend->matmul(x_there, n_tokens, {&product, 1});
+    backend.matmul(x_there, n_tokens, {&product, 1});
     gates = gates_there.floats();
   }
-  backend->select_neurons(scores_there, nullptr, n_tokens, shape.d_ff, -0.3f, set);
-  backend->ffn_neurons(layer.on_device(), x_there, n_tokens, set, gates, out, counts);
-  const float* found = backend->to_host(out, expected.size());
+  backend.select_neurons(scores_there, nullptr, n_tokens, shape.d_ff, -0.3f, wanted);
+  device->hybrid_ffn().run(
+      layer.get(),
+      {.x = x_there, .n_tokens = n_tokens, .wanted = wanted, .wanted_next = {}, .gates = gates, .out = out},
+      counts);
+  const float* found = backend.to_host(out, expected.size());
   CHECK(std::memcmp(found, expected.data(), expected.size() * sizeof(float)) == 0);
   CHECK(counts.proposed == expected_counts.proposed);
   CHECK(counts.passed == expected_counts.passed);
@@ -239,6 +244,22 @@ TEST_CASE("CUDA: neurons are brought to the device from any of them on, in one p
   }
 }
 
+TEST_CASE("CUDA: sets are the device's own, and one more than it has reserved is an error") {
+  CpuBackend cpu(1, supported_isas().front());
+  const auto device = cuda::make_device(cpu, {.budget_bytes = 8 << 20});
+  device->reserve({.max_tokens = 2, .max_cols = 64, .head_dim = 32, .n_sets = 2});
+  Backend& backend = device->backend();
+  const NeuronSetId even = backend.make_set(), none = backend.make_set();
+  CHECK_THROWS_WITH(backend.make_set(), ContainsSubstring("for 2 sets of neurons was reserved"));
+  std::vector<float> values(64, 0.0f);
+  for (size_t j = 0; j < values.size(); j += 2) values[j] = 1.0f;
+  const float* there = upload(values, backend);
+  backend.select_neurons(there, nullptr, 1, 64, 0.5f, even);
+  backend.select_neurons(there, nullptr, 1, 64, 2.0f, none);
+  CHECK(backend.to_host(even).count() == 32);
+  CHECK(backend.to_host(none).ids().empty());
+}
+
 TEST_CASE("CUDA: neurons stay with the CPU in short steps, and where 64 of them do not fit a buffer") {
   const LayerShape shape{.d_model = 64, .d_ff = 200};
   std::mt19937 rng(4);
@@ -250,22 +271,24 @@ TEST_CASE("CUDA: neurons stay with the CPU in short steps, and where 64 of them 
     CpuBackend cpu(1, supported_isas().front());
     const Case what{.shape = shape, .pinned = false, .hot_of_four = 0};
     SharedLayer layer(what, host, rng);
-    const auto backend =
-        cuda::make_backend(cpu, {.budget_bytes = 8 << 20, .stream_from_tokens = from_tokens});
-    backend->reserve(bounds_of(shape, 5, stream_bytes));
-    layer.place(*backend, host);
+    const auto device = cuda::make_device(cpu, {.budget_bytes = 8 << 20, .stream_from_tokens = from_tokens});
+    device->reserve(bounds_of(shape, 5, stream_bytes));
+    Backend& backend = device->backend();
+    const NeuronSetId wanted = backend.make_set();
+    layer.place(backend, host);
     cpu.reserve(bounds_of(shape, 5, 0));
     const std::vector<float> x = random_activations(5 * shape.d_model, rng);
-    const float* x_there = upload(x, *backend);
-    float* out = upload(x, *backend);
-    const Buffer scores = backend->allocate(static_cast<size_t>(5 * shape.d_ff) * sizeof(float));
-    NeuronSet set;
-    set.reserve(5, shape.d_ff);
+    const float* x_there = upload(x, backend);
+    float* out = upload(x, backend);
+    const Buffer scores = backend.allocate(static_cast<size_t>(5 * shape.d_ff) * sizeof(float));
     NeuronCounts counts;
     cudaemu::record_intervals(true);
-    backend->select_neurons(scores.floats(), nullptr, 5, shape.d_ff, 0.0f, set);
-    backend->ffn_neurons(layer.on_device(), x_there, 5, set, nullptr, out, counts);
-    backend->finish();
+    backend.select_neurons(scores.floats(), nullptr, 5, shape.d_ff, 0.0f, wanted);
+    device->hybrid_ffn().run(
+        layer.get(),
+        {.x = x_there, .n_tokens = 5, .wanted = wanted, .wanted_next = {}, .gates = nullptr, .out = out},
+        counts);
+    backend.finish();
     const std::vector<cudaemu::Interval> all = cudaemu::intervals();
     cudaemu::record_intervals(false);
     // The device reads the CPU's sums where they are.
@@ -296,28 +319,35 @@ TEST_CASE(
   std::vector<Layer> hosts;
   for (int i = 0; i < kLayers; ++i) hosts.push_back(random_layer(shape, rng));
   const size_t buffer = buffer_bytes(hosts[0].ffn, true, 64);
-  const auto backend = cuda::make_backend(cpu, {.budget_bytes = 16 << 20, .stream_from_tokens = 2});
-  backend->reserve(bounds_of(shape, kTokens, buffer));
+  const auto device = cuda::make_device(cpu, {.budget_bytes = 16 << 20, .stream_from_tokens = 2});
+  device->reserve(bounds_of(shape, kTokens, buffer));
+  Backend& backend = device->backend();
+  const NeuronSetId wanted = backend.make_set();
   std::vector<std::unique_ptr<SharedLayer>> layers;
   for (Layer& host : hosts) {
     layers.push_back(std::make_unique<SharedLayer>(what, host, rng));
-    layers.back()->place(*backend, host);
+    layers.back()->place(backend, host);
   }
   const std::vector<float> x = random_activations(kTokens * shape.d_model, rng);
-  const float* x_there = upload(x, *backend);
-  float* out = upload(x, *backend);
-  const Buffer scores = backend->allocate(static_cast<size_t>(kTokens * shape.d_ff) * sizeof(float));
-  NeuronSet set;
-  set.reserve(kTokens, shape.d_ff);
+  const float* x_there = upload(x, backend);
+  float* out = upload(x, backend);
+  const Buffer scores = backend.allocate(static_cast<size_t>(kTokens * shape.d_ff) * sizeof(float));
   NeuronCounts counts;
   // 14 KB take a millisecond and more, and computing them takes several.
   cudaemu::config().bus_mb_per_s = 10;
   cudaemu::record_intervals(true);
   for (const auto& layer : layers) {
-    backend->select_neurons(scores.floats(), nullptr, kTokens, shape.d_ff, 0.0f, set);
-    backend->ffn_neurons(layer->on_device(), x_there, kTokens, set, nullptr, out, counts);
+    backend.select_neurons(scores.floats(), nullptr, kTokens, shape.d_ff, 0.0f, wanted);
+    device->hybrid_ffn().run(layer->get(),
+                             {.x = x_there,
+                              .n_tokens = kTokens,
+                              .wanted = wanted,
+                              .wanted_next = {},
+                              .gates = nullptr,
+                              .out = out},
+                             counts);
   }
-  backend->finish();
+  backend.finish();
   const std::vector<Interval> all = cudaemu::intervals();
   cudaemu::record_intervals(false);
   cudaemu::config().bus_mb_per_s = 0;
