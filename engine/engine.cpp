@@ -84,7 +84,7 @@ std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::submit(GenerationReq
 
 void Engine::when_idle(IdleWork work) {
   {
-    const std::lock_guard lock(idle_work_mutex_);
+    const MutexLock lock(idle_work_mutex_);
     idle_work_ = std::move(work);
   }
   queue_.wake();
@@ -169,7 +169,7 @@ void Engine::step() {
 bool Engine::do_idle_work(const std::stop_token& stop) {
   IdleWork work;
   {
-    const std::lock_guard lock(idle_work_mutex_);
+    const MutexLock lock(idle_work_mutex_);
     work = std::exchange(idle_work_, nullptr);
   }
   if (!work) return false;

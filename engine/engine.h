@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -30,6 +29,7 @@
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
 #include "engine/serving/token_stream.h"
+#include "kernels/mutex.h"
 
 namespace hearth {
 
@@ -139,9 +139,9 @@ class Engine final : public TokenGenerator {
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};
   std::string failure_;  // written before failed_ becomes true, and never again
-  std::mutex idle_work_mutex_;
-  IdleWork idle_work_;            // not begun; empty: none
-  std::atomic<bool> cut_{false};  // set by drain: cancel everything now
+  Mutex idle_work_mutex_;
+  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // not begun; empty: none
+  std::atomic<bool> cut_{false};                            // set by drain: cancel everything now
 
   std::jthread thread_;  // last, so that it starts when the rest is there and has ended when the rest goes
 };

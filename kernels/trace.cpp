@@ -46,7 +46,7 @@ void append_event(const Trace::Span& span, size_t row, Trace::Clock::time_point 
 }  // namespace
 
 void Trace::add(const Span& span) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (spans_.size() < max_spans_) {
     spans_.push_back(span);
   } else {
@@ -55,12 +55,12 @@ void Trace::add(const Span& span) {
 }
 
 std::vector<Trace::Span> Trace::spans() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return spans_;
 }
 
 size_t Trace::n_left_out() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return n_left_out_;
 }
 

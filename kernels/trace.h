@@ -7,9 +7,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "kernels/mutex.h"
 
 namespace hearth {
 
@@ -40,9 +41,9 @@ class Trace {
 
  private:
   const size_t max_spans_;
-  mutable std::mutex mutex_;
-  std::vector<Span> spans_;
-  size_t n_left_out_ = 0;
+  mutable Mutex mutex_;
+  std::vector<Span> spans_ HEARTH_GUARDED_BY(mutex_);
+  size_t n_left_out_ HEARTH_GUARDED_BY(mutex_) = 0;
 };
 
 /// A span from here to the end of the block. Null trace: nothing, not even a look at the clock.

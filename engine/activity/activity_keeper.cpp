@@ -7,7 +7,7 @@ namespace hearth {
 
 void ActivityKeeper::begin(const ActivityCounter::Shape& shape, const CountOptions& options,
                            const Order& order) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   keep();
   options_ = options;
   order_ = &order;
@@ -15,13 +15,13 @@ void ActivityKeeper::begin(const ActivityCounter::Shape& shape, const CountOptio
 }
 
 bool ActivityKeeper::end() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   keep();
   return std::exchange(counter_, nullptr) != nullptr;
 }
 
 ActivityCounts ActivityKeeper::take() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   keep();
   return std::exchange(kept_, {});
 }

@@ -6,10 +6,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "engine/activity/activity_counter.h"
+#include "kernels/mutex.h"
 
 namespace hearth {
 
@@ -32,13 +32,13 @@ class ActivityKeeper {
   ActivityCounts take();
 
  private:
-  void keep();
+  void keep() HEARTH_REQUIRES(mutex_);
 
   CountOptions options_;
-  std::mutex mutex_;  // held by whoever changes what follows, or reads it beside the engine thread
+  Mutex mutex_;  // held by whoever changes what follows, or reads it beside the engine thread
   std::unique_ptr<ActivityCounter> counter_;
-  const Order* order_ = nullptr;
-  ActivityCounts kept_;
+  const Order* order_ HEARTH_GUARDED_BY(mutex_) = nullptr;
+  ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hearth

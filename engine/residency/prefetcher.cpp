@@ -82,7 +82,7 @@ std::span<const SlotChange> Prefetcher::changes(int layer) {
   Exchange& exchange = exchanges_[index_of(layer)];
   const Clock::time_point now = Clock::now();
   changes_.clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exchange.reached = now;
   while (!exchange.arrived.empty() && changes_.size() < kMaxChanges) {
     const SlotChange change = exchange.arrived.back();
@@ -115,7 +115,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
     exchange.emptied.clear();
     return stop_for(error.what());
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exchange.freed.insert(exchange.freed.end(), exchange.emptied.begin(), exchange.emptied.end());
   exchange.emptied.clear();
 }
@@ -126,7 +126,7 @@ void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<cons
   n_cold_ = 0;
   for (const uint64_t word : cold) n_cold_ += std::popcount(word);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     Exchange& exchange = exchanges_[index];
     std::ranges::copy(any, exchange.any.begin());
     exchange.visited = true;
@@ -146,42 +146,43 @@ void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<cons
 }
 
 void Prefetcher::computed(int /*layer*/, double seconds) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   cpu_.add(static_cast<double>(n_cold_), seconds);
 }
 
 void Prefetcher::begin_step() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   step_ = (step_ + 1) % steps_.size();
   steps_[step_] = {Clock::now(), Clock::time_point::max()};
 }
 
 void Prefetcher::end_step() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   steps_[step_].end = Clock::now();
 }
 
 // ---- any thread ------------------------------------------------------------------------------------------
 
 PrefetchCounters Prefetcher::counters() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counters_;
 }
 
 std::string Prefetcher::why_stopped() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return why_stopped_;
 }
 
 void Prefetcher::settle() const {
-  std::unique_lock lock(mutex_);
-  idle_now_.wait(lock, [&] { return (idle_ && !news_) || !why_stopped_.empty(); });
+  MutexLock lock(mutex_);
+  idle_now_.wait(lock.for_wait(),
+                 [&]() HEARTH_REQUIRES(mutex_) { return (idle_ && !news_) || !why_stopped_.empty(); });
 }
 
 /// Nothing is brought from now on. What has arrived stays of use.
 void Prefetcher::stop_for(const char* why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(stopping_, true)) return;
   }
   const std::string sentence =
@@ -189,7 +190,7 @@ void Prefetcher::stop_for(const char* why) {
       std::string(why) + " The model runs on, with the neurons that the GPU has.";
   if (options_.stopped) options_.stopped(sentence);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     why_stopped_ = sentence;
   }
   news_come_.notify_all();
@@ -204,12 +205,14 @@ void Prefetcher::run(const std::stop_token& stop) {
       size_t latest;
       size_t n_ahead;
       {
-        std::unique_lock lock(mutex_);
+        MutexLock lock(mutex_);
         if (!news_) {
           idle_ = true;
           idle_now_.notify_all();
         }
-        if (!news_come_.wait(lock, stop, [&] { return news_ || !why_stopped_.empty(); })) return;
+        if (!news_come_.wait(lock.for_wait(), stop,
+                             [&]() HEARTH_REQUIRES(mutex_) { return news_ || !why_stopped_.empty(); }))
+          return;
         if (!why_stopped_.empty()) return;
         idle_ = news_ = false;
         latest = latest_;
@@ -233,7 +236,7 @@ void Prefetcher::run(const std::stop_token& stop) {
   }
 }
 
-/// What the engine's thread has left in the exchanges. Under mutex_.
+/// What the engine's thread has left in the exchanges.
 void Prefetcher::take_news() {
   for (size_t i = 0; i < plans_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
@@ -266,7 +269,7 @@ bool Prefetcher::serve(size_t index) {
     plan.n_started += static_cast<int64_t>(moves_.size());
     move(index);
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return !news_;
 }
 
@@ -276,7 +279,7 @@ int64_t Prefetcher::number_to_bring(const Plan& plan, std::span<const uint64_t> 
   const int64_t all = plan.cache.missing(predicted) + plan.n_started;
   double ratio;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ratio = link_.per_second() / cpu_.per_second();
   }
   const auto fair = static_cast<int64_t>(std::ceil(static_cast<double>(all) * ratio / (1 + ratio)));
@@ -287,7 +290,7 @@ int64_t Prefetcher::number_to_bring(const Plan& plan, std::span<const uint64_t> 
 void Prefetcher::move(size_t index) {
   Exchange& exchange = exchanges_[index];
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     exchange.leaving.insert(exchange.leaving.end(), leaving_.begin(), leaving_.end());
     for (const SlotChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
   }
@@ -295,7 +298,7 @@ void Prefetcher::move(size_t index) {
   mover_->start(plans_[index].layer, moves_);
   const BundleMover::Copied copied = mover_->wait();
   const Clock::time_point end = Clock::now();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   exchange.arrived.insert(exchange.arrived.end(), moves_.begin(), moves_.end());
   const auto n_moved = static_cast<int64_t>(moves_.size());
   counters_.moved += n_moved;
@@ -305,8 +308,7 @@ void Prefetcher::move(size_t index) {
   link_.add(static_cast<double>(n_moved), copied.seconds);
 }
 
-/// Of a copy of so many seconds until `end`, those within steps that had not come to the layer yet. Under
-/// mutex_.
+/// Of a copy of so many seconds until `end`, those within steps that had not come to the layer yet.
 double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
   const Clock::time_point begin =
       end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -20,7 +20,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,6 +27,7 @@
 
 #include "engine/residency/neuron_cache.h"
 #include "kernels/bundle_mover.h"
+#include "kernels/mutex.h"
 #include "kernels/neuron_traffic.h"
 
 namespace hearth {
@@ -133,11 +133,12 @@ class Prefetcher final : public NeuronTraffic {
   };
 
   void run(const std::stop_token& stop);
-  void take_news();
+  void take_news() HEARTH_REQUIRES(mutex_);
   bool serve(size_t index);
   int64_t number_to_bring(const Plan& plan, std::span<const uint64_t> predicted) const;
   void move(size_t index);
-  double hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const;
+  double hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const
+      HEARTH_REQUIRES(mutex_);
   void stop_for(const char* why);
   size_t index_of(int layer) const { return index_of_[static_cast<size_t>(layer)]; }
 
@@ -153,18 +154,21 @@ class Prefetcher final : public NeuronTraffic {
   std::vector<SlotChange> changes_;
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any news_come_;
   mutable std::condition_variable_any idle_now_;
   std::vector<Exchange> exchanges_;
-  bool news_ = false, idle_ = false, stopping_ = false;
-  size_t latest_ = 0;                // whose wants came last
-  bool proposals_ = false;           // predictors propose: wants of earlier steps tell less
-  Rate link_, cpu_;                  // bundles per second
-  std::array<StepSpan, 8> steps_{};  // the last ones; the present one ends at the clock's end
-  size_t step_ = 0;
-  PrefetchCounters counters_;
-  std::string why_stopped_;
+  bool news_ HEARTH_GUARDED_BY(mutex_) = false;
+  bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
+  bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
+  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // whose wants came last
+  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // predictors propose: wants of earlier steps tell less
+  Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
+  // The last steps; the present one ends at the clock's end.
+  std::array<StepSpan, 8> steps_ HEARTH_GUARDED_BY(mutex_){};
+  size_t step_ HEARTH_GUARDED_BY(mutex_) = 0;
+  PrefetchCounters counters_ HEARTH_GUARDED_BY(mutex_);
+  std::string why_stopped_ HEARTH_GUARDED_BY(mutex_);
 
   std::jthread thread_;  // last: begins when all else is there
 };

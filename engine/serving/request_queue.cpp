@@ -17,7 +17,7 @@ std::optional<Refusal> RequestQueue::push(std::vector<std::unique_ptr<Sequence>>
   assert(!sequences.empty());
   const int n_new = static_cast<int>(sequences.size());
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (closed_) return Refusal::kStopping;
     int n_promised = 0;  // slots that requests further ahead will take
     int n_waiting = 0;
@@ -35,56 +35,59 @@ std::optional<Refusal> RequestQueue::push(std::vector<std::unique_ptr<Sequence>>
 }
 
 void RequestQueue::close() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   closed_ = true;
 }
 
 void RequestQueue::wake() {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     woken_ = true;
   }
   work_.notify_one();
 }
 
 RequestQueue::Counts RequestQueue::counts() const {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {.n_running = n_slots_ - n_free_, .n_waiting = static_cast<int>(entries_.size())};
 }
 
 bool RequestQueue::wait_until_empty(std::chrono::steady_clock::time_point deadline) const {
-  std::unique_lock lock(mutex_);
-  return empty_.wait_until(lock, deadline, [this] { return entries_.empty() && n_free_ == n_slots_; });
+  MutexLock lock(mutex_);
+  return empty_.wait_until(lock.for_wait(), deadline, [this]() HEARTH_REQUIRES(mutex_) {
+    return entries_.empty() && n_free_ == n_slots_;
+  });
 }
 
 void RequestQueue::wait_for_work(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  work_.wait_for(lock, timeout, [this] { return woken_ || !new_.empty(); });
+  MutexLock lock(mutex_);
+  work_.wait_for(lock.for_wait(), timeout,
+                 [this]() HEARTH_REQUIRES(mutex_) { return woken_ || !new_.empty(); });
   woken_ = false;
 }
 
 void RequestQueue::take_new(std::vector<std::unique_ptr<Sequence>>& into) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::ranges::move(new_, std::back_inserter(into));
   new_.clear();
 }
 
 void RequestQueue::admitted(uint64_t request_id) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   assert(n_free_ > 0);
   take_off(request_id);
   --n_free_;
 }
 
 void RequestQueue::slot_freed() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   assert(n_free_ < n_slots_);
   ++n_free_;
   if (entries_.empty() && n_free_ == n_slots_) empty_.notify_all();
 }
 
 void RequestQueue::abandoned(uint64_t request_id) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   take_off(request_id);
   if (entries_.empty() && n_free_ == n_slots_) empty_.notify_all();
 }

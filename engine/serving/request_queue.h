@@ -17,12 +17,12 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "engine/serving/request.h"
 #include "engine/serving/sequence.h"
+#include "kernels/mutex.h"
 
 namespace hearth {
 
@@ -66,18 +66,18 @@ class RequestQueue {
     int n_left = 0;  // sequences not yet in a slot
   };
 
-  void take_off(uint64_t request_id);  // mutex_ held
+  void take_off(uint64_t request_id) HEARTH_REQUIRES(mutex_);
 
   const int n_slots_;
   const int capacity_;
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable work_;           // new_ or woken_
   mutable std::condition_variable empty_;  // nothing waits, nothing runs
-  std::deque<Entry> entries_;
-  std::vector<std::unique_ptr<Sequence>> new_;
-  int n_free_;
-  bool closed_ = false;
-  bool woken_ = false;
+  std::deque<Entry> entries_ HEARTH_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Sequence>> new_ HEARTH_GUARDED_BY(mutex_);
+  int n_free_ HEARTH_GUARDED_BY(mutex_);
+  bool closed_ HEARTH_GUARDED_BY(mutex_) = false;
+  bool woken_ HEARTH_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace hearth

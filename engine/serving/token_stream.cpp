@@ -11,28 +11,30 @@ TokenStream::TokenStream(int n_sequences) : cancelled_(static_cast<size_t>(n_seq
 
 void TokenStream::push(StreamEvent event) {
   {
-    std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     events_.push_back(std::move(event));
   }
   ready_.notify_one();
 }
 
 std::optional<StreamEvent> TokenStream::pop_for(std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  if (!ready_.wait_for(lock, timeout, [this] { return !events_.empty(); })) return std::nullopt;
+  MutexLock lock(mutex_);
+  if (!ready_.wait_for(lock.for_wait(), timeout,
+                       [this]() HEARTH_REQUIRES(mutex_) { return !events_.empty(); }))
+    return std::nullopt;
   std::optional<StreamEvent> event(std::move(events_.front()));
   events_.pop_front();
   return event;
 }
 
 void TokenStream::cancel() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::fill(cancelled_.begin(), cancelled_.end(), true);
   any_cancelled_.store(true, std::memory_order_release);
 }
 
 void TokenStream::cancel_sequence(int sequence) {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   assert(sequence >= 0 && static_cast<size_t>(sequence) < cancelled_.size());
   cancelled_[static_cast<size_t>(sequence)] = true;
   any_cancelled_.store(true, std::memory_order_release);
@@ -41,7 +43,7 @@ void TokenStream::cancel_sequence(int sequence) {
 bool TokenStream::cancelled(int sequence) const {
   // The engine asks for every sequence in every step; nearly always nobody has cancelled anything.
   if (!any_cancelled_.load(std::memory_order_acquire)) return false;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   assert(sequence >= 0 && static_cast<size_t>(sequence) < cancelled_.size());
   return cancelled_[static_cast<size_t>(sequence)];
 }

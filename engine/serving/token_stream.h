@@ -9,11 +9,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <optional>
 #include <vector>
 
 #include "engine/serving/request.h"
+#include "kernels/mutex.h"
 
 namespace hearth {
 
@@ -36,10 +36,10 @@ class TokenStream {
   bool cancelled(int sequence) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable ready_;
-  std::deque<StreamEvent> events_;
-  std::vector<bool> cancelled_;
+  std::deque<StreamEvent> events_ HEARTH_GUARDED_BY(mutex_);
+  std::vector<bool> cancelled_ HEARTH_GUARDED_BY(mutex_);
   std::atomic<bool> any_cancelled_{false};  // spares the engine the mutex while nobody has cancelled
 };
 

@@ -18,14 +18,14 @@ OnlineActivity::OnlineActivity(ModelRuntime& model, OnlineActivityOptions option
 OnlineActivity::~OnlineActivity() { finish(); }
 
 void OnlineActivity::finish() {
-  const std::lock_guard ending(ending_);
+  const MutexLock ending(ending_);
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
 }
 
 uint64_t OnlineActivity::n_written() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return n_written_;
 }
 
@@ -34,8 +34,8 @@ void OnlineActivity::run(const std::stop_token& stop) {
   bool last = false;
   while (!last) {
     {
-      std::unique_lock lock(mutex_);
-      wake_.wait_for(lock, stop, options_.write_every, [] { return false; });
+      MutexLock lock(mutex_);
+      wake_.wait_for(lock.for_wait(), stop, options_.write_every, [] { return false; });
     }
     last = stop.stop_requested();
     write();
@@ -51,7 +51,7 @@ void OnlineActivity::write() {
     warning = update_activity(options_.file, identity_, [this](Activity& activity) {
       activity.of(ActivitySource::kServed).add(waiting_);
     });
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     n_written_ += waiting_.n_tokens;
     waiting_ = {};
   } catch (const std::exception& error) {

@@ -10,12 +10,12 @@
 #include <condition_variable>
 #include <filesystem>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 
 #include "engine/model/model_identity.h"
 #include "engine/model_runtime.h"
+#include "kernels/mutex.h"
 
 namespace hearth {
 
@@ -65,11 +65,11 @@ class OnlineActivity {
   ActivityCounts waiting_;  // taken, not written yet: the writing thread's, after it the finishing one's
   std::string last_warning_;
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::condition_variable_any wake_;
-  uint64_t n_written_ = 0;  // under the mutex
-  std::mutex ending_;       // held by finish()
-  std::jthread thread_;     // last: starts when the rest is there
+  uint64_t n_written_ HEARTH_GUARDED_BY(mutex_) = 0;
+  Mutex ending_;         // held by finish()
+  std::jthread thread_;  // last: starts when the rest is there
 };
 
 }  // namespace hearth

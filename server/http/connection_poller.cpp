@@ -68,7 +68,7 @@ void ConnectionPoller::give_back(std::unique_ptr<Connection> connection) {
   const milliseconds time = connection->lingering ? kLingerTime : options_.idle_time;
   connection->deadline = now() + time;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     returned_.push_back(std::move(connection));
   }
   wake();
@@ -95,7 +95,7 @@ void ConnectionPoller::run() {
   }
   listen_fd_.reset();
   waiting_.clear();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   returned_.clear();
 }
 
@@ -112,7 +112,7 @@ void ConnectionPoller::take_returned() {
   [[maybe_unused]] const ssize_t n = ::read(wake_fd_.get(), &count, sizeof(count));
   std::vector<std::unique_ptr<Connection>> returned;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     returned.swap(returned_);
   }
   for (std::unique_ptr<Connection>& connection : returned) {

@@ -8,11 +8,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "kernels/mutex.h"
 #include "server/http/connection.h"
 #include "server/http/unique_fd.h"
 
@@ -59,9 +59,9 @@ class ConnectionPoller {
   std::atomic<bool> stopping_{false};
   SteadyTime accept_again_;  // after the process ran out of descriptors
 
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Connection>> returned_;  // guarded by mutex_
-  std::vector<std::unique_ptr<Connection>> waiting_;   // poller thread only
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> returned_ HEARTH_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Connection>> waiting_;  // poller thread only
   std::thread thread_;
 };
 

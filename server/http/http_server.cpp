@@ -9,10 +9,10 @@
 #include <atomic>
 #include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 
+#include "kernels/mutex.h"
 #include "server/api/error.h"
 #include "server/http/connection_poller.h"
 #include "server/http/http_target.h"
@@ -169,8 +169,9 @@ class HttpServer::Implementation final : private httplib::Server {
   void start() { poller_->start(); }
   void stop_keeping_alive() { keeping_alive_ = false; }
   bool wait_until_idle(std::chrono::milliseconds time) {
-    std::unique_lock lock(mutex_);
-    return served_.wait_for(lock, time, [this] { return active_.empty(); });
+    MutexLock lock(mutex_);
+    return served_.wait_for(lock.for_wait(), time,
+                            [this]() HEARTH_REQUIRES(mutex_) { return active_.empty(); });
   }
   void stop(std::chrono::milliseconds grace);
 
@@ -189,11 +190,11 @@ class HttpServer::Implementation final : private httplib::Server {
   int port_ = 0;
   std::atomic<bool> keeping_alive_{true};
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable served_;
-  std::set<Connection*> active_;  // guarded by mutex_: connections that workers hold
-  // guarded by mutex_: those of them whose body is still on its way, and since when
-  std::map<Connection*, SteadyTime> receiving_;
+  std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections that workers hold
+  // Those of them whose body is still on its way, and since when
+  std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
 
   std::unique_ptr<ConnectionPoller>
       poller_;  // before the pool: workers give back to it until they are joined
@@ -254,8 +255,8 @@ void HttpServer::Implementation::stop(std::chrono::milliseconds grace) {
   if (!poller_) return;
   poller_->stop();
   {
-    std::unique_lock lock(mutex_);
-    served_.wait_for(lock, grace, [this] { return active_.empty(); });
+    MutexLock lock(mutex_);
+    served_.wait_for(lock.for_wait(), grace, [this]() HEARTH_REQUIRES(mutex_) { return active_.empty(); });
     for (Connection* connection : active_) connection->break_off();
   }
   pool_.reset();
@@ -264,7 +265,7 @@ void HttpServer::Implementation::stop(std::chrono::milliseconds grace) {
 
 void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     active_.insert(connection.get());
   }
   Exchange exchange;
@@ -289,7 +290,7 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
                exchange.request.request_id, exchange.status, connection->bytes_sent(), elapsed.count(),
                complete, exchange.generation});
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     active_.erase(connection.get());
   }
   served_.notify_all();
@@ -340,7 +341,7 @@ void HttpServer::Implementation::take_head(httplib::Request& request, Exchange& 
 bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
   const SteadyTime limit = std::chrono::steady_clock::now() - kBusyBodyTime;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [receiving, since] : receiving_) {
     if (since < limit) receiving->break_off();
   }
@@ -349,7 +350,7 @@ bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connecti
 
 bool HttpServer::Implementation::read_body(const httplib::ContentReader& reader, Exchange& exchange) {
   const auto set_receiving = [this, &exchange](bool is_receiving) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (is_receiving) {
       receiving_.emplace(exchange.connection, std::chrono::steady_clock::now());
     } else {

@@ -9,7 +9,7 @@ WorkerPool::WorkerPool(size_t max_threads, Work work) : max_threads_(max_threads
 
 WorkerPool::~WorkerPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -17,7 +17,7 @@ WorkerPool::~WorkerPool() {
 }
 
 bool WorkerPool::try_run(std::unique_ptr<Connection>& connection) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (pending_.size() >= n_idle_) {
     if (threads_.size() >= max_threads_) return false;
     try {
@@ -33,9 +33,10 @@ bool WorkerPool::try_run(std::unique_ptr<Connection>& connection) {
 }
 
 void WorkerPool::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !pending_.empty(); });
+    changed_.wait(lock.for_wait(),
+                  [this]() HEARTH_REQUIRES(mutex_) { return stopping_ || !pending_.empty(); });
     if (pending_.empty()) return;
     std::unique_ptr<Connection> connection = std::move(pending_.front());
     pending_.pop_front();

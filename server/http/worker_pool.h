@@ -9,10 +9,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "kernels/mutex.h"
 #include "server/http/connection.h"
 
 namespace hearth {
@@ -35,12 +35,13 @@ class WorkerPool {
 
   const size_t max_threads_;
   const Work work_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<Connection>> pending_;  // never more than there are idle threads
-  size_t n_idle_ = 0;
-  bool stopping_ = false;
-  std::vector<std::thread> threads_;
+  std::deque<std::unique_ptr<Connection>> pending_
+      HEARTH_GUARDED_BY(mutex_);  // never more than there are idle threads
+  size_t n_idle_ HEARTH_GUARDED_BY(mutex_) = 0;
+  bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_ HEARTH_GUARDED_BY(mutex_);
 };
 
 }  // namespace hearth
