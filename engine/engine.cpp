@@ -154,8 +154,8 @@ void Engine::serve(const std::stop_token& stop) {
 }
 
 void Engine::step() {
-  const std::span<const StepPiece> planned = scheduler_.plan();
-  pieces_.assign(planned.begin(), planned.end());
+  const std::span<const StepPiece> chosen = scheduler_.next_step();
+  pieces_.assign(chosen.begin(), chosen.end());
   build_batch(pieces_);
   std::span<const float> logits = run_model();
   n_steps_.fetch_add(1, std::memory_order_relaxed);

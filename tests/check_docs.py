@@ -1,8 +1,9 @@
-"""Fails if README.md or a page of docs/ names something that does not exist.
+"""Fails if README.md, a page of docs/ or a comment names something that does not exist.
 
-Checked are: relative links and their anchors; paths in backticks and in shell examples; types and functions in backticks
-(`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code. And docs/glossary.md: every page of
-docs/ is listed in docs/README.md. Needs nothing but Python and git, and takes about a second. Run by ctest.
+Checked in pages: relative links and their anchors; paths in backticks and in shell examples; types and functions in
+backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code. Every page of docs/ is
+listed in docs/README.md. Checked in code: paths of this tree, and words that docs/glossary.md has settled (SETTLED below).
+Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
 import collections
 import fnmatch
@@ -16,6 +17,15 @@ CODE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".in"}
 # A file name without a folder is looked for by its name if it ends so. (Others, as model.gguf, are the reader's files.)
 OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
 
+# Where docs/glossary.md gives a word one meaning: (files, what they must not say, what to say instead).
+SETTLED = [
+    (r"(?:server|engine/(?:serving|tokenizer)|profiler)/", r"\b(?:struct|class) (?:Steps?|Chunk|Worker) \{",
+     "what it is: a call, an update, a shape, a piece; a step is one forward pass"),
+    (r"server/api/", r"\b\w*Plan\b", "spec; a plan says what lives where"),
+]
+
+CODE_PATH = re.compile(r"(?<![\w./-])((?:server|engine|kernels|profiler|config|docker|tests|docs)/[\w./-]+"
+                       r"\.(?:h|cpp|cu|cuh|py|md|sh|cmake|toml|txt))\b")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 CODE_SPAN = re.compile(r"`([^`]+)`")
 PATH = re.compile(r"^(?:\./)?[\w.+-]+(?:/[\w.*?+{},-]+)*/?$")
@@ -128,6 +138,23 @@ def faults_of_page(page, tree):
             yield f"{page.relative_to(ROOT)}:{number}: {fault}"
 
 
+def faults_of_code(tree):
+    for file in sorted(tree.files):
+        if (pathlib.PurePosixPath(file).suffix not in CODE_SUFFIXES | {".sh", ".cmake", ".txt"} or
+                file.startswith(("tests/data/", "tests/fuzz/corpus/", "tests/check_docs.py"))):
+            continue
+        text = (ROOT / file).read_text(errors="replace")
+        settled = [(re.compile(word), say) for where, word, say in SETTLED
+                   if re.match(where, file) and not file.startswith("tests/") and re.search(word, text)]
+        for number, line in enumerate(text.splitlines(), 1):
+            for path in CODE_PATH.findall(line):
+                if not tree.has(path):
+                    yield f"{file}:{number}: names the path {path}, which is not there"
+            for word, say in settled:
+                if word.search(line):
+                    yield f"{file}:{number}: says {word.search(line).group(0)!r}; say {say}"
+
+
 def main():
     tree = Tree(tracked_files())
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -135,11 +162,12 @@ def main():
     index = (ROOT / "docs" / "README.md").read_text()
     faults += [f"docs/README.md: does not list {page.name}" for page in pages[1:]
                if page.name != "README.md" and f"({page.name})" not in index]
+    faults += faults_of_code(tree)
     for fault in faults:
         print(fault)
     if faults:
-        sys.exit(f"{len(faults)} names in the docs that do not exist")
-    print(f"{len(pages)} pages name only what there is")
+        sys.exit(f"{len(faults)} names or words to mend")
+    print(f"{len(pages)} pages and {len(tree.files)} files name only what there is")
 
 
 if __name__ == "__main__":

@@ -66,16 +66,16 @@ float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec)
 
 NeuronSetup::NeuronSetup(const SparsityRequest& request, const NeuronSetupInputs& inputs)
     : in_(inputs), verify_asked_(request.verify_predictor) {
-  const SparsityPlan plan = plan_sparsity(request, in_.file.path(), in_.spec, in_.weights);
-  report_.mode = plan.mode;
-  report_.reason = plan.reason;
-  compare_ = plan.compare && !in_.has_device;
-  if (plan.compare && in_.has_device) {
+  const SparsityChoice choice = choose_sparsity(request, in_.file.path(), in_.spec, in_.weights);
+  report_.mode = choice.mode;
+  report_.reason = choice.reason;
+  compare_ = choice.compare && !in_.has_device;
+  if (choice.compare && in_.has_device) {
     report_.reason = "lossless; on a GPU auto does not measure what predicted would read";
   }
   mode_.predictor_threshold = predictor_threshold(request, in_.spec);
   report_.predictor_threshold = mode_.predictor_threshold;
-  if (plan.mode == Sparsity::kCalibrated) {
+  if (choice.mode == Sparsity::kCalibrated) {
     mode_.thresholds = request.calibrating ? std::vector<float>(static_cast<size_t>(in_.spec.n_layers), 0.0f)
                                            : read_calibration(in_.file, in_.spec).thresholds;
   }

@@ -19,8 +19,8 @@ constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted
 
 std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t>(mode)]; }
 
-SparsityPlan plan_sparsity(const SparsityRequest& request, const std::filesystem::path& model,
-                           const ModelSpec& spec, const Weights& weights) {
+SparsityChoice choose_sparsity(const SparsityRequest& request, const std::filesystem::path& model,
+                               const ModelSpec& spec, const Weights& weights) {
   const std::string activation = ffn_activation_name(spec.activation);
   const std::string label = gguf::file_label(model.string());
   const bool has_zeros = spec.activation.has_zeros();

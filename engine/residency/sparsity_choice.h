@@ -18,7 +18,7 @@
 namespace hearth {
 
 /// What a request comes to for this model, before anything is measured.
-struct SparsityPlan {
+struct SparsityChoice {
   Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted turns out to read less
   bool compare = false;              // "auto" and the model has predictors
   std::string reason;
@@ -26,8 +26,8 @@ struct SparsityPlan {
 
 /// Throws ModelFileError (one sentence) if this model cannot be run as asked, std::invalid_argument if what
 /// is asked is nothing that can be.
-SparsityPlan plan_sparsity(const SparsityRequest& request, const std::filesystem::path& model,
-                           const ModelSpec& spec, const Weights& weights);
+SparsityChoice choose_sparsity(const SparsityRequest& request, const std::filesystem::path& model,
+                               const ModelSpec& spec, const Weights& weights);
 
 /// Weights read for one decoded token in `mode`, in bytes, when neurons are active as in `activity`.
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,

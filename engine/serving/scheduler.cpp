@@ -53,12 +53,12 @@ int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
   return n_admitted;
 }
 
-std::span<const StepPiece> Scheduler::plan() {
+std::span<const StepPiece> Scheduler::next_step() {
   pieces_.clear();
   Budget step{.tokens = limits_.max_tokens, .rows = limits_.max_logit_rows};
-  plan_decode(step);
+  take_decode(step);
   step.tokens = std::min(step.tokens, limits_.prefill_chunk);
-  plan_prefill(step);
+  take_prefill(step);
   for (const StepPiece& piece : pieces_) blocks_.extend(piece.slot, piece.begin + piece.n_tokens);
   return pieces_;
 }
@@ -102,7 +102,7 @@ int Scheduler::free_slot() const {
   return static_cast<int>(std::find(slots_.begin(), slots_.end(), nullptr) - slots_.begin());
 }
 
-void Scheduler::plan_decode(Budget& step) {
+void Scheduler::take_decode(Budget& step) {
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
     const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
     if (!sequence || sequence->prefilling()) continue;
@@ -114,7 +114,7 @@ void Scheduler::plan_decode(Budget& step) {
   }
 }
 
-void Scheduler::plan_prefill(Budget step) {
+void Scheduler::take_prefill(Budget step) {
   prompts_.clear();
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
     const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();

@@ -60,7 +60,7 @@ class Scheduler {
   /// The next step's pieces: decoding sequences in slot order, then prompts; each slot at most once. Blocks
   /// for them are in the tables. Empty if and only if nothing runs. Valid until the next call. Fairness as
   /// said above.
-  std::span<const StepPiece> plan();
+  std::span<const StepPiece> next_step();
 
   /// Says that a piece was computed: advances its sequence and hands full blocks to the prefix cache.
   void computed(const StepPiece& piece);
@@ -85,16 +85,16 @@ class Scheduler {
 
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
-  void plan_decode(Budget& step);
-  void plan_prefill(Budget step);
+  void take_decode(Budget& step);
+  void take_prefill(Budget step);
   void grow(StepPiece& piece, Budget& budget) const;
 
   SchedulerLimits limits_;
   KvBlocks& blocks_;
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::vector<std::unique_ptr<Sequence>> slots_;  // [n_slots]
-  std::vector<StepPiece> pieces_;                 // of the current plan
-  std::vector<StepPiece> prompts_;                // scratch of plan_prefill
+  std::vector<StepPiece> pieces_;                 // of the next step
+  std::vector<StepPiece> prompts_;                // scratch of take_prefill
   int n_running_ = 0;
   uint64_t n_admitted_ = 0;
 };

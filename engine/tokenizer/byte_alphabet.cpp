@@ -48,15 +48,15 @@ int spelled_byte(std::string_view character) {
 std::string spelled_bytes(std::string_view text) {
   std::string bytes;
   while (!text.empty()) {
-    const Utf8Step step = utf8_step(text);
-    const std::string_view character = text.substr(0, step.length);
-    const int byte = step.status == Utf8Status::kWhole ? spelled_byte(character) : -1;
+    const Utf8Char front = utf8_front(text);
+    const std::string_view character = text.substr(0, front.length);
+    const int byte = front.status == Utf8Status::kWhole ? spelled_byte(character) : -1;
     if (byte >= 0) {
       bytes.push_back(static_cast<char>(byte));
     } else {
       bytes.append(character);
     }
-    text.remove_prefix(step.length);
+    text.remove_prefix(front.length);
   }
   return bytes;
 }

@@ -17,10 +17,10 @@ void take_whole_characters(std::string& pending, std::string& out) {
     out.append(rest.substr(0, valid));
     rest.remove_prefix(valid);
     if (rest.empty()) break;
-    const Utf8Step step = utf8_step(rest);
-    if (step.status == Utf8Status::kIncomplete) break;
+    const Utf8Char front = utf8_front(rest);
+    if (front.status == Utf8Status::kIncomplete) break;
     out.append(kReplacement);
-    rest.remove_prefix(step.length);
+    rest.remove_prefix(front.length);
   }
   pending.erase(0, pending.size() - rest.size());
 }

@@ -13,12 +13,12 @@ uint64_t pair_of(int32_t left, int32_t right) {
 }  // namespace
 
 MergeTable::MergeTable(size_t n_merges) {
-  const size_t n_slots = std::bit_ceil(2 * n_merges + 2);
-  slots_.resize(n_slots);
-  shift_ = 64 - std::countr_zero(n_slots);
+  const size_t n_entries = std::bit_ceil(2 * n_merges + 2);
+  entries_.resize(n_entries);
+  shift_ = 64 - std::countr_zero(n_entries);
 }
 
-size_t MergeTable::slot_of(uint64_t pair) const {
+size_t MergeTable::entry_of(uint64_t pair) const {
   // Multiplication spreads the low id over the top bits, the fold brings the high one in.
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
   pair ^= pair >> 29;
@@ -27,19 +27,19 @@ size_t MergeTable::slot_of(uint64_t pair) const {
 
 void MergeTable::insert(int32_t left, int32_t right, Merge merge) {
   const uint64_t pair = pair_of(left, right);
-  size_t at = slot_of(pair);
-  while (slots_[at].pair != kEmpty && slots_[at].pair != pair) at = (at + 1) & (slots_.size() - 1);
-  if (slots_[at].pair == kEmpty) slots_[at] = {pair, merge};
+  size_t at = entry_of(pair);
+  while (entries_[at].pair != kEmpty && entries_[at].pair != pair) at = (at + 1) & (entries_.size() - 1);
+  if (entries_[at].pair == kEmpty) entries_[at] = {pair, merge};
 }
 
 MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
   const uint64_t pair = pair_of(left, right);
-  size_t at = slot_of(pair);
-  while (slots_[at].pair != pair) {
-    if (slots_[at].pair == kEmpty) return {};
-    at = (at + 1) & (slots_.size() - 1);
+  size_t at = entry_of(pair);
+  while (entries_[at].pair != pair) {
+    if (entries_[at].pair == kEmpty) return {};
+    at = (at + 1) & (entries_.size() - 1);
   }
-  return slots_[at].merge;
+  return entries_[at].merge;
 }
 
 }  // namespace hearth

@@ -25,16 +25,16 @@ class MergeTable {
   Merge find(int32_t left, int32_t right) const;
 
  private:
-  struct Slot {
+  struct Entry {
     uint64_t pair = kEmpty;
     Merge merge;
   };
   static constexpr uint64_t kEmpty = UINT64_MAX;  // no pair: symbols are not negative
 
-  size_t slot_of(uint64_t pair) const;
+  size_t entry_of(uint64_t pair) const;
 
-  std::vector<Slot> slots_;  // power of two, at most half full
-  int shift_;                // the hash's top bits number the slot
+  std::vector<Entry> entries_;  // power of two, at most half full
+  int shift_;                   // the hash's top bits number the entry
 };
 
 }  // namespace hearth

@@ -175,9 +175,9 @@ const Row& row_of(std::string_view name) {
 size_t invalid_prefix(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
-    const Utf8Step step = utf8_step(text.substr(at));
-    if (step.status == Utf8Status::kWhole) break;
-    at += step.length;
+    const Utf8Char front = utf8_front(text.substr(at));
+    if (front.status == Utf8Status::kWhole) break;
+    at += front.length;
   }
   return at;
 }

@@ -29,7 +29,7 @@ Lead lead_of(uint8_t byte) {
 
 }  // namespace
 
-Utf8Step utf8_step(std::string_view bytes) {
+Utf8Char utf8_front(std::string_view bytes) {
   const Lead lead = lead_of(static_cast<uint8_t>(bytes[0]));
   if (lead.length == 0) return {Utf8Status::kInvalid, 1};
   for (size_t i = 1; i < lead.length; ++i) {
@@ -49,9 +49,9 @@ size_t utf8_valid_prefix(std::string_view bytes) {
       ++at;
       continue;
     }
-    const Utf8Step step = utf8_step(bytes.substr(at));
-    if (step.status != Utf8Status::kWhole) break;
-    at += step.length;
+    const Utf8Char front = utf8_front(bytes.substr(at));
+    if (front.status != Utf8Status::kWhole) break;
+    at += front.length;
   }
   return at;
 }

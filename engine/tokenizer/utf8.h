@@ -15,14 +15,14 @@ enum class Utf8Status {
   kIncomplete,  // the beginning of a character, cut off by the end of the bytes
 };
 
-struct Utf8Step {
+struct Utf8Char {
   Utf8Status status;
   /// Bytes of the character, or of the maximal subpart of an ill-formed one: what one U+FFFD stands for.
   size_t length;
 };
 
 /// What stands at the front of bytes. REQUIRES: bytes is not empty. 1 <= length <= 4.
-Utf8Step utf8_step(std::string_view bytes);
+Utf8Char utf8_front(std::string_view bytes);
 
 /// How many bytes at the front of bytes are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);

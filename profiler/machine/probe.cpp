@@ -18,27 +18,28 @@ namespace hearth {
 namespace {
 
 /// Counts measurements, tells whoever waits, and asks whether to go on.
-class Steps {
+class Measurements {
  public:
-  Steps(const ProbeOptions& options, size_t n_steps) : options_(options), n_steps_(n_steps) {}
+  Measurements(const ProbeOptions& options, size_t n_all) : options_(options), n_all_(n_all) {}
 
   /// Before each measurement; false: stop.
   bool next(std::string_view what) {
     if (options_.stop.stop_requested()) return false;
     if (options_.progress)
-      options_.progress(static_cast<double>(n_done_) / static_cast<double>(n_steps_), what);
+      options_.progress(static_cast<double>(n_done_) / static_cast<double>(n_all_), what);
     ++n_done_;
     return true;
   }
 
  private:
   const ProbeOptions& options_;
-  size_t n_steps_, n_done_ = 0;
+  size_t n_all_, n_done_ = 0;
 };
 
-constexpr size_t kHostSteps = 3, kGpuSteps = 3;  // besides one for each number of threads and each node
+constexpr size_t kHostMeasurements = 3,
+                 kGpuMeasurements = 3;  // besides one for each number of threads and each node
 
-bool probe_host(const Hardware& hardware, Steps& steps, Probe& probe) {
+bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& probe) {
   // 1. What need not be measured.
   HostProfile& host = probe.machine.host;
   host.cpu = hardware.cpu;
@@ -49,13 +50,13 @@ bool probe_host(const Hardware& hardware, Steps& steps, Probe& probe) {
   // 2. Each NUMA node, before the memory that all share is taken.
   if (hardware.numa_nodes.size() > 1) {
     for (const std::vector<int>& cpus : hardware.numa_nodes) {
-      if (!steps.next("memory of a NUMA node")) return false;
+      if (!measurements.next("memory of a NUMA node")) return false;
       host.numa_read_bytes_per_s.push_back(node_read_rate(cpus));
     }
   }
 
   // 3. Reading, scattered reading beside it, and multiplying.
-  if (!steps.next("memory")) return false;
+  if (!measurements.next("memory")) return false;
   HostSpeed speed(hardware.n_cores, hardware.isa);
   if (speed.short_of_memory()) {
     probe.complete = false;
@@ -65,12 +66,12 @@ bool probe_host(const Hardware& hardware, Steps& steps, Probe& probe) {
         "some and probe again.");
   }
   for (const int n_threads : thread_counts(hardware.n_cores)) {
-    if (!steps.next("memory")) return false;
+    if (!measurements.next("memory")) return false;
     host.ram_read.push_back({.n_threads = n_threads, .bytes_per_s = speed.read_rate(n_threads)});
   }
-  if (!steps.next("rows of neurons")) return false;
+  if (!measurements.next("rows of neurons")) return false;
   host.sparse_row_share = std::min(1.0, speed.scattered_rate() / host.ram_read.back().bytes_per_s);
-  if (!steps.next("arithmetic")) return false;
+  if (!measurements.next("arithmetic")) return false;
   host.multiply_adds_per_s = speed.multiply_adds_per_s();
   return true;
 }
@@ -88,13 +89,13 @@ double gpu_multiply_adds_per_s(const Hardware& hardware) {
   return prompt_rate(device->backend(), wall_seconds);
 }
 
-bool probe_gpu(const Hardware& hardware, Steps& steps, GpuProfile& gpu) {
+bool probe_gpu(const Hardware& hardware, Measurements& measurements, GpuProfile& gpu) {
   gpu.name = hardware.gpu->name;
   gpu.compute_major = hardware.gpu->compute_capability.major;
   gpu.compute_minor = hardware.gpu->compute_capability.minor;
   gpu.vram_bytes = static_cast<int64_t>(hardware.gpu->total_bytes);
 
-  if (!steps.next("the GPU's memory and PCIe")) return false;
+  if (!measurements.next("the GPU's memory and PCIe")) return false;
   const cuda::Bandwidth bandwidth = cuda::measure_bandwidth(cuda::BandwidthOf::kEverything);
   gpu.vram_bytes_per_s = bandwidth.vram_bytes_per_s;
   gpu.to_device_pinned_bytes_per_s = bandwidth.to_device_bytes_per_s;
@@ -102,12 +103,12 @@ bool probe_gpu(const Hardware& hardware, Steps& steps, GpuProfile& gpu) {
   gpu.from_device_pinned_bytes_per_s = bandwidth.from_device_bytes_per_s;
   gpu.from_device_pageable_bytes_per_s = bandwidth.pageable_from_device_bytes_per_s;
 
-  if (!steps.next("the GPU's latencies")) return false;
+  if (!measurements.next("the GPU's latencies")) return false;
   const cuda::Latency latency = cuda::measure_latency();
   gpu.launch_s = latency.launch_s;
   gpu.round_trip_s = latency.round_trip_s;
 
-  if (!steps.next("the GPU's arithmetic")) return false;
+  if (!measurements.next("the GPU's arithmetic")) return false;
   gpu.multiply_adds_per_s = gpu_multiply_adds_per_s(hardware);
   return true;
 }
@@ -123,15 +124,15 @@ std::vector<int> thread_counts(int n_cores) {
 
 std::optional<Probe> probe_machine(const Hardware& hardware, const ProbeOptions& options) {
   const size_t n_nodes = hardware.numa_nodes.size() > 1 ? hardware.numa_nodes.size() : 0;
-  Steps steps(options,
-              kHostSteps + thread_counts(hardware.n_cores).size() + n_nodes + (hardware.gpu ? kGpuSteps : 0));
+  Measurements measurements(options, kHostMeasurements + thread_counts(hardware.n_cores).size() + n_nodes +
+                                         (hardware.gpu ? kGpuMeasurements : 0));
   Probe probe;
   probe.machine.name = hardware.cpu + (hardware.gpu ? " and " + hardware.gpu->name : "");
-  if (!probe_host(hardware, steps, probe)) return std::nullopt;
+  if (!probe_host(hardware, measurements, probe)) return std::nullopt;
   if (!hardware.gpu) return probe;
   try {
     GpuProfile gpu;
-    if (!probe_gpu(hardware, steps, gpu)) return std::nullopt;
+    if (!probe_gpu(hardware, measurements, gpu)) return std::nullopt;
     probe.machine.gpu = gpu;
   } catch (const std::bad_alloc&) {
     probe.complete = false;

@@ -14,29 +14,29 @@ namespace {
 constexpr int64_t kCols = 4096;  // of a 7B model
 constexpr DType kType = DType::kQ4_0;
 
-struct Step {
+struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
 // From what an emulated device does in tenths of a second to what fills a GPU. 512 tokens are a prompt's
 // step.
-constexpr Step kSteps[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
-constexpr Step kLargest = kSteps[std::size(kSteps) - 1];
+constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
+constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 
 constexpr double kLongEnoughSeconds = 5e-3;  // a call's own cost is nothing beside it
 constexpr double kTooLongSeconds = 0.15;     // for one pass
 constexpr int kMaxCalls = 64;
 constexpr int kPasses = 3;
 
-double multiply_adds(const Step& step) {
-  return static_cast<double>(step.n_tokens) * static_cast<double>(step.n_rows) * static_cast<double>(kCols);
+double multiply_adds(const ProductShape& shape) {
+  return static_cast<double>(shape.n_tokens) * static_cast<double>(shape.n_rows) * static_cast<double>(kCols);
 }
 
 /// Seconds of so many products, one after the other.
-double seconds_of(Backend& backend, const Step& step, const Product& product, const float* x, int n_calls,
-                  double (*now)()) {
+double seconds_of(Backend& backend, const ProductShape& shape, const Product& product, const float* x,
+                  int n_calls, double (*now)()) {
   const double begin = now();
-  for (int call = 0; call < n_calls; ++call) backend.matmul(x, step.n_tokens, {&product, 1});
+  for (int call = 0; call < n_calls; ++call) backend.matmul(x, shape.n_tokens, {&product, 1});
   backend.finish();
   return now() - begin;
 }
@@ -79,20 +79,20 @@ double prompt_rate(Backend& backend, double (*now)()) {
 
   // 3. Larger steps as long as they take no time.
   double rate = 0;
-  for (const Step& step : kSteps) {
-    if (rate > 0 && multiply_adds(step) / rate > kTooLongSeconds) break;
+  for (const ProductShape& shape : kShapes) {
+    if (rate > 0 && multiply_adds(shape) / rate > kTooLongSeconds) break;
     Product product;
     product.weight = weight;
-    product.weight.n_rows = step.n_rows;
+    product.weight.n_rows = shape.n_rows;
     product.out = out.floats();
-    product.out_stride = step.n_rows;
-    const double once = seconds_of(backend, step, product, in.floats(), 1, now);
+    product.out_stride = shape.n_rows;
+    const double once = seconds_of(backend, shape, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
     double best = once;  // what was not disturbed; the first is counted where others would take long
     for (int pass = 0; pass < kPasses && once < kTooLongSeconds; ++pass) {
-      best = std::min(best, seconds_of(backend, step, product, in.floats(), n_calls, now) / n_calls);
+      best = std::min(best, seconds_of(backend, shape, product, in.floats(), n_calls, now) / n_calls);
     }
-    rate = multiply_adds(step) / std::max(best, 1e-9);
+    rate = multiply_adds(shape) / std::max(best, 1e-9);
   }
   return rate;
 }

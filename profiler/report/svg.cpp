@@ -24,12 +24,12 @@ std::string html_escaped(std::string_view text) {
   constexpr std::string_view kReplacement = "\uFFFD";
   std::string safe;
   while (!text.empty()) {
-    const Utf8Step step = utf8_step(text);
+    const Utf8Char front = utf8_front(text);
     const char c = text.front();
-    if (step.status != Utf8Status::kWhole) {
+    if (front.status != Utf8Status::kWhole) {
       safe += kReplacement;  // names of files are any bytes
-    } else if (step.length > 1) {
-      safe += text.substr(0, step.length);
+    } else if (front.length > 1) {
+      safe += text.substr(0, front.length);
     } else if (c == '&') {
       safe += "&amp;";
     } else if (c == '<') {
@@ -43,7 +43,7 @@ std::string html_escaped(std::string_view text) {
     } else {
       safe += static_cast<unsigned char>(c) < ' ' && c != '\n' && c != '\t' ? ' ' : c;
     }
-    text.remove_prefix(step.length);
+    text.remove_prefix(front.length);
   }
   return safe;
 }

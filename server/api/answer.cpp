@@ -20,9 +20,9 @@ constexpr std::string_view kJsonPing = "\n";
 
 }  // namespace
 
-Answer::Answer(AnswerPlan plan, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, Clock now)
-    : plan_(std::move(plan)),
-      choices_(plan_, tokenizer),
+Answer::Answer(AnswerSpec spec, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, Clock now)
+    : spec_(std::move(spec)),
+      choices_(spec_, tokenizer),
       events_(std::move(events)),
       now_(std::move(now)),
       last_sent_(now_()),
@@ -65,22 +65,22 @@ bool Answer::produce(ResponseSink& sink) {
 }
 
 bool Answer::produce_events(ResponseSink& sink) {
-  if (plan_.stream && !send_pieces(sink, choices_.opening())) return false;
+  if (spec_.stream && !send_pieces(sink, choices_.opening())) return false;
   while (!choices_.complete()) {
     std::optional<StreamEvent> event = next_event(sink);
     if (!event) return false;
-    Choices::Step step = take(std::move(*event));
-    if (!send_pieces(sink, std::move(step.pieces))) return false;
-    if (step.failure) return send_failure(sink, *step.failure);
+    Choices::Update update = take(std::move(*event));
+    if (!send_pieces(sink, std::move(update.pieces))) return false;
+    if (update.failure) return send_failure(sink, *update.failure);
   }
   return send_end(sink);
 }
 
-Choices::Step Answer::take(StreamEvent event) {
+Choices::Update Answer::take(StreamEvent event) {
   const int sequence = event.sequence;
-  Choices::Step step = choices_.take(std::move(event));
-  if (step.stop_found) events_->cancel_sequence(sequence);
-  return step;
+  Choices::Update update = choices_.take(std::move(event));
+  if (update.stop_found) events_->cancel_sequence(sequence);
+  return update;
 }
 
 /// REQUIRES: early_ is not empty.
@@ -100,7 +100,7 @@ std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
     if (!event || now - last_look_ >= kLookInterval) {
       last_look_ = now;
       if (!sink.client_alive()) return std::nullopt;
-      if (now - last_sent_ >= kPingInterval && !send(sink, plan_.stream ? kStreamPing : kJsonPing))
+      if (now - last_sent_ >= kPingInterval && !send(sink, spec_.stream ? kStreamPing : kJsonPing))
         return std::nullopt;
     }
     if (event) return event;
@@ -115,8 +115,8 @@ bool Answer::send(ResponseSink& sink, std::string_view bytes) {
 bool Answer::send_pieces(ResponseSink& sink, std::vector<Json> pieces) {
   std::string bytes;  // all pieces of one event go out in one write
   for (Json& piece : pieces) {
-    Json data = chunk(plan_.head, Json::array({std::move(piece)}));
-    if (plan_.include_usage) data["usage"] = nullptr;
+    Json data = chunk(spec_.head, Json::array({std::move(piece)}));
+    if (spec_.include_usage) data["usage"] = nullptr;
     bytes += sse_event(json_text(data));
   }
   return bytes.empty() || send(sink, bytes);
@@ -126,16 +126,16 @@ bool Answer::send_pieces(ResponseSink& sink, std::vector<Json> pieces) {
 /// broken off, so that its beginning does not look complete.
 bool Answer::send_failure(ResponseSink& sink, const ApiError& error) {
   failed_ = true;
-  if (!plan_.stream) return false;
+  if (!spec_.stream) return false;
   return send(sink, sse_event(error_json(error)));
 }
 
 bool Answer::send_end(ResponseSink& sink) {
-  if (!plan_.stream)
-    return send(sink, json_text(whole_answer(plan_.head, choices_.whole(), choices_.usage())));
+  if (!spec_.stream)
+    return send(sink, json_text(whole_answer(spec_.head, choices_.whole(), choices_.usage())));
   std::string bytes;
-  if (plan_.include_usage) {
-    Json data = chunk(plan_.head, Json::array());
+  if (spec_.include_usage) {
+    Json data = chunk(spec_.head, Json::array());
     data["usage"] = usage_json(choices_.usage());
     bytes += sse_event(json_text(data));
   }

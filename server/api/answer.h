@@ -23,7 +23,7 @@ class Answer {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
 
   /// now: the clock by which pings are sent. The tokenizer must outlive this.
-  Answer(AnswerPlan plan, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, Clock now);
+  Answer(AnswerSpec spec, const Tokenizer& tokenizer, std::shared_ptr<TokenStream> events, Clock now);
   ~Answer();
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
@@ -47,9 +47,9 @@ class Answer {
   bool send_end(ResponseSink& sink);
   std::optional<StreamEvent> next_event(ResponseSink& sink);
   StreamEvent take_early();
-  Choices::Step take(StreamEvent event);
+  Choices::Update take(StreamEvent event);
 
-  const AnswerPlan plan_;
+  const AnswerSpec spec_;
   Choices choices_;
   std::shared_ptr<TokenStream> events_;
   Clock now_;

@@ -50,16 +50,16 @@ void add_prompt(LegacyLogprobs& out, const PreparedPrompt& prompt, const std::ve
 
 }  // namespace
 
-Choices::Choices(const AnswerPlan& plan, const Tokenizer& tokenizer) : plan_(&plan), tokenizer_(&tokenizer) {
-  for (const PreparedPrompt& prompt : plan.prompts) {
-    for (int i = 0; i < plan.best_of; ++i) {
+Choices::Choices(const AnswerSpec& spec, const Tokenizer& tokenizer) : spec_(&spec), tokenizer_(&tokenizer) {
+  for (const PreparedPrompt& prompt : spec.prompts) {
+    for (int i = 0; i < spec.best_of; ++i) {
       Candidate candidate{
-          .text = TextStream(tokenizer, prompt.starts_text, plan.stop, plan.n_logprobs.has_value()),
+          .text = TextStream(tokenizer, prompt.starts_text, spec.stop, spec.n_logprobs.has_value()),
           .collected = {},
           .tokens = {},
           .prompt_tokens = {},
       };
-      candidate.echo_due = plan.echo;
+      candidate.echo_due = spec.echo;
       candidates_.push_back(std::move(candidate));
     }
   }
@@ -67,38 +67,38 @@ Choices::Choices(const AnswerPlan& plan, const Tokenizer& tokenizer) : plan_(&pl
 }
 
 const PreparedPrompt& Choices::prompt_of(int sequence) const {
-  return plan_->prompts[static_cast<size_t>(sequence / plan_->best_of)];
+  return spec_->prompts[static_cast<size_t>(sequence / spec_->best_of)];
 }
 
 std::vector<Json> Choices::opening() {
   std::vector<Json> pieces;
   for (int sequence = 0; sequence < static_cast<int>(candidates_.size()); ++sequence) {
-    if (plan_->head.chat) pieces.push_back(role_choice(sequence));
+    if (spec_->head.chat) pieces.push_back(role_choice(sequence));
     // With log-probabilities the echo waits for those of the prompt.
-    if (plan_->echo && !plan_->n_logprobs) pieces.push_back(echo_piece(sequence));
+    if (spec_->echo && !spec_->n_logprobs) pieces.push_back(echo_piece(sequence));
   }
   return pieces;
 }
 
-Choices::Step Choices::take(StreamEvent event) {
-  Step step;
+Choices::Update Choices::take(StreamEvent event) {
+  Update update;
   Candidate& candidate = candidates_[static_cast<size_t>(event.sequence)];
   if (PromptEvent* prompt = std::get_if<PromptEvent>(&event.what)) {
     std::move(prompt->tokens.begin(), prompt->tokens.end(), std::back_inserter(candidate.prompt_tokens));
   } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
-    if (candidate.finish_reason != nullptr) return step;  // generated before the engine heard of the stop
-    take_piece(event.sequence, candidate.text.push(std::move(*token)), step);
+    if (candidate.finish_reason != nullptr) return update;  // generated before the engine heard of the stop
+    take_piece(event.sequence, candidate.text.push(std::move(*token)), update);
     if (candidate.text.stopped()) {
-      step.stop_found = true;
-      end(event.sequence, "stop", step);
+      update.stop_found = true;
+      end(event.sequence, "stop", update);
     }
   } else {
-    finish(event.sequence, std::get<FinishedEvent>(event.what), step);
+    finish(event.sequence, std::get<FinishedEvent>(event.what), update);
   }
-  return step;
+  return update;
 }
 
-void Choices::finish(int sequence, const FinishedEvent& event, Step& step) {
+void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   --n_open_;
   candidate.n_cached = event.n_cached_tokens;
@@ -107,38 +107,39 @@ void Choices::finish(int sequence, const FinishedEvent& event, Step& step) {
   decode_seconds_ = std::max(decode_seconds_, event.decode_seconds);
   if (candidate.finish_reason != nullptr) return;
   if (event.reason != FinishReason::kStop && event.reason != FinishReason::kLength) {
-    step.failure = failure_of(event);
+    update.failure = failure_of(event);
     return;
   }
-  take_piece(sequence, candidate.text.finish(), step);
+  take_piece(sequence, candidate.text.finish(), update);
   // The last character may have completed a stop string.
   const bool stop = event.reason == FinishReason::kStop || candidate.text.stopped();
-  end(sequence, stop ? "stop" : "length", step);
+  end(sequence, stop ? "stop" : "length", update);
 }
 
-void Choices::take_piece(int sequence, TextPiece piece, Step& step) {
+void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
-  if (!plan_->stream) {
+  if (!spec_->stream) {
     candidate.collected += piece.text;
     std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(candidate.tokens));
     return;
   }
-  if (candidate.echo_due) step.pieces.push_back(echo_piece(sequence));
+  if (candidate.echo_due) update.pieces.push_back(echo_piece(sequence));
   if (piece.text.empty() && piece.tokens.empty()) return;
-  step.pieces.push_back(piece_choice(plan_->head, {.index = sequence,
-                                                   .text = std::move(piece.text),
-                                                   .logprobs = logprobs(sequence, piece.tokens, false, true),
-                                                   .finish_reason = nullptr}));
+  update.pieces.push_back(
+      piece_choice(spec_->head, {.index = sequence,
+                                 .text = std::move(piece.text),
+                                 .logprobs = logprobs(sequence, piece.tokens, false, true),
+                                 .finish_reason = nullptr}));
 }
 
-void Choices::end(int sequence, const char* reason, Step& step) {
+void Choices::end(int sequence, const char* reason, Update& update) {
   candidates_[static_cast<size_t>(sequence)].finish_reason = reason;
-  if (plan_->stream) step.pieces.push_back(end_choice(plan_->head, sequence, reason));
+  if (spec_->stream) update.pieces.push_back(end_choice(spec_->head, sequence, reason));
 }
 
 Json Choices::echo_piece(int sequence) {
   candidates_[static_cast<size_t>(sequence)].echo_due = false;
-  return piece_choice(plan_->head, {.index = sequence,
+  return piece_choice(spec_->head, {.index = sequence,
                                     .text = prompt_of(sequence).text,
                                     .logprobs = logprobs(sequence, {}, true, false),
                                     .finish_reason = nullptr});
@@ -146,14 +147,14 @@ Json Choices::echo_piece(int sequence) {
 
 Json Choices::logprobs(int sequence, const std::vector<PlacedToken>& tokens, bool with_prompt,
                        bool with_text) const {
-  if (!plan_->n_logprobs) return nullptr;
-  if (plan_->head.chat) return chat_logprobs(*tokenizer_, tokens, *plan_->n_logprobs);
-  LegacyLogprobs out(*tokenizer_, *plan_->n_logprobs);
+  if (!spec_->n_logprobs) return nullptr;
+  if (spec_->head.chat) return chat_logprobs(*tokenizer_, tokens, *spec_->n_logprobs);
+  LegacyLogprobs out(*tokenizer_, *spec_->n_logprobs);
   const PreparedPrompt& prompt = prompt_of(sequence);
   if (with_prompt) {
     add_prompt(out, prompt, candidates_[static_cast<size_t>(sequence)].prompt_tokens, *tokenizer_);
   }
-  const int64_t base = plan_->echo ? count_characters(prompt.text) : 0;
+  const int64_t base = spec_->echo ? count_characters(prompt.text) : 0;
   if (with_text) {
     for (const PlacedToken& token : tokens) out.add(token.event, base + token.offset);
   }
@@ -162,29 +163,29 @@ Json Choices::logprobs(int sequence, const std::vector<PlacedToken>& tokens, boo
 
 Json Choices::choice(int sequence, int index) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
-  std::string text = plan_->echo ? prompt_of(sequence).text : std::string();
+  std::string text = spec_->echo ? prompt_of(sequence).text : std::string();
   text += candidate.collected;
-  return whole_choice(plan_->head, {.index = index,
+  return whole_choice(spec_->head, {.index = index,
                                     .text = std::move(text),
-                                    .logprobs = logprobs(sequence, candidate.tokens, plan_->echo, true),
+                                    .logprobs = logprobs(sequence, candidate.tokens, spec_->echo, true),
                                     .finish_reason = candidate.finish_reason});
 }
 
 /// The sequences of a prompt that become its choices, in order.
 std::vector<int> Choices::best(int prompt) const {
-  std::vector<int> order(static_cast<size_t>(plan_->best_of));
-  std::iota(order.begin(), order.end(), prompt * plan_->best_of);
-  if (plan_->best_of == plan_->n) return order;
+  std::vector<int> order(static_cast<size_t>(spec_->best_of));
+  std::iota(order.begin(), order.end(), prompt * spec_->best_of);
+  if (spec_->best_of == spec_->n) return order;
   std::stable_sort(order.begin(), order.end(), [this](int a, int b) {
     return rank(candidates_[static_cast<size_t>(a)].text) > rank(candidates_[static_cast<size_t>(b)].text);
   });
-  order.resize(static_cast<size_t>(plan_->n));
+  order.resize(static_cast<size_t>(spec_->n));
   return order;
 }
 
 Json Choices::whole() {
   Json choices = Json::array();
-  for (int prompt = 0; prompt < static_cast<int>(plan_->prompts.size()); ++prompt) {
+  for (int prompt = 0; prompt < static_cast<int>(spec_->prompts.size()); ++prompt) {
     for (const int sequence : best(prompt))
       choices.push_back(choice(sequence, static_cast<int>(choices.size())));
   }
@@ -204,16 +205,16 @@ GenerationRecord Choices::record(const char* ended) const {
 
 Usage Choices::usage() const {
   Usage usage;
-  for (size_t prompt = 0; prompt < plan_->prompts.size(); ++prompt) {
+  for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
     // A prompt counts once, however many choices it has. Later candidates find the prompt in the cache
     // because of the first one, so the smallest number is what was cached before the request.
     int n_cached = std::numeric_limits<int>::max();
-    for (size_t i = 0; i < static_cast<size_t>(plan_->best_of); ++i) {
-      const Candidate& candidate = candidates_[prompt * static_cast<size_t>(plan_->best_of) + i];
+    for (size_t i = 0; i < static_cast<size_t>(spec_->best_of); ++i) {
+      const Candidate& candidate = candidates_[prompt * static_cast<size_t>(spec_->best_of) + i];
       usage.n_completion += candidate.text.n_tokens();
       n_cached = std::min(n_cached, candidate.n_cached);
     }
-    usage.n_prompt += static_cast<int64_t>(plan_->prompts[prompt].tokens.size());
+    usage.n_prompt += static_cast<int64_t>(spec_->prompts[prompt].tokens.size());
     usage.n_cached += n_cached;
   }
   return usage;

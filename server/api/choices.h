@@ -20,7 +20,7 @@
 namespace hearth {
 
 /// How an accepted request is to be answered.
-struct AnswerPlan {
+struct AnswerSpec {
   AnswerHead head;
   bool stream = false;
   bool include_usage = false;
@@ -35,19 +35,19 @@ struct AnswerPlan {
 class Choices {
  public:
   /// Both must outlive this.
-  Choices(const AnswerPlan& plan, const Tokenizer& tokenizer);
+  Choices(const AnswerSpec& spec, const Tokenizer& tokenizer);
 
   /// What a stream sends before the first event: the roles of a chat, or prompts to echo. Each becomes the
   /// `choices` entry of a chunk.
   std::vector<Json> opening();
 
   /// What an event leads to.
-  struct Step {
+  struct Update {
     std::vector<Json> pieces;         // of a stream: `choices` entries to send, one chunk each
     bool stop_found = false;          // a stop string is complete: the event's sequence can be cancelled
     std::optional<ApiError> failure;  // the answer cannot be completed
   };
-  Step take(StreamEvent event);
+  Update take(StreamEvent event);
 
   /// Have all sequences finished?
   bool complete() const { return n_open_ == 0; }
@@ -69,15 +69,15 @@ class Choices {
   };
 
   const PreparedPrompt& prompt_of(int sequence) const;
-  void take_piece(int sequence, TextPiece piece, Step& step);
-  void end(int sequence, const char* reason, Step& step);
-  void finish(int sequence, const FinishedEvent& event, Step& step);
+  void take_piece(int sequence, TextPiece piece, Update& update);
+  void end(int sequence, const char* reason, Update& update);
+  void finish(int sequence, const FinishedEvent& event, Update& update);
   Json echo_piece(int sequence);
   Json logprobs(int sequence, const std::vector<PlacedToken>& tokens, bool with_prompt, bool with_text) const;
   Json choice(int sequence, int index);
   std::vector<int> best(int prompt) const;
 
-  const AnswerPlan* plan_;
+  const AnswerSpec* spec_;
   const Tokenizer* tokenizer_;
   std::vector<Candidate> candidates_;
   int n_open_ = 0;

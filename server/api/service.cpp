@@ -120,12 +120,12 @@ AnswerHead new_head(bool chat, std::string model_name, const ServedModel& model,
 
 /// Sequences for every prompt. Choices of one prompt differ by their seed; the same prompt, seed and choice
 /// give the same text whatever else is in the request.
-GenerationRequest make_generation(const AnswerPlan& plan, const SequenceTemplate& common,
+GenerationRequest make_generation(const AnswerSpec& spec, const SequenceTemplate& common,
                                   const LengthRule& length, const ServedModel& model, const ApiWorld& world) {
   GenerationRequest request;
-  for (const PreparedPrompt& prompt : plan.prompts) {
+  for (const PreparedPrompt& prompt : spec.prompts) {
     const int max_tokens = decide_max_tokens(length, prompt.tokens.size(), model.context_tokens);
-    for (int i = 0; i < plan.best_of; ++i) {
+    for (int i = 0; i < spec.best_of; ++i) {
       const std::optional<uint64_t>& seed = common.generation->seed;
       const uint64_t choice_seed = seed ? *seed + static_cast<uint64_t>(i) : world.random_bits();
       request.sequences.push_back(make_sequence(common, prompt, max_tokens, choice_seed, *model.tokenizer));
@@ -135,16 +135,16 @@ GenerationRequest make_generation(const AnswerPlan& plan, const SequenceTemplate
 }
 
 /// Submits the request to the engine and makes the response from its first reaction.
-HttpResponse answer(AnswerPlan plan, GenerationRequest generation, std::string_view prompt_param,
+HttpResponse answer(AnswerSpec spec, GenerationRequest generation, std::string_view prompt_param,
                     const ServedModel& model, const ApiWorld& world) {
   std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = model.engine->submit(std::move(generation));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
     return refusal_response(*refusal, prompt_param, model.engine->status().failed);
   }
-  const bool stream = plan.stream;
+  const bool stream = spec.stream;
   // Shared because std::function must be copyable; the last copy to go cancels what still runs.
   const auto answer =
-      std::make_shared<Answer>(std::move(plan), *model.tokenizer,
+      std::make_shared<Answer>(std::move(spec), *model.tokenizer,
                                std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), world.now);
   if (const std::optional<ApiError> failure = answer->look_ahead(kFirstLook)) {
     return failure_response(*failure);
@@ -259,22 +259,22 @@ HttpResponse ApiService::completions(const HttpRequest& request) const {
     std::string name = served_name(model_, read_model_name(RequestFields(body)));
     CompletionRequest asked = parse_completion_request(body, {.n_vocab = model_.tokenizer->n_vocab()});
     // 2. Prompts to tokens.
-    AnswerPlan plan;
-    plan.head = new_head(false, std::move(name), model_, world_);
+    AnswerSpec spec;
+    spec.head = new_head(false, std::move(name), model_, world_);
     for (const Prompt& prompt : asked.prompts) {
       if (const std::string* text = std::get_if<std::string>(&prompt)) {
         refuse_hopeless(*text, longest_token_bytes_, model_.context_tokens, "prompt");
       }
-      plan.prompts.push_back(prepare_prompt(prompt, asked.add_special_tokens, *model_.tokenizer));
+      spec.prompts.push_back(prepare_prompt(prompt, asked.add_special_tokens, *model_.tokenizer));
     }
     // 3. How to answer.
-    plan.stream = asked.generation.stream;
-    plan.include_usage = asked.generation.include_usage;
-    plan.n = asked.generation.n;
-    plan.best_of = asked.best_of;
-    plan.echo = asked.echo;
-    plan.n_logprobs = asked.logprobs;
-    plan.stop = asked.generation.stop;
+    spec.stream = asked.generation.stream;
+    spec.include_usage = asked.generation.include_usage;
+    spec.n = asked.generation.n;
+    spec.best_of = asked.best_of;
+    spec.echo = asked.echo;
+    spec.n_logprobs = asked.logprobs;
+    spec.stop = asked.generation.stop;
     // 4. What the engine is to do; best_of ranks by log-probabilities nobody may have asked for.
     const bool ranked = asked.best_of > asked.generation.n;
     const SequenceTemplate common{.generation = &asked.generation,
@@ -282,8 +282,8 @@ HttpResponse ApiService::completions(const HttpRequest& request) const {
                                   .prompt_logprobs = asked.echo && asked.logprobs.has_value()};
     const LengthRule length{
         .asked = asked.max_tokens, .default_tokens = kDefaultCompletionTokens, .prompt_param = "prompt"};
-    GenerationRequest generation = make_generation(plan, common, length, model_, world_);
-    return answer(std::move(plan), std::move(generation), length.prompt_param, model_, world_);
+    GenerationRequest generation = make_generation(spec, common, length, model_, world_);
+    return answer(std::move(spec), std::move(generation), length.prompt_param, model_, world_);
   });
 }
 
@@ -294,28 +294,28 @@ HttpResponse ApiService::chat_completions(const HttpRequest& request) const {
     std::string name = served_name(model_, read_model_name(RequestFields(body)));
     const ChatRequest asked = parse_chat_request(body, {.n_vocab = model_.tokenizer->n_vocab()});
     // 2. Messages to tokens.
-    AnswerPlan plan;
-    plan.head = new_head(true, std::move(name), model_, world_);
+    AnswerSpec spec;
+    spec.head = new_head(true, std::move(name), model_, world_);
     const std::string rendered = render(model_.chat_template, asked);
     refuse_hopeless(rendered, longest_token_bytes_, model_.context_tokens, "messages");
-    plan.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, *model_.tokenizer));
+    spec.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, *model_.tokenizer));
     // 3. How to answer.
-    plan.stream = asked.generation.stream;
-    plan.include_usage = asked.generation.include_usage;
-    plan.n = asked.generation.n;
-    plan.best_of = asked.generation.n;
-    if (asked.logprobs) plan.n_logprobs = asked.top_logprobs;
-    plan.stop = asked.generation.stop;
+    spec.stream = asked.generation.stream;
+    spec.include_usage = asked.generation.include_usage;
+    spec.n = asked.generation.n;
+    spec.best_of = asked.generation.n;
+    if (asked.logprobs) spec.n_logprobs = asked.top_logprobs;
+    spec.stop = asked.generation.stop;
     // 4. What the engine is to do.
     const SequenceTemplate common{.generation = &asked.generation,
-                                  .n_top_logprobs = plan.n_logprobs.value_or(-1),
+                                  .n_top_logprobs = spec.n_logprobs.value_or(-1),
                                   .prompt_logprobs = false};
     const LengthRule length{.asked = asked.max_tokens,
                             .default_tokens = {},
                             .prompt_param = "messages",
                             .asked_param = asked.max_tokens_param};
-    GenerationRequest generation = make_generation(plan, common, length, model_, world_);
-    return answer(std::move(plan), std::move(generation), length.prompt_param, model_, world_);
+    GenerationRequest generation = make_generation(spec, common, length, model_, world_);
+    return answer(std::move(spec), std::move(generation), length.prompt_param, model_, world_);
   });
 }
 

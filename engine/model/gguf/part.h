@@ -1,7 +1,7 @@
 // One GGUF file (a whole model or one part of a split one) parsed from its bytes, everything checked.
 //
 // Called by ModelFile::open for each mapped file and by the fuzzer. The format is described in GGUF's
-// specification (ggml, docs/gguf.md): header, keys with values, tensor entries, padding, tensor data. Any
+// specification (gguf.md of ggml): header, keys with values, tensor entries, padding, tensor data. Any
 // thread.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Threads take the next chunk until none is left; the caller's thread is one of them and reports.
+// Threads take the next piece until none is left; the caller's thread is one of them and reports.
 #include "engine/model/gguf/prefault.h"
 
 #include <sys/mman.h>
@@ -13,42 +13,42 @@ namespace hearth::gguf {
 namespace {
 
 // Large enough that a disk reads in long runs, small enough that progress moves: 60 steps for each GB.
-constexpr size_t kChunk = size_t{16} << 20;
+constexpr size_t kPieceBytes = size_t{16} << 20;
 constexpr size_t kPage = 4096;
 // Four readers keep an NVMe drive busy; from the page cache, two already reach the speed of page faults.
 constexpr unsigned kHelpers = 3;
 
-void touch(std::span<const std::byte> chunk) {
+void touch(std::span<const std::byte> piece) {
   // A hint only: where it fails, the reads below do the work.
-  const size_t into_page = reinterpret_cast<uintptr_t>(chunk.data()) % kPage;
-  ::madvise(const_cast<std::byte*>(chunk.data()) - into_page, chunk.size() + into_page, MADV_WILLNEED);
-  for (size_t at = 0; at < chunk.size(); at += kPage) {
-    static_cast<void>(*static_cast<const volatile std::byte*>(chunk.data() + at));
+  const size_t into_page = reinterpret_cast<uintptr_t>(piece.data()) % kPage;
+  ::madvise(const_cast<std::byte*>(piece.data()) - into_page, piece.size() + into_page, MADV_WILLNEED);
+  for (size_t at = 0; at < piece.size(); at += kPage) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(piece.data() + at));
   }
 }
 
 std::vector<std::span<const std::byte>> cut(const std::vector<std::span<const std::byte>>& regions) {
-  std::vector<std::span<const std::byte>> chunks;
+  std::vector<std::span<const std::byte>> pieces;
   for (const std::span<const std::byte> region : regions) {
-    for (size_t at = 0; at < region.size(); at += kChunk) {
-      chunks.push_back(region.subspan(at, std::min(kChunk, region.size() - at)));
+    for (size_t at = 0; at < region.size(); at += kPieceBytes) {
+      pieces.push_back(region.subspan(at, std::min(kPieceBytes, region.size() - at)));
     }
   }
-  return chunks;
+  return pieces;
 }
 
 }  // namespace
 
 void prefault(const std::vector<std::span<const std::byte>>& regions,
               const std::function<void(double)>& progress) {
-  const std::vector<std::span<const std::byte>> chunks = cut(regions);
+  const std::vector<std::span<const std::byte>> pieces = cut(regions);
   std::atomic<size_t> next{0};
   std::atomic<size_t> done{0};
   const auto work = [&](const std::stop_token& stop, const auto& after_each) {
     while (!stop.stop_requested()) {
       const size_t i = next.fetch_add(1);
-      if (i >= chunks.size()) return;
-      touch(chunks[i]);
+      if (i >= pieces.size()) return;
+      touch(pieces[i]);
       done.fetch_add(1);
       after_each();
     }
@@ -57,13 +57,13 @@ void prefault(const std::vector<std::span<const std::byte>>& regions,
     std::vector<std::jthread> helpers;  // joined at the end of the scope, by an exception too
     const unsigned n_helpers =
         std::min<unsigned>(kHelpers, std::max(1u, std::thread::hardware_concurrency()) - 1);
-    for (unsigned i = 0; i < n_helpers && i + 1 < chunks.size(); ++i) {
+    for (unsigned i = 0; i < n_helpers && i + 1 < pieces.size(); ++i) {
       helpers.emplace_back([&work](const std::stop_token& stop) { work(stop, [] {}); });
     }
     work(std::stop_token{}, [&] {
       // 1 is kept for the end, when the helpers have finished too.
-      if (progress && done < chunks.size())
-        progress(static_cast<double>(done) / static_cast<double>(chunks.size()));
+      if (progress && done < pieces.size())
+        progress(static_cast<double>(done) / static_cast<double>(pieces.size()));
     });
   }
   if (progress) progress(1.0);

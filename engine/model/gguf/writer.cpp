@@ -1,4 +1,4 @@
-// Layout of GGUF files, and the streaming of their bytes to disk. The format: ggml, docs/gguf.md.
+// Layout of GGUF files, and the streaming of their bytes to disk. The format: gguf.md of ggml.
 #include "engine/model/gguf/writer.h"
 
 #include <fcntl.h>

@@ -47,7 +47,7 @@ struct Rig {
   // One step: plans, checks the plan against the limits, computes it, adds a token where one would be
   // sampled. Returns tokens per index; sequences that are done leave.
   std::map<int, int> step() {
-    const std::span<const StepPiece> planned = scheduler.plan();
+    const std::span<const StepPiece> planned = scheduler.next_step();
     const std::vector<StepPiece> pieces(planned.begin(), planned.end());
     std::map<int, int> taken;
     int n_tokens = 0, n_rows = 0, n_prefill = 0;

@@ -101,12 +101,12 @@ TEST_CASE("UTF-8 stepping knows every one-, two- and three-byte sequence") {
   for (uint32_t n = 0; n < 256 * 256; ++n) {
     for (const uint32_t third : {0x41U, 0x7FU, 0x80U, 0xBFU, 0xC0U}) {
       const std::string bytes = {static_cast<char>(n >> 8), static_cast<char>(n), static_cast<char>(third)};
-      const Utf8Step step = utf8_step(bytes);
+      const Utf8Char front = utf8_front(bytes);
       bool whole = false;
       for (size_t length = 1; length <= 3; ++length) whole |= is_character(bytes.substr(0, length));
-      REQUIRE((step.status == Utf8Status::kWhole) == whole);
-      REQUIRE((step.status == Utf8Status::kIncomplete) == (!whole && is_beginning(bytes)));
-      if (whole) REQUIRE(is_character(bytes.substr(0, step.length)));
+      REQUIRE((front.status == Utf8Status::kWhole) == whole);
+      REQUIRE((front.status == Utf8Status::kIncomplete) == (!whole && is_beginning(bytes)));
+      if (whole) REQUIRE(is_character(bytes.substr(0, front.length)));
     }
   }
 }

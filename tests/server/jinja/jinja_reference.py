@@ -7,7 +7,7 @@ import jinja2
 import jinja2.ext
 from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEnvironment
 
-# The clock of tests/support/jinja_tool.cpp and tests/server/jinja_template_test.cpp.
+# The clock of tests/support/frozen_clock.h.
 FROZEN_NOW = datetime.datetime(2024, 7, 26, 12, 34, 56)
 
 
