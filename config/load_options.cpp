@@ -40,7 +40,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
         "--api-key-file");
   }
   std::vector<std::string> names;
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.sources != Sources::kEnvironmentOnly) names.push_back("--" + std::string(spec.name));
   }
   for (const ActionSpec& spec : action_table()) names.push_back("--" + std::string(spec.name));
@@ -53,7 +53,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   app.set_help_flag();
   app.allow_extras();
   std::map<std::string, CLI::Option*> flags, actions;
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.sources == Sources::kEnvironmentOnly) continue;
     const std::string name(spec.name);
     // One value each time: "--alias a b" must not take b. Given twice, the last counts, so that a script's
@@ -68,7 +68,8 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));  // CLI11 takes them last first
   } catch (const CLI::ArgumentMismatch& error) {
     const std::string& last = arguments.back();  // only the last flag can lack its value
-    const OptionSpec* spec = last.rfind("--", 0) == 0 ? find_option(last.substr(2)) : nullptr;
+    const OptionSpec* spec =
+        last.rfind("--", 0) == 0 ? find_option(Program::kHearthd, last.substr(2)) : nullptr;
     if (spec == nullptr) throw ConfigError(std::string(error.what()) + "; see hearthd --help");
     throw ConfigError(last + " needs a value: " + expectation(*spec) + "; see hearthd --help");
   } catch (const CLI::ParseError& error) {
@@ -82,7 +83,7 @@ Values read_flags(const std::vector<std::string>& arguments, Action& action) {
   for (const auto& [name, flag] : flags) {
     if (flag->count() == 0) continue;
     std::vector<std::string> given = flag->results();
-    if (!is_list(*find_option(name))) given = {given.back()};
+    if (!is_list(*find_option(Program::kHearthd, name))) given = {given.back()};
     values[name] = std::move(given);
   }
   return values;
@@ -100,7 +101,7 @@ std::vector<std::string> split_list(const std::string& text) {
 Values read_environment(const Environment& environment, std::vector<std::string>& warnings) {
   Values values;
   std::vector<std::string> names;
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     names.push_back(environment_name(spec.name));
     const std::string text = environment_value(environment, names.back());
     if (text.empty()) continue;
@@ -157,7 +158,7 @@ std::vector<CLI::ConfigItem> parse_file(const std::string& path) {
 
 Values read_file(const std::string& path) {
   std::vector<std::string> names;
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.sources == Sources::kAll) names.emplace_back(spec.name);
   }
   Values values;
@@ -166,7 +167,7 @@ Values read_file(const std::string& path) {
       throw ConfigError(path + ": [" + item.parents.front() +
                         "]: the file has no sections; keys stand at the top");
     }
-    const OptionSpec* spec = find_option(item.name);
+    const OptionSpec* spec = find_option(Program::kHearthd, item.name);
     if (spec == nullptr || spec->sources != Sources::kAll) {
       if (item.name == "api-key")
         throw ConfigError(path + ": api-key: secrets do not go here; use api-key-file");
@@ -216,7 +217,7 @@ Invocation load_options(const std::vector<std::string>& arguments, const Environ
     sources.emplace_back("file " + path, read_file(path));
   }
 
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     Setting setting{std::string(spec.name), "", "default"};
     for (const auto& [source, values] : sources) {
       const Values::const_iterator found = values.find(setting.name);

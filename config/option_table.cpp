@@ -4,9 +4,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <type_traits>
+#include <utility>
 
 namespace hearth {
 namespace {
+
+template <auto kMember>
+ChoiceField choice(std::vector<std::string_view> words) {
+  return {std::move(words), [](const Options& options) { return static_cast<size_t>(options.*kMember); },
+          [](Options& options, size_t word) {
+            options.*kMember = static_cast<std::remove_reference_t<decltype(options.*kMember)>>(word);
+          }};
+}
 
 // Budgets from 100 KB, for the small models of tests, to more than any machine has.
 constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
@@ -14,8 +24,8 @@ constexpr double kMinBudgetGib = 0.0001, kMaxBudgetGib = 1 << 20;
 std::vector<OptionSpec> make_table() {
   using O = Options;
   return {
-      {"model", "Model", "FILE", "The model to serve: a GGUF file; of a split model, any part.",
-       TextField{&O::model}},
+      {"model", "Model", "FILE", "The model: a GGUF file; of a split model, any part.", TextField{&O::model},
+       Sources::kAll, Program::kBoth, 'm'},
       {"alias", "Model", "NAME",
        "Another name the model answers to. May be given several times. '*' takes any name a client sends.",
        ListField{&O::alias}},
@@ -24,12 +34,12 @@ std::vector<OptionSpec> make_table() {
       {"context", "Model", "N",
        "Tokens one request may use, prompt and answer together. Memory for --slots of them is reserved at "
        "start. 0: what the model was trained for, at most 8192.",
-       IntField{&O::context, 0, 1 << 24}},
+       IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c'},
       {"ffn-activation", "Model", "NAME",
        "Activation of the model's FFN, which files of ReLU-family models do not say: relu, drelu, fatrelu:T "
        "(zero up to T), relu2, silu or gelu. Not given: the file's hearth.ffn_activation, else relu for "
        "PowerInfer's files, else the architecture's.",
-       TextField{&O::ffn_activation}},
+       TextField{&O::ffn_activation}, Sources::kAll, Program::kBoth},
 
       {"host", "Server", "ADDRESS",
        "Address to listen on. 0.0.0.0 or :: opens the server to the network: set an API key then.",
@@ -51,30 +61,31 @@ std::vector<OptionSpec> make_table() {
       {"api-key", "Access", "KEY", "One API key, besides those of --api-key-file.", TextField{&O::api_key},
        Sources::kEnvironmentOnly},
 
-      {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256}},
+      {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256},
+       Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N", "Requests that may wait for a slot; more are answered 429 at once.",
        IntField{&O::queue, 0, 4096}},
       {"prefill-chunk", "Engine", "N",
        "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
        "are read faster.",
-       IntField{&O::prefill_chunk, 1, 8192}},
+       IntField{&O::prefill_chunk, 1, 8192}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N", "CPU threads that compute. 0: one per physical core.",
-       IntField{&O::threads, 0, 1024}},
+       IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
-       ChoiceField{&O::isa, {"auto", "scalar", "avx2", "avx512-vnni"}}},
+       choice<&O::isa>({"auto", "scalar", "avx2", "avx512-vnni"}), Sources::kAll, Program::kBoth},
 
       {"device", "Device", "NAME",
        "What computes. auto: the GPU, together with the CPU, if there is one that can be used, else the CPU. "
        "cuda: the GPU; without one the start is refused. cpu: the CPU alone.",
-       ChoiceField{&O::device, {"auto", "cpu", "cuda"}}},
+       choice<&O::device>({"auto", "cpu", "cuda"}), Sources::kAll, Program::kBoth},
       {"vram-budget", "Device", "GIB",
        "GiB of the GPU's memory to use, taken at start and never exceeded: 6, say, or 7.5. auto: what is "
        "free of it, but for a reserve.",
-       NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}},
+       NumberField{&O::vram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"ram-budget", "Device", "GIB",
        "GiB of memory to reserve at start at most, besides the model file's own pages. auto: what the "
        "machine or the container has.",
-       NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}},
+       NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
        "Write what of the model lives where, with its bytes, as JSON to this file once the model is loaded.",
        TextField{&O::plan_file}},
@@ -84,36 +95,59 @@ std::vector<OptionSpec> make_table() {
        "activation has no zeros runs dense. predicted: those the model's predictors propose. auto: exact or "
        "predicted, whichever reads less. calibrated: for SwiGLU and GeGLU models, those above the "
        "thresholds that hearth-profiler calibrate found. dense: all.",
-       ChoiceField{&O::sparsity, {"auto", "exact", "predicted", "calibrated", "dense"}}},
+       choice<&O::sparsity>({"auto", "exact", "predicted", "calibrated", "dense"}), Sources::kAll,
+       Program::kBoth},
       {"predictor-threshold", "Sparsity", "X",
        "Predicted mode: a neuron is proposed if its predictor's logit is at least this. Lower: closer to "
        "exact, and slower. Not given: the model file's.",
-       NumberField{&O::predictor_threshold, -1000, 1000}},
+       NumberField{&O::predictor_threshold, -1000, 1000}, Sources::kAll, Program::kBoth},
       {"profile", "Sparsity", "MODE",
-       "What is found out to place neurons by, and kept in the cache folder. auto: where a GPU runs a model "
-       "of the ReLU family, what this machine can do and which neurons are active, once, in some tens of "
-       "seconds in which nobody asks anything; the model is then placed by that. online: that, and a sample "
-       "of the tokens generated is counted, so that the next start places neurons by what was really asked. "
-       "off: nothing is measured; what is known is used. SIGUSR1 ends the measuring; what it has found is "
-       "kept.",
-       ChoiceField{&O::profile, {"auto", "online", "off"}}},
+       "What Hearth measures before it decides where neurons are placed; kept in the cache folder. auto: if "
+       "a "
+       "GPU runs a model of the ReLU family, the speed of this machine and which neurons are active, once, "
+       "in "
+       "some tens of seconds while nobody asks anything; the model is then placed anew. online: also counts "
+       "a "
+       "sample of the generated tokens, so that the next start places neurons by what was really asked. off: "
+       "nothing is measured; what is known is used. SIGUSR1 ends the measuring and keeps what it has found.",
+       choice<&O::profile>({"auto", "online", "off"})},
 
       {"drain-seconds", "Running", "N",
        "On SIGTERM or SIGINT, how many seconds running answers are given to finish before they are cut.",
        IntField{&O::drain_seconds, 0, 86400}},
       {"log-level", "Running", "LEVEL", "Least important messages to log.",
-       ChoiceField{&O::log_level, {"debug", "info", "warn", "error"}}},
+       choice<&O::log_level>({"debug", "info", "warn", "error"})},
       {"log-format", "Running", "FORMAT",
        "Log lines for people (text) or for machines (json, one object a line).",
-       ChoiceField{&O::log_format, {"text", "json"}}},
+       choice<&O::log_format>({"text", "json"})},
       {"trace", "Running", "FILE",
-       "Write a timeline of all steps to this file when the server stops, for Perfetto or chrome://tracing: "
+       "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing: "
        "what ran on GPU, CPU and PCIe in each layer. Keeps the first million entries in up to 50 MB of "
        "memory, takes 300 MB for a moment at the end, and makes steps a little slower.",
-       TextField{&O::trace}},
+       TextField{&O::trace}, Sources::kAll, Program::kBoth},
       {"config", "Running", "FILE",
        "TOML file of options: 'key = value' lines, a flag's name without dashes as key.",
        TextField{&O::config}, Sources::kNotFile},
+
+      {"verify-predictor", "Sparsity", "",
+       "Predicted mode: compute every gate too, to report recall and false positives.",
+       FlagField{&O::verify_predictor}, Sources::kAll, Program::kProfiler},
+      {"split", "Device", "NAME",
+       "What a GPU too small for the model gets: neurons of every layer, or whole layers.",
+       choice<&O::split>({"neurons", "layers"}), Sources::kAll, Program::kProfiler},
+      {"placement", "Device", "NAME",
+       "Which neurons it gets: neutral (as many of each layer) or solved for this machine.",
+       choice<&O::placement>({"neutral", "solved"}), Sources::kAll, Program::kProfiler},
+      {"no-prefetch", "Device", "", "No neurons are brought to the GPU ahead of their use.",
+       FlagField{&O::no_prefetch}, Sources::kAll, Program::kProfiler},
+      {"prefetch-by", "Device", "NAME",
+       "What brings them: a kernel that gathers them from memory, or the copy engine (dma).",
+       choice<&O::prefetch_by>({"gather", "dma"}), Sources::kAll, Program::kProfiler},
+      {"no-cpu-share", "Device", "",
+       "The CPU computes no neurons of the GPU's layers: they are streamed to it.",
+       FlagField{&O::no_cpu_share}, Sources::kAll, Program::kProfiler},
+      {"no-graphs", "Device", "", "The GPU's steps are not recorded and played back.",
+       FlagField{&O::no_graphs}, Sources::kAll, Program::kProfiler},
   };
 }
 
@@ -151,13 +185,21 @@ std::string number_text(double value) {
 
 }  // namespace
 
-std::span<const OptionSpec> option_table() {
-  static const std::vector<OptionSpec> table = make_table();
-  return table;
+std::span<const OptionSpec> option_table(Program program) {
+  const auto of = [](Program wanted) {
+    std::vector<OptionSpec> rows;
+    for (OptionSpec& spec : make_table()) {
+      if (spec.program == wanted || spec.program == Program::kBoth) rows.push_back(std::move(spec));
+    }
+    return rows;
+  };
+  static const std::vector<OptionSpec> hearthd = of(Program::kHearthd), profiler = of(Program::kProfiler),
+                                       both = of(Program::kBoth);
+  return program == Program::kHearthd ? hearthd : program == Program::kProfiler ? profiler : both;
 }
 
-const OptionSpec* find_option(std::string_view name) {
-  for (const OptionSpec& spec : option_table()) {
+const OptionSpec* find_option(Program program, std::string_view name) {
+  for (const OptionSpec& spec : option_table(program)) {
     if (spec.name == name) return &spec;
   }
   return nullptr;
@@ -180,11 +222,16 @@ std::string expectation(const OptionSpec& spec) {
   }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
     std::string text = "one of";
-    for (std::string_view choice : f->choices) text += (text == "one of" ? " " : ", ") + std::string(choice);
+    for (std::string_view choice : f->words) text += (text == "one of" ? " " : ", ") + std::string(choice);
     return text;
   }
   if (std::holds_alternative<ListField>(spec.field)) return "texts that are not empty";
   return "one text that is not empty";
+}
+
+std::string help_text(const OptionSpec& spec) {
+  const bool words = std::holds_alternative<ChoiceField>(spec.field);
+  return std::string(spec.help) + (words ? " Takes " + expectation(spec) + "." : "");
 }
 
 bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Options& options) {
@@ -203,8 +250,14 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
     return parse_number(value, *f, options.*f->member);
   }
   if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) {
-    if (std::find(f->choices.begin(), f->choices.end(), value) == f->choices.end()) return false;
-    options.*f->member = value;
+    const auto word = std::ranges::find(f->words, value);
+    if (word == f->words.end()) return false;
+    f->set(options, static_cast<size_t>(word - f->words.begin()));
+    return true;
+  }
+  if (const FlagField* f = std::get_if<FlagField>(&spec.field)) {
+    if (value != "true" && value != "false") return false;
+    options.*f->member = value == "true";
     return true;
   }
   options.*std::get<TextField>(spec.field).member = value;
@@ -217,7 +270,9 @@ std::string value_text(const OptionSpec& spec, const Options& options) {
     const std::optional<double>& number = options.*f->member;
     return number ? number_text(*number) : std::string(f->absent);
   }
-  if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) return options.*f->member;
+  if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field))
+    return std::string(f->words[f->get(options)]);
+  if (const FlagField* f = std::get_if<FlagField>(&spec.field)) return options.*f->member ? "true" : "false";
   if (const TextField* f = std::get_if<TextField>(&spec.field)) {
     const std::string& text = options.*f->member;
     return spec.sources == Sources::kEnvironmentOnly && !text.empty() ? "(set)" : text;

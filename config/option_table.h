@@ -1,8 +1,10 @@
-// The one table of options: name, group, unit, range, help, and the field of Options it sets.
+// The one table of options of both programs: name, programs, group, unit, range, words, help, and the field of
+// Options that each sets.
 //
-// Everything about an option is said here once: flags, environment names, the file's keys, --help, the sample
-// file and docs/configuration.md all come from this table. Used by load_options and the renderers; constant,
-// thread-safe.
+// Everything about an option is said here once. hearthd's flags, environment names, the file's keys, --help, the
+// sample file and docs/configuration.md come from this table, and so do the options that hearth-profiler's
+// subcommands take about a model and a machine. So an option has the same minimum, default and words in both.
+// Used by load_options, command_options and the renderers; constant, thread-safe.
 #pragma once
 
 #include <optional>
@@ -29,9 +31,15 @@ struct NumberField {
 struct TextField {
   std::string Options::*member;
 };
+/// One of some words, which become an enum: word i is the enumerator of value i.
 struct ChoiceField {
-  std::string Options::*member;
-  std::vector<std::string_view> choices;
+  std::vector<std::string_view> words;
+  size_t (*get)(const Options& options);
+  void (*set)(Options& options, size_t word);
+};
+/// Given or not, without a value. Only hearth-profiler has these.
+struct FlagField {
+  bool Options::*member;
 };
 struct ListField {
   std::vector<std::string> Options::*member;
@@ -40,25 +48,33 @@ struct ListField {
 /// Where a value may come from. A secret is not a flag, for every user of the machine can read those.
 enum class Sources { kAll, kNotFile, kEnvironmentOnly };
 
+/// Whose option it is.
+enum class Program { kHearthd, kProfiler, kBoth };
+
 struct OptionSpec {
   std::string_view name;   // "api-key-file": the flag without its dashes; the file's key
   std::string_view group;  // heading in --help
   std::string_view value;  // what the help calls the value: "PORT", "N"
   std::string_view help;   // one or two sentences, without the default
-  std::variant<IntField, NumberField, TextField, ChoiceField, ListField> field;
-  Sources sources = Sources::kAll;
+  std::variant<IntField, NumberField, TextField, ChoiceField, ListField, FlagField> field;
+  Sources sources = Sources::kAll;  // of hearthd; hearth-profiler's are flags alone
+  Program program = Program::kHearthd;
+  char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0: none
 };
 
-/// All options in the order they are shown.
-std::span<const OptionSpec> option_table();
-/// Null if there is none of this name.
-const OptionSpec* find_option(std::string_view name);
+/// The options of a program, those of both included, in the order they are shown. kBoth: only those of both.
+std::span<const OptionSpec> option_table(Program program);
+/// Null if the program has none of this name.
+const OptionSpec* find_option(Program program, std::string_view name);
 
 /// "api-key-file" -> "HEARTH_API_KEY_FILE".
 std::string environment_name(std::string_view option_name);
 
 /// What values the option takes, as half a sentence: "a whole number from 0 to 65535".
 std::string expectation(const OptionSpec& spec);
+
+/// The row's help, and the words it takes.
+std::string help_text(const OptionSpec& spec);
 
 /// Sets the option's field from text; a list is replaced by its values. Returns false, leaving the field as
 /// it was, if a value is not what expectation() says.

@@ -1,9 +1,13 @@
-// What hearthd can be told: one plain struct, whose initialisers are the defaults.
+// Everything that hearthd and hearth-profiler can be told about a model, a machine and a server: one plain struct
+// whose initialisers are the defaults.
 //
-// Filled once at start by load_options(); const after that, read by main and handed on in parts. What each
-// field is called outside, its range and its help stand in option_table.cpp and nowhere else.
+// Filled once at start: hearthd's by load_options(), hearth-profiler's by add_options() for each subcommand. Const
+// after that, read by main and handed on in parts. The name, range, words and help of each field are in
+// option_table.cpp and nowhere else. Includes nothing of the engine: its own enums are mapped to these in
+// profiler/engine_options.h.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +15,17 @@
 namespace hearth {
 
 struct Options {
+  // Values that are words. Enumerators stand in the order of the words in option_table.cpp.
+  enum class Isa : uint8_t { kAuto, kScalar, kAvx2, kAvx512Vnni };
+  enum class Device : uint8_t { kAuto, kCpu, kCuda };
+  enum class Sparsity : uint8_t { kAuto, kExact, kPredicted, kCalibrated, kDense };
+  enum class Profile : uint8_t { kAuto, kOnline, kOff };
+  enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
+  enum class LogFormat : uint8_t { kText, kJson };
+  enum class Split : uint8_t { kNeurons, kLayers };
+  enum class Placement : uint8_t { kNeutral, kSolved };
+  enum class PrefetchBy : uint8_t { kGather, kDma };
+
   // Model
   std::string model;               // path of a GGUF file; empty: none given
   std::vector<std::string> alias;  // names the model answers to besides its own; "*": any
@@ -33,25 +48,32 @@ struct Options {
   int queue = 64;           // requests that wait
   int prefill_chunk = 128;  // prompt tokens of one step
   int threads = 0;          // 0: one per physical core
-  std::string isa = "auto";
+  Isa isa = Isa::kAuto;
 
   // Device
-  std::string device = "auto";
+  Device device = Device::kAuto;
   std::optional<double> vram_budget_gib;  // not given: what is free
   std::string plan_file;                  // empty: none
   std::optional<double> ram_budget_gib;   // not given: what this machine allows
 
   // Sparsity
-  std::string sparsity = "exact";
+  Sparsity sparsity = Sparsity::kExact;
   std::optional<double> predictor_threshold;  // not given: the model file's
-  std::string profile = "auto";
+  Profile profile = Profile::kAuto;
 
   // Running
   int drain_seconds = 30;
-  std::string log_level = "info";
-  std::string log_format = "text";
+  LogLevel log_level = LogLevel::kInfo;
+  LogFormat log_format = LogFormat::kText;
   std::string trace;   // path of a timeline, written at the end; empty: none
   std::string config;  // path of the TOML file; empty: none
+
+  // Of hearth-profiler alone: parts of what a GPU does, switched to measure what each is worth.
+  bool verify_predictor = false;
+  Split split = Split::kNeurons;
+  Placement placement = Placement::kNeutral;
+  PrefetchBy prefetch_by = PrefetchBy::kGather;
+  bool no_prefetch = false, no_cpu_share = false, no_graphs = false;
 };
 
 }  // namespace hearth

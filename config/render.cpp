@@ -23,10 +23,6 @@ std::string default_text(const OptionSpec& spec) {
   return text.empty() ? "not given" : text;
 }
 
-std::string choices_text(const OptionSpec& spec) {
-  return std::holds_alternative<ChoiceField>(spec.field) ? " Takes " + expectation(spec) + "." : "";
-}
-
 std::string help_entry(const OptionSpec& spec) {
   const std::string indent(8, ' ');
   const bool is_flag = spec.sources != Sources::kEnvironmentOnly;
@@ -34,7 +30,7 @@ std::string help_entry(const OptionSpec& spec) {
   std::string out = is_flag
                         ? "  --" + std::string(spec.name) + " " + std::string(spec.value)
                         : "  " + environment + "=" + std::string(spec.value) + " (no flag: it is a secret)";
-  out += "\n" + wrapped(std::string(spec.help) + choices_text(spec), indent, kColumns - indent.size());
+  out += "\n" + wrapped(help_text(spec), indent, kColumns - indent.size());
   if (!is_flag) return out;
   return out + indent + "default: " + default_text(spec) + "   environment: " + environment + "\n";
 }
@@ -49,7 +45,7 @@ std::string toml_value(const OptionSpec& spec) {
 template <typename OnGroup, typename OnOption>
 void for_each_grouped(OnGroup on_group, OnOption on_option) {
   std::string_view group;
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.group != group) on_group(group = spec.group);
     on_option(spec);
   }
@@ -88,7 +84,7 @@ std::string render_sample_toml() {
                    [&out](const OptionSpec& spec) {
                      if (spec.sources != Sources::kAll) return;
                      out += '\n';
-                     out += wrapped(std::string(spec.help) + choices_text(spec), "# ", kColumns - 2);
+                     out += wrapped(help_text(spec), "# ", kColumns - 2);
                      out.append("#").append(spec.name).append(" = ").append(toml_value(spec)).append("\n");
                    });
   return out;

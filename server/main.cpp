@@ -31,7 +31,7 @@ constexpr int kCouldNotStart = 2;  // options, key file, template, port or model
 /// The effective configuration, and where what is not a default came from. Secrets read "(set)". For people a
 /// line for each group of options, for machines one object.
 void log_configuration(const Invocation& invocation) {
-  const bool for_people = invocation.options.log_format == "text";
+  const bool for_people = invocation.options.log_format == Options::LogFormat::kText;
   LogFields values, sources;
   if (for_people) {
     log_info(std::string("hearthd ") + hearth_version());
@@ -44,7 +44,7 @@ void log_configuration(const Invocation& invocation) {
     if (for_people) values.clear();
   };
   for (const Setting& setting : invocation.settings) {
-    const OptionSpec* spec = find_option(setting.name);
+    const OptionSpec* spec = find_option(Program::kHearthd, setting.name);
     if (spec != nullptr && spec->group != group) {
       end_group();
       group = spec->group;

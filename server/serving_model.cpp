@@ -15,6 +15,7 @@
 #include "engine/residency/plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime/device.h"
+#include "profiler/engine_options.h"
 #include "profiler/placement/solved_placement.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"
@@ -45,25 +46,21 @@ std::string read_template_file(const std::string& path) {
 
 /// nullopt: the best this machine has.
 std::optional<Isa> wanted_isa(const Options& options) {
-  if (options.isa == "auto") return std::nullopt;
-  const std::optional<Isa> isa = isa_from_name(options.isa);
+  const std::optional<Isa> isa = engine_isa(options.isa);
+  if (!isa) return std::nullopt;
   const std::vector<Isa> supported = supported_isas();
-  if (isa && std::find(supported.begin(), supported.end(), *isa) != supported.end()) return isa;
+  if (std::find(supported.begin(), supported.end(), *isa) != supported.end()) return isa;
   std::string names;
   for (const Isa possible : supported) names.append(names.empty() ? "" : ", ").append(isa_name(possible));
-  throw StartError("--isa " + options.isa + ": this processor does not have it; it can run " + names);
-}
-
-DeviceChoice wanted_device(const Options& options) {
-  if (options.device == "cpu") return DeviceChoice::kCpu;
-  return options.device == "cuda" ? DeviceChoice::kCuda : DeviceChoice::kAuto;
+  throw StartError("--isa " + std::string(isa_name(*isa)) + ": this processor does not have it; it can run " +
+                   names);
 }
 
 /// The GPU, or why there is none; throws StartError where one was asked for.
 std::variant<cuda::Device, std::string> find_device(const Options& options) {
   std::variant<cuda::Device, std::string> found = cuda::probe();
   const std::string* reason = std::get_if<std::string>(&found);
-  if (reason != nullptr && wanted_device(options) == DeviceChoice::kCuda) {
+  if (reason != nullptr && options.device == Options::Device::kCuda) {
     throw StartError("--device cuda: there is no GPU that can be used (" + *reason +
                      "); --device auto or cpu runs on the CPU");
   }
@@ -71,11 +68,9 @@ std::variant<cuda::Device, std::string> find_device(const Options& options) {
 }
 
 void log_device(const Options& options) {
-  log_info(wanted_device(options) == DeviceChoice::kCpu ? "CUDA: not used (--device cpu), running on the CPU"
-                                                        : cuda::describe(find_device(options)));
+  log_info(options.device == Options::Device::kCpu ? "CUDA: not used (--device cpu), running on the CPU"
+                                                   : cuda::describe(find_device(options)));
 }
-
-uint64_t bytes_of_gib(double gib) { return static_cast<uint64_t>(gib * (1 << 30)); }
 
 std::string token_text(const Tokenizer& tokenizer, int32_t token) {
   std::string text;
@@ -223,7 +218,7 @@ void check_before_loading(const Options& options) {
         "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file");
   }
   wanted_isa(options);
-  if (wanted_device(options) == DeviceChoice::kCuda) find_device(options);
+  if (options.device == Options::Device::kCuda) find_device(options);
   if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
   try {
     read_model_spec(ModelFile::open(options.model), options.ffn_activation);
@@ -253,28 +248,19 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const E
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions& load = model->load_;
-  load.path = options.model;
-  load.n_threads = options.threads;
-  load.isa = wanted_isa(options);
-  load.n_slots = options.slots;
-  load.context_tokens = options.context;
-  load.prefill_chunk = options.prefill_chunk;
-  load.ffn_activation = options.ffn_activation;
-  load.sparsity = {.mode = options.sparsity, .predictor_threshold = options.predictor_threshold};
+  load = engine_options(options);
   load.trace = trace;
-  load.device = wanted_device(options);
-  if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
-  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.warn = [](const std::string& sentence) { log_warning(sentence); };
   use_what_is_known(options, environment, cache, load);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
-  model->profiles_ = options.profile != "off" && model->runtime_->plan() != nullptr &&
+  model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->plan() != nullptr &&
                      !load.activity.empty() && model->runtime_->spec().activation.has_zeros();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
-  if (options.profile == "online") model->activity_ = start_profile(*model->runtime_, load.activity, cache);
+  if (options.profile == Options::Profile::kOnline)
+    model->activity_ = start_profile(*model->runtime_, load.activity, cache);
 
   EngineOptions engine;
   engine.n_slots = options.slots;

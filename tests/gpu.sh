@@ -218,7 +218,7 @@ bench() {
 if [ "$emulated" = 1 ]; then
   export CUDAEMU_VRAM_MB=256
   shapes=(tiny) percents=(40 100)  # a layer is a quarter of the model, and one must fit
-  synth_flags=(--quant f32 --vocab 512) bench_flags=(--prompt 4 --generate 2 --chunk 4 --repeat 1 --threads 2)
+  synth_flags=(--quant f32 --vocab 512) bench_flags=(--prompt 4 --generate 2 --prefill-chunk 4 --repeat 1 --threads 2)
 else
   shapes=(70b 7b 13b) percents=(25 50 100)
   synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)

@@ -45,7 +45,7 @@ PerplexityResult measure_perplexity(
   if (n_windows == 0) {
     throw std::invalid_argument("the text has " + std::to_string(tokens.size()) +
                                 " tokens, fewer than one window of " + std::to_string(n_context) +
-                                "; give a longer text or a smaller --context.");
+                                "; give a longer text or a smaller --window.");
   }
   SequenceRun run(model);
   PerplexityResult result;

@@ -5,6 +5,7 @@
 #include <string>
 #include <variant>
 
+#include "config/command_options.h"
 #include "engine/forward/trace_file.h"
 #include "kernels/cuda/runtime/bandwidth.h"
 #include "kernels/cuda/runtime/device.h"
@@ -20,18 +21,18 @@ struct BenchCommand {
   ModelOptions model;
   BenchOptions options;
   bool json = false;
-  std::string trace;  // a file; empty: none
 };
 
 int run_bench_command(BenchCommand command) {
   // 1. Files first: what cannot be written is found before minutes of work.
   std::optional<TraceFile> timeline;
-  if (!command.trace.empty()) command.model.trace = &timeline.emplace(command.trace).trace();
+  if (!command.model.trace.empty()) command.model.timeline = &timeline.emplace(command.model.trace).trace();
 
   // 2. Load, measure, tell.
+  command.options.chunk = command.model.prefill_chunk;
   command.options.n_threads = thread_count(command.model);
   command.options.cpu_share = !command.model.no_cpu_share;
-  if (command.model.device != "cpu" && std::holds_alternative<cuda::Device>(cuda::probe())) {
+  if (command.model.device != Options::Device::kCpu && std::holds_alternative<cuda::Device>(cuda::probe())) {
     command.options.gpu = cuda::measure_bandwidth();  // before the model takes the memory
   }
   const int context = command.options.n_prompt + command.options.n_generate;
@@ -65,10 +66,7 @@ std::function<int()> add_bench_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
-  bench->add_option("--chunk", command->options.chunk, "Prompt tokens per step")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(CLI::Range(1, 8192));
+  add_options(*bench, {"prefill-chunk"}, command->model);
   bench->add_option("--repeat,-r", command->options.n_repeats, "Runs; the median is shown")
       ->capture_default_str()
       ->type_name("N")
@@ -76,10 +74,7 @@ std::function<int()> add_bench_command(CLI::App& app) {
   bench->add_flag("--activity", command->options.counts,
                   "Count single neurons in half of the decode steps, and tell what that costs");
   bench->add_flag("--json", command->json, "Print one JSON object");
-  bench
-      ->add_option("--trace", command->trace,
-                   "Write a timeline of all steps, for Perfetto or chrome://tracing; slows them a little")
-      ->type_name("FILE");
+  add_options(*bench, {"trace"}, command->model);
   return [command] { return run_bench_command(*command); };
 }
 

@@ -81,14 +81,14 @@ Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, con
     throw std::runtime_error(
         fmt::format("{}: the text has {} tokens, but thresholds take at least {} windows of {} tokens{}; "
                     "give a longer text "
-                    "or a smaller --context.",
+                    "or a smaller --window.",
                     command.text, n_tokens, kMinCalibrationWindows, command.n_context,
                     command.held_out.empty() ? ", and the last quarter is held out besides" : ""));
   }
   if (tokens.held_out.size() < window) {
     throw std::runtime_error(
         fmt::format("{}: the held-out text has {} tokens, fewer than one window of {}; give a longer one or "
-                    "a smaller --context.",
+                    "a smaller --window.",
                     command.held_out, tokens.held_out.size(), command.n_context));
   }
   return tokens;
@@ -119,7 +119,7 @@ DecodeSpeeds compare_speeds(const CalibrateCommand& command, ModelRuntime& calib
   DecodeSpeeds best;
   if (command.n_context < 64) return best;
   ModelOptions options = command.model;
-  options.sparsity = "dense";
+  options.sparsity = Options::Sparsity::kDense;
   options.calibrating = false;
   const auto dense = load_model(options, command.n_context, static_cast<int>(kPrompt));
   for (int i = 0; i < kRepeats; ++i) {
@@ -191,7 +191,7 @@ int run_calibrate(CalibrateCommand command) {
 
   // 2. The model, and both texts in its tokens.
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
-  command.model.sparsity = "calibrated";
+  command.model.sparsity = Options::Sparsity::kCalibrated;
   command.model.calibrating = true;
   const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
   const Tokens tokens = tokenize(command, model->tokenizer(), text, held_out);
@@ -243,7 +243,7 @@ std::function<int()> add_calibrate_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("PERCENT")
       ->check(number_from(0.01, 100));
-  calibrate->add_option("--context,-c", command->n_context, "Tokens per window")
+  calibrate->add_option("--window,-c", command->n_context, "Tokens per window")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(4, 1 << 20));

@@ -22,6 +22,7 @@
 #include "profiler/commands/count_report.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/engine_options.h"
 #include "profiler/import/activation_counts.h"
 #include "profiler/placement/activity_curve.h"
 #include "profiler/placement/known_activity.h"
@@ -185,7 +186,7 @@ int run_count(const CountCommand& command) {
   {
     const ModelFile file = ModelFile::open(command.model.model);
     const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
-    const std::string why = why_not_counted(file, spec, command.model.sparsity);
+    const std::string why = why_not_counted(file, spec, engine_sparsity(command.model.sparsity));
     if (!why.empty()) throw std::runtime_error(why);
     const ModelIdentity model = identify(file, spec);
     settings.file = output_file(command, model);

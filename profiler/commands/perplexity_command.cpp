@@ -46,7 +46,9 @@ void write_hits(const PerplexityCommand& command, ModelRuntime& model, const Neu
 
 int run_perplexity(PerplexityCommand command) {
   // On a GPU steps must be small enough for what they find; the CPU counts any.
-  if (!command.activity_file.empty() && command.model.device == "auto") command.model.device = "cpu";
+  if (!command.activity_file.empty() && command.model.device == Options::Device::kAuto) {
+    command.model.device = Options::Device::kCpu;
+  }
   // Longer steps are no faster and take more memory.
   constexpr int kMaxChunk = 512;
   const int chunk = std::min(command.n_context, kMaxChunk);
@@ -94,7 +96,7 @@ std::function<int()> add_perplexity_command(CLI::App& app) {
   add_model_options(*perplexity, command->model);
   add_device_options(*perplexity, command->model);
   perplexity->add_option("--file,-f", command->file, "Text file")->required()->type_name("FILE");
-  perplexity->add_option("--context,-c", command->n_context, "Tokens per window")
+  perplexity->add_option("--window,-c", command->n_context, "Tokens per window")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(4, 1 << 20));

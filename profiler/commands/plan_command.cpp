@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "config/command_options.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/plan_options.h"
@@ -13,17 +14,19 @@ namespace hearth {
 namespace {
 
 struct PlanCommand {
-  std::string model, shape, type = "q4_0", ffn_activation;
+  Options options;  // of which the model may be left out
+  std::string shape, type = "q4_0";
   PlanOptions plan;
   bool json = false;
 };
 
 PlannedModel find_model(const PlanCommand& command) {
-  if (command.model.empty() == command.shape.empty()) {
+  if (command.options.model.empty() == command.shape.empty()) {
     throw std::runtime_error(
         "plan needs --model FILE or --shape NAME, one of the two; shapes: " + shape_names() + ".");
   }
-  if (!command.model.empty()) return model_of_file(command.model, command.ffn_activation);
+  if (!command.options.model.empty())
+    return model_of_file(command.options.model, command.options.ffn_activation);
   const ModelShape* shape = find_shape(command.shape);
   if (shape == nullptr) {
     std::vector<std::string> names;
@@ -41,12 +44,12 @@ PlannedModel find_model(const PlanCommand& command) {
     throw std::runtime_error("There is no type \"" + command.type + "\", expected one of " + known + "." +
                              suggestion(command.type, dtype_names()));
   }
-  return model_of_shape(*shape, *type, command.ffn_activation);
+  return model_of_shape(*shape, *type, command.options.ffn_activation);
 }
 
 int run_plan(const PlanCommand& command) {
   const PlannedModel model = find_model(command);
-  PlanQuestion question = plan_question(command.plan, model);
+  PlanQuestion question = plan_question(command.plan, command.options, model);
   add_machine(command.plan, question);
   question.activity = find_counts(command.plan, model).model;
   const PlanAnswer answer = answer_plan(question);
@@ -60,18 +63,13 @@ std::function<int()> add_plan_command(CLI::App& app) {
   const auto command = std::make_shared<PlanCommand>();
   CLI::App* plan = app.add_subcommand(
       "plan", "What of a model would live where on a machine, how fast it would be, and what would help");
-  plan->add_option("--model,-m", command->model, "GGUF model file; its weights are not read")
-      ->type_name("FILE");
+  add_options(*plan, {"model", "ffn-activation"}, command->options);
   plan->add_option("--shape", command->shape, "Or a shape without a file: " + shape_names())
       ->type_name("NAME");
   plan->add_option("--type", command->type, "Of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
       ->capture_default_str()
       ->type_name("NAME");
-  plan->add_option(
-          "--ffn-activation", command->ffn_activation,
-          "FFN activation where the file does not say it, or of a shape (not given: relu, as ReluLLaMA)")
-      ->type_name("NAME");
-  add_plan_options(*plan, command->plan);
+  add_plan_options(*plan, command->plan, command->options);
   plan->add_flag("--json", command->json, "Print one JSON object");
   return [command] { return run_plan(*command); };
 }

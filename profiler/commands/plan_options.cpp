@@ -9,11 +9,13 @@
 #include <string_view>
 #include <vector>
 
+#include "config/command_options.h"
 #include "config/environment.h"
 #include "engine/model/gguf/fault.h"
 #include "profiler/commands/activity_csv.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/engine_options.h"
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/placement/known_activity.h"
@@ -21,8 +23,6 @@
 namespace hearth {
 namespace {
 
-constexpr double kMaxGib = 1 << 20;
-constexpr int kContext = 4096;
 constexpr std::string_view kActivityMagic = "HACT";
 
 /// Counts in a table, as if they had been counted here.
@@ -75,6 +75,26 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   return known;
 }
 
+/// The modes that an option asks for, of those that the model has. auto: exact or predicted, as when a model is
+/// loaded; dense where it has neither.
+std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& model) {
+  std::vector<Sparsity> modes;
+  for (const Sparsity mode : model.modes()) {
+    const bool sparse = mode == Sparsity::kExact || mode == Sparsity::kPredicted;
+    if (asked == Options::Sparsity::kAuto ? sparse : sparsity_option(mode) == asked) modes.push_back(mode);
+  }
+  if (!modes.empty()) return modes;
+  if (asked == Options::Sparsity::kAuto) return {Sparsity::kDense};
+  const std::string name = engine_sparsity(asked);
+  if (asked == Options::Sparsity::kCalibrated) {
+    throw std::runtime_error(
+        "plan knows nothing of --sparsity calibrated; take exact, predicted, dense or auto.");
+  }
+  throw std::runtime_error(model.name + " cannot run " + name + ": it has no " +
+                           (asked == Options::Sparsity::kPredicted ? "predictors" : "zeros to skip") +
+                           "; take --sparsity auto.");
+}
+
 MachineProfile find_machine(const PlanOptions& options) {
   if (!options.machine.empty()) {
     try {
@@ -105,7 +125,7 @@ KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model) {
   return known;
 }
 
-PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model) {
+PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model) {
   const int possible = model.spec.context_train;
   if (options.context > possible) {
     throw std::runtime_error(
@@ -118,24 +138,19 @@ PlanQuestion plan_question(const PlanOptions& options, const PlannedModel& model
       .machine = {},
       .vram_bytes = std::nullopt,
       .ram_bytes = std::nullopt,
-      .load = {.context_tokens = options.context > 0 ? options.context : std::min(kContext, possible),
+      .load = {.context_tokens = options.context > 0 ? options.context : std::min(kDefaultContext, possible),
                .n_slots = options.slots,
-               .prefill_chunk = options.chunk},
+               .prefill_chunk = options.prefill_chunk},
       .modes = {},
       .activity = std::nullopt,
-      .active = options.active,
+      .active = plan.active,
       .assumptions = {}};
   // Budgets say what is to be looked at, also beyond what such a machine has.
-  if (options.vram_gib) question.vram_bytes = static_cast<int64_t>(*options.vram_gib * (1 << 30));
-  if (options.ram_gib) question.ram_bytes = static_cast<int64_t>(*options.ram_gib * (1 << 30));
-  for (const Sparsity mode : model.modes()) {
-    if (sparsity_name(mode) == options.sparsity) question.modes.push_back(mode);
-  }
-  if (question.modes.empty() && options.sparsity != "auto") {
-    throw std::runtime_error(model.name + " cannot run " + options.sparsity + ": it has no " +
-                             (options.sparsity == "predicted" ? "predictors" : "zeros to skip") +
-                             "; take --sparsity auto.");
-  }
+  if (options.vram_budget_gib)
+    question.vram_bytes = static_cast<int64_t>(bytes_of_gib(*options.vram_budget_gib));
+  if (options.ram_budget_gib)
+    question.ram_bytes = static_cast<int64_t>(bytes_of_gib(*options.ram_budget_gib));
+  if (plan.sparsity->count() > 0) question.modes = asked_modes(options.sparsity, model);
   return question;
 }
 
@@ -147,43 +162,25 @@ void add_machine(const PlanOptions& options, PlanQuestion& question) {
                            ").");
 }
 
-void add_plan_options(CLI::App& command, PlanOptions& options) {
+void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
   command
-      .add_option("--machine", options.machine,
+      .add_option("--machine", plan.machine,
                   "Machine to plan for: " + shipped_machine_names() +
                       ", or a file of hearth-profiler probe --toml; not given: this one")
       ->type_name("NAME|FILE");
-  command.add_option("--vram-budget", options.vram_gib, "GiB of the GPU's memory; not given: what it has")
-      ->type_name("GIB")
-      ->check(number_from(0, kMaxGib));
+  add_options(command, {"vram-budget", "ram-budget", "context", "slots", "prefill-chunk", "sparsity"},
+              options);
+  CLI::Option* sparsity = command.get_option("--sparsity")->default_str("");
+  sparsity->description(sparsity->get_description() +
+                        " Not given: all modes that the model has are compared.");
+  plan.sparsity = sparsity;
   command
-      .add_option("--ram-budget", options.ram_gib, "GiB of RAM; not given: what the machine has, less 5 %")
-      ->type_name("GIB")
-      ->check(number_from(0, kMaxGib));
-  command
-      .add_option("--context,-c", options.context,
-                  "Tokens of a sequence; not given: what it was trained on, at most 4096")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1 << 20));
-  command.add_option("--slots", options.slots, "Sequences at once")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(CLI::Range(1, 4096));
-  command.add_option("--chunk", options.chunk, "Prompt tokens per step")
-      ->capture_default_str()
-      ->type_name("N")
-      ->check(CLI::Range(1, 8192));
-  command.add_option("--sparsity", options.sparsity, "Mode; auto: the fastest of those that the model has")
-      ->capture_default_str()
-      ->type_name("MODE")
-      ->check(CLI::IsMember({"auto", "exact", "predicted", "dense"}));
-  command
-      .add_option("--activity", options.activity_file,
+      .add_option("--activity", plan.activity_file,
                   "Counts of the model's neurons (of hearth-profiler count, or CSV); not given: those that "
                   "are kept, or lie beside the model, or what was published for its kind")
       ->type_name("FILE");
   command
-      .add_option("--active", options.active,
+      .add_option("--active", plan.active,
                   "Share of neurons that are active, where no counts of tokens tell it")
       ->type_name("SHARE")
       ->check(number_from(0.001, 0.9));

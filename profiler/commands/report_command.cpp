@@ -27,6 +27,7 @@
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/plan_options.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/engine_options.h"
 #include "profiler/report/report_data.h"
 #include "profiler/report/report_page.h"
 #include "profiler/self_profile.h"
@@ -77,7 +78,7 @@ int count_now(const ReportCommand& command, const PlannedModel& model, KnownCoun
   if (known.counted && known.counted->n_tokens() >= settings.n_tokens) return 0;
   settings.load.path = command.model.model;
   settings.load.n_threads = thread_count(command.model);
-  settings.load.isa = isa_from_name(command.model.isa);
+  settings.load.isa = engine_isa(command.model.isa);
   settings.load.ffn_activation = command.model.ffn_activation;
   settings.activity_file = kept_activity_path(process_environment(), identify(*model.file, model.spec));
 
@@ -111,7 +112,9 @@ int count_now(const ReportCommand& command, const PlannedModel& model, KnownCoun
 HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model, TextFeed& texts,
                          const KnownCounts& known) {
   ModelOptions load = command.model;
-  load.sparsity = "dense";
+  load.sparsity = Options::Sparsity::kDense;
+  load.vram_budget_gib.reset();  // the plan's budgets, not those of this run on the CPU
+  load.ram_budget_gib.reset();
   constexpr int kContext = 512;  // longer texts activate no other neurons
   const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
   const std::set<Sha256> none;
@@ -149,9 +152,9 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
       .n_prompt = options.n_prompt, .n_generated = options.n_generate, .expected = answer_plan(such).best};
 
   ModelOptions load = command.model;
-  load.sparsity = std::string(sparsity_name(answer.best.mode));
-  load.device = answer.best.on_gpu ? "auto" : "cpu";
-  load.vram_budget_gib = command.plan.vram_gib;
+  load.sparsity = sparsity_option(answer.best.mode);
+  load.device = answer.best.on_gpu ? Options::Device::kAuto : Options::Device::kCpu;
+  load.ram_budget_gib.reset();  // the plan keeps it
   load.n_slots = question.load.n_slots;
   if (answer.best.on_gpu) {
     load.placed = SolvedPlacement{.machine = question.machine,
@@ -177,7 +180,7 @@ int run_report(const ReportCommand& command) {
   // 1. What is asked, checked before any work.
   const fs::path out = output_file(command);
   const PlannedModel model = model_of_file(command.model.model, command.model.ffn_activation);
-  PlanQuestion question = plan_question(command.plan, model);
+  PlanQuestion question = plan_question(command.plan, command.model, model);
   TextFeed texts = held_out_texts(command);
   KnownCounts known = find_counts(command.plan, model);
   add_machine(command.plan, question);
@@ -238,7 +241,7 @@ std::function<int()> add_report_command(CLI::App& app) {
       ->add_option("--out,-o", command->out,
                    "The HTML file to write (default: the model file's name and .html, here)")
       ->type_name("FILE");
-  add_plan_options(*report, command->plan);
+  add_plan_options(*report, command->plan, command->model);
   report
       ->add_option("--held-out", command->held_out,
                    "Text files to judge hot neurons and predictors on; not given: prompts that are built in "

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "config/command_options.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
 #include "kernels/cpu/thread_pool.h"
@@ -32,7 +33,7 @@ struct SynthCommand {
   double active = 0.18;
   uint64_t seed = 1;
   int n_vocab = 0;  // 0: the shape's
-  int n_threads = 0;
+  Options options;  // of which threads are asked for
   bool pwri = false, both = false, force = false;
 };
 
@@ -140,7 +141,7 @@ SynthOptions options_of(const SynthCommand& command) {
   options.seed = command.seed;
   options.plain = !command.pwri;
   options.sparse = command.pwri || command.both;
-  options.n_threads = command.n_threads > 0 ? command.n_threads : default_thread_count();
+  options.n_threads = command.options.threads > 0 ? command.options.threads : default_thread_count();
   return options;
 }
 
@@ -210,9 +211,7 @@ std::function<int()> add_synth_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, std::numeric_limits<int64_t>::max()));
-  synth->add_option("--threads,-t", command->n_threads, "CPU threads; 0: one per physical core")
-      ->type_name("N")
-      ->check(CLI::Range(0, 1024));
+  add_options(*synth, {"threads"}, command->options);
   CLI::Option* pwri = synth->add_flag("--pwri", command->pwri, "Write PowerInfer's kind of file");
   synth->add_flag("--both", command->both, "Write FILE and, beside it, PowerInfer's: .powerinfer.gguf")
       ->excludes(pwri);

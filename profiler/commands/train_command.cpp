@@ -26,6 +26,7 @@
 #include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/engine_options.h"
 #include "profiler/predictors/predictor_writer.h"
 #include "profiler/predictors/train_predictors.h"
 #include "profiler/predictors/training_report.h"
@@ -132,7 +133,7 @@ bool measure_served(const TrainCommand& command, const fs::path& written, const 
                     const SignalWatch& watch, TrainingReport& report) {
   ModelOptions options = command.model;
   if (!command.side_file) options.model = written.string();
-  options.sparsity = "predicted";
+  options.sparsity = Options::Sparsity::kPredicted;
   const int n_context = command.options.n_context;
   const auto model = load_model(options, n_context, std::min(n_context, 512));
   model->reset_activity();
@@ -192,7 +193,7 @@ int run_train(TrainCommand command) {
   // 2. The model, and the texts in its tokens.
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
   ModelOptions load = command.model;
-  load.sparsity = "dense";
+  load.sparsity = Options::Sparsity::kDense;
   auto model = load_model(load, options.n_context, std::min(options.n_context, kMaxChunk));
   check_model(command, model->spec());
   const TrainingText text = cut_texts(model->tokenizer(), texts, held_out, command.cut);
@@ -200,7 +201,7 @@ int run_train(TrainCommand command) {
   // 3. Recording, training, choosing.
   WorkFolder folder(work, identity_of(command, *model, text), command.restart);
   options.n_threads = thread_count(command.model);
-  options.isa = command.model.isa == "auto" ? supported_isas().front() : *isa_from_name(command.model.isa);
+  options.isa = engine_isa(command.model.isa).value_or(supported_isas().front());
   const SignalWatch watch;
   try {
     TrainingReport report;
@@ -324,7 +325,7 @@ std::function<int()> add_train_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N")
       ->check(number_from(0.01, 1000));
-  train->add_option("--context,-c", command->options.n_context, "Tokens per window")
+  train->add_option("--window,-c", command->options.n_context, "Tokens per window")
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(4, 1 << 20));

@@ -57,6 +57,20 @@ bool is_plain(const std::string& text) {
   });
 }
 
+spdlog::level::level_enum spdlog_level(Options::LogLevel level) {
+  switch (level) {
+    case Options::LogLevel::kDebug:
+      return spdlog::level::debug;
+    case Options::LogLevel::kInfo:
+      return spdlog::level::info;
+    case Options::LogLevel::kWarn:
+      return spdlog::level::warn;
+    case Options::LogLevel::kError:
+      break;
+  }
+  return spdlog::level::err;
+}
+
 }  // namespace
 
 std::string format_line(std::string_view message, const LogFields& fields) {
@@ -73,14 +87,14 @@ std::string format_line(std::string_view message, const LogFields& fields) {
   return line;
 }
 
-void set_up_logging(const std::string& level, const std::string& format) {
+void set_up_logging(Options::LogLevel level, Options::LogFormat format) {
   Log& log = the_log();
   const auto sink =
       std::make_shared<spdlog::sinks::stderr_color_sink_mt>();  // colours only if it is a terminal
-  log.is_json = format == "json";
+  log.is_json = format == Options::LogFormat::kJson;
   sink->set_pattern(log.is_json ? "%v" : "%Y-%m-%d %H:%M:%S.%e %^%5l%$ %v");
   log.filtered = std::make_shared<spdlog::logger>("hearthd", sink);
-  log.filtered->set_level(spdlog::level::from_str(level));
+  log.filtered->set_level(spdlog_level(level));
   log.always = std::make_shared<spdlog::logger>("hearthd", sink);
 }
 

@@ -9,13 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "config/options.h"
+
 namespace hearth {
 
 /// Named values of a line. As text they become "message key=value ...", as JSON members of the object.
 using LogFields = std::vector<std::pair<std::string, nlohmann::ordered_json>>;
 
-/// Takes the values of --log-level and --log-format. Uses colours only on a terminal.
-void set_up_logging(const std::string& level, const std::string& format);
+/// Uses colours only on a terminal.
+void set_up_logging(Options::LogLevel level, Options::LogFormat format);
 
 void log_debug(std::string_view message, const LogFields& fields = {});
 void log_info(std::string_view message, const LogFields& fields = {});

@@ -61,7 +61,7 @@ TEST_CASE("without any source the defaults stand") {
   CHECK(invocation.options.host == "127.0.0.1");
   CHECK(invocation.options.slots == 4);
   CHECK(source_of(invocation, "port") == "default");
-  CHECK(invocation.settings.size() == option_table().size());
+  CHECK(invocation.settings.size() == option_table(Program::kHearthd).size());
   CHECK(invocation.warnings.empty());
 }
 
@@ -81,12 +81,12 @@ TEST_CASE("a flag wins over the environment, that over the file, that over the d
 }
 
 TEST_CASE("every option is taken from every source it may come from") {
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     if (spec.name == "config") continue;
     std::string value = "text";
     if (const IntField* f = std::get_if<IntField>(&spec.field)) value = std::to_string(f->max);
     if (const NumberField* f = std::get_if<NumberField>(&spec.field)) value = f->min < 0 ? "-1.5" : "1.5";
-    if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) value = f->choices.back();
+    if (const ChoiceField* f = std::get_if<ChoiceField>(&spec.field)) value = f->words.back();
     const std::string name(spec.name);
     INFO(name);
     const bool secret = spec.sources == Sources::kEnvironmentOnly;
@@ -119,7 +119,7 @@ TEST_CASE("a flag given twice counts the last time, and values may hold any sign
   const ConfigFile file("# comment\n\n  model = \"/m/a b, c.gguf\"   # the model\nlog-level = 'warn'\n");
   const Options options = load_options({"--config", file.path()}, {}).options;
   CHECK(options.model == "/m/a b, c.gguf");
-  CHECK(options.log_level == "warn");
+  CHECK(options.log_level == Options::LogLevel::kWarn);
 }
 
 TEST_CASE("a number may have a word for leaving it out") {
@@ -129,10 +129,10 @@ TEST_CASE("a number may have a word for leaving it out") {
   const Options options = load_options({"--config", file.path()}, {{"HEARTH_RAM_BUDGET", ""}}).options;
   CHECK_FALSE(options.ram_budget_gib);
   CHECK(options.vram_budget_gib == 6);
-  CHECK(value_text(*find_option("ram-budget"), options) == "auto");
-  CHECK(value_text(*find_option("ram-budget"), load_options({"--ram-budget", "2.5e-4"}, {}).options) ==
-        "0.00025");
-  CHECK(value_text(*find_option("predictor-threshold"), options).empty());
+  CHECK(value_text(*find_option(Program::kHearthd, "ram-budget"), options) == "auto");
+  CHECK(value_text(*find_option(Program::kHearthd, "ram-budget"),
+                   load_options({"--ram-budget", "2.5e-4"}, {}).options) == "0.00025");
+  CHECK(value_text(*find_option(Program::kHearthd, "predictor-threshold"), options).empty());
   for (const char* bad : {"0", "-1", "6GiB", "nan", "inf", "AUTO", "1e9"}) {
     CHECK(refusal({"--vram-budget", bad}) ==
           "--vram-budget '" + std::string(bad) + "': expected auto, or a number from 0.0001 to 1048576");

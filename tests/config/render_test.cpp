@@ -25,7 +25,7 @@ std::string read(const std::string& path) {
 
 TEST_CASE("--help shows every option within 80 columns") {
   const std::string help = render_help();
-  for (const OptionSpec& spec : option_table()) {
+  for (const OptionSpec& spec : option_table(Program::kHearthd)) {
     CHECK_THAT(help, ContainsSubstring(environment_name(spec.name)));
     if (spec.sources != Sources::kEnvironmentOnly) {
       CHECK_THAT(help, ContainsSubstring("\n  --" + std::string(spec.name) + " "));
@@ -69,7 +69,8 @@ TEST_CASE("the sample file is accepted as it is, and with its keys uncommented c
   int from_file = 0;
   for (const Setting& setting : invocation.settings) {
     from_file += setting.source == "file " + path;
-    if (setting.name != "config") CHECK(setting.value == value_text(*find_option(setting.name), Options{}));
+    if (setting.name != "config")
+      CHECK(setting.value == value_text(*find_option(Program::kHearthd, setting.name), Options{}));
   }
   CHECK(from_file >= 10);
 }

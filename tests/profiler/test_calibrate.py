@@ -43,7 +43,7 @@ def text(tmp_path):
 
 
 def calibrate(model, text, *arguments):
-    return profiler("calibrate", "--model", model, "--text", text, "--context", 32, "--threads", 1, *arguments)
+    return profiler("calibrate", "--model", model, "--text", text, "--window", 32, "--threads", 1, *arguments)
 
 
 def refused(done):
@@ -89,7 +89,7 @@ def test_thresholds_are_written_told_and_used(model, text):
     assert side_file.read_bytes() == before
 
     # What uses them skips about as much.
-    used = profiler("perplexity", "--model", model, "--file", text, "--context", 32, "--sparsity", "calibrated")
+    used = profiler("perplexity", "--model", model, "--file", text, "--window", 32, "--sparsity", "calibrated")
     assert used.returncode == 0, used.stderr
     active = float(re.search(r"calibrated \(asked for\), (\S+) % of neurons active", used.stdout)[1])
     assert active == pytest.approx(100 - skipped, abs=8)
@@ -139,7 +139,7 @@ def test_missing_options_and_help(model):
     assert done.returncode == 2 and "--text" in done.stderr
     done = profiler("calibrate", "--help")
     assert done.returncode == 0
-    for word in ("--model", "--text", "--held-out", "--fidelity-budget", "--context", "--threads"):
+    for word in ("--model", "--text", "--held-out", "--fidelity-budget", "--window", "--threads"):
         assert word in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 120
 
@@ -161,7 +161,7 @@ def test_a_signal_leaves_the_older_file(model, text, tmp_path):
     long_text = tmp_path / "long.txt"
     long_text.write_text(text.read_text() * 500)
     terminal, other = pty.openpty()
-    with subprocess.Popen(program("calibrate", "--model", model, "--text", long_text, "--context", "32"),
+    with subprocess.Popen(program("calibrate", "--model", model, "--text", long_text, "--window", "32"),
                           stdout=subprocess.PIPE, stderr=other) as process:
         os.close(other)
         try:

@@ -178,7 +178,7 @@ def test_predictors_beside_a_model_are_planned_with(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
     train = [str(pathlib.Path(BUILD) / "hearth-profiler"), "train-predictors", "--model", str(model), "--text", str(text),
-             "--side-file", "--tokens", "512", "--measure-tokens", "128", "--context", "64", "--epochs", "1"]
+             "--side-file", "--tokens", "512", "--measure-tokens", "128", "--window", "64", "--epochs", "1"]
     done = subprocess.run(train, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert modes() == {"exact", "predicted", "dense"}

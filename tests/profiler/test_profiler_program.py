@@ -60,7 +60,7 @@ def test_bench_prints_text():
 def test_perplexity_of_a_text(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("Some text of no great length. " * 8)
-    done = profiler("perplexity", "--model", MODEL, "--file", text, "--context", 32, "--threads", 1)
+    done = profiler("perplexity", "--model", MODEL, "--file", text, "--window", 32, "--threads", 1)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no terminal, no progress
     match = re.match(r"perplexity (\d+\.\d+) \+/- (\d+\.\d+)  \((\d+) windows of 32 tokens, (\d+) tokens scored",
@@ -96,7 +96,7 @@ def test_help_is_readable():
     assert done.returncode == 0 and done.stderr == ""
     assert "bench" in done.stdout and "perplexity" in done.stdout
     for command, words in (("bench", ["--model", "--prompt", "--generate", "--threads", "--json", "--isa"]),
-                           ("perplexity", ["--model", "--file", "--context", "--threads", "--isa"])):
+                           ("perplexity", ["--model", "--file", "--window", "--threads", "--isa"])):
         done = profiler(command, "--help")
         assert done.returncode == 0 and done.stderr == ""
         for word in words:
@@ -106,6 +106,41 @@ def test_help_is_readable():
     for command in subcommands:
         lines = profiler(command, "--help").stdout.splitlines()
         assert max(map(len, lines)) <= 120, (command, max(lines, key=len))
+
+
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearthd").exists(), reason="hearthd is not built")
+def test_options_that_hearthd_has_too_have_its_default_and_its_words():
+    page = subprocess.run([pathlib.Path(BUILD) / "hearthd", "--help-markdown"], capture_output=True, text=True).stdout
+    rows = {}  # of hearthd: name -> what it takes, default
+    for line in page.splitlines():
+        if row := re.match(r"\| `--([a-z-]+)` \| `[A-Z_]+` \| (.*?) \| (.*?) \|", line):
+            rows[row[1]] = row[2], row[3]
+    assert len(rows) > 20
+    seen = set()
+    for command in re.findall(r"(?m)^  ([a-z-]+) ", profiler("--help").stdout.split("Subcommands:")[1]):
+        help_ = profiler(command, "--help").stdout
+        for entry in re.split(r"(?m)^  (?=-)", help_)[1:]:
+            name, value = re.match(r"(?:-\w,)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+))?)?", entry).groups()
+            if name not in rows or name in ("help", "version"):
+                continue
+            takes, default = rows[name]
+            shown = {None: "not given"}.get(value, value)
+            # A model has no default, and plan and report compare all modes unless they are asked for one.
+            if (command, name) not in {("plan", "sparsity"), ("report", "sparsity")}:
+                assert shown == default, (command, name)
+            words = " ".join(entry.split())
+            assert not takes.startswith("one of") or takes in words, (command, name, takes)
+            if takes.startswith("a whole number"):
+                low, high = map(int, re.findall(r"-?\d+", takes))
+                for bad in (low - 1, high + 1):
+                    assert f"expected {takes}" in profiler(command, f"--{name}", bad).stderr, (command, name)
+            seen.add(name)
+    assert {"model", "threads", "isa", "device", "vram-budget", "ram-budget", "sparsity", "context", "slots"} <= seen
+
+
+def test_version():
+    done = profiler("--version")
+    assert done.returncode == 0 and re.fullmatch(r"hearth-profiler \d+\.\d+\.\S+\n", done.stdout)
 
 
 def test_files_that_are_no_text_are_refused_by_name(tmp_path):
@@ -127,7 +162,7 @@ def test_unknown_option():
     assert "--modle" in refused(profiler("bench", "--modle", MODEL))
 
 
-@pytest.mark.parametrize("option", ["--prompt", "--generate", "--repeat", "--threads", "--chunk"])
+@pytest.mark.parametrize("option", ["--prompt", "--generate", "--repeat", "--threads", "--prefill-chunk"])
 @pytest.mark.parametrize("value", ["-1", "x", "99999999999999999999", "1.5"])
 def test_bad_numbers(option, value):
     assert option in refused(profiler("bench", "--model", MODEL, option, value))
@@ -136,7 +171,7 @@ def test_bad_numbers(option, value):
 def emulated(*arguments):
     """bench on an emulated GPU, 6.4 MB of which take all of the model but a quarter of its neurons."""
     program = [str(pathlib.Path(BUILD) / "tests/hearth_profiler_emulated"), "bench", "--model", str(RELU),
-               "--prompt", "4", "--generate", "2", "--repeat", "1", "--threads", "1", "--chunk", "4",
+               "--prompt", "4", "--generate", "2", "--repeat", "1", "--threads", "1", "--prefill-chunk", "4",
                "--vram-budget", "0.006", *map(str, arguments)]
     environment = {**os.environ, "CUDAEMU_VRAM_MB": "256"}
     return subprocess.run(program, capture_output=True, text=True, timeout=120, env=environment)
@@ -196,22 +231,22 @@ def test_bad_models(tmp_path):
 def test_context_beyond_the_model():
     said = refused(profiler("bench", "--model", MODEL, "--prompt", 60, "--generate", 5))
     assert "65 tokens" in said and "trained on 64" in said
-    assert "trained on 64" in refused(profiler("perplexity", "--model", MODEL, "--file", __file__, "--context", 65))
+    assert "trained on 64" in refused(profiler("perplexity", "--model", MODEL, "--file", __file__, "--window", 65))
 
 
 def test_bad_texts(tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"")
     (tmp_path / "short.txt").write_text("Too short.")
     for path in (tmp_path / "absent.txt", tmp_path, tmp_path / "empty.txt"):
-        said = refused(profiler("perplexity", "--model", MODEL, "--file", path, "--context", 32))
+        said = refused(profiler("perplexity", "--model", MODEL, "--file", path, "--window", 32))
         assert str(path) in said
-    said = refused(profiler("perplexity", "--model", MODEL, "--file", tmp_path / "short.txt", "--context", 32))
+    said = refused(profiler("perplexity", "--model", MODEL, "--file", tmp_path / "short.txt", "--window", 32))
     assert "fewer than one window of 32" in said
 
 
 def test_text_of_any_bytes(tmp_path):
     (tmp_path / "bytes.txt").write_bytes(bytes(range(256)))
-    done = profiler("perplexity", "--model", MODEL, "--file", tmp_path / "bytes.txt", "--context", 32)
+    done = profiler("perplexity", "--model", MODEL, "--file", tmp_path / "bytes.txt", "--window", 32)
     assert done.returncode == 0, done.stderr
 
 

@@ -40,7 +40,7 @@ def text(tmp_path):
 
 
 def perplexity(model, text, mode, *arguments):
-    done = profiler("perplexity", "--model", model, "--file", text, "--context", 64, "--sparsity", mode, *arguments)
+    done = profiler("perplexity", "--model", model, "--file", text, "--window", 64, "--sparsity", mode, *arguments)
     assert done.returncode == 0, done.stderr
     return float(re.match(r"perplexity ([0-9.]+) ", done.stdout)[1]), done.stdout.splitlines()[1]
 
@@ -95,7 +95,7 @@ def test_hits_of_a_sparse_run_only(text, tmp_path):
     rows = [row for row in csv.reader((tmp_path / "hits.csv").read_text().splitlines()) if row[0].isdigit()]
     assert len(rows) == 4 * 1024
     assert sum(int(row[2]) for row in rows) > 0
-    done = profiler("perplexity", "--model", SILU, "--file", text, "--context", 32, "--sparsity", "dense",
+    done = profiler("perplexity", "--model", SILU, "--file", text, "--window", 32, "--sparsity", "dense",
                     "--activity", tmp_path / "none.csv")
     assert done.returncode == 2 and "a dense run looks at no neuron" in done.stderr
     assert not (tmp_path / "none.csv").exists()

@@ -177,7 +177,7 @@ def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path)
     text.write_text("".join(f"The {i * i} boats of harbour {i} came in {i % 7} days late.\n" for i in range(300)))
     tool = str(pathlib.Path(BUILD) / "hearth-profiler")
     train = [tool, "train-predictors", "--model", str(model), "--text", str(text), "--side-file", "--tokens", "512",
-             "--measure-tokens", "128", "--context", "64", "--epochs", "1"]
+             "--measure-tokens", "128", "--window", "64", "--epochs", "1"]
     done = subprocess.run(train, capture_output=True, text=True, timeout=300, env=home)
     assert done.returncode == 0, done.stderr
     # The key that the model's own predictors would be run with.
@@ -188,7 +188,7 @@ def test_predictors_beside_a_model_are_judged_as_they_run(home, model, tmp_path)
     page = written(home, tmp_path / "r.html", "--model", model, "--no-speed", "--held-out", text)
     found = [[share(cell) for cell in row[1:3]] for row in rows(page, "Predictors")]
     proposed = sum(row[1] for row in found) / 4
-    run = [tool, "perplexity", "--model", str(model), "--sparsity", "predicted", "--file", str(text), "--context", "256"]
+    run = [tool, "perplexity", "--model", str(model), "--sparsity", "predicted", "--file", str(text), "--window", "256"]
     done = subprocess.run(run, capture_output=True, text=True, timeout=300, env=home)
     assert done.returncode == 0, done.stderr
     engine = float(re.search(r"([\d.]+) % (?:of neurons )?proposed|proposed ([\d.]+) %", done.stdout)[0].split(" %")[0].split()[-1])

@@ -153,7 +153,7 @@ def test_hearth_runs_both_kinds(tmp_path, shape):
     text = tmp_path / "text.txt"
     text.write_text("bake rutipo, and other words of no meaning. " * 4)
     for name in ("m.gguf", "m.powerinfer.gguf"):
-        program = [pathlib.Path(BUILD) / "hearth-profiler", "perplexity", "--threads", "1", "--context", "32"]
+        program = [pathlib.Path(BUILD) / "hearth-profiler", "perplexity", "--threads", "1", "--window", "32"]
         done = subprocess.run([*program, "--model", tmp_path / name, "--file", text],
                               capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr

@@ -45,7 +45,7 @@ def text(tmp_path):
 
 def arguments(model, text, *more):
     """The command line; options in `more` take the place of those that tests usually have."""
-    usual = {"--context": 32, "--epochs": 3, "--threads": 1, "--size-budget": 100}
+    usual = {"--window": 32, "--epochs": 3, "--threads": 1, "--size-budget": 100}
     own = [part for option, value in usual.items() if option not in more for part in (option, value)]
     return ("train-predictors", "--model", model, "--text", text, *own, *more)
 
@@ -113,7 +113,7 @@ def test_a_powerinfer_file_is_written_told_and_served(model, text, tmp_path):
     assert told["served"]["proposed"] == pytest.approx(told["held_out"]["proposed"], abs=0.01)
     assert told["served"]["perplexity"] == pytest.approx(told["held_out"]["perplexity_predicted"], rel=0.01)
     assert told["layers"][0].get("ahead") is None and 0 <= told["layers"][1]["ahead"]["recall"] <= 1
-    used = profiler("perplexity", "--model", written, "--file", text, "--context", 32, "--sparsity", "predicted",
+    used = profiler("perplexity", "--model", written, "--file", text, "--window", 32, "--sparsity", "predicted",
                     "--verify-predictor")
     assert used.returncode == 0, used.stderr
     recall = float(re.search(r"recall (\S+) %", used.stdout)[1])
@@ -162,13 +162,13 @@ def test_a_side_file(model, text, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.gguf", side.name, report.name, "text.txt"]
     assert pathlib.Path(model).read_bytes() == before
     assert len(gguf.GGUFReader(side).tensors) == 4
-    used = profiler("perplexity", "--model", model, "--file", text, "--context", 32, "--sparsity", "predicted")
+    used = profiler("perplexity", "--model", model, "--file", text, "--window", 32, "--sparsity", "predicted")
     assert used.returncode == 0, used.stderr
     assert "proposed" in used.stdout
     # A second run replaces it; without it nobody knows of predictors.
     assert train(model, text, "--side-file", "--seed", 2).returncode == 0
     side.unlink()
-    assert "no predictors" in refused(profiler("perplexity", "--model", model, "--file", text, "--context", 32,
+    assert "no predictors" in refused(profiler("perplexity", "--model", model, "--file", text, "--window", 32,
                                                "--sparsity", "predicted"))
 
 
@@ -178,7 +178,7 @@ def test_the_neurons_of_a_synthetic_model_are_found(tmp_path):
     names = ("chat", "prose", "explain", "letters", "lists", "code", "tables")
     text.write_text("".join((ROOT / "profiler/activity/prompts" / f"{name}.txt").read_text() for name in names))
     done = profiler("train-predictors", "--model", model, "--text", text, "--side-file", "--json", "--threads", 2,
-                    "--context", 64, "--epochs", 12, "--size-budget", 20)
+                    "--window", 64, "--epochs", 12, "--size-budget", 20)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["held_out"]["recall"] >= 0.95 and told["held_out"]["false_positives"] < 0.1

@@ -1,0 +1,91 @@
+// See the header.
+#include "profiler/engine_options.h"
+
+namespace hearth {
+namespace {
+
+DeviceChoice engine_device(Options::Device device) {
+  switch (device) {
+    case Options::Device::kCpu:
+      return DeviceChoice::kCpu;
+    case Options::Device::kCuda:
+      return DeviceChoice::kCuda;
+    case Options::Device::kAuto:
+      break;
+  }
+  return DeviceChoice::kAuto;
+}
+
+}  // namespace
+
+std::optional<Isa> engine_isa(Options::Isa isa) {
+  switch (isa) {
+    case Options::Isa::kScalar:
+      return Isa::kScalar;
+    case Options::Isa::kAvx2:
+      return Isa::kAvx2;
+    case Options::Isa::kAvx512Vnni:
+      return Isa::kAvx512Vnni;
+    case Options::Isa::kAuto:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::string engine_sparsity(Options::Sparsity sparsity) {
+  switch (sparsity) {
+    case Options::Sparsity::kExact:
+      return std::string(sparsity_name(Sparsity::kExact));
+    case Options::Sparsity::kPredicted:
+      return std::string(sparsity_name(Sparsity::kPredicted));
+    case Options::Sparsity::kCalibrated:
+      return std::string(sparsity_name(Sparsity::kCalibrated));
+    case Options::Sparsity::kDense:
+      return std::string(sparsity_name(Sparsity::kDense));
+    case Options::Sparsity::kAuto:
+      break;
+  }
+  return "auto";
+}
+
+Options::Sparsity sparsity_option(Sparsity mode) {
+  switch (mode) {
+    case Sparsity::kExact:
+      return Options::Sparsity::kExact;
+    case Sparsity::kPredicted:
+      return Options::Sparsity::kPredicted;
+    case Sparsity::kCalibrated:
+      return Options::Sparsity::kCalibrated;
+    case Sparsity::kDense:
+      break;
+  }
+  return Options::Sparsity::kDense;
+}
+
+uint64_t bytes_of_gib(double gib) { return static_cast<uint64_t>(gib * (1 << 30)); }
+
+LoadOptions engine_options(const Options& options) {
+  LoadOptions load;
+  load.path = options.model;
+  load.n_threads = options.threads;
+  load.isa = engine_isa(options.isa);
+  load.n_slots = options.slots;
+  load.context_tokens = options.context;
+  load.prefill_chunk = options.prefill_chunk;
+  load.ffn_activation = options.ffn_activation;
+  load.sparsity = {.mode = engine_sparsity(options.sparsity),
+                   .predictor_threshold = options.predictor_threshold,
+                   .verify_predictor = options.verify_predictor};
+  load.device = engine_device(options.device);
+  if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
+  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
+  load.split = options.split == Options::Split::kLayers ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
+  load.prefetch = !options.no_prefetch;
+  load.prefetch_way =
+      options.prefetch_by == Options::PrefetchBy::kDma ? cuda::CopyWay::kDma : cuda::CopyWay::kGather;
+  load.cpu_share = !options.no_cpu_share;
+  load.graphs = !options.no_graphs;
+  return load;
+}
+
+}  // namespace hearth
