@@ -23,7 +23,7 @@ Json head_json(const AnswerHead& head, const char* object) {
   return json;
 }
 
-/// Completions have one shape for choices and pieces of them.
+/// In a completion, choices and pieces of choices have the same members.
 Json completion_choice(ChoicePart part) {
   Json json = Json::object();
   json["text"] = std::move(part.text);
@@ -112,7 +112,7 @@ double sendable(float logprob) {
   return std::isfinite(logprob) ? std::max<double>(logprob, kLeastLogprob) : kLeastLogprob;
 }
 
-/// Bytes as text: as they are if they are UTF-8; else every byte that is not ASCII as \xNN, in lower case.
+/// The bytes with every byte that is not ASCII written as \xNN, in lower case.
 std::string escaped(const std::string& bytes) {
   constexpr char kHex[] = "0123456789abcdef";
   std::string out;

@@ -1,4 +1,4 @@
-// Events of the engine to choices of an answer.
+// Turns the engine's events into the choices of an answer.
 #include "server/api/choices.h"
 
 #include <algorithm>
@@ -35,7 +35,8 @@ void add_prompt(LegacyLogprobs& out, const PreparedPrompt& prompt, const std::ve
   Detokenizer detokenizer(tokenizer, true, true);
   int64_t offset = 0;
   for (size_t i = 0; i < prompt.tokens.size(); ++i) {
-    // The tokens may spell a little more than the text they were made from (normalisation): stay inside it.
+    // Because of normalisation the tokens may spell more than the text they were made from. Offsets stay
+    // within the text.
     const int64_t shown = std::min(offset, length);
     if (i == 0) {
       out.add_first(prompt.tokens[i], shown);

@@ -23,8 +23,8 @@ constexpr size_t kShownReasonBytes = 200;
   throw RequestError({.status = 400, .message = std::move(message), .param = std::move(param), .code = {}});
 }
 
-/// Receives the parser's events. A refusal leaves as RequestError straight through the parser, which holds no
-/// state worth keeping.
+/// Receives the parser's events. A RequestError may be thrown straight through the parser, which holds no
+/// state that would have to be kept.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
   Json take() { return std::move(root_); }
@@ -54,7 +54,7 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   bool parse_error(size_t position, const std::string& /*token*/, const Json::exception& error) override {
     std::string_view reason = error.what();
     // "[json.exception.parse_error.101] parse error at ...: why; last read: '...'": the tag tells clients
-    // nothing, and what was read last may be megabytes.
+    // nothing, and the text that was read last may have megabytes.
     reason.remove_prefix(std::min(reason.size(), reason.find("] ") + 2));
     reason = reason.substr(0, kShownReasonBytes);
     std::string message = "The request body is not valid JSON, at byte ";
@@ -89,8 +89,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
       parent.push_back(std::move(value));
       return &parent.back();
     }
-    // The base class's emplace_back: the ordered map's own looks through all keys each time, which key() has
-    // done.
+    // This is the emplace_back of the base class. That of the ordered map would search all keys each time,
+    // which key() has done already.
     Json::object_t::Container& members = parent.get_ref<Json::object_t&>();
     members.emplace_back(std::move(key_), std::move(value));
     return &members.back().second;

@@ -1,4 +1,4 @@
-// Each check refuses with the full name of the member, such as messages[0].content[1].type.
+// Checks and normalises messages. Errors give the full name of a member, such as messages[0].content[1].type.
 #include "server/chat/messages.h"
 
 #include <algorithm>

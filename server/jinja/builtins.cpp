@@ -116,7 +116,7 @@ const Value* attribute_param(const Params& params, std::size_t i) {
 
 namespace {
 
-// The same bound as Jinja's sandbox.
+// The limit of Jinja's sandbox.
 constexpr std::int64_t kMaxRange = 100'000;
 
 std::int64_t whole(const Value& value) {
@@ -189,7 +189,7 @@ Value name_space(Evaluator& e, const Value&, const Args& args) {
   return Value::of(made);
 }
 
-// Gives nothing at its first call, the separator ever after.
+// What a joiner does when called: gives the empty string the first time and the separator every later time.
 Value next_separator(Evaluator& e, const Value& self, const Args& args) {
   const Params none("a joiner", args, {});
   std::vector<Value>& state = self.sequence()->items;
@@ -218,7 +218,8 @@ Value strftime_now(Evaluator& e, const Value&, const Args& args) {
   if (format.empty()) return e.heap().text("");
   std::array<char, 1024> buffer{};
   const std::tm now = e.now();
-  // A mark in front: strftime's zero then always means that the buffer was too small.
+  // The dot in front makes the result at least one byte long, so zero always means that the buffer was too
+  // small.
   const std::size_t n = std::strftime(buffer.data(), buffer.size(), ("." + format).c_str(), &now);
   if (n == 0) throw Failure("strftime_now: the text is over 1 KiB");
   return e.heap().text(std::string(buffer.data() + 1, n - 1));

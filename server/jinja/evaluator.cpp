@@ -265,7 +265,7 @@ void Evaluator::bind_parameters(const MacroBody& macro, const Args& args, Scope&
 
 namespace {
 
-// The type as Jinja's messages name it: 'dict object', 'None'.
+// How Jinja's error messages name a value's type: "dict object", "None".
 std::string object_name(const Value& object) {
   if (object.is_none()) return "None";
   if (object.name_space()) return "jinja2.utils.Namespace object";

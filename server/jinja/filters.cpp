@@ -1,8 +1,8 @@
 // The filters except those on text (text_filters.cpp):
-//  - on sequences and dicts as a whole: length, first, last, list, join, reverse, sort, unique, dictsort, items,
-//    batch, slice, groupby;
-//  - those that apply a filter or a test to each item: map, select, reject, selectattr, rejectattr; and default
-//    and attr;
+//  - on sequences and dicts as a whole: length, first, last, list, join, reverse, sort, unique, dictsort,
+//    items, batch, slice, groupby;
+//  - those that apply a filter or a test to each item: map, select, reject, selectattr, rejectattr; and
+//    default and attr;
 //  - on numbers, and those that reduce a sequence to one value: int, float, abs, round, sum, min, max.
 #include <algorithm>
 #include <array>
@@ -70,7 +70,7 @@ Value reverse(Evaluator& e, const Value& self, const Args& args) {
   return e.heap().generator(std::move(items));
 }
 
-// The second values in the order of the first. The sort is stable, and as in Python also when descending.
+// The second values, sorted by the first. The sort is stable, as in Python also when descending.
 std::vector<Value> sorted(Evaluator& e, const std::vector<std::pair<Value, Value>>& by_key, bool descending) {
   std::vector<std::size_t> order(by_key.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -85,8 +85,9 @@ class Descent {
   int& depth_;
 };
 
-// Parses expressions with Jinja's precedence, lowest first: if-else, or, and, not, comparisons, + -, ~, * /
-// // %, **, unary, then postfix . [] () and filters and tests. Every parse method throws TemplateError.
+// Parses expressions. The levels of Jinja's precedence, lowest first: if-else; or; and; not; comparisons; +
+// and -; ~; the signs * / // and %; **; unary; then postfix . [] () and filters and tests. Every parse method
+// throws TemplateError.
 class ExpressionParser {
  public:
   explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}

@@ -46,7 +46,7 @@ struct Limits {
   int max_depth = 600;
 };
 
-// What one rendering has used up. Every method that takes throws Failure past the limit. Belongs to one
+// What one rendering has used up. A method throws Failure once a limit is passed. Belongs to one
 // rendering and one thread.
 class Budget {
  public:
@@ -99,8 +99,8 @@ class Level {
 };
 
 struct Undefined {
-  const std::string* why =
-      nullptr;  // the sentence an error on this value says; never null once made by the Heap
+  // The sentence that an error about this value says. Not null if the Heap made the value.
+  const std::string* why = nullptr;
 };
 struct None {};
 
@@ -178,11 +178,11 @@ struct Dict {
   std::vector<std::pair<Value, Value>> entries;
   std::unordered_map<std::string, std::size_t> index;  // hash_key(key) -> position in entries
 
-  // Null when absent. Throws Failure for an unhashable key.
+  // Null if the key is absent. Throws Failure for an unhashable key.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view text_key) const;
   void set(const Value& key, const Value& value);
-  // False when absent.
+  // False if the key was absent.
   bool erase(const Value& key);
 };
 

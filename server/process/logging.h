@@ -1,4 +1,4 @@
-// Log lines of hearthd on standard error: readable text, or one JSON object a line, over spdlog.
+// Log lines of hearthd on standard error: readable text, or one JSON object for each line. Uses spdlog.
 //
 // set_up_logging() is called once by main; after that the log functions may be called from any thread.
 #pragma once
