@@ -47,7 +47,7 @@ std::optional<ApiError> Answer::await(ResponseClient& client) {
   while (!choices_.complete() && client.client_alive() && now_() < until) {
     std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
     if (!event) continue;
-    if (const std::optional<ApiError> failure = take(std::move(*event)).failure) {
+    if (std::optional<ApiError> failure = take(std::move(*event)).failure) {
       client.report(choices_.record("failed"));
       events_->cancel();
       return failure;

@@ -27,6 +27,7 @@ constexpr size_t kShownReasonBytes = 200;
 /// state that would have to be kept.
 class TreeBuilder final : public nlohmann::json_sax<Json> {
  public:
+  TreeBuilder() noexcept(false) {}  // making a Json may throw, which its own noexcept does not say
   Json take() { return std::move(root_); }
 
   bool null() override { return add(Json(nullptr)); }

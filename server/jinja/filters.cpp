@@ -79,6 +79,7 @@ std::vector<Value> sorted(Evaluator& e, const std::vector<std::pair<Value, Value
     return compare(Comparison::less, by_key[a].first, by_key[b].first, e.budget());
   });
   std::vector<Value> items;
+  items.reserve(order.size());
   for (const std::size_t i : order) items.push_back(by_key[i].second);
   return items;
 }

@@ -150,6 +150,7 @@ Value justify(Evaluator& e, const Value& self, const Args& args) {
 std::vector<Value> pieces(Evaluator& e, const std::vector<std::string_view>& parts) {
   std::vector<Value> values;
   e.budget().memory(parts.size() * sizeof parts[0]);
+  values.reserve(parts.size());
   for (const std::string_view part : parts) values.push_back(e.heap().text(std::string(part)));
   return values;
 }

@@ -153,14 +153,14 @@ Namespace* Heap::name_space() {
   return &namespaces_.emplace_back();
 }
 
-Callable* Heap::callable(Callable c) {
+Callable* Heap::callable(const Callable& c) {
   budget_.memory(sizeof(Callable) + kOverhead);
-  return &callables_.emplace_back(std::move(c));
+  return &callables_.emplace_back(c);
 }
 
-Loop* Heap::loop(Loop l) {
+Loop* Heap::loop(const Loop& l) {
   budget_.memory(sizeof(Loop) + kOverhead);
-  return &loops_.emplace_back(std::move(l));
+  return &loops_.emplace_back(l);
 }
 
 Scope* Heap::scope(Scope* parent) {

@@ -251,8 +251,8 @@ class Heap {
   }
   Dict* dict();
   Namespace* name_space();
-  Callable* callable(Callable c);
-  Loop* loop(Loop l);
+  Callable* callable(const Callable& c);
+  Loop* loop(const Loop& l);
   Scope* scope(Scope* parent);
 
   // These make an existing value larger, and charge the growth.
