@@ -61,6 +61,7 @@ std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfile
 LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& spec) {
   LoadOptions load;
   load.path = settings.load.path;
+  load.file = settings.load.file;
   load.n_threads = settings.load.n_threads;
   load.isa = settings.load.isa;
   load.n_slots = 1;
@@ -78,13 +79,14 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
 void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& hooks, SelfProfile& found) {
   std::unique_ptr<ModelRuntime> model;
   {
-    const ModelFile file = ModelFile::open(settings.load.path);
-    const ModelSpec spec = read_model_spec(file, settings.load.ffn_activation);
-    if (std::string why = why_not_counted(file, spec, "exact"); !why.empty()) {
+    std::shared_ptr<const ModelFile> file = settings.load.file;
+    if (!file) file = std::make_shared<const ModelFile>(ModelFile::open(settings.load.path));
+    const ModelSpec spec = read_model_spec(*file, settings.load.ffn_activation);
+    if (std::string why = why_not_counted(*file, spec, "exact"); !why.empty()) {
       found.notes.push_back(std::move(why));
       return;
     }
-    const ModelIdentity identity = identify(file, spec);
+    const ModelIdentity identity = identify(*file, spec);
     if (const std::optional<Activity> kept = kept_activity(settings.activity_file, identity)) {
       found.n_tokens = kept->n_tokens();
       if (found.n_tokens >= settings.n_tokens) return;

@@ -78,11 +78,12 @@ HttpServerOptions server_options(const Options& options) {
 }  // namespace
 
 Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-               Trace* trace)
+               std::shared_ptr<const ModelFile> file, Trace* trace)
     : options_(invocation.options),
       version_(version),
       environment_(environment),
       cache_(cache_folder(environment)),
+      file_(std::move(file)),
       trace_(trace),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")) {
@@ -118,10 +119,11 @@ void Daemon::start_loading() {
   load_start_ = last_progress_ = Clock::now();
   service_manager_.notify("STATUS=Loading " + options_.model);
   loading_ = std::async(std::launch::async, [this] {
-    return ServingModel::load(options_, environment_, cache_, version_, trace_, [this](double fraction) {
-      state_.set_progress(fraction);
-      if (abandon_) throw LoadAbandoned();
-    });
+    return ServingModel::load(std::move(file_), options_, environment_, cache_, version_, trace_,
+                              [this](double fraction) {
+                                state_.set_progress(fraction);
+                                if (abandon_) throw LoadAbandoned();
+                              });
   });
 }
 

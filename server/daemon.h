@@ -19,9 +19,10 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. The trace, if there is one, outlives the daemon. Throws ListenError, KeyFileError.
+  /// Binds the port. `file` is the model's, from open_checked(). The trace, if there is one, outlives the daemon.
+  /// Throws ListenError, KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-         Trace* trace);
+         std::shared_ptr<const ModelFile> file, Trace* trace);
   ~Daemon();
 
   struct Outcome {
@@ -50,8 +51,9 @@ class Daemon {
   const std::string version_;
   const Environment environment_;
   const CacheFolder cache_;
-  Trace* const trace_;         // null: nothing is traced
-  const StopSignals signals_;  // before any thread
+  std::shared_ptr<const ModelFile> file_;  // until loading takes it
+  Trace* const trace_;                     // null: nothing is traced
+  const StopSignals signals_;              // before any thread
   const ServiceManager service_manager_;
   ServerState state_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server

@@ -103,11 +103,12 @@ int serve(const Invocation& invocation, const Environment& environment) {
   // 1. Say with what.
   set_up_logging(invocation.options.log_level, invocation.options.log_format);
   log_configuration(invocation);
-  // 2. Refuse what cannot work before anything is opened.
-  check_before_loading(invocation.options);
+  // 2. Open the model's file, and refuse what cannot work.
+  std::shared_ptr<const ModelFile> file = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
   // 3. Bind the port, so that clients are told to wait instead of being turned away.
-  Daemon daemon(invocation, environment, hearth_version(), timeline ? &timeline->trace() : nullptr);
+  Daemon daemon(invocation, environment, hearth_version(), std::move(file),
+                timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
   // 5. What was traced is wanted above all where something went wrong.

@@ -80,8 +80,8 @@ void place_again(ModelRuntime& runtime, const LoadOptions& profiled, const LoadO
   }
   log_info("placed by profile",
            {{"ms", std::llround(std::chrono::duration<double, std::milli>(Clock::now() - begin).count())}});
-  if (runtime.plan() == nullptr) return;
-  for (const std::string& line : runtime.plan()->lines(runtime.spec())) log_info(line);
+  if (runtime.placed().plan == nullptr) return;
+  for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);
 }
 
 }  // namespace
@@ -139,7 +139,8 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
   // 2. Place by it, when nothing runs.
   LoadOptions again = in_.load;
   again.place = profiled_place(
-      profile->machine, kept_activity(in_.activity_file, identify(in_.runtime.file(), in_.runtime.spec())),
+      profile->machine,
+      kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);
   // It may be called when this object is gone, but not when the engine is.
   in_.engine.when_idle(

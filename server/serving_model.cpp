@@ -81,7 +81,7 @@ std::string token_text(const Tokenizer& tokenizer, int32_t token) {
 /// Null if the model has no template, or one that cannot be used: then completions are served and chat is
 /// refused.
 std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const ModelRuntime& runtime) {
-  const Tokenizer& tokenizer = runtime.tokenizer();
+  const Tokenizer& tokenizer = runtime.facts().tokenizer;
   const std::string bos = token_text(tokenizer, tokenizer.bos()),
                     eos = token_text(tokenizer, tokenizer.eos());
   if (!options.chat_template_file.empty()) {
@@ -92,7 +92,7 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
       throw StartError(options.chat_template_file + ": " + error.what());
     }
   }
-  const std::optional<std::string_view> source = runtime.file().find_string("tokenizer.chat_template");
+  const std::optional<std::string_view> source = runtime.facts().file.find_string("tokenizer.chat_template");
   if (!source) {
     log_warning(
         "the model has no chat template: /v1/chat/completions is refused; --chat-template-file gives it one");
@@ -112,15 +112,16 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
 /// sparsity and activations give other numbers, and so does sharing neurons between devices, and another
 /// order of the neurons that are summed as floats.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
-  const SparsityReport& sparsity = runtime.sparsity();
+  const SparsityReport& sparsity = runtime.placed().sparsity;
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
-  const bool shares = runtime.plan() != nullptr && runtime.plan()->shares;
-  const std::string identity =
-      version + '\n' + runtime.file().path().filename().string() + '\n' +
-      std::to_string(runtime.file().total_bytes()) + '\n' + runtime.backend_description() +
-      (shares ? ", shared" : "") + '\n' + std::string(sparsity_name(sparsity.mode)) + '\n' +
-      std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
-      ffn_activation_name(runtime.spec().activation) + '\n' + std::to_string(runtime.order_hash());
+  const bool shares = runtime.placed().plan != nullptr && runtime.placed().plan->shares;
+  const std::string identity = version + '\n' + runtime.facts().file.path().filename().string() + '\n' +
+                               std::to_string(runtime.facts().file.total_bytes()) + '\n' +
+                               runtime.placed().backend + (shares ? ", shared" : "") + '\n' +
+                               std::string(sparsity_name(sparsity.mode)) + '\n' +
+                               std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
+                               ffn_activation_name(runtime.facts().spec.activation) + '\n' +
+                               std::to_string(runtime.placed().order_hash);
   uint64_t hash = 14695981039346656037ull;
   for (const char c : identity) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   std::ostringstream text;
@@ -129,12 +130,12 @@ std::string fingerprint_of(const ModelRuntime& runtime, const std::string& versi
 }
 
 void write_plan(const std::string& path, const ModelRuntime& runtime) {
-  if (runtime.plan() == nullptr) {
+  if (runtime.placed().plan == nullptr) {
     log_warning("no plan was written to " + path + ": the CPU has all of the model");
     return;
   }
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out << runtime.plan()->json(runtime.spec()) << std::flush;
+  out << runtime.placed().plan->json(runtime.facts().spec) << std::flush;
   if (!out) throw StartError(path + ": the plan could not be written there; check --plan-file");
 }
 
@@ -148,10 +149,10 @@ std::string percent(double share) {
 
 /// What of the model the GPU has, and what stood in the way of more.
 void log_placement(const ModelRuntime& runtime) {
-  if (runtime.plan() != nullptr) {
-    for (const std::string& line : runtime.plan()->lines(runtime.spec())) log_info(line);
+  if (runtime.placed().plan != nullptr) {
+    for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);
   }
-  for (const std::string& note : runtime.placement_notes()) log_warning(note);
+  for (const std::string& note : runtime.placed().notes) log_warning(note);
 }
 
 void log_sparsity(const SparsityReport& report) {
@@ -181,8 +182,7 @@ void use_what_is_known(const Options& options, const Environment& environment, c
                        LoadOptions& load) {
   const fs::path* folder = std::get_if<fs::path>(&cache);
   if (folder == nullptr) return;
-  const ModelFile file = ModelFile::open(options.model);
-  const ModelIdentity model = identify(file, read_model_spec(file, options.ffn_activation));
+  const ModelIdentity model = identify(*load.file, read_model_spec(*load.file, options.ffn_activation));
   load.activity = *folder / kept_activity_name(model);
   if (load.device != DeviceChoice::kCpu) load.place = known_place(load, model, environment);
 }
@@ -195,7 +195,8 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
     log_warning(kNone + "there is no cache folder to keep it in (" + *why + ")");
     return nullptr;
   }
-  if (!runtime.spec().activation.has_zeros() && runtime.sparsity().mode != Sparsity::kCalibrated) {
+  if (!runtime.facts().spec.activation.has_zeros() &&
+      runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
     log_warning(kNone + "every neuron of this model is active for every token");
     return nullptr;
   }
@@ -212,7 +213,7 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
 
 }  // namespace
 
-void check_before_loading(const Options& options) {
+std::shared_ptr<const ModelFile> open_checked(const Options& options) {
   if (options.model.empty()) {
     throw StartError(
         "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file");
@@ -221,7 +222,9 @@ void check_before_loading(const Options& options) {
   if (options.device == Options::Device::kCuda) find_device(options);
   if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
   try {
-    read_model_spec(ModelFile::open(options.model), options.ffn_activation);
+    auto file = std::make_shared<const ModelFile>(ModelFile::open(options.model));
+    read_model_spec(*file, options.ffn_activation);
+    return file;
   } catch (const ModelFileError& error) {
     throw StartError(error.what());
   } catch (const std::invalid_argument& error) {
@@ -242,21 +245,23 @@ std::vector<std::string> model_names(const Options& options) {
   return names;
 }
 
-std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const Environment& environment,
+std::unique_ptr<ServingModel> ServingModel::load(std::shared_ptr<const ModelFile> file,
+                                                 const Options& options, const Environment& environment,
                                                  const CacheFolder& cache, const std::string& version,
                                                  Trace* trace, std::function<void(double)> progress) try {
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions& load = model->load_;
   load = engine_options(options);
+  load.file = std::move(file);
   load.trace = trace;
   load.warn = [](const std::string& sentence) { log_warning(sentence); };
   use_what_is_known(options, environment, cache, load);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
-  model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->plan() != nullptr &&
-                     !load.activity.empty() && model->runtime_->spec().activation.has_zeros();
+  model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
+                     !load.activity.empty() && model->runtime_->facts().spec.activation.has_zeros();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
   if (options.profile == Options::Profile::kOnline)
@@ -264,7 +269,7 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const E
 
   EngineOptions engine;
   engine.n_slots = options.slots;
-  engine.context_tokens = model->runtime_->context_tokens();
+  engine.context_tokens = model->runtime_->facts().context_tokens;
   engine.queue_capacity = options.queue;
   engine.prefill_chunk = options.prefill_chunk;
   model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);
@@ -274,10 +279,10 @@ std::unique_ptr<ServingModel> ServingModel::load(const Options& options, const E
   served.any_name = std::find(options.alias.begin(), options.alias.end(), "*") != options.alias.end();
   served.created = static_cast<int64_t>(std::time(nullptr));
   served.fingerprint = fingerprint_of(*model->runtime_, version);
-  served.context_tokens = model->runtime_->context_tokens();
-  served.device = model->runtime_->backend_description();
-  served.sparsity = model->runtime_->sparsity();
-  served.tokenizer = &model->runtime_->tokenizer();
+  served.context_tokens = model->runtime_->facts().context_tokens;
+  served.device = model->runtime_->placed().backend;
+  served.sparsity = model->runtime_->placed().sparsity;
+  served.tokenizer = &model->runtime_->facts().tokenizer;
   served.chat_template = model->chat_template_.get();
   served.engine = model->engine_.get();
   model->name_ = served.names.front();
@@ -313,9 +318,9 @@ ReadyModel ServingModel::ready() const {
 }
 
 void ServingModel::log_summary() const {
-  const ModelSpec& spec = runtime_->spec();
+  const ModelSpec& spec = runtime_->facts().spec;
   int64_t n_parameters = 0;
-  for (const TensorInfo& tensor : runtime_->file().tensors()) {
+  for (const TensorInfo& tensor : runtime_->facts().file.tensors()) {
     n_parameters += tensor.shape[0] * tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
   }
   log_info("model", {{"name", name_},
@@ -324,14 +329,14 @@ void ServingModel::log_summary() const {
                      {"layers", spec.n_layers},
                      {"trained_context", spec.context_train},
                      {"chat", chat_template_ != nullptr}});
-  log_info("engine", {{"backend", runtime_->backend_description()},
+  log_info("engine", {{"backend", runtime_->placed().backend},
                       {"slots", engine_->options().n_slots},
-                      {"context", runtime_->context_tokens()},
+                      {"context", runtime_->facts().context_tokens},
                       {"queue", engine_->options().queue_capacity}});
-  log_sparsity(runtime_->sparsity());
+  log_sparsity(runtime_->placed().sparsity);
   log_placement(*runtime_);
-  log_info("memory",
-           {{"weights", megabytes(runtime_->weight_bytes())}, {"kv_cache", megabytes(runtime_->kv_bytes())}});
+  log_info("memory", {{"weights", megabytes(runtime_->facts().weight_bytes)},
+                      {"kv_cache", megabytes(runtime_->placed().kv_bytes)}});
 }
 
 }  // namespace hearth

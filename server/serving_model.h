@@ -23,9 +23,10 @@
 
 namespace hearth {
 
-/// Refuses at once what no loading could mend: no model given, a path that is not a readable, complete GGUF
-/// file, a chat template that cannot be parsed, an ISA or a GPU this machine lacks. Throws StartError.
-void check_before_loading(const Options& options);
+/// Opens the model's file, once for the whole start, and refuses at once what no loading could mend: no model
+/// given, a path that is not a readable, complete GGUF file, a chat template file that cannot be read, an ISA or
+/// a GPU this machine lacks. Throws StartError.
+std::shared_ptr<const ModelFile> open_checked(const Options& options);
 
 /// The names the model is served under, the default first: --alias in their order (without '*'), then the
 /// file's name without ".gguf" and without a split's "-00001-of-00002".
@@ -36,12 +37,13 @@ using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class ServingModel {
  public:
-  /// Loads the model; progress is called from this thread with fractions in [0, 1] and may throw to give up.
-  /// `cache` is where activity of models is kept (profiler/cache_folder.h). The trace may be null, and
-  /// outlives the model. Throws StartError, std::bad_alloc.
-  static std::unique_ptr<ServingModel> load(const Options& options, const Environment& environment,
-                                            const CacheFolder& cache, const std::string& version,
-                                            Trace* trace, std::function<void(double)> progress);
+  /// Loads the model from its open file. `progress` is called from this thread with fractions in [0, 1] and may
+  /// throw to give up. `cache` is where activity of models is kept (profiler/cache_folder.h). The trace may be
+  /// null, and outlives the model. Throws StartError, std::bad_alloc.
+  static std::unique_ptr<ServingModel> load(std::shared_ptr<const ModelFile> file, const Options& options,
+                                            const Environment& environment, const CacheFolder& cache,
+                                            const std::string& version, Trace* trace,
+                                            std::function<void(double)> progress);
   /// Once it is served: finds out what placing it well takes, where --profile wants that and a GPU runs it.
   void start_profiling(const Environment& environment);
   /// False: there is none, or it is over.

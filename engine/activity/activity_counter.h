@@ -47,12 +47,12 @@ class ActivityCounter {
     ActivityCounter* counter_;  // null: this step is not counted
   };
 
-  /// Where a layer of this step is to write what it finds; null: the step is not counted. Then:
+  /// Where a layer of this step is to write what it finds; null: the step is not counted.
   const ActiveNeurons* found() const { return counts_step_ ? &found_ : nullptr; }
-  /// what it wrote is counted. Engine thread, within a Step, each layer once.
+  /// Counts what the layer wrote there. Engine thread, within a Step, once for each layer.
   void add(int layer);
 
-  /// Whether steps are passed over until further notice. Engine thread, between steps.
+  /// Stops (true) or resumes (false) counting. Engine thread, between steps.
   void pause(bool paused) { paused_ = paused; }
 
   /// What was counted since the last call, neurons in the order that the layers have them. Any thread; waits

@@ -1,5 +1,5 @@
-// How often every neuron of a model was active over some tokens, how much it had to say, and for how long it
-// stays active: sums, which can be added to other sums.
+// For every neuron of a model: how often it was active over some tokens, the sum of its values, and how often it
+// stayed active for the next token. All are sums, which can be added to other sums.
 //
 // Filled by ActivityCounter, kept in the activity file. Integers only, so that sums are the same in whatever
 // order they were made. Plain data; any thread.
@@ -20,10 +20,10 @@ struct ActivityCounts {
 
   int n_layers = 0, d_ff = 0;
   uint32_t n_tokens = 0;  // that were counted
-  uint32_t n_pairs = 0;   // of these, the token before of the same sequence was counted too
+  uint32_t n_pairs = 0;   // of these, tokens whose predecessor in the sequence was counted too
   // [n_layers, d_ff], neurons as the model file numbers them:
   std::vector<uint32_t> active;      // tokens for which the neuron's value was not zero
-  std::vector<uint32_t> again;       // pairs for both tokens of which
+  std::vector<uint32_t> again;       // pairs for both tokens of which it was not zero
   std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
 
   bool empty() const { return n_tokens == 0; }

@@ -1,4 +1,4 @@
-// Who computes what of a model: the CPU alone, or the CPU and a device, layer by layer.
+// Which processor computes which layer of a model: the CPU alone, or the CPU and a device.
 //
 // Held by value; the backends outlive it. A layer's attention, its keys and values and its norms belong to
 // one of the two; the neurons of a device's layer may be shared between both (kernels/hybrid_ffn.h).

@@ -1,6 +1,6 @@
-// Who may look at the neurons of a dense pass while it runs: what predictors are trained from and judged by.
+// The interface through which a dense pass shows its neurons while it runs. Predictors are trained and judged by it.
 //
-// Called by FfnPass on the engine thread, layer by layer. See ModelRuntime::observe_neurons.
+// Called by FfnPass on the engine thread, layer by layer. See NeuronObservation::observe_neurons.
 #pragma once
 
 namespace hearth {

@@ -10,8 +10,8 @@ namespace hearth {
 
 class TraceFile {
  public:
-  /// Creates the file, or empties it: that it cannot be written is found before anything is traced. Throws
-  /// std::runtime_error, a sentence.
+  /// Creates the file, or empties it, so that a path that cannot be written is reported before anything is traced.
+  /// Throws std::runtime_error (one sentence).
   explicit TraceFile(std::filesystem::path path);
 
   /// Where spans are added, by any thread.

@@ -8,8 +8,6 @@
 #include "engine/model/gguf/fault.h"
 #include "engine/model/gguf/mapped_file.h"
 #include "engine/model/gguf/part.h"
-#include "engine/model/gguf/prefault.h"
-#include "engine/model/gguf/split_name.h"
 #include "engine/model/gguf/value.h"
 
 namespace hearth {

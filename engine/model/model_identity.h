@@ -1,6 +1,6 @@
-// Which model a file of measurements belongs to: told by the weights themselves, not by a path.
+// Which model a file of measurements belongs to: identified by the weights themselves, not by a path.
 //
-// Used as the key of whatever is measured once and kept: activity, predictors, plans. Any thread.
+// Used as the key of everything that is measured once and kept, such as activity. Any thread.
 #pragma once
 
 #include <string>

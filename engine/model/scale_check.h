@@ -1,7 +1,7 @@
-// Looks for scales that are not finite numbers in what sparse FFNs are computed from.
+// Looks for scales that are not finite in the tensors that sparse FFNs read.
 //
-// A dense product with such a scale gives answers of nothing but NaN, which everyone sees. A predictor with
-// one proposes wrong neurons, and a skipped neuron hides its own: wrong answers that look right. So models
+// A dense product with such a scale gives answers of nothing but NaN, which every user notices. A predictor
+// with one proposes wrong neurons, and a skipped neuron hides its own: wrong answers that look right. So models
 // whose neurons can be zero, all of PowerInfer's among them, are looked through when they are loaded.
 #pragma once
 

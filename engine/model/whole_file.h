@@ -1,8 +1,8 @@
-// Files that are there whole or not at all, whoever else reads or writes them and whatever ends the program:
-// written beside their place, brought to the disk, then given their name.
+// Writing files so that a reader sees the old or the new file, never half of one: the file is written under another
+// name in the same folder, brought to the disk, then renamed.
 //
-// For files that a run may be interrupted over, and that two programs may write: whoever reads gets an older
-// or a newer one, never half of one. Any thread.
+// For files that two programs may write, or whose writing may be interrupted. Any thread.
+//
 #pragma once
 
 #include <cstddef>

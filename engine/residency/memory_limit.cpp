@@ -1,9 +1,9 @@
-// Physical memory and the limits of cgroups. See the header.
+// Physical memory and the limits of cgroups; text. See the header.
 #include "engine/residency/memory_limit.h"
 
 #include <unistd.h>
-
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -59,6 +59,18 @@ uint64_t memory_limit_bytes(const std::filesystem::path& proc, const std::filesy
     }
   }
   return limit;
+}
+
+std::string bytes_text(double bytes) {
+  char text[32];
+  if (bytes < 1e6) {
+    std::snprintf(text, sizeof text, "%.0f KB", bytes / 1e3);
+  } else if (bytes < 1e9) {
+    std::snprintf(text, sizeof text, "%.1f MB", bytes / 1e6);
+  } else {
+    std::snprintf(text, sizeof text, "%.2f GB", bytes / 1e9);
+  }
+  return text;
 }
 
 }  // namespace hearth

@@ -1,12 +1,13 @@
-// How much memory this process may use, so that what cannot fit is refused before it is taken.
+// Amounts of memory: how much this process may use, so that what cannot fit is refused before it is taken, and
+// amounts as people read them.
 //
-// Memory that a backend reserves costs pages only when they are first used. So a reservation beyond what the
-// machine has would be granted, and end hours later in the kernel's killing the process. Read at load, from
-// any thread.
+// Memory that a backend reserves costs pages only when they are first used. So a reservation beyond what the machine
+// has would be granted, and hours later the kernel would kill the process. Read at load, from any thread.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 
 namespace hearth {
 
@@ -15,5 +16,8 @@ namespace hearth {
 /// limit. `proc` and `sys` are where those file systems are mounted.
 uint64_t memory_limit_bytes(const std::filesystem::path& proc = "/proc",
                             const std::filesystem::path& sys = "/sys");
+
+/// "812 KB", "13.4 MB", "5.81 GB": decimal, as bandwidths and file sizes are given.
+std::string bytes_text(double bytes);
 
 }  // namespace hearth

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/model/gguf/prefault.h"
+#include "engine/model/gguf/mapped_file.h"
 #include "engine/residency/down_sizes.h"
 #include "kernels/quant/coded_columns.h"
 

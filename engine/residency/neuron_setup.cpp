@@ -2,15 +2,11 @@
 #include "engine/residency/neuron_setup.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-#include <stdexcept>
 
 #include "engine/activity/activity_profile.h"
-#include "engine/model/calibration.h"
 #include "engine/model/gguf/fault.h"
-#include "engine/model/gguf/prefault.h"
-#include "engine/residency/bytes_text.h"
+#include "engine/model/gguf/mapped_file.h"
+#include "engine/residency/memory_limit.h"
 #include "engine/residency/sparsity_choice.h"
 
 namespace hearth {
@@ -28,15 +24,6 @@ NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::str
   return order;
 }
 
-/// At least one token.
-std::vector<int32_t> probe_tokens(const NeuronSetupInputs& in) {
-  std::vector<int32_t> tokens = in.tokenizer.encode(std::string(probe_text()), true, false);
-  if (tokens.empty()) tokens.push_back(0);  // bytes that a vocabulary lacks are left out
-  const int n = std::min({static_cast<int>(tokens.size()), probe_length(in.spec), in.context_tokens});
-  tokens.resize(static_cast<size_t>(n));
-  return tokens;
-}
-
 /// Lets go of the file's pages of a layer's matrices that `layout` has copies of.
 void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout, int layer) {
   const auto release = [](const Matrix& in_file, const Matrix& used) {
@@ -52,88 +39,34 @@ void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout, int
   if (laid_out.predictor_out) release(file.predictor_out, laid_out.predictor_out);
 }
 
-float predictor_threshold(const SparsityRequest& request, const ModelSpec& spec) {
-  const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
-  // Not a number fails the comparison too; numbers beyond a float would become infinite.
-  if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
-    throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
-                                " cannot be; give a finite number that a float can hold.");
-  }
-  return static_cast<float>(threshold);
-}
-
 }  // namespace
 
-NeuronSetup::NeuronSetup(const SparsityRequest& request, const NeuronSetupInputs& inputs)
-    : in_(inputs), verify_asked_(request.verify_predictor) {
-  const SparsityChoice choice = choose_sparsity(request, in_.file.path(), in_.spec, in_.weights);
+NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& inputs)
+    : in_(inputs), choice_(choice), layout_(NeuronLayout::in_file(in_.spec, in_.weights)) {
   report_.mode = choice.mode;
   report_.reason = choice.reason;
-  compare_ = choice.compare && !in_.has_device;
-  if (choice.compare && in_.has_device) {
-    report_.reason = "lossless; on a GPU auto does not measure what predicted would read";
-  }
-  mode_.predictor_threshold = predictor_threshold(request, in_.spec);
-  report_.predictor_threshold = mode_.predictor_threshold;
-  if (choice.mode == Sparsity::kCalibrated) {
-    mode_.thresholds = request.calibrating ? std::vector<float>(static_cast<size_t>(in_.spec.n_layers), 0.0f)
-                                           : read_calibration(in_.file, in_.spec).thresholds;
-  }
-  layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
+  report_.predictor_threshold = choice.predictor_threshold;
+  report_.notes = choice.notes;
 }
 
-void NeuronSetup::choose(ForwardPass& pass) {
-  if (compare_) report_.mode = choose_by_bytes(pass);
-}
-
-/// Exact or predicted, whichever reads less: the predictor is run with every gate beside it.
-Sparsity NeuronSetup::choose_by_bytes(ForwardPass& pass) {
-  FfnMode mode = mode_;
-  mode.sparsity = Sparsity::kPredicted;
-  mode.verify_predictor = true;
-  pass.ffn().use(mode, layout_);
-  const NeuronActivity predicted = probe_activity(pass, in_.spec, probe_tokens(in_), in_.max_tokens);
-  NeuronActivity exact = predicted;
-  exact.proposed = exact.passed = predicted.true_active;
-  // Neurons that only the gate lets through have as many zeros among their ups as the proposed ones.
-  exact.active = predicted.true_active;
-  if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
-  const double exact_bytes = bytes_per_token(in_.spec, in_.weights, Sparsity::kExact, exact);
-  const double predicted_bytes = bytes_per_token(in_.spec, in_.weights, Sparsity::kPredicted, predicted);
-  report_.reason =
-      "a token reads " + bytes_text(predicted_bytes) + " predicted, " + bytes_text(exact_bytes) + " exact";
-  return predicted_bytes < exact_bytes ? Sparsity::kPredicted : Sparsity::kExact;
-}
-
-/// Bundles, where there is memory for them. Without it neurons are read where they lie in the file; those of
-/// a plain file cannot be, so that an exact run becomes dense. Throws ModelFileError for a calibrated one,
-/// which gives other answers than dense.
+/// Bundles, where there is memory for them; else neurons are read where they lie in the file, which
+/// choose_sparsity() has made sure is possible.
 void NeuronSetup::lay_out() {
   // On the CPU a dense run reads the file's own rows. A device may come to share neurons, one by one.
-  if (report_.mode == Sparsity::kDense && !in_.has_device) return;
+  if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);
   // A device that tells who is active has the gates; the CPU then needs none.
-  const bool gates_apart = !in_.has_device || report_.mode == Sparsity::kExact;
-  parts_ = bundle_parts(report_.mode, gates_apart);
+  const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
+  parts_ = bundle_parts(choice_.mode, gates_apart);
   const double bytes = NeuronLayout::bundle_bytes(in_.spec, in_.weights, parts_, order_);
   if (bytes <= in_.free_memory_bytes || in_.has_device) {
     layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
     bundled_ = true;
     return;
   }
-  const std::string why = "would take " + bytes_text(bytes) + ", and " +
-                          bytes_text(std::max(in_.free_memory_bytes, 0.0)) + " are free";
-  if (in_.weights.has_down_rows() && report_.mode != Sparsity::kCalibrated) {
-    report_.notes.push_back("neurons stay as they lie in the file: laying them together " + why);
-  } else if (report_.mode == Sparsity::kExact) {
-    report_.mode = Sparsity::kDense;
-    report_.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
-  } else {
-    gguf::fail(gguf::file_label(in_.file.path().string()),
-               "laying the model's neurons together, which --sparsity " +
-                   std::string(sparsity_name(report_.mode)) + " needs, " + why +
-                   "; take dense, a smaller context or fewer slots");
-  }
+  report_.notes.push_back("neurons stay as they lie in the file: laying them together would take " +
+                          bytes_text(bytes) + ", and " + bytes_text(std::max(in_.free_memory_bytes, 0.0)) +
+                          " are free");
 }
 
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
@@ -172,15 +105,15 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
 /// Neurons of the device's layers lie in bundles, unless nothing is shared in a dense run, or the host has
 /// not the memory for those that the device does not take.
 void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements) {
-  if (takes_file_views(report_.mode, plan.shares)) {
+  if (takes_file_views(choice_.mode, plan.shares)) {
     layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
     bundled_ = false;
     return;
   }
   const bool gates_on_device =
       std::ranges::all_of(placements, [](const LayerPlacement& layer) { return layer.all_gates; });
-  if (report_.mode == Sparsity::kExact && plan.shares && !gates_on_device) {
-    parts_ = bundle_parts(report_.mode, /*gates_apart=*/false);
+  if (choice_.mode == Sparsity::kExact && plan.shares && !gates_on_device) {
+    parts_ = bundle_parts(choice_.mode, /*gates_apart=*/false);
     layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
   }
   double needed = 0;
@@ -212,7 +145,7 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
 
 void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device) {
   NeuronLayer host = layout_.layer(layer);
-  if (report_.mode != Sparsity::kPredicted) host.predictor_out = {};
+  if (choice_.mode != Sparsity::kPredicted) host.predictor_out = {};
   placed_.add_shared(host, placement, device.backend());
   HybridLayer* hybrid = placed_.hybrid(layer);
   if (!bundled_) return;
@@ -231,18 +164,16 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Comput
 }
 
 void NeuronSetup::use(ForwardPass& pass) {
-  mode_.sparsity = report_.mode;
-  const bool can_verify = report_.mode == Sparsity::kPredicted && !in_.has_device;
-  mode_.verify_predictor = verify_asked_ && can_verify;
-  if (verify_asked_ && !can_verify) {
-    report_.notes.push_back("no predictor is verified, for the model runs " +
-                            std::string(sparsity_name(report_.mode)) + (in_.has_device ? " on a GPU" : ""));
+  pass.ffn().use({.sparsity = choice_.mode,
+                  .predictor_threshold = choice_.predictor_threshold,
+                  .verify_predictor = choice_.verify_predictor,
+                  .thresholds = choice_.thresholds},
+                 placed_);
+  if (choice_.mode != Sparsity::kDense) {
+    const std::vector<int32_t> tokens = probe_tokens(in_.tokenizer, in_.spec, in_.context_tokens);
+    report_.activity = probe_activity(pass, in_.spec, tokens, in_.max_tokens);
   }
-  pass.ffn().use(mode_, placed_);
-  if (report_.mode != Sparsity::kDense) {
-    report_.activity = probe_activity(pass, in_.spec, probe_tokens(in_), in_.max_tokens);
-  }
-  report_.bytes_per_token = bytes_per_token(in_.spec, in_.weights, report_.mode, report_.activity);
+  report_.bytes_per_token = bytes_per_token(in_.spec, in_.weights, choice_.mode, report_.activity);
   report_.dense_bytes_per_token = bytes_per_token(in_.spec, in_.weights, Sparsity::kDense, {});
 }
 

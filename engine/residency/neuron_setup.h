@@ -1,7 +1,7 @@
-// The neurons of a model while it is loaded: decide how its FFN is run, lay its neurons out for that, give a
-// device its share, measure what is saved.
+// The neurons of a model while it is placed: lay them out for the mode that was chosen, give a device its share,
+// measure what is saved.
 //
-// The stages are called in order by ModelRuntime::load on the loading thread, each once.
+// ModelRuntime calls the stages in order on the loading thread, each once.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/sparsity.h"
+#include "engine/residency/sparsity_choice.h"
 #include "engine/tokenizer/tokenizer.h"
 
 namespace hearth {
@@ -39,26 +40,20 @@ struct NeuronSetupInputs {
 
 class NeuronSetup {
  public:
-  /// 1. What was asked for, as far as the model can do it. Throws ModelFileError or std::invalid_argument
-  /// (one sentence).
-  NeuronSetup(const SparsityRequest& request, const NeuronSetupInputs& inputs);
+  /// The choice outlives the setup.
+  NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& inputs);
 
-  /// 2. "auto": measured on the neurons as they lie in the file. Does nothing for other requests, or where a
-  /// device computes (exact is taken then).
-  void choose(ForwardPass& pass);
-
-  /// 3. Where neurons will be read from: finds their order, makes places for bundles. Throws ModelFileError
-  /// where bundles must be and do not fit, std::bad_alloc.
+  /// 1. Finds the neurons' order and allocates bundles for them, if they fit. Throws std::bad_alloc.
   void lay_out();
 
-  /// 4. Fills the bundles and gives the device what the plan says (null: there is none). Throws
-  /// std::bad_alloc, and what progress throws.
+  /// 2. Fills the bundles and gives the device what the plan says (null: there is no device). Throws
+  /// ModelFileError if the host has no memory for neurons that must be in bundles, std::bad_alloc, and what
+  /// progress throws.
   void place(const Devices& devices, const Plan* plan, const std::function<void(double)>& progress);
 
-  /// 5. Sets the pass to it, and measures what it saves on a short text.
+  /// 3. Sets the pass to the mode and these neurons, and measures on a short text what that saves.
   void use(ForwardPass& pass);
 
-  Sparsity mode() const { return report_.mode; }
   const NeuronLayout& host() const { return layout_; }
   /// Where neurons lie in another order than the file's: that order; else empty.
   const NeuronLayout::Order& order() const { return bundled_ ? order_ : no_order_; }
@@ -72,16 +67,13 @@ class NeuronSetup {
   const std::vector<LayerPlacement>& placements() const { return placements_; }
 
  private:
-  Sparsity choose_by_bytes(ForwardPass& pass);
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
 
   const NeuronSetupInputs in_;
-  const bool verify_asked_;
-  bool compare_ = false;
+  const SparsityChoice& choice_;
   bool bundled_ = false;  // layout_ is bundles, in order_
   BundleParts parts_;
-  FfnMode mode_;
   NeuronLayout layout_;  // in host memory
   NeuronLayout placed_;  // what the pass reads
   std::vector<LayerPlacement> placements_;

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/forward/kv_memory.h"
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 #include "kernels/cuda/cuda_backend.h"
 
 namespace hearth {

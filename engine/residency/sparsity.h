@@ -1,7 +1,7 @@
-// How the FFN of a model is run: which neurons are computed, and what that was measured to save.
+// Which neurons of the FFN are computed, and how many bytes that saves.
 //
-// Chosen once at load (sparsity_choice.h), carried out by FfnPass, shown in the log, in bench and in
-// /v1/models. Plain data, const after load.
+// choose_sparsity() (sparsity_choice.h) chooses the mode once at load, FfnPass carries it out; the log, bench and
+// /v1/models show it. Plain data, const after load.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ struct SparsityRequest {
       false;  // calibrated: thresholds begin at zero, and the file beside the model is not read
 };
 
-/// Shares of all neurons, over the tokens that were looked at. Negative: not known.
+/// Shares of all neurons, averaged over the tokens that were observed. Negative: not known.
 struct NeuronActivity {
   int64_t n_tokens = 0;
   double proposed = -1;         // by the predictor; exact: whose gate passes; calibrated: that contribute
@@ -44,7 +44,7 @@ struct NeuronActivity {
   double false_positives = -1;  // of the proposed ones, not active (predictor verified)
 };
 
-/// What was decided and what it reads.
+/// The mode that runs, and the bytes it reads.
 struct SparsityReport {
   Sparsity mode = Sparsity::kDense;
   std::string reason;          // why this one: half a sentence

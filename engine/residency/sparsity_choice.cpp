@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/forward/ffn_activation.h"
+#include "engine/model/calibration.h"
 #include "engine/model/gguf/fault.h"
+#include "engine/residency/memory_limit.h"
+#include "engine/residency/neuron_layout.h"
 #include "engine/residency/token_bytes.h"
 #include "engine/serving/batch.h"
 
@@ -15,12 +21,16 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
 
-}  // namespace
+/// What the model can do of a request, before anything is measured.
+struct ModelsAnswer {
+  Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted turns out to read less
+  bool compare = false;              // "auto" and the model has predictors
+  std::string reason;
+};
 
-std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t>(mode)]; }
-
-SparsityChoice choose_sparsity(const SparsityRequest& request, const std::filesystem::path& model,
-                               const ModelSpec& spec, const Weights& weights) {
+/// Throws as choose_sparsity() does.
+ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesystem::path& model,
+                             const ModelSpec& spec, const Weights& weights) {
   const std::string activation = ffn_activation_name(spec.activation);
   const std::string label = gguf::file_label(model.string());
   const bool has_zeros = spec.activation.has_zeros();
@@ -54,6 +64,114 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const std::filesy
   return {Sparsity::kExact, true, "reads less than predicted"};
 }
 
+float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
+  const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
+  // Not a number fails the comparison too; numbers beyond a float would become infinite.
+  if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
+    throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
+                                " cannot be; give a finite number that a float can hold.");
+  }
+  return static_cast<float>(threshold);
+}
+
+/// Decides between exact and dense by memory. Neurons of a plain file can only be skipped if they are laid
+/// together. Throws ModelFileError where a mode would have to become another one that gives other answers.
+void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
+  if (choice.mode == Sparsity::kDense || facts.has_device) return;
+  if (facts.weights.has_down_rows() && choice.mode != Sparsity::kCalibrated) return;
+  const double bytes = NeuronLayout::bundle_bytes(facts.spec, facts.weights, bundle_parts(choice.mode), {});
+  if (bytes <= facts.free_memory_bytes) return;
+  const std::string why = "would take " + bytes_text(bytes) + ", and " +
+                          bytes_text(std::max(facts.free_memory_bytes, 0.0)) + " are free";
+  if (choice.mode == Sparsity::kExact) {
+    choice.mode = Sparsity::kDense;
+    choice.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
+    return;
+  }
+  gguf::fail(gguf::file_label(facts.file.path().string()),
+             "laying the model's neurons together, which --sparsity " +
+                 std::string(sparsity_name(choice.mode)) + " needs, " + why +
+                 "; take dense, a smaller context or fewer slots");
+}
+
+int probe_length(const ModelSpec& spec) {
+  // A layer's FFN weights, which the work goes with; 64 tokens of 1 billion of them, fewer of more.
+  const double weights = 3.0 * spec.n_layers * spec.d_model * static_cast<double>(spec.d_ff);
+  return static_cast<int>(std::clamp(64e9 / weights, 8.0, 64.0));
+}
+
+std::string_view probe_text() {
+  return "The old lighthouse keeper counted the boats as they came in: four, five, and then no more before "
+         "the fog. "
+         "\"What shall we do with the letters?\" she asked. To sort a list of n numbers, merge its two "
+         "sorted halves; "
+         "for (int i = 0; i < n; ++i) total += price[i]; the answer is 42. Dear Anna, thank you for the "
+         "recipe.";
+}
+
+}  // namespace
+
+std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t>(mode)]; }
+
+SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
+                               const std::function<ReadBytes(float predictor_threshold)>& measure) {
+  // 1. What the model can do of what was asked for.
+  ModelsAnswer answer = answer_of_model(request, facts.file.path(), facts.spec, facts.weights);
+  SparsityChoice choice{.mode = answer.mode,
+                        .reason = std::move(answer.reason),
+                        .predictor_threshold = threshold_of(request, facts.spec),
+                        .thresholds = {},
+                        .notes = {}};
+  if (choice.mode == Sparsity::kCalibrated) {
+    choice.thresholds = request.calibrating
+                            ? std::vector<float>(static_cast<size_t>(facts.spec.n_layers), 0.0f)
+                            : read_calibration(facts.file, facts.spec).thresholds;
+  }
+  // 2. "auto": exact or predicted, whichever reads less. The one choice that is measured.
+  if (answer.compare && facts.has_device) {
+    choice.reason = "lossless; on a GPU auto does not measure what predicted would read";
+  } else if (answer.compare) {
+    const ReadBytes bytes = measure(choice.predictor_threshold);
+    choice.mode = bytes.predicted < bytes.exact ? Sparsity::kPredicted : Sparsity::kExact;
+    choice.reason =
+        "a token reads " + bytes_text(bytes.predicted) + " predicted, " + bytes_text(bytes.exact) + " exact";
+  }
+  // 3. What memory there is for it.
+  fit_memory(facts, choice);
+  // 4. What can be verified.
+  const bool can_verify = choice.mode == Sparsity::kPredicted && !facts.has_device;
+  choice.verify_predictor = request.verify_predictor && can_verify;
+  if (request.verify_predictor && !can_verify) {
+    choice.notes.push_back("no predictor is verified, for the model runs " +
+                           std::string(sparsity_name(choice.mode)) + (facts.has_device ? " on a GPU" : ""));
+  }
+  return choice;
+}
+
+ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, const Tokenizer& tokenizer,
+                             Backend& cpu, int context_tokens, int max_tokens, float predictor_threshold) {
+  const std::vector<int32_t> tokens = probe_tokens(tokenizer, spec, context_tokens);
+  const int step_tokens = std::min(max_tokens, static_cast<int>(tokens.size()));
+  const Devices devices(cpu);
+  const KvMemory kv(spec, static_cast<int>(tokens.size()) / kKvBlockTokens + 1, devices);
+  ForwardPass pass(devices, spec, weights, kv,
+                   {.max_tokens = step_tokens, .max_logit_rows = 1, .max_context = context_tokens});
+  const NeuronLayout in_file = NeuronLayout::in_file(spec, weights);
+  pass.ffn().use({.sparsity = Sparsity::kPredicted,
+                  .predictor_threshold = predictor_threshold,
+                  .verify_predictor = true,
+                  .thresholds = {}},
+                 in_file);
+  const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
+  NeuronActivity exact = predicted;
+  exact.proposed = exact.passed = predicted.true_active;
+  // Neurons that only the gate lets through have as many zeros among their ups as the proposed ones.
+  exact.active = predicted.true_active;
+  if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
+  return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),
+          .predicted = bytes_per_token(spec, weights, Sparsity::kPredicted, predicted)};
+}
+
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity) {
   return token_bytes(spec, weights, mode, activity, {}).sum();
@@ -82,10 +200,12 @@ NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec) {
   return activity;
 }
 
-int probe_length(const ModelSpec& spec) {
-  // A layer's FFN weights, which the work goes with; 64 tokens of 1 billion of them, fewer of more.
-  const double weights = 3.0 * spec.n_layers * spec.d_model * static_cast<double>(spec.d_ff);
-  return static_cast<int>(std::clamp(64e9 / weights, 8.0, 64.0));
+std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens) {
+  std::vector<int32_t> tokens = tokenizer.encode(std::string(probe_text()), true, false);
+  if (tokens.empty()) tokens.push_back(0);  // bytes that a vocabulary lacks are left out
+  const int n = std::min({static_cast<int>(tokens.size()), probe_length(spec), context_tokens});
+  tokens.resize(static_cast<size_t>(n));
+  return tokens;
 }
 
 NeuronActivity probe_activity(ForwardPass& pass, const ModelSpec& spec, std::span<const int32_t> tokens,
@@ -108,15 +228,6 @@ NeuronActivity probe_activity(ForwardPass& pass, const ModelSpec& spec, std::spa
   const NeuronActivity activity = activity_of(pass.ffn().counts(), spec);
   pass.ffn().reset_counts();
   return activity;
-}
-
-std::string_view probe_text() {
-  return "The old lighthouse keeper counted the boats as they came in: four, five, and then no more before "
-         "the fog. "
-         "\"What shall we do with the letters?\" she asked. To sort a list of n numbers, merge its two "
-         "sorted halves; "
-         "for (int i = 0; i < n; ++i) total += price[i]; the answer is 42. Dear Anna, thank you for the "
-         "recipe.";
 }
 
 }  // namespace hearth

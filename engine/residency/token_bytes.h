@@ -1,4 +1,4 @@
-// The weights that one decoded token reads, by who reads them: what a bound of bytes is made of.
+// The bytes of weights that one decoded token reads, by the processor that reads them. The byte bound uses them.
 //
 // Arithmetic on sizes, shares and a plan's placements; knows no bandwidths.
 #pragma once
@@ -22,9 +22,9 @@ struct TokenBytes {
   double sum() const { return device_whole + device_neurons + cold_neurons + host_whole; }
 };
 
-/// When neurons are active as in `activity`. placements [n_layers]: a plan's; empty: the CPU has it all. Of
-/// the device's layers' active neurons the device has the share that was counted (activity.cold), or where
-/// that is not known the share of hot ones.
+/// The bytes if neurons are active as in `activity`. placements [n_layers]: a plan's; empty: the CPU has the whole
+/// model. The device computes the share of its layers' active neurons that was counted (activity.cold); where that
+/// is not known, the share of neurons that are hot.
 TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity mode,
                        const NeuronActivity& activity, std::span<const LayerPlacement> placements);
 

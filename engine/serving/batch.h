@@ -1,7 +1,7 @@
 // One step's work for the forward pass: which tokens, of which sequences, at which positions, and whose
 // logits count.
 //
-// Built by the engine loop from the scheduler's choice; read by ForwardPass. Plain data, reused from step to
+// Built by the Engine from the scheduler's choice; read by ForwardPass. Plain data, reused from step to
 // step.
 #pragma once
 
@@ -36,7 +36,7 @@ struct StepLimits {
   int n_blocks = 0;      // KV blocks there are
 };
 
-/// The model as the engine loop sees it. Tests give the loop a scripted one.
+/// The model as the Engine sees it. Tests give the Engine a scripted one.
 class ForwardModel {
  public:
   virtual ~ForwardModel() = default;

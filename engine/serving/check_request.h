@@ -1,6 +1,6 @@
-// What must hold before anything reaches the engine thread: options against the model's limits, requests
-// against the contract of request.h; and the making of sequences from a request. Called on the threads that
-// construct and submit.
+// Checks before anything reaches the engine thread: options against the model's limits, and requests against the
+// contract of request.h. Also makes the sequences of a request. Called on the threads that construct the Engine
+// and submit to it.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace hearth {
 
-/// Returns the limits if an engine with these options can run within them; else throws std::invalid_argument
-/// that says which two numbers do not fit.
+/// Returns the limits if an engine with these options can run within them. Throws std::invalid_argument, which
+/// names the two numbers that do not fit, if not.
 StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options);
 
-/// Throws std::invalid_argument with the first breach of request.h's ranges. The API layer has checked what
-/// clients send, so this reports bugs of ours; but it reports them in the submitting thread instead of in the
-/// engine.
+/// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has checked what
+/// clients send, so this finds bugs of our own; it reports them in the submitting thread and not in the engine's.
+///
 void check_request(const GenerationRequest& request, int n_vocab);
 
 /// One Sequence per SequenceRequest, stamped as accepted now, equal prompts grouped.

@@ -1,6 +1,6 @@
 // Log-probabilities of tokens under a row of raw logits, and the selection of its largest entries.
 //
-// Called by the engine loop for what clients ask to see, and by the sampler, on the engine thread. Rows have
+// Called on the engine thread: by the Engine for what clients ask to see, and by the sampler. Rows have
 // n_vocab (up to 256k) entries, so nothing here sorts a whole row.
 #pragma once
 

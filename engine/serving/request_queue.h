@@ -1,5 +1,5 @@
-// The door of the engine: who is let in, who waits, how many run; and the hand-over from HTTP threads to the
-// engine.
+// The queue in front of the engine: it accepts or refuses requests, counts how many wait and run, and hands them
+// from HTTP threads to the engine thread.
 //
 // One mutex guards one ledger, so that what a submitter is told is true at one moment:
 //   free   slots no sequence is in
@@ -41,21 +41,21 @@ class RequestQueue {
   /// Takes all sequences of one request (not empty, same request_id) or none: kStopping after close(),
   /// kQueueFull.
   std::optional<Refusal> push(std::vector<std::unique_ptr<Sequence>> sequences);
-  /// From now on push() refuses.
+  /// Makes push() refuse from now on.
   void close();
   /// Makes wait_for_work() return.
   void wake();
   Counts counts() const;
-  /// Waits until nothing waits and nothing runs. False if that was not so at the deadline.
+  /// Blocks until no request waits or runs. Returns false if the deadline came first.
   bool wait_until_empty(std::chrono::steady_clock::time_point deadline) const;
 
   // -- engine thread --
 
-  /// Waits until something was pushed or wake() was called since the last wait, for the timeout at most.
+  /// Blocks until push() or wake() is called, or was since the last wait; at most for the timeout.
   void wait_for_work(std::chrono::milliseconds timeout);
   /// Moves what was pushed since the last call to the end of `into`.
   void take_new(std::vector<std::unique_ptr<Sequence>>& into);
-  /// A sequence went from waiting into a slot; out of its slot; or left without ever having had one.
+  /// Reports that a sequence got a slot; that a slot became free; that a sequence left without having had one.
   void admitted(uint64_t request_id);
   void slot_freed();
   void abandoned(uint64_t request_id);

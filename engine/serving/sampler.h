@@ -5,7 +5,7 @@
 // sequence with the same seed gets the same tokens alone, in a batch, or after a hit in the prefix cache: the
 // random number is a function of the seed and the token's index, not of how often anybody has drawn.
 //
-// Owned by the engine loop; engine thread only.
+// Owned by the Engine; engine thread only.
 #pragma once
 
 #include <cstdint>

@@ -24,8 +24,8 @@ class TokenStream {
   /// Engine thread. Appends an event and wakes the reader.
   void push(StreamEvent event);
 
-  /// HTTP thread. The next event, or nullopt if none came within the timeout (look after the client, then
-  /// call again).
+  /// HTTP thread. Returns the next event, or nullopt if none came within the timeout. The caller then looks whether
+  /// the client is still there, and calls again.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
 
   /// Any thread; idempotent. The whole request, or one sequence of it (a stop string was found, say).

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/tokenizer/merge_table.h"
+#include "engine/tokenizer/bpe_merge.h"
 #include "engine/tokenizer/pre_tokenizer.h"
 #include "engine/tokenizer/string_hash.h"
 #include "engine/tokenizer/text_encoder.h"

@@ -1,14 +1,44 @@
-// The merging itself, on one word: the lowest rank first, of equal ranks the leftmost. Pure, any thread.
+// The merges of a BPE vocabulary, and merging by them.
+//
+// The table maps (left symbol, right symbol) to rank and result. It is a flat hash table, since this look-up is
+// where encoding spends its time. It is filled at load; const and thread-safe afterwards.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "engine/tokenizer/merge_table.h"
-
 namespace hearth {
 
-/// Merges symbols in place until no neighbours merge. O(n log n).
+class MergeTable {
+ public:
+  static constexpr uint32_t kNoRank = UINT32_MAX;
+  struct Merge {
+    uint32_t rank = kNoRank;  // lower merges first; kNoRank if the pair does not merge
+    int32_t result = -1;
+  };
+
+  /// REQUIRES: at most n_merges pairs are inserted.
+  explicit MergeTable(size_t n_merges);
+  /// Of two merges of the same pair the first counts. REQUIRES: left, right >= 0.
+  void insert(int32_t left, int32_t right, Merge merge);
+  Merge find(int32_t left, int32_t right) const;
+
+ private:
+  struct Entry {
+    uint64_t pair = kEmpty;
+    Merge merge;
+  };
+  static constexpr uint64_t kEmpty = UINT64_MAX;  // no pair: symbols are not negative
+
+  size_t entry_of(uint64_t pair) const;
+
+  std::vector<Entry> entries_;  // power of two, at most half full
+  int shift_;                   // the hash's top bits number the entry
+};
+
+/// Merges the symbols of one word in place until no neighbours merge: the lowest rank first, of equal ranks the
+/// leftmost. O(n log n). Pure; any thread.
 void bpe_merge(const MergeTable& merges, std::vector<int32_t>& symbols);
 
 }  // namespace hearth

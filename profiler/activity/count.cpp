@@ -45,13 +45,13 @@ class Counting {
         settings_(settings),
         hooks_(hooks),
         run_(model),
-        chunk_(static_cast<size_t>(std::min(kChunk, model.max_counted_tokens()))),
+        chunk_(static_cast<size_t>(std::min(kChunk, model.observation().max_counted_tokens()))),
         sampler_(model.limits().n_vocab),
-        identity_(identify(model.file(), model.spec())) {}
+        identity_(identify(model.facts().file, model.facts().spec)) {}
 
   CountResult run() {
     load_known();
-    model_.count_activity();
+    model_.observation().count_activity();
     try {
       count_all();
     } catch (...) {
@@ -67,7 +67,7 @@ class Counting {
   void load_known() {
     in_memory_.model = identity_;
     result_.note = update([this](Activity& activity) {
-      if (activity.down_sizes.empty()) activity.down_sizes = model_.down_sizes();
+      if (activity.down_sizes.empty()) activity.down_sizes = model_.observation().down_sizes();
       result_.activity = activity;
     });
     n_counted_ = result_.activity.of(ActivitySource::kPrompt).n_tokens +
@@ -110,8 +110,8 @@ class Counting {
 
   /// One text: as much of it at a time as the model's context has room for. False: stopped before its end.
   bool count(const std::string& text, CountedText& counted) {
-    const std::vector<int32_t> tokens = model_.tokenizer().encode(text, true, false);
-    const size_t room = static_cast<size_t>(model_.context_tokens());
+    const std::vector<int32_t> tokens = model_.facts().tokenizer.encode(text, true, false);
+    const size_t room = static_cast<size_t>(model_.facts().context_tokens);
     const size_t generated = std::min(static_cast<size_t>(settings_.n_generate), room / 2);
     for (size_t begin = 0; begin < tokens.size();) {
       const size_t n = std::min(tokens.size() - begin, room - generated);
@@ -131,10 +131,10 @@ class Counting {
           run_.feed(prompt.subspan(begin, std::min(chunk_, prompt.size() - begin)), static_cast<int>(chunk_));
       tell();
     }
-    counted.prompt.add(model_.take_activity());
+    counted.prompt.add(model_.observation().take_activity());
     std::vector<int32_t> tokens(prompt.begin(), prompt.end());
     const SamplingParams sampling = sampling_of(counted.hash);
-    const std::vector<int32_t>& ends = model_.tokenizer().end_tokens();
+    const std::vector<int32_t>& ends = model_.facts().tokenizer.end_tokens();
     for (int i = 0; i < n_generate; ++i) {
       if (stopping()) return give_up();
       const SampleResult next = sampler_.sample(logits, sampling, tokens, static_cast<int>(prompt.size()));
@@ -144,17 +144,17 @@ class Counting {
       logits = run_.feed(std::span(&tokens.back(), 1), 1);
       tell();
     }
-    counted.generated.add(model_.take_activity());
+    counted.generated.add(model_.observation().take_activity());
     return true;
   }
 
   std::string damaged(std::string_view why) const {
-    return gguf::file_label(model_.file().path().string()) +
+    return gguf::file_label(model_.facts().file.path().string()) +
            ": the model cannot go on from a text: " + std::string(why) + "; its file may be damaged.";
   }
 
   bool give_up() {
-    model_.take_activity();
+    model_.observation().take_activity();
     return false;
   }
 

@@ -9,9 +9,12 @@
 namespace hearth {
 
 OnlineActivity::OnlineActivity(ModelRuntime& model, OnlineActivityOptions options)
-    : model_(model), options_(std::move(options)), identity_(identify(model.file(), model.spec())) {
-  const int usual = model.plan() == nullptr ? kOneOfOnCpu : kOneOfOnDevice;
-  model_.count_activity({.decode_only = true, .one_of = options_.one_of > 0 ? options_.one_of : usual});
+    : model_(model),
+      options_(std::move(options)),
+      identity_(identify(model.facts().file, model.facts().spec)) {
+  const int usual = model.placed().plan == nullptr ? kOneOfOnCpu : kOneOfOnDevice;
+  model_.observation().count_activity(
+      {.decode_only = true, .one_of = options_.one_of > 0 ? options_.one_of : usual});
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -46,7 +49,7 @@ void OnlineActivity::run(const std::stop_token& stop) {
 void OnlineActivity::write() {
   std::string warning;
   try {
-    waiting_.add(model_.take_activity());
+    waiting_.add(model_.observation().take_activity());
     if (waiting_.empty()) return;
     warning = update_activity(options_.file, identity_, [this](Activity& activity) {
       activity.of(ActivitySource::kServed).add(waiting_);

@@ -45,9 +45,9 @@ double median(std::vector<double> values) {
 
 /// Adds the keys and values that attention reads for one token at this position.
 void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
-  const ModelSpec& spec = model.spec();
+  const ModelSpec& spec = model.facts().spec;
   const double layer = 2.0 * sizeof(uint16_t) * spec.kv_dim() * (position + 1);
-  const int n_device = model.plan() == nullptr ? 0 : model.plan()->n_device_layers();
+  const int n_device = model.placed().plan == nullptr ? 0 : model.placed().plan->n_device_layers();
   bytes.device_whole += layer * n_device;
   bytes.host_whole += layer * (spec.n_layers - n_device);
 }
@@ -56,7 +56,7 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
 
 BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress) {
-  const int n_vocab = model.spec().n_vocab;
+  const int n_vocab = model.facts().spec.n_vocab;
   std::vector<int32_t> prompt;
   // Any ids do: the work does not depend on them. A stride that is coprime to most vocabularies spreads the
   // rows.
@@ -67,7 +67,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   run.feed(std::span(prompt).first(1), 1);  // touches every weight once, so that page faults are not measured
   std::vector<double> prefill, decode, bandwidth;
   std::array<std::vector<double>, 2> step_seconds;  // not counted, counted
-  if (options.counts) model.count_activity();
+  if (options.counts) model.observation().count_activity();
   const ReadBandwidth memory(options.n_threads);
   const double prompt_steps = static_cast<double>((options.n_prompt + options.chunk - 1) / options.chunk);
   const double steps = options.n_repeats * (prompt_steps + options.n_generate);
@@ -78,19 +78,19 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   };
   for (int repeat = 0; repeat < options.n_repeats; ++repeat) {
     run.clear();
-    if (options.counts) model.pause_activity(true);
+    if (options.counts) model.observation().pause_activity(true);
     auto begin = std::chrono::steady_clock::now();
     std::span<const float> logits = run.feed(prompt, options.chunk);
     prefill.push_back(options.n_prompt / seconds_since(begin));
     done(prompt_steps);
-    model.reset_activity();
+    model.observation().reset_activity();
     begin = std::chrono::steady_clock::now();
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
           static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
       // Two and two in turn: what else the machine does meets both alike.
       const bool counts = i / 2 % 2 == 1;
-      if (options.counts) model.pause_activity(!counts);
+      if (options.counts) model.observation().pause_activity(!counts);
       const auto step_begin = std::chrono::steady_clock::now();
       logits = run.feed(std::span(&token, 1), 1);
       step_seconds[counts ? 1 : 0].push_back(seconds_since(step_begin));
@@ -107,8 +107,9 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
   // Every repeat decodes the same tokens, so the last one's activity is that of all.
-  result.decode_activity = model.activity();
-  if (model.plan() != nullptr && !options.cpu_share) result.decode_activity.cold = -1;  // the CPU has none
+  result.decode_activity = model.observation().activity();
+  if (model.placed().plan != nullptr && !options.cpu_share)
+    result.decode_activity.cold = -1;  // the CPU has none
   result.bytes = model.token_bytes(result.decode_activity);
   add_kv_bytes(model, options.n_prompt + options.n_generate / 2, result.bytes);
   result.decode_bytes_per_token = result.bytes.sum();
@@ -213,7 +214,7 @@ std::string prefetch_text(const PrefetchCounters& counters) {
 }  // namespace
 
 std::string bench_text(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
-  const bool on_device = model.plan() != nullptr;
+  const bool on_device = model.placed().plan != nullptr;
   std::string text = format(
       "model    %s, %s\n"
       "backend  %s\n"
@@ -222,24 +223,25 @@ std::string bench_text(const ModelRuntime& model, const BenchOptions& options, c
       "decode   %9.1f tokens/s  (%d tokens after the prompt)\n"
       "bytes    %9.1f MB per decoded token (dense: %.1f MB of weights), read at %.1f GB/s\n"
       "memory   %9.1f GB/s measured read bandwidth; decode reaches %.0f %% of %s bound\n",
-      model.file().path().filename().c_str(), model.spec().name.c_str(), model.backend_description().c_str(),
-      sparsity_text(model.sparsity(), r.decode_activity).c_str(), r.prefill_tokens_per_s, options.n_prompt,
-      options.chunk, r.decode_tokens_per_s, options.n_generate, r.decode_bytes_per_token / 1e6,
-      model.sparsity().dense_bytes_per_token / 1e6, r.achieved_bytes_per_s / 1e9, r.bandwidth.ram / 1e9,
-      100 * r.share_of_bound, on_device ? "the bytes'" : "that");
+      model.facts().file.path().filename().c_str(), model.facts().spec.name.c_str(),
+      model.placed().backend.c_str(), sparsity_text(model.placed().sparsity, r.decode_activity).c_str(),
+      r.prefill_tokens_per_s, options.n_prompt, options.chunk, r.decode_tokens_per_s, options.n_generate,
+      r.decode_bytes_per_token / 1e6, model.placed().sparsity.dense_bytes_per_token / 1e6,
+      r.achieved_bytes_per_s / 1e9, r.bandwidth.ram / 1e9, 100 * r.share_of_bound,
+      on_device ? "the bytes'" : "that");
   if (options.counts) {
     text += format("counting %+9.2f %% of a step's time where single neurons are counted\n",
                    100 * r.counting_cost);
   }
-  if (on_device) text += device_text(*model.plan(), model.spec(), r);
-  if (model.prefetcher() != nullptr) text += prefetch_text(model.prefetcher()->counters());
+  if (on_device) text += device_text(*model.placed().plan, model.facts().spec, r);
+  if (model.placed().prefetcher != nullptr) text += prefetch_text(model.placed().prefetcher->counters());
   return text;
 }
 
 std::string bench_json(const ModelRuntime& model, const BenchOptions& options, const BenchResult& r) {
   Json json = {
-      {"model", model.file().path().filename().string()},
-      {"backend", model.backend_description()},
+      {"model", model.facts().file.path().filename().string()},
+      {"backend", model.placed().backend},
       {"threads", options.n_threads},
       {"prompt", options.n_prompt},
       {"generate", options.n_generate},
@@ -250,12 +252,12 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
       {"achieved_bytes_per_s", r.achieved_bytes_per_s},
       {"read_bandwidth_bytes_per_s", r.bandwidth.ram},
       {"share_of_bound", r.share_of_bound},
-      {"sparsity", sparsity_json(model.sparsity(), r.decode_activity)},
-      {"device", model.plan() == nullptr ? "CPU" : "GPU"},
+      {"sparsity", sparsity_json(model.placed().sparsity, r.decode_activity)},
+      {"device", model.placed().plan == nullptr ? "CPU" : "GPU"},
   };
   if (options.counts) json["counting_cost_share"] = r.counting_cost;
-  if (model.plan() != nullptr) {
-    json["plan"] = plan_json(*model.plan());
+  if (model.placed().plan != nullptr) {
+    json["plan"] = plan_json(*model.placed().plan);
     json["bandwidth_bytes_per_s"] = {
         {"ram", r.bandwidth.ram}, {"vram", r.bandwidth.vram}, {"pcie", r.bandwidth.pcie}};
     json["token_bytes"] = {{"device_whole", r.bytes.device_whole},
@@ -263,7 +265,8 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
                            {"cold_neurons", r.bytes.cold_neurons},
                            {"host_whole", r.bytes.host_whole}};
   }
-  if (model.prefetcher() != nullptr) json["prefetch"] = prefetch_json(model.prefetcher()->counters());
+  if (model.placed().prefetcher != nullptr)
+    json["prefetch"] = prefetch_json(model.placed().prefetcher->counters());
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -40,7 +40,7 @@ class Calibrator {
         in_(in),
         progress_(progress),
         run_(model),
-        n_layers_(static_cast<size_t>(model.spec().n_layers)),
+        n_layers_(static_cast<size_t>(model.facts().spec.n_layers)),
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
@@ -73,7 +73,7 @@ class Calibrator {
  private:
   size_t window_tokens() const { return static_cast<size_t>(in_.n_context); }
 
-  void use(std::vector<float> thresholds) { model_.set_thresholds(thresholds); }
+  void use(std::vector<float> thresholds) { model_.observation().set_thresholds(thresholds); }
 
   WindowScore score(std::span<const int32_t> text, size_t window, std::string_view what) {
     const WindowScore result = score_window(run_, text.subspan(window * window_tokens(), window_tokens()),
@@ -95,23 +95,24 @@ class Calibrator {
   }
 
   std::vector<WindowScore> score_dense_text() {
-    const size_t d_ff = static_cast<size_t>(model_.spec().d_ff);
+    const size_t d_ff = static_cast<size_t>(model_.facts().spec.d_ff);
     const std::vector<size_t> gathered = spread(kScoreWindows, n_text_);
     std::vector<WindowScore> scores;
     for (size_t w = 0; w < n_text_; ++w) {
       if (std::ranges::binary_search(gathered, w)) {
-        model_.observe_values([&](int layer, const float* values, const float* down_sizes, int n_tokens) {
-          ScoreHistogram& histogram = histograms_[static_cast<size_t>(layer)];
-          for (size_t i = 0; i < static_cast<size_t>(n_tokens) * d_ff; ++i) {
-            histogram.add(std::fabs(values[i]) * down_sizes[i % d_ff]);
-          }
-        });
+        model_.observation().observe_values(
+            [&](int layer, const float* values, const float* down_sizes, int n_tokens) {
+              ScoreHistogram& histogram = histograms_[static_cast<size_t>(layer)];
+              for (size_t i = 0; i < static_cast<size_t>(n_tokens) * d_ff; ++i) {
+                histogram.add(std::fabs(values[i]) * down_sizes[i % d_ff]);
+              }
+            });
       }
       scores.push_back(score(in_.text, w, "the text as it is"));
-      model_.observe_values({});
+      model_.observation().observe_values({});
     }
     if (!std::isfinite(perplexity(scores))) {
-      throw std::runtime_error(model_.file().path().string() +
+      throw std::runtime_error(model_.facts().file.path().string() +
                                ": its perplexity on the text is not a number; the model is broken.");
     }
     return scores;
@@ -204,15 +205,15 @@ class Calibrator {
       return scores;
     };
     const std::vector<WindowScore> dense = score_all(std::vector<float>(n_layers_, 0.0f));
-    model_.count_activity();
-    model_.reset_activity();
+    model_.observation().count_activity();
+    model_.observation().reset_activity();
     const std::vector<WindowScore> calibrated = score_all(result.thresholds);
     result.held_out = {perplexity(dense), perplexity(calibrated)};
     result.rise_error =
         difference(dense, calibrated).error * result.held_out.calibrated / result.held_out.dense;
-    result.activity = model_.activity();
+    result.activity = model_.observation().activity();
 
-    const std::vector<uint32_t> hits = model_.take_activity().active;
+    const std::vector<uint32_t> hits = model_.observation().take_activity().active;
     const size_t d_ff = hits.size() / n_layers_;
     const double looks = static_cast<double>(result.activity.n_tokens) * static_cast<double>(d_ff);
     for (size_t l = 0; l < n_layers_; ++l) {

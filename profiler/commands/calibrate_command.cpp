@@ -148,8 +148,8 @@ std::string layers_text(const std::vector<double>& skipped) {
 
 std::string report(const CalibrateCommand& command, const ModelRuntime& model, const Tokens& tokens,
                    const CalibrateResult& result, const DecodeSpeeds& speeds) {
-  const double dense_bytes = model.sparsity().dense_bytes_per_token;
-  const double bytes = model.bytes_per_token(result.activity);
+  const double dense_bytes = model.placed().sparsity.dense_bytes_per_token;
+  const double bytes = model.token_bytes(result.activity).sum();
   const size_t window = static_cast<size_t>(command.n_context);
   std::string text = fmt::format(
       "perplexity  of the text {}  (granted {:+.2f} %, {} windows of {} tokens)\n"
@@ -165,7 +165,7 @@ std::string report(const CalibrateCommand& command, const ModelRuntime& model, c
     text += fmt::format("decode      {:.1f} tokens/s dense, {:.1f} calibrated: {:.2f} times\n", speeds.dense,
                         speeds.calibrated, speeds.calibrated / speeds.dense);
   }
-  text += fmt::format("written     {}\n", calibration_path(model.file().path()).string());
+  text += fmt::format("written     {}\n", calibration_path(model.facts().file.path()).string());
   if (result.held_out.rise() - 2 * result.rise_error > command.budget_percent / 100) {
     text +=
         "On the held-out text perplexity rises by more than was granted: the texts differ, or the first is "
@@ -194,7 +194,7 @@ int run_calibrate(CalibrateCommand command) {
   command.model.sparsity = Options::Sparsity::kCalibrated;
   command.model.calibrating = true;
   const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
-  const Tokens tokens = tokenize(command, model->tokenizer(), text, held_out);
+  const Tokens tokens = tokenize(command, model->facts().tokenizer, text, held_out);
 
   // 3. Thresholds.
   const double budget = command.budget_percent / 100;
@@ -211,7 +211,7 @@ int run_calibrate(CalibrateCommand command) {
   }
 
   // 4. The side file, and what it is worth.
-  write_calibration(model->file(), model->spec(),
+  write_calibration(model->facts().file, model->facts().spec,
                     {.thresholds = result.thresholds,
                      .text_sha256 = sha256_hex(text),
                      .fidelity_budget = budget,

@@ -89,7 +89,7 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   ProgressLine line("Loading");
   load.progress = [&line](double fraction) { line.update(fraction); };
   std::unique_ptr<ModelRuntime> model = ModelRuntime::load(load);
-  for (const std::string& note : model->sparsity().notes) std::fprintf(stderr, "%s\n", note.c_str());
+  for (const std::string& note : model->placed().sparsity.notes) std::fprintf(stderr, "%s\n", note.c_str());
   return model;
 }
 

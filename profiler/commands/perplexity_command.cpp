@@ -30,12 +30,12 @@ struct PerplexityCommand {
 
 /// How often each neuron was active on the text, as CSV.
 void write_hits(const PerplexityCommand& command, ModelRuntime& model, const NeuronActivity& activity) {
-  ActivityTable table{.model = model.file().path().filename().string(),
+  ActivityTable table{.model = model.facts().file.path().filename().string(),
                       .text = command.file,
                       .n_tokens = static_cast<uint64_t>(activity.n_tokens),
                       .counts = {}};
-  const std::vector<uint32_t> hits = model.take_activity().active;
-  const ptrdiff_t d_ff = model.spec().d_ff;
+  const std::vector<uint32_t> hits = model.observation().take_activity().active;
+  const ptrdiff_t d_ff = model.facts().spec.d_ff;
   for (auto at = hits.begin(); at != hits.end(); at += d_ff) table.counts.emplace_back(at, at + d_ff);
   std::ofstream out(command.activity_file, std::ios::binary);
   if (!(out << activity_csv(table) << std::flush)) {
@@ -53,19 +53,19 @@ int run_perplexity(PerplexityCommand command) {
   constexpr int kMaxChunk = 512;
   const int chunk = std::min(command.n_context, kMaxChunk);
   const auto model = load_model(command.model, command.n_context, chunk);
-  const bool dense = model->sparsity().mode == Sparsity::kDense;
+  const bool dense = model->placed().sparsity.mode == Sparsity::kDense;
   if (!command.activity_file.empty() && dense) {
     throw std::runtime_error(
         "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
   }
-  if (!command.activity_file.empty() && model->max_counted_tokens() < chunk) {
+  if (!command.activity_file.empty() && model->observation().max_counted_tokens() < chunk) {
     throw std::runtime_error(
         "--activity: steps of " + std::to_string(chunk) +
         " tokens of this model are too large to be counted on a GPU; take --device cpu.");
   }
-  if (!command.activity_file.empty()) model->count_activity();
-  model->reset_activity();
-  const Tokenizer& tokenizer = model->tokenizer();
+  if (!command.activity_file.empty()) model->observation().count_activity();
+  model->observation().reset_activity();
+  const Tokenizer& tokenizer = model->facts().tokenizer;
   const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
   // The tokenizer puts a begin token first where the model wants one: then every window gets it.
   const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
@@ -78,13 +78,13 @@ int run_perplexity(PerplexityCommand command) {
                                               fmt::format("perplexity {:.4f}", so_far.perplexity));
                                 });
   }
-  const NeuronActivity activity = model->activity();
+  const NeuronActivity activity = model->observation().activity();
   if (!command.activity_file.empty()) write_hits(command, *model, activity);
-  print_result(
-      fmt::format("perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n"
-                  "sparsity   {}\n",
-                  result.perplexity, result.standard_error, result.n_windows, command.n_context,
-                  result.n_scored, model->backend_description(), sparsity_text(model->sparsity(), activity)));
+  print_result(fmt::format(
+      "perplexity {:.4f} +/- {:.4f}  ({} windows of {} tokens, {} tokens scored, {})\n"
+      "sparsity   {}\n",
+      result.perplexity, result.standard_error, result.n_windows, command.n_context, result.n_scored,
+      model->placed().backend, sparsity_text(model->placed().sparsity, activity)));
   return 0;
 }
 

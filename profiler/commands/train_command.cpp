@@ -118,9 +118,9 @@ std::string hash_of(const std::vector<int32_t>& tokens) {
 /// Whose work a folder holds: everything that decides the results of training.
 std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;
-  std::string text =
-      fmt::format("model {} bytes {}\n", model.file().path().filename().string(), model.file().total_bytes());
-  text += fmt::format("activation {}\n", ffn_activation_name(model.spec().activation));
+  std::string text = fmt::format("model {} bytes {}\n", model.facts().file.path().filename().string(),
+                                 model.facts().file.total_bytes());
+  text += fmt::format("activation {}\n", ffn_activation_name(model.facts().spec.activation));
   text += "tokens " + hash_of(parts.train) + "\n";
   text += fmt::format("context {} epochs {} recall {} false {} size {} seed {}\n", o.n_context, o.epochs,
                       o.recall, o.false_positives, o.size_budget, o.seed);
@@ -136,7 +136,7 @@ bool measure_served(const TrainCommand& command, const fs::path& written, const 
   options.sparsity = Options::Sparsity::kPredicted;
   const int n_context = command.options.n_context;
   const auto model = load_model(options, n_context, std::min(n_context, 512));
-  model->reset_activity();
+  model->observation().reset_activity();
   ProgressLine line("Measuring the written file");
   const auto shown = [&](const PerplexityResult& so_far, int n_windows) {
     if (watch.stopped()) throw Interrupted{};
@@ -148,7 +148,7 @@ bool measure_served(const TrainCommand& command, const fs::path& written, const 
   } catch (const Interrupted&) {
     return false;
   }
-  report.served_proposed = model->activity().proposed;
+  report.served_proposed = model->observation().activity().proposed;
   return true;
 }
 
@@ -195,8 +195,8 @@ int run_train(TrainCommand command) {
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
   auto model = load_model(load, options.n_context, std::min(options.n_context, kMaxChunk));
-  check_model(command, model->spec());
-  const TrainingText text = cut_texts(model->tokenizer(), texts, held_out, command.cut);
+  check_model(command, model->facts().spec);
+  const TrainingText text = cut_texts(model->facts().tokenizer, texts, held_out, command.cut);
 
   // 3. Recording, training, choosing.
   WorkFolder folder(work, identity_of(command, *model, text), command.restart);
@@ -220,19 +220,19 @@ int run_train(TrainCommand command) {
     const fs::path told = training_report_path(target);
     std::error_code error;
     fs::remove(told, error);  // an older one says nothing of these
-    const DType type = type_of(command.type, model->file());
+    const DType type = type_of(command.type, model->facts().file);
     if (command.side_file) {
-      write_predictor_file(model->file(), model->spec(), report.result.source(), type);
+      write_predictor_file(model->facts().file, model->facts().spec, report.result.source(), type);
     } else {
       ProgressLine line("Writing");
-      write_powerinfer_file(target, model->file(), model->spec(), report.result.source(), type, command.force,
-                            [&](double share) {
+      write_powerinfer_file(target, model->facts().file, model->facts().spec, report.result.source(), type,
+                            command.force, [&](double share) {
                               line.update(share);
                               if (watch.stopped()) throw Interrupted{};
                             });
     }
     folder.remove();
-    count_weights(model->file(), report);
+    count_weights(model->facts().file, report);
     report.result.predictors.clear();
     report.result.nets.clear();
     model.reset();

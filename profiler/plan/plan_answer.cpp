@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include <spdlog/fmt/fmt.h>
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 
 namespace hearth {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "config/wrapped_lines.h"
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/rate_text.h"
 

@@ -10,8 +10,8 @@
 #include <stdexcept>
 
 #include "engine/forward/ffn_activation.h"
-#include "engine/forward/load_bounds.h"
 #include "engine/model/predictor_file.h"
+#include "engine/resolved_load.h"
 
 namespace hearth {
 namespace {

@@ -10,9 +10,9 @@ class Observing {
  public:
   /// As ModelRuntime::observe_neurons; both outlive this.
   Observing(ModelRuntime& model, NeuronObserver& observer) : model_(model) {
-    model_.observe_neurons(&observer);
+    model_.observation().observe_neurons(&observer);
   }
-  ~Observing() { model_.observe_neurons(nullptr); }
+  ~Observing() { model_.observation().observe_neurons(nullptr); }
   Observing(const Observing&) = delete;
   Observing& operator=(const Observing&) = delete;
 

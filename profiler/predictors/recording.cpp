@@ -13,7 +13,7 @@
 #include <string>
 #include <system_error>
 
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 #include "kernels/quant/dequantize.h"
 #include "kernels/quant/half.h"
 #include "profiler/activity/sequence_run.h"
@@ -177,10 +177,12 @@ namespace fs = std::filesystem;
 class Recorder final : public NeuronObserver {
  public:
   Recorder(const ModelRuntime& model, const fs::path& folder, int64_t n_rows)
-      : d_model_(model.spec().d_model), d_ff_(model.spec().d_ff), codes_(static_cast<size_t>(d_ff_)) {
-    for (int l = 0; l < model.spec().n_layers; ++l) {
-      files_.emplace_back(record_path(folder, l), record_shape(model.spec(), l), n_rows);
-      norms_.push_back(down_norms(model.file(), model.spec(), l));
+      : d_model_(model.facts().spec.d_model),
+        d_ff_(model.facts().spec.d_ff),
+        codes_(static_cast<size_t>(d_ff_)) {
+    for (int l = 0; l < model.facts().spec.n_layers; ++l) {
+      files_.emplace_back(record_path(folder, l), record_shape(model.facts().spec, l), n_rows);
+      norms_.push_back(down_norms(model.facts().file, model.facts().spec, l));
     }
   }
 
@@ -266,8 +268,8 @@ std::vector<float> down_norms(const ModelFile& file, const ModelSpec& spec, int 
 int64_t record_activity(ModelRuntime& model, const RecordInputs& in,
                         const std::function<void(double)>& progress) {
   const int64_t n_windows = static_cast<int64_t>(in.text.size()) / in.n_context;
-  const int64_t n_done = windows_recorded(model.spec(), in);
-  require_room(model.spec(), in, (n_windows - n_done) * in.n_context);
+  const int64_t n_done = windows_recorded(model.facts().spec, in);
+  require_room(model.facts().spec, in, (n_windows - n_done) * in.n_context);
   Recorder recorder(model, in.folder, n_done * in.n_context);
   const Observing observing(model, recorder);
   SequenceRun run(model);

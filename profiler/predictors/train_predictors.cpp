@@ -36,7 +36,7 @@ class Run {
         progress_(progress),
         pool_(options.n_threads),
         products_(pool_, options.isa),
-        n_layers_(model.spec().n_layers) {}
+        n_layers_(model.facts().spec.n_layers) {}
 
   TrainResult run() {
     // 1. What the neurons do.
@@ -59,7 +59,7 @@ class Run {
   }
 
   RecordFile recording(int layer) const {
-    return {record_path(folder_.path(), layer), record_shape(model_.spec(), layer), n_rows_};
+    return {record_path(folder_.path(), layer), record_shape(model_.facts().spec, layer), n_rows_};
   }
 
   void record() {
@@ -71,7 +71,7 @@ class Run {
   }
 
   void train_layers() {
-    const ModelSpec& spec = model_.spec();
+    const ModelSpec& spec = model_.facts().spec;
     std::vector<double> active;
     for (int l = 0; l < n_layers_; ++l) active.push_back(contribution_facts(recording(l), n_train_).active);
     const std::vector<RankRange> ranks =
@@ -81,7 +81,7 @@ class Run {
 
   double n_model_weights() const {
     double n = 0;
-    for (const TensorInfo& tensor : model_.file().tensors()) {
+    for (const TensorInfo& tensor : model_.facts().file.tensors()) {
       if (tensor.name.find(".fc1.") != std::string_view::npos ||
           tensor.name.find(".fc2.") != std::string_view::npos) {
         continue;
@@ -92,7 +92,7 @@ class Run {
   }
 
   void train(int layer, const RankRange& ranks) {
-    const ModelSpec& spec = model_.spec();
+    const ModelSpec& spec = model_.facts().spec;
     LayerTraining training = folder_.load(layer, spec.d_model, spec.d_ff).value_or(LayerTraining{});
     const RecordFile record = recording(layer);
     if (!training.finished) {
@@ -146,7 +146,7 @@ class Run {
       tick(kTrainingEnds + (0.95 - kTrainingEnds) * share, "how much can be skipped");
     });
     result.n_recorded = n_rows_;
-    result.recorded_bytes = record_bytes(model_.spec(), n_rows_);
+    result.recorded_bytes = record_bytes(model_.facts().spec, n_rows_);
     for (int l = 0; l < n_layers_; ++l) {
       LayerResult layer;
       layer.rank = predictors_[static_cast<size_t>(l)].net.rank;

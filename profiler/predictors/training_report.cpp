@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 
 namespace hearth {
 namespace {

@@ -82,7 +82,7 @@ class Looker final : public NeuronObserver {
 
 HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings& settings) {
   HeldOut found;
-  Looker looker(model.spec(), settings, found);
+  Looker looker(model.facts().spec, settings, found);
   const Observing observing(model, looker);
   SequenceRun run(model);
   const StepLimits limits = model.limits();
@@ -92,7 +92,7 @@ HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings
     const std::optional<std::string> text = texts.next();
     if (!text) break;
     if (settings.counted.contains(sha256(*text))) continue;
-    std::vector<int32_t> tokens = model.tokenizer().encode(*text, true, false);
+    std::vector<int32_t> tokens = model.facts().tokenizer.encode(*text, true, false);
     tokens.resize(std::min({tokens.size(), most, static_cast<size_t>(settings.n_tokens - found.n_tokens)}));
     if (tokens.empty()) continue;
     run.clear();

@@ -7,7 +7,7 @@
 
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/gguf/fault.h"
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/report/held_out.h"
 

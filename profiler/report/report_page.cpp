@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/model/gguf/fault.h"
-#include "engine/residency/bytes_text.h"
+#include "engine/residency/memory_limit.h"
 #include "profiler/rate_text.h"
 #include "profiler/report/svg.h"
 

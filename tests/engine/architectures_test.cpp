@@ -66,7 +66,7 @@ double worst_in_mode(const std::string& name, const std::string& mode, const std
     options.n_slots = 1;
     options.sparsity.mode = mode;
     const auto model = ModelRuntime::load(options);
-    CHECK(sparsity_name(model->sparsity().mode) == mode);
+    CHECK(sparsity_name(model->placed().sparsity.mode) == mode);
     worst = std::max(worst, worst_difference(logits_of(*model, golden_tokens(), 13), golden));
   }
   return worst;

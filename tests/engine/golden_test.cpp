@@ -88,7 +88,7 @@ TEST_CASE("the ReLU model's greedy text is its float32 reference's") {
   for (const auto& item : nlohmann::json::parse(in)) {
     std::vector<int32_t> tokens = item.at("prompt_tokens");
     INFO(item.at("prompt").get<std::string>());
-    CHECK(model->tokenizer().encode(item.at("prompt").get<std::string>(), true, false) == tokens);
+    CHECK(model->facts().tokenizer.encode(item.at("prompt").get<std::string>(), true, false) == tokens);
     for (size_t i = 0; i < item.at("greedy_tokens").size(); ++i) {
       const int32_t expected = item["greedy_tokens"][i];
       const std::vector<float> logits = logits_of(*model, tokens, 64);

@@ -51,7 +51,7 @@ void write_text(const std::filesystem::path& path, std::string_view text) {
 TEST_CASE("model runtime: defaults, limits and what was reserved") {
   OnDisk disk;
   const auto model = disk.load();
-  CHECK(model->context_tokens() == 64);
+  CHECK(model->facts().context_tokens == 64);
   const StepLimits limits = model->limits();
   CHECK(limits.max_tokens == 128 + 4);
   CHECK(limits.max_logit_rows >= 4);
@@ -59,11 +59,12 @@ TEST_CASE("model runtime: defaults, limits and what was reserved") {
   CHECK(limits.block_tokens == kKvBlockTokens);
   CHECK(limits.n_blocks == 4 * 64 / kKvBlockTokens);
   // 2 layers of keys and values, 16 halves each, for 4 times 64 positions.
-  CHECK(model->kv_bytes() == 2 * 2 * 16 * 2 * 4 * 64);
-  CHECK(static_cast<double>(model->kv_bytes()) == KvMemory::bytes_needed(model->spec(), limits.n_blocks));
-  CHECK(model->weight_bytes() == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
-  CHECK(model->tokenizer().n_vocab() == 259);
-  CHECK_THAT(model->backend_description(), ContainsSubstring("1 thread"));
+  CHECK(model->placed().kv_bytes == 2 * 2 * 16 * 2 * 4 * 64);
+  CHECK(static_cast<double>(model->placed().kv_bytes) ==
+        KvMemory::bytes_needed(model->facts().spec, limits.n_blocks));
+  CHECK(model->facts().weight_bytes == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
+  CHECK(model->facts().tokenizer.n_vocab() == 259);
+  CHECK_THAT(model->placed().backend, ContainsSubstring("1 thread"));
 }
 
 TEST_CASE("model runtime: the context asked for, in whole blocks for each slot") {
@@ -72,7 +73,7 @@ TEST_CASE("model runtime: the context asked for, in whole blocks for each slot")
   disk.options.context_tokens = 33;
   disk.options.prefill_chunk = 5;
   const auto model = disk.load();
-  CHECK(model->context_tokens() == 33);
+  CHECK(model->facts().context_tokens == 33);
   CHECK(model->limits().n_blocks == 3 * 3);
   CHECK(model->limits().max_tokens == 8);
   // More slots than rows of logits by default: each may still want one.
@@ -81,11 +82,15 @@ TEST_CASE("model runtime: the context asked for, in whole blocks for each slot")
 }
 
 TEST_CASE("model runtime: the default context is bounded by training, window and a sensible length") {
-  CHECK(OnDisk(long_model()).load()->context_tokens() == kDefaultContext);
-  CHECK(OnDisk(TinyModel().key("llama.attention.sliding_window", uint32_t{24})).load()->context_tokens() ==
-        24);
-  CHECK(OnDisk(TinyModel().key("llama.attention.sliding_window", uint32_t{999})).load()->context_tokens() ==
-        64);
+  CHECK(OnDisk(long_model()).load()->facts().context_tokens == kDefaultContext);
+  CHECK(OnDisk(TinyModel().key("llama.attention.sliding_window", uint32_t{24}))
+            .load()
+            ->facts()
+            .context_tokens == 24);
+  CHECK(OnDisk(TinyModel().key("llama.attention.sliding_window", uint32_t{999}))
+            .load()
+            ->facts()
+            .context_tokens == 64);
 }
 
 TEST_CASE("model runtime: a context beyond the model's is refused with both numbers") {
@@ -159,7 +164,7 @@ TEST_CASE("model runtime: an instruction set is taken as asked, or refused with 
     const std::string name(isa_name(isa));
     INFO(name);
     if (std::find(supported.begin(), supported.end(), isa) != supported.end()) {
-      CHECK_THAT(disk.load()->backend_description(), ContainsSubstring(name));
+      CHECK_THAT(disk.load()->placed().backend, ContainsSubstring(name));
     } else {
       CHECK_THAT(disk.complaint(), ContainsSubstring(name) && ContainsSubstring("scalar"));
     }

@@ -1,12 +1,15 @@
-// One GGUF file (a whole model or one part of a split one) parsed from its bytes, everything checked.
+// One GGUF file (a whole model or one part of a split one) parsed from its bytes, everything checked; and the file
+// names of split models, NAME-00001-of-00003.gguf.
 //
-// Called by ModelFile::open for each mapped file and by the fuzzer. The format is described in GGUF's
-// specification (gguf.md of ggml): header, keys with values, tensor entries, padding, tensor data. Any
-// thread.
+// Called by ModelFile::open for each mapped file, to find the other parts from any one of them, and by the fuzzer.
+// The format is described in GGUF's specification (gguf.md of ggml): header, keys with values, tensor entries,
+// padding, tensor data. Pure; any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,5 +47,18 @@ const TensorInfo* find_tensor(std::span<const TensorInfo> tensors, const NameOrd
 /// Five times the tensors of the largest mixture of experts stored one by one (61 layers of 256 experts of
 /// 3): bounds what the tables take, some 40 MB, whatever a file claims.
 inline constexpr uint64_t kMaxTensors = uint64_t{1} << 18;
+
+struct SplitName {
+  std::filesystem::path folder;
+  std::string stem;  // NAME
+  int number = 0;    // 1-based
+  int count = 0;
+};
+
+/// nullopt if the name is not of that form, or number or count are 0, or number exceeds count.
+std::optional<SplitName> parse_split_name(const std::filesystem::path& path);
+
+/// The path of part `number` (1-based) of the same model.
+std::filesystem::path split_path(const SplitName& name, int number);
 
 }  // namespace hearth::gguf

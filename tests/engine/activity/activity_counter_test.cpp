@@ -59,9 +59,9 @@ std::unique_ptr<ModelRuntime> load(const char* name, const char* mode, int n_thr
 std::vector<int32_t> some_text() { return testing::read_texts(relu_folder() / "relu-texts.json")[2].tokens; }
 
 ActivityCounts counts_of(ModelRuntime& model, int chunk) {
-  model.count_activity();
+  model.observation().count_activity();
   logits_of(model, some_text(), chunk);
-  return model.take_activity();
+  return model.observation().take_activity();
 }
 
 }  // namespace
@@ -124,11 +124,11 @@ TEST_CASE("a model's neurons are counted the same with any threads and chunks") 
 
 TEST_CASE("counts agree with the share of active neurons and with values of their size") {
   const auto model = load("relu-5m-q8_0.gguf", "exact");
-  model->reset_activity();
+  model->observation().reset_activity();
   const ActivityCounts counts = counts_of(*model, 64);
   double active = 0;
   for (int layer = 0; layer < 4; ++layer) active += counts.active_share(layer) / 4;
-  CHECK(active == Approx(model->activity().active));
+  CHECK(active == Approx(model->observation().activity().active));
   uint64_t n_values = 0;
   for (size_t i = 0; i < counts.active.size(); ++i) {
     n_values += counts.value_sums[i] > 0 ? 1 : 0;
@@ -159,12 +159,13 @@ TEST_CASE("contributions are told by the file's numbers of neurons, wherever the
     sum += static_cast<double>(b.value_sums[i]);
   }
   CHECK(difference < 0.001 * sum);  // roundings of another order of sums
-  CHECK(plain->down_sizes() == ordered->down_sizes());
+  CHECK(plain->observation().down_sizes() == ordered->observation().down_sizes());
 }
 
 TEST_CASE("norms of down columns are the same from rows and from columns") {
-  const std::vector<float> plain = load("relu-5m-q8_0.gguf", "exact")->down_sizes();
-  const std::vector<float> rows = load("relu-5m-q4_0.powerinfer.gguf", "exact", 2)->down_sizes();
+  const std::vector<float> plain = load("relu-5m-q8_0.gguf", "exact")->observation().down_sizes();
+  const std::vector<float> rows =
+      load("relu-5m-q4_0.powerinfer.gguf", "exact", 2)->observation().down_sizes();
   REQUIRE(plain.size() == rows.size());
   double difference = 0, sum = 0;
   for (size_t i = 0; i < plain.size(); ++i) {
@@ -188,15 +189,17 @@ TEST_CASE("an activity file beside the model, or given, lays hot neurons togethe
   const auto note = [&] {
     const auto model = ModelRuntime::load(options);
     std::string all;
-    for (const std::string& one : model->sparsity().notes) all += one + "\n";
+    for (const std::string& one : model->placed().sparsity.notes) all += one + "\n";
     return all;
   };
   CHECK(note().empty());
 
   // What a plain run counts is the model's, and laid out by.
   const auto model = ModelRuntime::load(options);
-  Activity activity{
-      .model = identify(model->file(), model->spec()), .texts = {}, .down_sizes = {}, .counts = {}};
+  Activity activity{.model = identify(model->facts().file, model->facts().spec),
+                    .texts = {},
+                    .down_sizes = {},
+                    .counts = {}};
   activity.of(ActivitySource::kPrompt) = counts_of(*model, 64);
   const std::vector<std::byte> bytes = activity_bytes(activity);
   write_bytes(activity_path_beside(path), bytes);
@@ -224,7 +227,7 @@ TEST_CASE("an activity file beside the model, or given, lays hot neurons togethe
 TEST_CASE("counting begins anew each time it is asked for") {
   const auto model = load("relu-5m-q8_0.gguf", "exact");
   const ActivityCounts once = counts_of(*model, 64);
-  model->count_activity();
+  model->observation().count_activity();
   logits_of(*model, some_text(), 64);
   CHECK(counts_of(*model, 64) == once);
 }
@@ -239,12 +242,12 @@ TEST_CASE("counting goes on when a model is placed again, in another order") {
   options.sparsity.mode = "exact";
   const auto model = ModelRuntime::load(options);
   const ActivityCounts once = counts_of(*model, 64);
-  model->count_activity();
+  model->observation().count_activity();
   logits_of(*model, some_text(), 64);
   options.sparsity.mode = "predicted";
   model->place_again(options);
   logits_of(*model, some_text(), 64);
-  const ActivityCounts both = model->take_activity();
+  const ActivityCounts both = model->observation().take_activity();
   CHECK(both.n_tokens == 2 * once.n_tokens);
   // What was counted before is in it, by the same numbers.
   for (size_t i = 0; i < once.active.size(); ++i) REQUIRE(both.active[i] >= once.active[i]);
@@ -252,17 +255,17 @@ TEST_CASE("counting goes on when a model is placed again, in another order") {
   options.path = relu_folder() / "relu-5m-q8_0.gguf";
   options.sparsity.mode = "exact";
   const auto plain = ModelRuntime::load(options);
-  plain->count_activity();
+  plain->observation().count_activity();
   logits_of(*plain, some_text(), 64);
   options.sparsity.mode = "dense";
   plain->place_again(options);
   logits_of(*plain, some_text(), 64);
-  CHECK(plain->take_activity().n_tokens == once.n_tokens);
-  CHECK(plain->take_activity().empty());
+  CHECK(plain->observation().take_activity().n_tokens == once.n_tokens);
+  CHECK(plain->observation().take_activity().empty());
 }
 
 TEST_CASE("a dense run counts no neurons and says so") {
-  CHECK_THROWS_WITH(load("relu-5m-q8_0.gguf", "dense")->count_activity(),
+  CHECK_THROWS_WITH(load("relu-5m-q8_0.gguf", "dense")->observation().count_activity(),
                     ContainsSubstring("A dense run looks at no single neuron"));
 }
 

@@ -35,14 +35,14 @@ LoadOptions options_of(const std::string& name, const std::string& mode, const W
 std::vector<int32_t> some_tokens(int n_vocab) { return spread_tokens(kTokens, n_vocab); }
 
 ActivityCounts counts_of(ModelRuntime& model, int chunk, const CountOptions& options = {}) {
-  model.count_activity(options);
-  logits_of(model, some_tokens(model.spec().n_vocab), chunk);
-  return model.take_activity();
+  model.observation().count_activity(options);
+  logits_of(model, some_tokens(model.facts().spec.n_vocab), chunk);
+  return model.observation().take_activity();
 }
 
 /// A prompt's token of each slot a step, all with logits.
 ActivityCounts batched_counts(ModelRuntime& model, int n_slots, int n_steps) {
-  model.count_activity({.decode_only = true});
+  model.observation().count_activity({.decode_only = true});
   const StepLimits limits = model.limits();
   const int max_blocks = limits.n_blocks / n_slots;
   std::vector<int32_t> tables(static_cast<size_t>(n_slots * max_blocks));
@@ -59,7 +59,7 @@ ActivityCounts batched_counts(ModelRuntime& model, int n_slots, int n_steps) {
     batch.max_blocks = max_blocks;
     model.forward(batch);
   }
-  return model.take_activity();
+  return model.observation().take_activity();
 }
 
 double sum(const std::vector<uint64_t>& all) {
@@ -143,38 +143,38 @@ TEST_CASE("steps of several sequences are counted too, and few enough of prompts
 TEST_CASE("counting changes no answer, and a sample of the steps is counted beside the others") {
   for (const Share share : {Share::kRandom, Share::kAll}) {
     const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "predicted", {share}));
-    const std::vector<int32_t> tokens = some_tokens(model->spec().n_vocab);
+    const std::vector<int32_t> tokens = some_tokens(model->facts().spec.n_vocab);
     const std::vector<float> expected = logits_of(*model, tokens, 1);
-    model->count_activity({.decode_only = true, .one_of = 3});
+    model->observation().count_activity({.decode_only = true, .one_of = 3});
     for (int i = 0; i < 2; ++i) REQUIRE(logits_of(*model, tokens, 1) == expected);
-    const ActivityCounts counts = model->take_activity();
+    const ActivityCounts counts = model->observation().take_activity();
     CHECK(counts.n_tokens == 2 * kTokens / 3);
     CHECK(counts.n_pairs == kTokens / 3);
-    model->pause_activity(true);
+    model->observation().pause_activity(true);
     REQUIRE(logits_of(*model, tokens, 1) == expected);
-    CHECK(model->take_activity().empty());
+    CHECK(model->observation().take_activity().empty());
   }
 }
 
 TEST_CASE("counting goes on when a model is placed again on the device") {
   LoadOptions options = options_of("relu-llama", "exact", {Share::kThird, true});
   const auto model = ModelRuntime::load(options);
-  const std::vector<int32_t> tokens = some_tokens(model->spec().n_vocab);
-  model->count_activity();
+  const std::vector<int32_t> tokens = some_tokens(model->facts().spec.n_vocab);
+  model->observation().count_activity();
   logits_of(*model, tokens, 1);
   options.place = placed(Share::kRandom, false);
   model->place_again(options);
   logits_of(*model, tokens, 1);
   ActivityCounts twice = counts_of(*ModelRuntime::load(options), 1);
   twice.add(twice);
-  CHECK(model->take_activity() == twice);
+  CHECK(model->observation().take_activity() == twice);
 }
 
 TEST_CASE("a dense run of a file's own down projections looks at no single neuron on the device either") {
   const auto model = ModelRuntime::load(options_of("relu-llama", "dense", {Share::kAll}));
-  CHECK_THAT(model->why_not_counted(), ContainsSubstring("looks at no single neuron"));
-  CHECK_THROWS_AS(model->count_activity(), std::invalid_argument);
-  logits_of(*model, some_tokens(model->spec().n_vocab), 1);
+  CHECK_THAT(model->observation().why_not_counted(), ContainsSubstring("looks at no single neuron"));
+  CHECK_THROWS_AS(model->observation().count_activity(), std::invalid_argument);
+  logits_of(*model, some_tokens(model->facts().spec.n_vocab), 1);
 }
 
 }  // namespace hearth::testing

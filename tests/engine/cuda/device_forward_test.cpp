@@ -32,7 +32,7 @@ LoadOptions options_of(const fs::path& path, const std::string& mode, bool on_de
 }
 
 std::vector<float> run(ModelRuntime& model, int chunk) {
-  return logits_of(model, spread_tokens(kTokens, model.spec().n_vocab), chunk);
+  return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), chunk);
 }
 
 /// Largest difference, as a share of the logits' standard deviation.
@@ -65,7 +65,7 @@ TEST_CASE("plain models give the CPU's bits on the device") {
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
   const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
-  CHECK(on_device->backend_description().starts_with("CUDA "));
+  CHECK(on_device->placed().backend.starts_with("CUDA "));
   const std::vector<float> expected = run(*on_cpu, kTokens);
   CHECK(same_bits(run(*on_device, kTokens), expected));
   CHECK(same_bits(run(*on_device, 5), expected));
@@ -81,7 +81,7 @@ TEST_CASE("sparse models give the CPU's logits on the device, and the same bits 
   INFO(name << " " << mode);
   const auto on_cpu = ModelRuntime::load(options_of(path, mode, false));
   const auto on_device = ModelRuntime::load(options_of(path, mode, true));
-  CHECK(sparsity_name(on_device->sparsity().mode) == mode);
+  CHECK(sparsity_name(on_device->placed().sparsity.mode) == mode);
   const std::vector<float> whole = run(*on_device, kTokens);
   CHECK(worst_difference(whole, run(*on_cpu, kTokens)) < kTolerance);
   CHECK(same_bits(run(*on_device, 7), whole));
@@ -142,10 +142,10 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   for (const Share share : {Share::kThird, Share::kRandom, Share::kNone}) {
     place(share);
     model->place_again(options);
-    CHECK(model->prefetcher() != nullptr);
+    CHECK(model->placed().prefetcher != nullptr);
     CHECK(same_bits(run(*model, 5), expected));
     const auto fresh = ModelRuntime::load(options);
-    CHECK(model->plan()->json(model->spec()) == fresh->plan()->json(fresh->spec()));
+    CHECK(model->placed().plan->json(model->facts().spec) == fresh->placed().plan->json(fresh->facts().spec));
   }
   // What cannot be is told, and then another placement can be.
   LoadOptions impossible = options;
@@ -164,21 +164,20 @@ void check_streaming(const std::string& name, const std::string& mode) {
   for (const auto& [share, all_gates] :
        {std::pair{Share::kNone, false}, std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
     options.place = placed(share, all_gates);
-    options.stream_bytes = 0;
     options.cpu_share = true;
     const auto with_cpu = ModelRuntime::load(options);
-    with_cpu->reset_activity();
+    with_cpu->observation().reset_activity();
     const std::vector<float> expected = run(*with_cpu, 20);
-    if (mode != "dense") CHECK(with_cpu->activity().cold > 0);
+    if (mode != "dense") CHECK(with_cpu->observation().activity().cold > 0);
     for (const size_t stream_bytes : {size_t{1} << 20, size_t{32} << 10}) {
       INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates
                 << ", buffers of " << stream_bytes);
-      options.stream_bytes = stream_bytes;
+      options.place = placed(share, all_gates, 0, stream_bytes);
       options.cpu_share = false;
       const auto streaming = ModelRuntime::load(options);
-      streaming->reset_activity();
+      streaming->observation().reset_activity();
       REQUIRE(same_bits(run(*streaming, 3), expected));
-      if (mode != "dense") CHECK(streaming->activity().cold == 0);
+      if (mode != "dense") CHECK(streaming->observation().activity().cold == 0);
     }
     options.cpu_share = true;
     REQUIRE(same_bits(run(*ModelRuntime::load(options), 20), expected));  // a long step, then a short one
@@ -207,9 +206,9 @@ TEST_CASE("what a sparse model skips is counted on the device as on the CPU") {
   NeuronActivity found[2];
   for (const bool on_device : {false, true}) {
     const auto model = ModelRuntime::load(options_of(path, mode, on_device));
-    model->reset_activity();
+    model->observation().reset_activity();
     run(*model, 9);
-    found[on_device ? 1 : 0] = model->activity();
+    found[on_device ? 1 : 0] = model->observation().activity();
   }
   INFO(mode);
   CHECK(found[1].n_tokens == found[0].n_tokens);

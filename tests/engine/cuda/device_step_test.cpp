@@ -26,7 +26,7 @@ LoadOptions options_of(const std::string& name, const std::string& mode, Share s
 
 /// A token a step.
 std::vector<float> decode(ModelRuntime& model) {
-  return logits_of(model, spread_tokens(kTokens, model.spec().n_vocab), 1);
+  return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), 1);
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -50,7 +50,7 @@ void check_recording(const std::string& name, const std::string& mode, Share sha
   CHECK(stats.default_stream == 0);
   CHECK(stats.allocations == 0);
   // A layer that the CPU has a share of ends a graph, and so does the step.
-  const int n_shared = share == Share::kAll ? 0 : model->spec().n_layers;
+  const int n_shared = share == Share::kAll ? 0 : model->facts().spec.n_layers;
   CHECK(stats.graph_launches == static_cast<uint64_t>(kTokens * (n_shared + 1)));
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a trace shows every layer's shares and waits, and changes no bit") {
       return span.track == track && span.name == what && span.layer == layer;
     });
   };
-  for (int layer = 0; layer < model->spec().n_layers; ++layer) {
+  for (int layer = 0; layer < model->facts().spec.n_layers; ++layer) {
     INFO("layer " << layer);
     CHECK(n_of("GPU", "attention, active neurons", layer) >= kTokens);
     CHECK(n_of("GPU", "FFN, hot neurons", layer) >= kTokens);

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "engine/load_hooks.h"
 #include "engine/model_runtime.h"
 #include "kernels/neuron_traffic.h"
 #include "tests/engine/cuda/on_device.h"
@@ -77,10 +78,9 @@ class ComeAndGo final : public NeuronTraffic {
 
 std::vector<float> logits_with(const std::string& mode, Share share, int chunk, NeuronTraffic* traffic) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", mode);
-  options.traffic = traffic;
   options.place = placed(share, false);
-  const auto model = ModelRuntime::load(options);
-  return logits_of(*model, spread_tokens(24, model->spec().n_vocab), chunk);
+  const auto model = ModelRuntime::load(options, LoadHooks{.traffic = traffic, .wrap_mover = {}});
+  return logits_of(*model, spread_tokens(24, model->facts().spec.n_vocab), chunk);
 }
 
 TEST_CASE("neurons may come and go in a device's slots at any layer with the same bits") {

@@ -34,10 +34,10 @@ LoadOptions options(bool prefetch) {
 /// Two tokens at once, then one after the other; neurons on their way arrive in between.
 std::vector<float> run_steps(ModelRuntime& model) {
   std::vector<float> logits = logits_of(model, {5, 36}, 2);
-  if (model.prefetcher() != nullptr) model.prefetcher()->settle();
+  if (model.placed().prefetcher != nullptr) model.placed().prefetcher->settle();
   const std::vector<float> again = logits_of(model, {5, 36}, 1);
   logits.insert(logits.end(), again.begin(), again.end());
-  if (model.prefetcher() != nullptr) model.prefetcher()->settle();
+  if (model.placed().prefetcher != nullptr) model.placed().prefetcher->settle();
   return logits;
 }
 
@@ -69,10 +69,10 @@ Outcome load_and_run(const LoadOptions& options) {
   try {
     model = ModelRuntime::load(options);
     outcome.loading = cudaemu::call_counts();
-    outcome.with_less = !model->placement_notes().empty();
+    outcome.with_less = !model->placed().notes.empty();
     outcome.while_loading = false;
     outcome.logits = run_steps(*model);
-    if (model->prefetcher() != nullptr && !model->prefetcher()->why_stopped().empty())
+    if (model->placed().prefetcher != nullptr && !model->placed().prefetcher->why_stopped().empty())
       outcome.with_less = true;
   } catch (const cuda::CudaError& error) {
     outcome.failure = error.what();

@@ -26,7 +26,7 @@ LoadOptions options_of(const std::string& model, const std::string& mode) {
 }
 
 std::vector<float> logits(ModelRuntime& model) {
-  return logits_of(model, spread_tokens(kTokens, model.spec().n_vocab), 7);
+  return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), 7);
 }
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -51,8 +51,8 @@ size_t least_budget(LoadOptions options) {
   // The sentence rounds; the sum itself is asked of a plan.
   options.vram_budget_bytes.reset();
   const auto whole = ModelRuntime::load(options);
-  REQUIRE(whole->plan()->whole());
-  size_t low = 0, high = whole->plan()->device.total();
+  REQUIRE(whole->placed().plan->whole());
+  size_t low = 0, high = whole->placed().plan->device.total();
   while (high - low > 64) {
     const size_t middle = low + (high - low) / 2;
     options.vram_budget_bytes = middle;
@@ -79,7 +79,7 @@ TEST_CASE("whatever the budget, the device's memory is what the plan says, and t
   size_t whole = 0;
   {
     const auto runtime = ModelRuntime::load(options);
-    whole = runtime->plan()->device.total();
+    whole = runtime->placed().plan->device.total();
     expected = logits(*runtime);
   }
   bool cpu_layers = false, shares = false;
@@ -89,14 +89,14 @@ TEST_CASE("whatever the budget, the device's memory is what the plan says, and t
     options.vram_budget_bytes = budget;
     cudaemu::reset_stats();
     const auto runtime = ModelRuntime::load(options);
-    const Plan& plan = *runtime->plan();
+    const Plan& plan = *runtime->placed().plan;
     CHECK(plan.device.total() <= budget);
     CHECK(same_bits(logits(*runtime), expected));
     // One allocation, rounded up as the device does.
     const size_t granularity = cudaemu::kVramGranularity;
     CHECK(cudaemu::stats().vram_peak == (plan.device.total() + granularity - 1) / granularity * granularity);
     CHECK(cudaemu::stats().vram_peak == cudaemu::stats().vram_used);
-    cpu_layers |= plan.n_device_layers() < runtime->spec().n_layers;
+    cpu_layers |= plan.n_device_layers() < runtime->facts().spec.n_layers;
     shares |= plan.shares;
     if (step == 8) CHECK(plan.whole());
   }
@@ -111,10 +111,10 @@ TEST_CASE("layers may be split between the device and the CPU instead of neurons
   const auto whole = ModelRuntime::load(options);
   const std::vector<float> expected = logits(*whole);
   options.split = DeviceSplit::kLayers;
-  options.vram_budget_bytes = whole->plan()->device.total() - 1;
+  options.vram_budget_bytes = whole->placed().plan->device.total() - 1;
   const auto split = ModelRuntime::load(options);
-  CHECK(split->plan()->n_device_layers() == split->spec().n_layers - 1);
-  CHECK_FALSE(split->plan()->shares);
+  CHECK(split->placed().plan->n_device_layers() == split->facts().spec.n_layers - 1);
+  CHECK_FALSE(split->placed().plan->shares);
   CHECK(same_bits(logits(*split), expected));
 }
 
@@ -123,8 +123,8 @@ TEST_CASE("a device that does not grant what it has free is planned for again, s
   const std::vector<float> expected = logits(*ModelRuntime::load(options));
   cudaemu::fail_next("cudaMalloc", 0, cudaErrorMemoryAllocation);
   const auto runtime = ModelRuntime::load(options);
-  CHECK(says(runtime->placement_notes(), "does not grant"));
-  CHECK(says(runtime->placement_notes(), "less"));
+  CHECK(says(runtime->placed().notes, "does not grant"));
+  CHECK(says(runtime->placed().notes, "less"));
   CHECK(same_bits(logits(*runtime), expected));
   options.vram_budget_bytes = least_budget(options);
   cudaemu::fail_next("cudaMalloc", 0, cudaErrorMemoryAllocation);
@@ -134,25 +134,25 @@ TEST_CASE("a device that does not grant what it has free is planned for again, s
 TEST_CASE("cold neurons that cannot be page-locked are computed all the same, and what that costs is said") {
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   const auto whole = ModelRuntime::load(options);
-  options.vram_budget_bytes = whole->plan()->device.total() - whole->plan()->device.hot / 8;
+  options.vram_budget_bytes = whole->placed().plan->device.total() - whole->placed().plan->device.hot / 8;
   cudaemu::fail_next("cudaHostRegister", 0, cudaErrorMemoryAllocation);
   const auto runtime = ModelRuntime::load(options);
-  REQUIRE(runtime->plan()->shares);
-  CHECK(says(runtime->placement_notes(), "could not be page-locked"));
+  REQUIRE(runtime->placed().plan->shares);
+  CHECK(says(runtime->placed().notes, "could not be page-locked"));
   CHECK(same_bits(logits(*runtime), logits(*whole)));
 }
 
 TEST_CASE("a plan is told in lines and as JSON") {
   LoadOptions options = options_of("bamboo.powerinfer", "predicted");
-  const size_t whole = ModelRuntime::load(options)->plan()->device.total();
+  const size_t whole = ModelRuntime::load(options)->placed().plan->device.total();
   options.vram_budget_bytes = whole - whole / 16;
   const auto runtime = ModelRuntime::load(options);
-  const Plan& plan = *runtime->plan();
-  const std::vector<std::string> lines = plan.lines(runtime->spec());
+  const Plan& plan = *runtime->placed().plan;
+  const std::vector<std::string> lines = plan.lines(runtime->facts().spec);
   CHECK(lines.size() == 4);
   CHECK(says(lines, "of a budget of"));
   CHECK(says(lines, "cold neurons"));
-  const std::string json = plan.json(runtime->spec());
+  const std::string json = plan.json(runtime->facts().spec);
   CHECK(json.find("\"total\": " + std::to_string(plan.device.total())) != std::string::npos);
 }
 

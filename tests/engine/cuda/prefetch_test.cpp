@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "engine/load_hooks.h"
 #include "engine/model_runtime.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
@@ -24,7 +25,7 @@ class Settled final : public ForwardModel {
   StepLimits limits() const override { return model_.limits(); }
   std::span<const float> forward(const Batch& batch) override {
     const std::span<const float> logits = model_.forward(batch);
-    if (model_.prefetcher() != nullptr) model_.prefetcher()->settle();
+    if (model_.placed().prefetcher != nullptr) model_.placed().prefetcher->settle();
     return logits;
   }
 
@@ -42,7 +43,7 @@ std::vector<int32_t> some_tokens(const ModelRuntime& model, unsigned seed) {
   std::mt19937 rng(seed);
   std::vector<int32_t> tokens;
   for (int i = 0; i < kTokens; ++i)
-    tokens.push_back(static_cast<int32_t>(rng() % static_cast<unsigned>(model.spec().n_vocab)));
+    tokens.push_back(static_cast<int32_t>(rng() % static_cast<unsigned>(model.facts().spec.n_vocab)));
   return tokens;
 }
 
@@ -53,7 +54,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) {
 std::vector<float> without_prefetch(LoadOptions options, unsigned seed) {
   options.prefetch = false;
   const auto model = ModelRuntime::load(options);
-  CHECK(model->prefetcher() == nullptr);
+  CHECK(model->placed().prefetcher == nullptr);
   return logits_of(*model, some_tokens(*model, seed), 1);
 }
 
@@ -63,15 +64,15 @@ void check_prefetch(const std::string& name, const std::string& mode) {
     INFO(name << " " << mode << ", all gates " << all_gates << ", cache of " << n_cache);
     const auto model = ModelRuntime::load(options_of(name, mode, all_gates, n_cache));
     const std::vector<int32_t> tokens = some_tokens(*model, 1);
-    REQUIRE(model->prefetcher() != nullptr);
+    REQUIRE(model->placed().prefetcher != nullptr);
     REQUIRE(same(logits_of(*model, tokens, 1), expected));
     // Whatever another text has left in the cache; and as much as can be in time.
     Settled settled(*model);
     logits_of(settled, some_tokens(*model, 2), 3);
     REQUIRE(same(logits_of(settled, tokens, 1), expected));
     REQUIRE(same(logits_of(settled, tokens, 7), expected));
-    const PrefetchCounters counters = model->prefetcher()->counters();
-    CHECK(model->prefetcher()->why_stopped().empty());
+    const PrefetchCounters counters = model->placed().prefetcher->counters();
+    CHECK(model->placed().prefetcher->why_stopped().empty());
     CHECK(counters.moved > 0);
     CHECK(counters.used > 0);
     CHECK(counters.used <= counters.moved);
@@ -86,7 +87,7 @@ void check_prefetch(const std::string& name, const std::string& mode) {
 
 TEST_CASE("without places for them no neurons are brought") {
   const auto model = ModelRuntime::load(options_of("bamboo.powerinfer", "exact", true, 0));
-  CHECK(model->prefetcher() == nullptr);
+  CHECK(model->placed().prefetcher == nullptr);
 }
 
 TEST_CASE("prefetching changes no bit: dense") {
@@ -142,10 +143,11 @@ TEST_CASE("neurons that come in another order, late, or not at all change no bit
     const std::lock_guard lock(mutex);
     warnings.push_back(sentence);
   };
-  options.wrap_mover = [late = late, n_good = n_good](std::unique_ptr<BundleMover> mover) {
+  LoadHooks hooks;
+  hooks.wrap_mover = [late = late, n_good = n_good](std::unique_ptr<BundleMover> mover) {
     return std::make_unique<Contrary>(std::move(mover), late, n_good);
   };
-  const auto model = ModelRuntime::load(options);
+  const auto model = ModelRuntime::load(options, hooks);
   const std::vector<int32_t> tokens = some_tokens(*model, 3);
   CHECK(same(logits_of(*model, tokens, 1), expected));
   Settled settled(*model);
@@ -154,7 +156,7 @@ TEST_CASE("neurons that come in another order, late, or not at all change no bit
   const std::lock_guard lock(mutex);
   CHECK(warnings.size() == (n_good < 0 ? 0 : 1));
   if (n_good > 0) CHECK(warnings.at(0).find("a test says so.") != std::string::npos);
-  CHECK(model->prefetcher()->why_stopped().empty() == warnings.empty());
+  CHECK(model->placed().prefetcher->why_stopped().empty() == warnings.empty());
 }
 
 }  // namespace

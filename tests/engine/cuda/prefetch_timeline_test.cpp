@@ -9,6 +9,7 @@
 #include <mutex>
 #include <set>
 
+#include "engine/load_hooks.h"
 #include "engine/model_runtime.h"
 #include "kernels/cuda/runtime/error.h"
 #include "tests/engine/cuda/on_device.h"
@@ -88,7 +89,7 @@ LoadOptions options_of(int64_t n_cache) {
 }
 
 std::vector<int32_t> some_tokens(const ModelRuntime& model) {
-  return spread_tokens(40, model.spec().n_vocab);
+  return spread_tokens(40, model.facts().spec.n_vocab);
 }
 
 bool is_gather(const cudaemu::Interval& interval) {
@@ -100,15 +101,16 @@ TEST_CASE("slots are written when the work that may read them is done") {
   const ConfigGuard guard;
   cudaemu::config().jitter_us = 300;
   Log log;
-  LoadOptions options = options_of(3);  // few, so that neurons leave all the time
-  options.wrap_mover = [&](std::unique_ptr<BundleMover> mover) {
+  const LoadOptions options = options_of(3);  // few, so that neurons leave all the time
+  LoadHooks hooks;
+  hooks.wrap_mover = [&](std::unique_ptr<BundleMover> mover) {
     return std::make_unique<Logged>(std::move(mover), log);
   };
   cudaemu::record_intervals(true);
   {
-    const auto model = ModelRuntime::load(options);
+    const auto model = ModelRuntime::load(options, hooks);
     logits_of(*model, some_tokens(*model), 1);
-    CHECK(model->prefetcher()->counters().evicted > 0);
+    CHECK(model->placed().prefetcher->counters().evicted > 0);
   }
   std::vector<cudaemu::Interval> gathers;
   for (const cudaemu::Interval& interval : cudaemu::intervals()) {
@@ -161,7 +163,7 @@ TEST_CASE("neurons move while layers compute") {
     cudaemu::fail_next("cudaHostRegister", 0, cudaErrorNotSupported, 2);
   }
   const auto model = ModelRuntime::load(options);
-  REQUIRE(model->spec().n_layers == 2);
+  REQUIRE(model->facts().spec.n_layers == 2);
   cudaemu::reset_stats();
   cudaemu::record_intervals(true);
   // Until the two have met: on a machine that is busy with other things it may take a while.

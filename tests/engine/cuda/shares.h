@@ -7,6 +7,7 @@
 #include "engine/model/model_spec.h"
 #include "engine/model_runtime.h"
 #include "engine/residency/placement.h"
+#include "engine/residency/plan.h"
 
 namespace hearth::testing {
 
@@ -27,13 +28,14 @@ inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share,
   return shares;
 }
 
-/// Such shares as a model is loaded with them. n_cache: of each layer's slots, those in which other neurons
-/// come and go.
-inline decltype(LoadOptions::place) placed(Share share, bool all_gates, int64_t n_cache = 0) {
+/// LoadOptions::place that answers with such shares. n_cache: of each layer's slots, those in which other
+/// neurons come and go. stream_bytes: as Placement has it.
+inline decltype(LoadOptions::place) placed(Share share, bool all_gates, int64_t n_cache = 0,
+                                           size_t stream_bytes = 0) {
   return [=](const PlanInputs& in, size_t) {
     std::vector<LayerPlacement> layers = shares_of(in.spec, share, all_gates);
     for (LayerPlacement& layer : layers) layer.n_cache = n_cache;
-    return layers;
+    return Placement(layers, stream_bytes);
   };
 }
 

@@ -103,7 +103,7 @@ TEST_CASE("calibration: without a side file the sentence names the command") {
   options.sparsity.mode = "calibrated";
   CHECK_THROWS_AS(ModelRuntime::load(options), ModelFileError);
   disk.write(some());
-  CHECK(ModelRuntime::load(options)->sparsity().mode == Sparsity::kCalibrated);
+  CHECK(ModelRuntime::load(options)->placed().sparsity.mode == Sparsity::kCalibrated);
 }
 
 TEST_CASE("calibration: another model's side file is refused") {

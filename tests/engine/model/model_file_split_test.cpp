@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/model/gguf/split_name.h"
+#include "engine/model/gguf/part.h"
 #include "engine/model/model_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/gguf_writer.h"

@@ -83,14 +83,15 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 /// The thresholds that about half of the neurons stay under, by what the model shows.
 std::vector<float> medians(ModelRuntime& model) {
   std::vector<std::vector<float>> scores(2);
-  const size_t d_ff = static_cast<size_t>(model.spec().d_ff);
-  model.observe_values([&](int layer, const float* values, const float* down_sizes, int n_tokens) {
-    for (size_t i = 0; i < static_cast<size_t>(n_tokens) * d_ff; ++i) {
-      scores[static_cast<size_t>(layer)].push_back(std::fabs(values[i]) * down_sizes[i % d_ff]);
-    }
-  });
+  const size_t d_ff = static_cast<size_t>(model.facts().spec.d_ff);
+  model.observation().observe_values(
+      [&](int layer, const float* values, const float* down_sizes, int n_tokens) {
+        for (size_t i = 0; i < static_cast<size_t>(n_tokens) * d_ff; ++i) {
+          scores[static_cast<size_t>(layer)].push_back(std::fabs(values[i]) * down_sizes[i % d_ff]);
+        }
+      });
   logits(model);
-  model.observe_values({});
+  model.observation().observe_values({});
   std::vector<float> thresholds;
   for (std::vector<float>& layer : scores) {
     CHECK(layer.size() == some_tokens().size() * d_ff);
@@ -113,11 +114,11 @@ TEST_CASE("calibrated mode: thresholds of zero skip nothing") {
     OnDisk disk(model);
     const std::vector<float> dense = logits(*disk.dense());
     const auto calibrating = disk.calibrating();
-    calibrating->reset_activity();
+    calibrating->observation().reset_activity();
     INFO(dtype_info(type).name);
     CHECK(distance(dense, logits(*calibrating)) < kRounding);
-    CHECK(calibrating->activity().active == 1.0);
-    CHECK(calibrating->activity().n_tokens == 40);
+    CHECK(calibrating->observation().activity().active == 1.0);
+    CHECK(calibrating->observation().activity().n_tokens == 40);
   }
 }
 
@@ -130,13 +131,13 @@ TEST_CASE("calibrated mode: infinite thresholds leave the FFN's bias and nothing
     }
     OnDisk zeros(without, disk.options.ffn_activation);
     const auto calibrating = disk.calibrating();
-    calibrating->set_thresholds(std::vector<float>{kInfinity, kInfinity});
-    calibrating->reset_activity();
+    calibrating->observation().set_thresholds(std::vector<float>{kInfinity, kInfinity});
+    calibrating->observation().reset_activity();
     INFO(architecture);
     CHECK(distance(logits(*zeros.dense()), logits(*calibrating)) < 1e-6);
-    CHECK(calibrating->activity().active == 0.0);
+    CHECK(calibrating->observation().activity().active == 0.0);
     // They are taken back as easily.
-    calibrating->set_thresholds(std::vector<float>{0, 0});
+    calibrating->observation().set_thresholds(std::vector<float>{0, 0});
     CHECK(distance(logits(*disk.dense()), logits(*calibrating)) < kRounding);
   }
 }
@@ -145,12 +146,12 @@ TEST_CASE("calibrated mode: a layer's threshold skips what lies under it in that
   OnDisk disk(TinyModel("llama", shape()));
   const auto model = disk.calibrating();
   const std::vector<float> half = medians(*model);
-  model->set_thresholds(std::vector<float>{half[0], 0});
-  model->count_activity();
-  model->reset_activity();
+  model->observation().set_thresholds(std::vector<float>{half[0], 0});
+  model->observation().count_activity();
+  model->observation().reset_activity();
   logits(*model);
-  CHECK(model->activity().active == Approx(0.75).margin(0.001));
-  const std::vector<uint32_t> hits = model->take_activity().active;
+  CHECK(model->observation().activity().active == Approx(0.75).margin(0.001));
+  const std::vector<uint32_t> hits = model->observation().take_activity().active;
   const auto middle = hits.begin() + shape().d_ff;
   CHECK(std::all_of(middle, hits.end(), [](uint32_t n) { return n == 40; }));
   uint64_t first = 0;
@@ -172,7 +173,7 @@ TEST_CASE("calibrated mode: a sequence gets the same bits alone and mixed in any
         disk.options.n_threads = n_threads;
         const auto model = disk.calibrating();
         if (thresholds.empty()) thresholds = medians(*model);
-        model->set_thresholds(thresholds);
+        model->observation().set_thresholds(thresholds);
         INFO(dtype_info(type).name << ", " << isa_name(isa) << ", threads " << n_threads);
         const std::vector<float> now = logits(*model);
         if (alone.empty()) alone = now;

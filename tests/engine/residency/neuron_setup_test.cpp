@@ -79,9 +79,11 @@ TEST_CASE("neuron setup: a threshold that no float can hold is refused") {
 TEST_CASE("neuron setup: who asks for a predictor to be verified hears why it is not") {
   OnDisk disk(TinyModel().powerinfer());
   disk.options.sparsity.verify_predictor = true;
-  CHECK(says(disk.load("exact")->sparsity().notes, "no predictor is verified, for the model runs exact"));
-  CHECK(says(disk.load("dense")->sparsity().notes, "no predictor is verified, for the model runs dense"));
-  CHECK_FALSE(says(disk.load("predicted")->sparsity().notes, "no predictor is verified"));
+  CHECK(says(disk.load("exact")->placed().sparsity.notes,
+             "no predictor is verified, for the model runs exact"));
+  CHECK(says(disk.load("dense")->placed().sparsity.notes,
+             "no predictor is verified, for the model runs dense"));
+  CHECK_FALSE(says(disk.load("predicted")->placed().sparsity.notes, "no predictor is verified"));
 }
 
 TEST_CASE("neuron setup: predictors are laid out anew only for who reads them") {

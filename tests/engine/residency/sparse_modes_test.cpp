@@ -171,7 +171,7 @@ TEST_CASE("sparse modes: exact gives PowerInfer's file the bits of dense") {
     const auto dense = ModelRuntime::load(options);
     options.sparsity.mode = "exact";
     const auto exact = ModelRuntime::load(options);
-    REQUIRE(exact->sparsity().mode == Sparsity::kExact);
+    REQUIRE(exact->placed().sparsity.mode == Sparsity::kExact);
     CHECK(same_bits(logits_of_short_text(*exact), logits_of_short_text(*dense)));
   }
 }
@@ -188,7 +188,7 @@ TEST_CASE("sparse modes: exact gives a plain file the logits of dense but for ro
     const auto dense = ModelRuntime::load(options);
     options.sparsity.mode = "exact";
     const auto exact = ModelRuntime::load(options);
-    REQUIRE(exact->sparsity().mode == Sparsity::kExact);
+    REQUIRE(exact->placed().sparsity.mode == Sparsity::kExact);
     const std::vector<float> found = logits_of_short_text(*exact), expected = logits_of_short_text(*dense);
     const Distance off = distance(found, expected);
     INFO(isa_name(isa) << ": worst " << off.worst << ", typical " << off.typical);
@@ -226,11 +226,11 @@ TEST_CASE("sparse modes: exact is dense with every activation that has zeros, wi
     const std::vector<float> expected = logits_of(*ModelRuntime::load(options), tokens, 20);
     options.sparsity.mode = "exact";
     const auto exact = ModelRuntime::load(options);
-    REQUIRE(exact->sparsity().mode == Sparsity::kExact);
+    REQUIRE(exact->placed().sparsity.mode == Sparsity::kExact);
     const std::vector<float> found = logits_of(*exact, tokens, 20), one_by_one = logits_of(*exact, tokens, 1);
     CHECK(same_bits(one_by_one, found));
-    CHECK(exact->activity().active > 0.01);
-    CHECK(exact->activity().active < 0.8);
+    CHECK(exact->observation().activity().active > 0.01);
+    CHECK(exact->observation().activity().active < 0.8);
     // Float weights: a plain file's sums differ in their order only, and keys and values as above.
     if (powerinfer) CHECK(same_bits(found, expected));
     CHECK(distance(found, expected).worst < 5e-3);
@@ -272,7 +272,7 @@ TEST_CASE("sparse modes: predicted is off by what its predictors miss, and says 
   const double exact_perplexity = perplexity(log_p, n_vocab);
   const double change = perplexity(log_q, n_vocab) / exact_perplexity - 1;
   const double kl = mean_kl(log_p, log_q, n_vocab);
-  const NeuronActivity activity = predicted->activity(), all = exact->activity();
+  const NeuronActivity activity = predicted->observation().activity(), all = exact->observation().activity();
   INFO("perplexity " << exact_perplexity << ", predicted changes it by " << change << ", mean KL " << kl
                      << "; recall " << activity.recall << ", false positives " << activity.false_positives
                      << ", proposed " << activity.proposed << ", active " << activity.active << " of "
@@ -310,9 +310,9 @@ TEST_CASE("sparse modes: predictors that propose all neurons are exact, none lea
     const auto predicted = ModelRuntime::load(options);
     // The same neurons pass, with products and sums in the same order.
     CHECK(same_bits(logits_of_short_text(*predicted), logits_of_short_text(*exact)));
-    CHECK(predicted->activity().proposed == 1.0);
-    CHECK(predicted->activity().passed == exact->activity().passed);
-    CHECK(predicted->activity().active == exact->activity().active);
+    CHECK(predicted->observation().activity().proposed == 1.0);
+    CHECK(predicted->observation().activity().passed == exact->observation().activity().passed);
+    CHECK(predicted->observation().activity().active == exact->observation().activity().active);
   }
 
   // A model whose FFN adds zeros is one without it.
@@ -338,7 +338,7 @@ TEST_CASE("sparse modes: predictors that propose all neurons are exact, none lea
   const std::vector<int32_t> tokens{1, 70, 80, 90, 100, 110, 120, 130, 140, 150, 160, 170};
   CHECK(same_bits(logits_of(*none, tokens, 64), logits_of(*attention_only, tokens, 64)));
   CHECK_FALSE(same_bits(logits_of(*none, tokens, 64), logits_of(*whole, tokens, 64)));
-  CHECK(none->activity().proposed == 0.0);
+  CHECK(none->observation().activity().proposed == 0.0);
 }
 
 TEST_CASE("sparse modes: bits depend on no thread, chunk, neighbour or place of the neurons") {
@@ -363,14 +363,14 @@ TEST_CASE("sparse modes: bits depend on no thread, chunk, neighbour or place of 
     CHECK(rows_changed_by_mixing(*crowd, {1, 17, 33, 40}, 3) == 0);
 
     if (std::string_view(name) == kPlain || std::string_view(mode) == "dense") continue;
-    CHECK(three->neuron_bytes() > 0);
+    CHECK(three->placed().neuron_bytes > 0);
     options.memory_limit_bytes = limit_without_bundles(options);
     const auto in_file = ModelRuntime::load(options);
-    CHECK(in_file->neuron_bytes() == 0);
-    CHECK_THAT(note_with(in_file->sparsity(), "as they lie in the file"),
+    CHECK(in_file->placed().neuron_bytes == 0);
+    CHECK_THAT(note_with(in_file->placed().sparsity, "as they lie in the file"),
                ContainsSubstring("laying them together would take"));
     CHECK(same_bits(logits_of(*in_file, tokens, 64), whole));
-    CHECK(in_file->activity().active == one->activity().active);
+    CHECK(in_file->observation().activity().active == one->observation().activity().active);
   }
 }
 
@@ -380,14 +380,14 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   INFO(mode);
   const Alone alone(name);
   const auto plain = alone.load(mode);
-  CHECK(plain->sparsity().notes.empty());
+  CHECK(plain->placed().sparsity.notes.empty());
   LoadOptions options = alone.options(mode);
   options.path = relu_folder() / name;
   const auto ordered = ModelRuntime::load(options);
-  CHECK_THAT(note_with(ordered->sparsity(), "activity of"), ContainsSubstring("of 4 layers from "));
-  CHECK(ordered->neuron_bytes() >= plain->neuron_bytes());
-  plain->count_activity();
-  ordered->count_activity();
+  CHECK_THAT(note_with(ordered->placed().sparsity, "activity of"), ContainsSubstring("of 4 layers from "));
+  CHECK(ordered->placed().neuron_bytes >= plain->placed().neuron_bytes);
+  plain->observation().count_activity();
+  ordered->observation().count_activity();
   const std::vector<float> expected = logits_of_texts(*plain), found = logits_of_texts(*ordered);
   // Float sums of some 200 terms in another order move logits by 0.00004 of their size (measured); a
   // predictor has its logit beside the threshold for a few neurons, which then come or go: 0.0011. Neurons
@@ -398,8 +398,8 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   CHECK_FALSE(same_bits(found, expected));  // else the order was not taken
 
   // Counts are told by the file's numbers of neurons, wherever they lie.
-  const std::vector<uint32_t> hits = plain->take_activity().active;
-  const std::vector<uint32_t> others = ordered->take_activity().active;
+  const std::vector<uint32_t> hits = plain->observation().take_activity().active;
+  const std::vector<uint32_t> others = ordered->observation().take_activity().active;
   REQUIRE(hits.size() == 4 * 1024);
   REQUIRE(others.size() == hits.size());
   int64_t n_hits = 0, n_moved = 0;
@@ -409,7 +409,7 @@ TEST_CASE("sparse modes: another order of the neurons changes sums by rounding o
   }
   INFO(n_hits << " hits, " << n_moved << " moved");
   CHECK(static_cast<double>(n_hits) / static_cast<double>(n_tokens_of_texts() * 4 * 1024) ==
-        Approx(plain->activity().active));
+        Approx(plain->observation().activity().active));
   CHECK(n_moved * 1000 < n_hits);  // gates on the edge of zero
 }
 
@@ -428,8 +428,8 @@ TEST_CASE("sparse modes: activity of another model is told and not used") {
   fs::create_symlink(relu_folder() / "relu-5m-q8_0.powerinfer.gguf.generated.gpuidx",
                      folder / "model.gguf.generated.gpuidx");
   const auto model = ModelRuntime::load(options);
-  REQUIRE(model->sparsity().notes.size() == 1);
-  const std::string note = model->sparsity().notes.front();
+  REQUIRE(model->placed().sparsity.notes.size() == 1);
+  const std::string note = model->placed().sparsity.notes.front();
   INFO(note);
   CHECK_THAT(note, ContainsSubstring("model.gguf.activity") && ContainsSubstring("generated.gpuidx") &&
                        ContainsSubstring("neurons keep the file's order"));

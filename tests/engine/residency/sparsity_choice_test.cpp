@@ -135,9 +135,9 @@ std::vector<int32_t> some_tokens() {
 
 /// Shares that the model counts on some tokens.
 NeuronActivity activity_on_tokens(ModelRuntime& model, const std::vector<int32_t>& tokens) {
-  model.reset_activity();
+  model.observation().reset_activity();
   testing::logits_of(model, tokens, 7);
-  return model.activity();
+  return model.observation().activity();
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ TEST_CASE("sparsity choice: what each request comes to, with its reason") {
   const auto check = [](OnDisk& disk, const char* asked, Sparsity mode, const char* reason) {
     INFO(asked);
     const auto model = disk.load(asked);
-    const SparsityReport& report = model->sparsity();
+    const SparsityReport& report = model->placed().sparsity;
     CHECK(report.mode == mode);
     CHECK_THAT(report.reason, ContainsSubstring(reason));
     CHECK((report.activity.n_tokens > 0) == (mode != Sparsity::kDense));
@@ -167,18 +167,18 @@ TEST_CASE("sparsity choice: what each request comes to, with its reason") {
 
 TEST_CASE("sparsity choice: auto takes what reads less, and tells both numbers") {
   OnDisk disk{powerinfer_model()};
-  const auto bytes_of = [&](const char* mode) { return disk.load(mode)->sparsity().bytes_per_token; };
+  const auto bytes_of = [&](const char* mode) { return disk.load(mode)->placed().sparsity.bytes_per_token; };
   for (const double threshold : {-1000.0, 0.0, 1000.0}) {
     disk.options.sparsity.predictor_threshold = threshold;
     const bool predicted_reads_less = bytes_of("predicted") < bytes_of("exact");
     const auto model = disk.load("auto");
-    INFO(threshold << ": " << model->sparsity().reason);
-    CHECK((model->sparsity().mode == Sparsity::kPredicted) == predicted_reads_less);
-    CHECK_THAT(model->sparsity().reason, ContainsSubstring("a token reads ") &&
-                                             ContainsSubstring("B predicted, ") &&
-                                             ContainsSubstring("B exact"));
+    INFO(threshold << ": " << model->placed().sparsity.reason);
+    CHECK((model->placed().sparsity.mode == Sparsity::kPredicted) == predicted_reads_less);
+    CHECK_THAT(model->placed().sparsity.reason, ContainsSubstring("a token reads ") &&
+                                                    ContainsSubstring("B predicted, ") &&
+                                                    ContainsSubstring("B exact"));
     // Its comparison's counts are not left behind in what the model runs.
-    CHECK(model->sparsity().activity.recall < 0);
+    CHECK(model->placed().sparsity.activity.recall < 0);
   }
 }
 
@@ -291,8 +291,8 @@ TEST_CASE("sparsity choice: a dense run of a plain file counts nothing, one of r
   CHECK(dense.active == activity_on_tokens(*exact, some_tokens()).active);
   CHECK(dense.active < 1.0);
   const double down_bytes = 2.0 * 48 * 32 * sizeof(float);
-  CHECK(sums->bytes_per_token(dense) ==
-        Approx(sums->sparsity().dense_bytes_per_token - (1.0 - dense.active) * down_bytes));
+  CHECK(sums->token_bytes(dense).sum() ==
+        Approx(sums->placed().sparsity.dense_bytes_per_token - (1.0 - dense.active) * down_bytes));
 }
 
 TEST_CASE("sparsity choice: a model whose neurons are never active") {
@@ -302,14 +302,14 @@ TEST_CASE("sparsity choice: a model whose neurons are never active") {
   }
   OnDisk disk{dead};
   const auto exact = disk.load("exact");
-  CHECK(exact->sparsity().activity.active == 0.0);
+  CHECK(exact->placed().sparsity.activity.active == 0.0);
   constexpr double kExactBytes = 4 * (2 * 96 * 32 + 259 * 32 + 2 * 48 * 32);
-  CHECK(exact->sparsity().bytes_per_token == kExactBytes);
+  CHECK(exact->placed().sparsity.bytes_per_token == kExactBytes);
   // "auto" compares what is; proposing none of them reads less than all gates.
   disk.options.sparsity.predictor_threshold = 1000;
-  CHECK(disk.load("auto")->sparsity().mode == Sparsity::kPredicted);
+  CHECK(disk.load("auto")->placed().sparsity.mode == Sparsity::kPredicted);
   disk.options.sparsity.predictor_threshold = -1000;
-  CHECK(disk.load("auto")->sparsity().mode == Sparsity::kExact);
+  CHECK(disk.load("auto")->placed().sparsity.mode == Sparsity::kExact);
   disk.options.sparsity.verify_predictor = true;
   const NeuronActivity found = activity_on_tokens(*disk.load("predicted"), some_tokens());
   CHECK(found.true_active == 0.0);
@@ -327,8 +327,8 @@ TEST_CASE("sparsity choice: a vocabulary that has no token for the probe's text"
   for (const char* mode : {"exact", "predicted", "auto"}) {
     INFO(mode);
     const auto runtime = disk.load(mode);
-    CHECK(runtime->tokenizer().encode("Some words.", true, false).empty());
-    const SparsityReport& report = runtime->sparsity();
+    CHECK(runtime->facts().tokenizer.encode("Some words.", true, false).empty());
+    const SparsityReport& report = runtime->placed().sparsity;
     CHECK(report.activity.n_tokens > 0);
     CHECK(report.activity.active > 0.0);
     CHECK(report.bytes_per_token > 4 * (2 * 96 * 32 + 259 * 32));
@@ -345,10 +345,11 @@ TEST_CASE("sparsity choice: a plain file's neurons that do not fit into memory")
       static_cast<uint64_t>(KvMemory::bytes_needed(spec, 4) + ForwardPass::bytes_needed(spec, 9, 64)) + 1000;
   // They can only be skipped if they are turned on their side: the model runs dense, and says why.
   const auto model = disk.load("exact");
-  CHECK(model->sparsity().mode == Sparsity::kDense);
-  CHECK_THAT(model->sparsity().reason, ContainsSubstring("laying its neurons together, which exact needs") &&
-                                           ContainsSubstring("are free"));
-  CHECK(model->neuron_bytes() == 0);
+  CHECK(model->placed().sparsity.mode == Sparsity::kDense);
+  CHECK_THAT(
+      model->placed().sparsity.reason,
+      ContainsSubstring("laying its neurons together, which exact needs") && ContainsSubstring("are free"));
+  CHECK(model->placed().neuron_bytes == 0);
   const std::vector<float> found = testing::logits_of(*model, some_tokens(), 8);
   const bool same = testing::logits_of(*disk.load("dense"), some_tokens(), 8) == found;
   CHECK(same);

@@ -60,14 +60,15 @@ TEST_CASE("count: prompts and what the model goes on with, apart") {
   const ActivityCounts& prompt = activity.of(ActivitySource::kPrompt);
   const ActivityCounts& generated = activity.of(ActivitySource::kGenerated);
   uint64_t n_tokens = 0;
-  for (const std::string& text : kPrompts) n_tokens += model->tokenizer().encode(text, true, false).size();
+  for (const std::string& text : kPrompts)
+    n_tokens += model->facts().tokenizer.encode(text, true, false).size();
   CHECK(prompt.n_tokens == n_tokens);
   CHECK(prompt.n_pairs == n_tokens - 4);
   CHECK(generated.n_tokens <= 4 * 8);
   CHECK(generated.n_tokens > 4);
   CHECK(generated.n_pairs == generated.n_tokens);  // each follows a token that was counted
   CHECK(activity.of(ActivitySource::kServed).empty());
-  CHECK(activity.down_sizes == model->down_sizes());
+  CHECK(activity.down_sizes == model->observation().down_sizes());
   CHECK(activity.contributions().size() == 4 * 1024);
   REQUIRE_FALSE(fractions.empty());
   CHECK(std::ranges::is_sorted(fractions));
@@ -142,7 +143,7 @@ TEST_CASE("count: a text longer than the context is read in parts") {
   std::string text;
   for (int i = 0; i < 200; ++i) text += "The boat number " + std::to_string(i) + " came in late. ";
   const CountResult result = count(*model, {text}, settings_of(folder / "a"));
-  CHECK(result.n_prompt_tokens == model->tokenizer().encode(text, true, false).size());
+  CHECK(result.n_prompt_tokens == model->facts().tokenizer.encode(text, true, false).size());
   CHECK(result.n_prompt_tokens > 1000);
   CHECK(result.n_generated_tokens > 8);
 }
@@ -169,7 +170,7 @@ TEST_CASE(
                                    .one_of = 2,
                                    .warn = [&](const std::string& said) { warnings.push_back(said); }});
     SequenceRun run(*model);
-    const std::vector<int32_t> prompt = model->tokenizer().encode(kPrompts[0], true, false);
+    const std::vector<int32_t> prompt = model->facts().tokenizer.encode(kPrompts[0], true, false);
     run.feed(prompt, 64);
     const int32_t token = prompt.back();
     for (int i = 0; i < 100; ++i) run.feed(std::span(&token, 1), 1);

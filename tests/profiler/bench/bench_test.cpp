@@ -38,7 +38,8 @@ TEST_CASE("bench: figures are positive and agree with one another") {
   CHECK(std::isfinite(r.decode_tokens_per_s));
   // The weights once, and keys and values of the 53 positions at the middle of the generation: 2 layers, 2
   // heads of 16 halves, twice.
-  CHECK(r.decode_bytes_per_token == static_cast<double>(model->weight_bytes()) + 53.0 * 2 * 2 * 16 * 2 * 2);
+  CHECK(r.decode_bytes_per_token ==
+        static_cast<double>(model->facts().weight_bytes) + 53.0 * 2 * 2 * 16 * 2 * 2);
   CHECK(r.achieved_bytes_per_s == Approx(r.decode_tokens_per_s * r.decode_bytes_per_token));
   // No memory that this runs on reads less than 100 MB/s or more than 10 TB/s.
   CHECK(r.bandwidth.ram > 1e8);

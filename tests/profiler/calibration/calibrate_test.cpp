@@ -60,7 +60,7 @@ double perplexity(ModelRuntime& model, const std::vector<int32_t>& tokens) {
 TEST_CASE("calibrate: what it says is what perplexity measures, and the budget is kept") {
   const auto model = load_swiglu();
   const Texts texts(*model);
-  const std::vector<float> none(static_cast<size_t>(model->spec().n_layers), 0.0f);
+  const std::vector<float> none(static_cast<size_t>(model->facts().spec.n_layers), 0.0f);
   double last_share = 0;
   for (const double budget : {0.001, 0.02, 0.3}) {
     const CalibrateResult result = calibrate(*model, texts.inputs(budget), {});
@@ -74,7 +74,7 @@ TEST_CASE("calibrate: what it says is what perplexity measures, and the budget i
     double mean = 0;
     for (const double share : result.skipped) mean += share / static_cast<double>(result.skipped.size());
     CHECK(mean == Approx(skipped).epsilon(1e-9));
-    model->set_thresholds(none);
+    model->observation().set_thresholds(none);
     CHECK(perplexity(*model, texts.text) == Approx(result.text.dense).epsilon(1e-9));
     CHECK(perplexity(*model, texts.held_out) == Approx(result.held_out.dense).epsilon(1e-9));
   }

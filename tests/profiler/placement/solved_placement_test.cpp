@@ -70,11 +70,11 @@ class Skewed {
   /// What was counted of a text, on the CPU.
   ModelActivity counted() const {
     const auto model = ModelRuntime::load(options("exact", DeviceChoice::kCpu));
-    model->count_activity();
+    model->observation().count_activity();
     logits_of(*model, text(1), 16);
-    const std::vector<uint32_t> hits = model->take_activity().active;
+    const std::vector<uint32_t> hits = model->observation().take_activity().active;
     ActivityProfile profile;
-    const ptrdiff_t d_ff = model->spec().d_ff;
+    const ptrdiff_t d_ff = model->facts().spec.d_ff;
     for (auto at = hits.begin(); at != hits.end(); at += d_ff) profile.counts.emplace_back(at, at + d_ff);
     return counted_activity(profile, 80, 0, "a text");
   }
@@ -93,11 +93,11 @@ struct Ran {
 /// Another text than the one that was counted.
 Ran run(const LoadOptions& options) {
   const auto model = ModelRuntime::load(options);
-  model->reset_activity();
+  model->observation().reset_activity();
   Ran ran{.logits = logits_of(*model, Skewed::text(2, 80 / static_cast<int>(kStride)), 1),
           .hit_share = 0,
-          .plan = *model->plan()};
-  ran.hit_share = 1 - model->activity().cold;
+          .plan = *model->placed().plan};
+  ran.hit_share = 1 - model->observation().activity().cold;
   return ran;
 }
 
@@ -133,8 +133,8 @@ TEST_CASE("a solved placement gives the same tokens and hits more often than neu
   size_t whole = 0;
   {
     const auto model = ModelRuntime::load(options);
-    REQUIRE(model->plan()->whole());
-    whole = model->plan()->device.total() - model->plan()->device.hot / 2;
+    REQUIRE(model->placed().plan->whole());
+    whole = model->placed().plan->device.total() - model->placed().plan->device.hot / 2;
   }
   // Half of the neurons' bytes.
   options.vram_budget_bytes = whole;
@@ -171,7 +171,7 @@ TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is 
   std::vector<float> expected;
   {
     const auto model = ModelRuntime::load(options);
-    whole = model->plan()->device.total();
+    whole = model->placed().plan->device.total();
     expected = logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7);
   }
   const SolvedPlacement how{.machine = slow_desktop(),
@@ -194,9 +194,9 @@ TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is 
     INFO(eighth);
     options.vram_budget_bytes = whole * static_cast<size_t>(eighth) / 8;
     const auto model = ModelRuntime::load(options);
-    CHECK(model->plan()->device.total() <= *options.vram_budget_bytes);
+    CHECK(model->placed().plan->device.total() <= *options.vram_budget_bytes);
     CHECK(same_bits(logits_of(*model, Skewed::text(2, kStride > 1 ? 8 : 20), 7), expected));
-    if (eighth == 8) CHECK(model->plan()->whole());
+    if (eighth == 8) CHECK(model->placed().plan->whole());
   }
   CHECK(asked);
   if (kStride == 1) CHECK(has_cache);
@@ -213,7 +213,7 @@ TEST_CASE("without a GPU in the profile, or room on it, the neutral plan is take
     none = !placement;
     return placement;
   };
-  CHECK(ModelRuntime::load(options)->plan()->whole());
+  CHECK(ModelRuntime::load(options)->placed().plan->whole());
   CHECK(none);
 }
 
@@ -232,12 +232,12 @@ TEST_CASE("a layer starts as many kernels as placement counts") {
   INFO(mode);
   LoadOptions options = skewed.options(mode, DeviceChoice::kCuda);
   const auto whole = ModelRuntime::load(options);
-  options.vram_budget_bytes = whole->plan()->device.total() - whole->plan()->device.hot / 4;
+  options.vram_budget_bytes = whole->placed().plan->device.total() - whole->placed().plan->device.hot / 4;
   const auto shared = ModelRuntime::load(options);
-  REQUIRE(shared->plan()->shares);
+  REQUIRE(shared->placed().plan->shares);
   // The output's few kernels are among them, shared out among the four layers.
-  const double n_layers = whole->spec().n_layers;
-  const Sparsity as = whole->sparsity().mode;
+  const double n_layers = whole->facts().spec.n_layers;
+  const Sparsity as = whole->placed().sparsity.mode;
   CHECK(kernels_of_a_token(*whole) / n_layers == Approx(layer_kernels(as, false)).margin(2));
   CHECK(kernels_of_a_token(*shared) / n_layers == Approx(layer_kernels(as, true)).margin(2));
 }

@@ -129,13 +129,13 @@ TEST_CASE("an observed dense pass shows every layer, and neurons that are taken 
     const auto model = disk.load("dense");
     const std::vector<float> before = logits(*model);
     Watcher watcher(false), taker(true);
-    model->observe_neurons(&watcher);
+    model->observation().observe_neurons(&watcher);
     CHECK(logits(*model) == before);
     CHECK(watcher.n_values == 2 * 4);
     CHECK(watcher.tokens == kContext);
-    model->observe_neurons(&taker);
+    model->observation().observe_neurons(&taker);
     const std::vector<float> without = logits(*model);
-    model->observe_neurons(nullptr);
+    model->observation().observe_neurons(nullptr);
     CHECK(logits(*model) == before);
 
     TinyModel empty(architecture, shape());
@@ -170,8 +170,8 @@ TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contr
   }
 
   // A layer's contributions are large where taking its neurons out changes much: by the norms of its columns.
-  const std::vector<float> norms = down_norms(model->file(), model->spec(), 1);
-  const TensorInfo& down = *model->file().find_tensor("blk.1.ffn_down.weight");
+  const std::vector<float> norms = down_norms(model->facts().file, model->facts().spec, 1);
+  const TensorInfo& down = *model->facts().file.find_tensor("blk.1.ffn_down.weight");
   const float* values = reinterpret_cast<const float*>(down.data);
   for (const int j : {0, 17, 63}) {
     double squares = 0;
@@ -183,7 +183,8 @@ TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contr
   }
   int64_t n_active = 0, n_all = 0;
   for (int layer = 0; layer < 2; ++layer) {
-    const RecordFile record(record_path(whole, layer), record_shape(model->spec(), layer), 4 * kContext);
+    const RecordFile record(record_path(whole, layer), record_shape(model->facts().spec, layer),
+                            4 * kContext);
     for (int64_t row = 0; row < record.n_rows(); ++row) {
       for (int j = 0; j < shape().d_ff; ++j) n_active += record.codes(row)[j] > 0;
       n_all += shape().d_ff;
@@ -192,21 +193,21 @@ TEST_CASE("recording: interrupted and gone on with, it has the same bytes; contr
   }
   const double share = static_cast<double>(n_active) / static_cast<double>(n_all);
   const auto exact = disk.load("exact");
-  exact->reset_activity();
+  exact->observation().reset_activity();
   logits(*exact);
-  CHECK(share == Approx(exact->activity().active).margin(0.002));
+  CHECK(share == Approx(exact->observation().activity().active).margin(0.002));
 }
 
 TEST_CASE("recording: a PowerInfer file records what its plain one does") {
   OnDisk disk("llama");
   const auto plain = disk.load("dense");
-  const RandomPredictors random(plain->spec());
-  write_powerinfer_file(disk.folder / "p.gguf", plain->file(), plain->spec(), random.source(), DType::kF32,
-                        false, {});
+  const RandomPredictors random(plain->facts().spec);
+  write_powerinfer_file(disk.folder / "p.gguf", plain->facts().file, plain->facts().spec, random.source(),
+                        DType::kF32, false, {});
   const auto turned = disk.load("dense", disk.folder / "p.gguf");
   for (int layer = 0; layer < 2; ++layer) {
-    const std::vector<float> a = down_norms(plain->file(), plain->spec(), layer);
-    const std::vector<float> b = down_norms(turned->file(), turned->spec(), layer);
+    const std::vector<float> a = down_norms(plain->facts().file, plain->facts().spec, layer);
+    const std::vector<float> b = down_norms(turned->facts().file, turned->facts().spec, layer);
     CHECK(distance(a, b) < 1e-6);
   }
 }
@@ -216,14 +217,14 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
     INFO(architecture);
     OnDisk disk(architecture);
     const auto dense = disk.load("dense");
-    const RandomPredictors random(dense->spec());
+    const RandomPredictors random(dense->facts().spec);
     ThreadPool pool(1);
     FloatProducts products(pool, supported_isas().front());
     ProposingObserver observer(products, random.predictors);
     observer.use(std::vector<float>{0, 0});
-    dense->observe_neurons(&observer);
+    dense->observation().observe_neurons(&observer);
     const std::vector<float> judged = logits(*dense);
-    dense->observe_neurons(nullptr);
+    dense->observation().observe_neurons(nullptr);
     ProposalCounts counts = observer.counts()[0];
     counts.add(observer.counts()[1]);
     CHECK(counts.proposed() > 0.2);
@@ -231,19 +232,20 @@ TEST_CASE("written predictors run as they were judged: in PowerInfer's file and 
     CHECK(distance(judged, logits(*dense)) > 0.1);  // something was left out
 
     const std::filesystem::path sparse = disk.folder / "sparse.gguf";
-    write_powerinfer_file(sparse, dense->file(), dense->spec(), random.source(), DType::kF32, false, {});
+    write_powerinfer_file(sparse, dense->facts().file, dense->facts().spec, random.source(), DType::kF32,
+                          false, {});
     const auto predicted = disk.load("predicted", sparse);
-    predicted->reset_activity();
+    predicted->observation().reset_activity();
     const std::vector<float> served = logits(*predicted);
     CHECK(distance(judged, served) < 0.01);
-    CHECK(predicted->activity().proposed == Approx(counts.proposed()).margin(0.002));
+    CHECK(predicted->observation().activity().proposed == Approx(counts.proposed()).margin(0.002));
     CHECK(distance(logits(*disk.load("exact", sparse)), logits(*dense)) < 0.01);
 
     CHECK_THROWS_AS(disk.load("predicted"), ModelFileError);
-    write_predictor_file(dense->file(), dense->spec(), random.source(), DType::kF32);
+    write_predictor_file(dense->facts().file, dense->facts().spec, random.source(), DType::kF32);
     const auto beside = disk.load("predicted");
     CHECK(distance(logits(*beside), served) < 0.01);
-    CHECK(beside->sparsity().mode == Sparsity::kPredicted);
+    CHECK(beside->placed().sparsity.mode == Sparsity::kPredicted);
     CHECK(distance(logits(*disk.load("exact")), logits(*dense)) < 0.01);
   }
 }
@@ -259,7 +261,7 @@ TEST_CASE("thresholds: what is granted is kept with its margin, and where more i
   std::vector<TrainedPredictor> predictors;
   std::vector<LogitCurve> curves;
   for (int layer = 0; layer < 2; ++layer) {
-    const RecordFile record(record_path(disk.folder.path(), layer), record_shape(model->spec(), layer),
+    const RecordFile record(record_path(disk.folder.path(), layer), record_shape(model->facts().spec, layer),
                             4 * kContext);
     LayerTraining& training = trained[static_cast<size_t>(layer)];
     const LayerTrainingOptions options{.n_train = 48, .n_judge = 16, .epochs = 1000};
@@ -303,8 +305,8 @@ TEST_CASE("thresholds: what is granted is kept with its margin, and where more i
 TEST_CASE("predictors beside a model: another model's and damaged ones are refused") {
   OnDisk disk("llama");
   const auto model = disk.load("dense");
-  const RandomPredictors random(model->spec());
-  write_predictor_file(model->file(), model->spec(), random.source(), DType::kF16);
+  const RandomPredictors random(model->facts().spec);
+  write_predictor_file(model->facts().file, model->facts().spec, random.source(), DType::kF16);
   const std::filesystem::path side = predictor_file_path(disk.path);
   CHECK(side.filename() == "model.gguf.predictors.gguf");
   const std::string bytes = bytes_of(side);
@@ -328,18 +330,19 @@ TEST_CASE("a PowerInfer file keeps what the model's has, and replaces older pred
   OnDisk disk("llama");
   TinyModel("llama", shape()).powerinfer().key("powerinfer.sparse_threshold", -0.5f).write(disk.path);
   const auto model = disk.load("dense");
-  const RandomPredictors random(model->spec());
+  const RandomPredictors random(model->facts().spec);
   const std::filesystem::path path = disk.folder / "new.gguf";
-  write_powerinfer_file(path, model->file(), model->spec(), random.source(), DType::kQ8_0, false, {});
-  CHECK_THROWS_AS(
-      write_powerinfer_file(path, model->file(), model->spec(), random.source(), DType::kQ8_0, false, {}),
-      std::runtime_error);
+  write_powerinfer_file(path, model->facts().file, model->facts().spec, random.source(), DType::kQ8_0, false,
+                        {});
+  CHECK_THROWS_AS(write_powerinfer_file(path, model->facts().file, model->facts().spec, random.source(),
+                                        DType::kQ8_0, false, {}),
+                  std::runtime_error);
   const ModelFile written = ModelFile::open(path);
   CHECK(written.is_powerinfer());
   CHECK(written.get_float("powerinfer.sparse_threshold") == 0);
   CHECK(written.get_string("hearth.ffn_activation") == "relu");
-  for (const std::string_view key : model->file().keys()) CHECK(written.has_key(key));
-  for (const TensorInfo& tensor : model->file().tensors()) {
+  for (const std::string_view key : model->facts().file.keys()) CHECK(written.has_key(key));
+  for (const TensorInfo& tensor : model->facts().file.tensors()) {
     const TensorInfo* found = written.find_tensor(tensor.name);
     REQUIRE(found != nullptr);
     if (tensor.name.find(".fc") != std::string_view::npos) continue;
@@ -353,11 +356,11 @@ TEST_CASE("a PowerInfer file keeps what the model's has, and replaces older pred
 
 TEST_CASE("what PowerInfer cannot run is no PowerInfer file") {
   OnDisk disk("llama");
-  CHECK(why_no_powerinfer_file(disk.load("dense")->spec()).empty());
+  CHECK(why_no_powerinfer_file(disk.load("dense")->facts().spec).empty());
   TinyModel("llama", shape()).key("hearth.ffn_activation", "relu2").write(disk.path);
-  CHECK(why_no_powerinfer_file(disk.load("dense")->spec()).find("relu2") != std::string::npos);
+  CHECK(why_no_powerinfer_file(disk.load("dense")->facts().spec).find("relu2") != std::string::npos);
   TinyModel("qwen2", shape()).key("hearth.ffn_activation", "relu").write(disk.path);
-  CHECK(why_no_powerinfer_file(disk.load("dense")->spec()).find("qwen2") != std::string::npos);
+  CHECK(why_no_powerinfer_file(disk.load("dense")->facts().spec).find("qwen2") != std::string::npos);
 }
 
 }  // namespace hearth::test

@@ -1,0 +1,109 @@
+// See the header.
+#include "engine/activity/neuron_observation.h"
+
+#include <algorithm>
+#include <cassert>
+#include <new>
+#include <stdexcept>
+#include <utility>
+
+#include "engine/residency/down_sizes.h"
+#include "engine/residency/sparsity_choice.h"
+
+namespace hearth {
+namespace {
+
+// The most page-locked memory in which a device tells what it found in a step.
+constexpr double kFoundBytes = 128 << 20;
+
+}  // namespace
+
+NeuronActivity NeuronObservation::activity() const { return activity_of(run_.ffn->counts(), spec_); }
+void NeuronObservation::reset_activity() { run_.ffn->reset_counts(); }
+
+int NeuronObservation::max_counted_tokens() const {
+  if (run_.device == nullptr) return max_tokens_;
+  const double per_token = sizeof(float) * static_cast<double>(spec_.d_ff) * spec_.n_layers;
+  return std::clamp(static_cast<int>(std::min(kFoundBytes / per_token, 1e6)), 1, max_tokens_);
+}
+
+void NeuronObservation::count_activity(const CountOptions& options) {
+  if (!why_not_counted().empty()) throw std::invalid_argument(why_not_counted());
+  stop_counting();
+  take_activity();
+  options_ = options;
+  start_counting();
+}
+
+void NeuronObservation::pause_activity(bool paused) { counter_->pause(paused); }
+
+ActivityCounts NeuronObservation::take_activity() {
+  const MutexLock lock(mutex_);
+  keep();
+  return std::exchange(kept_, {});
+}
+
+std::vector<float> NeuronObservation::down_sizes() const {
+  return hearth::down_sizes(weights_, spec_.d_model, spec_.d_ff, n_threads_);
+}
+
+void NeuronObservation::set_thresholds(std::span<const float> thresholds) {
+  run_.ffn->set_thresholds(thresholds);
+}
+void NeuronObservation::observe_values(ValueObserver observer) {
+  run_.ffn->observe_values(std::move(observer));
+}
+void NeuronObservation::observe_neurons(NeuronObserver* observer) {
+  assert(run_.mode == Sparsity::kDense && run_.device == nullptr);
+  run_.ffn->observe_neurons(observer);
+}
+
+std::string NeuronObservation::attach(Run run) {
+  run_ = std::move(run);
+  if (!std::exchange(interrupted_, false) || !why_not_counted().empty()) return {};
+  try {
+    start_counting();
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return {};
+}
+
+void NeuronObservation::detach() {
+  interrupted_ = counter_ != nullptr;
+  stop_counting();
+  run_ = {};
+}
+
+void NeuronObservation::start_counting() {
+  // Steps that only decode have a token of each slot.
+  const int max_tokens = std::min(options_.decode_only ? n_slots_ : max_tokens_, max_counted_tokens());
+  if (run_.device != nullptr) {
+    try {
+      run_.device->reserve_found(spec_.n_layers, max_tokens, spec_.d_ff);
+    } catch (const std::bad_alloc&) {
+      throw std::invalid_argument(
+          "The system grants no page-locked memory to count neurons in (it may be limited: ulimit -l).");
+    }
+  }
+  const ActivityCounter::Shape shape{
+      .n_layers = spec_.n_layers, .d_ff = spec_.d_ff, .n_slots = n_slots_, .max_tokens = max_tokens};
+  {
+    const MutexLock lock(mutex_);
+    counter_ = std::make_unique<ActivityCounter>(shape, options_);
+  }
+  run_.ffn->count_activity(counter_.get());
+}
+
+void NeuronObservation::stop_counting() {
+  if (run_.ffn != nullptr) run_.ffn->count_activity(nullptr);
+  const MutexLock lock(mutex_);
+  keep();
+  counter_.reset();
+}
+
+void NeuronObservation::keep() {
+  if (counter_) kept_.add(counter_->take().renumbered(*run_.order));
+}
+
+}  // namespace hearth

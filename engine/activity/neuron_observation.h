@@ -1,0 +1,98 @@
+// Looking at the neurons of a model while it runs: shares of active ones, counts of single ones, and the doors
+// for calibration and for training predictors.
+//
+// Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are kept by
+// the neurons' numbers in the file, so counting goes on when the model is placed again in another order.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/activity/activity_counter.h"
+#include "engine/forward/ffn_pass.h"
+#include "engine/model/model_spec.h"
+#include "engine/model/weights.h"
+#include "engine/residency/sparsity.h"
+#include "kernels/compute_device.h"
+#include "kernels/mutex.h"
+
+namespace hearth {
+
+class NeuronObservation {
+ public:
+  using Order = std::vector<std::vector<int32_t>>;
+
+  /// spec and weights outlive it. n_slots: sequences of a batch; max_tokens: of one step of the model;
+  /// n_threads: for down_sizes().
+  NeuronObservation(const ModelSpec& spec, const Weights& weights, int n_slots, int max_tokens, int n_threads)
+      : spec_(spec), weights_(weights), n_slots_(n_slots), max_tokens_(max_tokens), n_threads_(n_threads) {}
+
+  /// Shares of neurons that forward() found active since the last reset; n_tokens is 0 where a dense pass
+  /// reads the file's own down projection. Engine thread only.
+  NeuronActivity activity() const;
+  void reset_activity();
+
+  /// Why single neurons cannot be counted as the model is placed, in a sentence (a dense run over the file's
+  /// own rows sees none); empty: they can be counted.
+  const std::string& why_not_counted() const { return run_.why_not_counted; }
+  /// Steps of more tokens are not counted: what a GPU finds in a step takes page-locked memory.
+  int max_counted_tokens() const;
+  /// Begins to count single neurons from zero. Before the engine thread runs, or on it. Throws
+  /// std::invalid_argument (one sentence) if they cannot be counted.
+  void count_activity(const CountOptions& options = {});
+  /// Stops counting steps until it is called with false. Between steps. REQUIRES: count_activity() was called.
+  void pause_activity(bool paused);
+  /// Returns what was counted since the last call, neurons as the file numbers them; empty if nothing was.
+  /// REQUIRES: count_activity() was called. Any thread.
+  ActivityCounts take_activity();
+  /// Euclidean norms of the down columns [n_layers, d_ff], neurons as the file numbers them. Reads a third of
+  /// the FFN. Any thread.
+  std::vector<float> down_sizes() const;
+
+  /// Calibrated mode only: replaces the thresholds [n_layers], and shows every value to an observer (empty: to
+  /// none); see FfnPass. Engine thread only.
+  void set_thresholds(std::span<const float> thresholds);
+  void observe_values(ValueObserver observer);
+  /// Shows every neuron to `observer` from now on, in the file's order; null: to none. The observer outlives
+  /// the model or is taken back. Engine thread only. REQUIRES: loaded dense, on the CPU.
+  void observe_neurons(NeuronObserver* observer);
+
+  // -- for ModelRuntime, between steps --
+
+  /// The placed model that is looked at. All of it stays until detach().
+  struct Run {
+    FfnPass* ffn = nullptr;
+    ComputeDevice* device = nullptr;  // null: the CPU computes everything
+    const Order* order = nullptr;     // which neuron of the file lies where; empty: the file's order
+    Sparsity mode = Sparsity::kDense;
+    std::string why_not_counted;
+  };
+  /// Looks at this run from now on. Counting that detach() interrupted goes on; if it cannot, the reason is
+  /// returned as a sentence, else an empty string.
+  std::string attach(Run run);
+  void detach();
+  /// Null: nothing is counted.
+  ActivityCounter* counter() const { return counter_.get(); }
+
+ private:
+  void start_counting();
+  void stop_counting();
+  void keep() HEARTH_REQUIRES(mutex_);
+
+  const ModelSpec& spec_;
+  const Weights& weights_;
+  const int n_slots_, max_tokens_, n_threads_;
+  Run run_;
+  CountOptions options_;
+  bool interrupted_ = false;  // detach() has stopped a count
+
+  Mutex mutex_;  // held by whoever changes what follows, or reads it beside the engine thread
+  std::unique_ptr<ActivityCounter> counter_;
+  ActivityCounts kept_ HEARTH_GUARDED_BY(mutex_);  // of counters that are gone
+};
+
+}  // namespace hearth

@@ -1,0 +1,140 @@
+// See the header.
+#include "engine/resolved_load.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+#include <variant>
+
+#include "engine/forward/kv_memory.h"
+#include "engine/model/gguf/fault.h"
+#include "engine/residency/memory_limit.h"
+#include "kernels/cuda/runtime/device.h"
+
+namespace hearth {
+namespace {
+
+// More slots, tokens of a step or threads than this are a mistake; sums of two such numbers fit an int.
+constexpr int kMaxOption = 1 << 20;
+
+void check_option(const char* name, int value, int low) {
+  if (value >= low && value <= kMaxOption) return;
+  throw std::invalid_argument(std::to_string(value) + " " + name + " cannot be; give a number from " +
+                              std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
+}
+
+/// The context of one sequence: as asked, bounded by what the model can do. Throws if what was asked is too
+/// much.
+int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
+  const bool windowed = spec.sliding_window > 0 && spec.sliding_window < spec.context_train;
+  // Attention sees every position; a model with a sliding window never saw further than its window.
+  const int possible = windowed ? spec.sliding_window : spec.context_train;
+  if (asked == 0) return std::min(possible, kDefaultContext);
+  if (asked > possible) {
+    gguf::fail(gguf::file_label(file.path().string()),
+               "a context of " + std::to_string(asked) + " tokens was asked for, but the model " +
+                   (windowed ? "attends over a window of " : "was trained on ") + std::to_string(possible) +
+                   ", which is the most it can have.");
+  }
+  return asked;
+}
+
+/// What a budget of "auto" leaves: recorded graphs and kernels' own needs grow while the engine runs.
+constexpr uint64_t kLeftFree = uint64_t{256} << 20;
+constexpr double kLeftShare = 0.03;
+
+/// Throws ModelFileError if the model cannot have such a context, or the machine has no memory for it.
+Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
+  Reservation r;
+  r.label = gguf::file_label(facts.file.path().string());
+  r.context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
+  r.n_slots = options.n_slots;
+  r.bounds = load_bounds(r.context_tokens, options.n_slots, options.prefill_chunk);
+  const int64_t blocks = kv_blocks(r.context_tokens, r.n_slots);
+  r.kv_bytes = KvMemory::bytes_needed(facts.spec, blocks);
+  r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows);
+  r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
+  if (r.kv_bytes + r.work_bytes > static_cast<double>(r.memory_limit_bytes)) {
+    r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
+  }
+  if (blocks > std::numeric_limits<int>::max()) r.refuse("more than can be numbered");
+  r.n_kv_blocks = static_cast<int>(blocks);
+  return r;
+}
+
+}  // namespace
+
+void check_options(const LoadOptions& options) {
+  check_option("slots", options.n_slots, 1);
+  check_option("prompt tokens per step", options.prefill_chunk, 1);
+  check_option("threads", options.n_threads, 0);
+  if (options.context_tokens < 0) {
+    throw std::invalid_argument("A context of " + std::to_string(options.context_tokens) +
+                                " tokens cannot be; give a positive number, or 0 for the model's own.");
+  }
+}
+
+PassBounds Reservation::pass_bounds(bool shares, size_t stream_bytes) const {
+  PassBounds pass = bounds;
+  pass.shares = shares;
+  pass.stream_bytes = stream_bytes;
+  return pass;
+}
+
+void Reservation::refuse(const std::string& why) const {
+  gguf::fail(label, "a context of " + std::to_string(context_tokens) + " tokens for each of " +
+                        std::to_string(n_slots) + (n_slots == 1 ? " slot" : " slots") + " needs " +
+                        bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
+                        " of work space, " + why + "; ask for a smaller context or fewer slots");
+}
+
+DeviceAnswer choose_device(const LoadOptions& options) {
+  DeviceAnswer answer;
+  if (options.device == DeviceChoice::kCpu) return answer;
+  const bool insists = options.device == DeviceChoice::kCuda;
+  const std::variant<cuda::Device, std::string> found = cuda::probe();
+  if (const std::string* reason = std::get_if<std::string>(&found)) {
+    if (insists) {
+      throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +
+                                  *reason + "; take --device auto or cpu.");
+    }
+    return answer;
+  }
+  if (options.sparsity.mode == "calibrated") {
+    const std::string why = "--sparsity calibrated runs on the CPU only";
+    if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
+    answer.notes.push_back(why + ": the GPU is not used");
+    return answer;
+  }
+  const cuda::Device& device = std::get<cuda::Device>(found);
+  answer.usable = true;
+  answer.name = device.name;
+  answer.free_bytes = cuda::free_bytes(device);
+  const uint64_t left =
+      std::max(kLeftFree, static_cast<uint64_t>(kLeftShare * static_cast<double>(answer.free_bytes)));
+  const uint64_t usable = answer.free_bytes - std::min(answer.free_bytes, left);
+  answer.budget_bytes = options.vram_budget_bytes.value_or(usable);
+  if (answer.budget_bytes > answer.free_bytes) {
+    answer.notes.push_back("the GPU has " + bytes_text(static_cast<double>(answer.free_bytes)) + " free, " +
+                           bytes_text(static_cast<double>(answer.budget_bytes - answer.free_bytes)) +
+                           " less than --vram-budget: the plan is made for what is left");
+    answer.budget_bytes = usable;
+  }
+  return answer;
+}
+
+ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
+  Reservation memory = reserve(options, facts);
+  DeviceAnswer device = choose_device(options);
+  const SparsityFacts about{.file = facts.file,
+                            .spec = facts.spec,
+                            .weights = facts.weights,
+                            .has_device = device.usable,
+                            .free_memory_bytes = memory.free_bytes()};
+  SparsityChoice sparsity =
+      choose_sparsity(options.sparsity, about, [&](float threshold) { return measure(memory, threshold); });
+  return {std::move(memory), std::move(device), std::move(sparsity)};
+}
+
+}  // namespace hearth
