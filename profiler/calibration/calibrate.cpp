@@ -8,22 +8,15 @@
 #include "profiler/activity/sequence_run.h"
 #include "profiler/bench/perplexity.h"
 #include "profiler/calibration/next_token.h"
-#include "profiler/calibration/score_histogram.h"
-#include "profiler/calibration/share_search.h"
+#include "profiler/calibration/threshold_search.h"
 
 namespace hearth {
 namespace {
 
 // Scores are gathered on this many windows: 8,192 tokens at the usual context, millions of scores a layer.
 constexpr size_t kScoreWindows = 16;
-// What a layer's skipping costs is seen in the next-token distributions at the ends of this many windows. The
-// logits kept of them are rows times vocabulary floats: 25 MB for 49,152 tokens.
-constexpr size_t kProbeWindows = 4;
-constexpr size_t kProbeRows = 32;
-// The share skipped in a layer while its cost is seen: near what a calibration ends at.
-constexpr double kProbeShare = 0.5;
-// A window's look at a share ends early when its mean is this many standard errors off the budget, and no
-// sooner than after so many windows.
+// A look at a share ends early when the mean difference per window is this many standard errors off the budget,
+// but not before this many windows were scored.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 
@@ -44,26 +37,23 @@ class Calibrator {
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
         histograms_(n_layers_) {
-    // Dense, each layer's probe and the probe's reference, the search and its last look, held out twice.
-    n_windows_left_ = static_cast<double>(n_text_ + (n_layers_ + 1) * std::min(kProbeWindows, n_text_) +
-                                          (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
+    // The dense text, the search and its last look, the held-out text twice.
+    n_windows_left_ = static_cast<double>(n_text_ + (kShareSteps + 1) * n_text_ + 2 * n_held_out_);
   }
 
   CalibrateResult run() {
-    // 1. The text as it is, and how large contributions are.
+    // 1. Score the text with every neuron, and gather how large contributions are.
     use(std::vector<float>(n_layers_, 0.0f));
     dense_text_ = score_dense_text();
-    // 2. What skipping costs, layer by layer.
-    const std::vector<double> weights = measure_weights();
-    // 3. As much as the budget allows.
+    // 2. The largest share that the budget allows.
     double calibrated_nll = 0;
     const double share = largest_share([&](double candidate, bool in_full) {
-      use(thresholds_for(histograms_, weights, candidate));
+      use(thresholds_for(histograms_, candidate));
       return within_budget(in_full, calibrated_nll);
     });
-    // 4. What that is worth on a text that had no say in it.
+    // 3. What that share costs on a text that took no part in the search.
     CalibrateResult result;
-    result.thresholds = thresholds_for(histograms_, weights, share);
+    result.thresholds = thresholds_for(histograms_, share);
     result.text.dense = perplexity(dense_text_);
     result.text.calibrated = share > 0 ? calibrated_nll : result.text.dense;
     measure_held_out(result);
@@ -116,51 +106,6 @@ class Calibrator {
                                ": its perplexity on the text is not a number; the model is broken.");
     }
     return scores;
-  }
-
-  /// Log probabilities [rows, n_vocab] at the ends of the probe windows, with the present thresholds.
-  std::vector<float> probe(std::string_view what) {
-    const size_t n_vocab = static_cast<size_t>(model_.limits().n_vocab);
-    const size_t rows = std::min(kProbeRows, window_tokens());
-    std::vector<float> out;
-    for (const size_t w : spread(kProbeWindows, n_text_)) {
-      std::vector<int32_t> text(in_.text.begin() + static_cast<ptrdiff_t>(w * window_tokens()),
-                                in_.text.begin() + static_cast<ptrdiff_t>((w + 1) * window_tokens()));
-      if (in_.bos >= 0) text[0] = in_.bos;
-      run_.clear();
-      run_.score(text, text.size() - rows, model_.limits().max_tokens,
-                 [&](size_t, std::span<const float> logits) {
-                   out.insert(out.end(), logits.begin(), logits.end());
-                   log_softmax(std::span(out).last(n_vocab));
-                 });
-      advance(what);
-    }
-    return out;
-  }
-
-  /// What a unit of error energy costs in each layer: the divergence that skipping half of it causes, over
-  /// the energy of that half.
-  std::vector<double> measure_weights() {
-    const size_t n_vocab = static_cast<size_t>(model_.limits().n_vocab);
-    const std::vector<float> dense = probe("what each layer's neurons are worth");
-    std::vector<double> costs, energies;
-    for (size_t l = 0; l < n_layers_; ++l) {
-      std::vector<float> only(n_layers_, 0.0f);
-      only[l] = static_cast<float>(histograms_[l].quantile(kProbeShare));
-      use(only);
-      const std::vector<float> skipping = probe("what each layer's neurons are worth");
-      costs.push_back(divergence_of_rows(dense, skipping, n_vocab));
-      energies.push_back(histograms_[l].below(only[l]).energy);
-    }
-    // What was seen as nothing is only small.
-    double mean = 0;
-    for (const double cost : costs) mean += std::max(cost, 0.0) / static_cast<double>(n_layers_);
-    const double least = std::max(mean * 1e-3, 1e-30);
-    std::vector<double> weights;
-    for (size_t l = 0; l < n_layers_; ++l) {
-      weights.push_back(std::max(costs[l], least) / std::max(energies[l], 1e-30));
-    }
-    return weights;
   }
 
   static Difference difference(std::span<const WindowScore> from, std::span<const WindowScore> to) {

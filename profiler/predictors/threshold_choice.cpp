@@ -7,7 +7,7 @@
 
 #include "profiler/activity/sequence_run.h"
 #include "profiler/calibration/next_token.h"
-#include "profiler/calibration/share_search.h"
+#include "profiler/calibration/threshold_search.h"
 
 namespace hearth {
 namespace {

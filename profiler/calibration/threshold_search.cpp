@@ -1,0 +1,67 @@
+// Sums over bins, and two bisections: of a threshold in one layer, of the share for all.
+#include "profiler/calibration/threshold_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace hearth {
+namespace {
+
+// Any threshold a float can be lies between e^-104 and e^89; half of 2^-40 of that range is below a float's
+// resolution.
+constexpr int kBisections = 48;
+constexpr double kLowestLog = -104, kHighestLog = 89;
+
+}  // namespace
+
+double ScoreHistogram::share_below(double threshold) const {
+  double count = 0, total = 0;
+  for (size_t i = 0; i < bins_.size(); ++i) {
+    if (bins_[i] == 0) continue;
+    const double low = edge(i), high = i + 1 < bins_.size() ? edge(i + 1) : low;
+    const double in_bin = static_cast<double>(bins_[i]);
+    total += in_bin;
+    // Within a bin scores are taken as spread evenly. The bins of infinity and of no number have no width.
+    const double part = high > low && std::isfinite(high)
+                            ? std::clamp((threshold - low) / (high - low), 0.0, 1.0)
+                            : (threshold > low ? 1.0 : 0.0);
+    count += part * in_bin;
+  }
+  return total > 0 ? count / total : 0.0;
+}
+
+double ScoreHistogram::quantile(double share) const {
+  double low = kLowestLog, high = kHighestLog;
+  for (int i = 0; i < kBisections; ++i) {
+    const double middle = (low + high) / 2;
+    (share_below(std::exp(middle)) <= share ? low : high) = middle;
+  }
+  return std::exp(low);
+}
+
+std::vector<float> thresholds_for(std::span<const ScoreHistogram> layers, double share) {
+  std::vector<float> thresholds(layers.size(), 0.0f);
+  if (share <= 0) return thresholds;
+  for (size_t l = 0; l < layers.size(); ++l) {
+    thresholds[l] = static_cast<float>(
+        std::min(layers[l].quantile(share), static_cast<double>(std::numeric_limits<float>::max())));
+  }
+  return thresholds;
+}
+
+double largest_share(const ShareJudge& within_budget) {
+  double low = 0, high = 1;
+  for (int i = 0; i < kShareSteps; ++i) {
+    const double middle = (low + high) / 2;
+    (within_budget(middle, false) ? low : high) = middle;
+  }
+  // A judge that was not quite sure may have let too much through: then by growing steps back.
+  for (double back = high - low; low > 0; back *= 2) {
+    if (within_budget(low, true)) return low;
+    low -= back;
+  }
+  return 0;
+}
+
+}  // namespace hearth
