@@ -104,6 +104,11 @@ Connection::Head Connection::check_head() {
   return n_lines > kMaxHeaderLines ? bad(431) : Head::kComplete;
 }
 
+std::string Connection::take_head() {
+  used_ = input_.find("\r\n\r\n") + 4;
+  return input_.substr(0, used_);
+}
+
 void Connection::begin_body() {
   body_start_ = std::chrono::steady_clock::now();
   body_bytes_ = bytes_sent_ = 0;

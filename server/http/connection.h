@@ -36,6 +36,9 @@ class Connection {
   /// Has any byte of the next request arrived?
   bool has_input() const { return !input_.empty(); }
 
+  /// Worker. Removes the complete head from what has been received: the request line and the header lines, each ended by
+  /// CRLF, the empty line included.
+  std::string take_head();
   /// Worker. Starts the clock of a request's body.
   void begin_body();
   /// Reads up to size bytes, from what is buffered first. 0: the client closed. -1: an error, or it sends so

@@ -1,155 +1,56 @@
-// The one file that knows cpp-httplib. Of it are used: request line and header parsing, chunked bodies,
-// Expect, status lines, headers and chunked answers. Its accept loop, thread pool, keep-alive and routing are
-// replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past FD_SETSIZE, leave
-// heads and lines unlimited, and match paths with a recursive std::regex.
+// Connections, workers and what one request goes through; see the header.
+//
+// cpp-httplib reads bodies and frames answers (http_framing). Its accept loop, thread pool, keep-alive and routing are
+// replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past FD_SETSIZE, and match paths
+// with a recursive std::regex.
 #include "server/http/http_server.h"
-
-#include <httplib.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "kernels/mutex.h"
 #include "server/api/error.h"
 #include "server/http/connection_poller.h"
-#include "server/http/http_target.h"
+#include "server/http/http_framing.h"
 #include "server/http/listen_socket.h"
+#include "server/http/request_head.h"
 #include "server/http/worker_pool.h"
 
 namespace hearth {
 namespace {
 
-// A connection is closed after so many requests, so that load balancers in front of a restarted server even
-// out.
+// A connection is closed after so many requests, so that load balancers in front of a restarted server spread
+// its clients again.
 constexpr int kMaxRequestsPerConnection = 10'000;
 // When no thread is free, a body that has been on its way for longer loses its thread. A megabyte takes that
 // long over a line of 8 Mbit/s.
 constexpr std::chrono::seconds kBusyBodyTime{1};
 
-/// A connection as httplib wants to see it.
-class ConnectionStream final : public httplib::Stream {
+/// The client of one request: before its status is sent, and while its body is produced.
+class Client final : public ResponseSink {
  public:
-  explicit ConnectionStream(Connection& connection) : connection_(connection) {}
-  bool is_readable() const override { return true; }
-  bool is_writable() const override { return connection_.client_alive(); }
-  ssize_t read(char* to, size_t size) override { return connection_.read(to, size); }
-  ssize_t write(const char* from, size_t size) override {
-    return connection_.write({from, size}) ? static_cast<ssize_t>(size) : -1;
-  }
-  void get_remote_ip_and_port(std::string& ip, int& port) const override {
-    ip = connection_.remote_address();
-    port = 0;
-  }
-  void get_local_ip_and_port(std::string& ip, int& port) const override {
-    ip.clear();
-    port = 0;
-  }
-  // httplib refuses descriptors that do not fit a select() set; nothing selects on this one.
-  socket_t socket() const override { return 0; }
-
- private:
-  Connection& connection_;
-};
-
-/// The client while no status is out.
-class Waiting final : public ResponseClient {
- public:
-  Waiting(const Connection& connection, std::optional<GenerationRecord>& record)
-      : connection_(connection), record_(record) {}
-  bool client_alive() override { return connection_.client_alive(); }
-  void report(const GenerationRecord& record) override { record_ = record; }
-
- private:
-  const Connection& connection_;
-  std::optional<GenerationRecord>& record_;
-};
-
-class Sink final : public ResponseSink {
- public:
-  Sink(httplib::DataSink& sink, const Connection& connection, std::optional<GenerationRecord>& record)
-      : sink_(sink), connection_(connection), record_(record) {}
+  using Send = FramedExchange::TakePiece;
+  Client(const Connection& connection, std::optional<GenerationRecord>& record, Send send = {})
+      : connection_(connection), record_(record), send_(std::move(send)) {}
   bool write(std::string_view bytes) override {
-    // An empty chunk would end a chunked body.
-    return bytes.empty() || sink_.write(bytes.data(), bytes.size());
+    return bytes.empty() || send_(bytes.data(), bytes.size());  // an empty chunk would end a chunked body
   }
   bool client_alive() override { return connection_.client_alive(); }
   void report(const GenerationRecord& record) override { record_ = record; }
 
  private:
-  httplib::DataSink& sink_;
   const Connection& connection_;
   std::optional<GenerationRecord>& record_;
+  const Send send_;
 };
 
-/// One request on its way through httplib's callbacks, which know only their Request and Response.
-struct Exchange {
-  Connection* connection = nullptr;
-  HttpRequest request;
-  int status = 0;
-  bool is_http10 = false;
-  bool parsed = false;  // httplib understood the head
-  bool has_body = false;
-  bool keep = true;               // may the connection carry another request?
-  bool broken = false;            // the body was not completed
-  std::optional<ApiError> fault;  // found in the head: answered before the body is read
-  std::optional<GenerationRecord> generation;
-};
-thread_local Exchange* current_exchange = nullptr;  // httplib calls back on the thread that called it
-
-std::optional<ApiError> head_fault(const httplib::Request& request, uint64_t max_body_bytes) {
-  const size_t n_lengths = request.get_header_value_count("Content-Length");
-  const size_t n_encodings = request.get_header_value_count("Transfer-Encoding");
-  const std::string length = request.get_header_value("Content-Length");
-  // What a proxy could understand differently from us is refused (RFC 9112, 6.3).
-  const bool is_number = !length.empty() && length.find_first_not_of("0123456789") == std::string::npos;
-  if (n_lengths > 1 || n_encodings > 1 || (n_lengths == 1 && n_encodings == 1) ||
-      (n_lengths == 1 && !is_number)) {
-    return ApiError{400, "Content-Length and Transfer-Encoding of the request are contradictory or malformed",
-                    "", ""};
-  }
-  std::string encoding = request.get_header_value("Transfer-Encoding");
-  for (char& c : encoding) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (n_encodings == 1 && encoding != "chunked") {
-    return ApiError{501, "Transfer-Encoding must be chunked or absent", "", ""};
-  }
-  if (!request.get_header_value("Content-Encoding").empty() &&
-      request.get_header_value("Content-Encoding") != "identity") {
-    return ApiError{415, "compressed request bodies are not taken; send the body without Content-Encoding",
-                    "", ""};
-  }
-  // 19 digits and more are too large for what is compared below, and for any server.
-  if (is_number && (length.size() > 18 || std::stoull(length) > max_body_bytes)) {
-    return ApiError{
-        413,
-        "the request body is larger than " + std::to_string(max_body_bytes >> 20) + " MiB (--max-body-mib)",
-        "", ""};
-  }
-  return std::nullopt;
-}
-
-std::string reason(int status) {
-  switch (status) {
-    case 408:
-      return "the request did not arrive in time";
-    case 413:
-      return "the request body is too large";
-    case 414:
-      return "the request line is too long";
-    case 431:
-      return "the request headers are too large";
-    case 503:
-      return "the server is answering as many requests as it can; try again shortly";
-    default:
-      return "the bytes received are not an HTTP/1.1 request; note that this port does not speak TLS";
-  }
-}
-
-/// A whole answer for requests that never reach httplib.
+/// A whole answer for requests that no worker takes.
 std::string refusal_bytes(int status) {
-  const std::string body = error_json({status, reason(status), "", ""});
+  const std::string body = error_json({status, transport_fault(status), "", ""});
   std::string answer =
       "HTTP/1.1 " + std::to_string(status) + " Refused\r\nContent-Type: application/json\r\n";
   answer += "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n";
@@ -159,11 +60,11 @@ std::string refusal_bytes(int status) {
 
 }  // namespace
 
-class HttpServer::Implementation final : private httplib::Server {
+class HttpServer::Implementation final {
  public:
   Implementation(const HttpServerOptions& options, HttpServer::Handler handler, AccessLog access_log,
                  FailureLog failure_log);
-  ~Implementation() override { stop(std::chrono::milliseconds(0)); }
+  ~Implementation() { stop(std::chrono::milliseconds(0)); }
 
   int port() const { return port_; }
   void start() { poller_->start(); }
@@ -176,12 +77,11 @@ class HttpServer::Implementation final : private httplib::Server {
   void stop(std::chrono::milliseconds grace);
 
  private:
+  class Exchange;
+
   void serve(std::unique_ptr<Connection> connection);
-  void take_head(httplib::Request& request, Exchange& exchange);
-  bool read_body(const httplib::ContentReader& reader, Exchange& exchange);
-  void answer(httplib::Response& response);
-  void send(HttpResponse answer, Exchange& exchange, httplib::Response& response);
   bool hand_over(std::unique_ptr<Connection>& connection);
+  void set_receiving(Connection& connection, bool is_receiving);
 
   const HttpServerOptions options_;
   const HttpServer::Handler handler_;
@@ -193,13 +93,124 @@ class HttpServer::Implementation final : private httplib::Server {
   Mutex mutex_;
   std::condition_variable served_;
   std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections that workers hold
-  // Those of them whose body is still on its way, and since when
+  // Those of them whose body is still on its way, and since when.
   std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
 
-  std::unique_ptr<ConnectionPoller>
-      poller_;  // before the pool: workers give back to it until they are joined
+  // Before the pool: workers give connections back to it until they are joined.
+  std::unique_ptr<ConnectionPoller> poller_;
   std::unique_ptr<WorkerPool> pool_;
 };
+
+/// One request on a worker's thread.
+class HttpServer::Implementation::Exchange final : public FramedExchange {
+ public:
+  Exchange(Implementation& server, Connection& connection)
+      : server_(server),
+        connection_(connection),
+        head_(parse_head(connection.take_head(), server.options_.max_body_bytes)),
+        keep_(!head_.closes && connection.n_requests < kMaxRequestsPerConnection) {
+    head_.request.remote_address = connection.remote_address();
+  }
+
+  const HttpRequest& request() const { return head_.request; }
+  bool keeps_connection() const { return keep_; }
+  bool is_broken() const { return broken_ || status_ == 0; }
+  void fail(const std::exception& error) {
+    server_.failure_log_(error.what(), head_.request.request_id);
+    broken_ = true;
+  }
+  AccessRecord record(double seconds, bool complete) const {
+    return {request().method,
+            request().path,
+            connection_.remote_address(),
+            request().request_id,
+            status_,
+            connection_.bytes_sent(),
+            seconds,
+            complete,
+            generation_};
+  }
+
+  const Framing& framing() const override { return head_.framing; }
+  // Once the answer is decided, no more of the body is wanted.
+  ssize_t read(char* to, size_t size) override { return status_ == 0 ? connection_.read(to, size) : -1; }
+  bool write(std::string_view bytes) override { return connection_.write(bytes); }
+  bool client_alive() const override { return connection_.client_alive(); }
+  HttpResponse answer(const ReadBody& read_body) override;
+  bool produce(HttpResponse& response, const TakePiece& send) override;
+
+ private:
+  void read_whole(const ReadBody& read_body);
+  HttpResponse handle();
+
+  Implementation& server_;
+  Connection& connection_;
+  RequestHead head_;
+  bool keep_;            // may the connection carry another request?
+  bool broken_ = false;  // the answer's body was not completed
+  int status_ = 0;       // 0: not decided yet
+  std::optional<GenerationRecord> generation_;
+};
+
+HttpResponse HttpServer::Implementation::Exchange::answer(const ReadBody& read_body) {
+  if (read_body) read_whole(read_body);
+  HttpResponse response = head_.fault ? error_response(*head_.fault) : handle();
+  // After a fault the body, or a part of it, is still on its way.
+  if (head_.fault || !server_.keeping_alive_) keep_ = false;
+  status_ = response.status;
+  response.headers.emplace_back("x-request-id", head_.request.request_id);
+  if (keep_) {
+    const auto idle = std::chrono::duration_cast<std::chrono::seconds>(PollerOptions{}.idle_time).count();
+    response.headers.emplace_back("Keep-Alive", "timeout=" + std::to_string(idle) +
+                                                    ", max=" + std::to_string(kMaxRequestsPerConnection));
+  } else {
+    response.headers.emplace_back("Connection", "close");
+  }
+  return response;
+}
+
+HttpResponse HttpServer::Implementation::Exchange::handle() {
+  try {
+    HttpResponse response = server_.handler_(head_.request);
+    if (!response.before_status) return response;
+    Client client(connection_, generation_);
+    std::optional<HttpResponse> instead = response.before_status(client);
+    return instead ? std::move(*instead) : std::move(response);
+  } catch (const std::exception& error) {
+    server_.failure_log_(error.what(), head_.request.request_id);
+    return error_response({500, "the server failed to answer this request; its log says why", "", ""});
+  }
+}
+
+void HttpServer::Implementation::Exchange::read_whole(const ReadBody& read_body) {
+  const uint64_t max_bytes = server_.options_.max_body_bytes;
+  std::string& body = head_.request.body;
+  bool too_large = false;
+  server_.set_receiving(connection_, true);
+  const bool complete = read_body([&](const char* bytes, size_t n) {
+    too_large = body.size() + n > max_bytes;
+    if (!too_large) body.append(bytes, n);
+    return !too_large;
+  });
+  server_.set_receiving(connection_, false);
+  if (too_large) {
+    head_.fault = body_too_large(max_bytes);
+  } else if (!complete) {
+    head_.fault = ApiError{400, "the request body ended early, came too slowly or is badly chunked", "", ""};
+  }
+}
+
+bool HttpServer::Implementation::Exchange::produce(HttpResponse& response, const TakePiece& send) {
+  Client client(connection_, generation_, send);
+  bool complete = false;
+  try {
+    complete = response.produce(client);
+  } catch (const std::exception& error) {
+    fail(error);
+  }
+  broken_ = !complete;
+  return complete;
+}
 
 HttpServer::Implementation::Implementation(const HttpServerOptions& options, HttpServer::Handler handler,
                                            AccessLog access_log, FailureLog failure_log)
@@ -209,37 +220,6 @@ HttpServer::Implementation::Implementation(const HttpServerOptions& options, Htt
       failure_log_(std::move(failure_log)) {
   ListenSocket listening = open_listen_socket(options.host, options.port);
   port_ = listening.port;
-  // httplib takes an invalid descriptor here as "shutting down" and cuts every answer. It does nothing else
-  // with it.
-  svr_sock_ = listening.fd.get();
-
-  // take_head() has made every request a bare GET, HEAD or POST of "/"; our handler knows the real one.
-  Get("/", [this](const httplib::Request&, httplib::Response& response) { answer(response); });
-  Post("/",
-       [this](const httplib::Request&, httplib::Response& response, const httplib::ContentReader& reader) {
-         if (!current_exchange->fault) read_body(reader, *current_exchange);
-         answer(response);
-       });
-  set_expect_100_continue_handler([this](const httplib::Request&, httplib::Response& response) {
-    if (!current_exchange->fault) return 100;
-    answer(response);
-    return response.status;
-  });
-  set_error_handler([](const httplib::Request&, httplib::Response& response) {
-    if (current_exchange->status != 0) return;  // an error of the handler's own, body and all
-    response.set_content(error_json({response.status, reason(response.status), "", ""}), "application/json");
-    current_exchange->keep = false;
-  });
-  set_post_routing_handler([](const httplib::Request&, httplib::Response& response) {
-    current_exchange->status = response.status;
-    if (current_exchange->keep) return;
-    response.headers.erase("Keep-Alive");
-    response.headers.erase("Connection");
-    response.set_header("Connection", "close");
-  });
-  set_keep_alive_max_count(kMaxRequestsPerConnection);
-  set_keep_alive_timeout(std::chrono::duration_cast<std::chrono::seconds>(PollerOptions{}.idle_time).count());
-
   pool_ = std::make_unique<WorkerPool>(options.max_threads,
                                        [this](std::unique_ptr<Connection> c) { serve(std::move(c)); });
   PollerOptions poller_options;
@@ -268,76 +248,36 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
     const MutexLock lock(mutex_);
     active_.insert(connection.get());
   }
-  Exchange exchange;
-  exchange.connection = connection.get();
-  current_exchange = &exchange;
   const SteadyTime begin = std::chrono::steady_clock::now();
   connection->begin_body();
-  ConnectionStream stream(*connection);
-  bool client_closes = false, sent = false;
+  ++connection->n_requests;
+  Exchange exchange(*this, *connection);
+  bool sent = false;
   try {
-    sent = process_request(stream, ++connection->n_requests >= kMaxRequestsPerConnection, client_closes,
-                           [this, &exchange](httplib::Request& request) { take_head(request, exchange); });
+    sent = frame(exchange);
   } catch (const std::exception& error) {
-    failure_log_(error.what(), exchange.request.request_id);
-    exchange.broken = true;
+    exchange.fail(error);
   }
-  current_exchange = nullptr;
 
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  const bool complete = sent && !exchange.broken;
-  access_log_({exchange.request.method, exchange.request.path, connection->remote_address(),
-               exchange.request.request_id, exchange.status, connection->bytes_sent(), elapsed.count(),
-               complete, exchange.generation});
+  const bool complete = sent && !exchange.is_broken();
+  access_log_(exchange.record(elapsed.count(), complete));
   {
     const MutexLock lock(mutex_);
     active_.erase(connection.get());
   }
   served_.notify_all();
-  if (exchange.broken) connection->reset_on_close();
+  if (exchange.is_broken()) connection->reset_on_close();
   if (!complete) return;
-  if (!exchange.keep || client_closes || !exchange.parsed ||
-      connection->n_requests >= kMaxRequestsPerConnection) {
+  if (!exchange.keeps_connection()) {
     connection->finish_sending();
     connection->lingering = true;
   }
   poller_->give_back(std::move(connection));
 }
 
-void HttpServer::Implementation::take_head(httplib::Request& request, Exchange& exchange) {
-  exchange.parsed = true;
-  HttpRequest& ours = exchange.request;
-  ours.method = request.method;
-  ours.path = normalised_path(request.path);
-  ours.remote_address = exchange.connection->remote_address();
-  ours.request_id = request_id_from(request.get_header_value("x-request-id"));
-  for (const auto& [name, value] : request.headers) {
-    // httplib adds these four itself.
-    if (name == "REMOTE_ADDR" || name == "REMOTE_PORT" || name == "LOCAL_ADDR" || name == "LOCAL_PORT")
-      continue;
-    ours.headers.emplace_back(name, value);
-  }
-  exchange.is_http10 = request.version == "HTTP/1.0";
-  if (exchange.is_http10) exchange.keep = false;
-  // httplib takes a chunk that is longer than it said for the end of the body; the rest must not be read as a
-  // request.
-  if (request.has_header("Transfer-Encoding")) exchange.keep = false;
-  exchange.fault = head_fault(request, options_.max_body_bytes);
-  exchange.has_body =
-      request.has_header("Transfer-Encoding") || request.get_header_value("Content-Length") != "0";
-  if (!request.has_header("Transfer-Encoding") && !request.has_header("Content-Length"))
-    exchange.has_body = false;
-  // What httplib would make of these: forms it takes apart, ranges of answers, compressed streams that are
-  // held back.
-  request.headers.erase("Content-Type");
-  request.headers.erase("Accept-Encoding");
-  request.ranges.clear();
-  request.path = "/";
-  request.method = exchange.has_body ? "POST" : request.method == "HEAD" ? "HEAD" : "GET";
-}
-
-/// To a worker, if one is free. If none is, clients that are slow to send their bodies have to give way: they
-/// would hold the threads for as long as a body may take.
+/// Passes the connection to a worker if one is free. If none is, clients that are slow to send their bodies lose their
+/// connections: they would hold the threads for as long as a body may take.
 bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
   const SteadyTime limit = std::chrono::steady_clock::now() - kBusyBodyTime;
@@ -348,85 +288,12 @@ bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connecti
   return false;
 }
 
-bool HttpServer::Implementation::read_body(const httplib::ContentReader& reader, Exchange& exchange) {
-  const auto set_receiving = [this, &exchange](bool is_receiving) {
-    const MutexLock lock(mutex_);
-    if (is_receiving) {
-      receiving_.emplace(exchange.connection, std::chrono::steady_clock::now());
-    } else {
-      receiving_.erase(exchange.connection);
-    }
-  };
-  std::string& body = exchange.request.body;
-  bool too_large = false;
-  set_receiving(true);
-  const bool complete = reader([&](const char* bytes, size_t n) {
-    too_large = body.size() + n > options_.max_body_bytes;
-    if (!too_large) body.append(bytes, n);
-    return !too_large;
-  });
-  set_receiving(false);
-  if (too_large) {
-    exchange.fault = ApiError{413,
-                              "the request body is larger than " +
-                                  std::to_string(options_.max_body_bytes >> 20) + " MiB (--max-body-mib)",
-                              "", ""};
-  } else if (!complete) {
-    exchange.fault =
-        ApiError{400, "the request body ended early, came too slowly or is badly chunked", "", ""};
-  }
-  return complete;
-}
-
-void HttpServer::Implementation::answer(httplib::Response& response) {
-  Exchange& exchange = *current_exchange;
-  HttpResponse ours;
-  if (exchange.fault) {
-    ours = error_response(*exchange.fault);
-    exchange.keep = false;  // its body, or a part of it, is still on the way
+void HttpServer::Implementation::set_receiving(Connection& connection, bool is_receiving) {
+  const MutexLock lock(mutex_);
+  if (is_receiving) {
+    receiving_.emplace(&connection, std::chrono::steady_clock::now());
   } else {
-    try {
-      ours = handler_(exchange.request);
-      if (ours.before_status) {
-        Waiting client(*exchange.connection, exchange.generation);
-        if (std::optional<HttpResponse> instead = ours.before_status(client)) ours = std::move(*instead);
-      }
-    } catch (const std::exception& error) {
-      failure_log_(error.what(), exchange.request.request_id);
-      ours = error_response({500, "the server failed to answer this request; its log says why", "", ""});
-    }
-  }
-  if (!keeping_alive_) exchange.keep = false;
-  send(std::move(ours), exchange, response);
-}
-
-void HttpServer::Implementation::send(HttpResponse ours, Exchange& exchange, httplib::Response& response) {
-  exchange.status = response.status = ours.status;
-  for (const auto& [name, value] : ours.headers) response.headers.emplace(name, value);
-  response.headers.emplace("x-request-id", exchange.request.request_id);
-  if (!ours.produce) {
-    response.set_content(ours.body, ours.content_type);
-    return;
-  }
-  // std::function copies; the producer owns a request's work and must not be copied with it.
-  const std::shared_ptr<HttpResponse> owner = std::make_shared<HttpResponse>(std::move(ours));
-  const auto provide = [this, owner, &exchange](size_t, httplib::DataSink& sink) {
-    Sink ours_sink(sink, *exchange.connection, exchange.generation);
-    bool complete = false;
-    try {
-      complete = owner->produce(ours_sink);
-    } catch (const std::exception& error) {
-      failure_log_(error.what(), exchange.request.request_id);
-    }
-    exchange.broken = !complete;
-    if (complete) sink.done();
-    return complete;
-  };
-  if (exchange.is_http10) {
-    response.set_content_provider(owner->content_type,
-                                  provide);  // HTTP/1.0 knows no chunks: the close is the end
-  } else {
-    response.set_chunked_content_provider(owner->content_type, provide);
+    receiving_.erase(&connection);
   }
 }
 

@@ -1,6 +1,6 @@
 // What passes between the HTTP transport and the handlers: plain structs that know neither sockets nor JSON.
 //
-// The transport (server/http_server) fills an HttpRequest, calls a handler and sends the HttpResponse it
+// The transport (server/http/http_server) fills an HttpRequest, calls a handler and sends the HttpResponse it
 // returns; handlers (server/api and the operational endpoints) never see the HTTP library. One HTTP thread
 // carries a request from end to end.
 #pragma once
@@ -44,8 +44,8 @@ struct HttpRequest {
 /// What a generation has cost and how it ended, for the access log.
 struct GenerationRecord {
   int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens of all its sequences
-  double queue_seconds = 0, prefill_seconds = 0,
-         decode_seconds = 0;       // each the longest of its finished sequences
+  // Each the longest of its finished sequences.
+  double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // or "client left", "failed"; static storage
 };
 

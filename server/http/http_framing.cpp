@@ -1,0 +1,99 @@
+// The seam to cpp-httplib, from 0.11.4 to 0.53.1; see the header. The library's public face takes no accepted socket, so
+// this calls Server::process_request, which is protected and takes other arguments in later versions.
+#include "server/http/http_framing.h"
+
+#include <httplib.h>
+
+#include <limits>
+#include <memory>
+
+namespace hearth {
+namespace {
+
+struct Current {
+  FramedExchange& exchange;
+  std::shared_ptr<HttpResponse> response;  // shared with the provider: std::function copies what it captures
+};
+thread_local Current* current = nullptr;  // the library calls back on the thread that called it
+
+/// The head that the library is told, then the request's body. Nothing is marked override: which of these functions
+/// the library's class has depends on its version. socket() is not used, but old versions refuse large descriptors.
+class FramedStream final : public httplib::Stream {
+ public:
+  FramedStream(std::string head, FramedExchange& exchange) : head_(std::move(head)), exchange_(exchange) {}
+  bool is_readable() const { return true; }
+  bool wait_readable() const { return true; }
+  bool is_writable() const { return exchange_.client_alive(); }
+  bool wait_writable() const { return exchange_.client_alive(); }
+  ssize_t read(char* to, size_t size) {
+    const size_t n = head_.copy(to, size);
+    head_.erase(0, n);
+    return n > 0 ? static_cast<ssize_t>(n) : exchange_.read(to, size);
+  }
+  ssize_t write(const char* from, size_t size) {
+    return exchange_.write({from, size}) ? static_cast<ssize_t>(size) : -1;
+  }
+  void get_remote_ip_and_port(std::string&, int&) const {}
+  void get_local_ip_and_port(std::string&, int&) const {}
+  socket_t socket() const { return 0; }
+  time_t duration() const { return 0; }
+
+ private:
+  std::string head_;
+  FramedExchange& exchange_;
+};
+
+class Library final : private httplib::Server {
+ public:
+  Library() {
+    svr_sock_ = 0;  // INVALID_SOCKET would mean "shutting down" and cut every answer
+    set_payload_max_length(std::numeric_limits<size_t>::max());  // our own limit is --max-body-mib
+    Get("/", [](const httplib::Request&, httplib::Response& to) { answer({}, to); });
+    Post("/", [](const httplib::Request&, httplib::Response& to, const httplib::ContentReader& reader) {
+      answer(std::cref(reader), to);
+    });
+    set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
+      to.headers.erase("Keep-Alive");
+      to.headers.erase("Connection");  // newer versions close after errors
+      for (const auto& [name, value] : current->response->headers) to.headers.emplace(name, value);
+    });
+  }
+
+  template <class Stream>  // a template, for "requires" asks only in templates
+  bool process(Stream& stream) {
+    bool closed = false;
+    if constexpr (requires { this->process_request(stream, false, closed, nullptr); }) {
+      return this->process_request(stream, false, closed, nullptr);  // to 0.17
+    } else {
+      return this->process_request(stream, "", 0, "", 0, false, closed, nullptr);
+    }
+  }
+
+  static void answer(const FramedExchange::ReadBody& read_body, httplib::Response& to) {
+    const auto ours = std::make_shared<HttpResponse>(current->exchange.answer(read_body));
+    current->response = ours;
+    to.status = ours->status;
+    if (!ours->produce) return to.set_content(ours->body, ours->content_type);
+    const auto provide = [ours, &exchange = current->exchange](size_t, httplib::DataSink& sink) {
+      const bool complete = exchange.produce(*ours, sink.write);
+      if (complete) sink.done();
+      return complete;
+    };
+    if (current->exchange.framing().is_http10) return to.set_content_provider(ours->content_type, provide);
+    to.set_chunked_content_provider(ours->content_type, provide);
+  }
+};
+
+}  // namespace
+
+bool frame(FramedExchange& exchange) {
+  static Library library;
+  Current here{exchange, std::make_shared<HttpResponse>()};
+  current = &here;
+  FramedStream stream(exchange.framing().head, exchange);
+  const bool sent = library.process(stream);
+  current = nullptr;
+  return sent;
+}
+
+}  // namespace hearth
