@@ -4,6 +4,7 @@
 #include "config/load_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -1,6 +1,7 @@
 // Options of the count subcommand, and the order of its work: check, load, count, tell.
 #include <spdlog/fmt/fmt.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>

@@ -1,6 +1,7 @@
 // See the header.
 #include "profiler/machine/known_machine.h"
 
+#include <algorithm>
 #include <stdexcept>
 #include <system_error>
 

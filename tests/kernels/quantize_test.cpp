@@ -2,6 +2,7 @@
 // its bits with Python's gguf package.
 #include "kernels/quant/quantize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>

@@ -1,6 +1,7 @@
 // Checks of values while a file is opened, and conversions of scalars afterwards.
 #include "engine/model/gguf/value.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 

@@ -2,6 +2,7 @@
 // type, out of range or at odds with another.
 #include "engine/model/model_spec.h"
 
+#include <cmath>
 #include <functional>
 #include <limits>
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <limits>
 #include <random>
 #include <stdexcept>
 #include <thread>

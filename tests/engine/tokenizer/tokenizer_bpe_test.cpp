@@ -1,4 +1,5 @@
 // Byte-level BPE: order of merges, odd vocabularies, hostile text.
+#include <algorithm>
 #include <random>
 #include <thread>
 

@@ -1,5 +1,6 @@
 // UTF-8 stepping and incremental detokenisation: no cut of the tokens may change the text or show half a
 // character.
+#include <algorithm>
 #include <random>
 
 #include "engine/tokenizer/byte_alphabet.h"

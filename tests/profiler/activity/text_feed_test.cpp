@@ -1,7 +1,9 @@
 // Built-in prompts, and files cut into windows.
+#include <algorithm>
 #include <fstream>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 #include "profiler/activity/text_feed.h"
 #include "tests/support/catch.h"

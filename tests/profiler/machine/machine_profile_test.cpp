@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <random>
+#include <stdexcept>
 #include <string>
 
 #include "tests/support/catch.h"

@@ -2,6 +2,8 @@
 // was interrupted and whatever the number of threads.
 #include "profiler/predictors/layer_training.h"
 
+#include <cmath>
+
 #include "profiler/predictors/trained_predictor.h"
 #include "tests/profiler/predictors/planted_recording.h"
 #include "tests/support/catch.h"

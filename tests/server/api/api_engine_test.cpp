@@ -1,5 +1,6 @@
 // The API over the real engine, with a scripted model: text that depends on the whole history, many clients
 // at once.
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <stdexcept>

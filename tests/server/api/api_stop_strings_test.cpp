@@ -1,6 +1,7 @@
 // Stop strings against a naive oracle that sees the whole text at once, for all ways of cutting it.
 #include "server/api/text_stream.h"
 
+#include <algorithm>
 #include <optional>
 #include <random>
 #include <string>

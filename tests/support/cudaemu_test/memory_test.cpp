@@ -1,5 +1,6 @@
 // Memory of emulated CUDA: the limit of VRAM, what is accounted, wrong frees, pinned and mapped memory,
 // copies.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <numeric>
