@@ -5,7 +5,9 @@
 #
 #   server/run.sh                          SmolLM2-135M-Instruct on http://127.0.0.1:8080
 #   server/run.sh --model M.gguf --slots 8 any flag of hearthd passes through
-#   server/run.sh --build-only             stops after the build and the model
+#   server/run.sh --build-only             stops after the build and the model; builds hearth-profiler too
+#
+# A first run says how long it will take before it begins.
 #
 # HEARTH_SKIP_DEPS=1 leaves packages alone (no apt, or none wanted).
 set -euo pipefail
@@ -26,19 +28,32 @@ for flag in "$@"; do
   flags+=("$flag")
 done
 
-# 1. Packages.
-[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
-
-# 2. Build. Quiet when there is nothing to do. Another clone's compiler cache serves this one too.
-export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1
-# CUDA's kernels take a minute or more to compile: not where there is no GPU to run them (its driver, or WSL's).
+# CUDA's kernels are built only where there is a GPU to run them (its driver, or WSL's).
 cuda=OFF
 for gpu in /proc/driver/nvidia/version /dev/nvidiactl /dev/dxg; do
   [ ! -e "$gpu" ] || cuda=AUTO
 done
+
+# What is to come. A quiet core compiles hearthd in 5 minutes, hearth-profiler in 2 more.
+targets=(hearthd)
+[ "$build_only" = 0 ] || targets+=(hearth-profiler)
+if [ ! -x build/release/hearthd ]; then
+  minutes=5
+  [ "$build_only" = 0 ] || minutes=7
+  echo "First run: packages that are missing (up to a minute, as root or with sudo), then the build: about" \
+    "$(((minutes + $(nproc) - 1) / $(nproc))) minutes on the $(nproc) cores here, if nothing else runs."
+  [ "$cuda" = OFF ] || echo "There is a GPU: if a CUDA toolkit is found, its kernels take some minutes more."
+  [ "$own_model" = 1 ] || echo "Then a model of 98 MB is downloaded, unless it is there already. Later runs take seconds."
+fi
+
+# 1. Packages.
+[ "${HEARTH_SKIP_DEPS:-0}" = 1 ] || ./docker/install-deps.sh build
+
+# 2. Build. Another clone's compiler cache serves this one too.
+export CCACHE_BASEDIR="$root" CCACHE_NOHASHDIR=1 NINJA_STATUS="[%f of %t, %es] "
 mkdir -p build/release
 cmake --preset release -DHEARTH_CUDA="$cuda" >build/release/configure.log 2>&1 || { cat build/release/configure.log >&2; exit 1; }
-cmake --build --preset release --target hearthd hearth-profiler
+cmake --build --preset release --target "${targets[@]}"
 
 # 3. Model.
 model_flags=()
