@@ -173,6 +173,8 @@ def test_a_client_that_left_is_visible_in_the_log(start):
 
 def test_the_first_lines_suit_the_model(small, start):
     server = small()
-    assert "/v1/completions -d" in server.log() and "/v1/chat/completions -d" not in server.log()
+    hearthd.wait_until(lambda: "/v1/completions -d" in server.log(), "the example")
+    assert "/v1/chat/completions -d" not in server.log()
     assert max(len(line) for line in server.lines if "configuration" in line) < 200
-    assert "/v1/chat/completions -d" in start().log()
+    with_template = start()
+    hearthd.wait_until(lambda: "/v1/chat/completions -d" in with_template.log(), "the example of a chat")

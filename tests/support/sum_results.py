@@ -1,6 +1,7 @@
 """Adds up test results and prints "N passed, N failed, N skipped" as its last line; exit 1 if anything failed.
 
-usage: sum_results.py RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a check.
+usage: sum_results.py RESULT...   FILE.xml: a JUnit file of ctest or pytest; NAME=CODE: the exit code of a check,
+where 77 says that it could not run here and is skipped.
 
 A missing or empty file counts as one failure: a runner that died is not a pass. Every failed and every skipped test is
 named above the sum, the skipped ones with the reason they gave.
@@ -47,7 +48,8 @@ def outcomes(argument):
     check = re.fullmatch(r"([^=]+)=(\d+)", argument)
     if not check:
         return outcomes_of_file(argument)
-    return [("passed" if check[2] == "0" else "failed", check[1], "" if check[2] == "0" else f"exit code {check[2]}")]
+    outcome = {"0": "passed", "77": "skipped"}.get(check[2], "failed")
+    return [(outcome, check[1], {"passed": "", "skipped": "it says why"}.get(outcome, f"exit code {check[2]}"))]
 
 
 def main():
