@@ -62,7 +62,11 @@ struct MatmulKernels {
   std::array<void (*)(const MatmulArgs& args), kDTypeCount> multiply;
 };
 
-/// The table of an ISA. REQUIRES: this machine supports it.
+/// REQUIRES: isa is one of supported_isas().
 const MatmulKernels& matmul_kernels(Isa isa);
+
+extern const MatmulKernels kMatmulKernelsScalar;
+extern const MatmulKernels kMatmulKernelsAvx2;
+extern const MatmulKernels kMatmulKernelsAvx512;
 
 }  // namespace hearth

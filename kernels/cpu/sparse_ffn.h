@@ -15,7 +15,7 @@
 //     projection, and each row's part is dequantised once and added to all tokens that want it.
 //
 // Where another device has a share of the neurons, contributions are summed as integers instead
-// (kernels/neuron_sums.h), whose order does not matter: sparse_ffn_sums.cpp.
+// (kernels/neuron_sums.h), whose order does not matter.
 // Owned by CpuBackend; called by the engine thread.
 #pragma once
 
@@ -24,7 +24,6 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/down_kernels.h"
-#include "kernels/cpu/down_sums.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cpu/vector_kernels.h"

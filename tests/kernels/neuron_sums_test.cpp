@@ -3,7 +3,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/down_sums.h"
+#include "kernels/cpu/down_kernels.h"
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/kernels/sums_reference.h"

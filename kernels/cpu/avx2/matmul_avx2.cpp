@@ -4,7 +4,7 @@
 // Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
 #include <immintrin.h>
 
-#include "kernels/cpu/matmul_tables.h"
+#include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_float.h"
 #include "kernels/cpu/simd/matmul_quantized.h"
 
@@ -214,7 +214,7 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
 
 }  // namespace
 
-const MatmulKernels kAvx2Matmul = {
+const MatmulKernels kMatmulKernelsAvx2 = {
     quantize_row,
     {multiply_float<Avx2, LoadF32>, multiply_float<Avx2, LoadF16>, multiply_float<Avx2, LoadBF16>,
      multiply_quantized<Avx2, BlockQ4_0>, multiply_quantized<Avx2, BlockQ4_1>,

@@ -4,7 +4,7 @@
 // Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
 #include <immintrin.h>
 
-#include "kernels/cpu/matmul_tables.h"
+#include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/simd/matmul_float.h"
 #include "kernels/cpu/simd/matmul_quantized.h"
 
@@ -222,7 +222,7 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
 
 }  // namespace
 
-const MatmulKernels kAvx512Matmul = {
+const MatmulKernels kMatmulKernelsAvx512 = {
     quantize_row,
     {multiply_float<Avx512, LoadF32>, multiply_float<Avx512, LoadF16>, multiply_float<Avx512, LoadBF16>,
      multiply_quantized<Avx512, BlockQ4_0>, multiply_quantized<Avx512, BlockQ4_1>,

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "kernels/cpu/activation_row.h"
-#include "kernels/cpu/matmul_tables.h"
+#include "kernels/cpu/matmul_kernels.h"
 #include "kernels/quant/decode.h"
 #include "kernels/quant/half.h"
 
@@ -155,7 +155,7 @@ void multiply_float(const MatmulArgs& args) {
 
 }  // namespace
 
-const MatmulKernels kScalarMatmul = {
+const MatmulKernels kMatmulKernelsScalar = {
     quantize_row,
     {multiply_float<LoadF32>, multiply_float<Load16<float_from_half>>,
      multiply_float<Load16<float_from_bfloat16>>, multiply_quantized<BlockQ4_0>,

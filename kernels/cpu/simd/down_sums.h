@@ -1,11 +1,11 @@
-// Contributions of neurons to integer sums, for any vector ISA. See kernels/cpu/down_sums.h.
+// Contributions of neurons to integer sums, for any vector ISA. See kernels/cpu/down_kernels.h.
 //
 // The two parts of contributions (SumParts) are added up in scratch, whole strips of them, which is flushed
 // to the sums when they might not fit any more. S is a class of strips (down_strips.h) with a few operations
 // more on their bits; strips of parts are such bits, not floats.
 #pragma once
 
-#include "kernels/cpu/down_sums.h"
+#include "kernels/cpu/down_kernels.h"
 #include "kernels/cpu/simd/down_coded.h"
 #include "kernels/cpu/simd/down_rows.h"
 #include "kernels/neuron_sums.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <limits>
 
-#include "kernels/cpu/down_sums.h"
+#include "kernels/cpu/down_kernels.h"
 #include "kernels/cuda/ops.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/sums_reference.h"
