@@ -1,8 +1,7 @@
-// Memory of a device, given out at load: owned buffers, and places for weights that live as long as the
-// device.
+// Memory of a device, allocated at load: owned buffers, and weights that stay as long as the device.
 //
-// Backends implement it. So does MemoryMeter, which gives nothing out and counts: what a model will take is
-// asked of the same code that takes it.
+// Backends implement it. MemoryMeter does too, but allocates nothing and counts the bytes: a plan runs the
+// code that will allocate the model, with a meter, and so learns what it will take.
 #pragma once
 
 #include <cstddef>
@@ -49,13 +48,12 @@ class Memory {
   /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
   virtual Buffer allocate(size_t bytes) = 0;
 
-  /// These bytes of host memory, as the device reads them: the same, or for a device of its own a copy. They
-  /// live as long as the device and, if they are the same, as the host's. Throws std::bad_alloc. At load
-  /// only.
+  /// Returns where the device reads these bytes of host memory: the same address, or that of a copy if the
+  /// device has memory of its own. A copy lives as long as the device. Throws std::bad_alloc. At load only.
   virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
-  /// Whether bytes given to resident() are looked at; false: only how many they are.
+  /// Whether resident() reads the bytes it is given; false: it only counts them.
   virtual bool reads() const { return true; }
-  /// The same for a matrix (packed rows, or null) and for n floats (or null).
+  /// Like resident(host, bytes), for a matrix of packed rows (or null) and for n floats (or null).
   Matrix resident(Matrix host) {
     if (host) host.data = resident(host.data, host.bytes());
     return host;
@@ -67,11 +65,11 @@ class Memory {
   }
 };
 
-/// Pieces of memory of a device are multiples of this, so that what is counted is what is taken.
+/// Every allocation on a device is rounded up to a multiple of this, by the meter too: so their sums agree.
 inline constexpr size_t kPieceBytes = 256;
 constexpr size_t piece_bytes(size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes; }
 
-/// Counts what a device with memory of its own would give out. Its buffers are empty.
+/// Counts what a device with memory of its own would allocate. Its buffers are empty.
 class MemoryMeter final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {

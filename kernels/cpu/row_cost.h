@@ -1,9 +1,10 @@
-// What a listed weight row costs beside a row of a whole product, as measured on this machine.
+// Measures on this machine what a row costs in a product of listed rows, compared with a row in a product of
+// all rows.
 //
-// Why: many tokens want most of a layer's rows between them. Then multiplying all rows, packed, may cost less
-// than the list of those that matter: rows of a list are met one by one, and their products put back in
-// place. How much less depends on the processor, the type and the number of tokens; the choice changes no
-// bit. Owned by CpuBackend; engine thread only.
+// Why: the tokens of a prompt together want most of a layer's rows. Multiplying all rows may then cost less
+// than multiplying a list of them, because listed rows are read one by one and their products are copied back
+// to their columns. How much less depends on the processor, the type and the number of tokens. The choice
+// changes no bit of a result. Owned by CpuBackend; engine thread only.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Fork and join for the arithmetic: a fixed set of threads that share out one operation at a time.
+// Fork and join for the arithmetic: a fixed set of threads that compute one operation at a time together.
 //
 // A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost less than
 // one: workers spin for a moment between operations, then park, so that an idle server uses no CPU. The

@@ -11,8 +11,8 @@
 
 namespace hearth {
 
-/// CPU numbers the calling thread may run on, ascending (sched_getaffinity, so cpusets of containers count).
-/// Never empty: {0} if the kernel will not say.
+/// The CPU numbers that the calling thread may run on, ascending (sched_getaffinity, which respects a
+/// container's cpuset). Never empty: {0} if the kernel does not say.
 std::vector<int> allowed_cpus();
 
 /// Keeps the calling thread to these CPUs, where the system allows it; else it runs where it did.
@@ -22,8 +22,8 @@ void keep_thread_to(const std::vector<int>& cpus);
 /// a second kernel thread on it only takes cache from the first. `sys` is where sysfs is mounted.
 std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
-/// The NUMA nodes that `cpus` are of, each with those of them that are its own, in their order: what is near
-/// to one bank of memory. One node of all where the system does not say, or tells of others only.
+/// Groups `cpus` by NUMA node, in their order: CPUs of one node are near to the same memory. One group of all
+/// if the system does not say.
 std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
                                                 const std::filesystem::path& sys = "/sys");
 

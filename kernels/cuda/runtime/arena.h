@@ -1,7 +1,7 @@
-// One piece of device memory that everything else is cut from, so that what a plan promised is taken at once
-// and never more.
+// One large allocation of device memory that all others are cut from. What a plan promised is taken from the
+// device at once, and never more.
 //
-// Pieces are given out from the begin on and given back all together. Load only; one thread.
+// Allocations follow each other from the start and are freed all together. Load only; one thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -23,8 +23,8 @@ class Arena {
   /// Takes `bytes` of the device. Throws std::bad_alloc if it has not as much.
   explicit Arena(size_t bytes) : memory_(bytes) {}
 
-  /// n elements of T, kPieceBytes-aligned, undefined; nothing too has an address. Throws std::length_error if
-  /// the arena has not as much left: the plan that sized it was wrong.
+  /// n elements of T, kPieceBytes-aligned, with undefined contents; n may be 0. Throws std::length_error if
+  /// the arena has less left: then the plan that sized it was wrong.
   template <class T>
   T* take(size_t n) {
     const size_t begin = used_, bytes = piece_bytes(n * sizeof(T));

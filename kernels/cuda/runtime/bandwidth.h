@@ -1,4 +1,5 @@
-// How fast the GPU reads its memory, and takes bytes from the host: what a benchmark holds its speed against.
+// Measures how fast the GPU reads its memory and receives bytes from the host: the bounds that benchmarks
+// compare with.
 //
 // Plain C++; a build without CUDA links no_cuda.cpp.
 #pragma once
@@ -17,10 +18,10 @@ struct Bandwidth {
 
 enum class BandwidthOf { kVramAndPinned, kEverything };
 
-/// Measures device 0 in some tenths of a second, with a few hundred MiB of its memory and less if it has not
-/// as much free; gives all back. Counted by the device's own events, the best of a few passes; what concerns
-/// pageable memory by the host's clock. Throws std::bad_alloc where not even 16 MiB are free, or as little
-/// host memory, CudaError, or std::runtime_error where there is no CUDA.
+/// Measures device 0 in some tenths of a second, with a few hundred MiB of its memory, or less if less is
+/// free, and frees it. The best of a few passes counts, timed by the device's events; copies of pageable
+/// memory are timed by the host's clock. Throws std::bad_alloc if less than 16 MiB of device or host memory
+/// are free, CudaError, or std::runtime_error where there is no CUDA.
 Bandwidth measure_bandwidth(BandwidthOf what = BandwidthOf::kVramAndPinned);
 
 }  // namespace hearth::cuda

@@ -1,5 +1,5 @@
-// What work on the GPU costs besides the work itself: what a machine is measured by, so that a plan knows how
-// much a layer has to gain to be shared.
+// Measures what a kernel launch and a hand-over cost besides the work itself. A plan shares a layer's neurons
+// only if that saves more time than these cost.
 //
 // Plain C++; a build without CUDA links no_cuda.cpp.
 #pragma once
@@ -7,8 +7,8 @@
 namespace hearth::cuda {
 
 struct Latency {
-  /// From the start of a kernel that does next to nothing to that of the next, in a recorded graph, as the
-  /// steps of decoding are.
+  /// From the start of a nearly empty kernel to the start of the next one, in a recorded graph; decoding
+  /// steps are recorded too.
   double launch_s = 0;
   /// What a layer costs whose neurons the GPU and the CPU share, if neither had any: a graph of a small
   /// kernel and the hand-over of a token to host memory, seen by the host, which launches the next at once.

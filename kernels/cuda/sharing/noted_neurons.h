@@ -1,9 +1,9 @@
-// What the calls of a step found active, gathered in pinned host memory: by the device while it works, by the
-// CPU of its share. Read when the step is over.
+// The neurons that each call of a step found active, written to pinned host memory: by the device while it
+// works, and by the CPU for its share. They are read when the step is over, so that counting neurons waits
+// for nothing.
 //
-// So counting single neurons waits for nothing. Of each call there is one list of neurons, which the device
-// fills from its begin and the CPU from its end: they have no neuron in common, and there is room for all.
-// Owned by DeviceWork; engine thread.
+// Each call has one list of neurons. The device fills it from the front and the CPU from the back; they have
+// no neuron in common, and the list has room for all. Owned by DeviceWork; engine thread.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace hearth::cuda {
 
 class NotedNeurons {
  public:
-  /// Bytes of pinned memory for calls of so many neurons and tokens.
+  /// Bytes of pinned memory that reserve() takes.
   static double bytes_needed(int n_calls, int max_tokens, int64_t n_neurons);
 
   /// Takes that memory, in the place of what was taken before. `state`: device memory of 2 words, 0. Throws

@@ -1,8 +1,8 @@
-// Waiting on the host for a number that a kernel stores into pinned memory: what a hand-over ends with.
+// Waits on the host for a number that a kernel stores in pinned memory: a hand-over ends with one.
 //
-// A layer's work takes the device some 100 us and an event's wait costs as much, so the number is looked at
-// without pause; the driver, whose answer takes a microsecond and a lock, is asked rarely, and a lost device
-// is still noticed at once.
+// A layer takes the device some 100 us, and waiting for a CUDA event costs as much. So the host polls the
+// number without sleeping. Every thousand polls it also asks the driver, which takes a microsecond and a
+// lock, so that a lost device is noticed soon.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -11,9 +11,9 @@
 
 namespace hearth::cuda {
 
-/// Returns once `number` is `wanted`, with what the kernel stored before it visible. `what` comes with it,
-/// for errors: "the CPU's share of the neurons". Throws CudaError where the device failed, std::runtime_error
-/// where all work on the stream is done and the number has not come.
+/// Returns once `number` is `wanted`; all that the kernel stored before is visible then. `what` names what is
+/// handed over, for errors: "the CPU's share of the neurons". Throws CudaError if the device failed,
+/// std::runtime_error if all work on the stream is done and the number has not come.
 void wait_for_number(const uint32_t& number, uint32_t wanted, cudaStream_t stream, const char* what);
 
 }  // namespace hearth::cuda
