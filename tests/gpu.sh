@@ -119,7 +119,7 @@ build=build/gpu
 profiler="$build/hearth-profiler" label='^cuda$'
 if [ "$emulated" = 1 ]; then
   build="${HEARTH_BUILD_DIR:-build/release}" profiler="${HEARTH_BUILD_DIR:-build/release}/tests/hearth_profiler_emulated"
-  label='^cuda-emulated$'
+  label=cuda-emulated
   [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; ./tests/run.sh builds it"
 else
   configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch"
