@@ -212,7 +212,7 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
                       .n_neurons = spec.d_ff,
                       .hot = neurons->placements()[static_cast<size_t>(i)].hot,
                       .n_hot = hybrid->n_hot,
-                      .n_slots = hybrid->n_slots});
+                      .n_device_rows = hybrid->n_device_rows});
   }
   if (!has_cache) return;
   try {

@@ -1,8 +1,8 @@
-// Copies neurons' rows from host memory to slots on a device, beside all else the device does.
+// Copies neurons' rows from host memory to rows of a device, while the device does other work.
 //
-// kernels/cuda/sharing/bundle_mover.h is the one for CUDA; tests have others. One thread calls start() and wait(), in
-// turn; gate() is the engine thread's, at any time. Errors are thrown, as sentences; a mover that has thrown
-// is not used again.
+// kernels/cuda/sharing/bundle_mover.h is the one for CUDA; tests have others. One thread calls start() and
+// wait(), in turn; gate() is the engine thread's, at any time. Errors are thrown, as sentences; a mover that
+// has thrown is not used again.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ class BundleMover {
   /// Waits for copies under way: the memory they use may go then.
   virtual ~BundleMover() = default;
 
-  /// Slots of the layer that were emptied before are not written before the work enqueued on `stream` (the
-  /// device's handle) so far is done. Does not wait.
+  /// Rows of the layer that were emptied before this call are not written until the work enqueued on `stream`
+  /// (the device's handle) so far is done. Does not wait.
   virtual void gate(int layer, void* stream) = 0;
 
-  /// Begins to copy each neuron's rows to its slot, at most NeuronTraffic::kMaxChanges of them, none of whose
-  /// slots another is copied to. May wait for room for them. The list is free again when it returns.
-  virtual void start(int layer, std::span<const SlotChange> moves) = 0;
+  /// Begins to copy each neuron's rows to its device row: at most NeuronTraffic::kMaxChanges neurons, no two
+  /// to the same row. May wait for memory to copy through. The list is free again when it returns.
+  virtual void start(int layer, std::span<const RowChange> moves) = 0;
 
   /// What was copied since the last call: how much, and for how long the link was at it, until now.
   struct Copied {

@@ -1,6 +1,6 @@
 // The FFN of a layer whose neurons two devices share: a device has some of them, hot ones for good and others
-// in a cache; the CPU computes the rest, the cold ones, where they lie in host memory (PowerInfer: Song et al.
-// 2024).
+// in a cache; the CPU computes the rest, the cold ones, where they lie in host memory (PowerInfer: Song et
+// al. 2024).
 //
 // One call is one layer of one step, in this order:
 //   1. who is wanted      the set that the engine selected, by gates or by a predictor
@@ -24,33 +24,33 @@ namespace hearth {
 
 class NeuronTraffic;
 
-/// A layer's neurons and where they are. On the device a neuron lies in a slot, a row of the device's
-/// matrices: slots [0, n_hot) hold their neurons for good, slots [n_hot, n_slots) are the cache, whose neurons
-/// change while the engine runs. Biases are by neuron number on both. Made at load by the engine's
-/// NeuronLayout, which owns it; what the device pointers point to is HybridFfn's to change.
+/// A layer's neurons and where they are. A neuron that is on the device lies in a device row, a row of the
+/// device's matrices. Rows [0, n_hot) hold their neurons for good; rows [n_hot, n_device_rows) are the cache,
+/// whose neurons change while the engine runs. Biases are by neuron number on both. Made at load by the
+/// engine's NeuronLayout, which owns it; what the device pointers point to is HybridFfn's to change.
 struct HybridLayer {
-  int layer = 0;                 // its number in the model
-  FfnNeurons device;             // rows are slots; gates by number instead, if all_gates
-  FfnNeurons host;               // rows are neurons, by number; those below first_on_host were given back
-  int64_t first_on_host = 0;     // all below are hot
-  uint64_t* resident = nullptr;  // device memory: [words] bits of the neurons that have a slot
-  int32_t* slot_of = nullptr;    // device memory: [n_neurons], of meaning for those
-  int64_t n_hot = 0, n_slots = 0;
+  int layer = 0;                  // its number in the model
+  FfnNeurons device;              // of device rows; gates are by neuron number if all_gates
+  FfnNeurons host;                // by neuron number; the memory of those below first_on_host was given back
+  int64_t first_on_host = 0;      // all below are hot
+  uint64_t* resident = nullptr;   // device memory: [words] bits of the neurons that have a device row
+  int32_t* device_row = nullptr;  // device memory: [n_neurons], of meaning for those
+  int64_t n_hot = 0, n_device_rows = 0;
   bool all_gates = false;    // the device's gate matrix has every neuron's row, by number
   bool host_pinned = false;  // the host's rows were given to HybridFfn::pin(), which granted it
 
-  bool has_cache() const { return n_slots > n_hot; }
+  bool has_cache() const { return n_device_rows > n_hot; }
 };
 
-/// One step of one layer. Pointers are device memory.
-struct HybridStep {
+/// What one layer of one step works on. Pointers are device memory.
+struct HybridCall {
   const float* x = nullptr;  // [n_tokens, d_model]
   int n_tokens = 0;
   NeuronSetId wanted;  // of the device's backend, filled by select_neurons()
   /// What the next hybrid layer will probably want, for who moves neurons; nullopt: nobody knows.
   std::optional<NeuronSetId> wanted_next;
-  const float* gates =
-      nullptr;           // [n_tokens, n_neurons] by number: given if and only if the layer has all_gates
+  /// [n_tokens, n_neurons] by number: given if and only if the layer has all_gates.
+  const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
 };
 
@@ -67,10 +67,10 @@ class HybridFfn {
   /// the cache does not change. It outlives this or is taken back. Between steps.
   virtual void set_traffic(NeuronTraffic* traffic) = 0;
 
-  /// step.out += the FFN of step.x, where each token's neurons are those it wants: the same sums, bit for bit,
-  /// as Backend::ffn_neurons() would give if the device had all neurons. Counts are complete after the
+  /// call.out += the FFN of call.x, where each token's neurons are those it wants: the same sums, bit for
+  /// bit, as Backend::ffn_neurons() would give if the device had all neurons. Counts are complete after the
   /// backend's finish(). Throws what the device's failure throws.
-  virtual void run(const HybridLayer& layer, const HybridStep& step, NeuronCounts& counts) = 0;
+  virtual void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) = 0;
 };
 
 }  // namespace hearth

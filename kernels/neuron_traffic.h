@@ -1,9 +1,10 @@
-// The neuron cache of a device, seen from the backend: which neurons change slots, and what each layer
-// wanted.
+// The neuron cache of a device, seen from the hybrid FFN: which neurons change device rows, and what each
+// layer wanted.
 //
-// A device's slots behind the hot neurons hold copies of cold ones for as long as they are of use
-// (NeuronResidency). Who comes and goes is decided elsewhere, by a thread of its own that learns here what
-// the layers wanted; the backend learns here, layer by layer, which slots have changed. Engine thread.
+// The device rows behind a layer's hot neurons hold copies of cold ones for as long as they are of use
+// (HybridLayer). Who comes and goes is decided by a thread of its own (engine/residency/prefetcher.h), which
+// learns here what the layers wanted; the hybrid FFN learns here, layer by layer, which rows have changed.
+// Called on the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,10 @@
 
 namespace hearth {
 
-/// Neuron `neuron` is in `slot` from now on; slot -1: in none.
-struct SlotChange {
+/// Neuron `neuron` is in row `device_row` from now on; -1: in none.
+struct RowChange {
   int32_t neuron = 0;
-  int32_t slot = -1;
+  int32_t device_row = -1;
 };
 
 class NeuronTraffic {
@@ -22,14 +23,14 @@ class NeuronTraffic {
   virtual ~NeuronTraffic() = default;
 
   /// Changes that hold from this layer's step on, at most kMaxChanges: neurons whose bytes have wholly
-  /// arrived in their slots, and neurons that leave theirs. The backend carries them out in its stream's
-  /// order before it looks which of the layer's neurons it has; the span is free when the call after it is
-  /// made.
+  /// arrived in their device rows, and neurons that leave theirs. The hybrid FFN carries them out in its
+  /// stream's order before it looks which of the layer's neurons it has. The span is valid until the next
+  /// call of changes().
   static constexpr size_t kMaxChanges = 512;
-  virtual std::span<const SlotChange> changes(int layer) = 0;
+  virtual std::span<const RowChange> changes(int layer) = 0;
 
-  /// The backend has enqueued all of the layer's work that reads slots, on `stream` (the device's handle for
-  /// it): once that is done, slots that its changes have emptied may be written.
+  /// All of the layer's work that reads device rows is enqueued on `stream` (the device's handle for it):
+  /// once that work is done, rows that its changes have emptied may be written.
   virtual void enqueued(int layer, void* stream) = 0;
 
   /// What the layer's tokens wanted together, [words] bits each: any; of these, those that the device did

@@ -196,14 +196,14 @@ void FfnPass::add_wanted(const Step& step, const float* gates) {
     return step.backend.ffn_neurons(neurons.ffn, step.normed, step.n_tokens, step.work.wanted, gates, step.x,
                                     counts_.neurons);
   }
-  HybridStep hybrid{.x = step.normed,
-                    .n_tokens = step.n_tokens,
-                    .wanted = step.work.wanted,
-                    .wanted_next = {},
-                    .gates = gates,
-                    .out = step.x};
-  if (std::exchange(proposes_next_, false)) hybrid.wanted_next = step.work.wanted_next;
-  devices_.device()->hybrid_ffn().run(*neurons.hybrid, hybrid, counts_.neurons);
+  HybridCall call{.x = step.normed,
+                  .n_tokens = step.n_tokens,
+                  .wanted = step.work.wanted,
+                  .wanted_next = {},
+                  .gates = gates,
+                  .out = step.x};
+  if (std::exchange(proposes_next_, false)) call.wanted_next = step.work.wanted_next;
+  devices_.device()->hybrid_ffn().run(*neurons.hybrid, call, counts_.neurons);
 }
 
 /// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.

@@ -23,15 +23,15 @@ void for_each_bit(uint64_t word, size_t index, const F& f) {
 
 }  // namespace
 
-NeuronCache::NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_slot,
-                         int64_t end_slot, double half_life)
+NeuronCache::NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
+                         double half_life)
     : growth_(std::exp2(1 / half_life)),
-      first_slot_(static_cast<int32_t>(first_slot)),
-      slots_(static_cast<size_t>(end_slot - first_slot)),
-      n_free_(end_slot - first_slot),
+      first_row_(static_cast<int32_t>(first_row)),
+      rows_(static_cast<size_t>(end_row - first_row)),
+      n_free_(end_row - first_row),
       had_(static_cast<size_t>((n_neurons + 63) / 64)),
       wanted_(static_cast<size_t>(n_neurons)) {
-  choice_.reserve(std::max(wanted_.size(), slots_.size()));
+  choice_.reserve(std::max(wanted_.size(), rows_.size()));
   for (const int32_t neuron : hot) had_[static_cast<size_t>(neuron / 64)] |= uint64_t{1} << (neuron % 64);
 }
 
@@ -60,7 +60,7 @@ bool NeuronCache::wanted_more(int32_t a, int32_t b) const {
   return by_a != by_b ? by_a > by_b : a < b;
 }
 
-void NeuronCache::bring(std::span<const uint64_t> predicted, int64_t n, std::vector<SlotChange>& out) {
+void NeuronCache::bring(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out) {
   out.clear();
   n = std::min(n, n_free_);
   if (n <= 0) return;
@@ -74,47 +74,47 @@ void NeuronCache::bring(std::span<const uint64_t> predicted, int64_t n, std::vec
     choice_.resize(static_cast<size_t>(n));
     std::ranges::sort(choice_);
   }
-  size_t slot = 0;
+  size_t device_row = 0;
   for (const int32_t neuron : choice_) {
-    while (slots_[slot].state != State::kFree) ++slot;
-    slots_[slot] = {State::kArriving, neuron};
+    while (rows_[device_row].state != State::kFree) ++device_row;
+    rows_[device_row] = {State::kArriving, neuron};
     had_[static_cast<size_t>(neuron / 64)] |= uint64_t{1} << (neuron % 64);
-    out.push_back({neuron, first_slot_ + static_cast<int32_t>(slot)});
+    out.push_back({neuron, first_row_ + static_cast<int32_t>(device_row)});
   }
   n_free_ -= static_cast<int64_t>(out.size());
 }
 
-void NeuronCache::arrived(int32_t slot) {
-  assert(slot_at(slot).state == State::kArriving);
-  slot_at(slot).state = State::kResident;
+void NeuronCache::arrived(int32_t device_row) {
+  assert(row_at(device_row).state == State::kArriving);
+  row_at(device_row).state = State::kResident;
 }
 
-void NeuronCache::let_go(std::span<const uint64_t> predicted, int64_t n, std::vector<SlotChange>& out) {
+void NeuronCache::let_go(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out) {
   out.clear();
   n -= n_free_ + n_emptied_;
   if (n <= 0) return;
   choice_.clear();
-  for (size_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].state == State::kResident && !has(predicted, slots_[i].neuron))
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (rows_[i].state == State::kResident && !has(predicted, rows_[i].neuron))
       choice_.push_back(static_cast<int32_t>(i));
   }
   const auto wanted_less = [&](int32_t a, int32_t b) {
-    const int32_t in_a = slots_[static_cast<size_t>(a)].neuron, in_b = slots_[static_cast<size_t>(b)].neuron;
+    const int32_t in_a = rows_[static_cast<size_t>(a)].neuron, in_b = rows_[static_cast<size_t>(b)].neuron;
     const double by_a = wanted_[static_cast<size_t>(in_a)], by_b = wanted_[static_cast<size_t>(in_b)];
     return by_a != by_b ? by_a < by_b : in_a < in_b;
   };
   n = std::min(n, static_cast<int64_t>(choice_.size()));
   std::partial_sort(choice_.begin(), choice_.begin() + n, choice_.end(), wanted_less);
   for (const int32_t place : std::span(choice_).first(static_cast<size_t>(n))) {
-    Slot& slot = slots_[static_cast<size_t>(place)];
-    slot.state = State::kEmptied;
-    out.push_back({slot.neuron, first_slot_ + place});
+    Row& device_row = rows_[static_cast<size_t>(place)];
+    device_row.state = State::kEmptied;
+    out.push_back({device_row.neuron, first_row_ + place});
   }
   n_emptied_ += n;
 }
 
-void NeuronCache::freed(int32_t slot) {
-  Slot& it = slot_at(slot);
+void NeuronCache::freed(int32_t device_row) {
+  Row& it = row_at(device_row);
   assert(it.state == State::kEmptied);
   had_[static_cast<size_t>(it.neuron / 64)] &= ~(uint64_t{1} << (it.neuron % 64));
   it = {};

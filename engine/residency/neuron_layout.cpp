@@ -170,8 +170,8 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
-/// One layer's rows on their way to the device, packed, and the tables of where they lie there. The device has
-/// copied them when resident() returns.
+/// One layer's rows on their way to the device, packed, and the tables of where they lie there. The device
+/// has copied them when resident() returns.
 class HybridBuilder {
  public:
   HybridBuilder(const NeuronLayer& host, const LayerPlacement& share, Memory& memory)
@@ -184,8 +184,8 @@ class HybridBuilder {
     NeuronLayer out;
     FfnNeurons& to = out.ffn;
     to.activation = from.activation;
-    to.gate = share_.all_gates ? all_rows(from.gate) : slot_rows(from.gate);
-    if (from.up) to.up = slot_rows(from.up);
+    to.gate = share_.all_gates ? all_rows(from.gate) : device_rows(from.gate);
+    if (from.up) to.up = device_rows(from.up);
     to.gate_bias = memory_.resident(from.gate_bias, d_ff);
     to.up_bias = memory_.resident(from.up_bias, d_ff);
     to.down = hot_columns(from.down);
@@ -198,16 +198,16 @@ class HybridBuilder {
     hybrid.device = to;
     hybrid.all_gates = share_.all_gates;
     hybrid.n_hot = n_hot;
-    hybrid.n_slots = n_hot + share_.n_cache;
+    hybrid.n_device_rows = n_hot + share_.n_cache;
     std::vector<uint64_t> bits(static_cast<size_t>((d_ff + 63) / 64));
-    std::vector<int32_t> slots(static_cast<size_t>(d_ff), -1);
-    for (size_t slot = 0; slot < share_.hot.size(); ++slot) {
-      const auto id = static_cast<size_t>(share_.hot[slot]);
+    std::vector<int32_t> device_rows(static_cast<size_t>(d_ff), -1);
+    for (size_t device_row = 0; device_row < share_.hot.size(); ++device_row) {
+      const auto id = static_cast<size_t>(share_.hot[device_row]);
       bits[id / 64] |= uint64_t{1} << (id % 64);
-      slots[id] = static_cast<int32_t>(slot);
+      device_rows[id] = static_cast<int32_t>(device_row);
     }
     hybrid.resident = reinterpret_cast<uint64_t*>(const_cast<std::byte*>(table(bits)));
-    hybrid.slot_of = reinterpret_cast<int32_t*>(const_cast<std::byte*>(table(slots)));
+    hybrid.device_row = reinterpret_cast<int32_t*>(const_cast<std::byte*>(table(device_rows)));
     out.hybrid = &hybrid;
     return out;
   }
@@ -231,7 +231,7 @@ class HybridBuilder {
   size_t n_hot() const { return share_.hot.size(); }
   size_t n_cache() const { return static_cast<size_t>(share_.n_cache); }
 
-  Matrix slot_rows(const Matrix& from) {
+  Matrix device_rows(const Matrix& from) {
     const std::byte* rows = pack_rows(n_hot(), n_cache(), row_bytes(from.dtype, from.n_cols),
                                       [&](size_t i) { return from.row(share_.hot[i]); });
     return {rows, from.dtype, static_cast<int64_t>(n_hot() + n_cache()), from.n_cols};
@@ -246,7 +246,7 @@ class HybridBuilder {
     DownColumns to = from;
     to.bias = memory_.resident(from.bias, from.n_cols);
     if (from.rows) {
-      to.rows = slot_rows(from.rows);
+      to.rows = device_rows(from.rows);
       return to;
     }
     // Codes go with their neurons; the scales that groups of them share go whole.

@@ -42,7 +42,7 @@ void Prefetcher::Rate::add(double amount, double seconds) {
 
 Prefetcher::Plan::Plan(const PrefetchLayer& of)
     : layer(of.layer),
-      cache(of.n_neurons, of.hot, of.n_hot, of.n_slots),
+      cache(of.n_neurons, of.hot, of.n_hot, of.n_device_rows),
       any(cache.words()),
       proposed(cache.words()) {}
 
@@ -64,9 +64,9 @@ Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<Bu
     Exchange& exchange = exchanges_[i];
     for (auto* bits : {&exchange.any, &exchange.proposed, &exchange.coming, &exchange.unused})
       bits->resize(plan.cache.words());
-    const auto n_slots = static_cast<size_t>(plan.cache.n_slots());
-    for (auto* list : {&exchange.arrived, &exchange.leaving}) list->reserve(n_slots);
-    for (auto* list : {&exchange.told, &exchange.freed, &exchange.emptied}) list->reserve(n_slots);
+    const auto n_device_rows = static_cast<size_t>(plan.cache.n_device_rows());
+    for (auto* list : {&exchange.arrived, &exchange.leaving}) list->reserve(n_device_rows);
+    for (auto* list : {&exchange.told, &exchange.freed, &exchange.emptied}) list->reserve(n_device_rows);
   }
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -78,25 +78,25 @@ Prefetcher::~Prefetcher() {
 
 // ---- engine thread ---------------------------------------------------------------------------------------
 
-std::span<const SlotChange> Prefetcher::changes(int layer) {
+std::span<const RowChange> Prefetcher::changes(int layer) {
   Exchange& exchange = exchanges_[index_of(layer)];
   const Clock::time_point now = Clock::now();
   changes_.clear();
   const MutexLock lock(mutex_);
   exchange.reached = now;
   while (!exchange.arrived.empty() && changes_.size() < kMaxChanges) {
-    const SlotChange change = exchange.arrived.back();
+    const RowChange change = exchange.arrived.back();
     exchange.arrived.pop_back();
     changes_.push_back(change);
-    exchange.told.push_back(change.slot);
+    exchange.told.push_back(change.device_row);
     word(exchange.coming, change.neuron) &= ~bit(change.neuron);
     word(exchange.unused, change.neuron) |= bit(change.neuron);
   }
   while (!exchange.leaving.empty() && changes_.size() < kMaxChanges) {
-    const SlotChange change = exchange.leaving.back();
+    const RowChange change = exchange.leaving.back();
     exchange.leaving.pop_back();
     changes_.push_back({change.neuron, -1});
-    exchange.emptied.push_back(change.slot);
+    exchange.emptied.push_back(change.device_row);
     ++counters_.evicted;
     uint64_t& unused = word(exchange.unused, change.neuron);
     if ((unused & bit(change.neuron)) != 0) ++counters_.evicted_unused;
@@ -111,7 +111,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   try {
     mover_->gate(layer, stream);
   } catch (const std::exception& error) {
-    // The slots stay empty: nobody knows when they may be written.
+    // The device rows stay empty: nobody knows when they may be written.
     exchange.emptied.clear();
     return stop_for(error.what());
   }
@@ -241,8 +241,8 @@ void Prefetcher::take_news() {
   for (size_t i = 0; i < plans_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
     Plan& plan = plans_[i];
-    for (const int32_t slot : exchange.told) plan.cache.arrived(slot);
-    for (const int32_t slot : exchange.freed) plan.cache.freed(slot);
+    for (const int32_t device_row : exchange.told) plan.cache.arrived(device_row);
+    for (const int32_t device_row : exchange.freed) plan.cache.freed(device_row);
     exchange.told.clear();
     exchange.freed.clear();
     if (exchange.visited) {
@@ -255,7 +255,7 @@ void Prefetcher::take_news() {
   }
 }
 
-/// Brings neurons for the layer's next step, and empties slots for those of the step after it. Returns
+/// Brings neurons for the layer's next step, and empties device rows for those of the step after it. Returns
 /// whether there is no newer news.
 bool Prefetcher::serve(size_t index) {
   Plan& plan = plans_[index];
@@ -263,8 +263,8 @@ bool Prefetcher::serve(size_t index) {
   const int64_t n = number_to_bring(plan, predicted);
   if (n > 0) {
     plan.cache.bring(predicted, n, moves_);
-    // As many slots as a step needs, so that its neurons find them free; most hold what is often wanted.
-    const int64_t most_free = std::max<int64_t>(1, plan.cache.n_slots() / 4);
+    // As many rows as a step needs, so that its neurons find them free; most rows hold what is often wanted.
+    const int64_t most_free = std::max<int64_t>(1, plan.cache.n_device_rows() / 4);
     plan.cache.let_go(predicted, std::min(n + plan.n_started, most_free), leaving_);
     plan.n_started += static_cast<int64_t>(moves_.size());
     move(index);
@@ -292,7 +292,7 @@ void Prefetcher::move(size_t index) {
   {
     const MutexLock lock(mutex_);
     exchange.leaving.insert(exchange.leaving.end(), leaving_.begin(), leaving_.end());
-    for (const SlotChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
+    for (const RowChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
   }
   if (moves_.empty()) return;
   mover_->start(plans_[index].layer, moves_);

@@ -36,8 +36,8 @@ namespace hearth {
 struct PrefetchLayer {
   int layer = 0;  // its number in the model
   int64_t n_neurons = 0;
-  std::span<const int32_t> hot;    // neurons that the device has for good
-  int64_t n_hot = 0, n_slots = 0;  // the cache's slots are [n_hot, n_slots), maybe none
+  std::span<const int32_t> hot;          // neurons that the device has for good
+  int64_t n_hot = 0, n_device_rows = 0;  // the cache's device rows are [n_hot, n_device_rows), maybe none
 };
 
 struct PrefetchOptions {
@@ -71,7 +71,7 @@ class Prefetcher final : public NeuronTraffic {
   ~Prefetcher() override;
 
   // Engine thread.
-  std::span<const SlotChange> changes(int layer) override;
+  std::span<const RowChange> changes(int layer) override;
   void enqueued(int layer, void* stream) override;
   void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
               std::span<const uint64_t> proposed_for_next) override;
@@ -96,14 +96,14 @@ class Prefetcher final : public NeuronTraffic {
     std::vector<uint64_t> proposed;  // [words] what a predictor proposed for its next one
     bool visited = false;            // `any` is new to the Prefetcher's thread
     bool has_proposal = false;
-    std::vector<SlotChange> arrived;  // to be told to the backend
-    std::vector<SlotChange> leaving;  // the same: neurons, and the slots they have
-    std::vector<int32_t> told;     // slots whose neurons the backend knows of, new to the Prefetcher's thread
-    std::vector<int32_t> freed;    // slots that nobody reads any more, the same
-    std::vector<int32_t> emptied;  // engine's thread only: slots between changes() and enqueued()
-    std::vector<uint64_t> coming;  // [words] on their way, and not yet found late
-    std::vector<uint64_t> unused;  // [words] on the device, and not yet wanted there
-    Clock::time_point reached;     // when its last step began
+    std::vector<RowChange> arrived;  // to be told to the backend
+    std::vector<RowChange> leaving;  // the same: neurons, and the device rows they have
+    std::vector<int32_t> told;       // rows whose neurons the device knows of, new to the Prefetcher's thread
+    std::vector<int32_t> freed;      // device rows that nobody reads any more, the same
+    std::vector<int32_t> emptied;    // engine's thread only: device rows between changes() and enqueued()
+    std::vector<uint64_t> coming;    // [words] on their way, and not yet found late
+    std::vector<uint64_t> unused;    // [words] on the device, and not yet wanted there
+    Clock::time_point reached;       // when its last step began
   };
 
   /// One layer as the Prefetcher's thread knows it.
@@ -148,10 +148,10 @@ class Prefetcher final : public NeuronTraffic {
 
   // Prefetcher's thread.
   std::vector<Plan> plans_;
-  std::vector<SlotChange> moves_, leaving_;
+  std::vector<RowChange> moves_, leaving_;
 
   // Engine's thread.
-  std::vector<SlotChange> changes_;
+  std::vector<RowChange> changes_;
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
 
   mutable Mutex mutex_;

@@ -53,9 +53,10 @@ struct DeviceList {
 /// One product: see Product of kernels/backend.h.
 struct MatmulOp {
   Matrix weight;
-  const float* bias = nullptr;     // [weight.n_rows] or null, found by row number
-  DeviceList rows;                 // ids null: all rows; else out[t * out_stride + i] is of row ids[i]
-  const int32_t* slots = nullptr;  // with a list: null, or where row r lies: row slots[r] of the matrix
+  const float* bias = nullptr;  // [weight.n_rows] or null, found by row number
+  DeviceList rows;              // ids null: all rows; else out[t * out_stride + i] is of row ids[i]
+  /// With a list: null, or row r of the product lies in row device_rows[r] of the matrix.
+  const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
   QuantizedActivations quantized;  // read for quantised weights
   int n_tokens = 0;
@@ -137,14 +138,14 @@ void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const Devic
 /// any [words] = bits of the neurons that any token of the set wants.
 void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream);
 
-/// Changes of a layer's slots, in host memory that the device reads; n of the list count.
-struct SlotChanges {
+/// Changes of a layer's device rows, in host memory that the device reads; n of the list count.
+struct RowChanges {
   int32_t n = 0;
-  SlotChange list[NeuronTraffic::kMaxChanges];
+  RowChange list[NeuronTraffic::kMaxChanges];
 };
-/// Carries them out: bits of resident [words], numbers of slot_of [n_neurons]. Of several changes of a neuron
-/// the last counts.
-void change_slots(const SlotChanges* changes, uint64_t* resident, int32_t* slot_of, cudaStream_t stream);
+/// Carries them out: bits of resident [words], numbers of device_row [n_neurons]. Of several changes of a
+/// neuron the last counts.
+void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_row, cudaStream_t stream);
 
 /// Of the neurons in `in` those whose act(gate) is not zero for a token that wants them: their ids and gates,
 /// by place, to out and gates_out [n_tokens, out.max]. scratch: select_scratch_bytes(in.max). gates
@@ -213,10 +214,10 @@ using hearth::NeuronSums;
 /// sums = 0, poison = 0.
 void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
 
-/// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing. slots:
-/// null, or the row (of codes: the place of its codes) of every listed neuron, by number.
+/// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing.
+/// device_rows: null, or the row (of codes: the index of its codes) of every listed neuron, by number.
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
-              const NeuronSums& sums, cudaStream_t stream, const int32_t* slots = nullptr);
+              const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
 /// to += from, which may be host memory that the device reads; nothing, where *any is 0 (null: it is not).
 void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const NeuronSums& to,

@@ -28,7 +28,7 @@ set(HEARTH_CUDA_KERNELS
   rows/gather_rows.cu
   rows/layer_norm.cu
   rows/rms_norm.cu
-  sharing/change_slots.cu
+  sharing/change_rows.cu
   sharing/gather_bundles.cu
   sharing/hand_over.cu
   sharing/merge_sums.cu

@@ -27,7 +27,7 @@ void matmul(const MatmulOp& op, cudaStream_t stream) {
   args.n_cols = op.weight.n_cols;
   args.ids = op.rows.ids;
   args.n_ids = op.rows.n;
-  args.slots = op.slots;
+  args.device_rows = op.device_rows;
   args.bias = op.bias;
   args.x = op.x;
   args.quantized = op.quantized;

@@ -15,7 +15,7 @@ struct MatmulArgs {
   int64_t n_cols;
   const int32_t* ids;  // null: all rows
   const int32_t* n_ids;
-  const int32_t* slots;  // null, or which row of the matrix is row r
+  const int32_t* device_rows;  // null, or which row of the matrix is row r
   const float* bias;
   const float* x;
   QuantizedActivations quantized;
@@ -28,7 +28,7 @@ struct MatmulArgs {
   __device__ int64_t row_at(int64_t place) const { return ids == nullptr ? place : int64_t{ids[place]}; }
   __device__ const uint8_t* row_begin(int64_t place) const {
     const int64_t row = row_at(place);
-    return weights + (slots == nullptr ? row : int64_t{slots[row]}) * row_bytes;
+    return weights + (device_rows == nullptr ? row : int64_t{device_rows[row]}) * row_bytes;
   }
   __device__ void store(int token, int64_t place, float value) const {
     if (bias != nullptr) value = __fadd_rn(value, bias[row_at(place)]);

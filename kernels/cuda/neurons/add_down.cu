@@ -82,7 +82,7 @@ struct Shared {
 struct Call {
   const int32_t* ids;
   const int32_t* n;
-  const int32_t* slots;  // where a neuron's row lies; null: by its number
+  const int32_t* device_rows;  // where a neuron's row lies; null: by its number
   int64_t max;
   int chunk;
   const float* values;
@@ -109,10 +109,10 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
     any |= values[t] != 0.0f;
   }
   if (!any) return;
-  const int slot = atomicAdd(&shared.n_active, 1);
-  shared.ids[slot] = call.ids[place];
-  shared.rows[slot] = call.slots == nullptr ? call.ids[place] : call.slots[call.ids[place]];
-  GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][slot] = values[t];
+  const int index = atomicAdd(&shared.n_active, 1);
+  shared.ids[index] = call.ids[place];
+  shared.rows[index] = call.device_rows == nullptr ? call.ids[place] : call.device_rows[call.ids[place]];
+  GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][index] = values[t];
 }
 
 /// A warp's rows of the chunk, to the block's sums.
@@ -243,9 +243,9 @@ void add_coded(const CodedColumns& coded, const Call& call, cudaStream_t stream)
 }  // namespace
 
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
-              const NeuronSums& sums, cudaStream_t stream, const int32_t* slots) {
+              const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows) {
   if (n_tokens == 0 || list.max == 0 || down.n_cols == 0) return;
-  const Call call{list.ids, list.n,   slots,       list.max,  0,
+  const Call call{list.ids, list.n,   device_rows, list.max,  0,
                   values,   n_tokens, down.n_cols, sums.sums, sums.poison};
   if (down.rows) return add_rows(down.rows, call, stream);
   down.coded.bits == 4 ? add_coded<4>(down.coded, call, stream) : add_coded<8>(down.coded, call, stream);

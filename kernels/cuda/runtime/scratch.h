@@ -65,10 +65,10 @@ struct Scratch {
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
   // Of hybrid layers: the two parts of the set that is wanted.
-  DeviceNeuronSet hot;              // neurons that have a slot
+  DeviceNeuronSet hot;              // neurons that have a device row
   uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the others
   // [3, words] bits of neurons that any token wants: all; of these the cold ones; what the next hybrid layer
-  // will probably want (HybridStep::wanted_next)
+  // will probably want (HybridCall::wanted_next)
   uint64_t* any = nullptr;
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state

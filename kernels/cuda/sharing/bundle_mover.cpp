@@ -65,14 +65,14 @@ struct Layer {
   std::array<BundlePart, 3> parts;
   std::array<const std::byte*, 3> mapped{};  // parts' `from` as the device reads it
   int n_parts = 0;
-  Event readers;  // work that may read emptied slots
+  Event readers;  // work that may read emptied device rows
 
  private:
   void add(const Matrix& from, const Matrix& to) {
     add(from.data, from.stride_bytes(), to.data, to.stride_bytes(), row_bytes(from.dtype, from.n_cols));
   }
   void add(const std::byte* from, size_t from_stride, const std::byte* to, size_t to_stride, size_t bytes) {
-    // The device's matrices are read-only to everyone but who fills their slots.
+    // The device's matrices are read-only to everyone but who fills their device rows.
     BundlePart part{from, from_stride, const_cast<std::byte*>(to), to_stride, bytes, 1};
     const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | from_stride |
                      to_stride | bytes | 16;
@@ -109,15 +109,15 @@ class CudaBundleMover final : public BundleMover {
 
   void gate(int layer, void* stream) override {
     check(cudaEventRecord(layers_.at(layer).readers, static_cast<cudaStream_t>(stream)),
-          "marking the last use of emptied slots");
+          "marking the last use of emptied device rows");
   }
 
-  void start(int layer, std::span<const SlotChange> moves) override {
+  void start(int layer, std::span<const RowChange> moves) override {
     assert(moves.size() <= NeuronTraffic::kMaxChanges);
     if (moves.empty()) return;
     finish_started();  // the list of moves and the marks are of one start
     const Layer& of = layers_.at(layer);
-    check(cudaStreamWaitEvent(stream_, of.readers, 0), "waiting for the last use of emptied slots");
+    check(cudaStreamWaitEvent(stream_, of.readers, 0), "waiting for the last use of emptied device rows");
     began_.record(stream_);
     started_ = {layer, static_cast<int64_t>(moves.size() * of.bundle_bytes())};
     if (!of.pinned) {
@@ -152,7 +152,7 @@ class CudaBundleMover final : public BundleMover {
     options_.trace->add({"PCIe", "neurons for the cache", done.layer, end - span, end, done.bytes});
   }
 
-  void gather(const Layer& of, std::span<const SlotChange> moves) {
+  void gather(const Layer& of, std::span<const RowChange> moves) {
     std::copy(moves.begin(), moves.end(), moves_.data());
     BundleGather op{.parts = {},
                     .n_parts = of.n_parts,
@@ -165,23 +165,23 @@ class CudaBundleMover final : public BundleMover {
     gather_bundles(op, stream_);
   }
 
-  /// Rows of neighbouring neurons that go to neighbouring slots are one copy.
-  void copy_runs(const BundlePart& part, std::span<const SlotChange> moves) {
+  /// Rows of neighbouring neurons that go to neighbouring device rows are one copy.
+  void copy_runs(const BundlePart& part, std::span<const RowChange> moves) {
     for (size_t i = 0, n = 0; i < moves.size(); i += n) {
       for (n = 1; i + n < moves.size() && follows(moves[i + n - 1], moves[i + n]);) ++n;
       copy_rows(part, part.from + static_cast<size_t>(moves[i].neuron) * part.from_stride, part.from_stride,
-                moves[i].slot, n);
+                moves[i].device_row, n);
     }
   }
-  static bool follows(const SlotChange& a, const SlotChange& b) {
-    return b.neuron == a.neuron + 1 && b.slot == a.slot + 1;
+  static bool follows(const RowChange& a, const RowChange& b) {
+    return b.neuron == a.neuron + 1 && b.device_row == a.device_row + 1;
   }
 
   /// Through pinned memory, one half of which is filled while the other is copied from.
-  void stage(const Layer& of, std::span<const SlotChange> moves) {
+  void stage(const Layer& of, std::span<const RowChange> moves) {
     const size_t n_fit = half_bytes_ / of.bundle_bytes();
     for (size_t half = 0; !moves.empty(); half = 1 - half) {
-      const std::span<const SlotChange> now = moves.first(std::min(n_fit, moves.size()));
+      const std::span<const RowChange> now = moves.first(std::min(n_fit, moves.size()));
       moves = moves.subspan(now.size());
       copied_from_[half].wait();
       std::byte* to = staging_.data() + half * half_bytes_;
@@ -191,8 +191,8 @@ class CudaBundleMover final : public BundleMover {
                       part.bytes);
         }
         for (size_t i = 0, n = 0; i < now.size(); i += n) {
-          for (n = 1; i + n < now.size() && now[i + n].slot == now[i + n - 1].slot + 1;) ++n;
-          copy_rows(part, to + i * part.bytes, part.bytes, now[i].slot, n);
+          for (n = 1; i + n < now.size() && now[i + n].device_row == now[i + n - 1].device_row + 1;) ++n;
+          copy_rows(part, to + i * part.bytes, part.bytes, now[i].device_row, n);
         }
         to += now.size() * part.bytes;
       }
@@ -200,9 +200,10 @@ class CudaBundleMover final : public BundleMover {
     }
   }
 
-  /// n rows, from_stride apart, to slots from `slot` on.
-  void copy_rows(const BundlePart& part, const std::byte* from, size_t from_stride, int32_t slot, size_t n) {
-    std::byte* to = part.to + static_cast<size_t>(slot) * part.to_stride;
+  /// n rows, from_stride apart, to device rows from `device_row` on.
+  void copy_rows(const BundlePart& part, const std::byte* from, size_t from_stride, int32_t device_row,
+                 size_t n) {
+    std::byte* to = part.to + static_cast<size_t>(device_row) * part.to_stride;
     if (n == 1 || (from_stride == part.bytes && part.to_stride == part.bytes)) {
       check(cudaMemcpyAsync(to, from, n * part.bytes, cudaMemcpyHostToDevice, stream_),
             "copying neurons to the cache");
@@ -215,7 +216,7 @@ class CudaBundleMover final : public BundleMover {
 
   const BundleMoverOptions options_;
   std::map<int, Layer> layers_;  // by number
-  PinnedArray<SlotChange> moves_;
+  PinnedArray<RowChange> moves_;
   PinnedArray<std::byte> staging_;
   size_t half_bytes_ = 0;
   TimedEvent copied_from_[2];  // halves of the staging memory

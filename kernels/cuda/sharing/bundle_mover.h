@@ -16,7 +16,7 @@ namespace hearth::cuda {
 
 /// How bundles come from pinned host memory.
 enum class CopyWay {
-  kGather,  // a kernel reads the host's rows over the bus and writes the slots: one launch for all of them
+  kGather,  // a kernel reads the host's rows over the bus and writes the device's: one launch for all
   kDma,     // a copy for every run of neighbours in each matrix
 };
 

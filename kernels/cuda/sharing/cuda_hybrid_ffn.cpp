@@ -11,42 +11,42 @@ namespace hearth::cuda {
 void CudaHybridFfn::reserve(const StepBounds& bounds) {
   cold_share_.reserve(bounds, work_.stream(), work_.scratch());
   streamed_share_.reserve(bounds);
-  slot_updates_.reserve();
+  row_updates_.reserve();
 }
 
 void CudaHybridFfn::set_traffic(NeuronTraffic* traffic) {
   traffic_ = traffic;
-  slot_updates_.set_traffic(traffic);
+  row_updates_.set_traffic(traffic);
   work_.forget_recorded();
 }
 
-void CudaHybridFfn::run(const HybridLayer& layer, const HybridStep& step, NeuronCounts& counts) {
+void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) {
   // 1. Who is wanted: the set that the engine selected. The sums over its neurons begin at zero.
-  const DeviceNeuronSet wanted = work_.set(step.wanted);
+  const DeviceNeuronSet wanted = work_.set(call.wanted);
   const int64_t n_cols = layer.device.down.n_cols;
   const NeuronNotes notes = work_.begin_sums(wanted, n_cols, counts);
-  work_.quantize(step.x, step.n_tokens, layer.device.gate.n_cols);
+  work_.quantize(call.x, call.n_tokens, layer.device.gate.n_cols);
 
-  if (streamed_share_.takes(layer, step.n_tokens, step.gates != nullptr)) {
+  if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
     // 2 to 4. In a long step the cold neurons come to the device, and the CPU computes none. The host waits
-    // for nothing, so the cache does not change, and who moves neurons is not told of the step.
+    // for nothing, so the cache does not change, and who moves neurons is not told of the call.
     part(layer, wanted);
-    stream_cold(layer, step, notes);
+    stream_cold(layer, call, notes);
   } else {
-    // 2. Who is where: first the cache's changes, then the set parts by who has a slot. What the CPU needs for
-    // the cold part goes to host memory.
-    slot_updates_.apply(layer, work_.recorder());
+    // 2. Who is where: first the cache's changes, then the set is parted by who has a device row. What the
+    // CPU needs for the cold part goes to host memory.
+    row_updates_.apply(layer, work_.recorder());
     part(layer, wanted);
-    hand_over(layer, step, wanted);
+    hand_over(layer, call, wanted);
     // 3. Both compute at the same time: the device is given its part before the CPU begins with the other.
-    compute_on_device(layer, step, notes);
+    compute_on_device(layer, call, notes);
     compute_on_cpu(layer, counts);
     // 4. The CPU's sums are added to the device's.
-    merge(step.n_tokens, n_cols);
+    merge(call.n_tokens, n_cols);
   }
 
   // 5. The sums, rounded to floats, are added to the residual stream.
-  work_.end_sums(layer.device.down, step.n_tokens, step.out);
+  work_.end_sums(layer.device.down, call.n_tokens, call.out);
 }
 
 /// scratch.hot, scratch.cold_wanted, scratch.any = the parts of the set.
@@ -60,21 +60,21 @@ void CudaHybridFfn::part(const HybridLayer& layer, const DeviceNeuronSet& wanted
 }
 
 /// The cold part, and what the CPU needs to compute it, on its way to host memory.
-void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridStep& step,
+void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                               const DeviceNeuronSet& wanted) {
   const Scratch& scratch = work_.scratch();
   const cudaStream_t stream = work_.stream();
-  if (step.wanted_next) {
+  if (call.wanted_next) {
     work_.enqueue(
-        [=, next = work_.set(*step.wanted_next),
+        [=, next = work_.set(*call.wanted_next),
          any_next = scratch.any + 2 * ((wanted.n_neurons + 63) / 64)] { any_token(next, any_next, stream); });
   }
-  const HandOver given = cold_share_.begin({.x = step.x,
-                                            .gates = step.gates,
+  const HandOver given = cold_share_.begin({.x = call.x,
+                                            .gates = call.gates,
                                             .n_tokens = wanted.n_tokens,
                                             .n_neurons = wanted.n_neurons,
                                             .n_cols = layer.device.down.n_cols,
-                                            .proposes = step.wanted_next.has_value()},
+                                            .proposes = call.wanted_next.has_value()},
                                            scratch);
   work_.enqueue([=] { cuda::hand_over(given, stream); });
   if (work_.trace() == nullptr) return;
@@ -83,12 +83,12 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridStep& step,
 }
 
 /// Enqueues the hot part. What was recorded up to here is launched.
-void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridStep& step,
+void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
                                       const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
   DeviceNeuronSet hot = scratch.hot;
-  hot.resize(step.n_tokens, layer.host.down.n_neurons);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = step.x, gates = step.gates,
+  hot.resize(call.n_tokens, layer.host.down.n_neurons);
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
   end_segment(layer);
   work_.mark("FFN, hot neurons", layer.layer);
@@ -118,16 +118,16 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
 
 /// Both parts on the device: the hot one, then the cold one piece by piece. Copies go beside recorded graphs,
 /// not into them.
-void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridStep& step, const NeuronNotes& notes) {
+void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
   DeviceNeuronSet hot = scratch.hot;
-  hot.resize(step.n_tokens, layer.host.down.n_neurons);
+  hot.resize(call.n_tokens, layer.host.down.n_neurons);
   work_.mark("attention, active neurons", layer.layer);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = step.x, gates = step.gates,
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
   work_.mark("FFN, hot neurons", layer.layer);
   work_.recorder().end_segment();
-  streamed_share_.add(layer, step, scratch, work_.stream(), notes);
+  streamed_share_.add(layer, call, scratch, work_.stream(), notes);
   work_.mark("FFN, streamed neurons", layer.layer);
 }
 
@@ -141,7 +141,7 @@ void CudaHybridFfn::merge(int n_tokens, int64_t n_cols) {
 
 /// Launches what was recorded, with the latest changes of the cache.
 void CudaHybridFfn::end_segment(const HybridLayer& layer) {
-  work_.recorder().end_segment([&] { slot_updates_.before_launch(layer); });
+  work_.recorder().end_segment([&] { row_updates_.before_launch(layer); });
 }
 
 }  // namespace hearth::cuda

@@ -1,8 +1,8 @@
 // The hybrid FFN of a CUDA device and the CPU: who is wanted, who is where, both compute, sums merge.
 //
-// The device's part is device_share.h, the CPU's cold_share.h; long steps have the cold neurons brought to the
-// device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once a layer, for the
-// hand-over, and not for the device's part.
+// The device's part is device_share.h, the CPU's cold_share.h; long steps have the cold neurons brought to
+// the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once a layer, for
+// the hand-over, and not for the device's part.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"
@@ -10,7 +10,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/host_pins.h"
 #include "kernels/cuda/sharing/cold_share.h"
-#include "kernels/cuda/sharing/slot_updates.h"
+#include "kernels/cuda/sharing/row_updates.h"
 #include "kernels/cuda/sharing/streamed_share.h"
 #include "kernels/hybrid_ffn.h"
 #include "kernels/neuron_traffic.h"
@@ -30,14 +30,14 @@ class CudaHybridFfn final : public HybridFfn {
 
   bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }
   void set_traffic(NeuronTraffic* traffic) override;
-  void run(const HybridLayer& layer, const HybridStep& step, NeuronCounts& counts) override;
+  void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) override;
 
  private:
   void part(const HybridLayer& layer, const DeviceNeuronSet& wanted);
-  void hand_over(const HybridLayer& layer, const HybridStep& step, const DeviceNeuronSet& wanted);
-  void compute_on_device(const HybridLayer& layer, const HybridStep& step, const NeuronNotes& notes);
+  void hand_over(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted);
+  void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
   void compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts);
-  void stream_cold(const HybridLayer& layer, const HybridStep& step, const NeuronNotes& notes);
+  void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
   void merge(int n_tokens, int64_t n_cols);
   void end_segment(const HybridLayer& layer);
 
@@ -45,7 +45,7 @@ class CudaHybridFfn final : public HybridFfn {
   HostPins pins_;
   ColdShare cold_share_;
   StreamedShare streamed_share_;  // behind the pins, whose memory its copies read
-  SlotUpdates slot_updates_;
+  RowUpdates row_updates_;
   NeuronTraffic* traffic_ = nullptr;
 };
 

@@ -3,14 +3,14 @@
 namespace hearth::cuda {
 namespace {
 
-/// Products of listed rows, by place. slots: see MatmulOp.
+/// Products of listed rows, by place. device_rows: see MatmulOp.
 void multiply_listed(const Matrix& weight, const float* bias, const float* x, int n_tokens,
-                     const DeviceList& rows, const int32_t* slots, const Scratch& scratch, float* out,
+                     const DeviceList& rows, const int32_t* device_rows, const Scratch& scratch, float* out,
                      cudaStream_t stream) {
   matmul({.weight = weight,
           .bias = bias,
           .rows = rows,
-          .slots = slots,
+          .device_rows = device_rows,
           .x = x,
           .quantized = quantized_in(scratch.quantized, n_tokens, weight.n_cols),
           .n_tokens = n_tokens,
@@ -23,8 +23,9 @@ void multiply_listed(const Matrix& weight, const float* bias, const float* x, in
 }  // namespace
 
 NeuronRows rows_on_device(const HybridLayer& layer) {
-  return {
-      .ffn = layer.device, .slots = layer.slot_of, .gate_slots = layer.all_gates ? nullptr : layer.slot_of};
+  return {.ffn = layer.device,
+          .device_rows = layer.device_row,
+          .gate_device_rows = layer.all_gates ? nullptr : layer.device_row};
 }
 
 void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,
@@ -39,7 +40,7 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (!by_number) {
-    multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_slots, scratch,
+    multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_device_rows, scratch,
                     scratch.values, stream);
     passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
     keep_passed(ffn.activation, set, set.any, scratch.values, set.any.max, passed, scratch.gates,
@@ -48,7 +49,8 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
     gates_stride = set.any.max;
   }
   if (ffn.up) {
-    multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, rows.slots, scratch, scratch.ups, stream);
+    multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, rows.device_rows, scratch, scratch.ups,
+                    stream);
   }
   neuron_values(ffn.activation, set, passed, gates, gates_stride, by_number, ffn.up ? scratch.ups : nullptr,
                 scratch.values, stream);
@@ -63,7 +65,7 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
                  .read_ups = static_cast<bool>(ffn.up)},
                 scratch.counts, stream);
   if (notes.ids != nullptr) note_neurons(passed, scratch.values, set.n_tokens, notes, stream);
-  add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.slots);
+  add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.device_rows);
 }
 
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,

@@ -17,11 +17,11 @@ namespace hearth::cuda {
 /// A layer's neurons as the device reads them.
 struct NeuronRows {
   FfnNeurons ffn;
-  const int32_t* slots = nullptr;  // where up and down of a neuron lie, by number; null: at its number
-  const int32_t* gate_slots = nullptr;
+  const int32_t* device_rows = nullptr;  // where up and down of a neuron lie, by number; null: at its number
+  const int32_t* gate_device_rows = nullptr;
 };
 
-/// Those of a hybrid layer that have slots.
+/// Those of a hybrid layer that have device rows.
 NeuronRows rows_on_device(const HybridLayer& layer);
 
 /// x [n_tokens, n_cols] to scratch.quantized, where products with quantised weights look for it.

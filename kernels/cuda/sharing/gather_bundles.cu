@@ -28,10 +28,10 @@ __device__ void copy_row(const std::byte* from, std::byte* to, size_t bytes) {
 __global__ void __launch_bounds__(kThreads) gather_bundles_kernel(BundleGather gather) {
   const int n_rows = gather.n_moves * gather.n_parts;
   for (int row = static_cast<int>(blockIdx.x); row < n_rows; row += static_cast<int>(gridDim.x)) {
-    const SlotChange move = gather.moves[row / gather.n_parts];
+    const RowChange move = gather.moves[row / gather.n_parts];
     const BundlePart part = gather.parts[row % gather.n_parts];
     const std::byte* from = part.from + static_cast<size_t>(move.neuron) * part.from_stride;
-    std::byte* to = part.to + static_cast<size_t>(move.slot) * part.to_stride;
+    std::byte* to = part.to + static_cast<size_t>(move.device_row) * part.to_stride;
     switch (part.word) {
       case 16:
         copy_row<uint4>(from, to, part.bytes);

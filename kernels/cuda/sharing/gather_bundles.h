@@ -10,7 +10,7 @@
 
 namespace hearth::cuda {
 
-/// One matrix of a layer: where its rows lie on the host, by neuron, and on the device, by slot.
+/// One matrix of a layer: where its rows lie on the host, by neuron, and on the device, by device row.
 struct BundlePart {
   const std::byte* from = nullptr;  // as the device reads it
   size_t from_stride = 0;
@@ -23,7 +23,7 @@ struct BundlePart {
 struct BundleGather {
   BundlePart parts[3];  // gate, up, down, as far as they are moved
   int n_parts = 0;
-  const SlotChange* moves = nullptr;  // [n_moves], pinned
+  const RowChange* moves = nullptr;  // [n_moves], pinned
   int n_moves = 0;
 };
 

@@ -29,13 +29,13 @@ bool StreamedShare::takes(const HybridLayer& layer, int n_tokens, bool gates_giv
          NeuronStrips(layer.host, !gates_given, buffer_bytes_).piece_neurons() > 0;
 }
 
-void StreamedShare::add(const HybridLayer& layer, const HybridStep& step, const Scratch& scratch,
+void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const Scratch& scratch,
                         cudaStream_t stream, NeuronNotes notes) {
   notes.first = false;
-  const NeuronStrips plan(layer.host, step.gates == nullptr, buffer_bytes_);
+  const NeuronStrips plan(layer.host, call.gates == nullptr, buffer_bytes_);
   const int64_t n_neurons = layer.host.down.n_neurons;
   DeviceNeuronSet set = scratch.hot;  // whose list has been read when it is written
-  set.resize(step.n_tokens, n_neurons);
+  set.resize(call.n_tokens, n_neurons);
   set.wanted = scratch.cold_wanted;
   const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;
   for (int64_t first = layer.first_on_host / kWordNeurons * kWordNeurons; first < n_neurons;
@@ -53,7 +53,7 @@ void StreamedShare::add(const HybridLayer& layer, const HybridStep& step, const 
     check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
-    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, step.x, set, step.gates, scratch,
+    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, call.x, set, call.gates, scratch,
                 stream, notes);
     check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
   }

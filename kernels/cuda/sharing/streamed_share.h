@@ -6,8 +6,8 @@
 // layer, whose first piece is thus on its way while this layer's last one is computed. Only where host memory
 // is not pinned do the CPU's threads first copy to pinned memory, and the caller waits for place there.
 //
-// Owned by CudaHybridFfn; engine thread. Which neurons are computed, in which pieces, changes no bit: sums over
-// neurons are integers.
+// Owned by CudaHybridFfn; engine thread. Which neurons are computed, in which pieces, changes no bit: sums
+// over neurons are integers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -47,7 +47,7 @@ class StreamedShare {
   /// Adds what scratch.cold_wanted's neurons contribute, and counts, as add_neurons() does (device_share.h),
   /// with its scratch and requirements. scratch: as split_set() has filled it; the list of the hot neurons is
   /// overwritten. REQUIRES: takes(layer, ...); where neurons are noted, the hot ones were.
-  void add(const HybridLayer& layer, const HybridStep& step, const Scratch& scratch, cudaStream_t stream,
+  void add(const HybridLayer& layer, const HybridCall& call, const Scratch& scratch, cudaStream_t stream,
            NeuronNotes notes = {});
 
  private:

@@ -17,24 +17,24 @@
 namespace hearth::testing {
 namespace {
 
-/// Takes neurons of the device from their slots at random, and lets them have them again later: what is in
-/// the slots stays, so nothing has to be moved.
+/// Takes neurons of the device from their rows at random, and gives the rows back later: what is in a row
+/// stays, so nothing has to be moved.
 class ComeAndGo final : public NeuronTraffic {
  public:
   explicit ComeAndGo(std::vector<LayerPlacement> shares) : shares_(std::move(shares)) {
     gone_.resize(shares_.size());
   }
 
-  std::span<const SlotChange> changes(int layer) override {
+  std::span<const RowChange> changes(int layer) override {
     const auto l = static_cast<size_t>(layer);
     const std::vector<int32_t>& hot = shares_[l].hot;
     changes_.clear();
     for (int i = 0; i < 20 && !hot.empty(); ++i) {
-      const auto slot = static_cast<int32_t>(rng_() % hot.size());
-      const int32_t neuron = hot[static_cast<size_t>(slot)];
+      const auto device_row = static_cast<int32_t>(rng_() % hot.size());
+      const int32_t neuron = hot[static_cast<size_t>(device_row)];
       const bool was_gone = gone_[l].erase(neuron) == 1;
-      if (!was_gone) gone_[l].emplace(neuron, slot);
-      changes_.push_back({neuron, was_gone ? slot : -1});
+      if (!was_gone) gone_[l].emplace(neuron, device_row);
+      changes_.push_back({neuron, was_gone ? device_row : -1});
     }
     n_changes += changes_.size();
     return changes_;
@@ -71,8 +71,8 @@ class ComeAndGo final : public NeuronTraffic {
 
  private:
   std::vector<LayerPlacement> shares_;
-  std::vector<std::map<int32_t, int32_t>> gone_;  // of each layer: neurons and the slots they had
-  std::vector<SlotChange> changes_;
+  std::vector<std::map<int32_t, int32_t>> gone_;  // of each layer: neurons and the device rows they had
+  std::vector<RowChange> changes_;
   std::mt19937 rng_{9};
 };
 
@@ -83,7 +83,7 @@ std::vector<float> logits_with(const std::string& mode, Share share, int chunk, 
   return logits_of(*model, spread_tokens(24, model->facts().spec.n_vocab), chunk);
 }
 
-TEST_CASE("neurons may come and go in a device's slots at any layer with the same bits") {
+TEST_CASE("neurons may come and go in device rows at any layer with the same bits") {
   const std::string mode = GENERATE("dense", "exact", "predicted");
   const Share share = GENERATE(Share::kThird, Share::kRandom);
   const int chunk = GENERATE(5, 1);  // most of the steps of one token are recorded

@@ -112,9 +112,9 @@ class Contrary final : public BundleMover {
       : mover_(std::move(mover)), late_(late), n_good_(n_good) {}
 
   void gate(int layer, void* stream) override { mover_->gate(layer, stream); }
-  void start(int layer, std::span<const SlotChange> moves) override {
+  void start(int layer, std::span<const RowChange> moves) override {
     if (n_good_-- == 0) throw std::runtime_error("a test says so.");
-    std::vector<SlotChange> backwards(moves.rbegin(), moves.rend());
+    std::vector<RowChange> backwards(moves.rbegin(), moves.rend());
     const size_t half = backwards.size() / 2;
     mover_->start(layer, std::span(backwards).first(half));
     mover_->start(layer, std::span(backwards).subspan(half));

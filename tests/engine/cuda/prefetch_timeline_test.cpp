@@ -1,4 +1,4 @@
-// When neurons move: beside the kernels of the layers, on a stream of their own, and never into a slot that
+// When neurons move: beside the kernels of the layers, on a stream of their own, and never into a row that
 // enqueued work may still read. Also with an emulated bus that is slow, and streams that dawdle.
 #include <cuda_runtime.h>
 
@@ -67,7 +67,7 @@ class Logged final : public BundleMover {
     log_.at_gate(layer, stream);
     mover_->gate(layer, stream);
   }
-  void start(int layer, std::span<const SlotChange> moves) override {
+  void start(int layer, std::span<const RowChange> moves) override {
     {
       const std::lock_guard lock(log_.mutex);
       log_.starts.push_back({layer, log_.n_gates[layer], moves.size()});
@@ -97,7 +97,7 @@ bool is_gather(const cudaemu::Interval& interval) {
          interval.name.find("gather_bundles") != std::string::npos;
 }
 
-TEST_CASE("slots are written when the work that may read them is done") {
+TEST_CASE("device rows are written when the work that may read them is done") {
   const ConfigGuard guard;
   cudaemu::config().jitter_us = 300;
   Log log;

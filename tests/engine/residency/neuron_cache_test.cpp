@@ -23,9 +23,9 @@ Bits bits_of(int64_t n_neurons, const std::set<int32_t>& ids) {
 /// The same by definition: every visit is remembered, every choice sorts everything.
 class PlainCache {
  public:
-  PlainCache(std::set<int32_t> hot, int32_t first_slot, int32_t end_slot, double half_life)
+  PlainCache(std::set<int32_t> hot, int32_t first_row, int32_t end_row, double half_life)
       : hot_(std::move(hot)), half_life_(half_life) {
-    for (int32_t slot = first_slot; slot < end_slot; ++slot) free_.insert(slot);
+    for (int32_t device_row = first_row; device_row < end_row; ++device_row) free_.insert(device_row);
   }
 
   void visit(const std::set<int32_t>& wanted) {
@@ -95,12 +95,12 @@ class PlainCache {
   std::vector<std::set<int32_t>> visits_;
   mutable std::map<int32_t, double> sums_;  // since the last visit
   std::set<int32_t> free_;
-  std::map<int32_t, int32_t> arriving_, resident_, emptied_;  // neuron -> slot
+  std::map<int32_t, int32_t> arriving_, resident_, emptied_;  // neuron -> device row
 };
 
-std::vector<std::pair<int32_t, int32_t>> pairs(const std::vector<SlotChange>& changes) {
+std::vector<std::pair<int32_t, int32_t>> pairs(const std::vector<RowChange>& changes) {
   std::vector<std::pair<int32_t, int32_t>> all;
-  for (const SlotChange& change : changes) all.emplace_back(change.neuron, change.slot);
+  for (const RowChange& change : changes) all.emplace_back(change.neuron, change.device_row);
   return all;
 }
 
@@ -117,23 +117,23 @@ std::set<int32_t> some(int64_t n_neurons, double share, std::mt19937& rng) {
 /// Frees, or lets arrive, each of these with even odds.
 template <class F>
 void for_some(const std::map<int32_t, int32_t>& of, std::mt19937& rng, const F& f) {
-  for (const auto& [neuron, slot] : std::map(of)) {
-    if (rng() % 2 == 0) f(neuron, slot);
+  for (const auto& [neuron, device_row] : std::map(of)) {
+    if (rng() % 2 == 0) f(neuron, device_row);
   }
 }
 
 TEST_CASE("a neuron cache brings and lets go what a plain one does, under random calls") {
   std::mt19937 rng(1);
   for (const int64_t n_neurons : {1, 64, 130}) {
-    for (const int64_t n_slots : {0, 1, 2, 7, 40}) {
+    for (const int64_t n_device_rows : {0, 1, 2, 7, 40}) {
       const std::set<int32_t> hot = some(n_neurons, 0.2, rng);
       const std::vector<int32_t> hot_list(hot.begin(), hot.end());
       const auto first = static_cast<int32_t>(hot.size());
-      NeuronCache cache(n_neurons, hot_list, first, first + n_slots, 9);
-      PlainCache plain(hot, first, first + static_cast<int32_t>(n_slots), 9);
-      std::vector<SlotChange> found;
+      NeuronCache cache(n_neurons, hot_list, first, first + n_device_rows, 9);
+      PlainCache plain(hot, first, first + static_cast<int32_t>(n_device_rows), 9);
+      std::vector<RowChange> found;
       for (int call = 0; call < 120; ++call) {
-        INFO(n_neurons << " neurons, " << n_slots << " slots, call " << call);
+        INFO(n_neurons << " neurons, " << n_device_rows << " device rows, call " << call);
         const std::set<int32_t> wanted = some(n_neurons, 0.3, rng), predicted = some(n_neurons, 0.3, rng);
         cache.visit(bits_of(n_neurons, wanted));
         plain.visit(wanted);
@@ -142,15 +142,15 @@ TEST_CASE("a neuron cache brings and lets go what a plain one does, under random
         const size_t n = rng() % 6;
         cache.bring(bits, static_cast<int64_t>(n), found);
         REQUIRE(pairs(found) == plain.bring(predicted, n));
-        for_some(plain.arriving(), rng, [&](int32_t neuron, int32_t slot) {
-          cache.arrived(slot);
+        for_some(plain.arriving(), rng, [&](int32_t neuron, int32_t device_row) {
+          cache.arrived(device_row);
           plain.arrived(neuron);
         });
         const size_t keep = rng() % 4;
         cache.let_go(bits, static_cast<int64_t>(keep), found);
         REQUIRE(pairs(found) == plain.let_go(predicted, keep));
-        for_some(plain.emptied(), rng, [&](int32_t neuron, int32_t slot) {
-          cache.freed(slot);
+        for_some(plain.emptied(), rng, [&](int32_t neuron, int32_t device_row) {
+          cache.freed(device_row);
           plain.freed(neuron);
         });
         REQUIRE(cache.n_free() == static_cast<int64_t>(plain.n_free()));
@@ -164,7 +164,7 @@ TEST_CASE("what is wanted counts for less as time goes by, for as long as it may
   for (const int visits_between : {0, 20, 2000}) {
     INFO(visits_between);
     NeuronCache cache(64, {}, 0, 1, 1.0);
-    std::vector<SlotChange> found;
+    std::vector<RowChange> found;
     for (int i = 0; i < 10; ++i) cache.visit(bits_of(64, {0}));
     for (int i = 0; i < visits_between; ++i) cache.visit(bits_of(64, {}));
     if (visits_between > 0) {
@@ -176,9 +176,9 @@ TEST_CASE("what is wanted counts for less as time goes by, for as long as it may
   }
 }
 
-TEST_CASE("one slot serves one neuron after the other, none that is predicted leaves") {
+TEST_CASE("one device row serves one neuron after the other, none that is predicted leaves") {
   NeuronCache cache(10, std::vector<int32_t>{3}, 1, 2);
-  std::vector<SlotChange> found;
+  std::vector<RowChange> found;
   cache.bring(bits_of(10, {3, 5, 6}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 1}});
   cache.let_go(bits_of(10, {}), 1, found);
@@ -189,7 +189,7 @@ TEST_CASE("one slot serves one neuron after the other, none that is predicted le
   cache.let_go(bits_of(10, {6}), 1, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 1}});
   cache.bring(bits_of(10, {6}), 8, found);
-  CHECK(found.empty());  // work may still read the slot
+  CHECK(found.empty());  // work may still read the device row
   cache.freed(1);
   cache.bring(bits_of(10, {6}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{6, 1}});

@@ -1,5 +1,5 @@
-// The Prefetcher between a backend and a mover that are the test's: who is brought when, that slots are never
-// written while they may be read, what is counted, and what a failure does.
+// The Prefetcher between a hybrid FFN and a mover that are the test's: who is brought when, that rows are
+// never written while they may be read, what is counted, and what a failure does.
 #include "engine/residency/prefetcher.h"
 
 #include <algorithm>
@@ -29,12 +29,12 @@ Ids range(int32_t begin, int32_t end) {
   return ids;
 }
 
-/// The device's slots as a backend keeps them, and a watch over who writes them.
+/// The device's rows as the hybrid FFN keeps them, and a watch over who writes them.
 class Device {
  public:
   struct LayerShape {
     int number;
-    int32_t n_neurons, n_hot, n_slots;
+    int32_t n_neurons, n_hot, n_device_rows;
   };
 
   Device(std::vector<LayerShape> layers, PrefetchOptions options = {}) : shapes_(std::move(layers)) {
@@ -49,9 +49,9 @@ class Device {
                     .n_neurons = shape.n_neurons,
                     .hot = states_[shape.number].hot,
                     .n_hot = shape.n_hot,
-                    .n_slots = shape.n_slots});
+                    .n_device_rows = shape.n_device_rows});
     }
-    control.on_start = [this](int layer, std::span<const SlotChange> moves) { started(layer, moves); };
+    control.on_start = [this](int layer, std::span<const RowChange> moves) { started(layer, moves); };
     control.on_gate = [this](int layer) { gated(layer); };
     options.stopped = [this](const std::string&) { ++n_stopped; };
     prefetcher = std::make_unique<Prefetcher>(of, std::make_unique<TestMover>(control), options);
@@ -60,13 +60,13 @@ class Device {
   /// A layer's step whose tokens want these. Returns those of them that the device had.
   Ids step(int layer, const Ids& wanted, const Ids* proposed_for_next = nullptr) {
     State& state = states_.at(layer);
-    const std::span<const SlotChange> changes = prefetcher->changes(layer);
+    const std::span<const RowChange> changes = prefetcher->changes(layer);
     carry_out(state, changes);
     Ids had, cold;
     for (const int32_t id : wanted) {
-      const bool here = id < state.shape.n_hot || state.slot_of.contains(id);
+      const bool here = id < state.shape.n_hot || state.device_row.contains(id);
       (here ? had : cold).insert(id);
-      if (state.slot_of.contains(id) && state.unused.erase(id) > 0) ++n_used;
+      if (state.device_row.contains(id) && state.unused.erase(id) > 0) ++n_used;
     }
     prefetcher->enqueued(layer, nullptr);
     const int64_t n = state.shape.n_neurons;
@@ -78,7 +78,7 @@ class Device {
   /// The neurons in a layer's cache, as far as the backend knows.
   Ids cached(int layer) const {
     Ids ids;
-    for (const auto& [neuron, slot] : states_.at(layer).slot_of) ids.insert(neuron);
+    for (const auto& [neuron, device_row] : states_.at(layer).device_row) ids.insert(neuron);
     return ids;
   }
 
@@ -90,16 +90,16 @@ class Device {
   }
   int n_stopped = 0;
   int64_t n_used = 0, n_evicted = 0, n_evicted_unused = 0;
-  std::atomic<bool> fault = false;  // a slot was written that was not free, or the like
+  std::atomic<bool> fault = false;  // a device row was written that was not free, or the like
 
  private:
   struct State {
     LayerShape shape;
     std::vector<int32_t> hot;
-    std::map<int32_t, int32_t> slot_of;  // engine's thread
+    std::map<int32_t, int32_t> device_row;  // engine's thread
     Ids unused;
-    Ids emptied;                      // slots: engine's thread
-    std::map<int32_t, int32_t> busy;  // slot -> neuron, until its slot may be written; under mutex_
+    Ids emptied;                      // device rows: engine's thread
+    std::map<int32_t, int32_t> busy;  // row -> neuron, until the row may be written; under mutex_
   };
 
   int64_t next_of(int layer) const {
@@ -109,18 +109,18 @@ class Device {
   void expect(bool holds) {
     if (!holds) fault = true;
   }
-  void carry_out(State& state, std::span<const SlotChange> changes) {
+  void carry_out(State& state, std::span<const RowChange> changes) {
     expect(changes.size() <= NeuronTraffic::kMaxChanges);
     const std::lock_guard lock(mutex_);
-    for (const SlotChange& change : changes) {
-      if (change.slot >= 0) {
-        expect(state.busy.contains(change.slot) && state.busy[change.slot] == change.neuron);
-        expect(state.slot_of.try_emplace(change.neuron, change.slot).second);
+    for (const RowChange& change : changes) {
+      if (change.device_row >= 0) {
+        expect(state.busy.contains(change.device_row) && state.busy[change.device_row] == change.neuron);
+        expect(state.device_row.try_emplace(change.neuron, change.device_row).second);
         state.unused.insert(change.neuron);
       } else {
-        expect(state.slot_of.contains(change.neuron));
-        state.emptied.insert(state.slot_of[change.neuron]);
-        state.slot_of.erase(change.neuron);
+        expect(state.device_row.contains(change.neuron));
+        state.emptied.insert(state.device_row[change.neuron]);
+        state.device_row.erase(change.neuron);
         ++n_evicted;
         n_evicted_unused += static_cast<int64_t>(state.unused.erase(change.neuron));
       }
@@ -130,20 +130,20 @@ class Device {
     State& state = states_.at(layer);
     const std::lock_guard lock(mutex_);
     expect(!state.emptied.empty());
-    for (const int32_t slot : state.emptied) state.busy.erase(slot);
+    for (const int32_t device_row : state.emptied) state.busy.erase(device_row);
     state.emptied.clear();
   }
-  void started(int layer, std::span<const SlotChange> moves) {
+  void started(int layer, std::span<const RowChange> moves) {
     State& state = states_.at(layer);
     const std::lock_guard lock(mutex_);
     expect(!moves.empty() && moves.size() <= NeuronTraffic::kMaxChanges);
     Ids ids;
-    for (const SlotChange& move : moves) {
+    for (const RowChange& move : moves) {
       ids.insert(move.neuron);
       expect(move.neuron >= state.shape.n_hot && move.neuron < state.shape.n_neurons);
-      expect(move.slot >= state.shape.n_hot && move.slot < state.shape.n_slots);
-      for (const auto& [slot, neuron] : state.busy) expect(neuron != move.neuron);
-      expect(state.busy.try_emplace(move.slot, move.neuron).second);
+      expect(move.device_row >= state.shape.n_hot && move.device_row < state.shape.n_device_rows);
+      for (const auto& [device_row, neuron] : state.busy) expect(neuron != move.neuron);
+      expect(state.busy.try_emplace(move.device_row, move.neuron).second);
     }
     starts_.emplace_back(layer, ids);
   }
@@ -157,7 +157,7 @@ class Device {
 /// All that the device lacks is brought: the link is fast beyond measure.
 const PrefetchOptions kAll{.link_over_cpu = 1e12};
 
-TEST_CASE("what layers want is counted and moved in slots that nothing reads, whatever comes when") {
+TEST_CASE("what layers want is counted and moved in device rows that nothing reads, whatever comes when") {
   const bool settled = GENERATE(true, false);
   const bool proposed = GENERATE(true, false);
   std::mt19937 rng(3);

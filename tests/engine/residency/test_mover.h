@@ -17,7 +17,7 @@ namespace hearth::testing {
 class MoverControl {
  public:
   /// Called for every start(), on the Prefetcher's thread.
-  std::function<void(int layer, std::span<const SlotChange>)> on_start;
+  std::function<void(int layer, std::span<const RowChange>)> on_start;
   std::function<void(int layer)> on_gate;
   double seconds_per_bundle = 1e-6;
 
@@ -51,7 +51,7 @@ class TestMover final : public BundleMover {
   void gate(int layer, void* /*stream*/) override {
     if (control_.on_gate) control_.on_gate(layer);
   }
-  void start(int layer, std::span<const SlotChange> moves) override {
+  void start(int layer, std::span<const RowChange> moves) override {
     if (control_.on_start) control_.on_start(layer, moves);
     n_ += static_cast<int64_t>(moves.size());
   }

@@ -1,5 +1,5 @@
-// Neurons moved to slots: the host's bytes, of every type, in every way; after the work that may read the
-// slots.
+// Neurons moved to device rows: the host's bytes, of every type, in every way; after the work that may read
+// the rows.
 #include "kernels/cuda/sharing/bundle_mover.h"
 
 #include <array>
@@ -45,13 +45,13 @@ struct Case {
 /// A layer on the host, and room for some of its neurons on the device.
 class TestLayer {
  public:
-  TestLayer(const Case& what, int number, int64_t n_slots, std::mt19937& rng)
-      : what_(what), host_(random_layer(what.shape, rng)), n_slots_(n_slots) {
+  TestLayer(const Case& what, int number, int64_t n_device_rows, std::mt19937& rng)
+      : what_(what), host_(random_layer(what.shape, rng)), n_rows_(n_device_rows) {
     layer_.layer = number;
     layer_.host = host_.ffn;
     layer_.all_gates = what.all_gates;
     layer_.host_pinned = what.pinned;
-    layer_.n_slots = n_slots;
+    layer_.n_device_rows = n_device_rows;
     if (what.coded) turn(rng);
     FfnNeurons& device = layer_.device;
     device.gate = room(layer_.host.gate);
@@ -71,9 +71,9 @@ class TestLayer {
 
   const HybridLayer& get() const { return layer_; }
   int64_t n_neurons() const { return what_.shape.d_ff; }
-  int64_t n_slots() const { return n_slots_; }
+  int64_t n_device_rows() const { return n_rows_; }
 
-  /// That the slots hold these neurons, and the others (-1) what they held at first.
+  /// That the device rows hold these neurons, and the others (-1) what they held at first.
   bool holds(const std::vector<int32_t>& neurons) const {
     const FfnNeurons &host = layer_.host, &device = layer_.device;
     const Matrix no_gate{};
@@ -94,19 +94,19 @@ class TestLayer {
     layer_.host.down = turn_down_projection(plain_.view, nullptr, codes_.data(), stride, scales_.data());
   }
   const std::byte* room(size_t row_bytes) {
-    memory_.push_back(std::make_unique<DeviceArray<std::byte>>(row_bytes * static_cast<size_t>(n_slots_)));
+    memory_.push_back(std::make_unique<DeviceArray<std::byte>>(row_bytes * static_cast<size_t>(n_rows_)));
     cuda::check(cudaMemset(memory_.back()->data(), 0x5a, memory_.back()->size()), "filling");
     cuda::check(cudaDeviceSynchronize(), "filling");
     return memory_.back()->data();
   }
   Matrix room(const Matrix& host) {
     if (!host) return {};
-    return {room(row_bytes(host.dtype, host.n_cols)), host.dtype, n_slots_, host.n_cols};
+    return {room(row_bytes(host.dtype, host.n_cols)), host.dtype, n_rows_, host.n_cols};
   }
   bool rows_are(const Matrix& host, const Matrix& device, const std::vector<int32_t>& neurons) const {
     return bytes_are(host.data, host ? host.stride_bytes() : 0, device.data, device.stride_bytes(), neurons);
   }
-  /// host null: no slot has been touched.
+  /// host null: no device row has been touched.
   bool bytes_are(const std::byte* host, size_t host_stride, const std::byte* device, size_t stride,
                  const std::vector<int32_t>& neurons) const {
     std::vector<std::byte> found(stride * neurons.size()), expected(found.size(), std::byte{0x5a});
@@ -122,21 +122,21 @@ class TestLayer {
   Layer host_;
   OwnedMatrix plain_;
   std::vector<std::byte> codes_, scales_;
-  int64_t n_slots_;
+  int64_t n_rows_;
   HybridLayer layer_;
   std::vector<std::unique_ptr<DeviceArray<std::byte>>> memory_;
   std::vector<std::unique_ptr<Pinned>> pins_;
 };
 
-/// Some neurons to some slots, both ascending, now and then neighbours.
-std::vector<SlotChange> some_moves(const TestLayer& layer, double share, std::mt19937& rng) {
-  std::vector<SlotChange> moves;
+/// Some neurons to some device rows, both ascending, now and then neighbours.
+std::vector<RowChange> some_moves(const TestLayer& layer, double share, std::mt19937& rng) {
+  std::vector<RowChange> moves;
   std::bernoulli_distribution taken(share);
-  int32_t slot = 0;
-  for (int32_t neuron = 0; neuron < layer.n_neurons() && slot < layer.n_slots(); ++neuron) {
+  int32_t device_row = 0;
+  for (int32_t neuron = 0; neuron < layer.n_neurons() && device_row < layer.n_device_rows(); ++neuron) {
     if (!taken(rng)) continue;
-    moves.push_back({neuron, slot});
-    slot += rng() % 4 == 0 ? 2 : 1;
+    moves.push_back({neuron, device_row});
+    device_row += rng() % 4 == 0 ? 2 : 1;
   }
   return moves;
 }
@@ -152,9 +152,9 @@ void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
   std::vector<int32_t> neurons(40, -1);
   cudaemu::reset_stats();
   for (const double share : {0.02, 0.9, 0.3}) {
-    const std::vector<SlotChange> moves = some_moves(layer, share, rng);
+    const std::vector<RowChange> moves = some_moves(layer, share, rng);
     mover->start(3, moves);
-    for (const SlotChange& move : moves) neurons[static_cast<size_t>(move.slot)] = move.neuron;
+    for (const RowChange& move : moves) neurons[static_cast<size_t>(move.device_row)] = move.neuron;
   }
   const BundleMover::Copied copied = mover->wait();
   CHECK(copied.seconds > 0);
@@ -164,7 +164,7 @@ void check_moves(const Case& what, CopyWay way, std::mt19937& rng) {
   REQUIRE(layer.holds(neurons));
 }
 
-TEST_CASE("neurons of every type arrive in their slots bit for bit, in every way") {
+TEST_CASE("neurons of every type arrive in their device rows bit for bit, in every way") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   const bool pinned = GENERATE(true, false);
   std::mt19937 rng(7);
@@ -193,8 +193,8 @@ TEST_CASE("several layers have one mover, pinned or not") {
   TestLayer a({.shape = small}, 0, 8, rng), b({.shape = large, .pinned = false}, 5, 9, rng);
   const HybridLayer* const layers[] = {&a.get(), &b.get()};
   const auto mover = cuda::make_bundle_mover(layers, {.way = way, .staging_bytes = 0});
-  mover->start(5, std::vector<SlotChange>{{7, 8}, {60, 0}});
-  mover->start(0, std::vector<SlotChange>{{95, 7}});
+  mover->start(5, std::vector<RowChange>{{7, 8}, {60, 0}});
+  mover->start(0, std::vector<RowChange>{{95, 7}});
   mover->start(0, {});
   CHECK(mover->wait().bytes > 0);
   CHECK(a.holds({-1, -1, -1, -1, -1, -1, -1, 95}));
@@ -202,7 +202,8 @@ TEST_CASE("several layers have one mover, pinned or not") {
 }
 
 TEST_CASE(
-    "a slot is written when the work that was enqueued before its gate is done, and beside other work") {
+    "a device row is written when the work that was enqueued before its gate is done, and beside other "
+    "work") {
   const CopyWay way = GENERATE(CopyWay::kGather, CopyWay::kDma);
   std::mt19937 rng(9);
   TestLayer gated({.shape = {.bundled = true}}, 0, 8, rng), free({.shape = {.bundled = true}}, 1, 8, rng);
@@ -216,11 +217,11 @@ TEST_CASE(
                   &may_go_on),
               "enqueuing");
   // The free layer's neurons move while the compute stream is busy, the gated layer's do not.
-  mover->start(1, std::vector<SlotChange>{{4, 4}});
+  mover->start(1, std::vector<RowChange>{{4, 4}});
   mover->wait();
   CHECK(free.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
   mover->gate(0, static_cast<cudaStream_t>(compute));
-  mover->start(0, std::vector<SlotChange>{{4, 4}});
+  mover->start(0, std::vector<RowChange>{{4, 4}});
   CHECK(gated.holds({-1, -1, -1, -1, -1, -1, -1, -1}));
   go_on.set_value();
   mover->wait();
@@ -239,7 +240,7 @@ TEST_CASE("what goes wrong while neurons move is thrown as a sentence") {
     cudaemu::fail_next(api, 0, cudaErrorIllegalAddress);
     INFO(api);
     const auto move = [&] {
-      mover->start(0, std::vector<SlotChange>{{4, 4}});
+      mover->start(0, std::vector<RowChange>{{4, 4}});
       mover->wait();
     };
     CHECK_THROWS_AS(move(), cuda::CudaError);

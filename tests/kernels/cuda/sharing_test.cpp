@@ -1,4 +1,4 @@
-// What parts a layer's neurons between the device and the CPU: sets are split, slots change.
+// What parts a layer's neurons between the device and the CPU: sets are split, device rows change.
 #include <bit>
 
 #include "kernels/cuda/ops.h"
@@ -56,37 +56,37 @@ TEST_CASE("CUDA: a split set has every wanted neuron in one of its parts, and sa
   }
 }
 
-TEST_CASE("CUDA: slots change as listed, and of a neuron's changes the last one counts") {
+TEST_CASE("CUDA: device rows change as listed, and of a neuron's changes the last one counts") {
   constexpr int64_t kNeurons = 1000;
   std::mt19937_64 rng(8);
   for (size_t n_changes : {size_t{0}, size_t{1}, size_t{100}, NeuronTraffic::kMaxChanges}) {
     INFO(n_changes << " changes");
     std::vector<uint64_t> bits = some_bits(kNeurons, rng);
-    std::vector<int32_t> slots(kNeurons);
-    for (size_t i = 0; i < slots.size(); ++i) slots[i] = static_cast<int32_t>(i);
+    std::vector<int32_t> device_rows(kNeurons);
+    for (size_t i = 0; i < device_rows.size(); ++i) device_rows[i] = static_cast<int32_t>(i);
     const TestStream stream;
     const DeviceArray<uint64_t> resident(bits);
-    const DeviceArray<int32_t> slot_of(slots);
-    const cuda::PinnedArray<cuda::SlotChanges> changes(1);
-    cuda::SlotChanges& list = *changes.data();
+    const DeviceArray<int32_t> device_row(device_rows);
+    const cuda::PinnedArray<cuda::RowChanges> changes(1);
+    cuda::RowChanges& list = *changes.data();
     list.n = static_cast<int32_t>(n_changes);
     for (size_t i = 0; i < n_changes; ++i) {
       const auto neuron = static_cast<int32_t>(rng() % (i % 2 == 0 ? kNeurons : 70));  // some of them often
       list.list[i] = {neuron, i % 3 == 0 ? -1 : static_cast<int32_t>(2000 + i)};
       const uint64_t bit = uint64_t{1} << (neuron % 64);
       uint64_t& word = bits[static_cast<size_t>(neuron) / 64];
-      if (list.list[i].slot < 0) {
+      if (list.list[i].device_row < 0) {
         word &= ~bit;
       } else {
         word |= bit;
-        slots[static_cast<size_t>(neuron)] = list.list[i].slot;
+        device_rows[static_cast<size_t>(neuron)] = list.list[i].device_row;
       }
     }
-    cuda::change_slots(changes.data(), resident.data(), slot_of.data(), stream);
+    cuda::change_rows(changes.data(), resident.data(), device_row.data(), stream);
     REQUIRE(resident.read(stream) == bits);
-    const std::vector<int32_t> found = slot_of.read(stream);
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if ((bits[i / 64] >> (i % 64) & 1) != 0) REQUIRE(found[i] == slots[i]);
+    const std::vector<int32_t> found = device_row.read(stream);
+    for (size_t i = 0; i < device_rows.size(); ++i) {
+      if ((bits[i / 64] >> (i % 64) & 1) != 0) REQUIRE(found[i] == device_rows[i]);
     }
   }
 }

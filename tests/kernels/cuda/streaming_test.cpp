@@ -63,7 +63,7 @@ class SharedLayer {
       if (j == what.shape.d_ff - 1) break;  // there is always something to bring
       if (j < what.first_on_host || static_cast<int>(rng() % 4) < what.hot_of_four) hot_.push_back(j);
     }
-    layer_.n_hot = layer_.n_slots = static_cast<int64_t>(hot_.size());
+    layer_.n_hot = layer_.n_device_rows = static_cast<int64_t>(hot_.size());
   }
 
   /// Puts the hot neurons where the backend reads them, and takes what the host gives back.
@@ -80,14 +80,14 @@ class SharedLayer {
     device.gate_bias = backend.resident(host.gate_bias, what_.shape.d_ff);
     device.up_bias = backend.resident(host.up_bias, what_.shape.d_ff);
     std::vector<uint64_t> bits((all.size() + 63) / 64);
-    std::vector<int32_t> slots(all.size(), 1 << 30);
-    for (size_t slot = 0; slot < hot_.size(); ++slot) {
-      const auto j = static_cast<size_t>(hot_[slot]);
+    std::vector<int32_t> device_rows(all.size(), 1 << 30);
+    for (size_t device_row = 0; device_row < hot_.size(); ++device_row) {
+      const auto j = static_cast<size_t>(hot_[device_row]);
       bits[j / 64] |= uint64_t{1} << (j % 64);
-      slots[j] = static_cast<int32_t>(slot);
+      device_rows[j] = static_cast<int32_t>(device_row);
     }
     layer_.resident = const_cast<uint64_t*>(there(bits, backend));
-    layer_.slot_of = const_cast<int32_t*>(there(slots, backend));
+    layer_.device_row = const_cast<int32_t*>(there(device_rows, backend));
     // Nobody reads what was given back.
     for (const Matrix* matrix : {&host.gate, &host.up, &host.down.rows}) {
       if (!*matrix) continue;

@@ -1,8 +1,8 @@
-// A layer's changes of slots (kernels/neuron_traffic.h) on their way to the device: asked for as late as they
-// can be, carried out in the stream's order.
+// A layer's changes of device rows (kernels/neuron_traffic.h) on their way to the device: asked for as late
+// as possible, carried out in the stream's order.
 //
-// Owned by CudaHybridFfn; engine thread. A recorded step reads the list when it runs, so the changes are asked
-// for before its graph is launched, and the latest are good enough for it.
+// Owned by CudaHybridFfn; engine thread. A recorded step reads the list when it runs, so the changes are
+// asked for before its graph is launched, and the latest are good enough for it.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@
 
 namespace hearth::cuda {
 
-class SlotUpdates {
+class RowUpdates {
  public:
   /// Takes pinned memory. At load, where neurons are shared at all.
-  void reserve() { list_ = PinnedArray<SlotChanges>(1); }
+  void reserve() { list_ = PinnedArray<RowChanges>(1); }
 
   /// Who tells of changes; null: nobody.
   void set_traffic(NeuronTraffic* traffic) { traffic_ = traffic; }
@@ -30,8 +30,8 @@ class SlotUpdates {
     due_ = traffic_ != nullptr;
     if (!due_) return;
     if (recorder.enqueues_at_once()) ask(layer);
-    recorder.enqueue([list = list_.data(), resident = layer.resident, slot_of = layer.slot_of,
-                      stream = recorder.stream()] { change_slots(list, resident, slot_of, stream); });
+    recorder.enqueue([list = list_.data(), resident = layer.resident, device_row = layer.device_row,
+                      stream = recorder.stream()] { change_rows(list, resident, device_row, stream); });
   }
 
   /// Before a recorded segment that applies them is launched: the list as the device reads it. It is free
@@ -42,16 +42,16 @@ class SlotUpdates {
 
  private:
   void ask(const HybridLayer& layer) {
-    const std::span<const SlotChange> changes = traffic_->changes(layer.layer);
+    const std::span<const RowChange> changes = traffic_->changes(layer.layer);
     assert(changes.size() <= NeuronTraffic::kMaxChanges);
-    SlotChanges& list = *list_.data();
+    RowChanges& list = *list_.data();
     list.n = static_cast<int32_t>(changes.size());
     std::copy(changes.begin(), changes.end(), list.list);
     due_ = false;
   }
 
   NeuronTraffic* traffic_ = nullptr;
-  PinnedArray<SlotChanges> list_;
+  PinnedArray<RowChanges> list_;
   bool due_ = false;  // the open segment reads them, and they were not asked for yet
 };
 

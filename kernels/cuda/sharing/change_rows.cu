@@ -1,4 +1,4 @@
-// The neuron cache's changes, carried out: which neurons have a slot, and which one.
+// The neuron cache's changes, carried out: which neurons have a device row, and which one.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -11,12 +11,12 @@ constexpr int kThreads = 256;
 /// One block: the list is short, and read from the host's memory once. Of several changes of a neuron the
 /// last counts, so each looks whether one comes after it.
 __global__ void __launch_bounds__(kThreads)
-    change_slots_kernel(const SlotChanges* changes, uint64_t* resident, int32_t* slot_of) {
-  __shared__ int32_t neurons[NeuronTraffic::kMaxChanges], slots[NeuronTraffic::kMaxChanges];
+    change_rows_kernel(const RowChanges* changes, uint64_t* resident, int32_t* device_row) {
+  __shared__ int32_t neurons[NeuronTraffic::kMaxChanges], device_rows[NeuronTraffic::kMaxChanges];
   const int n = changes->n;
   for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
     neurons[i] = changes->list[i].neuron;
-    slots[i] = changes->list[i].slot;
+    device_rows[i] = changes->list[i].device_row;
   }
   __syncthreads();
   for (int i = static_cast<int>(threadIdx.x); i < n; i += kThreads) {
@@ -26,10 +26,10 @@ __global__ void __launch_bounds__(kThreads)
     if (!is_last) continue;
     auto* word = reinterpret_cast<unsigned long long*>(resident + neuron / 64);
     const unsigned long long bit = 1ull << (neuron % 64);
-    if (slots[i] < 0) {
+    if (device_rows[i] < 0) {
       atomicAnd(word, ~bit);
     } else {
-      slot_of[neuron] = slots[i];
+      device_row[neuron] = device_rows[i];
       atomicOr(word, bit);
     }
   }
@@ -37,9 +37,9 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void change_slots(const SlotChanges* changes, uint64_t* resident, int32_t* slot_of, cudaStream_t stream) {
-  check(gpu_launch(change_slots_kernel, 1, kThreads, 0, stream, changes, resident, slot_of),
-        "changing slots of the neuron cache");
+void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_row, cudaStream_t stream) {
+  check(gpu_launch(change_rows_kernel, 1, kThreads, 0, stream, changes, resident, device_row),
+        "changing device rows of the neuron cache");
 }
 
 }  // namespace hearth::cuda
