@@ -1,4 +1,4 @@
-// Tiles, chunks and threads of attention. See the header.
+// Tiles, slices and threads of attention. See the header.
 #include "kernels/cpu/attention.h"
 
 #include <algorithm>
@@ -7,28 +7,28 @@
 namespace hearth {
 namespace {
 
-// Queries that go through a chunk together: with 48 rows K and V are converted to floats once per 6 rows and
+// Queries that go through a slice together: with 48 rows K and V are converted to floats once per 6 rows and
 // loaded into the first-level cache once per 48, and all of a thread's rows stay in the second-level cache.
 constexpr int kMaxRows = 48;
 
-// Positions of a chunk: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, several times
-// what handing out a chunk costs. A multiple of kKeyTile.
-constexpr int kChunkTokens = 256;
-// Beyond this many chunks they get longer instead, which bounds the memory of their results.
-constexpr int kMaxChunks = 32;
-static_assert(kChunkTokens % kKeyTile == 0);
+// Positions of a slice: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, several times
+// what handing out a slice costs. A multiple of kKeyTile.
+constexpr int kSliceTokens = 256;
+// Beyond this many slices they get longer instead, which bounds the memory of their results.
+constexpr int kMaxSlices = 32;
+static_assert(kSliceTokens % kKeyTile == 0);
 
-// Up to so many tokens a step is cut by chunks too; with more there are enough tiles for all threads.
+// Up to so many tokens a step is cut by slices too; with more there are enough tiles for all threads.
 constexpr int kMaxSplitTokens = 8;
 
 // Multiply-adds below which a fork costs more than it saves: about 2 microseconds of one core.
 constexpr int64_t kForkWork = 64 * 1024;
 
-/// Chunk length for a token that sees n_keys positions: depends on nothing else, so that a token's sums are
+/// Slice length for a token that sees n_keys positions: depends on nothing else, so that a token's sums are
 /// grouped alike in every batch.
-int chunk_tokens_for(int n_keys) {
-  int tokens = kChunkTokens;
-  while ((n_keys + tokens - 1) / tokens > kMaxChunks) tokens *= 2;
+int slice_tokens_for(int n_keys) {
+  int tokens = kSliceTokens;
+  while ((n_keys + tokens - 1) / tokens > kMaxSlices) tokens *= 2;
   return tokens;
 }
 
@@ -38,20 +38,20 @@ int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 void Attention::reserve(int max_tokens, int n_heads, int max_head_dim, int max_context) {
   max_head_dim_ = max_head_dim;
-  max_chunks_ = std::min(kMaxChunks, ceil_div(max_context, kChunkTokens));
+  max_slices_ = std::min(kMaxSlices, ceil_div(max_context, kSliceTokens));
   tiles_.reserve(static_cast<size_t>(max_tokens));
   scratch_.resize(static_cast<size_t>(pool_.n_threads()));
   for (Scratch& s : scratch_) {
-    for (std::vector<float>* rows : {&s.q, &s.weighted, &s.chunk_weighted}) {
+    for (std::vector<float>* rows : {&s.q, &s.weighted, &s.slice_weighted}) {
       rows->resize(static_cast<size_t>(kMaxRows) * static_cast<size_t>(max_head_dim));
     }
     s.scores.resize(size_t{kMaxRows} * kKeyTile);
-    for (std::vector<float>* row : {&s.largest, &s.sum, &s.chunk_largest, &s.chunk_sum})
+    for (std::vector<float>* row : {&s.largest, &s.sum, &s.slice_largest, &s.slice_sum})
       row->resize(kMaxRows);
     s.limits.resize(kMaxRows);
   }
   const size_t split_rows = static_cast<size_t>(std::min(max_tokens, kMaxSplitTokens)) *
-                            static_cast<size_t>(n_heads) * static_cast<size_t>(max_chunks_);
+                            static_cast<size_t>(n_heads) * static_cast<size_t>(max_slices_);
   split_largest_.resize(split_rows);
   split_sum_.resize(split_rows);
   split_weighted_.resize(split_rows * static_cast<size_t>(max_head_dim));
@@ -77,18 +77,18 @@ void Attention::run(const float* q, int64_t stride, int n_heads, float scale, co
   const int64_t n_items = static_cast<int64_t>(tiles_.size()) * call.items_per_tile;
 
   int64_t work = 0;
-  int most_chunks = 0;
+  int most_slices = 0;
   for (const TokenTile& tile : tiles_) {
     const int last = tile.first_token + tile.n_tokens - 1;
     work += int64_t{tile.n_tokens} * n_heads * (places.positions[last] + 1) * shape.head_dim * 2;
-    most_chunks = std::max(most_chunks, tile.n_chunks);
+    most_slices = std::max(most_slices, tile.n_slices);
   }
-  if (places.n_tokens <= kMaxSplitTokens && most_chunks > 1 && pool_.n_threads() > 1) {
+  if (places.n_tokens <= kMaxSplitTokens && most_slices > 1 && pool_.n_threads() > 1) {
     run_split(call, n_items);
     return;
   }
   const int64_t grain = work < kForkWork ? n_items : 1;
-  pool_.for_each_chunk(n_items, grain, [&](int64_t begin, int64_t end, int worker) {
+  pool_.for_each_piece(n_items, grain, [&](int64_t begin, int64_t end, int worker) {
     for (int64_t i = begin; i < end; ++i) {
       // Later tiles of a prompt see more keys: the longest first, so that the last one to finish is short.
       run_whole(call, item_at(call, n_items - 1 - i), scratch_[static_cast<size_t>(worker)]);
@@ -102,19 +102,19 @@ void Attention::make_tiles(const Call& call) {
   tiles_.clear();
   for (int t = 0; t < places.n_tokens; ++t) {
     const int n_keys = places.positions[t] + 1;
-    const int chunk_tokens = chunk_tokens_for(n_keys);
-    const int n_chunks = ceil_div(n_keys, chunk_tokens);
+    const int slice_tokens = slice_tokens_for(n_keys);
+    const int n_slices = ceil_div(n_keys, slice_tokens);
     if (!tiles_.empty()) {
       TokenTile& last = tiles_.back();
       const bool continues =
           places.table_of[t] == places.table_of[t - 1] && places.positions[t] == places.positions[t - 1] + 1;
-      if (continues && last.n_tokens < max_tokens && last.chunk_tokens == chunk_tokens) {
+      if (continues && last.n_tokens < max_tokens && last.slice_tokens == slice_tokens) {
         ++last.n_tokens;
-        last.n_chunks = n_chunks;
+        last.n_slices = n_slices;
         continue;
       }
     }
-    tiles_.push_back({t, 1, chunk_tokens, n_chunks});
+    tiles_.push_back({t, 1, slice_tokens, n_slices});
   }
 }
 
@@ -157,21 +157,21 @@ AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratc
   return tile;
 }
 
-void Attention::attend_chunk(AttentionTile tile, const Item& item, int chunk, const Partial& result) const {
-  tile.begin = chunk * item.tile.chunk_tokens;
-  tile.end = std::min(tile.begin + item.tile.chunk_tokens, tile.limits[tile.n_rows - 1]);
+void Attention::attend_slice(AttentionTile tile, const Item& item, int slice, const Partial& result) const {
+  tile.begin = slice * item.tile.slice_tokens;
+  tile.end = std::min(tile.begin + item.tile.slice_tokens, tile.limits[tile.n_rows - 1]);
   tile.largest = result.largest;
   tile.sum = result.sum;
   tile.weighted = result.weighted;
   kernels_.attend(tile);
 }
 
-/// Rows that see nothing of the chunk are left alone.
-void Attention::merge_chunk(const Call& call, const Item& item, const int32_t* limits, int chunk,
+/// Rows that see nothing of the slice are left alone.
+void Attention::merge_slice(const Call& call, const Item& item, const int32_t* limits, int slice,
                             const Partial& from, const Partial& into) const {
   const int head_dim = call.shape.head_dim;
   for (int row = 0; row < item.n_rows(); ++row) {
-    if (limits[row] <= chunk * item.tile.chunk_tokens) continue;
+    if (limits[row] <= slice * item.tile.slice_tokens) continue;
     const float later[2] = {from.largest[row], from.sum[row]};
     float state[2] = {into.largest[row], into.sum[row]};
     kernels_.merge(later, from.weighted + int64_t{row} * head_dim, head_dim, state,
@@ -194,34 +194,34 @@ void Attention::write_out(const Call& call, const Item& item, const Partial& tot
 void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) const {
   const AttentionTile tile = load_queries(call, item, scratch);
   const Partial total{scratch.largest.data(), scratch.sum.data(), scratch.weighted.data()};
-  const Partial later{scratch.chunk_largest.data(), scratch.chunk_sum.data(), scratch.chunk_weighted.data()};
-  attend_chunk(tile, item, 0, total);
-  for (int chunk = 1; chunk < item.tile.n_chunks; ++chunk) {
-    attend_chunk(tile, item, chunk, later);
-    merge_chunk(call, item, tile.limits, chunk, later, total);
+  const Partial later{scratch.slice_largest.data(), scratch.slice_sum.data(), scratch.slice_weighted.data()};
+  attend_slice(tile, item, 0, total);
+  for (int slice = 1; slice < item.tile.n_slices; ++slice) {
+    attend_slice(tile, item, slice, later);
+    merge_slice(call, item, tile.limits, slice, later, total);
   }
   write_out(call, item, total);
 }
 
-/// Where an item's chunk leaves its result until all are there.
-Attention::Partial Attention::split_result(const Call& call, const Item& item, int chunk) {
-  // Rows of items before this one, each with room for max_chunks_ results.
+/// Where an item's slice leaves its result until all are there.
+Attention::Partial Attention::split_result(const Call& call, const Item& item, int slice) {
+  // Rows of items before this one, each with room for max_slices_ results.
   const int64_t before =
       int64_t{item.tile.first_token} * call.n_heads + int64_t{item.first_head} * item.tile.n_tokens;
-  const int64_t row = before * max_chunks_ + int64_t{chunk} * item.n_rows();
+  const int64_t row = before * max_slices_ + int64_t{slice} * item.n_rows();
   return {split_largest_.data() + row, split_sum_.data() + row,
           split_weighted_.data() + row * call.shape.head_dim};
 }
 
 void Attention::run_split(const Call& call, int64_t n_items) {
-  // 1. Every chunk of every item, in any order.
-  const int64_t n_pieces = n_items * max_chunks_;
-  pool_.for_each_chunk(n_pieces, 1, [&](int64_t piece, int64_t, int worker) {
-    const Item item = item_at(call, piece / max_chunks_);
-    const int chunk = static_cast<int>(piece % max_chunks_);
-    if (chunk >= item.tile.n_chunks) return;
+  // 1. Every slice of every item, in any order.
+  const int64_t n_pieces = n_items * max_slices_;
+  pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int worker) {
+    const Item item = item_at(call, piece / max_slices_);
+    const int slice = static_cast<int>(piece % max_slices_);
+    if (slice >= item.tile.n_slices) return;
     const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(worker)]);
-    attend_chunk(tile, item, chunk, split_result(call, item, chunk));
+    attend_slice(tile, item, slice, split_result(call, item, slice));
   });
   // 2. Joined in the order of positions, as run_whole does.
   for (int64_t i = 0; i < n_items; ++i) {
@@ -232,8 +232,8 @@ void Attention::run_split(const Call& call, int64_t n_items) {
       limits[static_cast<size_t>(row)] =
           call.places.positions[item.tile.first_token + row / item.n_heads] + 1;
     }
-    for (int chunk = 1; chunk < item.tile.n_chunks; ++chunk) {
-      merge_chunk(call, item, limits.data(), chunk, split_result(call, item, chunk), total);
+    for (int slice = 1; slice < item.tile.n_slices; ++slice) {
+      merge_slice(call, item, limits.data(), slice, split_result(call, item, slice), total);
     }
     write_out(call, item, total);
   }

@@ -2,10 +2,10 @@
 //
 // The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
 //
-// A sequence's keys are cut into chunks at positions that depend on the token's own position only; softmax
-// runs over each chunk alone and the chunks are joined in order. Who computes a chunk, and how many queries
+// A sequence's keys are cut into slices at positions that depend on the token's own position only; softmax
+// runs over each slice alone and the slices are joined in order. Who computes a slice, and how many queries
 // go through it together, is then free: one decode token over a long context is spread over all threads by
-// chunks, a prefill over tiles of queries that read K and V once for all of them, and both give a token the
+// slices, a prefill over tiles of queries that read K and V once for all of them, and both give a token the
 // same bits.
 #pragma once
 
@@ -36,8 +36,8 @@ class Attention {
   struct TokenTile {
     int first_token;
     int n_tokens;
-    int chunk_tokens;
-    int n_chunks;
+    int slice_tokens;
+    int n_slices;
   };
   /// One call of run(), and what follows from it.
   struct Call {
@@ -64,11 +64,11 @@ class Attention {
   /// What one thread works with.
   struct Scratch {
     std::vector<float> q, scores;
-    std::vector<float> weighted, chunk_weighted;  // [kMaxRows, head_dim]
-    std::vector<float> largest, sum, chunk_largest, chunk_sum;
+    std::vector<float> weighted, slice_weighted;  // [kMaxRows, head_dim]
+    std::vector<float> largest, sum, slice_largest, slice_sum;
     std::vector<int32_t> limits;
   };
-  /// Softmax of a chunk, per row: see AttentionTile.
+  /// Softmax of a slice, per row: see AttentionTile.
   struct Partial {
     float* largest;
     float* sum;
@@ -78,21 +78,21 @@ class Attention {
   void make_tiles(const Call& call);
   Item item_at(const Call& call, int64_t index) const;
   AttentionTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
-  void attend_chunk(AttentionTile tile, const Item& item, int chunk, const Partial& result) const;
-  void merge_chunk(const Call& call, const Item& item, const int32_t* limits, int chunk, const Partial& from,
+  void attend_slice(AttentionTile tile, const Item& item, int slice, const Partial& result) const;
+  void merge_slice(const Call& call, const Item& item, const int32_t* limits, int slice, const Partial& from,
                    const Partial& into) const;
   void write_out(const Call& call, const Item& item, const Partial& total) const;
   void run_whole(const Call& call, const Item& item, Scratch& scratch) const;
   void run_split(const Call& call, int64_t n_items);
-  Partial split_result(const Call& call, const Item& item, int chunk);
+  Partial split_result(const Call& call, const Item& item, int slice);
 
   ThreadPool& pool_;
   const VectorKernels& kernels_;
   std::vector<TokenTile> tiles_;
   std::vector<Scratch> scratch_;  // one for each thread
   int max_head_dim_ = 0;
-  int max_chunks_ = 0;
-  // Results of chunks that are joined by another thread than computed them.
+  int max_slices_ = 0;
+  // Results of slices that are joined by another thread than computed them.
   std::vector<float> split_largest_, split_sum_, split_weighted_;
 };
 

@@ -1,4 +1,4 @@
-// Attention of a tile of queries over one chunk of keys, written once over Lanes and compiled once per ISA.
+// Attention of a tile of queries over one slice of keys, written once over Lanes and compiled once per ISA.
 //
 //   for each tile of kKeyTile keys: s = q k^T;  m' = max(m, max s);  p = exp(s - m');
 //                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
@@ -243,21 +243,21 @@ void attend(const AttentionTile& tile) {
   }
 }
 
-/// REQUIRES: the chunk saw at least one key.
-void merge(const float* chunk_state, const float* chunk_weighted, int head_dim, float* state,
+/// REQUIRES: the slice saw at least one key.
+void merge(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
            float* weighted) {
-  const float largest = chunk_state[0] > state[0] ? chunk_state[0] : state[0];
+  const float largest = slice_state[0] > state[0] ? slice_state[0] : state[0];
   float factors[16];
   Lanes::store(exponential(Lanes::all(state[0] - largest)), factors);
   const float old_factor = factors[0];
-  Lanes::store(exponential(Lanes::all(chunk_state[0] - largest)), factors);
+  Lanes::store(exponential(Lanes::all(slice_state[0] - largest)), factors);
   const float new_factor = factors[0];
   state[0] = largest;
-  state[1] = state[1] * old_factor + chunk_state[1] * new_factor;
+  state[1] = state[1] * old_factor + slice_state[1] * new_factor;
   const Lanes old_lanes = Lanes::all(old_factor);
   const Lanes new_lanes = Lanes::all(new_factor);
   for_each_lanes(head_dim, [&](int64_t i, int count) {
-    const Lanes joined = Lanes::fma(load_up_to(chunk_weighted + i, count), new_lanes,
+    const Lanes joined = Lanes::fma(load_up_to(slice_weighted + i, count), new_lanes,
                                     Lanes::mul(load_up_to(weighted + i, count), old_lanes));
     store_up_to(joined, weighted + i, count);
   });

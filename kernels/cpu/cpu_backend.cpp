@@ -149,7 +149,7 @@ int64_t CpuBackend::row_grain(int64_t row_floats) {
 
 void CpuBackend::embed(const Matrix& table, std::span<const int32_t> tokens, float* out) {
   const int64_t n_tokens = static_cast<int64_t>(tokens.size());
-  pool_.for_each_chunk(n_tokens, row_grain(table.n_cols), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_tokens, row_grain(table.n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const int32_t token = tokens[static_cast<size_t>(i)];
       dequantize_row(table.dtype, table.row(token), table.n_cols, out + i * table.n_cols);
@@ -158,14 +158,14 @@ void CpuBackend::embed(const Matrix& table, std::span<const int32_t> tokens, flo
 }
 
 void CpuBackend::add(const float* x, int64_t n, float* out) {
-  pool_.for_each_chunk(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) out[i] += x[i];
   });
 }
 
 void CpuBackend::rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                           float* out) {
-  pool_.for_each_chunk(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       vector_.rms_norm(x + r * n_cols, weight, eps, n_cols, out + r * n_cols);
     }
@@ -174,7 +174,7 @@ void CpuBackend::rms_norm(const float* x, const float* weight, float eps, int64_
 
 void CpuBackend::layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                             int64_t n_cols, float* out) {
-  pool_.for_each_chunk(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
       vector_.layer_norm(x + r * n_cols, weight, bias, eps, n_cols, out + r * n_cols);
     }
@@ -186,7 +186,7 @@ void CpuBackend::rope(float* x, int64_t stride, int n_heads, int head_dim, std::
   if (rope.kind == RopeKind::kNone || rope.n_rot == 0 || positions.empty()) return;
   rope_table_.prepare(positions, rope, pool_);
   const int64_t n_tokens = static_cast<int64_t>(positions.size());
-  pool_.for_each_chunk(
+  pool_.for_each_piece(
       n_tokens, row_grain(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; ++t) {
           for (int64_t h = 0; h < n_heads; ++h) {
@@ -201,7 +201,7 @@ void CpuBackend::kv_append(const float* k, const float* v, int64_t stride, const
   const int64_t head_dim = shape.head_dim;
   const int64_t block_tokens = shape.block_tokens;
   const int64_t grain = std::max<int64_t>(1, kPieceFloats / (2 * shape.n_kv_heads * head_dim));
-  pool_.for_each_chunk(places.n_tokens, grain, [&](int64_t begin, int64_t end, int worker) {
+  pool_.for_each_piece(places.n_tokens, grain, [&](int64_t begin, int64_t end, int worker) {
     uint16_t* keys = halves_[static_cast<size_t>(worker)].data();
     for (int64_t t = begin; t < end; ++t) {
       const int64_t start = block_start(places, shape, static_cast<int>(t));
@@ -228,7 +228,7 @@ void CpuBackend::gated_activation(FfnActivation act, const float* gate, const fl
                                   float* out) {
   // Pieces are whole lanes, though an element's result does not depend on its place.
   constexpr int64_t kRow = 64;
-  pool_.for_each_chunk((n + kRow - 1) / kRow, row_grain(kRow), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece((n + kRow - 1) / kRow, row_grain(kRow), [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kRow;
     const float* ups = up == nullptr ? nullptr : up + first;
     vector_.gated_activation(act, gate + first, ups, std::min(n, end * kRow) - first, out + first);
@@ -237,7 +237,7 @@ void CpuBackend::gated_activation(FfnActivation act, const float* gate, const fl
 
 void CpuBackend::gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) {
   const int64_t n_rows = static_cast<int64_t>(rows.size());
-  pool_.for_each_chunk(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       std::memcpy(out + i * n_cols, x + rows[static_cast<size_t>(i)] * n_cols,
                   static_cast<size_t>(n_cols) * sizeof(float));
@@ -255,7 +255,7 @@ const std::byte* CpuBackend::quantize(const float* x, int n_tokens, int64_t n_co
   std::byte* rows = reinterpret_cast<std::byte*>(quantized_.floats());
   const size_t bytes = activation_row_bytes(n_cols);
   assert(static_cast<size_t>(n_tokens) * bytes <= quantized_.bytes());
-  pool_.for_each_chunk(n_tokens, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_tokens, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       matmul_.quantize(x + t * n_cols, n_cols, rows + static_cast<size_t>(t) * bytes);
     }
@@ -277,7 +277,7 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
   int64_t n_pieces = 0;
   for (const Product& p : products) n_pieces += c.n_pieces(p) * c.n_token_parts;
 
-  pool_.for_each_chunk(n_pieces, 1, [&](int64_t piece, int64_t, int) {
+  pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int) {
     const Product* p = products.data();
     while (piece >= c.n_pieces(*p) * c.n_token_parts) piece -= c.n_pieces(*p++) * c.n_token_parts;
     const int64_t rows = c.rows_per_piece(p->weight);
@@ -426,7 +426,7 @@ int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, co
   float* products = sparse_.products();
   const Product listed{weight, bias, products, n_listed, false, ids};
   matmul(x, n_tokens, {&listed, 1});
-  pool_.for_each_chunk(n_tokens, row_grain(n_listed), [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_tokens, row_grain(n_listed), [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
       for (size_t i = 0; i < ids.size(); ++i)
         out[t * n_rows + ids[i]] = products[t * n_listed + static_cast<int64_t>(i)];

@@ -28,7 +28,7 @@ void RopeTable::prepare(std::span<const int32_t> positions, const Rope& rope, Th
   positions_.assign(positions.begin(), positions.end());
   // A position takes a microsecond or two (32 to 64 angles of 30 ns); pieces of 4 repay the fork.
   constexpr int64_t kPositionsPerPiece = 4;
-  pool.for_each_chunk(static_cast<int64_t>(positions_.size()), kPositionsPerPiece,
+  pool.for_each_piece(static_cast<int64_t>(positions_.size()), kPositionsPerPiece,
                       [&](int64_t begin, int64_t end, int) {
                         for (int64_t i = begin; i < end; ++i) fill(i);
                       });

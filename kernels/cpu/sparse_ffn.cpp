@@ -64,7 +64,7 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
   constexpr int64_t kWords = 128;
   const int64_t n_words = static_cast<int64_t>(set.words());
   const int64_t parts = (n_words + kWords - 1) / kWords;
-  pool_.for_each_chunk(n_tokens * parts, 1, [&](int64_t piece, int64_t, int) {
+  pool_.for_each_piece(n_tokens * parts, 1, [&](int64_t piece, int64_t, int) {
     const int t = static_cast<int>(piece / parts);
     const int64_t word = piece % parts * kWords;
     const int64_t n = std::min((word + kWords) * 64, n_neurons) - word * 64;
@@ -95,7 +95,7 @@ void SparseFfn::run_ranges(const Step& step, NeuronCounts& counts) {
   if (step.found != nullptr) {
     std::fill_n(step.found->bits, static_cast<size_t>(step.n_tokens) * step.set->words(), uint64_t{0});
   }
-  pool_.for_each_chunk(kNeuronRanges, 1, [&](int64_t range, int64_t, int worker) {
+  pool_.for_each_piece(kNeuronRanges, 1, [&](int64_t range, int64_t, int worker) {
     run_range(step, static_cast<int>(range), worker);
   });
   for (const RangeCounts& range : range_counts_) {
@@ -256,7 +256,7 @@ void SparseFfn::add_partials(const Step& step, float* out) {
   constexpr int64_t kColumns = 1024;
   const int64_t n_cols = step.down->n_cols;
   const int64_t parts = (n_cols + kColumns - 1) / kColumns;
-  pool_.for_each_chunk(step.n_tokens * parts, 1, [&](int64_t piece, int64_t, int) {
+  pool_.for_each_piece(step.n_tokens * parts, 1, [&](int64_t piece, int64_t, int) {
     const int t = static_cast<int>(piece / parts);
     const int64_t column = piece % parts * kColumns, n = std::min(kColumns, n_cols - column);
     float* to = out + t * n_cols + column;
@@ -296,7 +296,7 @@ void SparseFfn::run_few_sums(const Step& step, NeuronCounts& counts) {
   const int64_t n = step.n_tokens * step.down->n_cols;
   const size_t n_threads = summed_.size();
   if (std::find(summed_.begin() + 1, summed_.end(), 1) == summed_.end()) return;
-  pool_.for_each_chunk(n, kColumns, [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n, kColumns, [&](int64_t begin, int64_t end, int) {
     for (size_t thread = 1; thread < n_threads; ++thread) {
       if (summed_[thread] == 0) continue;
       const int64_t* from = thread_sums(static_cast<int>(thread), n);
@@ -344,7 +344,7 @@ const NeuronSet& SparseFfn::pass_gates(const FfnNeurons& ffn, const float* gates
                                        const NeuronSet& set, NeuronCounts& counts) {
   const int64_t n_neurons = set.n_neurons();
   passed_.clear(n_tokens, n_neurons);
-  pool_.for_each_chunk(n_tokens, 1, [&](int64_t t, int64_t, int) {
+  pool_.for_each_piece(n_tokens, 1, [&](int64_t t, int64_t, int) {
     float* act = values() + t * n_neurons;
     vector_.gated_activation(ffn.activation, gates + t * n_neurons, ones_.data(), n_neurons, act);
     const uint64_t* wanted = set.wanted(static_cast<int>(t));
@@ -369,7 +369,7 @@ void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
   const int64_t n_neurons = step.set->n_neurons();
   const size_t n_words = step.set->words(), n_tokens = static_cast<size_t>(step.n_tokens);
   const size_t words_of_range = static_cast<size_t>(neuron_range(n_neurons) / 64);
-  pool_.for_each_chunk(step.n_tokens, 1, [&](int64_t t, int64_t, int) {
+  pool_.for_each_piece(step.n_tokens, 1, [&](int64_t t, int64_t, int) {
     const float* values = step.values + t * n_neurons;
     const uint64_t* wanted = step.set->wanted(static_cast<int>(t));
     int64_t n = 0;
@@ -401,7 +401,7 @@ void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
     any_[w] = any;
     counts.down_rows += std::popcount(any);
   }
-  pool_.for_each_chunk(static_cast<int64_t>(n_words), 1, [&](int64_t word, int64_t, int) {
+  pool_.for_each_piece(static_cast<int64_t>(n_words), 1, [&](int64_t word, int64_t, int) {
     const size_t w = static_cast<size_t>(word);
     float* to = products() + starts_[w * n_tokens];
     for (size_t t = 0; t < n_tokens; ++t) {
@@ -435,7 +435,7 @@ void SparseFfn::run_many(const ManyStep& step, NeuronCounts& counts) {
   const int64_t most_parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);
   const int64_t tokens_of_part = (n_tokens + most_parts - 1) / most_parts;
   const int64_t parts = (n_tokens + tokens_of_part - 1) / tokens_of_part;  // none is empty
-  pool_.for_each_chunk(n_strips * parts, 1, [&](int64_t piece, int64_t, int worker) {
+  pool_.for_each_piece(n_strips * parts, 1, [&](int64_t piece, int64_t, int worker) {
     const int64_t column = piece / parts * width;
     const int first = static_cast<int>(piece % parts * tokens_of_part);
     const int n = static_cast<int>(std::min<int64_t>(tokens_of_part, n_tokens - first));
@@ -542,7 +542,7 @@ void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int6
 
 void SparseFfn::down_many_sums(const DownColumns& down, const float* values, int n_tokens,
                                const NeuronSet& set, const NeuronSums& sums, NeuronCounts& counts) {
-  pool_.for_each_chunk(n_tokens, 1, [&](int64_t t, int64_t, int) {
+  pool_.for_each_piece(n_tokens, 1, [&](int64_t t, int64_t, int) {
     const float* own = values + t * set.n_neurons();
     const uint64_t* wanted = set.wanted(static_cast<int>(t));
     bool finite = true;

@@ -4,7 +4,7 @@
 // one: workers spin for a moment between operations, then park, so that an idle server uses no CPU. The
 // machine is rarely ours alone: work is handed out in pieces, and the caller waits only for threads that hold
 // one. A worker the kernel is slow to run (its processor is taken) thus costs its help, not a wait for it.
-// Owned by CpuBackend; for_each_chunk() is called by the engine thread only, which works along as worker 0.
+// Owned by CpuBackend; for_each_piece() is called by the engine thread only, which works along as worker 0.
 #pragma once
 
 #include <atomic>
@@ -21,7 +21,7 @@ int default_thread_count();
 
 class ThreadPool {
  public:
-  /// Starts n_threads - 1 workers; the caller of for_each_chunk() is the other one. REQUIRES: n_threads >= 1.
+  /// Starts n_threads - 1 workers; the caller of for_each_piece() is the other one. REQUIRES: n_threads >= 1.
   /// Throws std::system_error if the system grants no more threads.
   explicit ThreadPool(int n_threads);
   ~ThreadPool();
@@ -30,7 +30,7 @@ class ThreadPool {
 
   int n_threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// Gives the calling thread (from now on the one that calls for_each_chunk()) and every worker a processor
+  /// Gives the calling thread (from now on the one that calls for_each_piece()) and every worker a processor
   /// of its own, if the pool fills the processors it may use; a smaller pool is left to the kernel, which
   /// knows what else runs, where two half-size pools would bind themselves to the same cores. Threads that
   /// the calling thread starts later inherit its processor, so call it where no more are started. Refusal by
@@ -42,23 +42,23 @@ class ThreadPool {
   /// returned. What the pieces wrote is visible then. One piece runs on the calling thread without a fork.
   /// body must not throw and must not call the pool. No allocation.
   template <class Body>
-  void for_each_chunk(int64_t n, int64_t grain, Body&& body) {
+  void for_each_piece(int64_t n, int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
-    const auto take_chunks = [&](int worker) {
+    const auto take_pieces = [&](int worker) {
       for (;;) {
-        const int64_t begin = next_chunk_.fetch_add(1, std::memory_order_relaxed) * grain;
+        const int64_t begin = next_piece_.fetch_add(1, std::memory_order_relaxed) * grain;
         if (begin >= n) return;
         static_cast<Plain&>(body)(begin, begin + grain < n ? begin + grain : n, worker);
       }
     };
-    next_chunk_.store(0, std::memory_order_relaxed);
+    next_piece_.store(0, std::memory_order_relaxed);
     if (n <= grain || workers_.empty()) {
-      take_chunks(0);
+      take_pieces(0);
       return;
     }
-    using TakeChunks = decltype(take_chunks);
-    share([](const void* context, int worker) { (*static_cast<const TakeChunks*>(context))(worker); },
-          &take_chunks);
+    using TakePieces = decltype(take_pieces);
+    share([](const void* context, int worker) { (*static_cast<const TakePieces*>(context))(worker); },
+          &take_pieces);
   }
 
  private:
@@ -75,7 +75,7 @@ class ThreadPool {
   // Who may touch call_ and context_: the caller while it is 0, else whoever it counts. Top bit: workers may
   // still enter. The other bits: workers inside.
   alignas(64) std::atomic<uint32_t> gate_{0};
-  alignas(64) std::atomic<int64_t> next_chunk_{0};
+  alignas(64) std::atomic<int64_t> next_piece_{0};
   alignas(64) Call call_ = nullptr;
   const void* context_ = nullptr;
   std::atomic<bool> stopping_{false};

@@ -12,15 +12,15 @@
 
 namespace hearth {
 
-/// A tile of queries against one chunk of a sequence's keys, for one key/value head. The kernel fills
-/// largest, sum and weighted: softmax's numerator and denominator over this chunk alone, relative to its own
-/// largest score; AttentionMerge joins chunks.
+/// A tile of queries against one slice of a sequence's keys, for one key/value head. The kernel fills
+/// largest, sum and weighted: softmax's numerator and denominator over this slice alone, relative to its own
+/// largest score; AttentionMerge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
   const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; ascending
   int n_rows = 0;
   int head_dim = 0;
-  int begin = 0;  // the chunk's positions are [begin, end); begin a multiple of kKeyTile
+  int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile
   int end = 0;
   // This head's part of the cache: block b's keys are k + b * block_stride, [head_dim, block_tokens], its
   // values v + b * block_stride, [block_tokens, head_dim].
@@ -64,9 +64,9 @@ struct VectorKernels {
   /// See AttentionTile.
   void (*attend)(const AttentionTile& tile);
 
-  /// Joins the softmax of a later chunk into that of all earlier ones, for one row:
+  /// Joins the softmax of a later slice into that of all earlier ones, for one row:
   /// state is {largest, sum}, weighted [head_dim].
-  void (*merge)(const float* chunk_state, const float* chunk_weighted, int head_dim, float* state,
+  void (*merge)(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
                 float* weighted);
 
   /// out = weighted / sum.

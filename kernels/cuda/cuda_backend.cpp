@@ -14,8 +14,10 @@
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/device_work.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/runtime/step_inputs.h"
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 #include "kernels/cuda/sharing/device_share.h"
@@ -313,6 +315,12 @@ class CudaDevice final : public ComputeDevice {
 };
 
 }  // namespace
+
+size_t scratch_bytes(const StepBounds& bounds) {
+  Arena counting;
+  Scratch(counting, bounds);
+  return counting.used();
+}
 
 std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions& options) {
   return std::make_unique<CudaDevice>(cpu, options);

@@ -42,7 +42,6 @@ set(HEARTH_CUDA_HOST
   runtime/device.cpp
   runtime/device_trace.cpp
   runtime/latency.cpp
-  runtime/scratch.cpp
   runtime/step_inputs.cpp
   runtime/step_recorder.cpp
   sharing/bundle_mover.cpp

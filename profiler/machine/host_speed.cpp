@@ -117,7 +117,7 @@ void HostSpeed::fill() {
   const std::vector<std::byte> row = one_row();
   auto* bytes = reinterpret_cast<std::byte*>(words_.get());
   const size_t n_bytes = n_words_ * sizeof(uint64_t);
-  backend_->threads().for_each_chunk(static_cast<int64_t>((n_bytes + row.size() - 1) / row.size()), 512,
+  backend_->threads().for_each_piece(static_cast<int64_t>((n_bytes + row.size() - 1) / row.size()), 512,
                                      [&](int64_t begin, int64_t end, int) {
                                        for (int64_t r = begin; r < end; ++r) {
                                          const size_t at = static_cast<size_t>(r) * row.size();

@@ -103,7 +103,7 @@ class Trainer {
   void fill_batch() {
     const uint64_t key = mix_keys(mix_keys(options_.seed, static_cast<uint64_t>(state_.net.rank)),
                                   static_cast<uint64_t>(state_.n_steps));
-    products_.pool().for_each_chunk(kBatch, 8, [&](int64_t begin, int64_t end, int) {
+    products_.pool().for_each_piece(kBatch, 8, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const uint64_t draw = mix_keys(key, static_cast<uint64_t>(i));
         const int64_t row = static_cast<int64_t>(draw % static_cast<uint64_t>(options_.n_train));

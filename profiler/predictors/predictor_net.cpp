@@ -24,7 +24,7 @@ void FloatProducts::multiply(const float* x, int64_t n_x, const float* w, int64_
                              float* out) {
   const Matrix weight{reinterpret_cast<const std::byte*>(w), DType::kF32, n_w, n_cols};
   const auto kernel = kernels_.multiply[static_cast<size_t>(DType::kF32)];
-  pool_.for_each_chunk(n_w, kRowsOfPiece, [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_w, kRowsOfPiece, [&](int64_t begin, int64_t end, int) {
     MatmulArgs args;
     args.weight = &weight;
     args.row_begin = begin;
@@ -38,7 +38,7 @@ void FloatProducts::multiply(const float* x, int64_t n_x, const float* w, int64_
 }
 
 void FloatProducts::transpose(const float* in, int64_t n_rows, int64_t n_cols, float* out) {
-  pool_.for_each_chunk(n_cols, kTransposeTile, [&](int64_t begin, int64_t end, int) {
+  pool_.for_each_piece(n_cols, kTransposeTile, [&](int64_t begin, int64_t end, int) {
     for (int64_t first = 0; first < n_rows; first += kTransposeTile) {
       const int64_t last = std::min(first + kTransposeTile, n_rows);
       for (int64_t c = begin; c < end; ++c) {
@@ -150,7 +150,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
   predict(products_, net_, x, n_tokens, hidden_, logits_);
   slopes_.resize(logits_.size());
   const float factor = 1.0f / static_cast<float>(n_tokens);
-  products_.pool().for_each_chunk(n_tokens, 1, [&](int64_t t, int64_t, int) {
+  products_.pool().for_each_piece(n_tokens, 1, [&](int64_t t, int64_t, int) {
     slopes_of_row(logits_.data() + t * d_ff, weights + t * d_ff, d_ff, factor, slopes_.data() + t * d_ff);
   });
 
@@ -191,7 +191,7 @@ void NetTrainer::update(std::span<float> weights, std::span<const float> gradien
   const double n = static_cast<double>(moments_.n_steps);
   const float mean_share = static_cast<float>(1 / (1 - std::pow(double{kMeanDecay}, n)));
   const float squares_share = static_cast<float>(1 / (1 - std::pow(double{kSquaresDecay}, n)));
-  products_.pool().for_each_chunk(
+  products_.pool().for_each_piece(
       static_cast<int64_t>(weights.size()), kGrain, [&](int64_t begin, int64_t end, int) {
         for (size_t i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
           const float g = gradient[i];

@@ -79,7 +79,7 @@ void predict_over_unit(FloatProducts& products, const TrainedPredictor& predicto
                        int64_t n_tokens, std::vector<float>& hidden, std::vector<float>& logits) {
   const PredictorView& net = predictor.net;
   predict(products, net, x, n_tokens, hidden, logits);
-  products.pool().for_each_chunk(n_tokens, 1, [&](int64_t t, int64_t, int) {
+  products.pool().for_each_piece(n_tokens, 1, [&](int64_t t, int64_t, int) {
     double size = 0, squares = 0;
     for (int k = 0; k < net.rank; ++k) {
       size += double{predictor.unit[static_cast<size_t>(k)]} *

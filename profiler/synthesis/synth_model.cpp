@@ -71,7 +71,7 @@ class Maker {
     const size_t stride = row_bytes(options_.dtype, n_cols);
     tensor.bytes.resize(stride * static_cast<size_t>(n_rows));
     std::vector<float> scratch(static_cast<size_t>(pool_.n_threads()) * static_cast<size_t>(n_cols));
-    pool_.for_each_chunk(n_rows, 16, [&](int64_t begin, int64_t end, int worker) {
+    pool_.for_each_piece(n_rows, 16, [&](int64_t begin, int64_t end, int worker) {
       const std::span<float> values =
           std::span(scratch).subspan(static_cast<size_t>(worker * n_cols), static_cast<size_t>(n_cols));
       for (int64_t row = begin; row < end; ++row) {
@@ -223,7 +223,7 @@ class Maker {
     if (options_.plain) down.bytes.resize(down_stride * static_cast<size_t>(d));
     if (options_.sparse) down_t.bytes.resize(down_t_stride * static_cast<size_t>(ff));
     std::vector<float> scratch(static_cast<size_t>(pool_.n_threads() * kTile * d));
-    pool_.for_each_chunk(ff / kTile, 1, [&](int64_t tile, int64_t, int worker) {
+    pool_.for_each_piece(ff / kTile, 1, [&](int64_t tile, int64_t, int worker) {
       const std::span<float> values =
           std::span(scratch).subspan(static_cast<size_t>(worker * kTile * d), static_cast<size_t>(kTile * d));
       NormalStream random(mix_keys(stream, static_cast<uint64_t>(tile)));

@@ -34,7 +34,7 @@ double undisturbed_seconds(Body&& body) {
 void bench_fork(int n_threads) {
   ThreadPool pool(n_threads);
   constexpr int kForks = 100;
-  const auto fork = [&] { pool.for_each_chunk(2 * n_threads, 1, [](int64_t, int64_t, int) {}); };
+  const auto fork = [&] { pool.for_each_piece(2 * n_threads, 1, [](int64_t, int64_t, int) {}); };
   const double seconds = undisturbed_seconds([&] {
     for (int i = 0; i < kForks; ++i) fork();
   });

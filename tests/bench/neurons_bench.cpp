@@ -109,7 +109,7 @@ double read_bandwidth(ThreadPool& pool, const Pages& pages) {
   std::vector<uint64_t> sinks(static_cast<size_t>(pool.n_threads()) * 8);
   const int64_t n = static_cast<int64_t>(pages.bytes) / kPiece;
   const double seconds = seconds_of([&] {
-    pool.for_each_chunk(n, 1, [&](int64_t piece, int64_t, int worker) {
+    pool.for_each_piece(n, 1, [&](int64_t piece, int64_t, int worker) {
       const uint64_t* words = reinterpret_cast<const uint64_t*>(pages.data + piece * kPiece);
       uint64_t sum[8] = {};
       for (int64_t i = 0; i < kStreamWords; i += 8) {

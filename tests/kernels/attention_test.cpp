@@ -176,9 +176,9 @@ TEST_CASE("attention works with any block size and length", "[attention]") {
     check_against_doubles({2, 1, 32}, 16, length);
 }
 
-TEST_CASE("attention gives a token the same bits in any batch, chunking and thread count", "[attention]") {
+TEST_CASE("attention gives a token the same bits in any batch, slicing and thread count", "[attention]") {
   const Heads heads{6, 2, 24};
-  const int n = 600;  // several chunks of keys
+  const int n = 600;  // several slices of keys
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
     Sequences sequences(heads, 16, {n, 100});
@@ -214,9 +214,9 @@ TEST_CASE("attention gives a token the same bits in any batch, chunking and thre
   }
 }
 
-TEST_CASE("attention over a context of more chunks than results are kept for", "[attention]") {
+TEST_CASE("attention over a context of more slices than results are kept for", "[attention]") {
   const Heads heads{2, 1, 16};
-  const int n = 8300;  // beyond 32 chunks of 256 they become longer
+  const int n = 8300;  // beyond 32 slices of 256 they become longer
   for (Isa isa : supported_isas()) {
     Sequences sequences(heads, 16, {n});
     sequences.forget();

@@ -21,7 +21,7 @@ const std::vector<int> kThreadCounts = {1, 2, 3, 5, 16};
 template <class Body>
 void run_on_all(ThreadPool& pool, Body&& body) {
   std::atomic<int> arrived{0};
-  pool.for_each_chunk(pool.n_threads(), 1, [&](int64_t piece, int64_t, int worker) {
+  pool.for_each_piece(pool.n_threads(), 1, [&](int64_t piece, int64_t, int worker) {
     body(piece, worker);
     arrived.fetch_add(1);
     while (arrived.load() < pool.n_threads()) std::this_thread::yield();
@@ -38,7 +38,7 @@ TEST_CASE("what the pieces wrote is seen when they are done, run after run", "[t
     std::vector<int> calls(8, 0);
     bool all_seen = true;
     for (int i = 1; i <= 2000; ++i) {
-      pool.for_each_chunk(8, 1, [&](int64_t begin, int64_t, int) { ++calls[static_cast<size_t>(begin)]; });
+      pool.for_each_piece(8, 1, [&](int64_t begin, int64_t, int) { ++calls[static_cast<size_t>(begin)]; });
       for (int count : calls) all_seen &= count == i;
     }
     INFO(n_threads << " threads");
@@ -69,7 +69,7 @@ TEST_CASE("chunks cover a range once, whatever its size", "[thread_pool]") {
       for (int64_t grain : {1, 3, 100, 5000}) {
         std::vector<int> covered(static_cast<size_t>(n), 0);
         std::atomic<bool> in_bounds{true};
-        pool.for_each_chunk(n, grain, [&](int64_t begin, int64_t end, int worker) {
+        pool.for_each_piece(n, grain, [&](int64_t begin, int64_t end, int worker) {
           if (begin < 0 || end > n || end <= begin || end - begin > grain || worker < 0 ||
               worker >= n_threads) {
             in_bounds = false;
@@ -88,7 +88,7 @@ TEST_CASE("chunks cover a range once, whatever its size", "[thread_pool]") {
 TEST_CASE("a range of one chunk stays on the calling thread", "[thread_pool]") {
   ThreadPool pool(3);
   std::thread::id ran_on;
-  pool.for_each_chunk(10, 10, [&](int64_t, int64_t, int) { ran_on = std::this_thread::get_id(); });
+  pool.for_each_piece(10, 10, [&](int64_t, int64_t, int) { ran_on = std::this_thread::get_id(); });
   CHECK(ran_on == std::this_thread::get_id());
 }
 
@@ -106,7 +106,7 @@ TEST_CASE("a caller that waits longer than it spins is woken by the last worker"
   ThreadPool pool(3);
   std::atomic<int> finished{0};
   for (int i = 0; i < 5; ++i) {
-    pool.for_each_chunk(3, 1, [&](int64_t, int64_t, int worker) {
+    pool.for_each_piece(3, 1, [&](int64_t, int64_t, int worker) {
       if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2 * worker));
       finished.fetch_add(1);
     });
@@ -118,8 +118,8 @@ TEST_CASE("pools come and go, used or not", "[thread_pool]") {
   int calls = 0;
   for (int i = 0; i < 50; ++i) {
     ThreadPool pool(1 + i % 5);
-    if (i % 3 != 0) pool.for_each_chunk(1, 1, [&](int64_t, int64_t, int) { ++calls; });
-    if (i % 3 == 2) pool.for_each_chunk(100, 1, [](int64_t, int64_t, int) {});
+    if (i % 3 != 0) pool.for_each_piece(1, 1, [&](int64_t, int64_t, int) { ++calls; });
+    if (i % 3 == 2) pool.for_each_piece(100, 1, [](int64_t, int64_t, int) {});
   }
   CHECK(calls == 33);
 }

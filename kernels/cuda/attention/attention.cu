@@ -1,7 +1,7 @@
 // Attention over the paged cache: which of its kernels take a step. See attention.cuh for the arithmetic.
 //
-// A step of a few tokens is cut by chunks of keys, so that one token alone fills the device; their results
-// go through scratch, 4 * (head_dim + 2) bytes a token, head and chunk. A larger step has blocks enough:
+// A step of a few tokens is cut by slices of keys, so that one token alone fills the device; their results
+// go through scratch, 4 * (head_dim + 2) bytes a token, head and slice. A larger step has blocks enough:
 // consecutive tokens go in tiles, tokens that stand alone (of a mixed step's decoding) one a block, and
 // nothing goes through scratch. Which kernel takes a token never shows in its bits.
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace hearth::cuda {
 namespace {
 
-// Up to so many tokens a step is cut by chunks. With 8 key/value heads 32 tokens are 256 blocks, two for
+// Up to so many tokens a step is cut by slices. With 8 key/value heads 32 tokens are 256 blocks, two for
 // each multiprocessor of a large device; scratch of more would be tens of MiB.
 constexpr int kMaxSplitTokens = 32;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The most chunks a token has that sees up to n_keys keys.
-int most_chunks(int n_keys) { return std::min(kMaxChunks, ceil_div(n_keys, kChunkKeys)); }
+/// The most slices a token has that sees up to n_keys keys.
+int most_slices(int n_keys) { return std::min(kMaxSlices, ceil_div(n_keys, kSliceKeys)); }
 
 /// Rows that a tile of attention_tiles has.
 int tile_rows(int head_dim) { return head_dim <= 128 ? 32 : 16; }
@@ -32,10 +32,10 @@ void require(bool holds, const std::string& found) {
 }  // namespace
 
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context) {
-  const int chunks = most_chunks(max_context);
-  if (chunks < 2) return 0;
+  const int slices = most_slices(max_context);
+  if (slices < 2) return 0;
   const int tokens = std::min(max_tokens, kMaxSplitTokens);
-  return static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) * static_cast<size_t>(chunks) *
+  return static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) * static_cast<size_t>(slices) *
          static_cast<size_t>(head_dim + 2) * sizeof(float);
 }
 
@@ -55,16 +55,16 @@ void attention(const float* q, int64_t stride, int n_heads, float scale, const K
   const AttentionCall call{q,      stride,  n_heads,    scale,
                            places, shape,   layer,      out,
                            group,  n_parts, part_heads, tile_rows(shape.head_dim) / part_heads};
-  const int chunks = most_chunks(longest);
+  const int slices = most_slices(longest);
   if (places.n_tokens > kMaxSplitTokens) {
     attention_rows(call, {}, /*only_lone=*/true, stream);
     attention_tiles(call, stream);
-  } else if (chunks < 2) {
+  } else if (slices < 2) {
     attention_rows(call, {}, /*only_lone=*/false, stream);
   } else {
-    const int64_t rows = int64_t{places.n_tokens} * n_heads * chunks;
+    const int64_t rows = int64_t{places.n_tokens} * n_heads * slices;
     float* weighted = static_cast<float*>(scratch);
-    attention_rows(call, {weighted + rows * shape.head_dim, weighted, chunks}, /*only_lone=*/false, stream);
+    attention_rows(call, {weighted + rows * shape.head_dim, weighted, slices}, /*only_lone=*/false, stream);
   }
 }
 

@@ -4,11 +4,11 @@
 // are the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
 //
 //   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key
-//   chunks of chunk_tokens_for(n_keys) keys, each alone; in a chunk tiles of 64 keys, in order:
+//   slices of slice_tokens_for(n_keys) keys, each alone; in a slice tiles of 64 keys, in order:
 //     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
 //     tile's sum: 16 lanes, ((p[l] + p[16+l]) + p[32+l]) + p[48+l], then lanes folded 8, 4, 2, 1 apart
 //     sum = sum * shrink + tile's sum, rounded twice;  w = w * shrink, then fma over the keys in order
-//   chunks joined in order (join()), and in the end w / sum.
+//   slices joined in order (join()), and in the end w / sum.
 //
 // Steps that the CPU leaves out because they change nothing (a shrink of e^0) are done here. Keys beyond a
 // row's limit score -infinity, so that their p is exactly 0, but their values must not be touched: 0 times
@@ -22,8 +22,8 @@
 namespace hearth::cuda {
 
 constexpr int kTileKeys = 64;    // kKeyTile of the CPU
-constexpr int kChunkKeys = 256;  // kChunkTokens
-constexpr int kMaxChunks = 32;   // beyond so many, chunks get longer
+constexpr int kSliceKeys = 256;  // kSliceTokens
+constexpr int kMaxSlices = 32;   // beyond so many, slices get longer
 constexpr int kBlockKeys = 16;   // positions of a cache block; the only size these kernels know
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxPartHeads = 8;  // query heads of one key/value head that a kernel takes together
@@ -45,16 +45,16 @@ struct AttentionCall {
   int tile_tokens;  // tokens that attention_tiles takes together
 };
 
-/// Results of chunks until they are joined: row (token * n_heads + head) * n_chunks + chunk.
-struct ChunkResults {
+/// Results of slices until they are joined: row (token * n_heads + head) * n_slices + slice.
+struct SliceResults {
   float* state;     // [rows, 2] largest score, sum
   float* weighted;  // [rows, head_dim]
-  int n_chunks;     // 0: none are kept, chunks are joined at once
+  int n_slices;     // 0: none are kept, slices are joined at once
 };
 
-/// Each token alone. results.n_chunks > 0: every token, a block a chunk, joined by a second kernel. Else a
+/// Each token alone. results.n_slices > 0: every token, a block a slice, joined by a second kernel. Else a
 /// block runs through all of a token's keys; only_lone: of such tokens only that attention_tiles leaves out.
-void attention_rows(const AttentionCall& call, const ChunkResults& results, bool only_lone,
+void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
 /// Consecutive tokens of a sequence together; tokens that have no neighbour are left out.
@@ -62,10 +62,10 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// Keys of a chunk for a token that sees n_keys.
-__host__ __device__ inline int chunk_tokens_for(int n_keys) {
-  int tokens = kChunkKeys;
-  while ((n_keys + tokens - 1) / tokens > kMaxChunks) tokens *= 2;
+/// Keys of a slice for a token that sees n_keys.
+__host__ __device__ inline int slice_tokens_for(int n_keys) {
+  int tokens = kSliceKeys;
+  while ((n_keys + tokens - 1) / tokens > kMaxSlices) tokens *= 2;
   return tokens;
 }
 
@@ -106,17 +106,17 @@ struct JoinFactors {
   float later;
 };
 
-/// Joins a later chunk's state into that of all earlier ones; weighted sums follow by join_weighted().
-__device__ inline JoinFactors join(RowState& state, RowState chunk) {
-  const float largest = larger(chunk.largest, state.largest);
+/// Joins a later slice's state into that of all earlier ones; weighted sums follow by join_weighted().
+__device__ inline JoinFactors join(RowState& state, RowState slice) {
+  const float largest = larger(slice.largest, state.largest);
   const JoinFactors factors{exponential(__fsub_rn(state.largest, largest)),
-                            exponential(__fsub_rn(chunk.largest, largest))};
+                            exponential(__fsub_rn(slice.largest, largest))};
   state.largest = largest;
-  state.sum = __fadd_rn(__fmul_rn(state.sum, factors.earlier), __fmul_rn(chunk.sum, factors.later));
+  state.sum = __fadd_rn(__fmul_rn(state.sum, factors.earlier), __fmul_rn(slice.sum, factors.later));
   return factors;
 }
-__device__ inline float join_weighted(float weighted, float chunk, JoinFactors factors) {
-  return __fmaf_rn(chunk, factors.later, __fmul_rn(weighted, factors.earlier));
+__device__ inline float join_weighted(float weighted, float slice, JoinFactors factors) {
+  return __fmaf_rn(slice, factors.later, __fmul_rn(weighted, factors.earlier));
 }
 
 /// The heads of block row blockIdx.y: a part of one key/value head's, and where its cache lies.
@@ -140,13 +140,13 @@ __device__ inline const int32_t* block_table(const AttentionCall& call, int toke
 }
 
 /// Whether token begins a run of consecutive tokens that attention_tiles takes together: of one sequence,
-/// cut into chunks alike, and within call.tile_tokens.
+/// cut into slices alike, and within call.tile_tokens.
 __device__ inline bool begins_run(const AttentionCall& call, int token) {
   if (token % call.tile_tokens == 0) return true;
   const int32_t* positions = call.places.positions;
   const int position = positions[token];
   return call.places.table_of[token] != call.places.table_of[token - 1] ||
-         position != positions[token - 1] + 1 || chunk_tokens_for(position + 1) != chunk_tokens_for(position);
+         position != positions[token - 1] + 1 || slice_tokens_for(position + 1) != slice_tokens_for(position);
 }
 
 }  // namespace hearth::cuda

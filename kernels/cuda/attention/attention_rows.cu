@@ -1,5 +1,5 @@
 // Attention of single tokens: a block takes a token, a part of a key/value head's query heads and either one
-// chunk of the keys (a second kernel joins the chunks) or all of them. See attention.cuh for the arithmetic.
+// slice of the keys (a second kernel joins the slices) or all of them. See attention.cuh for the arithmetic.
 //
 // A block goes through 256 keys at a time, which are four tiles of softmax:
 //   1. scores: a thread a key, all rows (query heads); 16 keys of a block lie side by side in each dimension
@@ -9,7 +9,7 @@
 // so keys and values are read once for all rows, 2 bytes a number. Per key, dimension and row 2 fused
 // multiply-adds, 4 operations: with 8 rows 8 operations a byte, so memory is what bounds it, and loads
 // are gathered in registers, 16 keys' dimensions and 32 values ahead, to keep it busy.
-// Results of a chunk: 4 * (head_dim + 2) bytes a row.
+// Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/runtime/error.h"
 
@@ -21,7 +21,7 @@ constexpr int kPieceKeys = 256;  // a thread each
 constexpr int kPieceTiles = kPieceKeys / kTileKeys;
 constexpr int kKeysAhead = 16;
 constexpr int kValuesAhead = 32;
-static_assert(kThreads == kPieceKeys && kThreads >= kMaxHeadDim && kChunkKeys % kPieceKeys == 0);
+static_assert(kThreads == kPieceKeys && kThreads >= kMaxHeadDim && kSliceKeys % kPieceKeys == 0);
 
 /// What the threads of a block tell each other.
 template <int kRows>
@@ -157,7 +157,7 @@ struct Softmax {
 };
 
 template <int kRows>
-__device__ void attend_chunk(const Keys& keys, int begin, const Exchange<kRows>& shared,
+__device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>& shared,
                              Softmax<kRows>& result) {
   constexpr int kPasses = (kRows + 3) / 4;
   const int thread = static_cast<int>(threadIdx.x);
@@ -210,13 +210,13 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   }
 }
 
-/// A chunk's results to where join_chunks_kernel looks for them. first: the part's first row.
+/// A slice's results to where join_slices_kernel looks for them. first: the part's first row.
 template <int kRows>
-__device__ void keep_chunk(const ChunkResults& results, int64_t first, int n_rows, int chunk, int head_dim,
+__device__ void keep_slice(const SliceResults& results, int64_t first, int n_rows, int slice, int head_dim,
                            const Softmax<kRows>& softmax) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < n_rows) {
-    float* state = results.state + 2 * ((first + thread) * results.n_chunks + chunk);
+    float* state = results.state + 2 * ((first + thread) * results.n_slices + slice);
     state[0] = softmax.state.largest;
     state[1] = softmax.state.sum;
   }
@@ -224,23 +224,23 @@ __device__ void keep_chunk(const ChunkResults& results, int64_t first, int n_row
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) {
     if (r >= n_rows) break;
-    results.weighted[((first + r) * results.n_chunks + chunk) * head_dim + thread] = softmax.weighted[r];
+    results.weighted[((first + r) * results.n_slices + slice) * head_dim + thread] = softmax.weighted[r];
   }
 }
 
 template <int kRows, bool kSplit>
 __global__ void __launch_bounds__(kThreads, 2)
-    attention_rows_kernel(AttentionCall call, ChunkResults results, bool only_lone) {
+    attention_rows_kernel(AttentionCall call, SliceResults results, bool only_lone) {
   __shared__ Floats<kRows> q[kMaxHeadDim], scores[kPieceKeys];
   __shared__ float largest[kRows][kPieceTiles], shrink[kRows][kPieceTiles], sum[kRows][kPieceTiles];
   const Exchange<kRows> shared{q, scores, largest, shrink, sum};
   const int thread = static_cast<int>(threadIdx.x);
-  const int blocks_per_token = kSplit ? results.n_chunks : 1;
+  const int blocks_per_token = kSplit ? results.n_slices : 1;
   const int token = static_cast<int>(blockIdx.x) / blocks_per_token;
-  const int first_chunk = static_cast<int>(blockIdx.x) % blocks_per_token;
+  const int first_slice = static_cast<int>(blockIdx.x) % blocks_per_token;
   const int n_keys = call.places.positions[token] + 1;
-  const int chunk_tokens = chunk_tokens_for(n_keys);
-  const int first = first_chunk * chunk_tokens;
+  const int slice_tokens = slice_tokens_for(n_keys);
+  const int first = first_slice * slice_tokens;
   if (first >= n_keys || (only_lone && !is_lone(call, token))) return;
 
   const HeadPart part = head_part(call);
@@ -256,22 +256,22 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int64_t first_row = int64_t{token} * call.n_heads + part.first_head;
   __shared__ JoinFactors joins[kRows];
   Softmax<kRows> total{};
-  for (int begin = first; begin < n_keys && (!kSplit || begin == first); begin += chunk_tokens) {
-    keys.end = min(begin + chunk_tokens, n_keys);
-    Softmax<kRows> chunk;
-    attend_chunk<kRows>(keys, begin, shared, chunk);
+  for (int begin = first; begin < n_keys && (!kSplit || begin == first); begin += slice_tokens) {
+    keys.end = min(begin + slice_tokens, n_keys);
+    Softmax<kRows> slice;
+    attend_slice<kRows>(keys, begin, shared, slice);
     if (begin == first) {
-      total = chunk;
+      total = slice;
       continue;
     }
-    if (thread < kRows) joins[thread] = join(total.state, chunk.state);
+    if (thread < kRows) joins[thread] = join(total.state, slice.state);
     __syncthreads();
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r)
-      total.weighted[r] = join_weighted(total.weighted[r], chunk.weighted[r], joins[r]);
+      total.weighted[r] = join_weighted(total.weighted[r], slice.weighted[r], joins[r]);
   }
   if (kSplit) {
-    keep_chunk<kRows>(results, first_row, part.n_heads, first_chunk, head_dim, total);
+    keep_slice<kRows>(results, first_row, part.n_heads, first_slice, head_dim, total);
     return;
   }
   __shared__ float sums[kRows];
@@ -285,40 +285,40 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-/// Joins a row's chunks: a block a row, a thread a dimension.
-__global__ void __launch_bounds__(kMaxHeadDim) join_chunks_kernel(AttentionCall call, ChunkResults results) {
+/// Joins a row's slices: a block a row, a thread a dimension.
+__global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall call, SliceResults results) {
   const int64_t row = blockIdx.x;
   const int head_dim = call.shape.head_dim;
   const int dim = static_cast<int>(threadIdx.x);
   if (dim >= head_dim) return;
   const int n_keys = call.places.positions[row / call.n_heads] + 1;
-  const int chunk_tokens = chunk_tokens_for(n_keys);
-  const int n_chunks = (n_keys + chunk_tokens - 1) / chunk_tokens;
-  const float* state = results.state + 2 * row * results.n_chunks;
-  const float* weighted = results.weighted + row * results.n_chunks * head_dim + dim;
+  const int slice_tokens = slice_tokens_for(n_keys);
+  const int n_slices = (n_keys + slice_tokens - 1) / slice_tokens;
+  const float* state = results.state + 2 * row * results.n_slices;
+  const float* weighted = results.weighted + row * results.n_slices * head_dim + dim;
   RowState total{state[0], state[1]};
   float sum = weighted[0];
-  for (int chunk = 1; chunk < n_chunks; ++chunk) {
-    const JoinFactors factors = join(total, {state[2 * chunk], state[2 * chunk + 1]});
-    sum = join_weighted(sum, weighted[int64_t{chunk} * head_dim], factors);
+  for (int slice = 1; slice < n_slices; ++slice) {
+    const JoinFactors factors = join(total, {state[2 * slice], state[2 * slice + 1]});
+    sum = join_weighted(sum, weighted[int64_t{slice} * head_dim], factors);
   }
   call.out[row * head_dim + dim] = __fdiv_rn(sum, total.sum);
 }
 
 template <int kRows>
-void launch(const AttentionCall& call, const ChunkResults& results, bool only_lone, cudaStream_t stream) {
-  const bool split = results.n_chunks > 0;
-  const int blocks_per_token = split ? results.n_chunks : 1;
+void launch(const AttentionCall& call, const SliceResults& results, bool only_lone, cudaStream_t stream) {
+  const bool split = results.n_slices > 0;
+  const int blocks_per_token = split ? results.n_slices : 1;
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens * blocks_per_token),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
-  void (*kernel)(AttentionCall, ChunkResults, bool) =
+  void (*kernel)(AttentionCall, SliceResults, bool) =
       split ? attention_rows_kernel<kRows, true> : attention_rows_kernel<kRows, false>;
   check(gpu_launch(kernel, grid, kThreads, 0, stream, call, results, only_lone), "attending");
 }
 
 }  // namespace
 
-void attention_rows(const AttentionCall& call, const ChunkResults& results, bool only_lone,
+void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream) {
   if (call.part_heads > 4) {
     launch<8>(call, results, only_lone, stream);
@@ -329,10 +329,10 @@ void attention_rows(const AttentionCall& call, const ChunkResults& results, bool
   } else {
     launch<1>(call, results, only_lone, stream);
   }
-  if (results.n_chunks == 0) return;
+  if (results.n_slices == 0) return;
   const auto rows = static_cast<unsigned>(call.places.n_tokens * call.n_heads);
   const auto threads = static_cast<unsigned>((call.shape.head_dim + 31) / 32 * 32);
-  check(gpu_launch(join_chunks_kernel, rows, threads, 0, stream, call, results), "joining chunks of keys");
+  check(gpu_launch(join_slices_kernel, rows, threads, 0, stream, call, results), "joining slices of keys");
 }
 
 }  // namespace hearth::cuda

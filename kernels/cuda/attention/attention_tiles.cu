@@ -176,16 +176,16 @@ __device__ void add_values(const Warp& warp, int begin, const WarpMemory<kMaxDim
   }
 }
 
-/// Joins a later chunk, which begins at `begin`, into all earlier ones; rows that see nothing of it stay.
+/// Joins a later slice, which begins at `begin`, into all earlier ones; rows that see nothing of it stay.
 template <int kDims, int kMaxDim, int kRows>
-__device__ void join_chunk(const Warp& warp, int begin, HalfState<kRows / 2>& total,
-                           const HalfState<kRows / 2>& chunk, float (&total_weighted)[kRows][kDims],
+__device__ void join_slice(const Warp& warp, int begin, HalfState<kRows / 2>& total,
+                           const HalfState<kRows / 2>& slice, float (&total_weighted)[kRows][kDims],
                            const float (&weighted)[kRows][kDims], WarpMemory<kMaxDim, kRows>& memory) {
   GPU_UNROLL
   for (int r = 0; r < kRows / 2; ++r) {
     const int row = warp.half * (kRows / 2) + r;
     if (memory.limits[row] <= begin) continue;
-    const JoinFactors factors = join(total.row[r], chunk.row[r]);
+    const JoinFactors factors = join(total.row[r], slice.row[r]);
     if (warp.lane % 16 == 0) memory.join[row] = factors;
   }
   __syncwarp();
@@ -277,14 +277,14 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
                   lane / 16,
                   memory.limits[0],
                   memory.limits[kRows - 1]};
-  const int chunk_tokens = chunk_tokens_for(warp.end);
+  const int slice_tokens = slice_tokens_for(warp.end);
   HalfState<kRows / 2> total;
   float total_weighted[kRows][kDims];
-  for (int chunk = 0; chunk < warp.end; chunk += chunk_tokens) {
+  for (int slice = 0; slice < warp.end; slice += slice_tokens) {
     HalfState<kRows / 2> state;
     for (RowState& row : state.row) row = {minus_infinity(), 0.0f};
     float weighted[kRows][kDims] = {};
-    for (int begin = chunk; begin < min(chunk + chunk_tokens, warp.end); begin += kTileKeys) {
+    for (int begin = slice; begin < min(slice + slice_tokens, warp.end); begin += kTileKeys) {
       float scores[kRows / 2][kTileBlocks];
       score_tile(warp, begin, memory, scores);
       soften(warp, scores, state, memory);
@@ -296,8 +296,8 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
       }
       __syncwarp();  // before the next tile's p
     }
-    if (chunk > 0) {
-      join_chunk(warp, chunk, total, state, total_weighted, weighted, memory);
+    if (slice > 0) {
+      join_slice(warp, slice, total, state, total_weighted, weighted, memory);
       continue;
     }
     total = state;

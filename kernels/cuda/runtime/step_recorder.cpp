@@ -9,7 +9,7 @@
 namespace hearth::cuda {
 namespace {
 
-// Attention is cut into chunks of 256 keys: below, nothing depends on `longest`.
+// Attention is cut into slices of 256 keys: below, nothing depends on `longest`.
 constexpr unsigned kLeastLongest = 256;
 
 /// Throws what is not a lack of memory.

@@ -235,7 +235,7 @@ TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
   // Neighbours in the step that are not in a sequence: other positions of it, the next position of another.
   check_attention(cache, run(0, 400, 402) + run(0, 100, 103) + run(0, 401, 403) + run(4, 20, 23) +
                              run(5, 23, 26) + run(0, 26, 27) + run(2, 27, 60));
-  // More sequences than are cut by chunks, all decoding.
+  // More sequences than are cut by slices, all decoding.
   std::vector<Token> decoding;
   for (int i = 0; i < 40; ++i) decoding.push_back({i % 2 == 0 ? 0 : 5, 30 + 6 * i});
   check_attention(cache, decoding);
@@ -243,9 +243,9 @@ TEST_CASE("CUDA: attention of mixed steps has the CPU's bits") {
   check_attention(cache, decoding);
 }
 
-TEST_CASE("CUDA: attention has the CPU's bits where chunks become longer") {
+TEST_CASE("CUDA: attention has the CPU's bits where slices become longer") {
   Cache cache({2, 1, 16}, {8230});
-  check_attention(cache, run(0, 8178, 8216));  // 8192 keys are 32 chunks, 8193 are 17: amid a tile
+  check_attention(cache, run(0, 8178, 8216));  // 8192 keys are 32 slices, 8193 are 17: amid a tile
   check_attention(cache, run(0, 8190, 8194));
   check_attention(cache, {{0, 8191}, {0, 8190}, {0, 8192}});
 }
@@ -343,7 +343,7 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
   CHECK(std::count(after.begin(), after.end(), mark) == 8);
   CHECK(std::count(after.end() - 8, after.end(), mark) == 8);
 
-  // A context of one chunk needs none, and steps of many tokens no more than those of 32.
+  // A context of one slice needs none, and steps of many tokens no more than those of 32.
   CHECK(cuda::attention_scratch_bytes(30, 4, 32, 256) == 0);
   CHECK(cuda::attention_scratch_bytes(512, 4, 32, 300) == cuda::attention_scratch_bytes(32, 4, 32, 300));
   CHECK(cuda::attention_scratch_bytes(1, 4, 32, 1 << 20) == cuda::attention_scratch_bytes(1, 4, 32, 8192));
