@@ -71,7 +71,7 @@ struct LoadOptions {
   /// (profiler/placement/solved_placement.h), or a test. Called on the loading thread with the inputs of the
   /// plan. Where the GPU grants less than the answer takes (device_bytes), it is called again with a smaller
   /// budget, which the answer should keep to. nullopt: the neutral plan is taken after all.
-  std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> place;
+  std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
 
   // Who is told what happens.
   Trace* trace = nullptr;  // outlives the model; null: nothing is traced

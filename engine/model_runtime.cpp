@@ -150,7 +150,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
     std::optional<Placement> given;
-    if (options.place) given = options.place(inputs, budget);
+    if (options.choose_placement) given = options.choose_placement(inputs, budget);
     plan = given ? placed_plan(inputs, *std::move(given), budget) : make_plan(inputs, options.split, budget);
     if (!plan) {
       throw std::invalid_argument(
@@ -369,7 +369,7 @@ StepLimits ModelRuntime::limits() const {
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
 std::span<const float> ModelRuntime::forward(const Batch& batch) {
-  const ActivityCounter::Step counted(state_->observation.counter(), batch);
+  const ActivityCounter::StepScope counted(state_->observation.counter(), batch);
   if (!state_->prefetcher) return state_->pass->run(batch);
   state_->prefetcher->begin_step();
   const std::span<const float> logits = state_->pass->run(batch);

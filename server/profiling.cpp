@@ -138,7 +138,7 @@ bool Profiling::measure_and_place(const std::stop_token& stop) {
 
   // 2. Place by it, when nothing runs.
   LoadOptions again = in_.load;
-  again.place = profiled_place(
+  again.choose_placement = profiled_placement(
       profile->machine,
       kept_activity(in_.activity_file, identify(in_.runtime.facts().file, in_.runtime.facts().spec)),
       log_solution);

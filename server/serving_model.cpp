@@ -168,12 +168,12 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
-/// For LoadOptions::place: by what earlier starts have found out; empty: nothing of this machine.
-decltype(LoadOptions::place) known_place(const LoadOptions& load, const ModelIdentity& model,
-                                         const Environment& environment) {
+/// For LoadOptions::choose_placement: by what earlier starts have found out; empty: nothing of this machine.
+decltype(LoadOptions::choose_placement) known_placement(const LoadOptions& load, const ModelIdentity& model,
+                                                        const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
   if (!machine || !machine->gpu) return {};
-  return profiled_place(*machine, kept_activity(load.activity, model), log_solution);
+  return profiled_placement(*machine, kept_activity(load.activity, model), log_solution);
 }
 
 /// Where the model's activity is kept, and how it is placed by what is known; nothing of either without a
@@ -184,7 +184,7 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (folder == nullptr) return;
   const ModelIdentity model = identify(*load.file, read_model_spec(*load.file, options.ffn_activation));
   load.activity = *folder / kept_activity_name(model);
-  if (load.device != DeviceChoice::kCpu) load.place = known_place(load, model, environment);
+  if (load.device != DeviceChoice::kCpu) load.choose_placement = known_placement(load, model, environment);
 }
 
 /// Null where nothing can be counted or kept: the model is served all the same.

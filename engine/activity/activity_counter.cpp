@@ -33,7 +33,7 @@ ActivityCounter::ActivityCounter(const Shape& shape, const CountOptions& options
   tokens_.reserve(static_cast<size_t>(shape.max_tokens));
 }
 
-ActivityCounter::Step::Step(ActivityCounter* counter, const Batch& batch) : counter_(nullptr) {
+ActivityCounter::StepScope::StepScope(ActivityCounter* counter, const Batch& batch) : counter_(nullptr) {
   if (counter == nullptr || counter->paused_ || !counter->may_count(batch)) return;
   const uint64_t period = 2 * static_cast<uint64_t>(counter->options_.one_of);
   if (counter->n_countable_++ % period >= 2) return;
@@ -42,7 +42,7 @@ ActivityCounter::Step::Step(ActivityCounter* counter, const Batch& batch) : coun
   counter_->begin(batch);
 }
 
-ActivityCounter::Step::~Step() {
+ActivityCounter::StepScope::~StepScope() {
   if (counter_ == nullptr) return;
   counter_->counts_step_ = false;
   counter_->mutex_.unlock();
@@ -91,7 +91,7 @@ uint64_t* ActivityCounter::last_bits(int slot, int layer) {
 
 void ActivityCounter::add(int layer) {
   assert(counts_step_);
-  const size_t first = counts_.place(layer, 0);
+  const size_t first = counts_.index(layer, 0);
   uint32_t* const active = counts_.active.data() + first;
   uint32_t* const again = counts_.again.data() + first;
   uint64_t* const sums = counts_.value_sums.data() + first;

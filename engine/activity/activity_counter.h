@@ -35,13 +35,13 @@ class ActivityCounter {
   ActivityCounter(const Shape& shape, const CountOptions& options);
 
   /// One step of the model, engine thread. Counts it, or not, as the options say.
-  class Step {
+  class StepScope {
    public:
     /// `counter` may be null: nothing is counted.
-    Step(ActivityCounter* counter, const Batch& batch);
-    ~Step();
-    Step(const Step&) = delete;
-    Step& operator=(const Step&) = delete;
+    StepScope(ActivityCounter* counter, const Batch& batch);
+    ~StepScope();
+    StepScope(const StepScope&) = delete;
+    StepScope& operator=(const StepScope&) = delete;
 
    private:
     ActivityCounter* counter_;  // null: this step is not counted

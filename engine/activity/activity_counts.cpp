@@ -30,13 +30,13 @@ ActivityCounts::ActivityCounts(int n_layers_, int d_ff_) : n_layers(n_layers_), 
 
 double ActivityCounts::active_share(int layer) const {
   if (n_tokens == 0) return 0;
-  return sum_of(active, place(layer, 0), static_cast<size_t>(d_ff)) / (static_cast<double>(d_ff) * n_tokens);
+  return sum_of(active, index(layer, 0), static_cast<size_t>(d_ff)) / (static_cast<double>(d_ff) * n_tokens);
 }
 
 double ActivityCounts::kept_share(int layer) const {
-  const double n_active = sum_of(active, place(layer, 0), static_cast<size_t>(d_ff));
+  const double n_active = sum_of(active, index(layer, 0), static_cast<size_t>(d_ff));
   if (n_pairs == 0 || n_active == 0) return 0;
-  return sum_of(again, place(layer, 0), static_cast<size_t>(d_ff)) / n_pairs / (n_active / n_tokens);
+  return sum_of(again, index(layer, 0), static_cast<size_t>(d_ff)) / n_pairs / (n_active / n_tokens);
 }
 
 void ActivityCounts::add(const ActivityCounts& other) {
@@ -63,8 +63,8 @@ ActivityCounts ActivityCounts::renumbered(const std::vector<std::vector<int32_t>
   other.n_pairs = n_pairs;
   for (int layer = 0; layer < n_layers; ++layer) {
     for (int j = 0; j < d_ff; ++j) {
-      const size_t from = place(layer, j);
-      const size_t to = place(layer, order[static_cast<size_t>(layer)][static_cast<size_t>(j)]);
+      const size_t from = index(layer, j);
+      const size_t to = index(layer, order[static_cast<size_t>(layer)][static_cast<size_t>(j)]);
       other.active[to] = active[from];
       other.again[to] = again[from];
       other.value_sums[to] = value_sums[from];

@@ -27,7 +27,7 @@ struct ActivityCounts {
   std::vector<uint64_t> value_sums;  // of |value|, in kValueStep
 
   bool empty() const { return n_tokens == 0; }
-  size_t place(int layer, int64_t neuron) const {
+  size_t index(int layer, int64_t neuron) const {
     return static_cast<size_t>(layer) * static_cast<size_t>(d_ff) + static_cast<size_t>(neuron);
   }
 

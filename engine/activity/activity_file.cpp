@@ -60,7 +60,7 @@ void append_counts(Bytes& bytes, const ActivityCounts& counts) {
   if (counts.empty()) return;
   const auto d_ff = static_cast<size_t>(counts.d_ff);
   for (int layer = 0; layer < counts.n_layers; ++layer) {
-    const size_t first = counts.place(layer, 0);
+    const size_t first = counts.index(layer, 0);
     bytes.numbers(counts.active, first, d_ff);
     bytes.numbers(counts.again, first, d_ff);
     bytes.numbers(counts.value_sums, first, d_ff);
@@ -164,7 +164,7 @@ ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivityS
   counts.n_tokens = n_tokens;
   counts.n_pairs = n_pairs;
   for (int layer = 0; layer < model.n_layers; ++layer) {
-    const size_t begin = counts.place(layer, 0), end = counts.place(layer + 1, 0);
+    const size_t begin = counts.index(layer, 0), end = counts.index(layer + 1, 0);
     for (size_t i = begin; i < end; ++i) {
       counts.active[i] = static_cast<uint32_t>(read_number(cursor, n_tokens, "times active"));
     }
@@ -253,7 +253,7 @@ ActivityProfile Activity::profile() const {
     std::vector<double>& of_layer = profile.counts.emplace_back(static_cast<size_t>(model.d_ff));
     for (const ActivityCounts& source : counts) {
       if (source.empty()) continue;
-      for (size_t j = 0; j < of_layer.size(); ++j) of_layer[j] += source.active[source.place(layer, 0) + j];
+      for (size_t j = 0; j < of_layer.size(); ++j) of_layer[j] += source.active[source.index(layer, 0) + j];
     }
   }
   return profile;

@@ -86,7 +86,7 @@ void FfnPass::set_thresholds(std::span<const float> thresholds) {
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
 }
 
-FfnPass::Step FfnPass::step_of(int layer, const float* normed, float* x, int n_tokens) const {
+FfnPass::LayerCall FfnPass::call_of(int layer, const float* normed, float* x, int n_tokens) const {
   return {devices_.of_layer(layer),
           devices_.on_device(layer) ? on_device_ : on_cpu_,
           layer,
@@ -98,7 +98,7 @@ FfnPass::Step FfnPass::step_of(int layer, const float* normed, float* x, int n_t
 
 void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
   if (mode_.sparsity == Sparsity::kPredicted && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
-    propose(step_of(layer, nullptr, nullptr, n_tokens), x);
+    propose(call_of(layer, nullptr, nullptr, n_tokens), x);
   }
   if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
     neuron_observer_->input(layer, x, n_tokens);
@@ -106,11 +106,11 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 }
 
 void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
-  const Step step = step_of(layer, normed, x, n_tokens);
-  if (mode_.sparsity == Sparsity::kDense && step.neurons.dense_down.weight) return run_dense(step);
+  const LayerCall call = call_of(layer, normed, x, n_tokens);
+  if (mode_.sparsity == Sparsity::kDense && call.neurons.dense_down.weight) return run_dense(call);
   counts_.n_token_layers += n_tokens;
   counts_.neurons.found = counts_step() ? counter_->found() : nullptr;
-  run_sparse(step);
+  run_sparse(call);
   if (counts_.neurons.found == nullptr) return;
   if (devices_.on_device(layer)) {
     found_later_.push_back(layer);
@@ -127,156 +127,156 @@ void FfnPass::end_step() {
   }
 }
 
-void FfnPass::run_sparse(const Step& step) {
+void FfnPass::run_sparse(const LayerCall& call) {
   switch (mode_.sparsity) {
     case Sparsity::kDense:
-      return step.neurons.hybrid != nullptr ? run_hybrid(step) : run_all_neurons(step);
+      return call.neurons.hybrid != nullptr ? run_hybrid(call) : run_all_neurons(call);
     case Sparsity::kExact:
-      return run_exact(step);
+      return run_exact(call);
     case Sparsity::kPredicted:
-      return run_predicted(step);
+      return run_predicted(call);
     case Sparsity::kCalibrated:
-      return run_calibrated(step);
+      return run_calibrated(call);
   }
 }
 
 /// values of all neurons -> work.gate.
-void FfnPass::compute_values(const Step& step) {
-  const FfnNeurons& ffn = step.neurons.ffn;
-  float *gate = step.work.gate.floats(), *up = step.work.up.floats();
+void FfnPass::compute_values(const LayerCall& call) {
+  const FfnNeurons& ffn = call.neurons.ffn;
+  float *gate = call.work.gate.floats(), *up = call.work.up.floats();
   if (ffn.up) {
-    step.backend.matmul(step.normed, step.n_tokens,
+    call.backend.matmul(call.normed, call.n_tokens,
                         std::array{product(ffn.gate, ffn.gate_bias, gate), product(ffn.up, ffn.up_bias, up)});
   } else {
-    step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
+    call.backend.matmul(call.normed, call.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
   }
-  step.backend.gated_activation(spec_.activation, gate, ffn.up ? up : nullptr,
-                                int64_t{step.n_tokens} * spec_.d_ff, gate);
+  call.backend.gated_activation(spec_.activation, gate, ffn.up ? up : nullptr,
+                                int64_t{call.n_tokens} * spec_.d_ff, gate);
 }
 
 /// Values of all neurons that the observer, if there is one, leaves in the pass -> work.gate.
-void FfnPass::compute_observed_values(const Step& step) {
+void FfnPass::compute_observed_values(const LayerCall& call) {
   if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kResidual) {
-    neuron_observer_->input(step.layer, step.x, step.n_tokens);
+    neuron_observer_->input(call.layer, call.x, call.n_tokens);
   }
-  compute_values(step);
+  compute_values(call);
   if (neuron_observer_ != nullptr) {
-    neuron_observer_->values(step.layer, step.work.gate.floats(), step.n_tokens);
+    neuron_observer_->values(call.layer, call.work.gate.floats(), call.n_tokens);
   }
 }
 
 /// With the file's own down projection: three matrix products.
-void FfnPass::run_dense(const Step& step) {
-  compute_observed_values(step);
-  const Linear& down = step.neurons.dense_down;
-  step.backend.matmul(step.work.gate.floats(), step.n_tokens,
-                      std::array{product(down.weight, down.bias, step.x, true)});
+void FfnPass::run_dense(const LayerCall& call) {
+  compute_observed_values(call);
+  const Linear& down = call.neurons.dense_down;
+  call.backend.matmul(call.work.gate.floats(), call.n_tokens,
+                      std::array{product(down.weight, down.bias, call.x, true)});
 }
 
 /// work.wanted = every neuron.
-void FfnPass::want_all(const Step& step) {
-  step.backend.select_neurons(step.work.gate.floats(), nullptr, step.n_tokens, spec_.d_ff,
-                              -std::numeric_limits<float>::infinity(), step.work.wanted);
+void FfnPass::want_all(const LayerCall& call) {
+  call.backend.select_neurons(call.work.gate.floats(), nullptr, call.n_tokens, spec_.d_ff,
+                              -std::numeric_limits<float>::infinity(), call.work.wanted);
 }
 
 /// Every neuron, where the down projection has one row per neuron. (Rows of those whose value is zero are not
 /// read: they would add nothing.)
-void FfnPass::run_all_neurons(const Step& step) {
-  compute_observed_values(step);
-  want_all(step);
-  step.backend.down_neurons(step.neurons.ffn.down, step.work.gate.floats(), step.n_tokens, step.work.wanted,
-                            step.x, counts_.neurons);
+void FfnPass::run_all_neurons(const LayerCall& call) {
+  compute_observed_values(call);
+  want_all(call);
+  call.backend.down_neurons(call.neurons.ffn.down, call.work.gate.floats(), call.n_tokens, call.work.wanted,
+                            call.x, counts_.neurons);
 }
 
 /// x += the FFN of the neurons in work.wanted, by the layer's backend or by both devices. gates: of all
 /// neurons, or null.
-void FfnPass::add_wanted(const Step& step, const float* gates) {
-  const NeuronLayer& neurons = step.neurons;
+void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
+  const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
-    return step.backend.ffn_neurons(neurons.ffn, step.normed, step.n_tokens, step.work.wanted, gates, step.x,
+    return call.backend.ffn_neurons(neurons.ffn, call.normed, call.n_tokens, call.work.wanted, gates, call.x,
                                     counts_.neurons);
   }
-  HybridCall call{.x = step.normed,
-                  .n_tokens = step.n_tokens,
-                  .wanted = step.work.wanted,
+  HybridCall call{.x = call.normed,
+                  .n_tokens = call.n_tokens,
+                  .wanted = call.work.wanted,
                   .wanted_next = {},
                   .gates = gates,
-                  .out = step.x};
-  if (std::exchange(proposes_next_, false)) call.wanted_next = step.work.wanted_next;
+                  .out = call.x};
+  if (std::exchange(proposes_next_, false)) call.wanted_next = call.work.wanted_next;
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, call, counts_.neurons);
 }
 
 /// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.
-void FfnPass::run_hybrid(const Step& step) {
-  want_all(step);
-  add_wanted(step, nullptr);
+void FfnPass::run_hybrid(const LayerCall& call) {
+  want_all(call);
+  add_wanted(call, nullptr);
 }
 
 /// Gates first; up and down only of the neurons that their gate lets through.
-void FfnPass::run_exact(const Step& step) {
-  const FfnNeurons& ffn = step.neurons.ffn;
-  const HybridLayer* hybrid = step.neurons.hybrid;
-  if (hybrid != nullptr && !hybrid->all_gates) return run_hybrid(step);
-  float* gate = step.work.gate.floats();
-  step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
-  step.backend.select_neurons(gate, nullptr, step.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                              step.work.wanted);
-  add_wanted(step, gate);
+void FfnPass::run_exact(const LayerCall& call) {
+  const FfnNeurons& ffn = call.neurons.ffn;
+  const HybridLayer* hybrid = call.neurons.hybrid;
+  if (hybrid != nullptr && !hybrid->all_gates) return run_hybrid(call);
+  float* gate = call.work.gate.floats();
+  call.backend.matmul(call.normed, call.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
+  call.backend.select_neurons(gate, nullptr, call.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
+                              call.work.wanted);
+  add_wanted(call, gate);
 }
 
 /// set = neurons of `layer` whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
-void FfnPass::predict(const Step& step, int layer, const float* input, NeuronSetId set) {
+void FfnPass::predict(const LayerCall& call, int layer, const float* input, NeuronSetId set) {
   const Matrix &in = weights_.layers[static_cast<size_t>(layer)].predictor_in,
                &out = layout_->layer(layer).predictor_out;
-  float *hidden = step.work.hidden.floats(), *logits = step.work.logits.floats();
-  step.backend.matmul(input, step.n_tokens, std::array{product(in, nullptr, hidden)});
-  step.backend.gated_activation({Activation::kRelu}, hidden, nullptr, step.n_tokens * in.n_rows, hidden);
-  step.backend.matmul(hidden, step.n_tokens, std::array{product(out, nullptr, logits)});
-  step.backend.select_neurons(logits, nullptr, step.n_tokens, spec_.d_ff, mode_.predictor_threshold, set);
+  float *hidden = call.work.hidden.floats(), *logits = call.work.logits.floats();
+  call.backend.matmul(input, call.n_tokens, std::array{product(in, nullptr, hidden)});
+  call.backend.gated_activation({Activation::kRelu}, hidden, nullptr, call.n_tokens * in.n_rows, hidden);
+  call.backend.matmul(hidden, call.n_tokens, std::array{product(out, nullptr, logits)});
+  call.backend.select_neurons(logits, nullptr, call.n_tokens, spec_.d_ff, mode_.predictor_threshold, set);
 }
 
 /// work.wanted = what the layer's predictor proposes; work.wanted_next = what that of the next hybrid layer
 /// proposes for the same input. That is nearly what it will propose for its own input, because the residual
 /// stream changes slowly from layer to layer.
-void FfnPass::propose(const Step& step, const float* input) {
-  predict(step, step.layer, input, step.work.wanted);
-  if (!looks_ahead_ || step.neurons.hybrid == nullptr) return;
-  const HybridLayer* next = layout_->next_hybrid(step.layer);
+void FfnPass::propose(const LayerCall& call, const float* input) {
+  predict(call, call.layer, input, call.work.wanted);
+  if (!looks_ahead_ || call.neurons.hybrid == nullptr) return;
+  const HybridLayer* next = layout_->next_hybrid(call.layer);
   if (next == nullptr || !next->has_cache()) return;
-  predict(step, next->layer, input, step.work.wanted_next);
+  predict(call, next->layer, input, call.work.wanted_next);
   proposes_next_ = true;
 }
 
 /// The predictor proposes, the gate verifies what was proposed.
-void FfnPass::run_predicted(const Step& step) {
-  if (spec_.arch.predictor_input == PredictorInput::kResidual) propose(step, step.x);
-  if (mode_.verify_predictor) verify(step);
-  add_wanted(step, nullptr);
+void FfnPass::run_predicted(const LayerCall& call) {
+  if (spec_.arch.predictor_input == PredictorInput::kResidual) propose(call, call.x);
+  if (mode_.verify_predictor) verify(call);
+  add_wanted(call, nullptr);
 }
 
 /// Counts what the predictor missed, against the gates of all neurons.
-void FfnPass::verify(const Step& step) {
-  const FfnNeurons& ffn = step.neurons.ffn;
-  float* gate = step.work.gate.floats();
-  step.backend.matmul(step.normed, step.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
-  step.backend.select_neurons(gate, nullptr, step.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                              step.work.truly_active);
-  const NeuronSet& truly_active = step.backend.to_host(step.work.truly_active);
-  const NeuronSet& wanted = step.backend.to_host(step.work.wanted);
-  counts_.n_verified += step.n_tokens;
+void FfnPass::verify(const LayerCall& call) {
+  const FfnNeurons& ffn = call.neurons.ffn;
+  float* gate = call.work.gate.floats();
+  call.backend.matmul(call.normed, call.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
+  call.backend.select_neurons(gate, nullptr, call.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
+                              call.work.truly_active);
+  const NeuronSet& truly_active = call.backend.to_host(call.work.truly_active);
+  const NeuronSet& wanted = call.backend.to_host(call.work.wanted);
+  counts_.n_verified += call.n_tokens;
   counts_.truly_active += truly_active.count();
   counts_.truly_active_proposed += count_common(truly_active, wanted);
 }
 
 /// All values; down only of the neurons whose contribution, |value| times the norm of the down column,
 /// counts.
-void FfnPass::run_calibrated(const Step& step) {
-  compute_values(step);
-  const float *values = step.work.gate.floats(), *sizes = step.neurons.down_sizes;
-  if (observer_) observer_(step.layer, values, sizes, step.n_tokens);
-  step.backend.select_neurons(values, sizes, step.n_tokens, spec_.d_ff,
-                              mode_.thresholds[static_cast<size_t>(step.layer)], step.work.wanted);
-  step.backend.down_neurons(step.neurons.ffn.down, values, step.n_tokens, step.work.wanted, step.x,
+void FfnPass::run_calibrated(const LayerCall& call) {
+  compute_values(call);
+  const float *values = call.work.gate.floats(), *sizes = call.neurons.down_sizes;
+  if (observer_) observer_(call.layer, values, sizes, call.n_tokens);
+  call.backend.select_neurons(values, sizes, call.n_tokens, spec_.d_ff,
+                              mode_.thresholds[static_cast<size_t>(call.layer)], call.work.wanted);
+  call.backend.down_neurons(call.neurons.ffn.down, values, call.n_tokens, call.work.wanted, call.x,
                             counts_.neurons);
 }
 

@@ -105,7 +105,7 @@ class FfnPass {
 
  private:
   /// A layer's step: who computes it, on what.
-  struct Step {
+  struct LayerCall {
     Backend& backend;
     const FfnWorkspace& work;
     int layer;
@@ -114,22 +114,22 @@ class FfnPass {
     float* x;
     int n_tokens;
   };
-  Step step_of(int layer, const float* normed, float* x, int n_tokens) const;
+  LayerCall call_of(int layer, const float* normed, float* x, int n_tokens) const;
 
-  void run_sparse(const Step& step);
-  void run_dense(const Step& step);
-  void compute_values(const Step& step);
-  void compute_observed_values(const Step& step);
-  void run_all_neurons(const Step& step);
-  void run_hybrid(const Step& step);
-  void add_wanted(const Step& step, const float* gates);
-  void run_exact(const Step& step);
-  void run_predicted(const Step& step);
-  void run_calibrated(const Step& step);
-  void predict(const Step& step, int layer, const float* input, NeuronSetId set);
-  void propose(const Step& step, const float* input);
-  void verify(const Step& step);
-  void want_all(const Step& step);
+  void run_sparse(const LayerCall& call);
+  void run_dense(const LayerCall& call);
+  void compute_values(const LayerCall& call);
+  void compute_observed_values(const LayerCall& call);
+  void run_all_neurons(const LayerCall& call);
+  void run_hybrid(const LayerCall& call);
+  void add_wanted(const LayerCall& call, const float* gates);
+  void run_exact(const LayerCall& call);
+  void run_predicted(const LayerCall& call);
+  void run_calibrated(const LayerCall& call);
+  void predict(const LayerCall& call, int layer, const float* input, NeuronSetId set);
+  void propose(const LayerCall& call, const float* input);
+  void verify(const LayerCall& call);
+  void want_all(const LayerCall& call);
 
   Devices devices_;
   const ModelSpec& spec_;

@@ -21,7 +21,7 @@ struct LayerPlacement {
   int64_t n_cache = 0;       // places for neurons that come and go
 };
 
-/// What was decided outside of the engine (LoadOptions::place).
+/// What was decided outside of the engine (LoadOptions::choose_placement).
 struct Placement {
   Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: layers are one
       : layers(std::move(layers_)), stream_bytes(stream_bytes_) {}

@@ -40,7 +40,7 @@ void Prefetcher::Rate::add(double amount, double seconds) {
   seconds_ = seconds_ * kFade + seconds;
 }
 
-Prefetcher::Plan::Plan(const PrefetchLayer& of)
+Prefetcher::LayerState::LayerState(const PrefetchLayer& of)
     : layer(of.layer),
       cache(of.n_neurons, of.hot, of.n_hot, of.n_device_rows),
       any(cache.words()),
@@ -55,16 +55,16 @@ Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<Bu
       cpu_(kCpuAtFirst) {
   changes_.reserve(kMaxChanges);
   moves_.reserve(kMaxChanges);
-  plans_.reserve(layers.size());
+  states_.reserve(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const auto number = static_cast<size_t>(layers[i].layer);
     if (index_of_.size() <= number) index_of_.resize(number + 1);
     index_of_[number] = i;
-    Plan& plan = plans_.emplace_back(layers[i]);
+    LayerState& state = states_.emplace_back(layers[i]);
     Exchange& exchange = exchanges_[i];
     for (auto* bits : {&exchange.any, &exchange.proposed, &exchange.coming, &exchange.unused})
-      bits->resize(plan.cache.words());
-    const auto n_device_rows = static_cast<size_t>(plan.cache.n_device_rows());
+      bits->resize(state.cache.words());
+    const auto n_device_rows = static_cast<size_t>(state.cache.n_device_rows());
     for (auto* list : {&exchange.arrived, &exchange.leaving}) list->reserve(n_device_rows);
     for (auto* list : {&exchange.told, &exchange.freed, &exchange.emptied}) list->reserve(n_device_rows);
   }
@@ -220,14 +220,14 @@ void Prefetcher::run(const std::stop_token& stop) {
             std::min(proposals_ ? size_t{1} : static_cast<size_t>(options_.layers_ahead), exchanges_.size());
         take_news();
       }
-      for (Plan& plan : plans_) {
-        if (!std::exchange(plan.visited, false)) continue;
-        plan.cache.visit(plan.any);
-        plan.n_started = 0;
+      for (LayerState& state : states_) {
+        if (!std::exchange(state.visited, false)) continue;
+        state.cache.visit(state.any);
+        state.n_started = 0;
       }
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
         // Wants of a later layer say better what is needed now.
-        if (!serve((latest + ahead) % plans_.size())) break;
+        if (!serve((latest + ahead) % states_.size())) break;
       }
       if (stop.stop_requested()) return;
     }
@@ -238,35 +238,35 @@ void Prefetcher::run(const std::stop_token& stop) {
 
 /// What the engine's thread has left in the exchanges.
 void Prefetcher::take_news() {
-  for (size_t i = 0; i < plans_.size(); ++i) {
+  for (size_t i = 0; i < states_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
-    Plan& plan = plans_[i];
-    for (const int32_t device_row : exchange.told) plan.cache.arrived(device_row);
-    for (const int32_t device_row : exchange.freed) plan.cache.freed(device_row);
+    LayerState& state = states_[i];
+    for (const int32_t device_row : exchange.told) state.cache.arrived(device_row);
+    for (const int32_t device_row : exchange.freed) state.cache.freed(device_row);
     exchange.told.clear();
     exchange.freed.clear();
     if (exchange.visited) {
-      std::swap(plan.any, exchange.any);
-      plan.visited = true;
+      std::swap(state.any, exchange.any);
+      state.visited = true;
       exchange.visited = false;
     }
-    plan.has_proposal = exchange.has_proposal;
-    if (plan.has_proposal) plan.proposed = exchange.proposed;
+    state.has_proposal = exchange.has_proposal;
+    if (state.has_proposal) state.proposed = exchange.proposed;
   }
 }
 
 /// Brings neurons for the layer's next step, and empties device rows for those of the step after it. Returns
 /// whether there is no newer news.
 bool Prefetcher::serve(size_t index) {
-  Plan& plan = plans_[index];
-  const std::span<const uint64_t> predicted = plan.has_proposal ? plan.proposed : plan.any;
-  const int64_t n = number_to_bring(plan, predicted);
+  LayerState& state = states_[index];
+  const std::span<const uint64_t> predicted = state.has_proposal ? state.proposed : state.any;
+  const int64_t n = number_to_bring(state, predicted);
   if (n > 0) {
-    plan.cache.bring(predicted, n, moves_);
+    state.cache.bring(predicted, n, moves_);
     // As many rows as a step needs, so that its neurons find them free; most rows hold what is often wanted.
-    const int64_t most_free = std::max<int64_t>(1, plan.cache.n_device_rows() / 4);
-    plan.cache.let_go(predicted, std::min(n + plan.n_started, most_free), leaving_);
-    plan.n_started += static_cast<int64_t>(moves_.size());
+    const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
+    state.cache.let_go(predicted, std::min(n + state.n_started, most_free), leaving_);
+    state.n_started += static_cast<int64_t>(moves_.size());
     move(index);
   }
   const MutexLock lock(mutex_);
@@ -275,15 +275,15 @@ bool Prefetcher::serve(size_t index) {
 
 /// Of the neurons that the device lacks, those that the link brings in the time that the CPU computes the
 /// others.
-int64_t Prefetcher::number_to_bring(const Plan& plan, std::span<const uint64_t> predicted) const {
-  const int64_t all = plan.cache.missing(predicted) + plan.n_started;
+int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const {
+  const int64_t all = state.cache.missing(predicted) + state.n_started;
   double ratio;
   {
     const MutexLock lock(mutex_);
     ratio = link_.per_second() / cpu_.per_second();
   }
   const auto fair = static_cast<int64_t>(std::ceil(static_cast<double>(all) * ratio / (1 + ratio)));
-  return std::min(fair, kMostMoves) - plan.n_started;
+  return std::min(fair, kMostMoves) - state.n_started;
 }
 
 /// Copies moves_ for a layer and tells of them, and of leaving_.
@@ -295,7 +295,7 @@ void Prefetcher::move(size_t index) {
     for (const RowChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
   }
   if (moves_.empty()) return;
-  mover_->start(plans_[index].layer, moves_);
+  mover_->start(states_[index].layer, moves_);
   const BundleMover::Copied copied = mover_->wait();
   const Clock::time_point end = Clock::now();
   const MutexLock lock(mutex_);

@@ -107,8 +107,8 @@ class Prefetcher final : public NeuronTraffic {
   };
 
   /// One layer as the Prefetcher's thread knows it.
-  struct Plan {
-    explicit Plan(const PrefetchLayer& layer);
+  struct LayerState {
+    explicit LayerState(const PrefetchLayer& layer);
     int layer;
     NeuronCache cache;
     std::vector<uint64_t> any, proposed;
@@ -135,7 +135,7 @@ class Prefetcher final : public NeuronTraffic {
   void run(const std::stop_token& stop);
   void take_news() HEARTH_REQUIRES(mutex_);
   bool serve(size_t index);
-  int64_t number_to_bring(const Plan& plan, std::span<const uint64_t> predicted) const;
+  int64_t number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const;
   void move(size_t index);
   double hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const
       HEARTH_REQUIRES(mutex_);
@@ -147,7 +147,7 @@ class Prefetcher final : public NeuronTraffic {
   std::vector<size_t> index_of_;  // by layer number
 
   // Prefetcher's thread.
-  std::vector<Plan> plans_;
+  std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
 
   // Engine's thread.

@@ -88,10 +88,10 @@ void Attention::run(const float* q, int64_t stride, int n_heads, float scale, co
     return;
   }
   const int64_t grain = work < kForkWork ? n_items : 1;
-  pool_.for_each_piece(n_items, grain, [&](int64_t begin, int64_t end, int worker) {
+  pool_.for_each_piece(n_items, grain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
       // Later tiles of a prompt see more keys: the longest first, so that the last one to finish is short.
-      run_whole(call, item_at(call, n_items - 1 - i), scratch_[static_cast<size_t>(worker)]);
+      run_whole(call, item_at(call, n_items - 1 - i), scratch_[static_cast<size_t>(thread)]);
     }
   });
 }
@@ -216,11 +216,11 @@ Attention::Partial Attention::split_result(const Call& call, const Item& item, i
 void Attention::run_split(const Call& call, int64_t n_items) {
   // 1. Every slice of every item, in any order.
   const int64_t n_pieces = n_items * max_slices_;
-  pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int worker) {
+  pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int thread) {
     const Item item = item_at(call, piece / max_slices_);
     const int slice = static_cast<int>(piece % max_slices_);
     if (slice >= item.tile.n_slices) return;
-    const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(worker)]);
+    const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
     attend_slice(tile, item, slice, split_result(call, item, slice));
   });
   // 2. Joined in the order of positions, as run_whole does.

@@ -201,8 +201,8 @@ void CpuBackend::kv_append(const float* k, const float* v, int64_t stride, const
   const int64_t head_dim = shape.head_dim;
   const int64_t block_tokens = shape.block_tokens;
   const int64_t grain = std::max<int64_t>(1, kPieceFloats / (2 * shape.n_kv_heads * head_dim));
-  pool_.for_each_piece(places.n_tokens, grain, [&](int64_t begin, int64_t end, int worker) {
-    uint16_t* keys = halves_[static_cast<size_t>(worker)].data();
+  pool_.for_each_piece(places.n_tokens, grain, [&](int64_t begin, int64_t end, int thread) {
+    uint16_t* keys = halves_[static_cast<size_t>(thread)].data();
     for (int64_t t = begin; t < end; ++t) {
       const int64_t start = block_start(places, shape, static_cast<int>(t));
       const int64_t within = places.positions[t] % block_tokens;

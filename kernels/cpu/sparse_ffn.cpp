@@ -78,25 +78,25 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
 
 void SparseFfn::ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                         const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts) {
-  const Step step{&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.found};
-  run_ranges(step, counts);
-  add_partials(step, out);
+  const Call call{&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.found};
+  run_ranges(call, counts);
+  add_partials(call, out);
 }
 
 void SparseFfn::down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                          float* out, NeuronCounts& counts) {
-  const Step step{nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.found};
-  run_ranges(step, counts);
-  add_partials(step, out);
+  const Call call{nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.found};
+  run_ranges(call, counts);
+  add_partials(call, out);
 }
 
-void SparseFfn::run_ranges(const Step& step, NeuronCounts& counts) {
-  assert(step.n_tokens <= std::min(max_tokens_, kMaxFewTokens));
-  if (step.found != nullptr) {
-    std::fill_n(step.found->bits, static_cast<size_t>(step.n_tokens) * step.set->words(), uint64_t{0});
+void SparseFfn::run_ranges(const Call& call, NeuronCounts& counts) {
+  assert(call.n_tokens <= std::min(max_tokens_, kMaxFewTokens));
+  if (call.found != nullptr) {
+    std::fill_n(call.found->bits, static_cast<size_t>(call.n_tokens) * call.set->words(), uint64_t{0});
   }
-  pool_.for_each_piece(kNeuronRanges, 1, [&](int64_t range, int64_t, int worker) {
-    run_range(step, static_cast<int>(range), worker);
+  pool_.for_each_piece(kNeuronRanges, 1, [&](int64_t range, int64_t, int thread) {
+    run_range(call, static_cast<int>(range), thread);
   });
   for (const RangeCounts& range : range_counts_) {
     counts.gate_rows += range.gate_rows;
@@ -107,9 +107,9 @@ void SparseFfn::run_ranges(const Step& step, NeuronCounts& counts) {
   }
 }
 
-void SparseFfn::run_range(const Step& step, int range, int worker) {
-  const std::span<const int32_t> ids = step.set->ids();
-  const int64_t size = neuron_range(step.set->n_neurons());
+void SparseFfn::run_range(const Call& call, int range, int thread) {
+  const std::span<const int32_t> ids = call.set->ids();
+  const int64_t size = neuron_range(call.set->n_neurons());
   const auto place_of = [&](int64_t neuron) {
     return std::lower_bound(ids.begin(), ids.end(), static_cast<int32_t>(neuron)) - ids.begin();
   };
@@ -119,31 +119,31 @@ void SparseFfn::run_range(const Step& step, int range, int worker) {
   n_listed.fill(0);
   Places places{ids.data(), place_of(range * size), place_of((range + 1) * size)};
   if (places.n() == 0) return;
-  places = values_of_range(step, places, counts);
-  list_active(step, places, n_listed.data(), counts);
-  if (step.found != nullptr) note_active(step, places.begin, n_listed.data());
-  if (step.sums != nullptr) {
-    sum_range(step, range, places.begin, worker);
+  places = values_of_range(call, places, counts);
+  list_active(call, places, n_listed.data(), counts);
+  if (call.found != nullptr) note_active(call, places.begin, n_listed.data());
+  if (call.sums != nullptr) {
+    sum_range(call, range, places.begin, thread);
   } else {
-    add_range(step, range, places.begin);
+    add_range(call, range, places.begin);
   }
 }
 
 /// A range's listed neurons, from place `begin` on, to its partial sums.
-void SparseFfn::add_range(const Step& step, int range, int64_t begin) {
-  for (int t = 0; t < step.n_tokens; ++t) {
+void SparseFfn::add_range(const Call& call, int range, int64_t begin) {
+  for (int t = 0; t < call.n_tokens; ++t) {
     const int n = n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)];
     if (n == 0) continue;
-    const DownArgs args{.down = step.down,
+    const DownArgs args{.down = call.down,
                         .ids = list_ids_ + t * max_cols_ + begin,
                         .values = list_values_ + t * max_cols_ + begin,
                         .n = n,
                         .fresh = true,
                         .column_begin = 0,
-                        .column_end = step.down->n_cols,
-                        .sum = partials_ + (range * step.n_tokens + t) * max_cols_};
-    if (step.down->rows) {
-      kernels_.add_rows[static_cast<size_t>(step.down->rows.dtype)](args);
+                        .column_end = call.down->n_cols,
+                        .sum = partials_ + (range * call.n_tokens + t) * max_cols_};
+    if (call.down->rows) {
+      kernels_.add_rows[static_cast<size_t>(call.down->rows.dtype)](args);
     } else {
       kernels_.add_coded(args);
     }
@@ -151,45 +151,45 @@ void SparseFfn::add_range(const Step& step, int range, int64_t begin) {
 }
 
 /// Values of a range's neurons to few_ups_, by place; of which neurons is returned.
-SparseFfn::Places SparseFfn::values_of_range(const Step& step, Places places, RangeCounts& counts) {
+SparseFfn::Places SparseFfn::values_of_range(const Call& call, Places places, RangeCounts& counts) {
   const int64_t begin = places.begin;
-  float* from_gates = step.ffn == nullptr ? few_ups_ : few_gates_;
-  if (step.given != nullptr) {
-    for (int t = 0; t < step.n_tokens; ++t) {
-      const float* given = step.given + t * step.set->n_neurons();
+  float* from_gates = call.ffn == nullptr ? few_ups_ : few_gates_;
+  if (call.given != nullptr) {
+    for (int t = 0; t < call.n_tokens; ++t) {
+      const float* given = call.given + t * call.set->n_neurons();
       float* to = from_gates + t * max_cols_;
       for (int64_t i = begin; i < places.end; ++i) to[i] = given[places.ids[i]];
     }
   } else {
-    multiply(step, step.ffn->gate, step.ffn->gate_bias, places, few_gates_);
+    multiply(call, call.ffn->gate, call.ffn->gate_bias, places, few_gates_);
     counts.gate_rows = places.n();
   }
-  if (step.ffn == nullptr) return places;
-  for (int t = 0; t < step.n_tokens; ++t) {
+  if (call.ffn == nullptr) return places;
+  for (int t = 0; t < call.n_tokens; ++t) {
     const int64_t at = t * max_cols_ + begin;
-    vector_.gated_activation(step.ffn->activation, few_gates_ + at, ones_.data(), places.n(), few_ups_ + at);
+    vector_.gated_activation(call.ffn->activation, few_gates_ + at, ones_.data(), places.n(), few_ups_ + at);
   }
-  places = keep_passed(step, places, counts);
-  if (!step.ffn->up || places.n() == 0) return places;
-  multiply(step, step.ffn->up, step.ffn->up_bias, places, few_ups_);
+  places = keep_passed(call, places, counts);
+  if (!call.ffn->up || places.n() == 0) return places;
+  multiply(call, call.ffn->up, call.ffn->up_bias, places, few_ups_);
   counts.up_rows = places.n();
-  for (int t = 0; t < step.n_tokens; ++t) {
+  for (int t = 0; t < call.n_tokens; ++t) {
     const int64_t at = t * max_cols_ + begin;
-    vector_.gated_activation(step.ffn->activation, few_gates_ + at, few_ups_ + at, places.n(), few_ups_ + at);
+    vector_.gated_activation(call.ffn->activation, few_gates_ + at, few_ups_ + at, places.n(), few_ups_ + at);
   }
   return places;
 }
 
 /// Products of the rows at these places with all tokens, by place.
-void SparseFfn::multiply(const Step& step, const Matrix& weight, const float* bias, Places places,
+void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bias, Places places,
                          float* to) {
   const MatmulArgs args{.weight = &weight,
                         .rows = places.ids,
                         .row_begin = places.begin,
                         .row_end = places.end,
-                        .x = step.x,
-                        .quantized = step.quantized,
-                        .n_tokens = step.n_tokens,
+                        .x = call.x,
+                        .quantized = call.quantized,
+                        .n_tokens = call.n_tokens,
                         .bias = bias,
                         .out = to,
                         .out_stride = max_cols_};
@@ -198,15 +198,15 @@ void SparseFfn::multiply(const Step& step, const Matrix& weight, const float* bi
 
 /// Drops places whose act(gate), in few_ups_, is zero for every token that wants them; gates and activations
 /// of the others move up.
-SparseFfn::Places SparseFfn::keep_passed(const Step& step, Places places, RangeCounts& counts) {
+SparseFfn::Places SparseFfn::keep_passed(const Call& call, Places places, RangeCounts& counts) {
   int64_t n = places.begin;
   for (int64_t i = places.begin; i < places.end; ++i) {
     const int32_t id = places.ids[i];
     int n_passed = 0;
-    for (int t = 0; t < step.n_tokens; ++t) {
+    for (int t = 0; t < call.n_tokens; ++t) {
       float* gates = few_gates_ + t * max_cols_;
       float* ups = few_ups_ + t * max_cols_;
-      n_passed += step.set->wants(t, id) && ups[i] != 0.0f ? 1 : 0;
+      n_passed += call.set->wants(t, id) && ups[i] != 0.0f ? 1 : 0;
       gates[n] = gates[i];
       ups[n] = ups[i];
     }
@@ -218,16 +218,16 @@ SparseFfn::Places SparseFfn::keep_passed(const Step& step, Places places, RangeC
 }
 
 /// Each token's neurons and values that are wanted and not zero.
-void SparseFfn::list_active(const Step& step, Places places, int* n_listed, RangeCounts& counts) {
+void SparseFfn::list_active(const Call& call, Places places, int* n_listed, RangeCounts& counts) {
   for (int64_t i = places.begin; i < places.end; ++i) {
     const int32_t id = places.ids[i];
     int n_active = 0;
-    for (int t = 0; t < step.n_tokens; ++t) {
+    for (int t = 0; t < call.n_tokens; ++t) {
       const float value = few_ups_[t * max_cols_ + i];
       const int64_t at = t * max_cols_ + places.begin + n_listed[t];
       list_ids_[at] = id;
       list_values_[at] = value;
-      const int active = step.set->wants(t, id) && value != 0.0f ? 1 : 0;
+      const int active = call.set->wants(t, id) && value != 0.0f ? 1 : 0;
       n_listed[t] += active;
       n_active += active;
     }
@@ -237,11 +237,11 @@ void SparseFfn::list_active(const Step& step, Places places, int* n_listed, Rang
 }
 
 /// A range's listed neurons, from place `begin` on, for whoever counts. Ranges are whole words of bits.
-void SparseFfn::note_active(const Step& step, int64_t begin, const int* n_listed) {
-  const int64_t n_neurons = step.set->n_neurons();
-  for (int t = 0; t < step.n_tokens; ++t) {
-    uint64_t* bits = step.found->bits + static_cast<size_t>(t) * step.set->words();
-    float* values = step.found->values + t * n_neurons;
+void SparseFfn::note_active(const Call& call, int64_t begin, const int* n_listed) {
+  const int64_t n_neurons = call.set->n_neurons();
+  for (int t = 0; t < call.n_tokens; ++t) {
+    uint64_t* bits = call.found->bits + static_cast<size_t>(t) * call.set->words();
+    float* values = call.found->values + t * n_neurons;
     const int64_t at = t * max_cols_ + begin;
     for (int i = 0; i < n_listed[t]; ++i) {
       const int32_t id = list_ids_[at + i];
@@ -251,20 +251,20 @@ void SparseFfn::note_active(const Step& step, int64_t begin, const int* n_listed
   }
 }
 
-void SparseFfn::add_partials(const Step& step, float* out) {
+void SparseFfn::add_partials(const Call& call, float* out) {
   // Columns of a piece: its partials are 64 KB, some microseconds of reading what another core wrote.
   constexpr int64_t kColumns = 1024;
-  const int64_t n_cols = step.down->n_cols;
+  const int64_t n_cols = call.down->n_cols;
   const int64_t parts = (n_cols + kColumns - 1) / kColumns;
-  pool_.for_each_piece(step.n_tokens * parts, 1, [&](int64_t piece, int64_t, int) {
+  pool_.for_each_piece(call.n_tokens * parts, 1, [&](int64_t piece, int64_t, int) {
     const int t = static_cast<int>(piece / parts);
     const int64_t column = piece % parts * kColumns, n = std::min(kColumns, n_cols - column);
     float* to = out + t * n_cols + column;
     for (int range = 0; range < kNeuronRanges; ++range) {
       if (n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)] == 0) continue;
-      kernels_.add(partials_ + (range * step.n_tokens + t) * max_cols_ + column, n, to);
+      kernels_.add(partials_ + (range * call.n_tokens + t) * max_cols_ + column, n, to);
     }
-    if (step.down->bias != nullptr) kernels_.add(step.down->bias + column, n, to);
+    if (call.down->bias != nullptr) kernels_.add(call.down->bias + column, n, to);
   });
 }
 
@@ -282,25 +282,25 @@ void SparseFfn::down_few_sums(const DownColumns& down, const float* values, int 
   run_few_sums({nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.found, &sums}, counts);
 }
 
-void SparseFfn::run_few_sums(const Step& step, NeuronCounts& counts) {
+void SparseFfn::run_few_sums(const Call& call, NeuronCounts& counts) {
   std::ranges::fill(summed_, uint8_t{0});
   poison_.fill(0);
-  run_ranges(step, counts);
+  run_ranges(call, counts);
   uint32_t poison = 0;
   for (uint32_t of_range : poison_) poison |= of_range;
-  for (int t = 0; t < step.n_tokens; ++t) {
-    if ((poison >> t & 1) != 0) step.sums->poison[t] = 1;
+  for (int t = 0; t < call.n_tokens; ++t) {
+    if ((poison >> t & 1) != 0) call.sums->poison[t] = 1;
   }
   // The other threads' sums to the caller's. Columns of a piece: as of add_partials().
   constexpr int64_t kColumns = 1024;
-  const int64_t n = step.n_tokens * step.down->n_cols;
+  const int64_t n = call.n_tokens * call.down->n_cols;
   const size_t n_threads = summed_.size();
   if (std::find(summed_.begin() + 1, summed_.end(), 1) == summed_.end()) return;
   pool_.for_each_piece(n, kColumns, [&](int64_t begin, int64_t end, int) {
     for (size_t thread = 1; thread < n_threads; ++thread) {
       if (summed_[thread] == 0) continue;
       const int64_t* from = thread_sums(static_cast<int>(thread), n);
-      for (int64_t i = begin; i < end; ++i) step.sums->sums[i] += from[i];
+      for (int64_t i = begin; i < end; ++i) call.sums->sums[i] += from[i];
     }
   });
 }
@@ -311,27 +311,27 @@ int64_t* SparseFfn::thread_sums(int thread, int64_t n) {
 }
 
 /// A range's listed neurons, from place `begin` on, to the thread's sums.
-void SparseFfn::sum_range(const Step& step, int range, int64_t begin, int worker) {
-  const int64_t n_cols = step.down->n_cols, n = step.n_tokens * n_cols;
-  int64_t* sums = worker == 0 ? step.sums->sums : thread_sums(worker, n);
-  uint8_t& summed = summed_[static_cast<size_t>(worker)];
-  if (worker != 0 && summed == 0) std::fill_n(sums, n, int64_t{0});
+void SparseFfn::sum_range(const Call& call, int range, int64_t begin, int thread) {
+  const int64_t n_cols = call.down->n_cols, n = call.n_tokens * n_cols;
+  int64_t* sums = thread == 0 ? call.sums->sums : thread_sums(thread, n);
+  uint8_t& summed = summed_[static_cast<size_t>(thread)];
+  if (thread != 0 && summed == 0) std::fill_n(sums, n, int64_t{0});
   summed = 1;
-  for (int t = 0; t < step.n_tokens; ++t) {
+  for (int t = 0; t < call.n_tokens; ++t) {
     const int n_listed = n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)];
-    const DownSumsArgs args{.down = step.down,
+    const DownSumsArgs args{.down = call.down,
                             .ids = list_ids_ + t * max_cols_ + begin,
                             .values = list_values_ + t * max_cols_ + begin,
                             .n = n_listed,
                             .column_begin = 0,
                             .column_end = n_cols,
                             .sums = sums + t * n_cols,
-                            .parts = sum_parts_.floats() + 2 * worker * max_cols_};
+                            .parts = sum_parts_.floats() + 2 * thread * max_cols_};
     const bool finite =
         std::all_of(args.values, args.values + n_listed, [](float value) { return std::isfinite(value); });
     if (!finite) poison_[static_cast<size_t>(range)] |= uint32_t{1} << t;
-    if (step.down->rows) {
-      sums_kernels_.add_rows[static_cast<size_t>(step.down->rows.dtype)](args);
+    if (call.down->rows) {
+      sums_kernels_.add_rows[static_cast<size_t>(call.down->rows.dtype)](args);
     } else {
       sums_kernels_.add_coded(args);
     }
@@ -365,13 +365,13 @@ const NeuronSet& SparseFfn::pass_gates(const FfnNeurons& ffn, const float* gates
 }
 
 /// Fills active_, starts_, products_, ranges_of_ and any_, and counts.
-void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
-  const int64_t n_neurons = step.set->n_neurons();
-  const size_t n_words = step.set->words(), n_tokens = static_cast<size_t>(step.n_tokens);
+void SparseFfn::find_active(const ManyCall& call, NeuronCounts& counts) {
+  const int64_t n_neurons = call.set->n_neurons();
+  const size_t n_words = call.set->words(), n_tokens = static_cast<size_t>(call.n_tokens);
   const size_t words_of_range = static_cast<size_t>(neuron_range(n_neurons) / 64);
-  pool_.for_each_piece(step.n_tokens, 1, [&](int64_t t, int64_t, int) {
-    const float* values = step.values + t * n_neurons;
-    const uint64_t* wanted = step.set->wanted(static_cast<int>(t));
+  pool_.for_each_piece(call.n_tokens, 1, [&](int64_t t, int64_t, int) {
+    const float* values = call.values + t * n_neurons;
+    const uint64_t* wanted = call.set->wanted(static_cast<int>(t));
     int64_t n = 0;
     uint32_t ranges = 0;
     for (size_t w = 0; w < n_words; ++w) {
@@ -405,7 +405,7 @@ void SparseFfn::find_active(const ManyStep& step, NeuronCounts& counts) {
     const size_t w = static_cast<size_t>(word);
     float* to = products() + starts_[w * n_tokens];
     for (size_t t = 0; t < n_tokens; ++t) {
-      const float* values = step.values + static_cast<int64_t>(t) * n_neurons + word * 64;
+      const float* values = call.values + static_cast<int64_t>(t) * n_neurons + word * 64;
       for (uint64_t left = active_[w * n_tokens + t]; left != 0; left &= left - 1) {
         const int i = std::countr_zero(left);
         *to++ = values[i];
@@ -421,10 +421,10 @@ void SparseFfn::down_many(const DownColumns& down, const float* values, int n_to
   run_many({&down, values, n_tokens, &set, out, nullptr}, counts);
 }
 
-void SparseFfn::run_many(const ManyStep& step, NeuronCounts& counts) {
-  const DownColumns& down = *step.down;
-  const int n_tokens = step.n_tokens;
-  find_active(step, counts);
+void SparseFfn::run_many(const ManyCall& call, NeuronCounts& counts) {
+  const DownColumns& down = *call.down;
+  const int n_tokens = call.n_tokens;
+  find_active(call, counts);
   // A strip of columns is a panel wide, or one block of the types that have blocks of two panels' width.
   const bool wide = down.rows && dtype_info(down.rows.dtype).block_elems > kPanelWidth;
   const int64_t width = wide ? 2 * kPanelWidth : kPanelWidth;
@@ -435,29 +435,29 @@ void SparseFfn::run_many(const ManyStep& step, NeuronCounts& counts) {
   const int64_t most_parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);
   const int64_t tokens_of_part = (n_tokens + most_parts - 1) / most_parts;
   const int64_t parts = (n_tokens + tokens_of_part - 1) / tokens_of_part;  // none is empty
-  pool_.for_each_piece(n_strips * parts, 1, [&](int64_t piece, int64_t, int worker) {
+  pool_.for_each_piece(n_strips * parts, 1, [&](int64_t piece, int64_t, int thread) {
     const int64_t column = piece / parts * width;
     const int first = static_cast<int>(piece % parts * tokens_of_part);
     const int n = static_cast<int>(std::min<int64_t>(tokens_of_part, n_tokens - first));
     const int64_t n_columns = std::min(width, down.n_cols - column);
-    if (step.sums != nullptr) {
-      sum_columns(step, column, n_columns, first, n, worker);
+    if (call.sums != nullptr) {
+      sum_columns(call, column, n_columns, first, n, thread);
     } else {
-      add_columns(step, column, n_columns, first, n, worker);
+      add_columns(call, column, n_columns, first, n, thread);
     }
   });
 }
 
-void SparseFfn::add_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token,
-                            int n_tokens, int worker) {
-  const size_t words_of_range = static_cast<size_t>(neuron_range(step.set->n_neurons()) / 64);
-  const size_t n_words = step.set->words();
-  float* sums = sums_[static_cast<size_t>(worker)].floats();
+void SparseFfn::add_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
+                            int n_tokens, int thread) {
+  const size_t words_of_range = static_cast<size_t>(neuron_range(call.set->n_neurons()) / 64);
+  const size_t n_words = call.set->words();
+  float* sums = sums_[static_cast<size_t>(thread)].floats();
   const int64_t half = int64_t{max_tokens_} * kPanelWidth;
   const int n_halves = n_columns > kPanelWidth ? 2 : 1;
   for (int h = 0; h < n_halves; ++h) std::fill_n(sums + h * half, int64_t{n_tokens} * kPanelWidth, 0.0f);
   for (size_t word = 0; word < n_words; ++word) {
-    if (any_[word] != 0) add_word(step, word, column, n_columns, first_token, n_tokens, worker);
+    if (any_[word] != 0) add_word(call, word, column, n_columns, first_token, n_tokens, thread);
     const bool range_ends = (word + 1) % words_of_range == 0 || word + 1 == n_words;
     if (!range_ends) continue;
     const size_t range = word / words_of_range;
@@ -466,28 +466,28 @@ void SparseFfn::add_columns(const ManyStep& step, int64_t column, int64_t n_colu
       for (int h = 0; h < n_halves; ++h) {
         float* sum = sums + h * half + int64_t{t} * kPanelWidth;
         const int64_t n = std::min<int64_t>(kPanelWidth, n_columns - h * kPanelWidth);
-        kernels_.add(sum, n, step.out + (first_token + t) * step.down->n_cols + column + h * kPanelWidth);
+        kernels_.add(sum, n, call.out + (first_token + t) * call.down->n_cols + column + h * kPanelWidth);
         std::fill_n(sum, kPanelWidth, 0.0f);
       }
     }
   }
-  if (step.down->bias == nullptr) return;
+  if (call.down->bias == nullptr) return;
   for (int t = first_token; t < first_token + n_tokens; ++t) {
-    kernels_.add(step.down->bias + column, n_columns, step.out + t * step.down->n_cols + column);
+    kernels_.add(call.down->bias + column, n_columns, call.out + t * call.down->n_cols + column);
   }
 }
 
 /// Weights of the neurons of one word of the set, or their codes where floats are summed.
-void SparseFfn::fill_panel(const ManyStep& step, size_t word, int64_t column, int64_t n_columns, int worker) {
-  const DownColumns& down = *step.down;
-  float* panel = panels_[static_cast<size_t>(worker)].data();
+void SparseFfn::fill_panel(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int thread) {
+  const DownColumns& down = *call.down;
+  float* panel = panels_[static_cast<size_t>(thread)].data();
   const int64_t first = static_cast<int64_t>(word) * 64;
   for (uint64_t left = any_[word]; left != 0; left &= left - 1) {
     const int i = std::countr_zero(left);
     if (first + i + 64 < down.n_neurons) prefetch_columns(down, first + i + 64, column, n_columns);
     float* row = panel + int64_t{i} * kPanelWidth;
     if (!down.rows) {
-      const auto decode = step.sums == nullptr ? kernels_.decode : sums_kernels_.dequantize_coded;
+      const auto decode = call.sums == nullptr ? kernels_.decode : sums_kernels_.dequantize_coded;
       decode(down.coded, first + i, column, n_columns, row);
     } else if (n_columns <= kPanelWidth) {
       kernels_.dequantize[static_cast<size_t>(down.rows.dtype)](down.rows, first + i, column, n_columns, row);
@@ -502,18 +502,18 @@ void SparseFfn::fill_panel(const ManyStep& step, size_t word, int64_t column, in
 }
 
 /// The 64 neurons of one word of the set.
-void SparseFfn::add_word(const ManyStep& step, size_t word, int64_t column, int64_t n_columns,
-                         int first_token, int n_tokens, int worker) {
-  const DownColumns& down = *step.down;
-  float* panel = panels_[static_cast<size_t>(worker)].data();
+void SparseFfn::add_word(const ManyCall& call, size_t word, int64_t column, int64_t n_columns,
+                         int first_token, int n_tokens, int thread) {
+  const DownColumns& down = *call.down;
+  float* panel = panels_[static_cast<size_t>(thread)].data();
   const int64_t first = static_cast<int64_t>(word) * 64;
-  fill_panel(step, word, column, n_columns, worker);
+  fill_panel(call, word, column, n_columns, thread);
   DownPanelArgs args;
-  const size_t place = word * static_cast<size_t>(step.n_tokens) + static_cast<size_t>(first_token);
+  const size_t place = word * static_cast<size_t>(call.n_tokens) + static_cast<size_t>(first_token);
   args.wanted = active_.data() + place;
   args.values = products() + starts_[place];
   args.n_tokens = n_tokens;
-  float* sums = sums_[static_cast<size_t>(worker)].floats();
+  float* sums = sums_[static_cast<size_t>(thread)].floats();
   for (int h = 0; h * kPanelWidth < n_columns; ++h) {
     args.weights = panel + h * kPanelFloats;
     args.sums = sums + h * int64_t{max_tokens_} * kPanelWidth;
@@ -556,21 +556,21 @@ void SparseFfn::down_many_sums(const DownColumns& down, const float* values, int
   run_many({&down, values, n_tokens, &set, nullptr, &sums}, counts);
 }
 
-void SparseFfn::sum_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token,
-                            int n_tokens, int worker) {
-  const int64_t n_cols = step.down->n_cols;
-  for (size_t word = 0; word < step.set->words(); ++word) {
+void SparseFfn::sum_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
+                            int n_tokens, int thread) {
+  const int64_t n_cols = call.down->n_cols;
+  for (size_t word = 0; word < call.set->words(); ++word) {
     if (any_[word] == 0) continue;
-    fill_panel(step, word, column, n_columns, worker);
-    const size_t place = word * static_cast<size_t>(step.n_tokens) + static_cast<size_t>(first_token);
+    fill_panel(call, word, column, n_columns, thread);
+    const size_t place = word * static_cast<size_t>(call.n_tokens) + static_cast<size_t>(first_token);
     for (int64_t begin = 0; begin < n_columns; begin += kPanelWidth) {
       sums_kernels_.add_panel(
-          {.weights = panels_[static_cast<size_t>(worker)].data() + begin / kPanelWidth * kPanelFloats,
+          {.weights = panels_[static_cast<size_t>(thread)].data() + begin / kPanelWidth * kPanelFloats,
            .wanted = active_.data() + place,
            .values = products() + starts_[place],
            .n_tokens = n_tokens,
            .n_columns = std::min<int64_t>(kPanelWidth, n_columns - begin),
-           .sums = step.sums->sums + first_token * n_cols + column + begin,
+           .sums = call.sums->sums + first_token * n_cols + column + begin,
            .stride = n_cols});
     }
   }

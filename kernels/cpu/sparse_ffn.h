@@ -91,7 +91,7 @@ class SparseFfn {
     int64_t gate_rows, up_rows, down_rows, passed, active;
   };
   /// One call, as its ranges see it.
-  struct Step {
+  struct Call {
     const FfnNeurons* ffn;  // null: values are given
     const DownColumns* down;
     const float* x;
@@ -109,20 +109,20 @@ class SparseFfn {
     int64_t n() const { return end - begin; }
   };
 
-  void run_ranges(const Step& step, NeuronCounts& counts);
-  void run_range(const Step& step, int range, int worker);
-  Places values_of_range(const Step& step, Places places, RangeCounts& counts);
-  void multiply(const Step& step, const Matrix& weight, const float* bias, Places places, float* to);
-  Places keep_passed(const Step& step, Places places, RangeCounts& counts);
-  void list_active(const Step& step, Places places, int* n_listed, RangeCounts& counts);
-  void note_active(const Step& step, int64_t begin, const int* n_listed);
-  void add_range(const Step& step, int range, int64_t begin);
-  void add_partials(const Step& step, float* out);
-  void sum_range(const Step& step, int range, int64_t begin, int worker);
-  void run_few_sums(const Step& step, NeuronCounts& counts);
+  void run_ranges(const Call& call, NeuronCounts& counts);
+  void run_range(const Call& call, int range, int thread);
+  Places values_of_range(const Call& call, Places places, RangeCounts& counts);
+  void multiply(const Call& call, const Matrix& weight, const float* bias, Places places, float* to);
+  Places keep_passed(const Call& call, Places places, RangeCounts& counts);
+  void list_active(const Call& call, Places places, int* n_listed, RangeCounts& counts);
+  void note_active(const Call& call, int64_t begin, const int* n_listed);
+  void add_range(const Call& call, int range, int64_t begin);
+  void add_partials(const Call& call, float* out);
+  void sum_range(const Call& call, int range, int64_t begin, int thread);
+  void run_few_sums(const Call& call, NeuronCounts& counts);
   int64_t* thread_sums(int thread, int64_t n);
 
-  struct ManyStep {
+  struct ManyCall {
     const DownColumns* down;
     const float* values;
     int n_tokens;
@@ -130,15 +130,15 @@ class SparseFfn {
     float* out;              // or null, and then
     const NeuronSums* sums;  // these
   };
-  void find_active(const ManyStep& step, NeuronCounts& counts);
-  void run_many(const ManyStep& step, NeuronCounts& counts);
-  void sum_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token, int n_tokens,
-                   int worker);
-  void fill_panel(const ManyStep& step, size_t word, int64_t column, int64_t n_columns, int worker);
-  void add_columns(const ManyStep& step, int64_t column, int64_t n_columns, int first_token, int n_tokens,
-                   int worker);
-  void add_word(const ManyStep& step, size_t word, int64_t column, int64_t n_columns, int first_token,
-                int n_tokens, int worker);
+  void find_active(const ManyCall& call, NeuronCounts& counts);
+  void run_many(const ManyCall& call, NeuronCounts& counts);
+  void sum_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token, int n_tokens,
+                   int thread);
+  void fill_panel(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int thread);
+  void add_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token, int n_tokens,
+                   int thread);
+  void add_word(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int first_token,
+                int n_tokens, int thread);
 
   ThreadPool& pool_;
   const MatmulKernels& matmul_;

@@ -1,4 +1,4 @@
-// Workers, spinning and parking. See the header.
+// Threads, spinning and parking. See the header.
 #include "kernels/cpu/thread_pool.h"
 
 #include <immintrin.h>
@@ -64,10 +64,10 @@ ThreadPool::ThreadPool(int n_threads) {
   assert(n_threads >= 1);
   // With fewer processors than threads, a spinning thread keeps the one it waits for from running.
   may_spin_ = n_threads <= static_cast<int>(allowed_cpus().size());
-  workers_.reserve(static_cast<size_t>(n_threads - 1));
+  threads_.reserve(static_cast<size_t>(n_threads - 1));
   try {
-    for (int worker = 1; worker < n_threads; ++worker) {
-      workers_.emplace_back([this, worker] { work(worker); });
+    for (int thread = 1; thread < n_threads; ++thread) {
+      threads_.emplace_back([this, thread] { work(thread); });
     }
   } catch (...) {
     stop();  // or those already started would wait for ever
@@ -81,7 +81,7 @@ void ThreadPool::stop() noexcept {
   stopping_.store(true, std::memory_order_relaxed);  // published by the new round
   round_.fetch_add(1, std::memory_order_seq_cst);
   round_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 bool ThreadPool::bind_threads() {
@@ -91,14 +91,14 @@ bool ThreadPool::bind_threads() {
   if (n > places.size()) places = allowed;
   if (n != places.size()) return false;
   bool bound = bind(pthread_self(), places[0]);
-  for (size_t i = 0; i < workers_.size(); ++i) bound &= bind(workers_[i].native_handle(), places[i + 1]);
+  for (size_t i = 0; i < threads_.size(); ++i) bound &= bind(threads_[i].native_handle(), places[i + 1]);
   return bound;
 }
 
 void ThreadPool::share(Call call, const void* context) noexcept {
   // 1. Nobody is inside: write what to do, open the gate, and wake who sleeps. Sequentially consistent, so
   // that
-  //    a worker about to sleep either sees the new round or is seen waiting.
+  //    a thread about to sleep either sees the new round or is seen waiting.
   call_ = call;
   context_ = context;
   gate_.store(kOpen, std::memory_order_release);
@@ -128,13 +128,13 @@ void ThreadPool::leave() noexcept {
   if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
 }
 
-void ThreadPool::work(int worker) noexcept {
+void ThreadPool::work(int thread) noexcept {
   for (uint32_t seen = 0;;) {
     wait_while_equal(round_, seen, may_spin_);
     seen = round_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
     if (!enter()) continue;
-    call_(context_, worker);
+    call_(context_, thread);
     leave();
   }
 }

@@ -74,7 +74,7 @@ void write_csv(const CountCommand& command, const CountResult& result) {
                       .n_tokens = total.n_tokens,
                       .counts = {}};
   for (int layer = 0; layer < total.n_layers; ++layer) {
-    const auto begin = total.active.begin() + static_cast<ptrdiff_t>(total.place(layer, 0));
+    const auto begin = total.active.begin() + static_cast<ptrdiff_t>(total.index(layer, 0));
     table.counts.emplace_back(begin, begin + total.d_ff);
   }
   const std::string csv = activity_csv(table);

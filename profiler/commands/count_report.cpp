@@ -29,7 +29,7 @@ std::string layer_lines(std::string_view title, int n_layers, const OfLayer& of_
 }  // namespace
 
 double hottest_share(const ActivityCounts& counts, int layer, double share) {
-  const auto begin = counts.active.begin() + static_cast<ptrdiff_t>(counts.place(layer, 0));
+  const auto begin = counts.active.begin() + static_cast<ptrdiff_t>(counts.index(layer, 0));
   std::vector<uint32_t> sorted(begin, begin + counts.d_ff);
   std::ranges::sort(sorted, std::greater());
   const auto n = static_cast<ptrdiff_t>(share * static_cast<double>(sorted.size()) + 0.5);

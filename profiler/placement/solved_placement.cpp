@@ -87,7 +87,7 @@ std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs&
   return std::nullopt;
 }
 
-std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_place(
+std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_placement(
     const MachineProfile& machine, const std::optional<Activity>& activity, PlacementFound found) {
   SolvedPlacement how;
   how.machine = machine;

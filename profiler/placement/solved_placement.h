@@ -1,4 +1,4 @@
-// Connects the solver to the engine: LoadOptions::place is answered by solving for the model that is being
+// Connects the solver to the engine: LoadOptions::choose_placement is answered by solving for the model that is being
 // loaded.
 //
 // The engine counts exactly what a placement takes (engine/residency/plan.h, device_bytes). The solver rounds;
@@ -33,7 +33,7 @@ struct SolvedPlacement {
   std::function<void(const PlacementSolution& solution)> found;
 };
 
-/// For LoadOptions::place. nullopt, for the neutral plan: the machine has no GPU, the budgets hold no
+/// For LoadOptions::choose_placement. nullopt, for the neutral plan: the machine has no GPU, the budgets hold no
 /// placement, or the CPU alone would be faster.
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs, size_t budget_bytes);
 
@@ -44,8 +44,8 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
 /// What the solver found, on the loading thread.
 using PlacementFound = std::function<void(const PlacementSolution& solution)>;
 
-/// For LoadOptions::place. activity: nullopt: not counted; then what is known of the model's kind is taken.
-std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_place(
+/// For LoadOptions::choose_placement. activity: nullopt: not counted; then what is known of the model's kind is taken.
+std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_placement(
     const MachineProfile& machine, const std::optional<Activity>& activity, PlacementFound found);
 
 /// This machine's profile as the cache has it; nullopt: it was not measured yet. Measures nothing.

@@ -53,7 +53,7 @@ void add_activity(const Activity& activity, ReportData& data) {
   data.text = kinds;
   for (int layer = 0; layer < total.n_layers; ++layer) {
     std::vector<double>& shares = data.activity.emplace_back();
-    const size_t begin = total.place(layer, 0);
+    const size_t begin = total.index(layer, 0);
     for (size_t j = 0; j < static_cast<size_t>(total.d_ff); ++j) {
       shares.push_back(static_cast<double>(total.active[begin + j]) / total.n_tokens);
     }

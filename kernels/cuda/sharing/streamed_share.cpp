@@ -84,7 +84,7 @@ void StreamedShare::bring_by_staging(const Strip& strip, const Piece& piece) {
     const std::byte* from = strip.data + static_cast<size_t>(begin) * strip.stride;
     std::byte* staging = staging_[i].data();
     const int64_t grain = std::max(int64_t{1}, static_cast<int64_t>(kGrainBytes / strip.pitch));
-    cpu_.threads().for_each_piece(n, grain, [&](int64_t row, int64_t end, int /*worker*/) {
+    cpu_.threads().for_each_piece(n, grain, [&](int64_t row, int64_t end, int /*thread*/) {
       for (; row < end; ++row) {
         const auto r = static_cast<size_t>(row);
         std::memcpy(staging + r * strip.pitch, from + r * strip.stride, strip.width);

@@ -20,7 +20,7 @@ using testing::logits_of;
 
 /// A step of one layer of three neurons: what each token has active, as bits, all with value 2.
 void run_step(ActivityCounter& counter, const Batch& batch, const std::vector<uint64_t>& active) {
-  const ActivityCounter::Step step(&counter, batch);
+  const ActivityCounter::StepScope step(&counter, batch);
   const ActiveNeurons* found = counter.found();
   if (found == nullptr) return;
   for (size_t t = 0; t < active.size(); ++t) {
@@ -100,7 +100,7 @@ TEST_CASE("activity counter: values beyond all bounds are bounded") {
   ActivityCounter counter({.n_layers = 1, .d_ff = 3, .n_slots = 1, .max_tokens = 1}, {});
   {
     const Batch batch = batch_of({0}, {0});
-    const ActivityCounter::Step step(&counter, batch);
+    const ActivityCounter::StepScope step(&counter, batch);
     const float values[3] = {NAN, -INFINITY, 1e-30f};
     counter.found()->bits[0] = 7;
     std::copy_n(values, 3, counter.found()->values);

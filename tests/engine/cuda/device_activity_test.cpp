@@ -28,7 +28,7 @@ LoadOptions options_of(const std::string& name, const std::string& mode, const W
   LoadOptions options = device_options("arch/" + name + ".gguf", mode);
   options.n_slots = n_slots;
   options.cpu_share = way.cpu_share;
-  options.place = placed(way.share, way.all_gates);
+  options.choose_placement = placed(way.share, way.all_gates);
   return options;
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("what is counted on the device is what the CPU alone counts") {
   LoadOptions options = options_of(name, "exact", {Share::kRandom});
   const auto on_device = ModelRuntime::load(options);
   options.device = DeviceChoice::kCpu;
-  options.place = nullptr;
+  options.choose_placement = nullptr;
   const auto on_cpu = ModelRuntime::load(options);
   check_near(counts_of(*on_device, 1), counts_of(*on_cpu, 1));
 }
@@ -162,7 +162,7 @@ TEST_CASE("counting goes on when a model is placed again on the device") {
   const std::vector<int32_t> tokens = some_tokens(model->facts().spec.n_vocab);
   model->observation().count_activity();
   logits_of(*model, tokens, 1);
-  options.place = placed(Share::kRandom, false);
+  options.choose_placement = placed(Share::kRandom, false);
   model->place_again(options);
   logits_of(*model, tokens, 1);
   ActivityCounts twice = counts_of(*ModelRuntime::load(options), 1);

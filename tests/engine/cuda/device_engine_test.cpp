@@ -21,7 +21,7 @@ std::unique_ptr<ModelRuntime> load(Share share, int n_slots) {
   options.n_slots = n_slots;
   options.prefill_chunk = 16;
   options.context_tokens = kContext;
-  options.place = placed(share, /*all_gates=*/true, share == Share::kAll ? 0 : 8);
+  options.choose_placement = placed(share, /*all_gates=*/true, share == Share::kAll ? 0 : 8);
   return ModelRuntime::load(options);
 }
 

@@ -96,7 +96,7 @@ void check_shares(const std::string& name, const std::string& mode) {
   for (const auto& [share, all_gates] : {std::pair{Share::kAll, false}, std::pair{Share::kNone, false},
                                          std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
     INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates);
-    options.place = placed(share, all_gates);
+    options.choose_placement = placed(share, all_gates);
     const auto model = ModelRuntime::load(options);
     const std::vector<float> logits = run(*model, 20);  // many neurons at once, then few
     if (share == Share::kAll && mode == "dense") {      // the file's own down projection: sums of floats
@@ -134,7 +134,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   LoadOptions options = options_of(data() / "arch" / (name + ".gguf"), "exact", true);
   options.vram_budget_bytes = 64 << 20;  // or two at once would not find as much free as one
   const auto place = [&](Share share) {
-    options.place = placed(share, share == Share::kThird, share == Share::kAll ? 0 : 8);
+    options.choose_placement = placed(share, share == Share::kThird, share == Share::kAll ? 0 : 8);
   };
   place(Share::kNone);
   const auto model = ModelRuntime::load(options);
@@ -149,7 +149,7 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   }
   // What cannot be is told, and then another placement can be.
   LoadOptions impossible = options;
-  impossible.place = nullptr;
+  impossible.choose_placement = nullptr;
   impossible.vram_budget_bytes = 1000;
   CHECK_THROWS_AS(model->place_again(impossible), std::invalid_argument);
   model->place_again(options);
@@ -163,7 +163,7 @@ void check_streaming(const std::string& name, const std::string& mode) {
   LoadOptions options = options_of(path, mode, true);
   for (const auto& [share, all_gates] :
        {std::pair{Share::kNone, false}, std::pair{Share::kThird, true}, std::pair{Share::kRandom, false}}) {
-    options.place = placed(share, all_gates);
+    options.choose_placement = placed(share, all_gates);
     options.cpu_share = true;
     const auto with_cpu = ModelRuntime::load(options);
     with_cpu->observation().reset_activity();
@@ -172,7 +172,7 @@ void check_streaming(const std::string& name, const std::string& mode) {
     for (const size_t stream_bytes : {size_t{1} << 20, size_t{32} << 10}) {
       INFO(name << " " << mode << " share " << static_cast<int>(share) << " all gates " << all_gates
                 << ", buffers of " << stream_bytes);
-      options.place = placed(share, all_gates, 0, stream_bytes);
+      options.choose_placement = placed(share, all_gates, 0, stream_bytes);
       options.cpu_share = false;
       const auto streaming = ModelRuntime::load(options);
       streaming->observation().reset_activity();

@@ -20,7 +20,7 @@ constexpr int kTokens = 16;
 LoadOptions options_of(const std::string& name, const std::string& mode, Share share, bool all_gates) {
   LoadOptions options = device_options("arch/" + name + ".gguf", mode);
   options.prefill_chunk = 16;
-  options.place = placed(share, all_gates);
+  options.choose_placement = placed(share, all_gates);
   return options;
 }
 

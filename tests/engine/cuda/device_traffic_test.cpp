@@ -78,7 +78,7 @@ class ComeAndGo final : public NeuronTraffic {
 
 std::vector<float> logits_with(const std::string& mode, Share share, int chunk, NeuronTraffic* traffic) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", mode);
-  options.place = placed(share, false);
+  options.choose_placement = placed(share, false);
   const auto model = ModelRuntime::load(options, LoadHooks{.traffic = traffic, .wrap_mover = {}});
   return logits_of(*model, spread_tokens(24, model->facts().spec.n_vocab), chunk);
 }

@@ -26,7 +26,7 @@ LoadOptions options(bool prefetch) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
   options.context_tokens = 16;
   options.prefill_chunk = 4;
-  options.place = placed(Share::kThird, false, prefetch ? 4 : 0);
+  options.choose_placement = placed(Share::kThird, false, prefetch ? 4 : 0);
   options.prefetch = prefetch;
   return options;
 }

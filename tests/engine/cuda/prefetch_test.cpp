@@ -35,7 +35,7 @@ class Settled final : public ForwardModel {
 
 LoadOptions options_of(const std::string& name, const std::string& mode, bool all_gates, int64_t n_cache) {
   LoadOptions options = device_options("arch/" + name + ".gguf", mode);
-  options.place = placed(Share::kThird, all_gates, n_cache);
+  options.choose_placement = placed(Share::kThird, all_gates, n_cache);
   return options;
 }
 

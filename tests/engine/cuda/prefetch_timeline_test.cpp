@@ -84,7 +84,7 @@ class Logged final : public BundleMover {
 /// With gates on the device only neurons that are active are wanted, other ones for every token.
 LoadOptions options_of(int64_t n_cache) {
   LoadOptions options = device_options("arch/bamboo.powerinfer.gguf");
-  options.place = placed(Share::kThird, /*all_gates=*/true, n_cache);
+  options.choose_placement = placed(Share::kThird, /*all_gates=*/true, n_cache);
   return options;
 }
 

@@ -28,10 +28,10 @@ inline std::vector<LayerPlacement> shares_of(const ModelSpec& spec, Share share,
   return shares;
 }
 
-/// LoadOptions::place that answers with such shares. n_cache: of each layer's slots, those in which other
+/// LoadOptions::choose_placement that answers with such shares. n_cache: of each layer's slots, those in which other
 /// neurons come and go. stream_bytes: as Placement has it.
-inline decltype(LoadOptions::place) placed(Share share, bool all_gates, int64_t n_cache = 0,
-                                           size_t stream_bytes = 0) {
+inline decltype(LoadOptions::choose_placement) placed(Share share, bool all_gates, int64_t n_cache = 0,
+                                                      size_t stream_bytes = 0) {
   return [=](const PlanInputs& in, size_t) {
     std::vector<LayerPlacement> layers = shares_of(in.spec, share, all_gates);
     for (LayerPlacement& layer : layers) layer.n_cache = n_cache;

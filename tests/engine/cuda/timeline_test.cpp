@@ -41,7 +41,7 @@ Timeline run(const std::string& name, const std::string& mode) {
   LoadOptions options = device_options("arch/" + name, mode);
   options.context_tokens = 16;
   options.prefill_chunk = 8;
-  options.place = placed(Share::kThird, false);
+  options.choose_placement = placed(Share::kThird, false);
   options.trace = &trace;
   const auto model = ModelRuntime::load(options);
   const size_t n_before = trace.spans().size();

@@ -23,7 +23,7 @@ std::unique_ptr<ModelRuntime> load(Share share) {
   LoadOptions options = testing::device_options("relu/relu-5m-q8_0.gguf");
   options.context_tokens = 128;
   options.prefill_chunk = 64;
-  options.place = testing::placed(share, false);
+  options.choose_placement = testing::placed(share, false);
   return ModelRuntime::load(options);
 }
 

@@ -143,14 +143,18 @@ TEST_CASE("a solved placement gives the same tokens and hits more often than neu
 
   std::optional<PlacementSolution> found;
   how.found = [&found](const PlacementSolution& solution) { found = solution; };
-  options.place = [&how](const PlanInputs& in, size_t budget) { return solve_for(how, in, budget); };
+  options.choose_placement = [&how](const PlanInputs& in, size_t budget) {
+    return solve_for(how, in, budget);
+  };
   const Ran solved = run(options);
   REQUIRE(found);
   CHECK(solved.plan.shares);
   CHECK(solved.plan.device.total() <= whole);
   CHECK(solved.plan.device.total() > whole - whole / 50);  // and uses what it may
 
-  options.place = [&](const PlanInputs& in, size_t) { return at_random(solved.plan.layers, in.spec.d_ff); };
+  options.choose_placement = [&](const PlanInputs& in, size_t) {
+    return at_random(solved.plan.layers, in.spec.d_ff);
+  };
   const Ran random = run(options);
   CHECK(random.plan.device.hot == solved.plan.device.hot);
 
@@ -181,7 +185,7 @@ TEST_CASE("whatever the budget, a solved placement keeps it to the byte, and is 
                             .found = {}};
   options.prefetch = true;
   bool asked = false, has_cache = false;
-  options.place = [&](const PlanInputs& in, size_t budget) {
+  options.choose_placement = [&](const PlanInputs& in, size_t budget) {
     std::optional<Placement> placement = solve_for(how, in, budget);
     asked = asked || placement.has_value();
     if (placement) {
@@ -208,7 +212,7 @@ TEST_CASE("without a GPU in the profile, or room on it, the neutral plan is take
   const SolvedPlacement how{
       .machine = desktop(false), .activity = std::nullopt, .ram_bytes = 0, .assumptions = {}, .found = {}};
   bool none = false;
-  options.place = [&](const PlanInputs& in, size_t budget) {
+  options.choose_placement = [&](const PlanInputs& in, size_t budget) {
     std::optional<Placement> placement = solve_for(how, in, budget);
     none = !placement;
     return placement;
