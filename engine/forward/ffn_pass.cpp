@@ -196,14 +196,14 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
     return call.backend.ffn_neurons(neurons.ffn, call.normed, call.n_tokens, call.work.wanted, gates, call.x,
                                     counts_.neurons);
   }
-  HybridCall call{.x = call.normed,
-                  .n_tokens = call.n_tokens,
-                  .wanted = call.work.wanted,
-                  .wanted_next = {},
-                  .gates = gates,
-                  .out = call.x};
-  if (std::exchange(proposes_next_, false)) call.wanted_next = call.work.wanted_next;
-  devices_.device()->hybrid_ffn().run(*neurons.hybrid, call, counts_.neurons);
+  HybridCall shared{.x = call.normed,
+                    .n_tokens = call.n_tokens,
+                    .wanted = call.work.wanted,
+                    .wanted_next = {},
+                    .gates = gates,
+                    .out = call.x};
+  if (std::exchange(proposes_next_, false)) shared.wanted_next = call.work.wanted_next;
+  devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
 /// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.
