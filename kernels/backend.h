@@ -139,7 +139,8 @@ class Backend : public Memory {
   /// and its own threads processors of their own. Threads it starts afterwards would share its processor.
   virtual void bind_thread() {}
 
-  /// Takes scratch for steps within these bounds. At load only, once, before any arithmetic.
+  /// Takes scratch for steps within these bounds. At load only, before any arithmetic. A second call is for
+  /// another forward pass, and ends the sets of the first.
   virtual void reserve(const StepBounds& bounds) = 0;
 
   /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
@@ -152,8 +153,8 @@ class Backend : public Memory {
   virtual void from_host(const float* x, size_t n, float* out) { std::copy_n(x, n, out); }
 
   /// Another set of neurons, for select_neurons() to fill, of at most max_tokens and max_cols neurons; it
-  /// lives as long as the backend. At load, after reserve(). Throws std::logic_error, a sentence, for more
-  /// than the n_sets that were reserved.
+  /// lives until reserve() is called again. At load, after reserve(). Throws std::logic_error, a sentence, for
+  /// more than the n_sets that were reserved.
   virtual NeuronSetId make_set() = 0;
 
   /// What is in the set, readable by the host until the set is filled again; waits like finish().

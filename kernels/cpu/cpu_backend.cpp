@@ -123,6 +123,7 @@ Buffer CpuBackend::allocate(size_t bytes) {
 
 void CpuBackend::reserve(const StepBounds& bounds) {
   bounds_ = bounds;
+  sets_.clear();
   const int max_tokens = bounds.max_tokens;
   const int64_t max_cols = bounds.max_cols;
   const int max_head_dim =
