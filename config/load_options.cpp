@@ -29,7 +29,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
   return name ? "; did you mean " + *name + "?" : "; see hearthd --help";
 }
 
-/// The words of the command line that are no option of ours, as one sentence.
+/// Throws a ConfigError for an argument that is not one of the options.
 [[noreturn]] void refuse_argument(const std::string& argument) {
   if (argument.rfind("-", 0) != 0 || argument == "-") {
     throw ConfigError("unexpected argument '" + argument +
@@ -128,7 +128,7 @@ Values read_environment(const Environment& environment, std::vector<std::string>
   return values;
 }
 
-/// Some editors put one first; it is no part of the first key's name.
+/// Skips a UTF-8 byte order mark, which some editors put first: it is not part of the first key's name.
 void skip_byte_order_mark(std::istream& in) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   std::string begin(kMark.size(), '\0');
@@ -176,7 +176,7 @@ Values read_file(const std::string& path) {
     }
     std::vector<std::string> inputs = item.inputs;
     for (std::string& input : inputs) {
-      // What an older CLI11 makes of a '#' within quotes: half a string, one quote left.
+      // An older CLI11 cuts a quoted string at a '#': half of the string remains, with one quote.
       if (!input.empty() && (input.front() == '"' || input.front() == '\'')) {
         throw ConfigError(path + ": " + item.name + ": a quote is not closed (or the text holds a '#')");
       }
@@ -194,7 +194,7 @@ std::string joined(const std::vector<std::string>& values) {
   return text;
 }
 
-/// The value with where it stands, as its author wrote it.
+/// The value as its author wrote it, and where it stands.
 std::string quoted(const OptionSpec& spec, const std::string& source,
                    const std::vector<std::string>& values) {
   const std::string name(spec.name);

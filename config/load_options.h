@@ -36,8 +36,8 @@ struct Invocation {
 
 /// arguments: argv without the program's name. Throws ConfigError: an unknown flag or key, a bad value, a
 /// file that cannot be read. Precedence: flag, environment, file, default; a list is taken whole from the
-/// first that has it. A variable that is set but empty counts as absent. Asked for help or the version, it
-/// looks at nothing else.
+/// first source that has it. A variable that is set but empty counts as absent. If help or the version is
+/// asked for, nothing else is read.
 Invocation load_options(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace hearth

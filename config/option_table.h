@@ -45,10 +45,10 @@ struct ListField {
   std::vector<std::string> Options::*member;
 };
 
-/// Where a value may come from. A secret is not a flag, for every user of the machine can read those.
+/// Where a value may come from. A secret cannot be a flag, because every user of the machine can read flags.
 enum class Sources { kAll, kNotFile, kEnvironmentOnly };
 
-/// Whose option it is.
+/// The program that has the option.
 enum class Program { kHearthd, kProfiler, kBoth };
 
 struct OptionSpec {
@@ -57,23 +57,24 @@ struct OptionSpec {
   std::string_view value;  // what the help calls the value: "PORT", "N"
   std::string_view help;   // one or two sentences, without the default
   std::variant<IntField, NumberField, TextField, ChoiceField, ListField, FlagField> field;
-  Sources sources = Sources::kAll;  // of hearthd; hearth-profiler's are flags alone
+  Sources sources = Sources::kAll;  // of hearthd; hearth-profiler takes flags only
   Program program = Program::kHearthd;
   char letter = 0;  // hearth-profiler's one-letter name: 'm' for -m; 0: none
 };
 
-/// The options of a program, those of both included, in the order they are shown. kBoth: only those of both.
+/// The options of a program, including those of both, in the order in which they are shown. kBoth: only those
+/// of both.
 std::span<const OptionSpec> option_table(Program program);
-/// Null if the program has none of this name.
+/// The option of this name, or null if the program has none.
 const OptionSpec* find_option(Program program, std::string_view name);
 
 /// "api-key-file" -> "HEARTH_API_KEY_FILE".
 std::string environment_name(std::string_view option_name);
 
-/// What values the option takes, as half a sentence: "a whole number from 0 to 65535".
+/// The values that the option takes, as half a sentence: "a whole number from 0 to 65535".
 std::string expectation(const OptionSpec& spec);
 
-/// The row's help, and the words it takes.
+/// The row's help, followed by the words that the option takes.
 std::string help_text(const OptionSpec& spec);
 
 /// Sets the option's field from text; a list is replaced by its values. Returns false, leaving the field as

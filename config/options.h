@@ -31,7 +31,7 @@ struct Options {
   std::vector<std::string> alias;  // names the model answers to besides its own; "*": any
   std::string chat_template_file;  // empty: the model's own template
   int context = 0;             // tokens of one request, prompt and answer; 0: the model's own, at most 8192
-  std::string ffn_activation;  // of a model whose file does not say it; empty: as the file says
+  std::string ffn_activation;  // the FFN's activation, if the file does not name it; empty: the file's
 
   // Server
   std::string host = "127.0.0.1";
@@ -52,7 +52,7 @@ struct Options {
 
   // Device
   Device device = Device::kAuto;
-  std::optional<double> vram_budget_gib;  // not given: what is free
+  std::optional<double> vram_budget_gib;  // not given: the memory that is free
   std::string plan_file;                  // empty: none
   std::optional<double> ram_budget_gib;   // not given: what this machine allows
 
@@ -68,7 +68,7 @@ struct Options {
   std::string trace;   // path of a timeline, written at the end; empty: none
   std::string config;  // path of the TOML file; empty: none
 
-  // Of hearth-profiler alone: parts of what a GPU does, switched to measure what each is worth.
+  // Only hearth-profiler has these. They switch parts of the GPU's work, to measure what each part is worth.
   bool verify_predictor = false;
   Split split = Split::kNeurons;
   Placement placement = Placement::kNeutral;
