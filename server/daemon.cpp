@@ -208,8 +208,8 @@ Daemon::Outcome Daemon::drain() {
   return {};
 }
 
-// The engine has ended all its requests with an error, and new ones are told 503 until the end. Nothing is
-// taken apart then: after a fault of the device its memory and threads are best left to the system.
+// The engine has ended all its requests with an error, and new ones are answered 503 until the end. The
+// daemon frees nothing then: after a fault of the GPU, its memory and threads are best left to the system.
 Daemon::Outcome Daemon::end_after_failure() {
   const std::string why = model_->engine().status().failure;
   log_error("the engine has failed, and hearthd ends so that its supervisor can start it anew",

@@ -37,8 +37,8 @@ class Daemon {
   using Clock = std::chrono::steady_clock;
 
   void start_loading();
-  /// Called several times a second while loading: progress, and the change to ready. Throws what loading
-  /// throws.
+  /// Called several times a second while the model loads. Logs progress, and changes the state to ready at
+  /// the end. Throws what loading throws.
   void look_after_loading();
   void skip_profiling();
   void beat_watchdog();
@@ -53,7 +53,7 @@ class Daemon {
   const CacheFolder cache_;
   std::shared_ptr<const ModelFile> file_;  // until loading takes it
   Trace* const trace_;                     // null: nothing is traced
-  const StopSignals signals_;              // before any thread
+  const StopSignals signals_;              // constructed before any thread starts
   const ServiceManager service_manager_;
   ServerState state_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server

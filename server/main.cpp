@@ -28,8 +28,8 @@ using namespace hearth;
 constexpr int kFailed = 1;         // while running
 constexpr int kCouldNotStart = 2;  // options, key file, template, port or model
 
-/// The effective configuration, and where what is not a default came from. Secrets read "(set)". For people a
-/// line for each group of options, for machines one object.
+/// Logs the effective configuration, and where each value that is not a default came from. Secrets read
+/// "(set)". The text format has a line for each group of options, the format for machines one object.
 void log_configuration(const Invocation& invocation) {
   const bool for_people = invocation.options.log_format == Options::LogFormat::kText;
   LogFields values, sources;
@@ -58,7 +58,7 @@ void log_configuration(const Invocation& invocation) {
   for (const std::string& warning : invocation.warnings) log_warning(warning);
 }
 
-/// What hearthd was asked to do instead of serving.
+/// Does what hearthd was asked to do instead of serving. Returns the exit code.
 int do_action(const Invocation& invocation) {
   switch (invocation.action) {
     case Action::kHelp:
@@ -83,14 +83,14 @@ int do_action(const Invocation& invocation) {
   return result.healthy ? 0 : 1;
 }
 
-/// Null if none was asked for.
+/// The file for the trace; null if none was asked for.
 std::unique_ptr<TraceFile> open_trace(const Options& options) try {
   return options.trace.empty() ? nullptr : std::make_unique<TraceFile>(options.trace);
 } catch (const std::runtime_error& error) {
   throw StartError(error.what());
 }
 
-/// False, and said, if it cannot be written: the way out goes on.
+/// Writes the trace. If that fails, logs it and returns false; the program goes on to its end.
 bool write_trace(TraceFile& timeline) try {
   timeline.write();
   return true;
@@ -100,7 +100,7 @@ bool write_trace(TraceFile& timeline) try {
 }
 
 int serve(const Invocation& invocation, const Environment& environment) {
-  // 1. Say with what.
+  // 1. Set up the log, and log the configuration.
   set_up_logging(invocation.options.log_level, invocation.options.log_format);
   log_configuration(invocation);
   // 2. Open the model's file, and refuse what cannot work.
@@ -111,10 +111,10 @@ int serve(const Invocation& invocation, const Environment& environment) {
                 timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
-  // 5. What was traced is wanted above all where something went wrong.
+  // 5. Write the trace, also after a failure: then it is wanted most.
   if (timeline && !write_trace(*timeline) && outcome.exit_code == 0) outcome.exit_code = kFailed;
-  // 6. Whoever asks twice does not want to wait for threads, and after a failure some may never end; nothing
-  // else is left to be saved.
+  // 6. A user who asks twice to stop does not want to wait for threads, and after a failure some threads may
+  // never end. Nothing else is left to be saved.
   if (outcome.at_once) std::_Exit(outcome.exit_code);
   return outcome.exit_code;
 }

@@ -1,5 +1,6 @@
-// While a model is served for the first time: finds out what this machine can do and which neurons are
-// active, and then has the model placed by that, at a moment when nobody asks anything.
+// Profiles the machine and the model while the model is served for the first time: measures what the machine
+// can do and counts which neurons are active. Then has the engine place the model by the results, at a moment
+// without requests.
 #pragma once
 
 #include <atomic>
@@ -16,7 +17,7 @@
 
 namespace hearth {
 
-/// Says in the log what a placement that was solved is expected to do. Any thread.
+/// Logs the speed that a solved placement is expected to reach. Any thread.
 void log_solution(const PlacementSolution& solution);
 
 class Profiling {
@@ -28,12 +29,12 @@ class Profiling {
     std::filesystem::path activity_file;
     Environment environment;
   };
-  /// Begins, on a thread of its own. What it does and finds is logged; its failures are warnings.
+  /// Starts a thread that does the work. It logs what it does and finds; failures are logged as warnings.
   explicit Profiling(Inputs inputs);
-  /// Tells it to stop and waits: for some tenths of a second.
+  /// Tells the thread to stop and waits for it, which takes some tenths of a second.
   ~Profiling() = default;
-  /// Ends it: what it has found is kept for the next start, and the model stays as it is placed. False: it is
-  /// over, or the model is being placed. Any thread.
+  /// Ends the profiling early. What was measured is kept for the next start, and the model keeps its
+  /// placement. Returns false if the profiling is over or the model is being placed. Any thread.
   bool skip();
   Profiling(const Profiling&) = delete;
   Profiling& operator=(const Profiling&) = delete;
@@ -43,9 +44,10 @@ class Profiling {
   bool measure_and_place(const std::stop_token& stop);
 
   const Inputs in_;
-  /// Nothing is left to skip. Outlives the object, as the work does that it leaves to the engine.
+  /// True when nothing is left to skip. Shared, because the work that is left to the engine outlives this
+  /// object.
   const std::shared_ptr<std::atomic<bool>> over_ = std::make_shared<std::atomic<bool>>(false);
-  std::jthread thread_;  // last: begins when the rest is there
+  std::jthread thread_;  // last member: starts when the others exist
 };
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// What the server can do right now: loading, ready, stopping or failed; and /health, which tells.
+// The server's state (loading, ready, stopping or failed), and the answer of /health, which reports it.
 //
 // The load thread and main change it, HTTP threads read it. Thread-safe.
 #pragma once
@@ -39,7 +39,7 @@ class ServerState {
 
   Phase phase() const { return phase_; }
   double progress() const { return progress_; }
-  /// Null while loading. Lasts as long as the state.
+  /// The loaded model, valid as long as this object; null while loading.
   const ReadyModel* model() const { return has_model_ ? &model_ : nullptr; }
   /// Is the engine alive and, if it has work, beating? False while loading.
   bool engine_is_well() const;

@@ -44,7 +44,7 @@ std::string read_template_file(const std::string& path) {
   return text.str();
 }
 
-/// nullopt: the best this machine has.
+/// The instruction set that the options ask for; nullopt: the best that this machine has.
 std::optional<Isa> wanted_isa(const Options& options) {
   const std::optional<Isa> isa = engine_isa(options.isa);
   if (!isa) return std::nullopt;
@@ -56,7 +56,7 @@ std::optional<Isa> wanted_isa(const Options& options) {
                    names);
 }
 
-/// The GPU, or why there is none; throws StartError where one was asked for.
+/// The GPU, or the reason why none is used. Throws StartError if the options ask for a GPU and there is none.
 std::variant<cuda::Device, std::string> find_device(const Options& options) {
   std::variant<cuda::Device, std::string> found = cuda::probe();
   const std::string* reason = std::get_if<std::string>(&found);
@@ -78,8 +78,8 @@ std::string token_text(const Tokenizer& tokenizer, int32_t token) {
   return text;
 }
 
-/// Null if the model has no template, or one that cannot be used: then completions are served and chat is
-/// refused.
+/// The model's chat template. Null if it has none, or one that cannot be used: then completions are served
+/// and chat is refused.
 std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const ModelRuntime& runtime) {
   const Tokenizer& tokenizer = runtime.facts().tokenizer;
   const std::string bos = token_text(tokenizer, tokenizer.bos()),
@@ -108,9 +108,9 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
   }
 }
 
-/// Changes when the build, the file or the arithmetic changes (FNV-1a over what names them). Modes of
-/// sparsity and activations give other numbers, and so does sharing neurons between devices, and another
-/// order of the neurons that are summed as floats.
+/// A hash (FNV-1a) that changes when the build, the file or the arithmetic changes. The sparsity mode, the
+/// activation, the sharing of neurons between devices and the order in which neurons are summed as floats all
+/// change the numbers.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.placed().sparsity;
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
@@ -147,7 +147,7 @@ std::string percent(double share) {
   return text;
 }
 
-/// What of the model the GPU has, and what stood in the way of more.
+/// Logs which part of the model the GPU has, and what kept it from having more.
 void log_placement(const ModelRuntime& runtime) {
   if (runtime.placed().plan != nullptr) {
     for (const std::string& line : runtime.placed().plan->lines(runtime.facts().spec)) log_info(line);
@@ -168,7 +168,8 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
-/// For LoadOptions::choose_placement: by what earlier starts have found out; empty: nothing of this machine.
+/// The function for LoadOptions::choose_placement, which uses what earlier starts measured. Empty if this
+/// machine was not measured yet.
 decltype(LoadOptions::choose_placement) known_placement(const LoadOptions& load, const ModelIdentity& model,
                                                         const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
@@ -176,8 +177,8 @@ decltype(LoadOptions::choose_placement) known_placement(const LoadOptions& load,
   return profiled_placement(*machine, kept_activity(load.activity, model), log_solution);
 }
 
-/// Where the model's activity is kept, and how it is placed by what is known; nothing of either without a
-/// cache folder.
+/// Sets where the model's activity is kept, and how the model is placed by what is known. Sets neither
+/// without a cache folder.
 void use_what_is_known(const Options& options, const Environment& environment, const CacheFolder& cache,
                        LoadOptions& load) {
   const fs::path* folder = std::get_if<fs::path>(&cache);
@@ -187,7 +188,8 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (load.device != DeviceChoice::kCpu) load.choose_placement = known_placement(load, model, environment);
 }
 
-/// Null where nothing can be counted or kept: the model is served all the same.
+/// Starts counting which neurons are active while the model serves. Null if nothing can be counted or kept:
+/// the model is served all the same.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
                                               const CacheFolder& cache) {
   const std::string kNone = "--profile online: activity is not counted: ";

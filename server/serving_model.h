@@ -23,16 +23,16 @@
 
 namespace hearth {
 
-/// Opens the model's file, once for the whole start, and refuses at once what no loading could mend: no model
-/// given, a path that is not a readable, complete GGUF file, a chat template file that cannot be read, an ISA or
-/// a GPU this machine lacks. Throws StartError.
+/// Opens the model's file, once for the whole start, and refuses at once what loading could not repair: no
+/// model given, a path that is not a readable, complete GGUF file, a chat template file that cannot be read,
+/// an ISA or a GPU that this machine lacks. Throws StartError.
 std::shared_ptr<const ModelFile> open_checked(const Options& options);
 
 /// The names the model is served under, the default first: --alias in their order (without '*'), then the
 /// file's name without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);
 
-/// A folder, or why there is none.
+/// The cache folder, or the reason why there is none.
 using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class ServingModel {
@@ -44,13 +44,14 @@ class ServingModel {
                                             const Environment& environment, const CacheFolder& cache,
                                             const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
-  /// Once it is served: finds out what placing it well takes, where --profile wants that and a GPU runs it.
+  /// Call once the model is served. Starts measuring what a good placement needs, if --profile asks for it
+  /// and the model runs on a GPU.
   void start_profiling(const Environment& environment);
-  /// False: there is none, or it is over.
+  /// Ends that early (Profiling::skip). Returns false if it is over or was never started.
   bool skip_profiling();
 
   Engine& engine() const { return *engine_; }
-  /// Once the engine is drained: keeps what was counted of the answers it gave.
+  /// Call once the engine is drained. Writes the activity that was counted while the model served.
   void finish_profile();
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
@@ -62,13 +63,13 @@ class ServingModel {
   // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
   std::string name_;
   LoadOptions load_;       // how the runtime was loaded
-  bool profiles_ = false;  // there is something to find out
+  bool profiles_ = false;  // something is left to measure
   std::unique_ptr<ModelRuntime> runtime_;
   std::unique_ptr<OnlineActivity> activity_;  // null: nothing is counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<ApiService> api_;
-  std::unique_ptr<Profiling> profiling_;  // null: nothing is being found out
+  std::unique_ptr<Profiling> profiling_;  // null: nothing is being measured
 };
 
 }  // namespace hearth

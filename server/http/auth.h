@@ -23,7 +23,7 @@ std::vector<std::string> read_key_file(const std::string& path);
 
 class Auth {
  public:
-  /// No keys: everyone may.
+  /// Without keys, every request is allowed.
   explicit Auth(std::vector<std::string> keys) : keys_(std::move(keys)) {}
 
   bool required() const { return !keys_.empty(); }

@@ -36,14 +36,16 @@ bool wait_for(int fd, short events, SteadyTime deadline) {
   }
 }
 
-/// Without control characters? A proxy in front may end a line at a bare CR, LF or NUL where we do not.
+/// Is the line free of control characters? A proxy in front may end a line at a bare CR, LF or NUL where we
+/// do not.
 bool is_head_text(std::string_view line) {
   return std::none_of(line.begin(), line.end(),
                       [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
 }
 
-/// "name:value" with a token for a name (RFC 9112, 5): a blank before the colon, a folded line or none of
-/// both is read differently by different programs, which is how requests are smuggled past a proxy.
+/// Is the line "name:value", with a token as its name (RFC 9112, 5)? Programs differ in how they read a blank
+/// before the colon, a folded line or a line without a colon. Such differences let requests be smuggled past
+/// a proxy.
 bool is_field(std::string_view line) {
   constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
   const std::string_view name = line.substr(0, line.find(':'));
@@ -84,7 +86,7 @@ Connection::Head Connection::check_head() {
   // Empty lines before a request line are skipped (RFC 9112, 2.2).
   if (scanned_ == 0) input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
   if (input_.empty()) return Head::kIncomplete;
-  // Methods are capital letters. A TLS greeting or a stray byte is told at once, not after the time for a
+  // Methods are capital letters. A TLS greeting or a stray byte is refused at once, not after the time for a
   // head.
   if (input_[0] < 'A' || input_[0] > 'Z') return bad(400);
   const size_t end = input_.find("\r\n\r\n", scanned_);

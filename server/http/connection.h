@@ -28,40 +28,41 @@ class Connection {
   int fd() const { return fd_.get(); }
   const std::string& remote_address() const { return remote_address_; }
 
-  /// Poller. Takes what the socket has, without waiting, and looks whether a request's head is complete.
+  /// Called by the poller. Reads what the socket has, without waiting, and checks whether a request's head is
+  /// complete.
   enum class Head { kIncomplete, kComplete, kClosed, kBad };
   Head receive_head();
-  /// After kBad: the status that says why: 400, 414 or 431.
+  /// After kBad: the status to answer with: 400, 414 or 431.
   int bad_status() const { return bad_status_; }
   /// Has any byte of the next request arrived?
   bool has_input() const { return !input_.empty(); }
 
-  /// Worker. Removes the complete head from what has been received: the request line and the header lines, each ended by
-  /// CRLF, the empty line included.
+  /// Called by a worker. Removes the complete head from what has been received: the request line and the
+  /// header lines, each ended by CRLF, the empty line included.
   std::string take_head();
-  /// Worker. Starts the clock of a request's body.
+  /// Called by a worker. Starts the clock of a request's body.
   void begin_body();
   /// Reads up to size bytes, from what is buffered first. 0: the client closed. -1: an error, or it sends so
   /// slowly that the body's deadline passed.
   ssize_t read(char* to, size_t size);
-  /// Sends all bytes, or returns false if the client is gone or takes nothing for kStallSeconds.
+  /// Sends all bytes, or returns false if the client is gone or takes nothing for 30 s.
   bool write(std::string_view bytes);
   /// Is the client still there? One poll of the socket.
   bool client_alive() const;
   /// Bytes sent since begin_body().
   uint64_t bytes_sent() const { return bytes_sent_; }
 
-  /// Any thread: no more sends or receives; a thread that waits on the socket wakes up.
+  /// Stops all sending and receiving; a thread that waits on the socket wakes up. Any thread.
   void break_off();
-  /// The rest is closed with a reset, so that the client cannot take what came for the whole.
+  /// Makes the close a reset, so that the client cannot take the bytes it received for the whole answer.
   void reset_on_close();
   /// Says that nothing more will be sent; the client may still be sending.
   void finish_sending();
   /// Throws away what the client still sends. False: it has closed.
   bool discard_input();
 
-  SteadyTime deadline;     // poller: when to give up on it
-  bool lingering = false;  // poller: answered, only waiting for the client to close
+  SteadyTime deadline;     // for the poller: when it closes the connection
+  bool lingering = false;  // for the poller: answered, only waiting for the client to close
   int n_requests = 0;      // answered so far
 
  private:

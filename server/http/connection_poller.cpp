@@ -171,7 +171,8 @@ bool ConnectionPoller::advance(std::unique_ptr<Connection>& connection) {
 
 void ConnectionPoller::refuse(Connection& connection, int status) {
   const std::string answer = refusal_(status);
-  // One try: a fresh connection has room for so little, and the poller must not wait for anyone.
+  // Sends once, without waiting: a fresh connection has room for so little, and the poller must not wait for
+  // anyone.
   ::send(connection.fd(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   connection.finish_sending();
   connection.lingering = true;
@@ -182,7 +183,7 @@ void ConnectionPoller::expire() {
   const SteadyTime time = now();
   for (std::unique_ptr<Connection>& connection : waiting_) {
     if (connection->deadline > time) continue;
-    // Whoever began a request is told; an idle connection is just closed.
+    // A client that began a request gets an answer; an idle connection is just closed.
     if (!connection->lingering && connection->has_input()) {
       refuse(*connection, 408);
     } else {

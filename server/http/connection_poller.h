@@ -26,25 +26,27 @@ struct PollerOptions {
 
 class ConnectionPoller {
  public:
-  /// on_request: takes over a connection whose head is complete; false leaves it, and it is told 503.
-  /// refusal: the whole answer, head and body, to a request that is not served: 400, 408, 414, 431 or 503.
+  /// on_request: takes over a connection whose head is complete. If it returns false, the connection stays
+  /// with the poller, which answers 503. refusal: makes the whole answer, head and body, to a request that is
+  /// not served: 400, 408, 414, 431 or 503.
   ConnectionPoller(UniqueFd listen_fd, PollerOptions options,
                    std::function<bool(std::unique_ptr<Connection>&)> on_request,
                    std::function<std::string(int status)> refusal);
-  /// Stops and joins.
+  /// Stops the thread and joins it.
   ~ConnectionPoller();
 
   void start();
   /// Closes the port and all waiting connections, and joins. Idempotent.
   void stop();
-  /// Any thread: the connection waits for its next request, or, lingering, for the client to close.
+  /// Takes a connection back, to wait for its next request or, if it is lingering, for the client to close.
+  /// Any thread.
   void give_back(std::unique_ptr<Connection> connection);
 
  private:
   void run();
   void accept_all();
   void take_returned();
-  /// Looks at a connection that has input. False: it is no longer ours to keep.
+  /// Handles a connection that has input. Returns false if the poller no longer keeps the connection.
   bool advance(std::unique_ptr<Connection>& connection);
   void refuse(Connection& connection, int status);
   void expire();

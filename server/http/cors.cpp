@@ -56,7 +56,8 @@ HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
   response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
   if (!allows(request.header("Origin"))) return response;
   response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, OPTIONS");
-  // Named back one by one: "*" does not cover Authorization, and SDKs send a dozen x-stainless-* headers.
+  // Repeats the wanted headers one by one: "*" does not cover Authorization, and SDKs send a dozen
+  // x-stainless-* headers.
   const std::string_view wanted = request.header("Access-Control-Request-Headers");
   if (!wanted.empty() && is_header_list(wanted)) {
     response.headers.emplace_back("Access-Control-Allow-Headers", std::string(wanted));

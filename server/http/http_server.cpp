@@ -48,7 +48,7 @@ class Client final : public ResponseSink {
   const Send send_;
 };
 
-/// A whole answer for requests that no worker takes.
+/// The whole answer to a request that no worker takes.
 std::string refusal_bytes(int status) {
   const std::string body = error_json({status, transport_fault(status), "", ""});
   std::string answer =
@@ -93,10 +93,10 @@ class HttpServer::Implementation final {
   Mutex mutex_;
   std::condition_variable served_;
   std::set<Connection*> active_ HEARTH_GUARDED_BY(mutex_);  // connections that workers hold
-  // Those of them whose body is still on its way, and since when.
+  // Those connections of active_ whose body is still arriving, and since when.
   std::map<Connection*, SteadyTime> receiving_ HEARTH_GUARDED_BY(mutex_);
 
-  // Before the pool: workers give connections back to it until they are joined.
+  // Declared before the pool: workers give connections back to it until they are joined.
   std::unique_ptr<ConnectionPoller> poller_;
   std::unique_ptr<WorkerPool> pool_;
 };

@@ -20,7 +20,7 @@ struct HttpServerOptions {
   int port = 8080;                              // 0: any free one
   uint64_t max_body_bytes = 16ull << 20;        // larger bodies are answered 413
   size_t max_threads = 192;                     // requests answered at once; more are told 503
-  size_t max_idle_connections = 1000;           // that wait for a request
+  size_t max_idle_connections = 1000;           // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // a request's head must have arrived within
 };
 
@@ -39,7 +39,7 @@ class HttpServer {
   /// Called on many threads at once. Exceptions become 500 with nothing of them in the answer.
   using Handler = std::function<HttpResponse(const HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
-  /// Told about exceptions of the handler: what() and the request's id.
+  /// Called when the handler throws, with the exception's what() and the request's id.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;
 
   /// Binds the port; throws ListenError.

@@ -44,23 +44,23 @@ struct HttpRequest {
 /// What a generation has cost and how it ended, for the access log.
 struct GenerationRecord {
   int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens of all its sequences
-  // Each the longest of its finished sequences.
+  // Each is the longest of the request's finished sequences.
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // or "client left", "failed"; static storage
 };
 
-/// Who waits for an answer. Used by the HTTP thread of the request only.
+/// The client that waits for an answer. Used by the HTTP thread of the request only.
 class ResponseClient {
  public:
   virtual ~ResponseClient() = default;
   /// Is anyone still reading? Cheap (one poll of the socket); asked several times a second while the engine
   /// works.
   virtual bool client_alive() = 0;
-  /// Tells the transport what it is to log; nothing is sent.
+  /// Tells the transport what to log; sends nothing.
   virtual void report(const GenerationRecord& record) = 0;
 };
 
-/// Where a produced body goes.
+/// The client that a produced body is sent to.
 class ResponseSink : public ResponseClient {
  public:
   /// Sends the bytes now, without buffering. False: the client is gone, nothing more can be sent.

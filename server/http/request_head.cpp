@@ -82,7 +82,7 @@ std::string request_id_from(std::string_view client_id) {
   return text;
 }
 
-/// Reads "METHOD target HTTP/1.x". False: it is something else.
+/// Reads "METHOD target HTTP/1.x". Returns false if the line is something else.
 bool parse_request_line(std::string_view line, RequestHead& head) {
   head.request.method = next_part(line, " ");
   std::string_view target = next_part(line, " ");
@@ -92,7 +92,7 @@ bool parse_request_line(std::string_view line, RequestHead& head) {
          std::find(kMethods.begin(), kMethods.end(), head.request.method) != kMethods.end();
 }
 
-/// Header lines whose name occurs more than once are joined nowhere: these are the values of one name, in order.
+/// The values of all header lines of this name, in order. Lines of the same name are never joined.
 std::vector<std::string_view> values_of(const HttpRequest& request, std::string_view name) {
   std::vector<std::string_view> values;
   for (const auto& [key, value] : request.headers) {
@@ -101,7 +101,8 @@ std::vector<std::string_view> values_of(const HttpRequest& request, std::string_
   return values;
 }
 
-/// The header line that delimits the body; empty if there is no body. Or, in fault, why the body is not read.
+/// The header line that delimits the body; empty if there is no body. Sets `fault` if the body is not to be
+/// read.
 std::string body_line(const HttpRequest& request, uint64_t max_body_bytes, std::optional<ApiError>& fault) {
   const std::vector<std::string_view> lengths = values_of(request, "content-length");
   const std::vector<std::string_view> encodings = values_of(request, "transfer-encoding");

@@ -25,7 +25,7 @@ struct RequestHead {
 /// head: the request line and the header lines, each ended by CRLF, the empty line included.
 RequestHead parse_head(std::string_view head, uint64_t max_body_bytes);
 
-/// The 413 for a body of more than that.
+/// The 413 for a body larger than the limit.
 ApiError body_too_large(uint64_t max_body_bytes);
 
 /// Why the transport itself answers a request with 400, 408, 414, 431 or 503.

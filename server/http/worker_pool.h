@@ -23,11 +23,11 @@ class WorkerPool {
 
   /// work must not throw; it runs on up to max_threads threads at once.
   WorkerPool(size_t max_threads, Work work);
-  /// Waits for what runs.
+  /// Waits for running work to end.
   ~WorkerPool();
 
-  /// Hands the connection to a thread. False, leaving it with the caller, if all are busy and no more may be
-  /// made.
+  /// Hands the connection to a thread. If all threads are busy and no more may be made, returns false and
+  /// leaves the connection with the caller.
   bool try_run(std::unique_ptr<Connection>& connection);
 
  private:
