@@ -27,17 +27,17 @@
 
 namespace hearth {
 
-/// One product of a matmul call: out [n_tokens, weight.n_rows] (rows out_stride floats apart) = x * weight^T
-/// + bias; or of the listed weight rows only, n of them, side by side: out [n_tokens, n], column i the
-/// product with row rows[i], the same bits as in the whole product.
+/// One product of a matmul call: out [n_tokens, weight.n_rows] = x * weight^T + bias, rows out_stride floats
+/// apart. If rows are listed, only those n rows are computed: out [n_tokens, n], where column i is the
+/// product with weight row rows[i]. Its bits are the same as in the whole product.
 struct Product {
   Matrix weight;
-  const float* bias = nullptr;  // [weight.n_rows] or null; listed rows too find theirs by row number
+  const float* bias = nullptr;  // [weight.n_rows] or null; indexed by row number, also for listed rows
   float* out = nullptr;         // [n_tokens, n_rows or n]
   int64_t out_stride = 0;       // floats between rows of out; >= n_rows or n
   bool accumulate = false;      // true: out += ... (the residual stream)
-  /// data() null: all rows; else row numbers in [0, weight.n_rows), in any order (ascending reads fastest).
-  /// The list of no rows has an address too.
+  /// Null data(): all rows. Otherwise row numbers in [0, weight.n_rows), in any order (ascending order reads
+  /// fastest). An empty list has a data() that is not null.
   std::span<const int32_t> rows = {};
 };
 
@@ -68,18 +68,19 @@ enum class Activation : uint8_t {
 /// What an FFN does between its matrices: hidden = act(gate) * up, or act(up) where there is no gate.
 struct FfnActivation {
   Activation kind = Activation::kSilu;
-  float threshold = 0.0f;  // of kRelu, finite and at least 0; 0 for the others
+  float threshold = 0.0f;  // of kRelu: finite and at least 0; 0 for the others
 
   bool operator==(const FfnActivation&) const = default;
-  /// Whether it gives exact zeros, so that the neurons that have them need not be computed.
+  /// Whether the activation gives exact zeros. Neurons whose activation is zero need not be computed.
   constexpr bool has_zeros() const {
     return kind == Activation::kRelu || kind == Activation::kRelu2 || kind == Activation::kDRelu;
   }
 };
 
-/// One layer's FFN, one row per neuron in every matrix. Views of the memory of who computes it.
+/// One layer's FFN, one row per neuron in every matrix. The pointers are views of memory of the device that
+/// computes it.
 struct FfnNeurons {
-  Matrix gate;                       // [d_ff, d_model]; of an FFN without a gate its one input matrix
+  Matrix gate;                       // [d_ff, d_model]; the only input matrix if the FFN has no gate
   Matrix up;                         // [d_ff, d_model]; null without a gate
   const float* gate_bias = nullptr;  // [d_ff] or null
   const float* up_bias = nullptr;
@@ -113,19 +114,20 @@ struct KvPlaces {
   int max_blocks = 0;
 };
 
-/// The largest steps to come, which scratch is sized for.
+/// Upper bounds of the steps to come; reserve() sizes scratch by them.
 struct StepBounds {
   int max_tokens = 1;
-  int64_t max_cols = 0;  // inputs of a row: of d_model, d_ff, heads * head_dim the largest
+  int64_t max_cols = 0;  // columns of a row: the largest of d_model, d_ff and n_heads * head_dim
   int n_heads = 1;
   int max_context = 1;      // positions of a sequence
-  int64_t d_model = 0;      // 0: as max_cols
+  int64_t d_model = 0;      // 0: the same as max_cols
   int head_dim = 0;         // 0: max_cols / n_heads
-  int n_sets = 0;           // sets of neurons in use at once: make_set() makes so many
-  int64_t max_outputs = 0;  // floats that to_host() gives at once; 0: memory for them is taken at first use
-  // Of a device that shares layers' neurons with the CPU (HybridFfn); others do not look at these.
-  bool shares = false;       // there are such layers
-  bool shares_gates = true;  // also such of which the device has all gates (HybridLayer::all_gates)
+  int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
+  int64_t max_outputs = 0;  // floats that one to_host() call gives; 0: that memory is allocated at first use
+  // The following are for a device that shares layers' neurons with the CPU (HybridFfn); other backends
+  // ignore them.
+  bool shares = false;       // whether there are layers with shared neurons
+  bool shares_gates = true;  // whether the device has all gates of some of them (HybridLayer::all_gates)
   size_t stream_bytes = 0;   // of each of two buffers through which a device streams cold neurons; 0: none.
                              // Layers of which 64 neurons do not fit are not streamed
 };
@@ -139,25 +141,26 @@ class Backend : public Memory {
   /// and its own threads processors of their own. Threads it starts afterwards would share its processor.
   virtual void bind_thread() {}
 
-  /// Takes scratch for steps within these bounds. At load only, before any arithmetic. A second call is for
-  /// another forward pass, and ends the sets of the first.
+  /// Allocates scratch for steps within these bounds. Called only at load, before any arithmetic. A second
+  /// call is for another forward pass and invalidates the sets of the first.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Waits for all that was called: counts are complete then, and host memory given to calls is free again.
+  /// Waits for all calls made so far. Afterwards counts are complete, and the caller may reuse host memory
+  /// given to those calls.
   virtual void finish() {}
 
-  /// The n floats at x in host memory, valid until the next step; waits like finish().
+  /// Copies n floats at x to host memory, valid until the next step. Waits like finish().
   virtual const float* to_host(const float* x, size_t /*n*/) { return x; }
 
-  /// out [n] = n floats of the host's, which are free again when it returns.
+  /// out [n] = n floats of host memory, which the caller may reuse when the call returns.
   virtual void from_host(const float* x, size_t n, float* out) { std::copy_n(x, n, out); }
 
-  /// Another set of neurons, for select_neurons() to fill, of at most max_tokens and max_cols neurons; it
-  /// lives until reserve() is called again. At load, after reserve(). Throws std::logic_error, a sentence, for
-  /// more than the n_sets that were reserved.
+  /// Makes another set of neurons, which select_neurons() fills, with at most max_tokens tokens and max_cols
+  /// neurons. It lives until reserve() is called again. At load, after reserve(). Throws std::logic_error
+  /// with a sentence if more than the reserved n_sets are made.
   virtual NeuronSetId make_set() = 0;
 
-  /// What is in the set, readable by the host until the set is filled again; waits like finish().
+  /// The contents of the set in host memory, valid until the set is filled again. Waits like finish().
   virtual const NeuronSet& to_host(NeuronSetId set) = 0;
 
   /// out [n_tokens, table.n_cols] = dequantised rows of table. REQUIRES: 0 <= tokens[i] < table.n_rows.
@@ -194,27 +197,28 @@ class Backend : public Memory {
   virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer, float* out) = 0;
 
-  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(up[i])); up null: out[i] = act(gate[i]). out may
-  /// be gate or up. What is not a number stays so, also through the relus. REQUIRES: up, for kDRelu.
+  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i])). Without up: out[i] =
+  /// act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the relus. REQUIRES: up is not null
+  /// for kDRelu.
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
-  /// Fills `set`, one of this backend's, with the neurons whose score is not below `at_least`: score is
-  /// values[t * n_neurons + j], or, where `sizes` [n_neurons] is given, |values[..]| * sizes[j]. A score that
-  /// is not a number is not below anything, so that a broken model shows.
+  /// Fills `set`, one of this backend's, with the neurons whose score is not below `at_least`. The score is
+  /// values[t * n_neurons + j], or |values[t * n_neurons + j]| * sizes[j] if `sizes` [n_neurons] is given. A
+  /// NaN score is not below anything and is selected, so that a broken model shows.
   virtual void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                               float at_least, NeuronSetId set) = 0;
 
-  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model], where each token's neurons are those it
-  /// wants in `set`. gates [n_tokens, d_ff]: their products with the gate rows, bias included, if known
-  /// already; null: gate rows of the set are read too. Gate first: up and down rows only of neurons with
-  /// act(gate) != 0, down rows only where the value is not zero. Sums over neurons run in an order that is
-  /// fixed by the neurons' numbers alone.
+  /// out [n_tokens, d_model] += the FFN of x [n_tokens, d_model]. For each token only the neurons that it
+  /// wants in `set` are computed. gates [n_tokens, d_ff]: the products with the gate rows, bias included, if
+  /// they are known already; null: gate rows of the set are read too. The gate is computed first: up and down
+  /// rows are read only for neurons with act(gate) != 0, and down rows only where the value is not zero. Sums
+  /// over neurons run in an order that is fixed by the neurons' numbers alone.
   virtual void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set,
                            const float* gates, float* out, NeuronCounts& counts) = 0;
 
-  /// out [n_tokens, d_model] += the down projection of values [n_tokens, d_ff], of each token's neurons in
-  /// `set`. The same sums in the same order as ffn_neurons.
+  /// out [n_tokens, d_model] += the down projection of values [n_tokens, d_ff], for each token's neurons in
+  /// `set`. The sums and their order are those of ffn_neurons().
   virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
 

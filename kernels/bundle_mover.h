@@ -1,8 +1,8 @@
-// Copies neurons' rows from host memory to rows of a device, while the device does other work.
+// Copies neurons' rows from host memory to device rows while the device does other work.
 //
-// kernels/cuda/sharing/bundle_mover.h is the one for CUDA; tests have others. One thread calls start() and
-// wait(), in turn; gate() is the engine thread's, at any time. Errors are thrown, as sentences; a mover that
-// has thrown is not used again.
+// kernels/cuda/sharing/bundle_mover.h implements it for CUDA; tests have implementations of their own. One
+// thread calls start() and wait() in turn; the engine thread may call gate() at any time. Methods throw
+// errors whose text is a sentence; a mover that has thrown must not be used again.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,24 @@ namespace hearth {
 
 class BundleMover {
  public:
-  /// Waits for copies under way: the memory they use may go then.
+  /// Waits for copies under way. Afterwards the memory that they use may be freed.
   virtual ~BundleMover() = default;
 
-  /// Rows of the layer that were emptied before this call are not written until the work enqueued on `stream`
-  /// (the device's handle) so far is done. Does not wait.
+  /// Delays writes to rows of the layer that were emptied before this call: they wait until all work enqueued
+  /// on `stream` (the device's handle) so far is done. The call itself does not wait.
   virtual void gate(int layer, void* stream) = 0;
 
   /// Begins to copy each neuron's rows to its device row: at most NeuronTraffic::kMaxChanges neurons, no two
-  /// to the same row. May wait for memory to copy through. The list is free again when it returns.
+  /// to the same row. May wait until staging memory is free. The caller may reuse the list when the call
+  /// returns.
   virtual void start(int layer, std::span<const RowChange> moves) = 0;
 
-  /// What was copied since the last call: how much, and for how long the link was at it, until now.
+  /// What was copied since the last wait(): the bytes, and how long the link was busy with them.
   struct Copied {
     int64_t bytes = 0;
     double seconds = 0;
   };
-  /// Waits, without taking a processor's time, until all that was started is done.
+  /// Waits, without using processor time, until all copies that were started are done.
   virtual Copied wait() = 0;
 };
 

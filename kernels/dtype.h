@@ -37,10 +37,10 @@ struct DTypeInfo {
   int block_bytes;        // bytes per block
 };
 
-/// Facts of a type. Never fails. Thread-safe.
+/// Constant facts about a type. Never fails. Thread-safe.
 const DTypeInfo& dtype_info(DType type);
 
-/// The type with this GGUF number, or nullopt if it is none of ours.
+/// The type with this GGUF number, or nullopt if Hearth does not support it.
 std::optional<DType> dtype_from_gguf(uint32_t gguf_id);
 
 /// Bytes of a row of `n` elements. REQUIRES: n >= 0, a multiple of block_elems.

@@ -8,19 +8,20 @@
 
 namespace hearth {
 
-/// Weights [n_rows, n_cols]: row r is row_bytes(dtype, n_cols) bytes from data + r * stride_bytes() on. Rows
-/// are packed, or lie apart with bytes of other matrices between them (the gate, up and down rows of one
-/// neuron side by side). y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a multiple of the type's
-/// block size.
+/// Weights [n_rows, n_cols]: row r is the row_bytes(dtype, n_cols) bytes at data + r * stride_bytes(). Rows
+/// are packed, or bytes of other matrices lie between them (for example when the gate, up and down rows of
+/// one neuron lie side by side). y = W x reads x [n_cols] and writes y [n_rows]. n_cols is a multiple of the
+/// type's block size.
 struct Matrix {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
   int64_t n_rows = 0;
   int64_t n_cols = 0;
-  size_t row_stride = 0;  // bytes from one row's begin to the next's, >= row_bytes(dtype, n_cols); 0: packed
+  size_t row_stride = 0;  // bytes from the start of a row to the start of the next, >= row_bytes(dtype,
+                          // n_cols); 0: packed
 
   size_t stride_bytes() const { return row_stride != 0 ? row_stride : row_bytes(dtype, n_cols); }
-  /// What the rows themselves occupy, without what lies between them.
+  /// Bytes of the rows themselves, without the bytes between them.
   size_t bytes() const { return row_bytes(dtype, n_cols) * static_cast<size_t>(n_rows); }
   const std::byte* row(int64_t r) const { return data + static_cast<size_t>(r) * stride_bytes(); }
   explicit operator bool() const { return data != nullptr; }

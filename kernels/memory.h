@@ -1,7 +1,7 @@
 // Memory of a device, allocated at load: owned buffers, and weights that stay as long as the device.
 //
-// Backends implement it. MemoryMeter does too, but allocates nothing and counts the bytes: a plan runs the
-// code that will allocate the model, with a meter, and so learns what it will take.
+// Backends implement it. MemoryMeter implements it too, but only counts bytes: a plan runs the same loading
+// code with a meter and so learns how much memory the model will take.
 #pragma once
 
 #include <cstddef>
@@ -45,13 +45,15 @@ class Memory {
  public:
   virtual ~Memory() = default;
 
-  /// Zeroed memory of this device. Throws std::bad_alloc. At load only.
+  /// Allocates zeroed memory of this device. Throws std::bad_alloc. At load only.
   virtual Buffer allocate(size_t bytes) = 0;
 
-  /// Returns where the device reads these bytes of host memory: the same address, or that of a copy if the
-  /// device has memory of its own. A copy lives as long as the device. Throws std::bad_alloc. At load only.
+  /// Returns the address at which the device reads these bytes of host memory: the same address, or that of a
+  /// copy if the device has memory of its own. A copy lives as long as the device. Throws std::bad_alloc. At
+  /// load only.
   virtual const std::byte* resident(const std::byte* host, size_t /*bytes*/) { return host; }
-  /// Whether resident() reads the bytes it is given; false: it only counts them.
+  /// Whether resident() reads the bytes it is given. False: it only counts them, and they need not be in
+  /// memory.
   virtual bool reads() const { return true; }
   /// Like resident(host, bytes), for a matrix of packed rows (or null) and for n floats (or null).
   Matrix resident(Matrix host) {
@@ -65,7 +67,8 @@ class Memory {
   }
 };
 
-/// Every allocation on a device is rounded up to a multiple of this, by the meter too: so their sums agree.
+/// Every allocation on a device is rounded up to a multiple of this. MemoryMeter rounds too, so that its sum
+/// is exact.
 inline constexpr size_t kPieceBytes = 256;
 constexpr size_t piece_bytes(size_t bytes) { return (bytes + kPieceBytes - 1) / kPieceBytes * kPieceBytes; }
 

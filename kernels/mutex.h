@@ -1,14 +1,15 @@
 // A mutex whose use clang checks when it compiles: std::mutex of libstdc++ carries no annotations.
 //
-// A class says of each member which mutex guards it, and of each private function which mutex its caller holds:
+// A class says of each member which mutex guards it, and of each private function which mutex its caller
+// must hold:
 //
 //   Mutex mutex_;
 //   std::deque<Event> events_ HEARTH_GUARDED_BY(mutex_);
 //   void drop_old() HEARTH_REQUIRES(mutex_);
 //
-// Builds with clang (the presets asan and tsan, and clang-tidy) then refuse code that touches events_ without a
-// MutexLock on mutex_ (-Wthread-safety). g++ sees a plain mutex. The annotations are macros because g++ would warn of the
-// attributes.
+// Builds with clang (the presets asan and tsan, and clang-tidy) then refuse code that touches events_ without
+// a MutexLock on mutex_ (-Wthread-safety). g++ sees a plain mutex. The annotations are macros because g++
+// would warn about the attributes.
 #pragma once
 
 #include <mutex>
@@ -18,14 +19,14 @@
 #else
 #define HEARTH_THREAD_ATTRIBUTE(x)
 #endif
-/// Of a member: read and written only while the mutex is held.
+/// Marks a member that may be read and written only while the mutex is held.
 #define HEARTH_GUARDED_BY(mutex) HEARTH_THREAD_ATTRIBUTE(guarded_by(mutex))
-/// Of a function or lambda: called only while the mutex is held.
+/// Marks a function or lambda that may be called only while the mutex is held.
 #define HEARTH_REQUIRES(mutex) HEARTH_THREAD_ATTRIBUTE(exclusive_locks_required(mutex))
 
 namespace hearth {
 
-/// std::mutex, known to the analysis.
+/// std::mutex with clang's annotations.
 class HEARTH_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
  public:
   void lock() HEARTH_THREAD_ATTRIBUTE(acquire_capability()) { mutex_.lock(); }
@@ -36,7 +37,7 @@ class HEARTH_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex from here to the end of the block, and in between may let go of it and take it again.
+/// Holds a mutex until the end of the block. In between it may unlock the mutex and lock it again.
 class HEARTH_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) HEARTH_THREAD_ATTRIBUTE(acquire_capability(mutex)) : lock_(mutex.mutex_) {}
@@ -47,8 +48,8 @@ class HEARTH_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
   void lock() HEARTH_THREAD_ATTRIBUTE(acquire_capability()) { lock_.lock(); }
   void unlock() HEARTH_THREAD_ATTRIBUTE(release_capability()) { lock_.unlock(); }
 
-  /// For a condition variable to wait with; held again when the wait returns. The condition is a lambda that says
-  /// HEARTH_REQUIRES(mutex_).
+  /// The lock for a condition variable to wait with; the mutex is held again when the wait returns. The
+  /// condition is a lambda annotated with HEARTH_REQUIRES(mutex_).
   std::unique_lock<std::mutex>& for_wait() { return lock_; }
 
  private:

@@ -1,20 +1,19 @@
-// The sum over a layer's neurons as integers, which several devices and kernels add to in any order with one
-// result.
+// The sum over a layer's neurons as integers. Several devices and kernels may add to it in any order and get
+// the same result.
 //
-// Why: some neurons are summed on the GPU and the others on the CPU, and which is which changes with timing.
-// Sums of floats would differ in their last bits from run to run; sums of integers do not. A neuron's
-// contribution value * w (w its down weight as dequantize_row gives it) is rounded once, to a multiple of
-// 2^-36, ties to even, and bounded to +-2^20. So the sum is as fine as a float's last bit at 2^-13, and 127
-// contributions at the bound fit. A product that is not a number counts as 2^20, but a value of zero adds
-// nothing, whatever the weight.
+// Why: the GPU sums some neurons and the CPU the others, and the split changes with timing. Sums of floats
+// would differ in their last bits from run to run; sums of integers do not. A neuron's contribution value * w
+// (w is its down weight as dequantize_row gives it) is rounded once, to a multiple of 2^-36, ties to even,
+// and clamped to +-2^20. So the sum is as fine as a float's last bit at 2^-13, and 127 contributions at the
+// bound fit. A NaN product counts as 2^20, but a value of zero adds nothing, whatever the weight is.
 //
-// Vector code and kernels do without wide integers. For |value * w| < 256 three operations on floats cut a
-// contribution into two numbers of 32 bits:
+// Vector code and GPU kernels avoid 64-bit integers. For |value * w| < 256, three float operations cut a
+// contribution into two 32-bit numbers:
 //   high = fma(value, w, C)        C = 1.5 * 2^9: value * w in units of 2^-14, in the lowest bits of `high`
 //   rest = (C + D) - high          exact; D = 1.5 * 2^-13
 //   low = fma(value, w, rest)      value * w less those units, in units of 2^-36, in the lowest bits of `low`
-// Each is added up as it lies, as an integer, and the bits of C and D are taken off once for all neurons.
-// Other products show in the exponent of `high`, and go through contribution().
+// The bits of each are added up as integers, and the bits of C and D are subtracted once for all neurons. A
+// product that is too large shows in the exponent of `high` and goes through contribution().
 #pragma once
 
 #include <cstdint>
@@ -23,11 +22,12 @@ namespace hearth {
 
 struct NeuronSums {
   int64_t* sums = nullptr;    // [n_tokens, n_cols] in units of 2^-36
-  int32_t* poison = nullptr;  // [n_tokens] set where a value is not finite: the sum is then not a number
+  int32_t* poison = nullptr;  // [n_tokens] not 0 if a value is not finite: the sum is then NaN
 };
 
-/// What a neuron of this value, not zero, adds to the sum of one column: the definition. The product of two
-/// floats is exact as a double. Inlined everywhere, for units of several instruction sets use it.
+/// The contribution of a neuron with this value, not zero, to the sum of one column. This is the definition
+/// that other code must match. The product of two floats is exact as a double. Always inlined, because files
+/// compiled for several instruction sets use it.
 [[gnu::always_inline]] inline int64_t contribution(float value, float weight) {
   double product = double{value} * double{weight};
   product = product < 0x1p20 ? product : 0x1p20;
@@ -35,17 +35,18 @@ struct NeuronSums {
   return __builtin_llrint(product * 0x1p36);
 }
 
-/// The two parts of contributions.
+/// Splits contributions into two 32-bit parts and joins them again; see the top of this file.
 struct SumParts {
   static constexpr float kHighShift = 0x1.8p9f;                // C
   static constexpr float kBothShifts = 0x1.8p9f + 0x1.8p-13f;  // C + D, a float
-  static constexpr uint32_t kHighBits = 0x44400000;            // of C
-  static constexpr uint32_t kLowBits = 0x39400000;             // of D
-  static constexpr uint32_t kExponent = 0xff800000;  // and sign: that of C unless a product is too large
-  /// Contributions whose parts fit: each is 2^22 at most.
+  static constexpr uint32_t kHighBits = 0x44400000;            // the bits of C
+  static constexpr uint32_t kLowBits = 0x39400000;             // the bits of D
+  static constexpr uint32_t kExponent = 0xff800000;  // mask of sign and exponent: those of C unless a product
+                                                     // is too large
+  /// The most contributions whose parts may be added up without overflow: each part is 2^22 at most.
   static constexpr int kMost = 256;
 
-  /// Units of n contributions' parts, the bits summed up.
+  /// The sum of n contributions in units of 2^-36, from the sums of the bits of their parts.
   [[gnu::always_inline]] static int64_t units(uint32_t high, uint32_t low, uint32_t n) {
     const auto highs = static_cast<int32_t>(high - n * kHighBits),
                lows = static_cast<int32_t>(low - n * kLowBits);

@@ -1,10 +1,10 @@
-// The neuron cache of a device, seen from the hybrid FFN: which neurons change device rows, and what each
-// layer wanted.
+// How the hybrid FFN and the prefetcher talk about the neuron cache: which neurons change device rows, and
+// which neurons each layer wanted.
 //
-// The device rows behind a layer's hot neurons hold copies of cold ones for as long as they are of use
-// (HybridLayer). Who comes and goes is decided by a thread of its own (engine/residency/prefetcher.h), which
-// learns here what the layers wanted; the hybrid FFN learns here, layer by layer, which rows have changed.
-// Called on the engine thread.
+// The device rows behind a layer's hot neurons hold copies of cold neurons while these are useful
+// (HybridLayer). A thread of its own (engine/residency/prefetcher.h) decides which neurons are cached.
+// Through this interface it learns what the layers wanted, and the hybrid FFN learns, layer by layer, which
+// rows have changed. Called on the engine thread.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// Neuron `neuron` is in row `device_row` from now on; -1: in none.
+/// Neuron `neuron` is in device row `device_row` from now on; -1: it has no device row.
 struct RowChange {
   int32_t neuron = 0;
   int32_t device_row = -1;
@@ -22,24 +22,25 @@ class NeuronTraffic {
  public:
   virtual ~NeuronTraffic() = default;
 
-  /// Changes that hold from this layer's step on, at most kMaxChanges: neurons whose bytes have wholly
-  /// arrived in their device rows, and neurons that leave theirs. The hybrid FFN carries them out in its
-  /// stream's order before it looks which of the layer's neurons it has. The span is valid until the next
-  /// call of changes().
+  /// Changes that hold from this layer's step on, at most kMaxChanges: neurons whose bytes have all arrived
+  /// in their device rows, and neurons that leave theirs. The hybrid FFN applies them in stream order before
+  /// it checks which of the layer's neurons have a device row. The span is valid until the next call of
+  /// changes().
   static constexpr size_t kMaxChanges = 512;
   virtual std::span<const RowChange> changes(int layer) = 0;
 
-  /// All of the layer's work that reads device rows is enqueued on `stream` (the device's handle for it):
-  /// once that work is done, rows that its changes have emptied may be written.
+  /// Tells that all of the layer's work that reads device rows is enqueued on `stream` (the device's handle).
+  /// Once that work is done, rows that the layer's changes have emptied may be overwritten.
   virtual void enqueued(int layer, void* stream) = 0;
 
-  /// What the layer's tokens wanted together, [words] bits each: any; of these, those that the device did
-  /// not have; and the neurons proposed for the next layer that shares its neurons (empty: not proposed).
+  /// Tells which neurons the layer's tokens wanted together, as bits [words]: `any` has all of them, `cold`
+  /// those without a device row. The third span has the neurons proposed for the next layer whose neurons are
+  /// shared (empty: no proposal).
   virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
                       std::span<const uint64_t> proposed_for_next) = 0;
 
-  /// The CPU has computed the layer's neurons that the device did not have, after it was told of them by
-  /// wanted(), in so much time.
+  /// Tells how long the CPU took to compute the layer's cold neurons. Called after wanted() for the same
+  /// layer.
   virtual void computed(int layer, double seconds) = 0;
 };
 

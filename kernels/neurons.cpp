@@ -1,4 +1,4 @@
-// The sum and the union of what a step's tokens want.
+// Counting and collecting the neurons that a step's tokens want.
 #include "kernels/neurons.h"
 
 #include <bit>

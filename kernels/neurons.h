@@ -1,10 +1,10 @@
-// What the sparse FFN works on: a layer's neurons, one row each in every matrix, and the sets of them that
-// matter.
+// The data that the sparse FFN works on: a layer's neurons, one row each in every matrix, and sets of the
+// neurons that tokens want.
 //
 // A neuron is its gate row, its up row and its down column. For token x it has the value
 //   act(gate_j . x) * (up_j . x)        gated FFN
-//   act(gate_j . x)                     FFN without a gate, whose one input matrix stands as `gate` here
-// and adds value * down_j to the output. A value of zero means that up and down need not be read: this is
+//   act(gate_j . x)                     FFN without a gate, whose only input matrix is called `gate` here
+// and adds value * down_j to the output. If the value is zero, its up and down rows need not be read: this is
 // what sparsity saves. Views never own. Used by the engine and every backend.
 #pragma once
 
@@ -18,21 +18,22 @@
 
 namespace hearth {
 
-/// A down projection [d_model, d_ff] whose blocks ran along d_ff, turned on its side without changing a
-/// weight: blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
+/// A down projection [d_model, d_ff] whose weight blocks ran along d_ff, transposed without changing a
+/// weight. Blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
 /// output c is
 ///   scale[j / group][c] * (code(j, c) - offset) + min[j / group][c].
-/// Codes of neuron j start at codes + j * stride: 8 bits: int8, column c at byte c. 4 bits: unsigned, per 32
-/// columns 16 bytes, byte i holds column i in its low and column 16 + i in its high nibble.
+/// The codes of neuron j start at codes + j * stride. With 8 bits they are int8, column c at byte c. With 4
+/// bits they are unsigned, 16 bytes for 32 columns: byte i holds column i in its low nibble and column 16 + i
+/// in its high nibble.
 ///
-/// Sums over neurons work on codes: per group, dot = fma(value_j, code - offset, dot) over the neurons of the
-/// group, from 0, and total = total + value_j; then sum = fma(scale, dot, sum), and sum = fma(total, min,
-/// sum) where there are mins. A group without neurons adds nothing.
+/// Sums over neurons work on codes. Per group, dot = fma(value_j, code - offset, dot) over the neurons of the
+/// group, from 0, and total = total + value_j. Then sum = fma(scale, dot, sum), and with mins sum =
+/// fma(total, min, sum). A group without neurons adds nothing.
 struct CodedColumns {
   const std::byte* codes = nullptr;
   size_t stride = 0;                  // bytes between neurons
   int bits = 0;                       // 4 or 8
-  int offset = 0;                     // what 4-bit codes are above their values: 0, 4 or 8; 0 for 8 bits
+  int offset = 0;                     // subtracted from 4-bit codes: 0, 4 or 8; 0 for 8 bits
   int group = 0;                      // neurons that share scales: 16 or 32
   bool half_scales = false;           // scales and mins are IEEE halves, else floats
   const std::byte* scales = nullptr;  // [n_neurons / group, n_cols_padded]
@@ -50,8 +51,8 @@ struct DownColumns {
   explicit operator bool() const { return n_neurons > 0; }
 };
 
-/// Names a set of neurons in the memory of the backend that made it (Backend::make_set). A value; of no
-/// meaning to another backend.
+/// Names a set of neurons in the memory of the backend that made it (Backend::make_set). Copied by value;
+/// meaningless to another backend.
 class NeuronSetId {
  public:
   NeuronSetId() = default;  // no set
@@ -62,37 +63,37 @@ class NeuronSetId {
   int index_ = -1;
 };
 
-/// The next id of a backend that has made n_made sets of the n_reserved there is memory for. Throws
-/// std::logic_error, a sentence, if those are all.
+/// The next id of a backend that has made n_made sets and reserved memory for n_reserved. Throws
+/// std::logic_error with a sentence if all are made.
 NeuronSetId next_set(size_t n_made, size_t n_reserved);
 
-/// Neurons of one layer for one step, in host memory: which token wants which. Reused from layer to layer.
-/// Moves, but is not copied.
+/// Neurons of one layer for one step, in host memory: which token wants which neuron. Reused from layer to
+/// layer. Movable, not copyable.
 class NeuronSet {
  public:
   NeuronSet() = default;
   NeuronSet(NeuronSet&&) = default;
   NeuronSet& operator=(NeuronSet&&) = default;
 
-  /// Takes memory for sets of at most so many tokens and neurons. Once.
+  /// Allocates memory for sets of at most this many tokens and neurons. Once.
   void reserve(int max_tokens, int64_t max_neurons) {
     own_.resize(static_cast<size_t>(max_tokens) * words_of(max_neurons));
     reserve_around(own_.data(), max_neurons);
   }
-  /// The same with the bits in memory of someone else, [max_tokens, words], which outlives the set: a device
-  /// writes them there.
+  /// Like reserve(), but the bits [max_tokens, words] lie in memory of the caller's, which must outlive the
+  /// set: a device writes them there.
   void reserve_around(uint64_t* wanted, int64_t max_neurons) {
     wanted_ = wanted;
     ids_.resize(static_cast<size_t>(max_neurons));
     any_.resize(words_of(max_neurons));
   }
-  /// Begins a set whose bits are written already, or will be; collect() comes next.
+  /// Begins a set whose bits are written directly, before or after this call; collect() must follow.
   void resize(int n_tokens, int64_t n_neurons) {
     n_tokens_ = n_tokens;
     n_neurons_ = n_neurons;
     n_ids_ = 0;
   }
-  /// Begins a set of no token wanting anything.
+  /// Begins a set in which no token wants anything.
   void clear(int n_tokens, int64_t n_neurons) {
     resize(n_tokens, n_neurons);
     std::fill_n(wanted_, static_cast<size_t>(n_tokens) * words_of(n_neurons), 0);
@@ -100,7 +101,7 @@ class NeuronSet {
   int n_tokens() const { return n_tokens_; }
   int64_t n_neurons() const { return n_neurons_; }
 
-  /// One bit per neuron, [words()]; bits at and behind n_neurons() are 0.
+  /// The token's bits [words()], one per neuron; bits from n_neurons() on are 0.
   uint64_t* wanted(int token) { return wanted_ + static_cast<size_t>(token) * words(); }
   const uint64_t* wanted(int token) const { return wanted_ + static_cast<size_t>(token) * words(); }
   size_t words() const { return words_of(n_neurons_); }
@@ -111,7 +112,8 @@ class NeuronSet {
   /// Neurons that tokens want, summed over the tokens.
   int64_t count() const;
 
-  /// Neurons that any token wants, ascending. Valid after collect(), which whoever filled the bits calls.
+  /// Neurons that any token wants, ascending. Valid after collect(), which must be called when the bits are
+  /// filled.
   std::span<const int32_t> ids() const { return {ids_.data(), n_ids_}; }
   void collect();
 
@@ -119,30 +121,32 @@ class NeuronSet {
   static size_t words_of(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64); }
   int n_tokens_ = 0;
   int64_t n_neurons_ = 0;
-  std::vector<uint64_t> own_;   // the bits, unless they are someone else's
+  std::vector<uint64_t> own_;   // the bits, unless reserve_around() was called
   uint64_t* wanted_ = nullptr;  // [n_tokens, words]
   std::vector<uint64_t> any_;   // [words] scratch of collect()
-  std::vector<int32_t> ids_;    // the first n_ids_ count
+  std::vector<int32_t> ids_;    // only the first n_ids_ entries are valid
   size_t n_ids_ = 0;
 };
 
-/// Which neurons one call of the sparse FFN found active, and their values: what counting single neurons is
-/// made of. The memory is the caller's.
+/// The neurons that one call of the sparse FFN found active, and their values, for counting single neurons.
+/// The caller owns the memory.
 struct ActiveNeurons {
-  uint64_t* bits = nullptr;  // [n_tokens, words] as NeuronSet has them: the value was not zero. All written
-  float* values = nullptr;   // [n_tokens, d_ff]: of those neurons; the others' are left as they were
+  uint64_t* bits = nullptr;  // [n_tokens, words] as in NeuronSet; set if the value is not zero. All words are
+                             // written
+  float* values = nullptr;   // [n_tokens, d_ff]: only entries of active neurons are written
 };
 
-/// What a layer's sparse FFN read and found, summed over calls. Rows are counted once a step, whoever wants
-/// them; neurons once for each token that wants them.
+/// What a layer's sparse FFN read and found, summed over calls. A row counts once per step, however many
+/// tokens want it; a neuron counts once for each token that wants it.
 struct NeuronCounts {
   int64_t gate_rows = 0, up_rows = 0, down_rows = 0;  // read from memory
-  int64_t cold_down_rows = 0;                         // of these, by the CPU beside a device
-  int64_t proposed = 0;                               // wanted by a token
-  int64_t passed = 0;                                 // of these, act(gate) was not zero (ffn_neurons only)
-  int64_t active = 0;                                 // of these, the value was not zero
-  /// Not summed; null: not wanted. The CPU has filled it when a call returns. A device tells later
-  /// (ComputeDevice::found), and until then uses it for the CPU's share of the neurons.
+  int64_t cold_down_rows = 0;                         // of down_rows: read by the CPU beside a device
+  int64_t proposed = 0;                               // neurons wanted by a token
+  int64_t passed = 0;  // of the proposed: act(gate) was not zero (ffn_neurons only)
+  int64_t active = 0;  // of the proposed: the value was not zero
+  /// Where to write active neurons; not summed; null: not requested. The CPU has written them when a call
+  /// returns. A device reports them later (ComputeDevice::found), and until then uses this memory for the
+  /// CPU's share of the neurons.
   const ActiveNeurons* found = nullptr;
 };
 

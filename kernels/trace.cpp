@@ -8,10 +8,10 @@
 namespace hearth {
 namespace {
 
-/// One row of the picture: spans that follow or hold one another.
+/// One row of the timeline: any two of its spans follow one another, or one contains the other.
 struct Row {
   std::string_view track;
-  std::vector<Trace::Clock::time_point> open;  // ends of the spans that hold the next one, innermost last
+  std::vector<Trace::Clock::time_point> open;  // ends of the spans that contain the next one, innermost last
 
   bool takes(const Trace::Span& span) {
     while (!open.empty() && open.back() <= span.begin) open.pop_back();
@@ -19,7 +19,7 @@ struct Row {
   }
 };
 
-/// The row that a span goes to, a new one if need be. Spans come ordered by their begins.
+/// Returns the row for a span, adding a row if no existing one fits. Spans come ordered by their beginnings.
 size_t row_of(const Trace::Span& span, std::vector<Row>& rows) {
   size_t i = 0;
   while (i < rows.size() && !(rows[i].track == span.track && rows[i].takes(span))) ++i;
@@ -66,7 +66,7 @@ size_t Trace::n_left_out() const {
 
 std::string Trace::json() const {
   std::vector<Span> all = spans();
-  // Of those that begin together the one that holds the others first.
+  // Of spans that begin together, the containing one comes first.
   std::stable_sort(all.begin(), all.end(), [](const Span& a, const Span& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end > b.end;
   });

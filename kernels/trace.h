@@ -1,7 +1,7 @@
-// What ran when, on every device, thread and link: a timeline for people (chrome://tracing, Perfetto).
+// A timeline of what ran when, on every device, thread and link, for people (chrome://tracing, Perfetto).
 //
-// Off unless a Trace is given. Any thread may add spans. Times are of the steady clock; backends convert the
-// device's. Track names are few and fixed: "engine", "GPU", "CPU", "PCIe".
+// Nothing is recorded unless a Trace is given. Any thread may add spans. Times are of the steady clock;
+// backends convert the device's times to it. The track names are "engine", "GPU", "CPU" and "PCIe".
 #pragma once
 
 #include <chrono>
@@ -19,24 +19,24 @@ class Trace {
   using Clock = std::chrono::steady_clock;
 
   struct Span {
-    const char* track;  // a literal, of characters that JSON takes as they are, as `name`
+    const char* track;  // a string literal that needs no escaping in JSON; name too
     const char* name;   // a literal: "attention", "FFN, hot neurons", "copy"
-    int layer;          // -1: of no layer
+    int layer;          // -1: belongs to no layer
     Clock::time_point begin, end;
-    int64_t bytes;  // moved, of copies; 0: not said
+    int64_t bytes;  // bytes that a copy moved; 0: unknown or not a copy
   };
 
-  /// Keeps at most max_spans, the first ones.
+  /// Keeps the first max_spans spans and drops later ones.
   explicit Trace(size_t max_spans = 1 << 20) : max_spans_(max_spans) {}
 
   void add(const Span& span);
   std::vector<Span> spans() const;
-  /// Spans that came when there were max_spans already.
+  /// The number of spans that were dropped because there were max_spans already.
   size_t n_left_out() const;
 
-  /// Chrome's trace format: one JSON object, an event a line, times in microseconds since the first span. The
-  /// thread of an event is its track; where spans of one track overlap and neither holds the other, which
-  /// viewers cannot draw in one row, the later one goes to another row of the same name.
+  /// The spans in Chrome's trace format: one JSON object with one event per line, times in microseconds since
+  /// the first span. An event's thread is its track. If two spans of a track overlap and neither contains the
+  /// other, the later one gets another row of the same name, because viewers cannot draw both in one row.
   std::string json() const;
 
  private:
@@ -46,7 +46,8 @@ class Trace {
   size_t n_left_out_ HEARTH_GUARDED_BY(mutex_) = 0;
 };
 
-/// A span from here to the end of the block. Null trace: nothing, not even a look at the clock.
+/// Adds a span from its construction to the end of the block. With a null trace it does nothing and does not
+/// read the clock.
 class TraceBlock {
  public:
   TraceBlock(Trace* trace, const char* track, const char* name, int layer = -1)

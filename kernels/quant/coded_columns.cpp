@@ -1,8 +1,8 @@
-// Blocks along d_ff to codes along d_model. See the header.
+// Transposes blocks along d_ff into codes along d_model. See the header.
 //
-// Cache-blocked: 128 rows of the source times 256 neurons are unpacked to bytes (32 KB, which stay in the
-// first- or second-level cache), then transposed 16 x 16 at a time. So every cache line of the source is read
-// once or twice, and whole lines of codes are written.
+// The loops are blocked for the cache: 128 rows of the source times 256 neurons are unpacked to bytes (32 KB,
+// which stay in the first- or second-level cache), then transposed 16 x 16 at a time. So every cache line of
+// the source is read once or twice, and codes are written as whole cache lines.
 #include "kernels/quant/coded_columns.h"
 
 #include <emmintrin.h>
@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kTileColumns = 128;  // 4-bit codes of so many are one cache line of a neuron
+constexpr int64_t kTileColumns = 128;  // 4-bit codes of this many columns fill one cache line of a neuron
 constexpr int64_t kStrip = 32;
 
 int64_t padded(int64_t n_cols) { return (n_cols + kStrip - 1) / kStrip * kStrip; }
@@ -26,7 +26,7 @@ bool is_float(DType type) { return type == DType::kF32 || type == DType::kF16 ||
 /// How the columns of a type are coded.
 struct Coding {
   int bits = 8;
-  int offset = 0;  // of 4-bit codes
+  int offset = 0;  // CodedColumns::offset, for 4-bit codes
   int group = 32;
   bool half_scales = false;
   bool has_mins = false;
@@ -37,7 +37,8 @@ Coding coding_of(DType type) {
   visit_block_type(type, [&]<class Block>() {
     coding.group = Block::kGroup;
     coding.has_mins = Block::kHasMin;
-    // Blocks of 32 have halves for factors; larger ones have products, which take a float to be exact.
+    // Blocks of 32 store their factors as halves. Factors of larger blocks are products, which only a float
+    // holds exactly.
     coding.half_scales = Block::kElems == 32;
   });
   switch (type) {
@@ -59,18 +60,18 @@ size_t factor_bytes(const Matrix& down, const Coding& coding) {
   return static_cast<size_t>(down.n_cols / coding.group * padded(down.n_rows)) * (coding.half_scales ? 2 : 4);
 }
 
-/// Where a matrix's codes go.
+/// Where a matrix's codes, scales and mins are written.
 struct Turned {
   Coding coding;
   std::byte* codes;
   size_t stride;
   std::byte* scales;
-  std::byte* mins;  // null without
+  std::byte* mins;  // null for types without mins
 };
 
 __m128i load_16(const int8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 
-/// A 16 x 16 square of bytes, by rows, to columns: out row j is byte j of every row.
+/// Transposes a 16 x 16 square of bytes: out row j holds byte j of every input row.
 void transpose_16(__m128i* a, std::byte* out, size_t out_stride) {
   __m128i b[16];
   // Each round interleaves row i with row i + 8; four rounds bring byte (i, j) to (j, i).
@@ -92,8 +93,8 @@ struct Tile {
   alignas(64) int8_t q[kTileColumns][kTurnedNeurons];
 };
 
-/// Unpacks n neurons from `begin` on of n_rows source rows, and writes their factors. Columns behind the last
-/// row are zero weights.
+/// Unpacks n neurons, starting at `begin`, of n_rows source rows, and writes their factors. Columns behind
+/// the last row get zero weights.
 template <class Block>
 void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin, int64_t n, const Turned& to,
                Tile& tile) {
@@ -101,7 +102,7 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
   Decoded<Block> decoded;
   for (int64_t r = 0; r < n_rows; ++r) {
     const std::byte* at = down.row(column + r) + begin / Block::kElems * static_cast<int64_t>(sizeof(Block));
-    // The same rows' next tile: so many short streams are not followed by the hardware.
+    // Prefetches the same rows' next tile: the hardware prefetcher does not follow so many short streams.
     constexpr size_t kTileBytes = kTurnedNeurons / Block::kElems * sizeof(Block);
     for (size_t b = 0; b < kTileBytes; b += 64) __builtin_prefetch(at + kTileBytes + b);
     for (int64_t j = 0; j < n; j += Block::kElems, at += sizeof(Block)) {
@@ -110,7 +111,7 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
       for (int g = 0; g < Block::kElems / Block::kGroup; ++g) {
         const size_t place = static_cast<size_t>(((begin + j) / Block::kGroup + g) * width + column + r);
         if (to.coding.half_scales) {
-          // Such blocks begin with the scale, and the min.
+          // These blocks begin with the scale, and the min if they have one.
           std::memcpy(to.scales + 2 * place, at, 2);
           if (to.mins != nullptr) std::memcpy(to.mins + 2 * place, at + 2, 2);
         } else {
@@ -125,7 +126,7 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
   }
 }
 
-/// A strip of 32 columns of 16 neurons, as 4-bit codes.
+/// Writes a strip of 32 columns of 16 neurons as 4-bit codes.
 void store_nibbles(const Tile& tile, int64_t strip, int64_t neuron, int offset, std::byte* out,
                    size_t stride) {
   const __m128i all = _mm_set1_epi8(static_cast<char>(offset));
@@ -138,7 +139,7 @@ void store_nibbles(const Tile& tile, int64_t strip, int64_t neuron, int offset, 
   transpose_16(rows, out + strip * 16, stride);
 }
 
-/// The same as bytes.
+/// Like store_nibbles(), but writes 8-bit codes.
 void store_bytes(const Tile& tile, int64_t strip, int64_t neuron, std::byte* out, size_t stride) {
   for (int64_t column = strip * kStrip; column < (strip + 1) * kStrip; column += 16) {
     __m128i rows[16];

@@ -22,15 +22,15 @@ void set_factors(Decoded<Block>& out, float scale, float min) {
   out.min[0] = min;
 }
 
-// n bytes of nibbles: low ones are values 0..n-1, high ones n..2n-1. Loops are plain, one for each run of
-// equal shifts, as compilers vectorise them.
+// Unpacks n bytes of nibbles: low nibbles are values 0..n-1, high nibbles n..2n-1. There is one plain loop
+// for each run of equal shifts, so that compilers vectorise it.
 template <int n>
 void split_nibbles(const uint8_t* qs, int8_t* q) {
   for (int i = 0; i < n; ++i) q[i] = static_cast<int8_t>(qs[i] & 15);
   for (int i = 0; i < n; ++i) q[n + i] = static_cast<int8_t>(qs[i] >> 4);
 }
 
-// The same with a fifth bit each, less an offset.
+// Unpacks nibbles with a fifth bit each, and subtracts an offset.
 void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q) {
   split_nibbles<16>(qs, q);
   for (int i = 0; i < 32; ++i) {
@@ -38,8 +38,8 @@ void join_five_bits(const uint8_t* qs, const uint8_t* qh, int offset, int8_t* q)
   }
 }
 
-// The 6-bit scale and min k of Q4_K and Q5_K: the first four whole in bytes k and k+4; of the last four, the
-// low nibbles in bytes 8..11 and the top 2 bits above those of the first four.
+// The 6-bit scale and min k of Q4_K and Q5_K. The first four are in the low bits of bytes k and k + 4. Of the
+// last four, the low nibbles are in bytes 8..11 and the top 2 bits are above the first four.
 struct ScaleMin {
   uint8_t scale, min;
 };

@@ -1,7 +1,7 @@
 // Blocks of every quantised type decoded to integers, scales and mins, in plain code.
 //
-// Why: the one place that says what a block's bits mean. Dequantisation and the scalar matmul are built on
-// it; the vector kernels are tested against both. Used from any thread.
+// Why: this is the only place that defines what a block's bits mean. Dequantisation and the scalar matmul are
+// built on it; the vector kernels are tested against both. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ struct Decoded {
   float min[kGroups];
 };
 
-/// Decodes the block at `bytes` (sizeof(Block) bytes, any alignment). Never fails: every bit pattern means
-/// something.
+/// Decodes the block at `bytes` (sizeof(Block) bytes, any alignment). Never fails: every bit pattern is
+/// valid.
 template <class Block>
 void decode_block(const std::byte* bytes, Decoded<Block>& out);
 
-/// Calls visit.template operator()<Block>() with the block struct of `type`. REQUIRES: a quantised type.
+/// Calls visit.template operator()<Block>() with the block struct of `type`. REQUIRES: `type` is quantised.
 template <class Visitor>
 void visit_block_type(DType type, Visitor&& visit) {
   switch (type) {

@@ -1,4 +1,4 @@
-// Rows of any tensor type to float32. See dequantize.h; what the bits mean is in decode.cpp.
+// Rows of any tensor type to float32. See dequantize.h; decode.cpp defines what the bits mean.
 #include "kernels/quant/dequantize.h"
 
 #include <cstring>
@@ -17,7 +17,7 @@ void dequantize_blocks(const std::byte* row, int64_t n, float* out) {
     for (int i = 0; i < Block::kElems; ++i) {
       const int group = i / Block::kGroup;
       const float scaled = decoded.scale[group] * static_cast<float>(decoded.q[i]);
-      // Adding an absent min of 0 would turn -0 into +0.
+      // Types without a min skip the addition, because adding 0 would turn -0 into +0.
       out[begin + i] = Block::kHasMin ? scaled + decoded.min[group] : scaled;
     }
   }
@@ -37,7 +37,9 @@ void convert_row(const std::byte* row, int64_t n, float* out) {
 void dequantize_row(DType type, const std::byte* row, int64_t n, float* out) {
   switch (type) {
     case DType::kF32:
-      if (n > 0) std::memcpy(out, row, static_cast<size_t>(n) * sizeof(float));  // null rows are empty
+      if (n > 0)
+        std::memcpy(out, row, static_cast<size_t>(n) * sizeof(float));  // the row of an empty matrix
+                                                                        // may be null
       return;
     case DType::kF16:
       return convert_row<float_from_half>(row, n, out);

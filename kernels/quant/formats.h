@@ -13,7 +13,7 @@
 
 namespace hearth {
 
-/// Packed values and what a group of a type is. kOffset is what an unsigned stored value is above its q.
+/// The packed values and constants of each type. A stored unsigned value is q + kOffset.
 struct BlockQ4_0 {
   static constexpr int kElems = 32, kGroup = 32, kOffset = 8;
   static constexpr bool kHasMin = false;
@@ -54,9 +54,8 @@ struct BlockQ8_0 {
 struct BlockQ2_K {
   static constexpr int kElems = 256, kGroup = 16, kOffset = 0;
   static constexpr bool kHasMin = true;
-  uint8_t
-      scales[16];  // per group: low nibble times d is the scale, high nibble times dmin the min to take away
-  uint8_t qs[64];  // 2 bits; weight 128h + 32j + i is bits 2j of qs[32h + i]
+  uint8_t scales[16];  // per group: low nibble times d is the scale, high nibble times dmin is subtracted
+  uint8_t qs[64];      // 2 bits; weight 128h + 32j + i is bits 2j of qs[32h + i]
   uint16_t d, dmin;
 };
 
@@ -116,7 +115,7 @@ static_assert(sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34 && sizeof(Block
 static_assert(sizeof(BlockQ3_K) == 110 && sizeof(BlockQ4_K) == 144 && sizeof(BlockQ5_K) == 176);
 static_assert(sizeof(BlockQ6_K) == 210 && sizeof(BlockIQ4_NL) == 18 && sizeof(BlockIQ4_XS) == 136);
 
-/// What the 4-bit indices of IQ4_NL and IQ4_XS stand for.
+/// The values that the 4-bit indices of IQ4_NL and IQ4_XS stand for.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 

@@ -22,8 +22,8 @@ uint16_t half_from_float(float value) {
   if (magnitude > 0x7f800000) return sign | 0x7e00;   // NaN
   if (magnitude >= 0x477ff000) return sign | 0x7c00;  // 65520 and more round to infinity
   if (magnitude < 0x38800000) {
-    // Below 2^-14: adding 0.5 leaves the subnormal's 10 bits at the bottom, rounded to even by the addition
-    // itself.
+    // Below 2^-14 the result is subnormal. Adding 0.5 leaves its 10 bits at the bottom, and the addition
+    // itself rounds them to even.
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
     return static_cast<uint16_t>(sign | (std::bit_cast<uint32_t>(shifted) - std::bit_cast<uint32_t>(0.5f)));
   }

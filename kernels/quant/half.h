@@ -1,5 +1,5 @@
-// 16-bit floats to float32 and back, in portable code: the tails and headers that no vector instruction
-// covers.
+// Converts 16-bit floats to float32 and back in portable code, for tails and headers that vector code does
+// not handle.
 #pragma once
 
 #include <cstdint>

@@ -12,13 +12,13 @@
 namespace hearth {
 namespace {
 
-/// 1 / d, and 0 where that is no number to multiply with.
+/// 1 / d, or 0 if that is not finite.
 float inverse(float d) {
   const float inverse = 1.0f / d;
   return std::isfinite(inverse) ? inverse : 0.0f;
 }
 
-/// The value furthest from zero, with its sign; the first of equals.
+/// The value with the largest magnitude, with its sign; the first one if several are equal.
 float extreme(const float* x, int n) {
   float furthest = 0.0f, value = 0.0f;
   for (int i = 0; i < n; ++i) {
@@ -41,8 +41,7 @@ void pack_fifth_bits(const uint8_t* q, uint8_t* qh) {
   std::memcpy(qh, &bits, sizeof(bits));
 }
 
-// Types without a min: the extreme value takes the lowest code, -kOffset, so that d's sign is against its
-// own.
+// Types without a min: the extreme value gets the lowest code, -kOffset, so d has the opposite sign.
 template <class Block>
 uint16_t code_symmetric(const float* x, uint8_t* q) {
   const float d = extreme(x, Block::kElems) / -Block::kOffset;
@@ -100,7 +99,7 @@ void quantize_block(const float* x, BlockQ8_0& block) {
   const float scale = inverse(d);
   for (int i = 0; i < BlockQ8_0::kElems; ++i) {
     const float scaled = x[i] * scale;
-    // Half away from zero, without x + 0.5's own rounding.
+    // Rounds half away from zero, without the rounding error of x + 0.5.
     const float magnitude = std::fabs(scaled);
     const int whole = static_cast<int>(magnitude);
     const int rounded = whole + static_cast<int>(2.0f * (magnitude - static_cast<float>(whole)));

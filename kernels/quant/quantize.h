@@ -1,7 +1,7 @@
-// Rows of float32 to the plain and the simple block types: the other direction of dequantize.h.
+// Quantises rows of float32 to the plain and the simple block types: the inverse of dequantize.h.
 //
-// Round to nearest by ggml's reference formulas, bit for bit as its tools write them. The K- and IQ-types
-// need searches for good scales and are not made here. Used where model files are made, not while a model
+// Rounds to nearest by ggml's reference formulas, bit for bit as its tools do. The K- and IQ-types are not
+// supported, because they need a search for good scales. Used when model files are made, not while a model
 // runs.
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace hearth {
 
-/// Whether quantize_row makes `type`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
+/// Whether quantize_row supports `type`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
 bool can_quantize(DType type);
 
-/// The row of `type` (row_bytes(type, n) bytes, any alignment) that is nearest to x[0..n). REQUIRES:
-/// can_quantize(type); n >= 0, a multiple of the type's block size; finite values that the type's scale, a
-/// half, can hold. Thread-safe, never fails.
+/// Writes the row of `type` (row_bytes(type, n) bytes, any alignment) that is nearest to x[0..n). REQUIRES:
+/// can_quantize(type); n >= 0 and a multiple of the type's block size; finite values whose scale fits a half.
+/// Thread-safe, never fails.
 void quantize_row(DType type, const float* x, int64_t n, std::byte* row);
 
 }  // namespace hearth
