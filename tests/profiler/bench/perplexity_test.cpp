@@ -92,7 +92,7 @@ TEST_CASE("perplexity: a text of exactly one window counts, one token fewer is r
   CHECK_THROWS_AS(measure_perplexity(model, tokens, 33, -1, {}), std::invalid_argument);
   CHECK_THROWS_WITH(measure_perplexity(model, tokens, 33, -1, {}), ContainsSubstring("32 tokens") &&
                                                                        ContainsSubstring("33") &&
-                                                                       ContainsSubstring("--context"));
+                                                                       ContainsSubstring("--window"));
   CHECK_THROWS_WITH(measure_perplexity(model, {}, 4, -1, {}), ContainsSubstring("0 tokens"));
 }
 
