@@ -1,7 +1,7 @@
-// Where Hearth keeps what it has found out once: of this machine, and of models.
+// The folder in which Hearth keeps what it measures once: of this machine, and of models.
 //
-// Everything there can be deleted: it is found out again. The files are each read with distrust and written
-// in one piece (engine/model/whole_file.h), by any number of programs at a time.
+// Everything in it can be deleted; Hearth then measures it again. Files are checked when they are read and
+// written in one piece (engine/model/whole_file.h), so any number of programs can use them at a time.
 #pragma once
 
 #include <filesystem>
@@ -12,9 +12,9 @@
 
 namespace hearth {
 
-/// $XDG_CACHE_HOME/hearth, or ~/.cache/hearth, made if it was not there; it may be one that can only be read.
-/// Or the reason why there is none, as a phrase: "HOME is not set". Relative paths count as not set, as the
-/// XDG Base Directory Specification has it.
+/// $XDG_CACHE_HOME/hearth, or ~/.cache/hearth. Made if it does not exist; it may be read-only. Or the reason
+/// why there is none, as a phrase: "HOME is not set". Relative paths count as not set, as the XDG Base
+/// Directory Specification has it.
 std::variant<std::filesystem::path, std::string> cache_folder(const Environment& environment);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// What the user asked for (config/options.h) as what the engine is asked for: the one place that knows the words of
-// both. Called by hearthd and hearth-profiler before they load a model; any thread.
+// Translates what the user asked for (config/options.h) to what the engine is asked for: the one place that
+// knows the words of both. Called by hearthd and hearth-profiler before they load a model; any thread.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace hearth {
 
-/// Path, threads, instruction set, context, slots, activation, sparsity, device and budgets. The caller adds what is
-/// no option: files already open, a known activity file, a placement, a trace, who is told.
+/// Path, threads, instruction set, context, slots, activation, sparsity, device and budgets. The caller adds
+/// what is not an option: open files, a known activity file, a placement, a trace, callbacks.
 LoadOptions engine_options(const Options& options);
 
-/// nullopt: the best this processor has.
+/// The engine's instruction set; nullopt: the best that this processor has.
 std::optional<Isa> engine_isa(Options::Isa isa);
 
-/// The name of the mode, as SparsityRequest takes it.
+/// The name of the sparsity mode, as SparsityRequest takes it.
 std::string engine_sparsity(Options::Sparsity sparsity);
-/// The option that asks for this mode.
+/// The option that asks for this sparsity mode.
 Options::Sparsity sparsity_option(Sparsity mode);
 
-/// --vram-budget and --ram-budget as bytes.
+/// Converts --vram-budget and --ram-budget to bytes.
 uint64_t bytes_of_gib(double gib);
 
 }  // namespace hearth

@@ -1,9 +1,9 @@
-// Gathers which neurons are active while a model serves, so that placement can follow what its users really
+// Counts which neurons are active while a model serves, so that placement can follow what its users really
 // ask.
 //
-// The engine thread counts a sample of the decoded tokens (CountOptions), in memory that is its own; a thread
-// of this object takes the counts every few minutes and adds them to the model's activity file, and once more
-// at the end. The engine thread waits for no disk. Made and ended by hearthd.
+// The engine thread counts a sample of the decoded tokens (CountOptions), in memory of its own. A thread of
+// this object takes the counts every few minutes, and once more at the end, and adds them to the model's
+// activity file. So the engine thread never waits for a disk. Made and ended by hearthd.
 #pragma once
 
 #include <chrono>
@@ -20,38 +20,38 @@
 namespace hearth {
 
 struct OnlineActivityOptions {
-  std::filesystem::path file;  // the activity file; its folder is there
+  std::filesystem::path file;  // the activity file; its folder exists
   std::chrono::milliseconds write_every{std::chrono::minutes(5)};
-  /// Of every 2n steps two are counted. 0: kOneOfOnCpu or kOneOfOnDevice.
+  /// Two of every 2n steps are counted. 0: kOneOfOnCpu or kOneOfOnDevice.
   int one_of = 0;
-  /// Told from the writing thread, in a sentence: the file cannot be written, or what was there was not the
-  /// model's. Not told again while it goes on. May be empty.
+  /// Called on the writing thread with one sentence: the file cannot be written, or the file that existed was
+  /// another model's. Not called again while the same failure goes on. May be empty.
   std::function<void(const std::string& sentence)> warn;
 };
 
 class OnlineActivity {
  public:
-  /// Two steps of every 16: 0.5 to 0.7 % of the time of a model of five million weights, less of larger ones
-  /// (docs/performance.md).
+  /// Counts two of every 16 steps. That costs 0.5 to 0.7 % of the time of a model of five million weights,
+  /// less with larger models (docs/performance.md).
   static constexpr int kOneOfOnCpu = 8;
-  /// Two of every 64. A device takes a fraction of the CPU's time for a step, and the host counts what it
-  /// found while the device waits: some nanoseconds an active neuron.
+  /// Counts two of every 64 steps. A device takes a fraction of the CPU's time for a step, and it waits while
+  /// the host counts: some nanoseconds per active neuron.
   static constexpr int kOneOfOnDevice = 32;
 
-  /// Begins counting. The model outlives it, and runs no step yet. Throws std::invalid_argument (one
-  /// sentence) where neurons cannot be counted (ModelRuntime::count_activity).
+  /// Begins counting. The model must outlive this object and must not run a step yet. Throws
+  /// std::invalid_argument (one sentence) if neurons cannot be counted (ModelRuntime::count_activity).
   OnlineActivity(ModelRuntime& model, OnlineActivityOptions options);
-  /// As finish().
+  /// Calls finish().
   ~OnlineActivity();
   OnlineActivity(const OnlineActivity&) = delete;
   OnlineActivity& operator=(const OnlineActivity&) = delete;
 
-  /// Writes what was counted until now and ends the thread. Once the engine runs no more steps, nothing is
-  /// lost. Any thread, more than once.
+  /// Writes what was counted until now and ends the thread. Nothing is lost if the engine runs no more steps.
+  /// Any thread; may be called more than once.
   void finish();
 
   const std::filesystem::path& file() const { return options_.file; }
-  /// Tokens that were written since the start. Any thread.
+  /// Tokens written since the start. Any thread.
   uint64_t n_written() const;
 
  private:
@@ -62,14 +62,15 @@ class OnlineActivity {
   const OnlineActivityOptions options_;
   const ModelIdentity identity_;
 
-  ActivityCounts waiting_;  // taken, not written yet: the writing thread's, after it the finishing one's
+  /// Taken but not yet written; belongs to the writing thread, then to the thread in finish().
+  ActivityCounts waiting_;
   std::string last_warning_;
 
   mutable Mutex mutex_;
   std::condition_variable_any wake_;
   uint64_t n_written_ HEARTH_GUARDED_BY(mutex_) = 0;
   Mutex ending_;         // held by finish()
-  std::jthread thread_;  // last: starts when the rest is there
+  std::jthread thread_;  // last member: starts when the others exist
 };
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// One sequence run straight through a model, without queue or slots: what the profiler's measurements are
-// made of.
+// Runs one sequence straight through a model, without a queue or slots. All of the profiler's measurements
+// use it.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class SequenceRun {
   /// blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
-  /// As feed, but `row` is called with (index into tokens, logits [n_vocab]) for every token from first_row
+  /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token from first_row
   /// on.
   template <typename Row>
   void score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row);
@@ -44,7 +44,7 @@ void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int c
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
   chunk = std::min(chunk, limits_.max_tokens);
   for (size_t begin = 0; begin < tokens.size();) {
-    // Up to the first row in whole chunks, then in pieces whose logits fit.
+    // Whole chunks up to the first row, then pieces whose logits fit.
     const bool scored = begin >= first_row;
     size_t n = std::min(static_cast<size_t>(scored ? std::min(chunk, limits_.max_logit_rows) : chunk),
                         tokens.size() - begin);

@@ -1,17 +1,18 @@
-// The least time that a token can take if it cost nothing but reading its bytes, on a CPU alone or with a
-// GPU.
+// The byte bound: the time that a token would take if it cost nothing but reading its bytes, on a CPU alone
+// or with a GPU.
 //
 // For dense offloading and for the hot/cold split of PowerInfer (SOSP'24):
 //
 //   T      = (W_a + P + KV) / B_vram + max(rho c W_f / B_vram, rho (1-c) W_f / B_cold) + W_cpu / B_ram
 //   B_cold = min(B_ram, eta B_cpu + B_pcie)
 //
-// W_a: attention and output, P: predictors and gates that are read whole, KV: keys and values. rho W_f: the
-// rows of active neurons, of which the device has the share c. The GPU and the CPU, with PCIe's help, read
-// their shares at the same time; PCIe's copies come out of the same RAM, so both together are no faster than
-// it. W_cpu: layers that the CPU runs whole, while the device waits. The time of synchronising is left out: a
-// bound is of bytes. eta, what gathering rows costs the CPU, is 1 here, and B_cpu what the CPU's threads are
-// measured to read, B_ram: then B_cold is B_ram, or without the CPU's share min(B_ram, B_pcie).
+// W_a: attention and output. P: predictors, and gates that are read whole. KV: keys and values. rho W_f: the
+// rows of active neurons; the device has the share c of them. The GPU and the CPU (with PCIe's help) read
+// their shares at the same time. PCIe copies from the same RAM, so both together are no faster than RAM.
+// W_cpu: layers that the CPU runs whole, while the device waits. The time of synchronising is left out,
+// because the bound is about bytes. eta, the CPU's loss from gathering rows, is 1 here, and B_cpu is B_ram,
+// the rate at which the CPU's threads were measured to read. Then B_cold is B_ram, or min(B_ram, B_pcie) if
+// the CPU has no share.
 #pragma once
 
 #include "engine/residency/token_bytes.h"
@@ -24,9 +25,10 @@ struct MachineBandwidth {
   double vram = 0, pcie = 0;  // 0 where the CPU computes alone
 };
 
-/// Seconds, T above, of bytes that include keys and values: device_whole is W_a + P + KV, device_neurons rho
-/// c W_f, cold_neurons rho (1-c) W_f, host_whole W_cpu. cpu_share: the CPU computes cold neurons; else they
-/// go over PCIe. REQUIRES: bandwidths above 0 of what is read.
+/// The T above, in seconds, with keys and values among the bytes. device_whole is W_a + P + KV,
+/// device_neurons is rho c W_f, cold_neurons is rho (1-c) W_f, host_whole is W_cpu. cpu_share: the CPU
+/// computes cold neurons; otherwise they go over PCIe. REQUIRES: a bandwidth above 0 for every memory that is
+/// read.
 double least_seconds(const TokenBytes& bytes, const MachineBandwidth& bandwidth, bool cpu_share);
 
 }  // namespace hearth

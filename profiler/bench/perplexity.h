@@ -22,7 +22,7 @@ struct PerplexityResult {
   double standard_error = 0;  // of the perplexity
 };
 
-/// What one window gives: -log of the probability of each scored token, summed.
+/// The score of one window: the sum of -log of the probability of each scored token.
 struct WindowScore {
   int64_t n_scored = 0;
   double sum = 0;
@@ -32,9 +32,9 @@ struct WindowScore {
 /// Scores one window [n_context]; its first token is replaced by bos, unless that is -1.
 WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int32_t bos, int chunk);
 
-/// progress: called after each window with what is known so far and the number of windows there will be.
-/// Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >= 4 and
-/// within the model's KV memory. bos: -1 if windows begin with their own first token.
+/// Measures a text. Calls `progress` after each window with the result so far and the total number of
+/// windows. Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >=
+/// 4 and within the model's KV memory. bos: -1 if windows begin with their own first token.
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
     const std::function<void(const PerplexityResult&, int n_windows)>& progress);

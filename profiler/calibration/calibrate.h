@@ -1,7 +1,7 @@
 // Finds the thresholds of calibrated sparsity for a model on a text: which neurons of a SwiGLU or GeGLU FFN
-// contribute so little that skipping them costs no more perplexity than granted.
+// contribute so little that skipping them keeps the rise of perplexity within a budget.
 //
-// One number is searched for: the share of neurons skipped, the same in every layer (docs/decisions.md says
+// The search is for one number: the share of neurons skipped, the same in every layer (docs/decisions.md says
 // why). Called by calibrate_command.cpp; runs the model on the calling thread.
 #pragma once
 
@@ -15,15 +15,15 @@
 
 namespace hearth {
 
-/// The least number of windows that thresholds are found on: with fewer, chance decides.
+/// The least number of windows on which thresholds are searched: with fewer, chance decides.
 inline constexpr int kMinCalibrationWindows = 4;
 
 struct CalibrateInputs {
-  std::span<const int32_t> text;      // tokens that thresholds are found on
-  std::span<const int32_t> held_out;  // tokens that tell what they cost
+  std::span<const int32_t> text;      // tokens on which thresholds are searched
+  std::span<const int32_t> held_out;  // tokens on which their cost is measured
   int n_context = 512;                // tokens of a window; texts are cut as perplexity.h cuts them
   int32_t bos = -1;                   // the token that windows begin with, or -1 for none
-  double budget = 0.01;               // by how much the text's perplexity may rise, as a share
+  double budget = 0.01;               // the share by which the text's perplexity may rise
 };
 
 /// A text's perplexity without and with skipping.
@@ -41,10 +41,11 @@ struct CalibrateResult {
   NeuronActivity activity;      // on the held-out text
 };
 
-/// The model must have been loaded with SparsityRequest.calibrating; it is left with the thresholds found.
-/// progress: called after each window with the share of all work done, in [0, 1], and the name of the stage.
-/// Throws std::runtime_error (one sentence) if the model's perplexity is not a number. REQUIRES: both texts
-/// hold whole windows, kMinCalibrationWindows and 1; n_context >= 4 and within the model's KV memory.
+/// REQUIRES: the model was loaded with SparsityRequest.calibrating. It keeps the thresholds that are found.
+/// Calls `progress` after each window with the share of all work done, in [0, 1], and the name of the stage.
+/// Throws std::runtime_error (one sentence) if the model's perplexity is not a number. REQUIRES: `text` holds
+/// at least kMinCalibrationWindows whole windows and `held_out` at least 1; n_context >= 4 and within the
+/// model's KV memory.
 CalibrateResult calibrate(ModelRuntime& model, const CalibrateInputs& inputs,
                           const std::function<void(double, std::string_view)>& progress);
 

@@ -1,4 +1,4 @@
-// Next-token distributions, compared: how far skipping neurons moves what a model says.
+// Compares next-token distributions: how far skipping neurons changes what a model predicts.
 //
 // Used by calibration and by the training of predictors. Pure; any thread.
 #pragma once
@@ -9,16 +9,16 @@
 
 namespace hearth {
 
-/// log of the softmax of logits, in place.
+/// Replaces logits by the log of their softmax.
 void log_softmax(std::span<float> logits);
 
-/// Kullback-Leibler divergence of q from p, both log probabilities.
+/// Kullback-Leibler divergence of q from p, both given as log-probabilities.
 double divergence(std::span<const float> p, std::span<const float> q);
 
-/// The sum of the divergences row by row, of n_vocab each.
+/// The sum of the divergences of all rows; each row has n_vocab values.
 double divergence_of_rows(std::span<const float> p, std::span<const float> q, size_t n_vocab);
 
-/// Indices of n of [0, size), spread evenly; all of them where there are fewer.
+/// n indices of [0, size), spread evenly; all of them if size is smaller than n.
 std::vector<size_t> spread(size_t n, size_t size);
 
 }  // namespace hearth

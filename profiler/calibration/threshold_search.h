@@ -13,13 +13,13 @@
 
 namespace hearth {
 
-/// Counts of scores in bins that are 1/32 of an octave to 1/16 wide: a float's exponent and the first five
-/// bits of its mantissa number them.
+/// A histogram of scores. A float's exponent and the first five bits of its mantissa number the bin, so a bin
+/// is 1/32 to 1/16 of an octave wide.
 class ScoreHistogram {
  public:
   ScoreHistogram() : bins_(kBins) {}
 
-  /// REQUIRES: score >= 0, or not a number, which counts as largest.
+  /// REQUIRES: score >= 0 or NaN, which counts as the largest score.
   void add(float score) { bins_[std::bit_cast<uint32_t>(score) >> kDroppedBits] += 1; }
 
   /// The share of the scores that a threshold would skip; 0 if there are none.
@@ -36,18 +36,19 @@ class ScoreHistogram {
   std::vector<int64_t> bins_;  // [kBins] scores
 };
 
-/// Thresholds [n_layers] that skip `share` of the neurons in every layer. REQUIRES: 0 <= share < 1. share 0:
-/// thresholds of 0.
+/// Thresholds [n_layers] that skip `share` of the neurons in every layer; 0 for a share of 0. REQUIRES: 0 <=
+/// share < 1.
 std::vector<float> thresholds_for(std::span<const ScoreHistogram> layers, double share);
 
-/// Whether skipping `share` keeps within the budget. In full: by everything there is to look at; else the
-/// judge may stop looking once it is as good as sure.
+/// Whether skipping `share` of the neurons keeps within the budget. in_full: look at the whole text;
+/// otherwise the judge may stop once it is as good as sure.
 using ShareJudge = std::function<bool(double share, bool in_full)>;
 
 inline constexpr int kShareSteps = 8;  // bisections of [0, 1): to 0.4 % of all neurons
 
 /// The largest share found within the budget, judged in full; 0, which is not judged, if there is none. The
-/// cost is taken to rise with the share; where it does not, a smaller share than the largest may be found.
+/// search assumes that the cost rises with the share; if it does not, the result may be smaller than the
+/// largest share.
 double largest_share(const ShareJudge& within_budget);
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
-// How often each neuron was active in a run, as a small text file: what the chart of activity is drawn from,
-// and what can be looked at with anything.
+// How often each neuron was active in a run, as a small text file that any program can read. The chart of
+// activity is drawn from it.
 //
 //   # model: relu-5m            lines before the table: what was measured
 //   # text: alice.txt
@@ -21,12 +21,13 @@ namespace hearth {
 
 struct ActivityTable {
   std::string model;  // its name, or empty. Line breaks become spaces in the file
-  std::string text;   // what was run through it, or empty
+  std::string text;   // the text that the model ran, or empty
   uint64_t n_tokens = 0;
-  std::vector<std::vector<uint64_t>> counts;  // [n_layers][d_ff]: of n_tokens tokens, those it was active for
+  /// [n_layers][d_ff]: for how many of the n_tokens tokens the neuron was active.
+  std::vector<std::vector<uint64_t>> counts;
 };
 
-/// One sentence: which file, which line, what was found, what was expected.
+/// The error of a bad file, in one sentence: which file, which line, what was found, what was expected.
 class ActivityTableError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -34,8 +35,8 @@ class ActivityTableError : public std::runtime_error {
 
 std::string activity_csv(const ActivityTable& table);
 
-/// The table of such a file. `file` is its name for messages. Throws ActivityTableError: no such table,
-/// neurons out of order or missing, layers of different widths, a count above the tokens.
+/// Parses such a file. `file` is its name for messages. Throws ActivityTableError: not such a table, neurons
+/// out of order or missing, layers of different widths, a count above the number of tokens.
 ActivityTable parse_activity_csv(std::string_view csv, const std::string& file);
 
 }  // namespace hearth

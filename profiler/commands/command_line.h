@@ -1,5 +1,5 @@
-// How subcommands read their command lines: the layout of the help, checks of numbers, names that were
-// misspelt.
+// How subcommands read their command lines: the layout of the help, checks of numbers, suggestions for
+// misspelt names.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -17,7 +17,7 @@ class HelpFormat : public CLI::Formatter {
 /// Accepts a number from `least` to `most`. CLI::Range accepts "nan", which is neither below nor above.
 CLI::Validator number_from(double least, double most);
 
-/// " Did you mean rtx4090?" if one of `names` is close to `name`, else nothing.
+/// " Did you mean rtx4090?" if one of `names` is close to `name`, otherwise "".
 std::string suggestion(const std::string& name, const std::vector<std::string>& names);
 
 }  // namespace hearth

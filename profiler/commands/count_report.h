@@ -1,4 +1,4 @@
-// What a count of activity found, for people.
+// Reports the result of counting activity, for people.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace hearth {
 
-/// A few lines: what was counted, and layer by layer how many neurons are active, how many stay so, and how
-/// much of all activity the hottest quarter has.
+/// A few lines: what was counted and, layer by layer, how many neurons are active, how many of them are
+/// active for the next token too, and how much of all activity the hottest quarter has.
 std::string count_text(const CountResult& result, const std::filesystem::path& file);
 
-/// Its last lines: what the file holds.
+/// The last lines of count_text(): what the file holds.
 std::string activity_text(const Activity& activity, const std::filesystem::path& file);
 
-/// Of the activations of one layer, the share that its hottest `share` of neurons has.
+/// The share of a layer's activations that its hottest `share` of neurons has.
 double hottest_share(const ActivityCounts& counts, int layer, double share);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// What every subcommand that runs a model asks for, and how that model is loaded.
+// The options of every subcommand that runs a model, and how that model is loaded.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -12,29 +12,30 @@
 
 namespace hearth {
 
-/// What a user can say about it (the table's options), and what only the subcommands themselves say.
+/// The options of the table, which users can give, and what only subcommands set.
 struct ModelOptions : Options {
-  bool calibrating = false;               // see SparsityRequest
-  Trace* timeline = nullptr;              // outlives the model
-  int n_slots = 1;                        // of the model that is loaded; `slots` is what a plan is asked for
-  std::optional<SolvedPlacement> placed;  // solve for the GPU with this; then `placement` is not looked at
+  bool calibrating = false;   // see SparsityRequest
+  Trace* timeline = nullptr;  // outlives the model
+  int n_slots = 1;            // of the model that is loaded; `slots` is the number that a plan is made for
+  /// Solve the placement for the GPU with this; then `placement` is ignored.
+  std::optional<SolvedPlacement> placed;
 };
 
-/// Adds the options of a model and its machine to a subcommand, which computes on the CPU unless
-/// add_device_options() follows. `options` must outlive the parsing.
+/// Adds the options of a model and its machine to a subcommand. The subcommand computes on the CPU unless
+/// add_device_options() is called too. `options` must outlive the parsing.
 void add_loading_options(CLI::App& command, ModelOptions& options);
 
-/// Adds those, and the options of how its FFN is run.
+/// Adds the options of add_loading_options(), and those of how the FFN runs.
 void add_model_options(CLI::App& command, ModelOptions& options);
 
-/// Adds the options of what computes, and of how a GPU shares the work with the CPU. What a GPU does can be
-/// switched off piece by piece, to measure what each piece is worth.
+/// Adds the options of the device, and of how a GPU shares the work with the CPU. Parts of a GPU's work can
+/// be switched off one by one, to measure what each is worth.
 void add_device_options(CLI::App& command, ModelOptions& options);
 
-/// Threads as asked, or one per physical core.
+/// The number of threads that was asked for, or one per physical core.
 int thread_count(const ModelOptions& options);
 
-/// Loads with one slot, with progress on the terminal. Throws as ModelRuntime::load.
+/// Loads the model with progress on the terminal. Throws like ModelRuntime::load.
 std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int context, int chunk);
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// What the subcommands that plan a placement ask for: the machine, its budgets, how much runs at once, and how
+// The options of subcommands that plan a placement: the machine, its budgets, how much runs at once, and how
 // active the model's neurons are.
 #pragma once
 
@@ -17,25 +17,25 @@ struct PlanOptions {
   std::string machine, activity_file;
   std::optional<double> active;
   const CLI::Option* sparsity =
-      nullptr;  // whether a mode was asked for; else all that the model has are compared
+      nullptr;  // whether a mode was asked for; if not, all modes that the model has are compared
 };
 
-/// Adds them, and from the table of options the budgets, what is to run at once, and the mode. Both must outlive
-/// the parsing.
+/// Adds the options of a plan and, from the table of options, the budgets, the load and the mode. `plan` and
+/// `options` must outlive the parsing.
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options);
 
-/// What is to be planned, of a model that outlives the question, but for machine and activity. Throws
-/// std::runtime_error, one sentence for options that do not fit the model.
+/// The question for the planner, without machine and activity. The model must outlive it. Throws
+/// std::runtime_error (one sentence) if options do not fit the model.
 PlanQuestion plan_question(const PlanOptions& plan, const Options& options, const PlannedModel& model);
 
-/// Adds the machine that is named, or the one that this runs on, measured if it was not yet: with progress on
-/// the terminal. Throws std::runtime_error: there is no such machine, or it does not have what a budget is
-/// for.
+/// Adds the machine that the options name, or this machine. This machine is measured if that has not been
+/// done, with progress on the terminal. Throws std::runtime_error if there is no such machine, or if it lacks
+/// what a budget is for.
 void add_machine(const PlanOptions& options, PlanQuestion& question);
 
-/// In the file that --activity names, of hearth-profiler count or CSV; else what is kept of the model, or
-/// lies beside its file. Says on the terminal what was found beside it. Throws std::runtime_error for a named
-/// file that is no such one or is another model's.
+/// The activity of the file that --activity names (from hearth-profiler count, or CSV). Without that option,
+/// what is kept of the model or lies beside its file; a line on the terminal says what was found beside it.
+/// Throws std::runtime_error if the named file is not such a file or is another model's.
 KnownCounts find_counts(const PlanOptions& options, const PlannedModel& model);
 
 }  // namespace hearth

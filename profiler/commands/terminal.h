@@ -1,4 +1,4 @@
-// What subcommands have in common at the terminal: a progress line, Ctrl-C, texts in, results out.
+// What subcommands share at the terminal: a progress line, Ctrl-C, reading texts, printing results.
 #pragma once
 
 #include <chrono>
@@ -10,20 +10,20 @@ namespace hearth {
 
 class SignalWatch {
  public:
-  /// From now on the first SIGINT or SIGTERM is only noted; the next does what it did before the watch.
+  /// Begins the watch: the first SIGINT or SIGTERM is only noted; the next does what it did before the watch.
   SignalWatch();
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  /// The signal that was noted; 0: none.
+  /// The signal that was noted; 0 if none.
   int signal() const;
   bool stopped() const { return signal() != 0; }
-  /// As shells report a program that a signal ended. REQUIRES: stopped().
+  /// The exit code that shells report for a program that a signal ended. REQUIRES: stopped().
   int exit_code() const { return 128 + signal(); }
 };
 
-/// Thrown by what shows progress to end work that a signal is to stop.
+/// Thrown by progress callbacks to end work after a signal.
 struct Interrupted {};
 
 /// "12 s", "3 min 20 s", "2 h 05 min": a time left, for people.
@@ -34,32 +34,33 @@ class ProgressLine {
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
   using Write = std::function<void(std::string_view)>;
 
-  /// what: begins the line, "Loading". On stderr.
+  /// what: the beginning of the line, for example "Loading". Writes to stderr.
   explicit ProgressLine(std::string what);
-  /// The same with another clock and another place to write to, taken as a terminal.
+  /// Like the above, with another clock, and with a function that writes as if to a terminal.
   ProgressLine(std::string what, Clock clock, Write write);
-  /// Takes the line away.
+  /// Removes the line.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// fraction: of the work, in [0, 1]. detail: put behind it; may be empty. Cheap enough for every token.
+  /// fraction: of the work, in [0, 1]. detail: shown behind it; may be empty. Cheap enough to call for every
+  /// token.
   void update(double fraction, std::string_view detail = {});
 
  private:
   std::string what_;
   Clock clock_;
-  Write write_;  // empty: nobody is watching
+  Write write_;  // empty: nobody watches
   std::chrono::steady_clock::time_point begin_, next_;
   bool shown_ = false;
 };
 
-/// The bytes of a file that `option` names: a text, or counts. Throws std::runtime_error (one sentence) if it
+/// Reads the file that `option` names: a text, or counts. Throws std::runtime_error (one sentence) if it
 /// cannot be read, is empty, or has more than 1 GiB.
 std::string read_text(const std::string& path, std::string_view option);
 
-/// Prints a result on the standard output; throws std::runtime_error (one sentence) if that fails: what could
-/// not be written (a full disk, say) must not look like success.
+/// Prints a result on the standard output. Throws std::runtime_error (one sentence) if that fails: a result
+/// that could not be written (to a full disk, for example) must not look like success.
 void print_result(const std::string& text);
 
 }  // namespace hearth

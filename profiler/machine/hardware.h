@@ -1,4 +1,4 @@
-// What this machine is, without measuring anything: by which it is known again.
+// Describes this machine without measuring anything. The description identifies the machine.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace hearth {
 
 struct Hardware {
   std::string cpu;              // the processor's name
-  std::vector<int> processors;  // that this process may use
-  int n_cores = 0;              // physical ones among them, and no more than its cgroup's time is worth
+  std::vector<int> processors;  // those that this process may use
+  int n_cores = 0;              // physical ones among them, at most as many as the cgroup's CPU time allows
   std::vector<std::vector<int>> numa_nodes;  // one processor of each core, by node
-  uint64_t ram_bytes = 0;                    // of it what this process may use
-  Isa isa = Isa::kScalar;                    // the best
+  uint64_t ram_bytes = 0;                    // the part of it that this process may use
+  Isa isa = Isa::kScalar;                    // the best that the processor has
   std::optional<cuda::Device> gpu;
   std::string no_gpu;  // why there is none: "no NVIDIA driver"
 };
 
-/// Of the machine, container and affinity mask that this process runs in. May take a second, for it starts
-/// the GPU's driver.
+/// The hardware that this process may use in its container and affinity mask. May take a second, because it
+/// starts the GPU's driver.
 Hardware hardware_here();
 
-/// Lines "what: value" of all that measured figures depend on. Another text: another machine, as far as its
-/// speed is concerned.
+/// Lines of "what: value", for everything that measured figures depend on. A different text means a machine
+/// of a different speed.
 std::string identity_of(const Hardware& hardware);
 
 }  // namespace hearth

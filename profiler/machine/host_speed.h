@@ -1,7 +1,7 @@
-// How fast this machine's processors read its memory, in a row and here and there, and multiply.
+// How fast this machine's processors read its memory, in order and scattered, and how fast they multiply.
 //
-// What `probe` measures of the host, one function for each figure, so that whoever calls them can show how
-// far it is and stop in between. One thread uses it at a time; it starts threads of its own.
+// One function for each figure that `probe` measures of the host, so that its caller can show progress and
+// stop between them. One thread uses it at a time; it starts threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,22 @@ class CpuBackend;
 
 class HostSpeed {
  public:
-  /// Takes some hundred megabytes of memory, and writes them. n_threads: of all that is measured with "all
-  /// threads". REQUIRES: n_threads >= 1. Throws std::bad_alloc, or as CpuBackend.
+  /// Allocates some hundred megabytes of memory and writes them. n_threads: the number that "all threads"
+  /// means below. REQUIRES: n_threads >= 1. Throws std::bad_alloc, or like CpuBackend.
   HostSpeed(int n_threads, Isa isa);
   ~HostSpeed();
 
-  /// Whether memory was so short that caches may show in the figures.
+  /// Whether memory was so short that the figures may include cached reads.
   bool short_of_memory() const { return short_of_memory_; }
 
-  /// Bytes per second that so many threads read.
+  /// Bytes per second that n_threads threads read together.
   double read_rate(int n_threads) const;
 
-  /// Bytes per second of neurons' rows that lie scattered, by all threads, as decoding reads those that the
-  /// CPU computes beside a device: bundles of an up and a down row of Q4_0, 15 % of those there are.
+  /// Bytes per second that all threads read of scattered neurons' rows, as decoding reads the neurons that
+  /// the CPU computes beside a device: bundles of an up and a down row of Q4_0, 15 % of all bundles.
   double scattered_rate() const;
 
-  /// Weights times activations per second in long steps, by all threads (prompt_rate.h).
+  /// Weights times activations per second that all threads compute in long steps (prompt_rate.h).
   double multiply_adds_per_s();
 
  private:
@@ -42,12 +42,11 @@ class HostSpeed {
   std::unique_ptr<CpuBackend> backend_;
   bool short_of_memory_ = false;
   size_t n_words_ = 0;
-  std::unique_ptr<uint64_t[]>
-      words_;  // never given a value by the allocation, only by the threads that fill it
+  std::unique_ptr<uint64_t[]> words_;  // not initialised by the allocation; the threads write it
 };
 
-/// Bytes per second that these processors together read of memory that they wrote first, and that lies near
-/// them where nodes differ. Takes as much memory as HostSpeed, and gives it back. Throws std::bad_alloc.
+/// Bytes per second that these processors read together. They write the memory first, so on machines with
+/// several nodes it lies near them. Takes as much memory as HostSpeed, and frees it. Throws std::bad_alloc.
 double node_read_rate(const std::vector<int>& cpus);
 
 }  // namespace hearth

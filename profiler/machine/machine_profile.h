@@ -13,7 +13,7 @@
 
 namespace hearth {
 
-/// What so many threads together read from RAM.
+/// The rate at which this number of threads together read from RAM.
 struct ReadRate {
   int n_threads = 0;
   double bytes_per_s = 0;
@@ -26,12 +26,13 @@ struct HostProfile {
   int n_numa_nodes = 1;
   int64_t ram_bytes = 0;
   std::vector<ReadRate> ram_read;  // ascending in threads, at least one
-  /// Of each NUMA node: its own memory, read by its own cores. Empty where there is one node.
+  /// For each NUMA node, the rate at which its cores read its own memory. Empty if there is one node.
   std::vector<double> numa_read_bytes_per_s;
-  /// eta: what reading scattered neurons' rows reaches of the sequential rate, by all threads. In (0, 1].
+  /// eta: the rate of reading scattered neurons' rows, as a share of the sequential rate, with all threads.
+  /// In (0, 1].
   double sparse_row_share = 0;
-  /// Weights times activations, each with its addition, that all threads compute in a long step (a prompt)
-  /// with Hearth's kernels: a matrix [n, k] times m tokens is n k m of them.
+  /// Weights times activations, each with its addition, that all threads compute per second in a long step (a
+  /// prompt) with Hearth's kernels: a matrix [n, k] times m tokens counts as n k m.
   double multiply_adds_per_s = 0;
   friend bool operator==(const HostProfile&, const HostProfile&) = default;
 };
@@ -48,7 +49,7 @@ struct GpuProfile {
   double from_device_pageable_bytes_per_s = 0;
   double launch_s = 0;  // from one small kernel's start to the next one's, recorded as the engine's steps are
   double round_trip_s = 0;  // GPU to CPU and back, as a layer whose neurons both compute needs it
-  /// As HostProfile's: with Hearth's kernels, whose activations are two bytes, so each takes two of the
+  /// As in HostProfile. Hearth's kernels use activations of two bytes, so each multiply-add takes two of the
   /// tensor cores' int8 multiply-adds.
   double multiply_adds_per_s = 0;
   friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
@@ -59,20 +60,20 @@ struct MachineProfile {
   HostProfile host;
   std::optional<GpuProfile> gpu;
 
-  /// Bytes per second that so many threads read from RAM: measured, between two measurements on the line
-  /// between them, below the first in proportion, beyond the last the last. REQUIRES: n_threads >= 1.
+  /// Bytes per second that n_threads threads read from RAM. Measured, or interpolated linearly between two
+  /// measurements; in proportion below the first, and constant beyond the last. REQUIRES: n_threads >= 1.
   double ram_read_bytes_per_s(int n_threads) const;
-  /// What reading with the best number of threads reaches.
+  /// The rate with the best number of threads.
   double ram_read_bytes_per_s() const;
   friend bool operator==(const MachineProfile&, const MachineProfile&) = default;
 };
 
-/// The profile in a TOML text. origin: names it in messages, a path. Throws std::runtime_error, one sentence
-/// with origin, line, what was found and what is expected: for a text that is no TOML, keys that are missing,
-/// unknown or of another type, and figures that no machine has (not finite, or wrong by units).
+/// Parses a profile in TOML. origin: its name in messages, a path. Throws std::runtime_error (one sentence
+/// with origin, line, what was found and what is expected) if the text is not TOML, if keys are missing,
+/// unknown or of another type, and for figures that no machine has (not finite, or off by a unit).
 MachineProfile parse_machine(std::string_view toml, const std::string& origin);
 
-/// The same of a file. Throws as well where it cannot be read or is over 1 MiB.
+/// Like parse_machine(), for a file. Throws also if it cannot be read or is over 1 MiB.
 MachineProfile read_machine(const std::string& path);
 
 /// TOML that parse_machine reads as the same profile, bit for bit.

@@ -1,4 +1,4 @@
-// Measures what this machine can do: the figures of a MachineProfile, in some seconds.
+// Measures what this machine can do, the figures of a MachineProfile, in a few seconds.
 #pragma once
 
 #include <functional>
@@ -14,27 +14,27 @@
 namespace hearth {
 
 struct ProbeOptions {
-  /// Called between measurements, some tenths of a second apart: the fraction that is done, and what comes
-  /// next.
+  /// Called between measurements, some tenths of a second apart, with the fraction that is done and what
+  /// comes next.
   std::function<void(double fraction, std::string_view what)> progress;
   std::stop_token stop;
 };
 
 struct Probe {
   MachineProfile machine;
-  /// Sentences about what could not be measured, or not well.
+  /// Sentences about what could not be measured, or only badly.
   std::vector<std::string> notes;
-  /// False: the figures are those of a moment at which something was in the way (a GPU without free memory),
-  /// and another probe may find more.
+  /// False: something was in the way (for example, the GPU had no free memory), and another probe may find
+  /// more.
   bool complete = true;
 };
 
-/// Measures all that there is, with a few hundred megabytes of RAM and of the GPU's memory, and less where
-/// that is short. nullopt: it was told to stop. A GPU that fails is left out, with a note. Throws
-/// std::bad_alloc, or std::system_error if the system grants no threads.
+/// Measures everything, with a few hundred megabytes of RAM and of the GPU's memory, or fewer if memory is
+/// short. nullopt: it was told to stop. A GPU that fails is left out, with a note. Throws std::bad_alloc, or
+/// std::system_error if the system grants no threads.
 std::optional<Probe> probe_machine(const Hardware& hardware, const ProbeOptions& options);
 
-/// How many threads reading is measured with: 1, 2, 4 and so on up to all of n_cores.
+/// The numbers of threads with which reading is measured: 1, 2, 4 and so on, up to n_cores.
 std::vector<int> thread_counts(int n_cores);
 
 }  // namespace hearth

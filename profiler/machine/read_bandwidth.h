@@ -1,5 +1,5 @@
-// How fast this machine reads memory, which is the bound that decoding is measured against; and what
-// measuring it takes: free memory, and threads that start together.
+// How fast this machine reads memory, which bounds decoding; and what the measurement needs: free memory, and
+// threads that start together.
 #pragma once
 
 #include <cstddef>
@@ -10,43 +10,45 @@
 
 namespace hearth {
 
-/// Of this machine, now, in bytes; 0 if the system does not say.
+/// The memory available on this machine now, in bytes; 0 if the system does not say.
 size_t available_bytes();
 
-/// What a time is counted by. kWall: what it took. kProcessors: what it would have taken if no thread had
-/// ever waited for a processor that another program had: on a quiet machine the same.
+/// How time is measured. kWall: elapsed time. kProcessors: the time it would have taken if no thread had ever
+/// waited for a processor that another program used; the same on a quiet machine.
 enum class RunTime { kWall, kProcessors };
 
-/// Seconds of body(0) to body(n_threads - 1), each on a thread of its own that begins when all are there; of
-/// the slowest, at least a microsecond. cpus: the processors that the threads keep to; empty: where the
-/// system puts them. body must not throw. REQUIRES: n_threads >= 1. Throws std::system_error if the system
-/// grants no more threads; no body has run then.
+/// Runs body(0) to body(n_threads - 1), each on its own thread, which begins when all threads exist. Returns
+/// the seconds of the slowest, at least a microsecond. cpus: the processors that the threads keep to; empty:
+/// the system chooses. body must not throw. REQUIRES: n_threads >= 1. Throws std::system_error if the system
+/// grants no more threads; then no body has run.
 double seconds_together(int n_threads, RunTime time, const std::vector<int>& cpus,
                         const std::function<void(int)>& body);
 
-/// Bytes of memory to read in order to measure memory and not caches: several times the last-level caches, or
-/// less where memory is short.
+/// How many bytes to read so that memory is measured and not caches: several times the last-level caches, or
+/// fewer if memory is short.
 struct ReadBuffer {
   size_t bytes = 0;
-  bool is_short = false;  // memory is, and the caches hold more than half of them: they show in the figures
+  /// Memory is short, and the caches hold more than half of the bytes, so the figures may include cached
+  /// reads.
+  bool is_short = false;
 };
 ReadBuffer read_buffer();
 
-/// Bytes per second that n_threads together read of these words now: the best of a few passes. cpus: the
-/// processors that the threads keep to; empty: where the system puts them. REQUIRES: n_threads >= 1. Throws
+/// Bytes per second that n_threads threads together read of these words now: the best of a few passes. cpus:
+/// the processors that the threads keep to; empty: the system chooses. REQUIRES: n_threads >= 1. Throws
 /// std::system_error if the system grants no more threads.
 double measure_read(std::span<const uint64_t> words, int n_threads, RunTime time,
                     const std::vector<int>& cpus = {});
 
-/// A buffer far larger than the caches, and the reading of it. One thread uses it at a time.
+/// A buffer far larger than the caches, and a measurement that reads it. One thread uses it at a time.
 class ReadBandwidth {
  public:
   /// REQUIRES: n_threads >= 1. Throws std::bad_alloc.
   explicit ReadBandwidth(int n_threads);
 
-  /// Bytes per second that the threads together read from DRAM now: the better of a few passes, a fraction of
-  /// a second. Machines are shared, and what they read changes from minute to minute: measure beside what it
-  /// is compared with. Throws std::system_error if the system grants no more threads.
+  /// Bytes per second that the threads together read from DRAM now: the better of a few passes, in a fraction
+  /// of a second. The rate of a shared machine changes from minute to minute, so measure it beside what it is
+  /// compared with. Throws std::system_error if the system grants no more threads.
   double measure() const;
 
  private:

@@ -1,4 +1,4 @@
-// Profiles of machines that are not at hand: what `plan` is asked for them.
+// Profiles of well-known machines, which `plan` can be asked about without having them.
 //
 // TOML files in profiler/machine/machines, each figure with its source, built into the program. Any thread.
 #pragma once
@@ -13,11 +13,11 @@
 namespace hearth {
 
 struct ShippedMachine {
-  std::string_view name;  // "rtx4090": what users say
+  std::string_view name;  // the name that users give: "rtx4090"
   std::string_view toml;
 };
 
-/// All, in the order in which they are shown.
+/// All shipped machines, in the order in which they are shown.
 const std::vector<ShippedMachine>& shipped_machines();
 
 /// "rtx4090, rtx3090, ...", for help and messages.
@@ -26,8 +26,8 @@ std::string shipped_machine_names();
 /// The profile of this name; nullopt if none is shipped.
 std::optional<MachineProfile> shipped_machine(std::string_view name);
 
-/// What `--machine` says: a name of the above, or else a file. Throws as read_machine, or, where it is
-/// neither, with the names there are.
+/// The machine that `--machine` names: a shipped machine, or else a file. Throws like read_machine(), or with
+/// the list of shipped names if it is neither.
 MachineProfile machine_named(const std::string& name_or_path);
 
 }  // namespace hearth

@@ -1,14 +1,14 @@
-// Seconds of each kind of work on a machine: what a placement is judged by.
+// The seconds that each kind of work takes on a machine, by which placements are compared.
 //
-// Decoding one token is bytes over bandwidth, plus what it costs to start kernels and to hand over between
-// GPU and CPU. As in the bound of bytes (profiler/bench/byte_bound.h), with eta, the share of the sequential rate
-// that scattered rows reach, and with the time of synchronising:
+// Decoding one token takes its bytes over the bandwidth, plus the time to start kernels and to hand over
+// between GPU and CPU. This is the byte bound (profiler/bench/byte_bound.h) with eta, the share of the
+// sequential rate that scattered rows reach, and with the time of synchronising:
 //
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram
-//   with neurons brought over PCIe meanwhile  the CPU reads 1 - s of them, PCIe s / u, for a share u of what
-//   it
-//                                             brings is wanted; s such that the slower of the CPU, PCIe and
-//                                             RAM, out of which both read, is as fast as can be
+//   with neurons brought over PCIe meanwhile  the CPU reads 1 - s of the bytes, PCIe brings s / u of them
+// |
+// s is the share brought, and u the share of brought neurons that is wanted. s is chosen such that the
+// slowest of the CPU, PCIe and RAM, from which both read, is as fast as possible.
 //
 // A plain value; any thread.
 #pragma once
@@ -29,19 +29,19 @@ class CostModel {
 
   bool has_gpu() const { return has_gpu_; }
 
-  /// Decoding, of bytes. The GPU reads rows at the rate of whole matrices: a row is kilobytes long.
+  /// Seconds to decode, by bytes. The GPU reads rows at the rate of whole matrices: a row is kilobytes long.
   double gpu_read(double bytes) const { return bytes * gpu_s_; }
   double cpu_read(double bytes) const { return bytes * cpu_s_; }
   double cpu_rows(double bytes) const { return bytes * rows_s_; }
   ColdRead cold_rows() const { return {rows_s_, 0}; }
-  /// useful: the share u, in (0, 1]. Nothing is brought where that does not help.
+  /// useful: the share u, in (0, 1]. Brings nothing if that does not help.
   ColdRead cold_rows_brought(double useful) const;
 
   double kernels(double n) const { return n * launch_s_; }
-  /// A hand-over from GPU to CPU and back, with so many bytes each way.
+  /// Seconds of a hand-over from GPU to CPU and back, with this number of bytes each way.
   double round_trip(double bytes_out, double bytes_back) const;
 
-  /// Prompts: multiply-adds, and weights that are streamed to the GPU.
+  /// Seconds for prompts: multiply-adds, and weights that are streamed to the GPU.
   double gpu_compute(double multiply_adds) const { return multiply_adds * gpu_multiply_add_s_; }
   double cpu_compute(double multiply_adds) const { return multiply_adds * cpu_multiply_add_s_; }
   double stream(double bytes) const { return bytes * to_gpu_s_; }

@@ -1,6 +1,6 @@
-// What the solver chooses from: the facts of one model in one mode (bytes by layer, where they would lie, how
-// often they are read), and each layer's options (what the device gets of it, what that takes, and how long a
-// decoded token then spends in the layer).
+// The facts and options that the solver chooses from. The facts of one model in one mode: bytes by layer,
+// where they would lie, how often they are read. Each layer's options: what the device gets of it, how many
+// bytes that takes, and how long a decoded token then spends in the layer.
 //
 // Bytes on the device are counted by the engine, layer by layer (engine/residency/plan.h, device_bytes); bytes
 // that are read follow engine/residency/token_bytes.h.
@@ -28,7 +28,7 @@
 
 namespace hearth {
 
-/// What is assumed where nothing was measured. Each is a row of docs/performance.md, "Predicted speeds".
+/// Assumptions for what was not measured. Each is a row of docs/performance.md, "Predicted speeds".
 struct PlacementAssumptions {
   /// Predicted mode: neurons that a predictor proposes for each one that is active. The predictors of
   /// tests/data/relu propose 23 to 31 % where 18 % are active.
@@ -37,24 +37,24 @@ struct PlacementAssumptions {
   /// right for 93 to 97 % (DESIGN of Deja Vu's lookahead), or by what the layer wanted last, which repeats
   /// for 25 to 30 % in a ReGLU model (DynamicInfer).
   double useful_predicted = 0.9, useful_repeated = 0.3;
-  /// Of the context, how much is there when a token is decoded.
+  /// The share of the context that is filled when a token is decoded.
   double context_filled = 0.5;
 };
 
 /// A neuron's rows and what lies with them. In bytes.
 struct LayerFacts {
-  // Read for every token, by whoever has the layer.
+  // Read for every token, by the device that has the layer.
   double attention_read = 0;  // with keys and values
   double predictor_read = 0;
   double scales_read = 0;  // of a coded down projection
-  // Of one neuron, as they are read.
+  // Bytes of one neuron, as they are read.
   double gate = 0, up = 0, down = 0;
-  // Taken of the device.
+  // Bytes of the device's memory.
   int64_t vram_shared = 0;  // attention, keys and values, norms, predictor, tables; no neuron
   int64_t vram_gates = 0;   // gate rows of all neurons
-  // Taken of the host.
-  int64_t ram_whole = 0;    // a layer of the CPU's, with its keys and values
-  int64_t ram_shared = 0;   // what stays of a device's layer, besides cold neurons
+  // Bytes of host memory.
+  int64_t ram_whole = 0;    // a layer that the CPU runs, with its keys and values
+  int64_t ram_shared = 0;   // what remains of a layer on the device, besides cold neurons
   int64_t ram_neuron = 0;   // a neuron's bundle
   bool gives_back = false;  // bundles of hot neurons are given back
   // Weights, for prompts.
@@ -71,11 +71,11 @@ struct ModelFacts {
   PlacementAssumptions assumptions;
   double output_read = 0;
   double output_weights = 0;
-  int prefill_tokens = 1;  // of a step
+  int prefill_tokens = 1;  // tokens of a step
   int64_t vram_fixed = 0;  // scratch and output, of a plan whose neurons are shared
   int64_t vram_whole = 0;  // everything on the device
   int64_t ram_fixed = 0;   // embeddings and the host's work space
-  int64_t vram_least = 0;  // the least budget that there is a plan for
+  int64_t vram_least = 0;  // the least budget that a plan is possible with
 };
 
 /// `order_known`: the layout has the most active neurons first, so that hot ones are given back in the host.
@@ -87,19 +87,19 @@ struct LayerOption {
   bool on_device = false;
   bool all_gates = false;
   int64_t n_hot = 0, n_cache = 0;
-  /// The layer's most active neurons that the device has for nearly every token.
+  /// How many of the layer's most active neurons the device has for nearly every token.
   int64_t n_there() const { return n_hot + n_cache * 3 / 4; }
   bool operator==(const LayerOption&) const = default;
 };
 
 /// One decoded token's work in a layer, or summed over layers.
 struct TokenWork {
-  TokenBytes bytes;          // by who reads them
+  TokenBytes bytes;          // by the device that reads them
   double brought_bytes = 0;  // of cold neurons, over PCIe
-  // Seconds. Of the GPU's and the CPU's neurons of a layer only the slower counts.
+  // Seconds. If the GPU and the CPU both compute neurons of a layer, only the slower counts.
   double device_whole = 0;    // attention, predictor, gates that are read whole, output
   double device_neurons = 0;  // where the GPU is the slower
-  double cold_neurons = 0;    // where the CPU is
+  double cold_neurons = 0;    // where the CPU is the slower
   double host_layers = 0;
   double kernels = 0;
   double hand_overs = 0;
@@ -110,34 +110,35 @@ struct TokenWork {
   TokenWork& operator+=(const TokenWork& other);
 };
 
-/// Kernels that one decoded token starts in a layer of the device's: as a Llama's layers do, which have the
-/// most. Counted on the emulator by a test (tests/profiler/placement/solved_placement_test.cpp).
+/// Kernels that one decoded token starts in a layer on the device, as in a Llama's layers, which have the
+/// most. A test counts them on the emulator (tests/profiler/placement/solved_placement_test.cpp).
 constexpr double layer_kernels(Sparsity mode, bool shared) {
   return 22 + (mode == Sparsity::kPredicted ? 6 : 0) + (shared ? 4 : 0);
 }
 
-/// Of one layer's options.
+/// The options of one layer.
 class LayerOptions {
  public:
-  /// All outlive it. `cache`: neurons may be brought while the model runs.
+  /// All arguments must outlive it. `cache`: neurons may be brought while the model runs.
   LayerOptions(const ModelFacts& facts, int layer, const CostModel& cost, bool cache);
 
   TokenWork work(const LayerOption& option) const;
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 
-  /// All there are, neurons in groups of kGroup (PowerInfer's), and for each what choose() asks.
+  /// Lists all options, with neurons in groups of kGroup (as in PowerInfer), and for each the input of
+  /// choose().
   void list(std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
   static constexpr int64_t kGroup = 64;
 
-  /// Share of the layer's activations that are on the device.
+  /// The share of the layer's activations that is on the device.
   double caught(const LayerOption& option) const;
 
  private:
   TokenWork host_work() const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
-  /// Neurons among the n most active that are proposed for a token.
+  /// How many of the n most active neurons are proposed for a token.
   double proposed(int64_t n) const;
 
   const ModelFacts& facts_;

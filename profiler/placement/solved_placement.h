@@ -24,31 +24,32 @@ namespace hearth {
 
 struct SolvedPlacement {
   MachineProfile machine;
-  /// Of the model that is loaded, neurons as its file numbers them; nullopt: what is known of its kind, for
-  /// neurons in the layout's order.
+  /// The activity of the model that is loaded, with neurons numbered as in its file. nullopt: the law of its
+  /// kind, for neurons in the layout's order.
   std::optional<ModelActivity> activity;
-  int64_t ram_bytes = 0;  // budget; 0: not looked at
+  int64_t ram_bytes = 0;  // budget; 0: no limit
   PlacementAssumptions assumptions;
-  /// Told what was found, on the loading thread; may be empty.
+  /// Called with the solution, on the loading thread; may be empty.
   std::function<void(const PlacementSolution& solution)> found;
 };
 
-/// For LoadOptions::choose_placement. nullopt, for the neutral plan: the machine has no GPU, the budgets hold no
-/// placement, or the CPU alone would be faster.
+/// Answers LoadOptions::choose_placement. nullopt asks for the neutral plan: the machine has no GPU, the
+/// budgets hold no placement, or the CPU alone would be faster.
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs, size_t budget_bytes);
 
-/// A solution as the engine takes it: the hottest neurons of each layer by their numbers in the layout.
+/// The solution in the engine's form: the hottest neurons of each layer, by their numbers in the layout.
 std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, const PlanInputs& inputs,
                                              const ModelActivity& activity);
 
-/// What the solver found, on the loading thread.
+/// Called with the solution, on the loading thread.
 using PlacementFound = std::function<void(const PlacementSolution& solution)>;
 
-/// For LoadOptions::choose_placement. activity: nullopt: not counted; then what is known of the model's kind is taken.
+/// A function for LoadOptions::choose_placement. activity: nullopt if not counted; then the law of the
+/// model's kind is used.
 std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> profiled_placement(
     const MachineProfile& machine, const std::optional<Activity>& activity, PlacementFound found);
 
-/// This machine's profile as the cache has it; nullopt: it was not measured yet. Measures nothing.
+/// This machine's profile from the cache folder; nullopt if it was not measured yet. Measures nothing.
 std::optional<MachineProfile> kept_machine(const Environment& environment);
 
 }  // namespace hearth

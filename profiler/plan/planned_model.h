@@ -1,8 +1,9 @@
-// A model as a placement sees it: its facts, and the sizes of its tensors and of what loading would take of a
-// device. No weight is read, so a plan can be made in a moment, and for models that are not at hand.
+// A model as placement sees it: its facts, the sizes of its tensors, and the bytes that loading it would take
+// on a device. Reads no weights, so a plan takes a moment and is possible for models that are not on this
+// machine.
 //
-// A shape becomes the same structures as a file (ModelSpec, Weights), its matrices lying nowhere: bytes are
-// then counted by the engine's own code, whichever it is (engine/residency/plan.h). Plain values; any thread.
+// A shape is turned into the structures of a file (ModelSpec, Weights), with matrices that point nowhere. So
+// the engine's own code counts bytes for both (engine/residency/plan.h). Plain values; any thread.
 #pragma once
 
 #include <filesystem>
@@ -21,41 +22,44 @@ namespace hearth {
 
 struct PlannedModel {
   std::string name;               // of the file or the shape, for people
-  std::optional<ModelFile> file;  // its mapping, where there is one
+  std::optional<ModelFile> file;  // the mapped file, if there is one
   ModelSpec spec;
   Weights weights;                           // matrices of a shape must not be read: they point nowhere
-  std::optional<ModelFile> predictors = {};  // a file of them beside the model's
+  std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's
 
-  /// The modes that it can run in: exact where its activation has zeros, predicted where it has predictors.
+  /// The sparsity modes that the model can run in: exact if its activation has zeros, predicted if it has
+  /// predictors.
   std::vector<Sparsity> modes() const;
-  /// Bytes of all its matrices.
+  /// The bytes of all its matrices.
   double weight_bytes() const;
 };
 
-/// With the predictors that lie beside the file (engine/model/predictor_file.h), if it has zeros to skip. Throws
-/// ModelFileError, std::invalid_argument for an activation that there is none of.
+/// Opens a model file, and the predictors beside it (engine/model/predictor_file.h) if its activation has
+/// zeros to skip. Throws ModelFileError, or std::invalid_argument for an unknown activation.
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation);
 
-/// All matrices of type `type`, laid out as PowerInfer's files are, with predictors if the activation has
-/// zeros. ffn_activation: empty: ReLU's, as synthetic models have it. Throws std::invalid_argument where rows
-/// of the shape are no whole blocks of the type, or the activation is unknown.
+/// A model of this shape with all matrices of type `type`, laid out as in PowerInfer's files, with predictors
+/// if the activation has zeros. ffn_activation: empty: ReLU, as in synthetic models. Throws
+/// std::invalid_argument if rows of the shape are not whole weight blocks of the type, or the activation is
+/// unknown.
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation);
 
-/// The same model, had it been quantised to `type`; nullopt: its rows are no whole blocks of it.
+/// The same model as if quantised to `type`; nullopt if its rows are not whole weight blocks of the type.
 std::optional<PlannedModel> model_of_type(const PlannedModel& model, DType type);
 
-/// The type whose name is that, in any case ("q4_k", "Q4_K"); nullopt: none.
+/// The type of this name in any case ("q4_k", "Q4_K"); nullopt if there is none.
 std::optional<DType> dtype_of_name(std::string_view name);
 std::vector<std::string> dtype_names();
 
-/// How much is to run at once.
+/// How much a plan is to run at once.
 struct PlanLoad {
   int context_tokens = 4096;  // of one sequence
   int n_slots = 1;
   int prefill_chunk = 128;  // prompt tokens of a step
 };
 
-/// What the engine would make its plan from, had it loaded the model in this mode. Refers to the model.
+/// The inputs from which the engine would make its plan if it loaded the model in this mode. Refers to the
+/// model.
 class PlanBasis {
  public:
   PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load);

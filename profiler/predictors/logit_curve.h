@@ -1,4 +1,4 @@
-// What a predictor proposes and misses at every threshold, counted once over recorded tokens.
+// The neurons that a predictor proposes and misses at every threshold, counted once over recorded tokens.
 //
 // Plain counts, one thread; read by training to see when a layer is good enough, and by the choice of
 // thresholds.
@@ -14,28 +14,29 @@ namespace hearth {
 struct PredictorShares {
   double active = 0;           // of all neurons
   double proposed = 0;         // of all neurons
-  double recall = 1;           // of the active ones, proposed
-  double false_positives = 0;  // of the inactive ones, proposed
-  double missed = 0;           // of the contributions' squares, not proposed
+  double recall = 1;           // share of the active neurons that is proposed
+  double false_positives = 0;  // share of the inactive neurons that is proposed
+  double missed = 0;           // share of the contributions' squares that is not proposed
 };
 
 class LogitCurve {
  public:
-  /// Thresholds are multiples of 1 / 16 from -24 to 24: beyond, nothing changes that matters.
+  /// Thresholds are the multiples of 1/16 from -24 to 24; beyond them nothing changes that matters.
   static constexpr int kSteps = 769;
   static float threshold(int step) { return static_cast<float>(step - kSteps / 2) / 16; }
 
   LogitCurve();
 
-  /// A neuron of a token; contribution 0: inactive.
+  /// Adds one neuron of one token. contribution 0: inactive.
   void add(float logit, float contribution);
   void add(const LogitCurve& other);
 
-  int64_t n_neurons() const;  // that were added
+  int64_t n_neurons() const;  // neurons that were added
   PredictorShares at(int step) const;
-  /// Mean of the contributions' squares over all neurons.
+  /// The mean of the contributions' squares over all added neurons.
   double mean_square() const;
-  /// The highest step where `fits` holds, which must hold for all steps below one where it does; or 0.
+  /// The highest step for which `fits` holds, or 0. REQUIRES: `fits` holds for all steps below one for which
+  /// it holds.
   int highest(const std::function<bool(const PredictorShares&)>& fits) const;
 
  private:
@@ -43,7 +44,7 @@ class LogitCurve {
     int64_t n_active = 0, n_inactive = 0;
     double squares = 0;
   };
-  /// Sums over the bins from each on.
+  /// For each bin, sums over it and all bins above.
   void sum_up() const;
 
   std::vector<Bin> bins_;              // [kSteps + 1]: bin b has the logits from threshold(b - 1) on

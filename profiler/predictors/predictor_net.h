@@ -60,10 +60,10 @@ struct PredictorView {
   std::span<const float> out;  // [d_ff, rank]
 };
 
-/// No units yet.
+/// A net without units.
 PredictorNet empty_net(int d_model, int d_ff);
 
-/// Adds units up to `rank`: random input weights of the seed, no say in the output yet.
+/// Adds units up to `rank`: input weights are random (from `seed`), output weights are zero.
 void add_units(PredictorNet& net, int rank, uint64_t seed);
 
 /// hidden [n_tokens, rank] and logits [n_tokens, d_ff] of inputs x [n_tokens, d_model]. The vectors are
@@ -71,34 +71,35 @@ void add_units(PredictorNet& net, int rank, uint64_t seed);
 void predict(FloatProducts& products, const PredictorView& net, const float* x, int64_t n_tokens,
              std::vector<float>& hidden, std::vector<float>& logits);
 
-/// Fits one net. Memory: five times the net's and some batches'.
+/// Trains one net. Takes five times the net's memory, and some batches'.
 class NetTrainer {
  public:
-  /// What besides the net decides the next step, for checkpoints.
+  /// The state that, besides the net, decides the next training step. Saved in checkpoints.
   struct Moments {
     std::vector<float> in, in_squares, out, out_squares;  // as the net's
-    int64_t n_steps = 0;                                  // since they were zero
+    int64_t n_steps = 0;                                  // training steps since the moments were zero
   };
 
-  /// `products` and `net` must outlive it. Begins with moments of zero.
+  /// `products` and `net` must outlive it. Moments begin at zero.
   NetTrainer(FloatProducts& products, PredictorNet& net);
 
-  /// One step on a batch: x [n_tokens, d_model], weights [n_tokens, d_ff].
+  /// One training step on a batch: x [n_tokens, d_model], weights [n_tokens, d_ff].
   void step(const float* x, const float* weights, int64_t n_tokens, float rate);
 
-  /// The mean loss per token. Costs more than a step's: for tests and for looking at.
+  /// The mean loss per token. Costs more than a training step; for tests and inspection.
   double loss(const float* x, const float* weights, int64_t n_tokens);
 
-  /// Its gradient, read by the next two until the next step or call.
+  /// Computes the loss's gradient. The next two functions read it until the next call of step() or
+  /// gradient().
   void gradient(const float* x, const float* weights, int64_t n_tokens);
   std::span<const float> in_gradient() const { return in_gradient_; }
   std::span<const float> out_gradient() const { return out_gradient_; }
 
-  /// After add_units(): moments of the new units begin at zero.
+  /// Call after add_units(): moments of the new units begin at zero.
   void grow();
 
   const Moments& moments() const { return moments_; }
-  /// Goes on from a checkpoint. REQUIRES: of this net's size.
+  /// Continues from a checkpoint. REQUIRES: moments of this net's size.
   void set_moments(Moments moments) { moments_ = std::move(moments); }
 
  private:

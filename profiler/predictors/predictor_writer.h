@@ -1,4 +1,4 @@
-// Trained predictors as files: a side file, or the whole model as PowerInfer has models.
+// Writes trained predictors to files: a side file, or the whole model in PowerInfer's form.
 //
 // Both are streamed and take their names only when they are whole (engine/model/gguf/writer.h).
 #pragma once
@@ -15,28 +15,29 @@
 
 namespace hearth {
 
-/// The predictors of a model, made one at a time: all of a large model's are more than memory should hold.
+/// The predictors of a model, made one at a time: memory could not hold all of a large model's.
 struct PredictorSource {
   std::vector<int> ranks;                       // [n_layers]
   std::function<PredictorNet(int layer)> make;  // of that rank
 };
 
-/// The type predictors get where none is asked for: that of the model's FFN where it can be made, else F16.
+/// The default type of predictors: the type of the model's FFN if it can be made, else F16.
 DType default_predictor_type(const ModelFile& model);
 
-/// Why a model cannot become a PowerInfer file; empty: it can. PowerInfer knows four architectures, each with
-/// an activation of its own.
+/// Why a model cannot become a PowerInfer file; empty if it can. PowerInfer knows four architectures, each
+/// with its own activation.
 std::string why_no_powerinfer_file(const ModelSpec& spec);
 
-/// Writes the file that open_predictor_file() finds beside the model. A rank that has no whole blocks
-/// of `type` is written in F16. Throws std::runtime_error (one sentence), and what the source throws.
+/// Writes the file that open_predictor_file() finds beside the model. If a rank is not whole weight blocks of
+/// `type`, its matrix is written in F16. Throws std::runtime_error (one sentence), and what the source
+/// throws.
 void write_predictor_file(const ModelFile& model, const ModelSpec& spec, const PredictorSource& predictors,
                           DType type);
 
-/// The model with these predictors in PowerInfer's form: magic PWRI, ffn_down turned to one row per neuron,
-/// fc1 and fc2 behind everything else, a threshold of 0. What the model has of predictors is replaced. Down
-/// projections keep their type where it can be made, else they become F16; everything else is copied.
-/// progress: called with the share written; what it throws ends the work and leaves no file. Throws
+/// Writes the model with these predictors in PowerInfer's form: magic PWRI, ffn_down transposed to one row
+/// per neuron, fc1 and fc2 behind everything else, a threshold of 0. Predictors that the model has are
+/// replaced. Down projections keep their type if it can be made, else they become F16; everything else is
+/// copied. progress: called with the share written; if it throws, the work ends and leaves no file. Throws
 /// std::runtime_error (one sentence). REQUIRES: why_no_powerinfer_file() is empty.
 void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& model, const ModelSpec& spec,
                            const PredictorSource& predictors, DType type, bool replace,

@@ -25,10 +25,10 @@
 
 namespace hearth {
 
-/// A contribution, |value| times the norm of the neuron's down column over the root mean square of the
-/// predictor's input, in steps of an eighth of an octave: 0 is none, 1 to 255 are 2^-16 to 2^16.
+/// The code of a contribution (|value| times the norm of the neuron's down column, over the root mean square
+/// of the predictor's input) in steps of an eighth of an octave: 0 is none, 1 to 255 are 2^-16 to 2^16.
 uint8_t contribution_code(float contribution);
-/// What a code stands for; 0 for 0.
+/// The contribution that a code stands for; 0 for code 0.
 float contribution_of(uint8_t code);
 
 struct RecordShape {
@@ -36,7 +36,7 @@ struct RecordShape {
   int d_model = 0;
   int d_ff = 0;
 
-  /// Bytes of a token: float scale, half input [d_model], code [d_ff].
+  /// Bytes of one token: float scale, half input [d_model], code [d_ff].
   size_t row_bytes() const;
   bool operator==(const RecordShape&) const = default;
 };
@@ -47,14 +47,14 @@ std::filesystem::path record_path(const std::filesystem::path& folder, int layer
 /// Appends rows. One thread.
 class RecordWriter {
  public:
-  /// Goes on behind the first n_rows rows of a file, or begins one for n_rows = 0. Throws std::runtime_error
-  /// (one sentence) if there are fewer, or the file cannot be written.
+  /// Continues a file behind its first n_rows rows, or begins one if n_rows is 0. Throws std::runtime_error
+  /// (one sentence) if the file has fewer rows or cannot be written.
   RecordWriter(const std::filesystem::path& path, const RecordShape& shape, int64_t n_rows);
   RecordWriter(RecordWriter&&) = default;
 
-  /// One token: its input x [d_model] as it is, contributions as codes [d_ff].
+  /// Appends one token: its input x [d_model] as it is, its contributions as codes [d_ff].
   void append(const float* x, std::span<const uint8_t> codes);
-  /// Hands what was appended to the system. Throws std::runtime_error (one sentence).
+  /// Writes what was appended. Throws std::runtime_error (one sentence).
   void flush();
 
  private:
@@ -64,18 +64,18 @@ class RecordWriter {
   std::vector<std::byte> row_;
 };
 
-/// A file's rows, mapped. Const, any thread.
+/// A mapped file of rows. Const; any thread.
 class RecordFile {
  public:
-  /// Throws std::runtime_error (one sentence) if it is not of this shape or has fewer than n_rows rows; rows
-  /// behind those are not looked at.
+  /// Throws std::runtime_error (one sentence) if the file is not of this shape or has fewer than n_rows rows;
+  /// later rows are ignored.
   RecordFile(const std::filesystem::path& path, const RecordShape& shape, int64_t n_rows);
 
   const RecordShape& shape() const { return shape_; }
   int64_t n_rows() const { return n_rows_; }
-  /// The root mean square that the row's input had.
+  /// The root mean square of the row's input before it was scaled to 1.
   float scale(int64_t row) const;
-  /// x [d_model] = the row's input, its root mean square 1.
+  /// Sets x [d_model] to the row's input, scaled to a root mean square of 1.
   void input(int64_t row, float* x) const;
   const uint8_t* codes(int64_t row) const;  // [d_ff]
 
@@ -87,14 +87,14 @@ class RecordFile {
   int64_t n_rows_;
 };
 
-/// Complete rows of a file of this shape; 0 if there is none. Throws std::runtime_error (one sentence) if it
-/// is another's.
+/// The number of complete rows in a file of this shape; 0 if there is no file. Throws std::runtime_error (one
+/// sentence) if it is a file of something else.
 int64_t recorded_rows(const std::filesystem::path& path, const RecordShape& shape);
 
 /// The shape of one layer's recording.
 RecordShape record_shape(const ModelSpec& spec, int layer);
 
-/// Bytes on disk that n_rows tokens of all layers take.
+/// The bytes on disk of n_rows tokens of all layers.
 uint64_t record_bytes(const ModelSpec& spec, int64_t n_rows);
 
 /// Euclidean norms [d_ff] of a layer's down columns, from the file's tensor. REQUIRES: a model that loads.
@@ -106,10 +106,11 @@ struct RecordInputs {
   int n_context = 512;
 };
 
-/// Records the windows that are not yet: what an interrupted run left is kept, as far as all layers have it.
-/// progress: called after each window with the share done. Returns the rows each layer's file has: the text's
-/// tokens. Throws std::runtime_error (one sentence): files of another model, no room; what progress throws,
-/// after which recording goes on where it was. REQUIRES: n_context within the model's KV memory.
+/// Records the windows that are not recorded yet. What an interrupted run left is kept as far as all layers
+/// have it. progress: called after each window with the share done. Returns the number of rows in each
+/// layer's file: the text's tokens. Throws std::runtime_error (one sentence) if files are another model's or
+/// the disk is full, and what progress throws; recording can be continued after that. REQUIRES: n_context
+/// within the model's KV memory.
 int64_t record_activity(ModelRuntime& model, const RecordInputs& inputs,
                         const std::function<void(double)>& progress);
 

@@ -1,9 +1,9 @@
 // Makes predictors for a model: records what its neurons do on a text, trains a predictor for each layer,
-// chooses their thresholds, measures what they are worth.
+// chooses thresholds, measures what they are worth.
 //
-// A library function: who calls it shows progress and may stop it at any time; what was done is in the work
-// folder, and the next call goes on from there with the same results. Runs the model and the arithmetic on
-// the calling thread and a pool of its own.
+// The caller shows progress and may stop the work at any time. What was done is in the work folder, and the
+// next call continues from there with the same results. Runs the model and the arithmetic on the calling
+// thread and a pool of its own.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ namespace hearth {
 struct TrainOptions {
   int n_context = 512;           // tokens of a window
   double size_budget = 0.1;      // of the model's weights, for all predictors together
-  double recall = 0.95;          // a layer's rank grows until it has this
-  double false_positives = 0.1;  // at this share of the inactive neurons proposed
-  double max_rise = 0.005;       // of the perplexity
+  double recall = 0.95;          // a layer's rank grows until it has this recall
+  double false_positives = 0.1;  // while at most this share of the inactive neurons is proposed
+  double max_rise = 0.005;       // share by which perplexity may rise
   double epochs = 8;
   uint64_t seed = 1;
   int n_threads = 1;
@@ -37,7 +37,7 @@ struct TrainOptions {
 
 struct LayerResult {
   int rank = 0;
-  float threshold = 0;      // over the input's size; it is in the net
+  float threshold = 0;      // over the input's size; already contained in the net
   ProposalCounts held_out;  // on the held-out text
   PredictorShares ahead;  // fed with the input of the layer before, on recorded tokens not trained on; layer
                           // 0: nothing
@@ -51,25 +51,26 @@ struct PerplexityOfTwo {
 struct TrainResult {
   std::vector<LayerResult> layers;           // [n_layers]
   std::vector<MappedNet> nets;               // [n_layers] as trained
-  std::vector<TrainedPredictor> predictors;  // [n_layers] of those
-  ThresholdChoice choice;                    // and what it came to on the text it was made on
+  std::vector<TrainedPredictor> predictors;  // [n_layers] those of `nets`
+  ThresholdChoice choice;                    // thresholds, and their result on the text they were chosen on
   PerplexityOfTwo held_out;
   int64_t n_recorded = 0;  // tokens
   uint64_t recorded_bytes = 0;
 
-  /// Predictors with the thresholds in them: logits propose from 0 on. Refers to this.
+  /// Predictors that contain their thresholds: a neuron is proposed if its logit is >= 0. Refers to this.
   PredictorSource source() const;
 };
 
-/// progress: called often with the share of the work done and what is being done; returns false to stop.
-/// Returns nullopt if it was stopped. Throws std::runtime_error (one sentence): a damaged checkpoint, a full
-/// disk. REQUIRES: a model with zeros to predict, loaded dense on the CPU.
+/// progress: called often with the share of the work done and the name of the present work; returns false to
+/// stop. Returns nullopt if it was stopped. Throws std::runtime_error (one sentence): a damaged checkpoint, a
+/// full disk. REQUIRES: a model whose activation has zeros, loaded dense on the CPU.
 std::optional<TrainResult> train_predictors(ModelRuntime& model, const WorkFolder& folder,
                                             const TrainingText& text, const TrainOptions& options,
                                             const std::function<bool(double, std::string_view)>& progress);
 
-/// First and largest rank of every layer: the first by the share of neurons that are active (sparse layers
-/// are easier), the largest by the budget of weights that all share by the same measure.
+/// The first and the largest rank of every layer. The first follows from the share of neurons that are active
+/// (sparse layers are easier). The largest follows from the budget of weights, which all layers share in the
+/// same proportion.
 struct RankRange {
   int first = 32, most = 32;
 };

@@ -1,5 +1,5 @@
-// A trained predictor, what a threshold means for it, and a model run with predictors that are not yet in any
-// file.
+// A trained predictor, the meaning of its threshold, and a model run with predictors that are not in a file
+// yet.
 //
 // Moving the threshold takes a constant added to the logits, and PowerInfer's predictors have no biases. A
 // threshold in the file would be one number for all layers and would not grow with the input as logits do. So
@@ -30,18 +30,18 @@ struct TrainedPredictor {
 TrainedPredictor with_unit(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                            int64_t n_rows);
 
-/// Logits [n_tokens, d_ff] over the size that `unit` gives their input, of x [n_tokens, d_model]: a neuron is
-/// proposed where this reaches the threshold, and where shifted(threshold) has a logit from 0 on. The vectors
+/// Logits [n_tokens, d_ff] of x [n_tokens, d_model], over the input size that `unit` gives. A neuron is
+/// proposed if this reaches the threshold; the net of shifted(threshold) then has a logit >= 0. The vectors
 /// are resized.
 void predict_over_unit(FloatProducts& products, const TrainedPredictor& predictor, const float* x,
                        int64_t n_tokens, std::vector<float>& hidden, std::vector<float>& logits);
 
-/// The net whose logits are those less `threshold` for inputs of usual size: what a file gets.
+/// The net whose logits are lower by `threshold` for inputs of usual size. Files get this net.
 PredictorNet shifted(const TrainedPredictor& predictor, float threshold);
 
-/// What a layer's predictor was seen to do.
+/// Counts of what a layer's predictor did.
 struct ProposalCounts {
-  int64_t n_neurons = 0;  // looked at: tokens times d_ff
+  int64_t n_neurons = 0;  // neurons counted: tokens times d_ff
   int64_t n_active = 0, n_proposed = 0, n_active_proposed = 0;
 
   double active() const { return share(n_active, n_neurons); }
@@ -49,7 +49,7 @@ struct ProposalCounts {
   double recall() const { return n_active == 0 ? 1 : share(n_active_proposed, n_active); }
   double false_positives() const { return share(n_proposed - n_active_proposed, n_neurons - n_active); }
   void add(const ProposalCounts& other);
-  /// Adds n neurons, whose values tell whether they are active and logits whether they are proposed.
+  /// Counts n neurons. Values tell whether a neuron is active, logits whether it is proposed.
   void look(const float* values, const float* logits, int64_t n, float threshold);
 
  private:
@@ -60,12 +60,13 @@ struct ProposalCounts {
 
 class ProposingObserver final : public NeuronObserver {
  public:
-  /// Both must outlive it. Begins with every neuron of every layer proposed.
+  /// Both arguments must outlive it. Begins with every neuron of every layer proposed.
   ProposingObserver(FloatProducts& products, std::span<const TrainedPredictor> predictors);
 
-  /// [n_layers], over the input's size; minus infinity: the layer is left as it is, and not looked at.
+  /// Sets thresholds [n_layers], over the input's size. Minus infinity: the layer is left as it is, and not
+  /// counted.
   void use(std::span<const float> thresholds);
-  /// [n_layers], since the last use().
+  /// Counts [n_layers] since the last use().
   std::span<const ProposalCounts> counts() const { return counts_; }
 
   void input(int layer, const float* x, int n_tokens) override;

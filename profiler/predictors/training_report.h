@@ -1,4 +1,4 @@
-// What training predictors came to, for people and for programs. Pure.
+// Reports the result of training predictors, for people and for programs. Pure.
 #pragma once
 
 #include <filesystem>
@@ -8,19 +8,19 @@
 
 namespace hearth {
 
-/// The result, and what a run of the written file in predicted mode gave on the held-out text.
+/// The result of training, and of a run of the written file in predicted mode on the held-out text.
 struct TrainingReport {
   std::string model, written;  // paths
   int64_t written_bytes = 0;
   int64_t predictor_weights = 0;
-  double model_weights_share = 0;  // predictor_weights of all weights
+  double model_weights_share = 0;  // predictor weights as a share of all weights
   TrainResult result;
   double max_rise = 0;
-  double served_perplexity = 0;  // of the written file, predicted
-  double served_proposed = 0;    // share of the neurons
+  double served_perplexity = 0;  // of the written file, in predicted mode
+  double served_proposed = 0;    // share of neurons that is proposed
 };
 
-/// Where what training came to is kept: "FILE.training.json" beside the file with the predictors.
+/// The file that keeps the report: "FILE.training.json" beside the file with the predictors.
 std::filesystem::path training_report_path(const std::filesystem::path& written);
 
 std::string training_text(const TrainingReport& report);

@@ -1,5 +1,5 @@
-// The texts that predictors are trained on: how much of each file is read, and how it is divided into what is
-// trained on, tuned on and held out.
+// The texts that predictors are trained on: how much of each file is read, and how it is divided into a part
+// for training, a part for tuning and a held-out part.
 //
 // A file of any size takes a bounded amount of memory and time. Called by train_command.cpp; any thread.
 #pragma once
@@ -34,19 +34,20 @@ struct TextCut {
   int64_t n_tune = 32'768;    // of each of the two parts kept apart, at most
 };
 
-/// The last fifth of each text is kept apart, half for tuning, half held out; with texts of its own for that,
-/// `held_out`, the last tenth for tuning. Windows that are not needed are left out evenly. Throws
-/// std::runtime_error (one sentence) if there is too little text.
+/// The last fifth of each text is not trained on: half of it is for tuning, half is held out. If `held_out`
+/// has texts, they are held out, and the last tenth of each text is for tuning. Windows that are not needed
+/// are left out evenly. Throws std::runtime_error (one sentence) if there is too little text.
 TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> texts,
                        std::span<const NamedText> held_out, const TextCut& cut);
 
 /// A stretch is long beside a window of tokens, so that little is lost where it is cut.
 inline constexpr size_t kStretchBytes = size_t{1} << 16;
 
-/// The whole file if it has no more than max_bytes or a stretch; else as many stretches as fit max_bytes, in
-/// order and spread evenly, each cut where a line or a word ends and ended by a line break. What is no plain
-/// file, a pipe say, is read from its beginning, to max_bytes. Throws std::runtime_error (one sentence): it
-/// cannot be read, is empty or no text; `option` names it there.
+/// Reads the whole file if it has no more than max_bytes or one stretch. Otherwise reads as many stretches as
+/// max_bytes has room for, in order and spread evenly; each is cut at the end of a line or a word and ends
+/// with a line break. Anything but a plain file, a pipe for example, is read from its beginning, up to
+/// max_bytes. Throws std::runtime_error (one sentence that names `option`) if the file cannot be read, is
+/// empty or is not text.
 NamedText sample_text(const std::string& path, size_t max_bytes, std::string_view option);
 
 }  // namespace hearth

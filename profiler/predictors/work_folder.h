@@ -1,8 +1,8 @@
-// The folder in which a training run keeps what it has done so far: recordings, checkpoints, whose they are.
+// The folder in which a training run keeps its work: recordings, checkpoints, and whose they are.
 //
-// A run that was stopped, in whatever way, goes on from here with the same command. Files are whole or not
-// there: written beside, brought to the disk, renamed; each ends with a hash of its bytes. One thread; a
-// second program that wants the folder is refused.
+// A run that was stopped in any way continues from here with the same command. A file is complete or does not
+// exist: it is written under another name, flushed to disk, renamed; each ends with a hash of its bytes. One
+// thread; a second program that wants the folder is refused.
 #pragma once
 
 #include <filesystem>
@@ -14,8 +14,8 @@
 
 namespace hearth {
 
-/// A trained net in its file, of which the system holds in memory what it has room for: the nets of a model
-/// of 70B are tens of gigabytes. Moving it keeps the net's addresses; the file may be removed meanwhile.
+/// A trained net in its mapped file: the nets of a 70B model are tens of gigabytes, and the system keeps in
+/// memory what fits. Moving it keeps the net's addresses; the file may be removed meanwhile.
 struct MappedNet {
   gguf::MappedFile file;
   PredictorView net;
@@ -23,9 +23,9 @@ struct MappedNet {
 
 class WorkFolder {
  public:
-  /// Makes the folder, or takes one that a run with the same `identity` (lines of text: model, texts,
-  /// options) left. restart: whatever training left there is removed first. Throws std::runtime_error (one
-  /// sentence): another run's folder, or one that is no such folder and not empty; it cannot be written;
+  /// Makes the folder, or takes over one that a run with the same `identity` (lines of text: model, texts,
+  /// options) left. restart: first removes everything that training left there. Throws std::runtime_error
+  /// (one sentence) if the folder is another run's, is not a work folder and not empty, cannot be written, or
   /// another program works in it.
   WorkFolder(std::filesystem::path folder, const std::string& identity, bool restart);
   ~WorkFolder();
@@ -34,15 +34,16 @@ class WorkFolder {
 
   const std::filesystem::path& path() const { return folder_; }
 
-  /// A layer's training as last saved; nullopt: never. Throws std::runtime_error (one sentence) if the file
-  /// is damaged.
+  /// A layer's training as last saved; nullopt if it was never saved. Throws std::runtime_error (one
+  /// sentence) if the file is damaged.
   std::optional<LayerTraining> load(int layer, int d_model, int d_ff) const;
   /// The net of a layer that was saved. Throws std::runtime_error (one sentence) if the file is damaged.
   MappedNet map(int layer, int d_model, int d_ff) const;
-  /// Throws std::runtime_error (one sentence); the checkpoint before it is untouched then.
+  /// Saves a layer's training. Throws std::runtime_error (one sentence); then the checkpoint before it is
+  /// unchanged.
   void save(int layer, const LayerTraining& training) const;
 
-  /// Removes the folder with what training put there, when all is done.
+  /// Removes the folder with everything that training put there. Call it when all is done.
   void remove();
 
  private:
@@ -53,7 +54,8 @@ class WorkFolder {
   int lock_ = -1;
 };
 
-/// The bytes of a checkpoint, and back. parse: nullopt if they are none, or damaged, or of another shape.
+/// Writes a checkpoint's bytes, and parses them. parse: nullopt if they are not a checkpoint, damaged, or of
+/// another shape.
 std::string checkpoint_bytes(const LayerTraining& training);
 std::optional<LayerTraining> parse_checkpoint(std::string_view bytes, int d_model, int d_ff);
 

@@ -25,65 +25,68 @@ namespace hearth {
 struct HeldOut {
   int n_texts = 0;
   uint64_t n_tokens = 0;
-  ActivityProfile active;  // tokens for which each neuron was
-  // Of models with predictors, [n_layers], else empty:
+  ActivityProfile active;  // the number of tokens for which each neuron was active
+  // Both are [n_layers] for models with predictors, else empty.
   std::vector<ProposalCounts> predictors;
-  std::vector<ProposalCounts> ahead;  // fed with the input of the layer before; nothing of the first layer
+  std::vector<ProposalCounts> ahead;  // with the input of the layer before; nothing for the first layer
 };
 
 struct HeldOutSettings {
-  const Weights& predictors;           // whose predictors are looked at, if it has any
-  float threshold = 0;                 // least logit that proposes a neuron
-  const std::set<Sha256>& counted;     // texts to pass over
+  const Weights& predictors;           // the weights whose predictors are counted, if it has any
+  float threshold = 0;                 // the least logit that proposes a neuron
+  const std::set<Sha256>& counted;     // texts to skip
   uint64_t n_tokens = 0;               // at most
-  std::chrono::seconds most_time{30};  // once it is over no text is begun
+  std::chrono::seconds most_time{30};  // after this time no new text is begun
   int n_threads = 1;
   std::function<void(double fraction)> progress;  // may be empty
 };
 
-/// REQUIRES: a model loaded dense on the CPU, whose activation has zeros. Throws as TextFeed.
+/// Runs the texts. REQUIRES: a model loaded dense on the CPU, whose activation has zeros. Throws like
+/// TextFeed.
 HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings& settings);
 
-/// How many of the neurons that held-out text needed a set of neurons of the same bytes had.
+/// The hit rates of a placement: how many of the neurons that held-out text needed are in its set of neurons.
+/// All sets have the same bytes.
 struct ReportHitRate {
   std::string placement;  // "as planned", "at random"
   double hit_rate = 0;
 };
 
 struct ReportHits {
-  double share = 0;      // of all neurons, chosen
-  bool planned = false;  // as many as the plan has hot, and the first rate is the plan's
+  double share = 0;      // the share of all neurons that is chosen
+  bool planned = false;  // as many neurons as the plan has hot, and the first rate is the plan's
   std::vector<ReportHitRate> rates;
-  // Rates of other shares, evenly from none to all: of the most active of all layers, and of as many of each.
+  // Rates of other shares, spread evenly from none to all: of the most active neurons of all layers, and of
+  // the same number in each layer.
   std::vector<double> by_activity, even;
 };
 
-/// Of all that `needed` counts, the share whose neuron is among the first n[layer] of order[layer]. 0 where
+/// The share of all activations in `needed` whose neuron is among the first n[layer] of order[layer]; 0 if
 /// nothing was needed.
 double hit_rate(const ActivityProfile& needed, const std::vector<std::vector<int32_t>>& order,
                 const std::vector<int64_t>& n);
 
-/// Which layers may have hot neurons: those whose attention the GPU has.
+/// Whether each layer may have hot neurons: only layers whose attention is on the GPU.
 using LayerMask = std::vector<bool>;
 
-/// How many neurons of each of these layers are among the n most active of them all; of equally active ones
-/// those of the first layers.
+/// How many neurons of each of these layers are among the n most active of all these layers. Among equally
+/// active ones, those of the first layers count.
 std::vector<int64_t> most_active(const ActivityProfile& counted, int64_t n, const LayerMask& layers);
 
-/// n in all, as many of each of these layers as of the others, or one more.
+/// Shares n neurons out evenly: each of these layers gets as many as the others, or one more.
 std::vector<int64_t> even(int64_t n, const LayerMask& layers);
 
-/// Neurons of each layer that a plan has on the GPU, for good or nearly always, and the layers that it has
-/// there.
+/// The neurons of each layer that a plan keeps on the GPU, for good or nearly always, and the layers that it
+/// places there.
 struct PlannedHot {
   std::vector<int64_t> n;
   LayerMask layers;
 };
 
-/// Placements of as many neurons as planned, compared: by the plan; and in the layers that the plan has on
-/// the GPU, so that attention takes the same bytes: the most active, as many of each layer, at random.
-/// planned nullopt: a quarter of all neurons are compared, in all layers, without a plan. All neurons of a
-/// model have the same bytes. REQUIRES: shapes that agree; some planned neurons.
+/// Compares placements of as many neurons as planned: the plan's and, in the layers that the plan has on the
+/// GPU (so that attention takes the same bytes), the most active, the same number in each layer, and random
+/// ones. planned nullopt: compares a quarter of all neurons, in all layers, without a plan. REQUIRES: all
+/// neurons of the model have the same bytes; shapes that agree; some planned neurons.
 ReportHits compare_placements(const ActivityProfile& counted, const ActivityProfile& needed,
                               const std::optional<PlannedHot>& planned);
 

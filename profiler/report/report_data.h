@@ -1,5 +1,5 @@
-// What a report shows of a model on a machine, and how that follows from what was planned and measured. Plain
-// data; parts that are not known are empty, and the page leaves them out. Any thread.
+// The data that a report shows of a model on a machine, and how it follows from what was planned and
+// measured. Plain data; unknown parts are empty, and the page leaves them out. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ struct ReportBytes {
 
 /// One layer of the plan.
 struct ReportLayer {
-  bool on_gpu = false;     // its attention
-  bool all_gates = false;  // on the GPU
+  bool on_gpu = false;     // its attention is on the GPU
+  bool all_gates = false;  // all its gates are on the GPU
   double hot = 0;          // share of its neurons that the GPU has for good
-  double cached = 0;       // and for now
+  double cached = 0;       // share that the GPU has for a while
 };
 
-/// Of one layer's predictor, over held-out tokens. Shares.
+/// One layer's predictor over held-out tokens, in shares.
 struct ReportPredictor {
-  double recall = 0;    // of active neurons, proposed
-  double proposed = 0;  // of all neurons
-  // The same where it is asked ahead of time, with the input of the layer before; < 0: not asked.
+  double recall = 0;    // share of active neurons that is proposed
+  double proposed = 0;  // share of all neurons that is proposed
+  // The same two shares if it is asked ahead of time, with the input of the layer before; < 0: not asked.
   double early_recall = -1, early_proposed = -1;
 };
 
@@ -48,23 +48,23 @@ struct ReportData {
   std::string facts;                          // "llama, 32 layers of 11,008 neurons, 3.9 GB"
   std::string machine;                        // "RTX 4090, 24 GB; 16 cores, 64 GB"
   std::string made;                           // date and version
-  std::string text;                           // what activity was counted on
-  uint64_t n_tokens = 0;                      // of it
+  std::string text;                           // the text that activity was counted on
+  uint64_t n_tokens = 0;                      // tokens of that text
   std::vector<std::vector<double>> activity;  // [n_layers][d_ff] share of tokens a neuron is active for
-  std::string held_out;  // what hits and predictors were measured on: "412 tokens of 26 texts"
+  std::string held_out;                       // the text of `hits` and `predictors`: "412 tokens of 26 texts"
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
-  std::string planned_run, measured_run;    // what speeds are of: "a context of 4,096 tokens, half full"
+  std::string planned_run, measured_run;    // what the speeds are of: "a context of 4,096 tokens, half full"
   std::vector<ReportSpeed> speeds;
   std::optional<ReportHits> hits;
   std::vector<std::string> notes;  // sentences: the plan's lines
 };
 
-/// A short run, in tokens per second.
+/// The speeds of a short run, in tokens per second.
 struct SpeedMeasured {
   int n_prompt = 0, n_generated = 0;
-  PlacementSolution expected;  // of such a run
+  PlacementSolution expected;  // what the plan expects of such a run
   double prefill = 0, decode = 0;
 };
 

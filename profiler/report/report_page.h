@@ -13,17 +13,17 @@ namespace hearth {
 inline constexpr double kHeat[] = {0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.0};
 inline constexpr int kHeatClasses = 8;
 
-/// Layers by neurons, a layer's most active first. REQUIRES: activity.
+/// The heat map: layers by neurons, each layer's most active first. REQUIRES: activity.
 std::string activity_map(const ReportData& data);
 
-/// Share of activations against share of neurons: of the whole model, and of its layers on average. With
-/// PowerInfer's measured point. REQUIRES: activity.
+/// The share of activations against the share of neurons, for the whole model and for its layers on average,
+/// with PowerInfer's measured point. REQUIRES: activity.
 std::string activity_curve(const ReportData& data);
 
-/// The share of activations that the most active `share` of neurons make up, of the whole model.
+/// The share of the whole model's activations that the most active `share` of neurons has.
 double share_of_activations(const ReportData& data, double share);
 
-/// What of each layer the GPU has. REQUIRES: layers.
+/// A chart of what the GPU has of each layer. REQUIRES: layers.
 std::string placement_map(const ReportData& data);
 
 /// Hit rates against the share of neurons that are chosen. REQUIRES: hits.
@@ -32,7 +32,7 @@ std::string hits_chart(const ReportData& data);
 /// Recall and proposed neurons, layer by layer. REQUIRES: predictors.
 std::string predictor_chart(const ReportData& data);
 
-/// Pure text. Parts that data does not have are left out.
+/// The whole page. Pure text. Parts that `data` does not have are left out.
 std::string report_page(const ReportData& data);
 
 }  // namespace hearth

@@ -9,7 +9,7 @@
 
 namespace hearth {
 
-/// "<" and the like as HTML wants them.
+/// Escapes "<" and the like for HTML.
 std::string html_escaped(std::string_view text);
 
 struct Tick {
@@ -28,20 +28,20 @@ struct Axis {
 
 class Chart {
  public:
-  /// A plot of so many pixels inside, with its axes around it. `title` is for those who cannot see it.
+  /// A plot of this size in pixels, with its axes around it. `title` is for readers who cannot see it.
   Chart(std::string_view title, double width, double height, Axis x, Axis y, bool grid = true);
 
-  /// A rectangle from one corner to the other. `tip` is shown where the pointer rests.
+  /// Draws a rectangle from one corner to the other. `tip` is shown where the pointer rests.
   void box(double x0, double y0, double x1, double y1, std::string_view css_class, std::string_view tip = {});
   struct Point {
     double x, y;
   };
   void line(const std::vector<Point>& points, std::string_view css_class);
   void dot(Point at, std::string_view css_class, std::string_view tip = {});
-  /// Text to the right of a point.
+  /// Draws text to the right of a point.
   void text(Point at, std::string_view words, std::string_view css_class);
 
-  /// The whole <svg> element.
+  /// Returns the whole <svg> element.
   std::string done() const;
 
  private:

@@ -1,8 +1,8 @@
-// Normally distributed numbers by the hundred million, the same ones for the same key.
+// Normally distributed numbers by the hundred million; the same key gives the same numbers.
 //
-// Weights of synthetic models: their making should wait for the disk, not for the generator, so values are
-// drawn from a table of 4,096 equally likely quantiles. That is far finer than what quantisation leaves of
-// them. One thread each; streams of different keys are independent.
+// Used for the weights of synthetic models. Making these should wait for the disk, not for the generator, so
+// values are drawn from a table of 4,096 equally likely quantiles. That is far finer than what quantisation
+// leaves of them. A stream belongs to one thread; streams of different keys are independent.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace hearth {
 
-/// One key from two: a tensor's key and a row's number, say.
+/// Makes one key from two, for example a tensor's key and a row's number.
 uint64_t mix_keys(uint64_t a, uint64_t b);
 
 class NormalStream {
  public:
   explicit NormalStream(uint64_t key) : state_(key) {}
 
-  /// The next values, of mean 0 and standard deviation `deviation`.
+  /// Fills `out` with the next values, of mean 0 and standard deviation `deviation`.
   void fill(std::span<float> out, float deviation = 1.0f);
 
   /// 64 random bits.

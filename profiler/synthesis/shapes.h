@@ -1,6 +1,7 @@
-// The shapes of well-known models: what their sizes follow from, without their files.
+// The shapes of well-known models, without their files.
 //
-// Synthetic models are made from them, and plans for machines and models that are not at hand can be.
+// Synthetic models are made from them. They also allow plans for machines and models that are not on this
+// machine.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@
 namespace hearth {
 
 struct ModelShape {
-  std::string_view name;          // "llama 2 7b" is "7b"; other families carry theirs: "opt-30b"
+  std::string_view name;  // "7b" is Llama 2 7B; names of other families begin with the family: "opt-30b"
   std::string_view architecture;  // general.architecture
   int d_model = 0;
   int d_ff = 0;  // neurons of a layer
@@ -29,7 +30,7 @@ struct ModelShape {
 /// All shapes, small to large within a family.
 std::span<const ModelShape> model_shapes();
 
-/// Null if there is none of this name. "llama-70b" is "70b".
+/// The shape of this name, or null if there is none. "llama-70b" is "70b".
 const ModelShape* find_shape(std::string_view name);
 
 /// "tiny, 1b, ...", for help and messages.

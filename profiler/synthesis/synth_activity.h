@@ -33,9 +33,9 @@ class ActivitySpace {
   /// REQUIRES: d_model is a multiple of 64.
   ActivitySpace(int d_model, uint64_t seed);
 
-  /// A direction uniform over the sphere.
+  /// A random direction, uniform over the sphere.
   static Direction random_direction(NormalStream& random);
-  /// The cosine x with P(<a, w> > x) = p for a uniform direction w.
+  /// The cosine x for which P(<a, w> > x) = p, with a uniform direction w.
   static double cosine_of(double p);
 
   /// An FFN input [d_model] with the two parts above and a random rest, its elements of mean square 1: an
@@ -46,16 +46,16 @@ class ActivitySpace {
   /// The gate row [d_model] of a neuron; over all inputs its product has a standard deviation of 1.
   void gate_row(const Direction& direction, double cosine, std::span<float> out) const;
 
-  /// x less its part along u: an output row that gives no token an advantage that is always there.
+  /// Removes the part of x along u, so that an output row gives no token a constant advantage.
   void remove_constant_part(std::span<float> x) const;
 
  private:
   friend class PlantedPredictor;
-  /// out[e] += the vector with these coordinates.
+  /// Adds the vector with these coordinates to `out`.
   void add_combination(const Direction& coordinates, std::span<float> out) const;
-  /// Takes all parts along the space, along ones and, if wanted, along u out of x.
+  /// Removes all parts of x along the space, along ones and, if remove_u, along u.
   void keep_the_rest(std::span<float> x, bool remove_u) const;
-  /// Of u in a gate row of unit direction.
+  /// The weight of u in a gate row of unit direction.
   double u_weight(double cosine) const;
 
   // Basis vector k is nonzero where class_[e] == k: adding a combination costs d_model steps, not kRank times

@@ -2,7 +2,7 @@
 //
 // What varies from layer to layer does not matter for speed, so two distinct layers are made and the file
 // repeats them: a 70B shape takes the memory of two of its layers. The same options give the same bytes with
-// any number of threads. Called by the profiler's synth command, one thread (it uses others itself).
+// any number of threads. Called by the profiler's synth command on one thread; it uses others itself.
 #pragma once
 
 #include <array>
@@ -23,24 +23,24 @@ struct SynthOptions {
   DType dtype = DType::kQ4_0;
   uint64_t seed = 1;
   bool plain = true;    // make what the plain GGUF holds: ffn_down
-  bool sparse = false;  // make what PowerInfer's holds: ffn_down_t and the predictors
+  bool sparse = false;  // make what PowerInfer's file holds: ffn_down_t and the predictors
   int n_threads = 1;
 };
 
 struct SynthTensor {
-  std::string name;  // of a layer's: behind "blk.N."
+  std::string name;  // of a layer's tensor: the part behind "blk.N."
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;  // GGUF's order
   std::vector<std::byte> bytes;
 };
 
 struct SynthModel {
-  std::vector<SynthTensor> before;                 // the layers: embeddings
-  std::array<std::vector<SynthTensor>, 2> layers;  // in turn
+  std::vector<SynthTensor> before;                 // before the layers: embeddings
+  std::array<std::vector<SynthTensor>, 2> layers;  // the file repeats these in turn
   std::vector<SynthTensor> after;                  // output norm and, unless tied, output matrix
 };
 
-/// What there is to make and to write, without norms and biases (thousandths of the rest).
+/// How much there is to make and to write, without norms and biases (thousandths of the rest).
 struct SynthSizes {
   int64_t made_elements = 0;  // of all matrices that make_synth_model fills
   uint64_t memory_bytes = 0;  // of the result
@@ -49,7 +49,7 @@ struct SynthSizes {
 };
 SynthSizes synth_sizes(const SynthOptions& options);
 
-/// Calls `progress` with the share done; what it throws goes on to the caller. REQUIRES:
+/// Makes the model. Calls `progress` with the share done; what it throws goes on to the caller. REQUIRES:
 /// can_quantize(dtype); a vocabulary that make_synth_vocabulary makes; d_model a multiple of 64, d_ff of 32.
 SynthModel make_synth_model(const SynthOptions& options, const std::function<void(double)>& progress);
 
