@@ -13,9 +13,8 @@
 // weight byte is at most 255, offset included, so 32 products add up to at most 32 * 255 * 32512 < 2^28,
 // offset * sum to at most 2^27, and 256 * (sum of high products) to at most 2^28: int32 holds them all.
 //
-// Everything here has internal linkage on purpose: the file is included by units compiled for different ISAs,
-// and an ordinary inline function could leave an AVX-512 copy to be linked into code that runs on any
-// machine.
+// Everything here has internal linkage on purpose. Files compiled for different ISAs include this header, and
+// the linker could keep the AVX-512 copy of an ordinary inline function for code that runs on any machine.
 #pragma once
 
 #include <cstddef>
@@ -31,13 +30,13 @@ inline constexpr int kSpanBytes = 2 * kActivationSpan;
 
 inline constexpr float kLargestQuant = 32512.0f;
 
-/// Spans whose largest magnitude is below this are zero: kLargestQuant / max and the scale stay ordinary
-/// floats.
+/// A span whose largest magnitude is below this becomes zeros. This keeps kLargestQuant / max and the scale
+/// normal floats.
 inline constexpr float kSmallestMax = 4e-34f;
 
 /// Pointers to the planes of one row.
 struct ActivationRow {
-  std::byte* quants;      // [n_cols / 32][kSpanBytes], 32 quants in the order of the ISA
+  std::byte* quants;      // [n_cols / 32][kSpanBytes], 32 quants in the ISA's own order
   float* scale;           // [n_cols / 32]
   float* half_sum;        // [n_cols / 16]  sum of quants, exact
   float* sum;             // [n_cols / 32]  half_sum[2i] + half_sum[2i + 1], exact
@@ -48,8 +47,8 @@ struct ActivationRow {
 /// Bytes of the planes of one span of 32 columns: quants, scale, three sums, as floats and integers.
 inline constexpr size_t kBytesPerSpan = kSpanBytes + 4 + 12 + 12;
 
-/// Rounded up to an odd number of cache lines, so that the same column of many tokens does not fall on few
-/// sets of a cache.
+/// The bytes of a row, rounded up to an odd number of cache lines. Otherwise the same column of many tokens
+/// would fall on few sets of a cache.
 [[maybe_unused]] size_t activation_row_size(int64_t n_cols) {
   const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
   const size_t lines = (spans * kBytesPerSpan + 63) / 64;
@@ -71,7 +70,7 @@ inline constexpr size_t kBytesPerSpan = kSpanBytes + 4 + 12 + 12;
           reinterpret_cast<int32_t*>(int_sum)};
 }
 
-/// How one span is quantised: q = round to nearest even of values[i] * inverse.
+/// How to quantise one span: q = values[i] * inverse, rounded to nearest even.
 struct SpanScale {
   const float* values;
   float scale;
@@ -80,9 +79,10 @@ struct SpanScale {
 
 inline constexpr float kZeroSpan[kActivationSpan] = {};
 
-/// `max_bits` is the largest of x's bit patterns without their signs, which orders NaN above infinity above
-/// all numbers. A span with either becomes zeros with the scale NaN: every product with it is NaN, as it
-/// (almost always) would be in floats, and no NaN is ever converted to an integer.
+/// The scale of the span at x. `max_bits` is the largest of x's bit patterns without their signs; as bit
+/// patterns, NaN is above infinity and infinity above all numbers. A span with a NaN or an infinity becomes
+/// zeros with the scale NaN: every product with it is NaN, as it (almost always) would be in floats, and no
+/// NaN is ever converted to an integer.
 [[maybe_unused]] SpanScale span_scale(const float* x, int32_t max_bits) {
   if (max_bits >= 0x7f800000) return {kZeroSpan, __builtin_nanf(""), 0.0f};
   float max;
@@ -91,7 +91,7 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
   return {x, max / kLargestQuant, kLargestQuant / max};
 }
 
-/// Fills the planes of span i besides its quants.
+/// Fills all planes of span i except its quants.
 [[maybe_unused]] void finish_span(const ActivationRow& row, int64_t i, float scale, int32_t first_half,
                                   int32_t second_half) {
   row.scale[i] = scale;

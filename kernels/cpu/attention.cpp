@@ -7,24 +7,24 @@
 namespace hearth {
 namespace {
 
-// Queries that go through a slice together: with 48 rows K and V are converted to floats once per 6 rows and
+// Queries that go through a slice together. With 48 rows, K and V are converted to floats once per 6 rows and
 // loaded into the first-level cache once per 48, and all of a thread's rows stay in the second-level cache.
 constexpr int kMaxRows = 48;
 
 // Positions of a slice: 256 keys of 64 dimensions are 64 KiB, some 5 microseconds of one core, several times
 // what handing out a slice costs. A multiple of kKeyTile.
 constexpr int kSliceTokens = 256;
-// Beyond this many slices they get longer instead, which bounds the memory of their results.
+// A context that would need more slices than this gets longer slices, which bounds the memory for results.
 constexpr int kMaxSlices = 32;
 static_assert(kSliceTokens % kKeyTile == 0);
 
-// Up to so many tokens a step is cut by slices too; with more there are enough tiles for all threads.
+// Steps of up to this many tokens are cut by slices too; larger steps have enough tiles for all threads.
 constexpr int kMaxSplitTokens = 8;
 
 // Multiply-adds below which a fork costs more than it saves: about 2 microseconds of one core.
 constexpr int64_t kForkWork = 64 * 1024;
 
-/// Slice length for a token that sees n_keys positions: depends on nothing else, so that a token's sums are
+/// The slice length for a token that sees n_keys positions. It depends on nothing else, so a token's sums are
 /// grouped alike in every batch.
 int slice_tokens_for(int n_keys) {
   int tokens = kSliceTokens;
@@ -90,7 +90,8 @@ void Attention::run(const float* q, int64_t stride, int n_heads, float scale, co
   const int64_t grain = work < kForkWork ? n_items : 1;
   pool_.for_each_piece(n_items, grain, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
-      // Later tiles of a prompt see more keys: the longest first, so that the last one to finish is short.
+      // Later tiles of a prompt see more keys. The longest tiles go first, so that the last one to finish is
+      // short.
       run_whole(call, item_at(call, n_items - 1 - i), scratch_[static_cast<size_t>(thread)]);
     }
   });
@@ -128,7 +129,7 @@ Attention::Item Attention::item_at(const Call& call, int64_t index) const {
           .n_heads = std::min(call.heads_per_item, call.group - first)};
 }
 
-/// Gathers the item's queries, times scale, and describes its keys. The results' places are still open.
+/// Gathers the item's queries, times scale, and describes its keys. Does not set where results go.
 AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
   const int head_dim = call.shape.head_dim;
   int row = 0;
@@ -166,7 +167,7 @@ void Attention::attend_slice(AttentionTile tile, const Item& item, int slice, co
   kernels_.attend(tile);
 }
 
-/// Rows that see nothing of the slice are left alone.
+/// Joins a slice into the item's rows. Skips rows that see nothing of the slice.
 void Attention::merge_slice(const Call& call, const Item& item, const int32_t* limits, int slice,
                             const Partial& from, const Partial& into) const {
   const int head_dim = call.shape.head_dim;
@@ -203,7 +204,7 @@ void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) 
   write_out(call, item, total);
 }
 
-/// Where an item's slice leaves its result until all are there.
+/// Where a slice's result for this item is kept until all slices are computed.
 Attention::Partial Attention::split_result(const Call& call, const Item& item, int slice) {
   // Rows of items before this one, each with room for max_slices_ results.
   const int64_t before =
@@ -223,7 +224,7 @@ void Attention::run_split(const Call& call, int64_t n_items) {
     const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
     attend_slice(tile, item, slice, split_result(call, item, slice));
   });
-  // 2. Joined in the order of positions, as run_whole does.
+  // 2. Join the slices in the order of positions, as run_whole() does.
   for (int64_t i = 0; i < n_items; ++i) {
     const Item item = item_at(call, i);
     const Partial total = split_result(call, item, 0);

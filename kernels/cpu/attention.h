@@ -2,10 +2,10 @@
 //
 // The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
 //
-// A sequence's keys are cut into slices at positions that depend on the token's own position only; softmax
-// runs over each slice alone and the slices are joined in order. Who computes a slice, and how many queries
-// go through it together, is then free: one decode token over a long context is spread over all threads by
-// slices, a prefill over tiles of queries that read K and V once for all of them, and both give a token the
+// A sequence's keys are cut into slices. The cuts depend on the token's own position only. Softmax runs over
+// each slice alone, and the slices are joined in order. So it does not matter which thread computes a slice,
+// or how many queries go through it together: one decode token over a long context is spread over all threads
+// by slices, a prefill by tiles of queries that read K and V once for all of them, and both give a token the
 // same bits.
 #pragma once
 
@@ -20,26 +20,26 @@ namespace hearth {
 
 class Attention {
  public:
-  /// Both must outlive this.
+  /// `pool` and `kernels` must outlive this object.
   Attention(ThreadPool& pool, const VectorKernels& kernels) : pool_(pool), kernels_(kernels) {}
 
-  /// Takes all memory that run() needs for that many tokens, heads of up to max_head_dim and positions below
-  /// max_context.
+  /// Allocates all memory that run() needs for this many tokens, heads of up to max_head_dim and positions
+  /// below max_context.
   void reserve(int max_tokens, int n_heads, int max_head_dim, int max_context);
 
-  /// See Backend::attention. REQUIRES: within what was reserved.
+  /// See Backend::attention. REQUIRES: the arguments are within the bounds given to reserve().
   void run(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
            const KvShape& shape, KvLayer layer, float* out);
 
  private:
-  /// Consecutive tokens of one sequence whose keys are cut alike.
+  /// Consecutive tokens of one sequence whose keys are cut into slices alike.
   struct TokenTile {
     int first_token;
     int n_tokens;
     int slice_tokens;
     int n_slices;
   };
-  /// One call of run(), and what follows from it.
+  /// The arguments of one call of run(), and values derived from them.
   struct Call {
     const float* q;
     int64_t stride;
@@ -61,14 +61,14 @@ class Attention {
     int n_heads;
     int n_rows() const { return tile.n_tokens * n_heads; }
   };
-  /// What one thread works with.
+  /// The memory of one thread.
   struct Scratch {
     std::vector<float> q, scores;
     std::vector<float> weighted, slice_weighted;  // [kMaxRows, head_dim]
     std::vector<float> largest, sum, slice_largest, slice_sum;
     std::vector<int32_t> limits;
   };
-  /// Softmax of a slice, per row: see AttentionTile.
+  /// Where the softmax of a slice goes, per row: see AttentionTile.
   struct Partial {
     float* largest;
     float* sum;
@@ -92,7 +92,7 @@ class Attention {
   std::vector<Scratch> scratch_;  // one for each thread
   int max_head_dim_ = 0;
   int max_slices_ = 0;
-  // Results of slices that are joined by another thread than computed them.
+  // Results of slices that another thread joins than the one that computed them.
   std::vector<float> split_largest_, split_sum_, split_weighted_;
 };
 

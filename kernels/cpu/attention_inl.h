@@ -3,10 +3,11 @@
 //   for each tile of kKeyTile keys: s = q k^T;  m' = max(m, max s);  p = exp(s - m');
 //                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
 //
-// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products are sums over depth of a broadcast factor
-// of the row times a row of K or V, so no sum ever runs across lanes: K is stored with the keys of a block
-// side by side for that. A row's operations and their order depend on its own limit only, so a query gets the
-// same bits alone (decode) and among others (prefill). Included after rows_inl.h, under its rules.
+// (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products sum over depth, a broadcast factor of the
+// row times a row of K or V, so no sum ever runs across lanes: this is why K is stored with the keys of a KV
+// block side by side. A row's operations and their order depend on its own limit only, so a query gets the
+// same bits alone (decode) and among others (prefill). Included after rows_inl.h; the rules of that file hold
+// here.
 #pragma once
 
 #include "kernels/cpu/rows_inl.h"
@@ -14,20 +15,20 @@
 namespace hearth {
 namespace {
 
-/// Up to 16 keys side by side: where their columns begin, how many there are, and where their scores go.
+/// Up to 16 keys side by side: where their columns begin, how many keys there are, and where their scores go.
 struct KeyColumns {
   const uint16_t* k;
   int count;
   int at;
 };
 
-/// Consecutive keys of one block: their values and how many.
+/// Consecutive keys of one KV block: where their values lie and how many there are.
 struct ValueRun {
   const uint16_t* v;
   int count;
 };
 
-/// One tile of keys taken apart along the blocks it lies in. Whole columns first, in key order.
+/// One tile of keys, cut at the KV blocks it lies in. Runs of 16 keys first, in key order.
 struct KeyTileParts {
   KeyColumns whole[kKeyTile];  // at most one per key
   KeyColumns part[kKeyTile];
@@ -44,7 +45,8 @@ inline void take_apart(const AttentionTile& tile, int begin, int end, KeyTilePar
   for (int position = begin; position < end;) {
     const int block = tile.blocks[position / tile.block_tokens];
     const int offset = position % tile.block_tokens;
-    // Scores may be taken up to the block's end, written or not: lanes are independent and masked afterwards.
+    // Scores may be computed up to the KV block's end, even for keys that are not written yet: lanes are
+    // independent and masked afterwards.
     const int columns = smaller(tile.block_tokens - offset, begin + kKeyTile - position);
     const uint16_t* k = tile.k + block * tile.block_stride + offset;
     for (int i = 0; i < columns; i += 16) {
@@ -119,7 +121,7 @@ inline void add_values(const AttentionTile& tile, int row, int dim, const KeyTil
   }
 }
 
-/// The same for the last `count` < 16 dimensions of one row.
+/// Like add_values(), for the last `count` < 16 dimensions of one row.
 inline void add_values_part(const AttentionTile& tile, int row, int dim, int count, const KeyTileParts& parts,
                             int n_keys) {
   float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
@@ -134,7 +136,7 @@ inline void add_values_part(const AttentionTile& tile, int row, int dim, int cou
   Lanes::store_n(sum, weighted, count);
 }
 
-/// Columns an inner tile of R rows may have: as many as the registers hold, at most four.
+/// The columns of an inner tile of R rows: as many as the registers hold, at most four.
 template <int R>
 constexpr int columns_for() {
   constexpr int kFit = Lanes::kAccumulators / R;
@@ -175,8 +177,8 @@ inline void for_each_rows(int begin, int end, Body&& body) {
   }
 }
 
-/// Turns one row's scores of n_keys keys into exp(score - largest), after the sums so far were brought to the
-/// new largest.
+/// Turns one row's scores of n_keys keys into exp(score - largest), after scaling the earlier sums to the new
+/// largest score.
 inline void soften(const AttentionTile& tile, int row, int n_keys) {
   float* scores = tile.scores + row * kKeyTile;
   const int n_lanes = (n_keys + 15) / 16;
@@ -221,19 +223,18 @@ void attend(const AttentionTile& tile) {
   }
   for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
   KeyTileParts parts;
-  int first = 0;  // rows before it see nothing of this tile of keys, nor of later ones
+  int first = 0;  // rows before `first` see nothing of this tile of keys, nor of later ones
   for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
     const int end = smaller(begin + kKeyTile, tile.end);
     while (first < tile.n_rows && tile.limits[first] <= begin) ++first;
-    int first_whole = first;  // rows from it on see all of it
+    int first_whole = first;  // rows from first_whole on see all of it
     while (first_whole < tile.n_rows && tile.limits[first_whole] < end) ++first_whole;
 
     take_apart(tile, begin, end, parts);
     for_each_rows<Lanes::kMaxRows>(
         first, tile.n_rows, [&](int row, auto rows) { score_rows<decltype(rows)::value>(tile, row, parts); });
     for (int row = first; row < tile.n_rows; ++row) soften(tile, row, smaller(tile.limits[row], end) - begin);
-    // A weight of 0 is not "no key": 0 times an infinite value is not a number. So each row stops at its
-    // limit.
+    // Every row stops at its limit. A weight of 0 would not do: 0 times an infinite value is NaN.
     for (int row = first; row < first_whole; ++row) {
       add_values_rows<1>(tile, row, parts, tile.limits[row] - begin);
     }
@@ -243,7 +244,7 @@ void attend(const AttentionTile& tile) {
   }
 }
 
-/// REQUIRES: the slice saw at least one key.
+/// Implements VectorKernels::merge. REQUIRES: the slice saw at least one key.
 void merge(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
            float* weighted) {
   const float largest = slice_state[0] > state[0] ? slice_state[0] : state[0];

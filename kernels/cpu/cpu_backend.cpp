@@ -17,8 +17,9 @@
 namespace hearth {
 namespace {
 
-// Floats a piece of an elementwise operation has at least: 16 KiB are 1 to 2 microseconds of one core, what a
-// fork costs. Smaller operations stay on the calling thread, where their operands are in the cache already.
+// The fewest floats in a piece of an elementwise operation: 16 KiB take 1 to 2 microseconds of one core,
+// which is what a fork costs. Smaller operations stay on the calling thread, where their operands are in the
+// cache already.
 constexpr int64_t kPieceFloats = 4096;
 
 Isa checked(Isa isa) {
@@ -36,23 +37,23 @@ int checked(int n_threads) {
                               " threads; it needs at least 1.");
 }
 
-/// First of the halves that token t's keys or values go to in block-major layout: its block's first.
+/// The index of the first half of the KV block that token t's keys or values go to.
 int64_t block_start(const KvPlaces& places, const KvShape& shape, int t) {
   const int64_t table = int64_t{places.table_of[t]} * places.max_blocks;
   const int64_t block = places.block_tables[table + places.positions[t] / shape.block_tokens];
   return block * shape.n_kv_heads * shape.block_tokens * shape.head_dim;
 }
 
-// Of matrix products.
+// Pieces of matrix products.
 
-// Weight bytes of a piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which repays taking a piece
-// off the counter; 128 KiB stay in the second-level cache while all tiles of tokens go over them.
+// Weight bytes of a piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which repays the atomic
+// operation of taking a piece; 128 KiB stay in the second-level cache while all tiles of tokens use them.
 constexpr int64_t kMinPieceBytes = 16 * 1024;
 constexpr int64_t kMaxPieceBytes = 128 * 1024;
-// One tile passes over them once, and the first strips of a piece are what nobody asked memory for in time:
-// with pieces of 512 KiB products of one token were 5 % faster than with 128 KiB.
+// With one tile of tokens the weights are used once, and the first strips of a piece are not prefetched in
+// time: for one token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
 constexpr int64_t kMaxPieceBytesOneTile = 512 * 1024;
-// Pieces per thread, so that one that was held up costs an eighth of a share.
+// Pieces per thread. With 8, a delayed piece holds up an eighth of a thread's work.
 constexpr int64_t kPiecesPerThread = 8;
 // Rows of a piece are a multiple of this: the kernels work on a few rows at once.
 constexpr int64_t kRowMultiple = 16;
@@ -69,7 +70,8 @@ int64_t bytes_of_row(const Matrix& weight) {
   return static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols));
 }
 
-/// How one call's work is numbered: row pieces of every product in turn, each times token parts.
+/// How the work of one call is numbered: the row pieces of all products in order, each split into token
+/// parts.
 struct Cut {
   int64_t piece_bytes;
   int64_t tile_tokens;
@@ -91,7 +93,8 @@ Cut cut(std::span<const Product> products, int n_tokens, int64_t token_bytes, in
   c.piece_bytes = std::clamp(total_bytes / (n_threads * kPiecesPerThread), kMinPieceBytes, largest);
   int64_t n_row_pieces = 0;
   for (const Product& p : products) n_row_pieces += c.n_pieces(p);
-  // Small matrices and many tokens on many threads: rows alone give too few pieces, so tokens are shared too.
+  // With small matrices, many tokens and many threads, rows alone give too few pieces, so tokens are split
+  // too.
   const int64_t wanted = ceil_div(int64_t{n_threads} * kPiecesPerThread, std::max<int64_t>(1, n_row_pieces));
   c.n_token_parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, ceil_div(n_tokens, c.tile_tokens)));
   return c;
@@ -116,7 +119,8 @@ Buffer CpuBackend::allocate(size_t bytes) {
   if (bytes == 0) return {};
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (data == MAP_FAILED) throw std::bad_alloc();
-  // A head's blocks lie pages apart: large pages made attention over 4096 positions 5 % faster. Only a wish.
+  // A head's KV blocks lie pages apart: large pages made attention over 4096 positions 5 % faster. The system
+  // may ignore this request.
   madvise(data, bytes, MADV_HUGEPAGE);
   return {data, bytes, [](void* mapped, size_t size) { munmap(mapped, size); }};
 }
@@ -129,7 +133,8 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   const int max_head_dim =
       bounds.head_dim > 0 ? bounds.head_dim : static_cast<int>(max_cols / bounds.n_heads);
   constexpr int64_t kLargestBlock =
-      256;  // rows are whole blocks; a larger row never takes less than a smaller
+      256;  // rounding up to whole blocks ensures that a larger row never takes less memory than a smaller
+            // one
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks));
   sparse_.reserve(max_tokens, max_cols, *this);
@@ -208,7 +213,7 @@ void CpuBackend::kv_append(const float* k, const float* v, int64_t stride, const
       const int64_t start = block_start(places, shape, static_cast<int>(t));
       const int64_t within = places.positions[t] % block_tokens;
       vector_.to_half(k + t * stride, shape.n_kv_heads * head_dim, keys);
-      // A key is a column of its block, [n_kv_heads * head_dim, block_tokens].
+      // A key is a column of its KV block, [n_kv_heads * head_dim, block_tokens].
       uint16_t* column = layer.k + start + within;
       for (int64_t i = 0; i < shape.n_kv_heads * head_dim; ++i) column[i * block_tokens] = keys[i];
       // A value is a row of each head's [block_tokens, head_dim].
@@ -227,7 +232,7 @@ void CpuBackend::attention(const float* q, int64_t stride, int n_heads, float sc
 
 void CpuBackend::gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                   float* out) {
-  // Pieces are whole lanes, though an element's result does not depend on its place.
+  // Pieces are whole vectors, although an element's result does not depend on its index.
   constexpr int64_t kRow = 64;
   pool_.for_each_piece((n + kRow - 1) / kRow, row_grain(kRow), [&](int64_t begin, int64_t end, int) {
     const int64_t first = begin * kRow;
@@ -292,7 +297,8 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
     args.accumulate = p->accumulate;
     const int64_t first = piece % c.n_token_parts * part_tokens;
     const int64_t end = std::min<int64_t>(first + part_tokens, n_tokens);
-    // The rows stay in the cache while the tiles of tokens pass over them: each weight is read once.
+    // The piece's rows stay in the cache while all tiles of tokens use them, so each weight is read from
+    // memory once.
     for (int64_t t = first; t < end; t += c.tile_tokens) {
       args.n_tokens = static_cast<int>(std::min(c.tile_tokens, end - t));
       args.x = x + t * n_cols;
@@ -303,7 +309,7 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
   });
 }
 
-// ---- neurons: which of the ways of sparse_ffn.h a step takes ----------------------------------------------
+// ---- neurons: which of the two ways in sparse_ffn.h a step takes ------------------------------------------
 
 NeuronSetId CpuBackend::make_set() {
   const NeuronSetId id = next_set(sets_.size(), static_cast<size_t>(bounds_.n_sets));
@@ -352,7 +358,7 @@ NeuronSums CpuBackend::cleared_sums(int n_tokens, int64_t n_cols) {
   return sums;
 }
 
-/// out += the sums (+ bias), each rounded to a float; not a number where poisoned.
+/// out += the sums (+ bias), each rounded to a float; NaN where poisoned.
 void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols,
                           float* out) {
   for (int64_t t = 0; t < n_tokens; ++t) {
@@ -365,7 +371,7 @@ void CpuBackend::add_sums(const NeuronSums& sums, const float* bias, int n_token
   }
 }
 
-/// x quantised if the FFN's few tokens need it so, else null.
+/// Returns x quantised, if the FFN's few tokens need it quantised, or null.
 const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x, int n_tokens,
                                            const float* gates) {
   const bool needed = (gates == nullptr && uses_quantized_activations(ffn.gate.dtype)) ||
@@ -373,7 +379,7 @@ const std::byte* CpuBackend::quantized_for(const FfnNeurons& ffn, const float* x
   return needed ? quantize(x, n_tokens, ffn.gate.n_cols) : nullptr;
 }
 
-/// Fills sparse_.values() for many tokens; of which neurons is returned.
+/// Fills sparse_.values() for many tokens. Returns the neurons whose values it filled.
 const NeuronSet& CpuBackend::values_of_many(const FfnNeurons& ffn, const float* x, int n_tokens,
                                             const NeuronSet& set, const float* gates, NeuronCounts& counts) {
   if (gates == nullptr) {
@@ -413,8 +419,8 @@ void CpuBackend::down_neuron_sums(const DownColumns& down, const float* values, 
   }
 }
 
-/// out [n_tokens, n_rows] = products of x with the rows of the set's neurons; what lies between them may be
-/// anything. Returns the rows read.
+/// out [n_tokens, n_rows] = products of x with the rows of the set's neurons; other columns are undefined.
+/// Returns the number of rows read.
 int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,
                                      const NeuronSet& set, float* out) {
   const std::span<const int32_t> ids = set.ids();
@@ -436,7 +442,7 @@ int64_t CpuBackend::multiply_neurons(const Matrix& weight, const float* bias, co
   return n_listed;
 }
 
-/// Whether the rows of a list are multiplied alone, or with all others of the weight.
+/// Whether to multiply only the listed rows, or all rows of the weight.
 bool CpuBackend::lists_rows(const Matrix& weight, const float* x, int n_tokens,
                             std::span<const int32_t> ids) {
   if (row_choice_ != RowChoice::kMeasured) return row_choice_ == RowChoice::kListed;

@@ -2,8 +2,8 @@
 //
 // Owned by the engine's runtime; called by the engine thread. Each operation is cut into pieces of whole
 // output elements for the pool's threads; the arithmetic of a piece is in the tables of one ISA
-// (matmul_kernels.h, vector_kernels.h). No sum is ever cut between threads, which is what makes results
-// independent of them.
+// (matmul_kernels.h, vector_kernels.h). Only one thread computes each sum, so results do not depend on the
+// number of threads.
 #pragma once
 
 #include <algorithm>
@@ -33,12 +33,13 @@ class CpuBackend final : public Backend {
 
   void bind_thread() override { pool_.bind_threads(); }
 
-  /// This backend's threads, for other work between its calls.
+  /// This backend's threads, which may do other work between its calls.
   ThreadPool& threads() { return pool_; }
 
-  /// Pages come with their first use: cache for contexts that nobody asks for costs address space only.
+  /// The system provides pages at first use, so a KV cache for long contexts that no request needs costs
+  /// address space only.
   Buffer allocate(size_t bytes) override;
-  /// REQUIRES besides: n_heads * head_dim <= max_cols in all later calls, as for every attention output.
+  /// Also REQUIRES: n_heads * head_dim <= max_cols in all later calls, as for every attention output.
   void reserve(const StepBounds& bounds) override;
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
@@ -72,7 +73,7 @@ class CpuBackend final : public Backend {
   }
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
-  // The same for a set that the caller has in host memory.
+  // Like to_host(NeuronSetId), for a set that is in host memory anyway.
   using Backend::to_host;
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                       float at_least, NeuronSet& set);
@@ -81,31 +82,31 @@ class CpuBackend final : public Backend {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                     float* out, NeuronCounts& counts);
 
-  /// From now on ffn_neurons and down_neurons sum over neurons as integers too, so that it does not show in a
-  /// result which layers a device computes. Before reserve().
+  /// From now on ffn_neurons() and down_neurons() sum over neurons as integers too, so that a result does not
+  /// show which layers a device computes. Before reserve().
   void sum_as_integers() { integer_sums_ = true; }
 
-  /// ffn_neurons and down_neurons where another device sums other neurons of the layer: each token's neurons
-  /// in `set` add their contributions to sums [n_tokens, d_model] of integers, which are the same however the
-  /// layer's neurons are shared out. The bias is not added; poison is set where a value is not finite, and
-  /// else left.
+  /// Like ffn_neurons() and down_neurons(), for a layer whose other neurons another device sums. Each token's
+  /// neurons in `set` add their contributions to integer sums [n_tokens, d_model], which are the same however
+  /// the neurons are shared out. The bias is not added. `poison` is set where a value is not finite and left
+  /// unchanged elsewhere.
   void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                        const float* gates, const NeuronSums& sums, NeuronCounts& counts);
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 
-  /// Whether gate and up rows of many tokens are multiplied as a list of those that matter or all of them.
+  /// With many tokens: whether gate and up rows are multiplied as a list of the wanted rows or all of them.
   enum class RowChoice : uint8_t { kMeasured, kListed, kAll };
-  /// Forces what else follows from the number of tokens and this machine's speed; no choice changes a bit of
-  /// any result. few_tokens: steps of up to so many tokens (16 at most) go through their neurons range by
-  /// range.
+  /// Forces choices that otherwise follow from the number of tokens and this machine's speed; no choice
+  /// changes a bit of any result. few_tokens: steps of up to this many tokens (16 at most) take SparseFfn's
+  /// way for few tokens.
   void choose_neuron_paths(int few_tokens, RowChoice rows) {
     few_tokens_ = std::min(few_tokens, SparseFfn::kMaxFewTokens);
     row_choice_ = rows;
   }
 
  private:
-  /// Rows of row_floats floats that a thread takes at a time in an elementwise operation.
+  /// How many rows of row_floats floats a thread takes at a time in an elementwise operation.
   static int64_t row_grain(int64_t row_floats);
   const std::byte* quantize(const float* x, int n_tokens, int64_t n_cols);
   int64_t multiply_neurons(const Matrix& weight, const float* bias, const float* x, int n_tokens,
@@ -131,10 +132,11 @@ class CpuBackend final : public Backend {
   RowChoice row_choice_ = RowChoice::kMeasured;
   RowCost row_cost_;
   bool integer_sums_ = false;
-  Buffer sums_;                                // [max_tokens, d_model] int64_t, where sums are integers
-  std::vector<int32_t> poison_;                // [max_tokens], likewise
+  Buffer sums_;                                // [max_tokens, d_model] int64_t, if sums are integers
+  std::vector<int32_t> poison_;                // [max_tokens], if sums are integers
   Buffer quantized_;                           // activations of one matmul, quantised
-  std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is laid out
+  std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is stored as a
+                                               // column
 };
 
 }  // namespace hearth

@@ -1,9 +1,9 @@
-// The sparse FFN's inner loops on one CPU thread: the table of them per ISA.
+// The sparse FFN's inner loops on one CPU thread, as one table of functions per ISA.
 //
-// Why: CpuBackend shares the neurons of a step out (kernels/cpu/sparse_ffn.h); what happens to a list of
-// them is here. All loops give the same bits on every ISA: a sum is a chain of fused multiply-adds over the
-// neurons of a list, in its order, of values and weights as dequantize_row gives them; of CodedColumns, see
-// kernels/neurons.h.
+// Why: CpuBackend shares the neurons of a step out among threads (kernels/cpu/sparse_ffn.h); the functions
+// here compute one list of neurons. All of them give the same bits on every ISA: a sum is a chain of fused
+// multiply-adds over the neurons of a list, in its order, with weights as dequantize_row gives them. For
+// CodedColumns, kernels/neurons.h defines the sum.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct DownArgs {
   const int32_t* ids = nullptr;   // [n] ascending
   const float* values = nullptr;  // [n]
   int n = 0;
-  bool fresh = false;        // sum is taken to be zero, whatever is there
+  bool fresh = false;        // sum counts as zero, whatever it contains
   int64_t column_begin = 0;  // a multiple of kDownStripColumns
   int64_t column_end = 0;    // <= down->n_cols
   float* sum = nullptr;      // [column_end - column_begin]
@@ -32,41 +32,44 @@ struct DownArgs {
 
 /// Neurons that a panel of dequantised weights holds at most: the bits of one word of a NeuronSet.
 inline constexpr int kPanelNeurons = 64;
-/// Columns of a panel: 64 neurons of them are 32 KB, which stay in the L1 cache while all tokens pass by.
+/// Columns of a panel: 64 neurons of this many columns are 32 KB, which stay in the L1 cache while all tokens
+/// use them.
 inline constexpr int kPanelWidth = 128;
 inline constexpr int64_t kPanelFloats = int64_t{kPanelNeurons} * kPanelWidth;
 
 /// Adds a panel's weights to the sums of many tokens.
 struct DownPanelArgs {
-  const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may be anything
+  const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may have any
+                                     // contents
   const uint64_t* wanted = nullptr;  // [n_tokens] bit i: the token wants row i
-  const float* values = nullptr;     // of the wanted rows only: token after token, row after row
+  const float* values = nullptr;     // values of the wanted rows only: by token, then by row
   int n_tokens = 0;
   float* sums = nullptr;  // [n_tokens, kPanelWidth]
-  // Of CodedColumns: rows [group_begin, group_end) are codes, these their factors [kPanelWidth]; else null.
+  // For CodedColumns: rows [group_begin, group_end) are codes and these are their factors [kPanelWidth]; else
+  // null.
   const float* scales = nullptr;
   const float* mins = nullptr;
   int group_begin = 0;
   int group_end = 0;
 };
 
-/// All are thread-safe and allocate nothing.
+/// One ISA's functions. All are thread-safe and allocate nothing.
 struct DownKernels {
   /// Indexed by the DType of down.rows. REQUIRES: n > 0.
   std::array<void (*)(const DownArgs& args), kDTypeCount> add_rows;
-  /// Of down.coded. REQUIRES: n > 0.
+  /// For down.coded. REQUIRES: n > 0.
   void (*add_coded)(const DownArgs& args);
-  /// Weights [column, column + n) of one row of down.rows to floats, as dequantize_row; column a multiple of
-  /// the type's block size and of 32 columns, as is n unless it ends the row.
+  /// Dequantises weights [column, column + n) of one row of down.rows to the floats that dequantize_row
+  /// gives. column is a multiple of the type's block size and of 32; so is n, unless it ends the row.
   std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out), kDTypeCount>
       dequantize;
-  /// Codes [column, column + n) of one neuron, less their offset, as floats; and a group's factors.
+  /// Writes codes [column, column + n) of one neuron, less their offset, as floats.
   void (*decode)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
   void (*factors)(const CodedColumns& coded, const std::byte* table, int64_t group, int64_t column, int64_t n,
                   float* out);
   void (*add_panel)(const DownPanelArgs& args);
-  /// Bit j of bits: !(score < at_least), score = values[j], or |values[j]| * sizes[j] if sizes is not null.
-  /// Bits at and behind n in the last word are 0.
+  /// Sets bit j of bits to !(score < at_least). The score is values[j], or |values[j]| * sizes[j] if sizes is
+  /// not null. Bits from n on in the last word are 0.
   void (*select)(const float* values, const float* sizes, int64_t n, float at_least, uint64_t* bits);
   /// to[i] += from[i] for n floats.
   void (*add)(const float* from, int64_t n, float* to);
@@ -79,14 +82,16 @@ extern const DownKernels kDownKernelsScalar;
 extern const DownKernels kDownKernelsAvx2;
 extern const DownKernels kDownKernelsAvx512;
 
-// ---- summed as integers (kernels/neuron_sums.h), where a device sums other neurons of the layer: all ISAs give
-// the same integers, whatever the order of neurons and the shares of columns -----------------------------------
+// ---- integer sums (kernels/neuron_sums.h) ----------------------------------------------------------------
+//
+// For layers whose other neurons a device sums. All ISAs give the same integers, whatever the order of neurons
+// and the split of columns.
 
 /// Adds the contributions of n neurons to sums.
 struct DownSumsArgs {
   const DownColumns* down = nullptr;
   const int32_t* ids = nullptr;   // [n] ascending
-  const float* values = nullptr;  // [n]; of those not finite the contributions may be anything
+  const float* values = nullptr;  // [n]; where a value is not finite, the contribution is undefined
   int n = 0;
   int64_t column_begin = 0;  // a multiple of kDownStripColumns
   int64_t column_end = 0;    // <= down->n_cols
@@ -96,23 +101,24 @@ struct DownSumsArgs {
 
 /// Adds a panel's neurons to the sums of many tokens.
 struct PanelSumsArgs {
-  const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may be anything
+  const float* weights = nullptr;    // [kPanelNeurons, kPanelWidth]; rows that no token wants may have any
+                                     // contents
   const uint64_t* wanted = nullptr;  // [n_tokens] bit i: the token wants row i
-  const float* values = nullptr;     // of the wanted rows only: token after token, row after row
+  const float* values = nullptr;     // values of the wanted rows only: by token, then by row
   int n_tokens = 0;
   int64_t n_columns = 0;    // <= kPanelWidth
   int64_t* sums = nullptr;  // [n_tokens, stride]
   int64_t stride = 0;
 };
 
-/// All are thread-safe and allocate nothing.
+/// One ISA's functions. All are thread-safe and allocate nothing.
 struct DownSumsKernels {
   /// Indexed by the DType of down.rows.
   std::array<void (*)(const DownSumsArgs& args), kDTypeCount> add_rows;
-  /// Of down.coded.
+  /// For down.coded.
   void (*add_coded)(const DownSumsArgs& args);
   void (*add_panel)(const PanelSumsArgs& args);
-  /// Weights [column, column + n) of one neuron, column and the room in out multiples of 32.
+  /// Dequantises weights [column, column + n) of one neuron. column and the room in out are multiples of 32.
   void (*dequantize_coded)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
 };
 

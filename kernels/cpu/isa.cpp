@@ -25,7 +25,7 @@ struct CpuidLeaf {
   uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
 };
 
-/// Zeros where the processor has no such leaf.
+/// The result of CPUID, or zeros if the processor does not have this leaf.
 CpuidLeaf cpuid(uint32_t leaf, uint32_t subleaf) {
   CpuidLeaf regs;
   __get_cpuid_count(leaf, subleaf, &regs.eax, &regs.ebx, &regs.ecx, &regs.edx);
@@ -35,8 +35,8 @@ CpuidLeaf cpuid(uint32_t leaf, uint32_t subleaf) {
 constexpr bool has_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
 constexpr uint32_t bit(int n) { return uint32_t{1} << n; }
 
-// Register states the operating system saves on a context switch (XCR0): a processor may have AVX-512 that
-// the kernel or hypervisor keeps switched off.
+// Register states that the operating system saves on a context switch (XCR0). The kernel or hypervisor may
+// keep the AVX-512 of a processor switched off.
 constexpr uint32_t kStateYmm = bit(1) | bit(2);
 constexpr uint32_t kStateZmm = kStateYmm | bit(5) | bit(6) | bit(7);
 

@@ -17,7 +17,7 @@ enum class Isa {
 std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 
-/// Those this processor and operating system can run, best first; kScalar is always last.
+/// The instruction sets that this processor and operating system can run, best first; kScalar is always last.
 std::vector<Isa> supported_isas();
 
 }  // namespace hearth

@@ -1,4 +1,4 @@
-// The tables of inner loops of an ISA. Compiled for any processor, unlike the tables.
+// Chooses an ISA's tables of inner loops. This file is compiled for any processor, unlike the tables.
 #include "kernels/cpu/down_kernels.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"

@@ -36,7 +36,7 @@ size_t activation_row_bytes(int64_t n_cols);
 /// One matmul, restricted to the weight rows [row_begin, row_end), or to those rows of a list.
 struct MatmulArgs {
   const Matrix* weight = nullptr;
-  const int32_t* rows = nullptr;  // null, or row numbers: then row_begin and row_end are places in this list
+  const int32_t* rows = nullptr;  // null, or row numbers; then row_begin and row_end are indices in this list
   int64_t row_begin = 0;
   int64_t row_end = 0;
   const float* x = nullptr;              // [n_tokens, n_cols], contiguous; read for float weights only
@@ -44,7 +44,7 @@ struct MatmulArgs {
                                          // read for quantised weights only
   int n_tokens = 0;
   const float* bias = nullptr;  // [n_rows] or null, indexed by the weight's row number
-  float* out = nullptr;         // row r, or rows[r], of token t is out[t * out_stride + r]
+  float* out = nullptr;  // row r of token t is out[t * out_stride + r]; with a list, index i is used for r
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
 };

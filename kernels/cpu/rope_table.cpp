@@ -13,7 +13,7 @@ void RopeTable::reserve(int max_positions, int max_rot) {
 }
 
 bool RopeTable::holds(std::span<const int32_t> positions, const Rope& rope) const {
-  // By contents, not by address: the caller may reuse its memory for other positions.
+  // Compare contents, not addresses: the caller may reuse its memory for other positions.
   const std::span<const float> inv_freq(rope.inv_freq, static_cast<size_t>(rope.n_rot / 2));
   return kind_ == rope.kind && magnitude_ == rope.magnitude && std::ranges::equal(inv_freq_, inv_freq) &&
          std::ranges::equal(positions_, positions);
@@ -26,7 +26,7 @@ void RopeTable::prepare(std::span<const int32_t> positions, const Rope& rope, Th
   row_floats_ = row_floats_of(rope);
   inv_freq_.assign(rope.inv_freq, rope.inv_freq + rope.n_rot / 2);
   positions_.assign(positions.begin(), positions.end());
-  // A position takes a microsecond or two (32 to 64 angles of 30 ns); pieces of 4 repay the fork.
+  // A position takes a microsecond or two (32 to 64 angles of 30 ns each), so pieces of 4 repay the fork.
   constexpr int64_t kPositionsPerPiece = 4;
   pool.for_each_piece(static_cast<int64_t>(positions_.size()), kPositionsPerPiece,
                       [&](int64_t begin, int64_t end, int) {

@@ -1,6 +1,6 @@
 // Cosines and sines of a step's positions, computed once and used by every layer.
 //
-// Owned by CpuBackend, used by its rope(). Engine thread; fills itself on the pool's threads.
+// Owned by CpuBackend, used by its rope(). Engine thread; the pool's threads compute the table.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@ namespace hearth {
 
 class RopeTable {
  public:
-  /// Memory for that many positions of up to max_rot rotating dimensions.
+  /// Allocates memory for this many positions of up to max_rot rotating dimensions.
   void reserve(int max_positions, int max_rot);
 
-  /// Makes row(i) the rotations of positions[i]; does nothing if they are there already. Angles are products
-  /// of doubles and go through the C library's cos and sin, which reduce them exactly: at position 131072 an
-  /// angle in float would be off by 2^-7 radians. REQUIRES: within what was reserved; rope.kind is not kNone.
+  /// Makes row(i) the rotations of positions[i]; does nothing if the table has them already. Angles are
+  /// products of doubles and go through the C library's cos and sin, which reduce them exactly: at position
+  /// 131072 an angle in float would be off by 2^-7 radians. REQUIRES: the arguments are within the bounds
+  /// given to reserve(); rope.kind is not kNone.
   void prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool);
 
   /// Floats of a row.
@@ -37,8 +38,8 @@ class RopeTable {
   RopeKind kind_ = RopeKind::kNone;
   float magnitude_ = 0.0f;
   int64_t row_floats_ = 0;
-  std::vector<float> inv_freq_;     // what the table was made with
-  std::vector<int32_t> positions_;  // and for
+  std::vector<float> inv_freq_;     // the frequencies the table was computed with
+  std::vector<int32_t> positions_;  // the positions of its rows
   std::vector<float> values_;
 };
 

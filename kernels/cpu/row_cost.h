@@ -17,22 +17,22 @@ namespace hearth {
 
 class RowCost {
  public:
-  /// What is measured with at most so many rows and tokens: a millisecond or less, once for each type, width
-  /// and size of batch. Products are unpacked for at most 64 tokens at a time, so that larger batches cost
-  /// the same per token.
+  /// The most rows and tokens that one measurement multiplies. It takes a millisecond or less, once for each
+  /// type, width and batch size. Products are unpacked for at most 64 tokens at a time, so larger batches
+  /// cost the same per token.
   static constexpr int64_t kRows = 256;
   static constexpr int kTokens = 64;
 
-  /// Cost of a listed row over that of a row of the whole. multiply_all() and multiply_listed() do the
-  /// products of min(kRows, n_listed) rows and `n_tokens` tokens, which is at most kTokens and a power of
-  /// two.
+  /// The cost of a listed row divided by that of a row in a product of all rows. multiply_all() and
+  /// multiply_listed() must multiply min(kRows, n_listed) rows with `n_tokens` tokens; n_tokens is at most
+  /// kTokens and a power of two.
   template <class All, class Listed>
   double ratio(DType type, int64_t n_cols, int n_tokens, All&& multiply_all, Listed&& multiply_listed) {
     for (const Entry& entry : entries_) {
       if (entry.n_tokens == n_tokens && entry.n_cols == n_cols && entry.type == type) return entry.ratio;
     }
     double all = 1e30, listed = 1e30;
-    // The first round fills caches; the best of the others is what an undisturbed call costs.
+    // The first round fills caches; the best of the others is the cost of an undisturbed call.
     for (int round = 0; round < 4; ++round) {
       const double all_seconds = seconds_of(multiply_all), listed_seconds = seconds_of(multiply_listed);
       if (round == 0) continue;
@@ -57,7 +57,7 @@ class RowCost {
     body();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  std::array<Entry, 32> entries_{};  // more than a model has types, widths and sizes of batches
+  std::array<Entry, 32> entries_{};  // more entries than a model has types, widths and batch sizes
   size_t next_ = 0;
 };
 

@@ -1,7 +1,8 @@
 // The row operations of VectorKernels, written once over Lanes and compiled once per ISA.
 //
-// Included by <isa>/vector_<isa>.cpp after one of the lanes_*.h, nowhere else. Calls nothing of the standard
-// library: an inline function of it compiled here for AVX-512 might be the copy the linker keeps for all.
+// Included by <isa>/vector_<isa>.cpp after one of the lanes_*.h, nowhere else. It must not call the standard
+// library: the linker might keep an inline function of the library that was compiled here for AVX-512, and
+// use it everywhere.
 #pragma once
 
 #include "kernels/cpu/vector_kernels.h"
@@ -9,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// Calls body(first element, lanes) for each run of 16 and once more for what is left, if anything.
+/// Calls body(first element, lanes) for each run of 16 and once more for the rest, if there is one.
 template <class Body>
 inline void for_each_lanes(int64_t n, Body&& body) {
   int64_t i = 0;
@@ -28,9 +29,9 @@ inline void store_up_to(Lanes v, float* out, int n) {
 }
 
 /// e^x. Range reduction x = n ln 2 + r with ln 2 in two parts (Cody, Waite 1980), then the polynomial of
-/// Cephes' expf (Moshier 1989) for |r| <= ln 2 / 2: within 2 units in the last place. Below -87.33 (where
-/// floats lose digits) exactly 0; above 88.37 stays at e^88.37, finite. 0 gives exactly 1; not a number stays
-/// so.
+/// Cephes' expf (Moshier 1989) for |r| <= ln 2 / 2: within 2 units in the last place. The result is exactly 0
+/// below -87.33 (where floats lose digits), stays at e^88.37, finite, above 88.37, and is exactly 1 at 0. A
+/// NaN stays a NaN.
 inline Lanes exponential(Lanes x) {
   const Lanes low = Lanes::all(-87.33f);
   const Lanes clamped = Lanes::min(Lanes::all(88.37f), Lanes::max(low, x));
@@ -77,7 +78,7 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   const Lanes mean = Lanes::all(total / static_cast<float>(n));
   const float squares = row_sum(n, [&](Lanes sum, int64_t i, int count) {
     const Lanes v = Lanes::sub(load_up_to(x + i, count), mean);
-    // Lanes past the end loaded as 0, which is not the mean.
+    // Lanes past the end were loaded as 0, not as the mean, and must not count.
     const Lanes counted = count == 16 ? v : Lanes::keep_first(v, count, Lanes::all(0.0f));
     return Lanes::fma(counted, counted, sum);
   });
@@ -90,9 +91,9 @@ void layer_norm(const float* x, const float* weight, const float* bias, float ep
   });
 }
 
-/// x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, which cancels nothing. erfc(z) = e^-z^2 t p(t) with
-/// t = 1 / (1 + 0.3 z), p fitted to it by Chebyshev points for z up to 9.6, beyond which e^-z^2 is 0: the sum
-/// is within 3e-7 of |x|.
+/// x Phi(x) = max(x, 0) - |x| erfc(|x| / sqrt 2) / 2, a sum without cancellation. erfc(z) = e^-z^2 t p(t)
+/// with t = 1 / (1 + 0.3 z). p was fitted at Chebyshev points for z up to 9.6, beyond which e^-z^2 is 0: the
+/// error is within 3e-7 of |x|.
 inline Lanes gelu_erf(Lanes x) {
   const Lanes zero = Lanes::all(0.0f);
   const Lanes one = Lanes::all(1.0f);
@@ -110,7 +111,7 @@ inline Lanes gelu_erf(Lanes x) {
   p = Lanes::fma(p, t, Lanes::all(0.16917633f));
   const Lanes decay = exponential(Lanes::sub(zero, Lanes::mul(z, z)));
   const Lanes half_erfc = Lanes::mul(Lanes::mul(Lanes::all(0.5f), Lanes::mul(t, p)), decay);
-  // From 20 on half_erfc is 0, and infinity must not meet it.
+  // From 20 on half_erfc is 0; infinity times 0 would be NaN, so the size is limited.
   const Lanes tail = Lanes::mul(Lanes::min(Lanes::all(20.0f), size), half_erfc);
   return Lanes::sub(Lanes::max(zero, x), tail);
 }
@@ -135,7 +136,7 @@ inline void activate(const float* gate, const float* up, int64_t n, float* out, 
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out) {
   const Lanes zero = Lanes::all(0.0f);
   const Lanes one = Lanes::all(1.0f);
-  // max and min give their second operand where either is not a number: x, so that it stays.
+  // If either operand is NaN, max and min return the second one. The second one is x, so a NaN stays a NaN.
   const auto relu = [&](Lanes x) { return Lanes::max(zero, x); };
   switch (act.kind) {
     case Activation::kSilu:

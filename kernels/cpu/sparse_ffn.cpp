@@ -1,4 +1,4 @@
-// The two ways through a layer's neurons, and both kinds of sums. See the header.
+// The two ways to compute a layer's neurons, each with float and integer sums. See the header.
 #include "kernels/cpu/sparse_ffn.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace hearth {
 namespace {
 
-/// Asks for a neuron's weights of some columns: pieces of rows far apart, which the hardware does not
-/// foresee.
+/// Prefetches some columns of a neuron's weights. These are parts of rows that lie far apart, which the
+/// hardware prefetcher does not predict.
 void prefetch_columns(const DownColumns& down, int64_t neuron, int64_t column, int64_t n_columns) {
   const std::byte* begin = down.coded.codes + static_cast<size_t>(neuron) * down.coded.stride +
                            static_cast<size_t>(column * down.coded.bits / 8);
@@ -60,7 +60,7 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
 void SparseFfn::select(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                        float at_least, NeuronSet& set) {
   set.clear(n_tokens, n_neurons);
-  // Words of a piece: 8192 scores are 32 KB, a few microseconds.
+  // Words of a piece: 8192 scores are 32 KB, which take a few microseconds.
   constexpr int64_t kWords = 128;
   const int64_t n_words = static_cast<int64_t>(set.words());
   const int64_t parts = (n_words + kWords - 1) / kWords;
@@ -74,7 +74,7 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
   set.collect();
 }
 
-// ---- few tokens: a thread takes a range of neurons from gate to down ------------------------------------
+// ---- few tokens: a thread computes a range of neurons from gate to down ----------------------------------
 
 void SparseFfn::ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                         const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts) {
@@ -129,7 +129,7 @@ void SparseFfn::run_range(const Call& call, int range, int thread) {
   }
 }
 
-/// A range's listed neurons, from place `begin` on, to its partial sums.
+/// Adds a range's listed neurons, from list index `begin` on, to its partial sums.
 void SparseFfn::add_range(const Call& call, int range, int64_t begin) {
   for (int t = 0; t < call.n_tokens; ++t) {
     const int n = n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)];
@@ -150,7 +150,8 @@ void SparseFfn::add_range(const Call& call, int range, int64_t begin) {
   }
 }
 
-/// Values of a range's neurons to few_ups_, by place; of which neurons is returned.
+/// Writes the values of a range's neurons to few_ups_, by list index. Returns the list indices that have
+/// values.
 SparseFfn::Places SparseFfn::values_of_range(const Call& call, Places places, RangeCounts& counts) {
   const int64_t begin = places.begin;
   float* from_gates = call.ffn == nullptr ? few_ups_ : few_gates_;
@@ -180,7 +181,7 @@ SparseFfn::Places SparseFfn::values_of_range(const Call& call, Places places, Ra
   return places;
 }
 
-/// Products of the rows at these places with all tokens, by place.
+/// Multiplies the rows at these list indices with all tokens; writes the products by list index.
 void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bias, Places places,
                          float* to) {
   const MatmulArgs args{.weight = &weight,
@@ -196,8 +197,8 @@ void SparseFfn::multiply(const Call& call, const Matrix& weight, const float* bi
   matmul_.multiply[static_cast<size_t>(weight.dtype)](args);
 }
 
-/// Drops places whose act(gate), in few_ups_, is zero for every token that wants them; gates and activations
-/// of the others move up.
+/// Drops neurons whose act(gate), in few_ups_, is zero for every token that wants them. The gates and
+/// activations of the others move up.
 SparseFfn::Places SparseFfn::keep_passed(const Call& call, Places places, RangeCounts& counts) {
   int64_t n = places.begin;
   for (int64_t i = places.begin; i < places.end; ++i) {
@@ -217,7 +218,7 @@ SparseFfn::Places SparseFfn::keep_passed(const Call& call, Places places, RangeC
   return {passed_ids_, places.begin, n};
 }
 
-/// Each token's neurons and values that are wanted and not zero.
+/// Lists each token's active neurons and their values.
 void SparseFfn::list_active(const Call& call, Places places, int* n_listed, RangeCounts& counts) {
   for (int64_t i = places.begin; i < places.end; ++i) {
     const int32_t id = places.ids[i];
@@ -236,7 +237,8 @@ void SparseFfn::list_active(const Call& call, Places places, int* n_listed, Rang
   }
 }
 
-/// A range's listed neurons, from place `begin` on, for whoever counts. Ranges are whole words of bits.
+/// Writes a range's listed neurons, from list index `begin` on, to call.found. Ranges are whole words of
+/// bits.
 void SparseFfn::note_active(const Call& call, int64_t begin, const int* n_listed) {
   const int64_t n_neurons = call.set->n_neurons();
   for (int t = 0; t < call.n_tokens; ++t) {
@@ -252,7 +254,8 @@ void SparseFfn::note_active(const Call& call, int64_t begin, const int* n_listed
 }
 
 void SparseFfn::add_partials(const Call& call, float* out) {
-  // Columns of a piece: its partials are 64 KB, some microseconds of reading what another core wrote.
+  // Columns of a piece: its partial sums are 64 KB that other cores wrote, which take some microseconds to
+  // read.
   constexpr int64_t kColumns = 1024;
   const int64_t n_cols = call.down->n_cols;
   const int64_t parts = (n_cols + kColumns - 1) / kColumns;
@@ -268,8 +271,9 @@ void SparseFfn::add_partials(const Call& call, float* out) {
   });
 }
 
-// ---- few tokens, sums of integers: a thread adds up all of its ranges in one array, the first thread in the
-// ---- caller's -------------------------------------------------------------------------------------------
+// ---- few tokens, integer sums ----------------------------------------------------------------------------
+//
+// A thread adds all of its ranges to one array; the first thread's array is the caller's.
 
 void SparseFfn::ffn_few_sums(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                              const NeuronSet& set, const float* gates, const NeuronSums& sums,
@@ -291,7 +295,7 @@ void SparseFfn::run_few_sums(const Call& call, NeuronCounts& counts) {
   for (int t = 0; t < call.n_tokens; ++t) {
     if ((poison >> t & 1) != 0) call.sums->poison[t] = 1;
   }
-  // The other threads' sums to the caller's. Columns of a piece: as of add_partials().
+  // Add the other threads' sums to the caller's. Pieces have as many columns as in add_partials().
   constexpr int64_t kColumns = 1024;
   const int64_t n = call.n_tokens * call.down->n_cols;
   const size_t n_threads = summed_.size();
@@ -305,12 +309,12 @@ void SparseFfn::run_few_sums(const Call& call, NeuronCounts& counts) {
   });
 }
 
-/// [n] of a thread that is not the first.
+/// The integer sums [n] of a thread that is not the first.
 int64_t* SparseFfn::thread_sums(int thread, int64_t n) {
   return reinterpret_cast<int64_t*>(thread_sums_.floats()) + (thread - 1) * n;
 }
 
-/// A range's listed neurons, from place `begin` on, to the thread's sums.
+/// Adds a range's listed neurons, from list index `begin` on, to the thread's sums.
 void SparseFfn::sum_range(const Call& call, int range, int64_t begin, int thread) {
   const int64_t n_cols = call.down->n_cols, n = call.n_tokens * n_cols;
   int64_t* sums = thread == 0 ? call.sums->sums : thread_sums(thread, n);
@@ -425,16 +429,16 @@ void SparseFfn::run_many(const ManyCall& call, NeuronCounts& counts) {
   const DownColumns& down = *call.down;
   const int n_tokens = call.n_tokens;
   find_active(call, counts);
-  // A strip of columns is a panel wide, or one block of the types that have blocks of two panels' width.
+  // A strip of columns is one panel wide, or two for types whose blocks are two panels wide.
   const bool wide = down.rows && dtype_info(down.rows.dtype).block_elems > kPanelWidth;
   const int64_t width = wide ? 2 * kPanelWidth : kPanelWidth;
   const int64_t n_strips = (down.n_cols + width - 1) / width;
-  // Few columns on many threads: tokens are shared out too, though each share dequantises for itself.
+  // With few columns and many threads, tokens are split too, though each part then dequantises for itself.
   constexpr int64_t kPiecesPerThread = 4, kTokensOfPiece = 64;
   const int64_t wanted = (pool_.n_threads() * kPiecesPerThread + n_strips - 1) / n_strips;
   const int64_t most_parts = std::clamp<int64_t>(n_tokens / kTokensOfPiece, 1, wanted);
   const int64_t tokens_of_part = (n_tokens + most_parts - 1) / most_parts;
-  const int64_t parts = (n_tokens + tokens_of_part - 1) / tokens_of_part;  // none is empty
+  const int64_t parts = (n_tokens + tokens_of_part - 1) / tokens_of_part;  // no part is empty
   pool_.for_each_piece(n_strips * parts, 1, [&](int64_t piece, int64_t, int thread) {
     const int64_t column = piece / parts * width;
     const int first = static_cast<int>(piece % parts * tokens_of_part);
@@ -477,7 +481,8 @@ void SparseFfn::add_columns(const ManyCall& call, int64_t column, int64_t n_colu
   }
 }
 
-/// Weights of the neurons of one word of the set, or their codes where floats are summed.
+/// Fills the thread's panel with the weights of the neurons of one word of the set, or with their codes if
+/// sums are floats.
 void SparseFfn::fill_panel(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int thread) {
   const DownColumns& down = *call.down;
   float* panel = panels_[static_cast<size_t>(thread)].data();
@@ -501,7 +506,7 @@ void SparseFfn::fill_panel(const ManyCall& call, size_t word, int64_t column, in
   }
 }
 
-/// The 64 neurons of one word of the set.
+/// Adds the 64 neurons of one word of the set.
 void SparseFfn::add_word(const ManyCall& call, size_t word, int64_t column, int64_t n_columns,
                          int first_token, int n_tokens, int thread) {
   const DownColumns& down = *call.down;
@@ -538,7 +543,7 @@ void SparseFfn::add_word(const ManyCall& call, size_t word, int64_t column, int6
   }
 }
 
-// ---- many tokens, sums of integers: threads take columns and add to the caller's sums ---------------------
+// ---- many tokens, integer sums: threads take columns and add to the caller's sums -------------------------
 
 void SparseFfn::down_many_sums(const DownColumns& down, const float* values, int n_tokens,
                                const NeuronSet& set, const NeuronSums& sums, NeuronCounts& counts) {

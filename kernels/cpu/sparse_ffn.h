@@ -1,18 +1,17 @@
-// The sparse FFN on the CPU: how the neurons of a step are shared out among threads, and in which order they
-// are added up.
+// The sparse FFN on the CPU: how threads share the neurons of a step, and in which order neurons are summed.
 //
-// Order of a token's sums, whatever threads, batch, lists and path: neurons are cut into kNeuronRanges ranges
-// (neuron_range() of them each, by number); within a range, sum = fma(value_j, w_jc, sum) over the token's
-// active neurons in ascending order, from 0 (of CodedColumns as kernels/neurons.h says); then out_c += sum,
-// range by range, where the token has an active neuron in the range; the bias last. w is the weight as
-// dequantised to float.
+// The order of a token's sum does not depend on threads, batch, lists or the way it is computed. Neurons are
+// cut by number into kNeuronRanges ranges of neuron_range() neurons. Within a range, sum = fma(value_j, w_jc,
+// sum) over the token's active neurons in ascending order, from 0 (for CodedColumns as kernels/neurons.h
+// says). Then out_c += sum, range by range, for ranges where the token has an active neuron, and last the
+// bias. w is the weight dequantised to float.
 //
-// Two ways to get there, with the same bits:
-//   few tokens (decode): a thread takes a range and does all of it: gate rows, up rows of what passed, down
-//     rows of what is left, each row read once, into the range's own partial sums; then partials are added
-//     up.
-//   many tokens (prefill): products with gate and up rows by matmul; then threads take columns of the down
-//     projection, and each row's part is dequantised once and added to all tokens that want it.
+// There are two ways to compute this, with the same bits:
+//   few tokens (decode): a thread takes a range and does all of it: gate rows, then up rows of neurons that
+//       passed the gate, then down rows of active neurons. Each row is read once, into the range's own
+//       partial sums; then the partial sums are added up.
+//   many tokens (prefill): matmul multiplies the gate and up rows. Then threads take columns of the down
+//       projection; each row's part is dequantised once and added for all tokens that want it.
 //
 // Where another device has a share of the neurons, contributions are summed as integers instead
 // (kernels/neuron_sums.h), whose order does not matter.
@@ -31,9 +30,9 @@
 
 namespace hearth {
 
-/// Ranges that a layer's neurons are cut into. Each has partial sums of its own, so that more of them cost
-/// memory traffic (at 16 a 36th of what a 7B layer reads), fewer leave threads without work. Part of the
-/// definition of results.
+/// The number of ranges that a layer's neurons are cut into. Each range has its own partial sums, so more
+/// ranges cost memory traffic (at 16 a 36th of what a 7B layer reads), and fewer leave threads without work.
+/// This number is part of the definition of results.
 inline constexpr int kNeuronRanges = 16;
 
 /// Neurons of a range: whole words of a NeuronSet and whole groups of CodedColumns.
@@ -43,7 +42,7 @@ inline int64_t neuron_range(int64_t n_neurons) {
 
 class SparseFfn {
  public:
-  /// Steps of up to this many tokens may take the way of few tokens.
+  /// The most tokens of a step that may take the way for few tokens.
   static constexpr int kMaxFewTokens = 16;
 
   SparseFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
@@ -56,7 +55,7 @@ class SparseFfn {
   void select(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
               NeuronSet& set);
 
-  /// Backend::ffn_neurons for few tokens; quantized: x as MatmulKernels::quantize gives it, or null if no
+  /// Backend::ffn_neurons for few tokens. quantized: x as MatmulKernels::quantize gives it, or null if no
   /// weight needs it.
   void ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts);
@@ -64,45 +63,45 @@ class SparseFfn {
   void down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                 NeuronCounts& counts);
 
-  /// The same to sums of integers, without the bias.
+  /// Like ffn_few() and down_few(), but adds to integer sums and does not add the bias.
   void ffn_few_sums(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                     const NeuronSet& set, const float* gates, const NeuronSums& sums, NeuronCounts& counts);
   void down_few_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                      const NeuronSums& sums, NeuronCounts& counts);
 
-  /// Neurons of `set` whose act(gate) is not zero; valid until the next call.
+  /// Returns the neurons of `set` whose act(gate) is not zero; valid until the next call.
   const NeuronSet& pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens, const NeuronSet& set,
                               NeuronCounts& counts);
-  /// Backend::down_neurons for any number of tokens, but that `proposed` is not counted.
+  /// Backend::down_neurons for any number of tokens, except that `proposed` is not counted.
   void down_many(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                  NeuronCounts& counts);
-  /// The same to sums of integers, without the bias.
+  /// Like down_many(), but adds to integer sums and does not add the bias.
   void down_many_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                       const NeuronSums& sums, NeuronCounts& counts);
 
-  // Scratch of the caller, [max_tokens, max_cols] each. pass_gates() uses the second.
+  // Scratch for the caller, [max_tokens, max_cols] each. pass_gates() overwrites the second one.
   float* gates() { return gates_.floats(); }
   float* values() { return values_.floats(); }
   float* products() { return products_.floats(); }
 
  private:
-  /// What one range found, for NeuronCounts.
+  /// What was found in one range, for NeuronCounts.
   struct RangeCounts {
     int64_t gate_rows, up_rows, down_rows, passed, active;
   };
-  /// One call, as its ranges see it.
+  /// The arguments of one call for few tokens, as its ranges see it.
   struct Call {
-    const FfnNeurons* ffn;  // null: values are given
+    const FfnNeurons* ffn;  // null: `given` has the values
     const DownColumns* down;
     const float* x;
     const std::byte* quantized;
     int n_tokens;
     const NeuronSet* set;
-    const float* given;                // [n_tokens, n_neurons] gates, or values; or null
+    const float* given;                // [n_tokens, n_neurons] gates, or values if ffn is null; may be null
     const ActiveNeurons* found;        // or null
     const NeuronSums* sums = nullptr;  // null: sums of floats
   };
-  /// Places [begin, end) of a list of neurons.
+  /// Indices [begin, end) of a list of neurons.
   struct Places {
     const int32_t* ids;
     int64_t begin, end;
@@ -127,8 +126,8 @@ class SparseFfn {
     const float* values;
     int n_tokens;
     const NeuronSet* set;
-    float* out;              // or null, and then
-    const NeuronSums* sums;  // these
+    float* out;              // null if sums are integers
+    const NeuronSums* sums;  // null if sums are floats
   };
   void find_active(const ManyCall& call, NeuronCounts& counts);
   void run_many(const ManyCall& call, NeuronCounts& counts);
@@ -149,33 +148,34 @@ class SparseFfn {
   int max_tokens_ = 0;
   std::vector<float> ones_;  // [max_cols]
 
-  // Of few tokens; rows are max_cols_ apart. Ranges use their own places in them.
+  // Scratch for few tokens; rows are max_cols_ apart. Each range uses its own columns.
   Buffer few_floats_;
   std::vector<int32_t> few_ids_;
-  float* few_gates_ = nullptr;     // [kMaxFewTokens] by place
+  float* few_gates_ = nullptr;     // [kMaxFewTokens] by list index
   float* few_ups_ = nullptr;       // [kMaxFewTokens]
-  float* list_values_ = nullptr;   // [kMaxFewTokens] of each token's active neurons
+  float* list_values_ = nullptr;   // [kMaxFewTokens] values of each token's active neurons
   float* partials_ = nullptr;      // [kNeuronRanges, kMaxFewTokens]
   int32_t* passed_ids_ = nullptr;  // [1]
   int32_t* list_ids_ = nullptr;    // [kMaxFewTokens]
   std::array<std::array<int, kMaxFewTokens>, kNeuronRanges> n_listed_{};
   std::array<RangeCounts, kNeuronRanges> range_counts_{};
 
-  // Of few tokens' sums of integers: the first thread has the caller's, the others these.
+  // Integer sums for few tokens: the first thread adds to the caller's sums, each other thread to its own.
   Buffer thread_sums_;                            // [n_threads - 1, n_tokens, n_cols]
   Buffer sum_parts_;                              // per thread: [2, n_cols], see DownSumsArgs
   std::vector<uint8_t> summed_;                   // [n_threads] whether the thread has added anything
   std::array<uint32_t, kNeuronRanges> poison_{};  // bit t: token t has a value that is not finite
 
-  // Of many tokens.
+  // Scratch for many tokens.
   Buffer gates_, values_, products_;
   NeuronSet passed_;
-  // What the tokens' active neurons are, word by word of the set, so that a pass over the tokens reads on:
-  // bits [words, n_tokens], their values in products_, and where there those of (word, token) begin.
+  // The tokens' active neurons, ordered by word of the set and then by token, so that a loop over tokens
+  // reads consecutive memory: active_ has bits [words, n_tokens], products_ the values, and starts_ where
+  // those of (word, token) begin.
   std::vector<uint64_t> active_;
   std::vector<size_t> starts_;
   std::vector<uint32_t> ranges_of_;         // [max_tokens] bit r: the token has active neurons in range r
-  std::vector<uint64_t> any_;               // [words] neurons active for any token
+  std::vector<uint64_t> any_;               // [words] neurons that are active for any token
   std::vector<int64_t> counted_;            // [max_tokens]
   std::vector<std::vector<float>> panels_;  // per thread: [2, kPanelNeurons, kPanelWidth], then factors
   std::vector<Buffer> sums_;                // per thread: [2, max_tokens, kPanelWidth]

@@ -14,15 +14,15 @@
 namespace hearth {
 namespace {
 
-// How long a thread polls before it parks. Between two operations of a step lie 1 to 20 microseconds, between
-// two steps (sampling, publishing) some 50: a thread that spins that long sleeps only when the server is
-// idle. Waking a parked one costs 5 to 50.
+// How long a thread polls before it parks. Two operations of a step are 1 to 20 microseconds apart, two steps
+// (with sampling and publishing between them) some 50. So a thread that polls this long sleeps only when the
+// server is idle. Waking a parked thread takes 5 to 50 microseconds.
 constexpr std::chrono::microseconds kSpinTime{100};
-// After this much of it a thread offers its processor to others between polls: the one it waits for may be
-// queued behind it. Offering costs a third of a microsecond where nobody takes it.
+// After polling this long, a thread offers its processor to others between polls, because the thread that it
+// waits for may be queued behind it. An offer that nobody takes costs a third of a microsecond.
 constexpr std::chrono::microseconds kPoliteAfter{10};
 
-// Polls between two looks at the clock: a pause is 40 to 140 cycles, a look about as long as one.
+// Polls between two reads of the clock: a pause takes 40 to 140 cycles, a read about as long as one pause.
 constexpr int kPollsPerClock = 16;
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
@@ -62,7 +62,7 @@ int default_thread_count() {
 
 ThreadPool::ThreadPool(int n_threads) {
   assert(n_threads >= 1);
-  // With fewer processors than threads, a spinning thread keeps the one it waits for from running.
+  // With fewer processors than threads, a spinning thread would keep the thread it waits for from running.
   may_spin_ = n_threads <= static_cast<int>(allowed_cpus().size());
   threads_.reserve(static_cast<size_t>(n_threads - 1));
   try {
@@ -70,7 +70,7 @@ ThreadPool::ThreadPool(int n_threads) {
       threads_.emplace_back([this, thread] { work(thread); });
     }
   } catch (...) {
-    stop();  // or those already started would wait for ever
+    stop();  // otherwise the threads already started would wait for ever
     throw;
   }
 }
@@ -96,17 +96,16 @@ bool ThreadPool::bind_threads() {
 }
 
 void ThreadPool::share(Call call, const void* context) noexcept {
-  // 1. Nobody is inside: write what to do, open the gate, and wake who sleeps. Sequentially consistent, so
-  // that
-  //    a thread about to sleep either sees the new round or is seen waiting.
+  // 1. No thread is inside: write the call, open the gate and wake parked threads. Sequential consistency
+  // ensures that a thread about to sleep either sees the new round or is seen waiting.
   call_ = call;
   context_ = context;
   gate_.store(kOpen, std::memory_order_release);
   round_.fetch_add(1, std::memory_order_seq_cst);
   round_.notify_all();
-  // 2. Work along until nothing is left to take.
+  // 2. Compute pieces until none is left.
   call(context, 0);
-  // 3. Close the gate and wait for those inside to finish their piece.
+  // 3. Close the gate and wait until the threads inside have finished their pieces.
   uint32_t inside = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   while (inside != 0) {
     wait_while_equal(gate_, inside, may_spin_);
@@ -114,7 +113,7 @@ void ThreadPool::share(Call call, const void* context) noexcept {
   }
 }
 
-/// False if the operation is over.
+/// Returns false if the operation is over.
 bool ThreadPool::enter() noexcept {
   uint32_t gate = gate_.load(std::memory_order_relaxed);
   while ((gate & kOpen) != 0) {
@@ -124,7 +123,7 @@ bool ThreadPool::enter() noexcept {
 }
 
 void ThreadPool::leave() noexcept {
-  // The last one out of a closed gate wakes the caller, should it have gone to sleep.
+  // The last thread to leave a closed gate wakes the caller, which may be asleep.
   if (gate_.fetch_sub(1, std::memory_order_acq_rel) == 1) gate_.notify_one();
 }
 

@@ -1,10 +1,11 @@
-// Fork and join for the arithmetic: a fixed set of threads that compute one operation at a time together.
+// Fork and join for the arithmetic: a fixed set of threads that together compute one operation at a time.
 //
 // A decode step forks some two hundred times, each for tens of microseconds, so a fork must cost less than
-// one: threads spin for a moment between operations, then park, so that an idle server uses no CPU. The
-// machine is rarely ours alone: work is handed out in pieces, and the caller waits only for threads that hold
-// one. A thread the kernel is slow to run (its processor is taken) thus costs its help, not a wait for it.
-// Owned by CpuBackend; for_each_piece() is called by the engine thread only, which works along as thread 0.
+// one microsecond. Threads spin for a moment between operations and then park, so that an idle server uses no
+// CPU time. Other programs may use the machine too: work is handed out in pieces, and the caller waits only
+// for threads that hold one. If the kernel is slow to run a thread, because its processor is taken, its help
+// is lost but nobody waits for it. Owned by CpuBackend; only the engine thread calls for_each_piece(), and it
+// computes pieces as thread 0.
 #pragma once
 
 #include <atomic>
@@ -15,8 +16,8 @@
 
 namespace hearth {
 
-/// Physical cores this process may use: SMT siblings counted once, cpusets and cgroup quotas respected. At
-/// least 1.
+/// The number of physical cores this process may use, at least 1. SMT siblings count once; cpusets and cgroup
+/// quotas are respected.
 int default_thread_count();
 
 class ThreadPool {
@@ -30,17 +31,17 @@ class ThreadPool {
 
   int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Gives the calling thread (from now on the one that calls for_each_piece()) and every thread a processor
-  /// of its own, if the pool fills the processors it may use; a smaller pool is left to the kernel, which
-  /// knows what else runs, where two half-size pools would bind themselves to the same cores. Threads that
-  /// the calling thread starts later inherit its processor, so call it where no more are started. Refusal by
-  /// the system is no error. Returns whether threads were bound.
+  /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
+  /// processor of its own, if the pool fills the processors that the process may use. A smaller pool is left
+  /// to the kernel, which knows what else runs; two half-size pools would bind themselves to the same cores.
+  /// Threads that the calling thread starts later inherit its processor, so call this after starting all
+  /// threads. It is no error if the system refuses. Returns whether threads were bound.
   bool bind_threads();
 
   /// Calls body(int64_t begin, int64_t end, int thread) for consecutive pieces of at most `grain` that cover
-  /// [0, n), each handed to the thread that is free next, thread in [0, n_threads()); returns when all have
-  /// returned. What the pieces wrote is visible then. One piece runs on the calling thread without a fork.
-  /// body must not throw and must not call the pool. No allocation.
+  /// [0, n). Each piece goes to the next free thread; thread is in [0, n_threads()). Returns when all calls
+  /// have returned; everything they wrote is visible then. A single piece runs on the calling thread without
+  /// a fork. body must not throw and must not call the pool. No allocation.
   template <class Body>
   void for_each_piece(int64_t n, int64_t grain, Body&& body) {
     using Plain = std::remove_reference_t<Body>;
@@ -70,10 +71,11 @@ class ThreadPool {
   void leave() noexcept;
   void stop() noexcept;
 
-  // Each on its own cache line: every thread polls round_ while others write the rest.
-  alignas(64) std::atomic<uint32_t> round_{0};  // one more for each operation; threads wait for it to change
-  // Who may touch call_ and context_: the caller while it is 0, else whoever it counts. Top bit: threads may
-  // still enter. The other bits: threads inside.
+  // Each atomic has its own cache line, because every thread polls round_ while others write the rest.
+  alignas(64) std::atomic<uint32_t> round_{0};  // incremented for each operation; threads wait for it to
+                                                // change
+  // Controls access to call_ and context_. While it is 0, the caller may write them; otherwise the threads
+  // that it counts may read them. Top bit: threads may still enter. Other bits: the number of threads inside.
   alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_piece_{0};
   alignas(64) Call call_ = nullptr;

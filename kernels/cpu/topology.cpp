@@ -26,7 +26,7 @@ struct FreeSet {
 };
 using CpuSet = std::unique_ptr<cpu_set_t, FreeSet>;
 
-/// Of kMaxCpus CPUs; null where memory is short.
+/// Allocates a set of kMaxCpus CPUs; null if there is no memory.
 CpuSet make_cpu_set() { return CpuSet(CPU_ALLOC(kMaxCpus)); }
 
 /// First line of a file, or an empty string.
@@ -37,7 +37,7 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
-/// Whole CPUs in quota / period microseconds; 0 if that is no limit.
+/// The whole CPUs that quota / period microseconds allow; 0 if that is no limit.
 int whole_cpus(int64_t quota_us, int64_t period_us) {
   if (quota_us <= 0 || period_us <= 0) return 0;
   return static_cast<int>(std::max<int64_t>(1, quota_us / period_us));
@@ -57,7 +57,7 @@ int limit_v2(const std::filesystem::path& group) {
   return whole_cpus(quota_us, period_us);
 }
 
-/// cgroup v1: two files; a quota of -1 is none.
+/// cgroup v1: two files; a quota of -1 means no limit.
 int limit_v1(const std::filesystem::path& group) {
   std::istringstream quota(first_line(group / "cpu.cfs_quota_us"));
   std::istringstream period(first_line(group / "cpu.cfs_period_us"));
@@ -66,9 +66,8 @@ int limit_v1(const std::filesystem::path& group) {
   return whole_cpus(quota_us, period_us);
 }
 
-/// The tightest limit of a group and its parents up to the mount. Inside a container the group's path may
-/// name what lies outside of its own mount; the mount's root is then the group, which is why it is always
-/// read.
+/// The tightest limit of a group and its parents, up to the mount. Inside a container the group's path may
+/// lie outside of the mount. The mount's root is then the process's group, so the root is always read.
 template <class Limit>
 int limit_up_to_root(const std::filesystem::path& mount, const std::string& group, Limit limit_of) {
   int limit = limit_of(mount);
@@ -80,7 +79,7 @@ int limit_up_to_root(const std::filesystem::path& mount, const std::string& grou
   return limit;
 }
 
-/// The numbers in "0-3,8,10-11"; what is no such list ends it.
+/// The numbers in "0-3,8,10-11"; reading stops at anything else.
 std::vector<int> listed_cpus(const std::string& list) {
   std::vector<int> cpus;
   std::istringstream in(list);
@@ -133,7 +132,7 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::files
   std::vector<int> first_of_core;
   for (int cpu : cpus) {
     const std::string name = "cpu" + std::to_string(cpu);
-    // The list of a core's siblings is the same text for each of them, so it names the core.
+    // The list of siblings is the same text for all CPUs of a core, so it identifies the core.
     std::string core = first_line(sys / "devices/system/cpu" / name / "topology/thread_siblings_list");
     if (core.empty()) core = name;
     if (seen.insert(core).second) first_of_core.push_back(cpu);
@@ -143,7 +142,7 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::files
 
 std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
                                                 const std::filesystem::path& sys) {
-  std::map<int, std::vector<int>> nodes;  // by their numbers
+  std::map<int, std::vector<int>> nodes;  // by node number
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(sys / "devices/system/node", error)) {
     const std::string name = entry.path().filename();
@@ -161,7 +160,7 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
 }
 
 size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
-  // By level and by the text that lists who shares it, which names a cache.
+  // By level and by the list of CPUs that share the cache, which identifies it.
   std::map<int, std::map<std::string, size_t>> caches;
   for (const int cpu : cpus) {
     std::error_code error;

@@ -1,7 +1,7 @@
 // The float arithmetic of the CPU backend that is not a matrix product: one table of functions per ISA.
 //
-// CpuBackend picks a table once. Every function works on one row or one run of elements on the calling thread
-// and is free of state, so any thread may call it. Each element's arithmetic is the same wherever it lies in
+// CpuBackend chooses a table once. Every function works on one row or one run of elements on the calling
+// thread and has no state, so any thread may call it. An element's arithmetic does not depend on its index in
 // the run: 16 lanes on every ISA, the same polynomial, sums in one fixed tree. Pointers need no alignment.
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace hearth {
 
-/// A tile of queries against one slice of a sequence's keys, for one key/value head. The kernel fills
-/// largest, sum and weighted: softmax's numerator and denominator over this slice alone, relative to its own
-/// largest score; AttentionMerge joins slices.
+/// A tile of queries and one slice of a sequence's keys, for one key/value head. The kernel fills largest,
+/// sum and weighted: softmax's numerator and denominator over this slice alone, relative to its own largest
+/// score. VectorKernels::merge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
   const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; ascending
@@ -22,8 +22,8 @@ struct AttentionTile {
   int head_dim = 0;
   int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile
   int end = 0;
-  // This head's part of the cache: block b's keys are k + b * block_stride, [head_dim, block_tokens], its
-  // values v + b * block_stride, [block_tokens, head_dim].
+  // This head's part of the KV cache. The keys of KV block b are k + b * block_stride, [head_dim,
+  // block_tokens]; its values are v + b * block_stride, [block_tokens, head_dim].
   const uint16_t* k = nullptr;
   const uint16_t* v = nullptr;
   int64_t block_stride = 0;
@@ -37,17 +37,17 @@ struct AttentionTile {
 };
 
 /// Keys that attention scores before it takes one maximum: enough to make the exponentials of the online
-/// softmax cheap, few enough that a tile's scores and a piece of K and V stay in the first-level cache.
+/// softmax cheap, few enough that a tile's scores and its K and V stay in the first-level cache.
 inline constexpr int kKeyTile = 64;
 
 struct VectorKernels {
   /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
-  /// lanes: a lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, 1e-5 at
-  /// n = 8192, and halved by the root: no need of doubles.
+  /// lanes. A lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, which
+  /// is 1e-5 at n = 8192, and the root halves it: doubles are not needed.
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* out);
 
   /// out = (x - mean) / sqrt(variance + eps) * weight + bias, for n floats; bias may be null. out may be x.
-  /// Two passes (Welford's cancellation does not arise), same lanes.
+  /// Two passes, so there is no cancellation in the variance; the same lanes as rms_norm.
   void (*layer_norm)(const float* x, const float* weight, const float* bias, float eps, int64_t n,
                      float* out);
 
@@ -58,7 +58,7 @@ struct VectorKernels {
   /// kInterleaved each cosine twice [n_rot], then each sine twice [n_rot], the first of the two negated.
   void (*rotate)(RopeKind kind, const float* table, int n_rot, float* head);
 
-  /// IEEE half floats, rounded to nearest even; too large becomes infinite.
+  /// Converts to IEEE half floats, rounded to nearest even; values that are too large become infinite.
   void (*to_half)(const float* x, int64_t n, uint16_t* out);
 
   /// See AttentionTile.

@@ -20,7 +20,7 @@ struct Avx2Sums : Avx2Down {
       return _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(a.v[i]), _mm256_castps_si256(b.v[i])));
     });
   }
-  /// differing | (a ^ b), but that only the first register counts: eight columns' bits together.
+  /// differing | (a ^ b), folded into the first register; the other registers do not count.
   static Strip or_differing(Strip differing, Strip a, Strip b) {
     for (int i = 0; i < 4; ++i) {
       differing.v[0] = _mm256_or_ps(differing.v[0], _mm256_xor_ps(a.v[i], b.v[i]));

@@ -1,4 +1,4 @@
-// Sixteen float lanes in two AVX2 registers. See lanes_scalar.h, whose interface this is.
+// Sixteen float lanes in two AVX2 registers. lanes_scalar.h documents the interface.
 #pragma once
 
 #include <immintrin.h>
@@ -19,7 +19,7 @@ struct Lanes {
   static Lanes all(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
   static Lanes load(const float* x) { return {_mm256_loadu_ps(x), _mm256_loadu_ps(x + 8)}; }
   static Lanes load_n(const float* x, int n) {
-    // Masked lanes are not touched, but the pointer past the end is not even formed.
+    // Masked lanes are not read, but forming a pointer past the end would be undefined too.
     if (n <= 8) return {_mm256_maskload_ps(x, first(n)), _mm256_setzero_ps()};
     return {_mm256_loadu_ps(x), _mm256_maskload_ps(x + 8, first(n - 8))};
   }
@@ -98,7 +98,7 @@ struct Lanes {
  private:
   static constexpr int kToNearest = _MM_FROUND_TO_NEAREST_INT;
 
-  /// All bits set in the first n of 8 lanes; n may be out of range.
+  /// All bits set in the first n of 8 lanes. n below 0 means 0, above 8 it means 8.
   static __m256i first(int n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }

@@ -1,4 +1,4 @@
-// Matmul loops for AVX2 with FMA and F16C: 8 weight rows to a vector.
+// Matmul loops for AVX2 with FMA and F16C: a vector holds 8 weight rows.
 //
 // Only the Simd class and the quantisation of activations are here; the loops are those of kernels/cpu/simd.
 // Compiled with AVX2 enabled: nothing in this file may have external linkage but the table.
@@ -15,7 +15,7 @@ struct Avx2 {
   using Int = __m256i;
   using Float = __m256;
   static constexpr int kLanes = 8;
-  // 4 integer and 4 float accumulators of 16 registers, weights, activations and products
+  // of 16 registers: 4 integer and 4 float accumulators; the rest hold weights, activations and products
   static constexpr int kTokenTile = 4;
   static constexpr int kFloatRows = 3, kFloatTokens = 4, kFloatRowsOfOne = 8;  // 12 sums of 16 registers
 
@@ -56,7 +56,7 @@ struct Avx2 {
     return _mm256_set1_ps(v);
   }
 
-  // The halves in the low or high words of the dwords.
+  // Converts the halves in the low (or high) words of the dwords to floats.
   static Float low_half(Int v) { return halves(_mm256_and_si256(v, _mm256_set1_epi32(0xffff))); }
   static Float high_half(Int v) { return halves(_mm256_srli_epi32(v, 16)); }
   static Float halves(Int v) {
@@ -64,7 +64,7 @@ struct Avx2 {
     return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
   }
 
-  // 16 bytes of rows i, 4+i side by side, then 4x4 transposes of dwords within them.
+  // Loads 16 bytes of rows i and 4+i side by side, then transposes 4x4 dwords within each of them.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
     const size_t at = rows.offset + static_cast<size_t>(offset);
     Int four[4];
@@ -92,7 +92,7 @@ struct Avx2 {
   }
   static Int look_up(Int table, Int index) { return _mm256_shuffle_epi8(table, index); }
 
-  // Bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  // Spreads bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
   static Int spread_bits(Int bits, int i, int value) {
     const Int places =
         _mm256_setr_epi32(0, 0x04040404, 0x08080808, 0x0c0c0c0c, 0, 0x04040404, 0x08080808, 0x0c0c0c0c);
@@ -101,10 +101,10 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // sum[t] = products of kColumns weights with token t's quants from `column` of a span on. Weights become
-  // words: even columns masked, odd ones shifted down; vpmaddwd adds pairs in 32 bits, where nothing
-  // saturates (bounds: activation_row.h). One such chain costs less than two of vpmaddubsw over high and low
-  // bytes, whose 16-bit sums would have to be widened often.
+  // sum[t] = products of kColumns weights with token t's quants, from column `column` of a span on. Weights
+  // become words: even columns are masked, odd ones shifted down. vpmaddwd adds pairs of products in 32 bits,
+  // where nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of
+  // vpmaddubsw over high and low bytes, whose 16-bit sums would have to be widened often.
   template <int n, int kColumns>
   [[gnu::always_inline]] static void dot(const Int* weights, const std::byte* span, int column, size_t stride,
                                          Int* sum) {
@@ -139,7 +139,7 @@ struct Avx2 {
   static __m128i load16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 };
 
-// The first n of 8 words at p, the rest 0.
+// Loads the first n of 8 words at p; the other words are 0.
 __m128i load_words(const std::byte* p, int n) {
   alignas(16) std::byte words[16] = {};
   __builtin_memcpy(words, p, static_cast<size_t>(n) * 2);
@@ -181,12 +181,12 @@ int largest(__m256i v) {
   return _mm_cvtsi128_si32(_mm_max_epi32(half, _mm_shuffle_epi32(half, 0x55)));
 }
 
-// 16 values to words at out, in the order of quantize_row. Returns their sum.
+// Quantises 16 values to words at out, in the order of quantize_row. Returns their sum.
 int quantize_16(const float* values, float inverse, std::byte* out) {
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
   const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
-  // Packing works within 128-bit halves: a0..3 b0..3 | a4..7 b4..7, put in order first.
+  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are put in order first.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
   const __m256i swap =
       _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15));
@@ -194,7 +194,8 @@ int quantize_16(const float* values, float inverse, std::byte* out) {
   return total(_mm256_add_epi32(a, b));
 }
 
-// Order of a span's quants: words, of every four columns 0, 2, 1, 3, as vpmaddwd meets even and odd weights.
+// A span's quants are words. Every four columns are in the order 0, 2, 1, 3, because vpmaddwd meets even and
+// odd weights separately.
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);

@@ -1,9 +1,9 @@
 // Thirty-two weights of the down projection at a time, for AVX2 with FMA and F16C: a strip of 32 floats is
 // four registers.
 //
-// The S of the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each source
-// file of the ISA gets its own copies, so that the linker cannot hand code compiled for one processor to
-// another.
+// The class S for the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each
+// source file of the ISA gets its own copies, so that the linker cannot use code compiled for one processor
+// on another.
 #pragma once
 
 #include <immintrin.h>
@@ -17,8 +17,8 @@ struct Avx2Down {
   struct Strip {
     __m256 v[4];
   };
-  /// What sixteen codes stand for, as the low and high bytes of bfloat16s, which hold such values exactly;
-  /// and the same times a scale, and raised by a min.
+  /// The values of sixteen codes as the low and high bytes of bfloat16s, which hold such values exactly; also
+  /// scaled, or with a min added.
   struct Values {
     __m256i low, high;
   };
@@ -45,7 +45,8 @@ struct Avx2Down {
   static void store(Strip s, float* p) {
     for (int i = 0; i < 4; ++i) _mm256_storeu_ps(p + 8 * i, s.v[i]);
   }
-  // Strips of nibbles: register k holds columns 4k.. and 16 + 4k.., four of each.
+  // Loads floats in the order of a nibble strip: register k holds columns 4k..4k+3 in its low half and
+  // 16+4k..19+4k in its high half.
   static Strip load_nibbled(const float* p) {
     return each([&](int i) {
       return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p + 4 * i)),
@@ -86,7 +87,7 @@ struct Avx2Down {
   static void eight_halves(const uint16_t* from, float* to) {
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
   }
-  /// 16 bytes of nibbles to the 32 bytes that they stand for.
+  /// Looks up 16 bytes of nibbles in a table of 16 values; writes the 32 values.
   static void look_up(const uint8_t* p, const int8_t* table, int8_t* out) {
     const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)), mask = _mm_set1_epi8(15);
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -101,7 +102,8 @@ struct Avx2Down {
   static Values plain(Values v) { return v; }
   static Scaled scaled(Values v, float scale) { return {v, scale}; }
   static Raised raised(Scaled s, float min) { return {s, min}; }
-  /// Two bytes looked up are a bfloat16, the upper half of a float: cheaper than widening and converting.
+  /// Two bytes from the tables form a bfloat16, the upper half of a float. This is cheaper than widening and
+  /// converting.
   static Strip nibbles(const std::byte* p, Values v) {
     const __m256i raw = _mm256_broadcastsi128_si256(load16(p));
     const __m256i shifted = _mm256_srlv_epi32(raw, _mm256_setr_epi32(0, 0, 0, 0, 4, 4, 4, 4));
@@ -147,7 +149,7 @@ struct Avx2Down {
   }
 
  private:
-  /// A table's values as bfloat16s, byte by byte.
+  /// A table's values as bfloat16s, split into low and high bytes.
   struct Bfloats {
     uint8_t low[16], high[16];
   };

@@ -1,5 +1,5 @@
-// VectorKernels for AVX2, FMA and F16C; compiled with those flags. See lanes_avx2.h for what is particular to
-// it.
+// VectorKernels for AVX2, FMA and F16C; compiled with those flags. lanes_avx2.h explains what is special
+// about this ISA.
 #include "kernels/cpu/avx2/lanes_avx2.h"
 
 #include "kernels/cpu/attention_inl.h"

@@ -1,4 +1,4 @@
-// Sixteen float lanes in one AVX-512 register. See lanes_scalar.h, whose interface this is.
+// Sixteen float lanes in one AVX-512 register. lanes_scalar.h documents the interface.
 #pragma once
 
 #include <immintrin.h>
@@ -9,7 +9,7 @@ namespace hearth {
 namespace {
 
 struct Lanes {
-  // 32 registers: 24 hold sums, four a row of values.
+  // AVX-512 has 32 registers: 24 hold sums, four a row of values.
   static constexpr int kAccumulators = 24;
   static constexpr int kMaxRows = 6;
 
@@ -69,7 +69,7 @@ struct Lanes {
   static float square_root(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 
  private:
-  /// Bits of the first n of 16 lanes. REQUIRES: 0 <= n <= 16.
+  /// The mask of the first n of 16 lanes. REQUIRES: 0 <= n <= 16.
   static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
   static __m256i to_half(__m512 x) {
     return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);

@@ -1,4 +1,4 @@
-// Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): 16 weight rows to a vector.
+// Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): a vector holds 16 weight rows.
 //
 // Only the Simd class and the quantisation of activations are here; the loops are those of kernels/cpu/simd.
 // Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
@@ -55,11 +55,11 @@ struct Avx512 {
     return _mm512_set1_ps(v);
   }
 
-  // The halves in the low or high words of the dwords.
+  // Converts the halves in the low (or high) words of the dwords to floats.
   static Float low_half(Int v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
   static Float high_half(Int v) { return low_half(_mm512_srli_epi32(v, 16)); }
 
-  // 16 bytes of rows i, 4+i, 8+i, 12+i side by side, then 4x4 transposes of dwords within them.
+  // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side, then transposes 4x4 dwords within each of them.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
     const size_t at = rows.offset + static_cast<size_t>(offset);
     Int four[4];
@@ -90,7 +90,7 @@ struct Avx512 {
   }
   static Int look_up(Int table, Int index) { return _mm512_shuffle_epi8(table, index); }
 
-  // Bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
+  // Spreads bits 4i..4i+3 of every dword to its four bytes: `value` where the bit is set, else 0.
   static Int spread_bits(Int bits, int i, int value) {
     const Int byte =
         _mm512_shuffle_epi8(bits, _mm512_add_epi8(_mm512_set4_epi32(0x0c0c0c0c, 0x08080808, 0x04040404, 0),
@@ -99,16 +99,16 @@ struct Avx512 {
     return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(byte, mask), bytes(value));
   }
 
-  // sum[t] = products of kColumns weights with token t's quants from `column` of a span on: the products of
-  // the high bytes times 256, plus those of the low bytes. Exact (bounds: activation_row.h), so the order is
-  // free.
+  // sum[t] = products of kColumns weights with token t's quants, from column `column` of a span on: 256 times
+  // the products of the high bytes plus the products of the low bytes. The sums are exact (bounds:
+  // activation_row.h), so their order is free.
   template <int n, int kColumns>
   [[gnu::always_inline]] static void dot(const Int* weights, const std::byte* span, int column, size_t stride,
                                          Int* sum) {
     const std::byte* high = span + column;
     const std::byte* low = high + kActivationSpan;
     if constexpr (n == 1) {
-      // One token has no other's products to overlap with: four chains instead of one.
+      // With one token there are no other tokens' products to overlap with, so it uses four chains.
       Int high_sum[2] = {}, low_sum[2] = {};
 #pragma GCC unroll 8
       for (int k = 0; k < kColumns / 4; ++k) {
@@ -119,7 +119,7 @@ struct Avx512 {
       sum[0] = _mm512_add_epi32(_mm512_slli_epi32(highs, 8), _mm512_add_epi32(low_sum[0], low_sum[1]));
       return;
     }
-    // Two chains per token: with one after the other the processor waits for the last product.
+    // Two chains per token: with a single chain, the processor would wait for the last product.
     Int lows[n];
     for (int t = 0; t < n; ++t) sum[t] = lows[t] = _mm512_setzero_si512();
 #pragma GCC unroll 8
@@ -133,8 +133,8 @@ struct Avx512 {
   }
 
   // 16 times the products of a block of 32 nibbles with one token's span: raw[k] holds columns 4k..4k+3 in
-  // the low nibbles and columns 16 + 4k.. in the high ones. High nibbles are multiplied where they stand,
-  // which spares their shift.
+  // the low nibbles and columns 16 + 4k.. in the high ones. High nibbles are multiplied without shifting them
+  // down, which is where the factor 16 comes from.
   [[gnu::always_inline]] static Int dot_nibbles_16(const Int* raw, const std::byte* high) {
     const std::byte* low = high + kActivationSpan;
     const Int first = bytes(0x0f), second = bytes(0xf0);
@@ -195,7 +195,7 @@ struct LoadBF16 {
   }
 };
 
-// 16 values to quants; high bytes to out, low bytes 32 bytes behind it. Returns their sum.
+// Quantises 16 values. Writes high bytes to out and low bytes 32 bytes behind it. Returns the quants' sum.
 int quantize_16(const float* values, float inverse, std::byte* out) {
   const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(values), _mm512_set1_ps(inverse)));
   const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
@@ -204,7 +204,7 @@ int quantize_16(const float* values, float inverse, std::byte* out) {
   return _mm512_reduce_add_epi32(q);
 }
 
-// Order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both
+// The order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both
 // signed.
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   const ActivationRow row = activation_row(out, n_cols);

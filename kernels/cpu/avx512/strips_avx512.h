@@ -1,9 +1,9 @@
 // Thirty-two weights of the down projection at a time, for AVX-512 F, BW, DQ and VL: a strip of 32 floats is
 // two registers.
 //
-// The S of the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each source
-// file of the ISA gets its own copies, so that the linker cannot hand code compiled for one processor to
-// another.
+// The class S for the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each
+// source file of the ISA gets its own copies, so that the linker cannot use code compiled for one processor
+// on another.
 #pragma once
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@ struct Avx512Down {
   struct Strip {
     __m512 low, high;  // columns 0..15 and 16..31
   };
-  /// What sixteen codes stand for: one register is the whole table.
+  /// The values of sixteen codes: one register holds the whole table.
   using Values = __m512;
   static constexpr int kSumStrips = 4;  // 8 sums, enough to hide the latency of multiply-adds
 
@@ -45,7 +45,7 @@ struct Avx512Down {
   static void eight_halves(const uint16_t* from, float* to) {
     _mm256_storeu_ps(to, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))));
   }
-  /// 16 bytes of nibbles to the 32 bytes that they stand for.
+  /// Looks up 16 bytes of nibbles in a table of 16 values; writes the 32 values.
   static void look_up(const uint8_t* p, const int8_t* table, int8_t* out) {
     const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table)), mask = _mm_set1_epi8(15);
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
@@ -60,7 +60,8 @@ struct Avx512Down {
   static Values plain(Values v) { return v; }
   static Values scaled(Values v, float scale) { return _mm512_mul_ps(v, _mm512_set1_ps(scale)); }
   static Values raised(Values v, float min) { return _mm512_add_ps(v, _mm512_set1_ps(min)); }
-  /// Low nibbles of 16 bytes, then high ones. A permutation looks at the last four bits of an index only.
+  /// Looks up the low nibbles of 16 bytes, then the high ones. The permutation uses only the last four bits
+  /// of an index.
   static Strip nibbles(const std::byte* p, Values v) {
     const __m512i index = _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
     return {_mm512_permutexvar_ps(index, v), _mm512_permutexvar_ps(_mm512_srli_epi32(index, 4), v)};

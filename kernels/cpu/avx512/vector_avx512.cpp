@@ -1,5 +1,5 @@
-// VectorKernels for AVX-512 F, BW, DQ and VL; compiled with those flags. See lanes_avx512.h for what is
-// particular to it.
+// VectorKernels for AVX-512 F, BW, DQ and VL; compiled with those flags. lanes_avx512.h explains what is
+// special about this ISA.
 #include "kernels/cpu/avx512/lanes_avx512.h"
 
 #include "kernels/cpu/attention_inl.h"

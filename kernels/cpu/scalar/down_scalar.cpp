@@ -1,5 +1,5 @@
-// DownKernels in plain C++: for processors without AVX2, and the yardstick of the others. Slow: without the
-// instruction a fused multiply-add is a call.
+// DownKernels in plain C++, for processors without AVX2 and as the reference for the other ISAs. Slow,
+// because without the instruction a fused multiply-add is a function call.
 #include "kernels/cpu/scalar/strips_scalar.h"
 #include "kernels/cpu/simd/down_table.h"
 

@@ -1,4 +1,4 @@
-// DownSumsKernels in plain C++: the definition of kernels/neuron_sums.h, product by product.
+// DownSumsKernels in plain C++: computes kernels/neuron_sums.h's definition product by product.
 #include "kernels/cpu/scalar/strips_scalar.h"
 #include "kernels/cpu/simd/down_sums.h"
 
@@ -10,7 +10,7 @@ struct ScalarSums : ScalarDown {
     return each([&](int) { return value; });
   }
   static Strip all_bits(uint32_t bits) { return all(__builtin_bit_cast(float, bits)); }
-  /// Nothing is summed in parts: without the instruction a fused multiply-add is a call.
+  /// Unused: nothing is summed in parts here, because a fused multiply-add would be a function call.
   static Strip fma(float, const Strip&, const Strip&) { return zero(); }
   static Strip sub(const Strip&, const Strip&) { return zero(); }
   static Strip or_differing(const Strip& differing, const Strip&, const Strip&) { return differing; }

@@ -1,8 +1,8 @@
-// Sixteen float lanes in plain C++, for processors without AVX2 and as the yardstick of the others.
+// Sixteen float lanes in plain C++, for processors without AVX2 and as the reference for the other ISAs.
 //
-// The interface that lanes_avx2.h and lanes_avx512.h share; rows_inl.h and attention_inl.h are written over
+// lanes_avx2.h and lanes_avx512.h have the same interface; rows_inl.h and attention_inl.h are written over
 // it. Everything is in an anonymous namespace: each ISA's source file gets its own copies, so that the linker
-// cannot hand code compiled for one processor to another.
+// cannot use code compiled for one processor on another.
 #pragma once
 
 #include <cmath>
@@ -14,10 +14,10 @@
 namespace hearth {
 namespace {
 
-/// REQUIRES everywhere: 0 < n < 16 for the _n forms; lanes from n on are neither read nor written and load as
-/// 0.
+/// The _n forms REQUIRE 0 < n < 16. They neither read nor write lanes from n on; loads set these to 0.
 struct Lanes {
-  // Registers attention may spend on sums: rows times columns of its inner tile, and at most so many rows.
+  // Registers that attention may use for sums: rows times columns of its inner tile. Also the most rows of a
+  // tile.
   static constexpr int kAccumulators = 6;
   static constexpr int kMaxRows = 6;
 
@@ -68,23 +68,24 @@ struct Lanes {
   static Lanes div(Lanes a, Lanes b) {
     return each([&](int i) { return a.lane[i] / b.lane[i]; });
   }
-  /// a * b + c, rounded twice here and once on the other ISAs: without the instruction, fma() is a slow call.
+  /// a * b + c, rounded twice here and once on the other ISAs, because fma() is a slow call without the
+  /// instruction.
   static Lanes fma(Lanes a, Lanes b, Lanes c) {
     return each([&](int i) { return a.lane[i] * b.lane[i] + c.lane[i]; });
   }
-  /// The second operand where either is not a number, as x86 does.
+  /// The larger operand; the second one if either is NaN, as on x86.
   static Lanes max(Lanes a, Lanes b) {
     return each([&](int i) { return a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]; });
   }
   static Lanes min(Lanes a, Lanes b) {
     return each([&](int i) { return a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]; });
   }
-  /// To the nearest whole number, ties to even. REQUIRES: |lane| < 2^22 or not a number.
+  /// Rounds to the nearest whole number, ties to even. REQUIRES: |lane| < 2^22 or NaN.
   static Lanes round(Lanes a) {
     constexpr float kShift = 0x1.8p23f;  // adding it leaves no fraction bits
     return each([&](int i) { return (a.lane[i] + kShift) - kShift; });
   }
-  /// 2^lane for whole lanes in [-126, 127]; anything for others.
+  /// 2^lane for whole lanes in [-126, 127]; undefined for others.
   static Lanes power_of_two(Lanes a) {
     return each([&](int i) {
       const float biased = a.lane[i] + 127.0f;
@@ -94,11 +95,11 @@ struct Lanes {
       return out;
     });
   }
-  /// v, but 0 where x < low.
+  /// v, with lanes where x < low set to 0.
   static Lanes zero_below(Lanes v, Lanes x, Lanes low) {
     return each([&](int i) { return x.lane[i] < low.lane[i] ? 0.0f : v.lane[i]; });
   }
-  /// v in the lanes below n, fill in the others.
+  /// v in the lanes below n, `fill` in the others.
   static Lanes keep_first(Lanes v, int n, Lanes fill) {
     return each([&](int i) { return i < n ? v.lane[i] : fill.lane[i]; });
   }
@@ -106,7 +107,7 @@ struct Lanes {
     return each([&](int i) { return a.lane[i ^ 1]; });
   }
 
-  /// Sum and maximum of all lanes, halves folded onto each other: 8, 4, 2, 1 apart.
+  /// Sum and maximum of all lanes, by folding halves onto each other: 8, 4, 2, 1 lanes apart.
   static float sum(Lanes a) {
     for (int half = 8; half > 0; half /= 2) {
       for (int i = 0; i < half; ++i) a.lane[i] = a.lane[i] + a.lane[i + half];
@@ -123,9 +124,9 @@ struct Lanes {
   static float square_root(float x) { return std::sqrt(x); }
 
  private:
-  /// float_from_half() without branches or a call, so that the compiler can do several at once: the half's
-  /// bits in a float's places, and a factor for the exponents' different biases, subnormal halves included
-  /// (Fabian Giesen 2012).
+  /// Like float_from_half(), but without branches or a call, so that the compiler can convert several at
+  /// once. The half's bits are moved to a float's positions; a factor corrects the exponents' different
+  /// biases, also for subnormal halves (Fabian Giesen 2012).
   static float widen(uint16_t half) {
     const uint32_t magnitude_bits = static_cast<uint32_t>(half & 0x7fff) << 13;
     float magnitude;
@@ -133,7 +134,7 @@ struct Lanes {
     magnitude *= 0x1p112f;
     uint32_t bits;
     std::memcpy(&bits, &magnitude, sizeof bits);
-    bits = magnitude_bits >= 0x0f800000u ? magnitude_bits | 0x7f800000u : bits;  // infinite or not a number
+    bits = magnitude_bits >= 0x0f800000u ? magnitude_bits | 0x7f800000u : bits;  // infinite or NaN
     bits |= static_cast<uint32_t>(half & 0x8000) << 16;
     std::memcpy(&magnitude, &bits, sizeof magnitude);
     return magnitude;

@@ -1,5 +1,5 @@
-// Matmul loops in portable C++: what runs where no vector ISA does, and what the others are compared with,
-// bit by bit.
+// Matmul loops in portable C++, for processors without a vector ISA and as the reference that the other ISAs
+// must match bit by bit.
 //
 // Each weight block is decoded once and used for a tile of tokens. Arithmetic and its order:
 // matmul_kernels.h.
@@ -19,12 +19,12 @@ namespace {
 // in L1.
 constexpr int kTokenTile = 8;
 
-// Quants of columns [column, column + 16) in a row; they are words in the order of the columns.
+// The quants of columns [column, column + 16) of a row: words in the order of the columns.
 int16_t* half_span(const ActivationRow& row, int64_t column) {
   return reinterpret_cast<int16_t*>(row.quants) + column;
 }
 
-// 16 values to quants at out. Returns their sum.
+// Quantises 16 values to words at out. Returns their sum.
 int32_t quantize_16(const float* values, float inverse, int16_t* out) {
   int32_t sum = 0;
   for (int i = 0; i < kActivationHalf; ++i) {
@@ -52,7 +52,7 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
   }
 }
 
-// The weight row whose products go to place i of the output.
+// The weight row whose products go to column i of the output.
 int64_t row_at(const MatmulArgs& args, int64_t i) { return args.rows != nullptr ? args.rows[i] : i; }
 
 void store(const MatmulArgs& args, int token, int64_t i, float value) {
@@ -62,7 +62,7 @@ void store(const MatmulArgs& args, int token, int64_t i, float value) {
   out = args.accumulate ? out + value : value;
 }
 
-// The products of a weight group of `columns` columns, exact.
+// The sum of products of a weight group with `columns` columns, exact.
 template <int columns>
 int32_t integer_dot(const int8_t* weights, const int16_t* quants) {
   int32_t sum = 0;
@@ -134,7 +134,7 @@ struct Load16 {
   }
 };
 
-// Float weights: eight partial sums by column modulo 8, added up in one fixed order.
+// Float weights: eight partial sums, by column modulo 8, added up in one fixed order.
 template <class Load>
 void multiply_float(const MatmulArgs& args) {
   constexpr int kLanes = 8;

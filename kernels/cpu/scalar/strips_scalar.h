@@ -1,8 +1,8 @@
 // Thirty-two weights of the down projection at a time, for plain C++.
 //
-// The S of the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each source
-// file of the ISA gets its own copies, so that the linker cannot hand code compiled for one processor to
-// another.
+// The class S for the templates in kernels/cpu/simd/down_*.h. Everything is in an anonymous namespace: each
+// source file of the ISA gets its own copies, so that the linker cannot use code compiled for one processor
+// on another.
 #pragma once
 
 #include <cmath>

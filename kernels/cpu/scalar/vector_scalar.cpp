@@ -1,4 +1,4 @@
-// VectorKernels for plain C++. See lanes_scalar.h for what is particular to it.
+// VectorKernels for plain C++. lanes_scalar.h explains what is special about this ISA.
 #include "kernels/cpu/scalar/lanes_scalar.h"
 
 #include "kernels/cpu/attention_inl.h"

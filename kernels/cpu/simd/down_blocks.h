@@ -1,14 +1,14 @@
-// Blocks of the types that are neither floats nor one strip of nibbles or bytes, decoded for the down
-// projection: quants to bytes in loops that compilers turn into vector code, factors one by one.
+// Decodes blocks for the down projection, for types without a Format in down_strips.h: quants become bytes in
+// loops that compilers vectorise, factors are decoded one by one.
 //
-// The same integers, scales and mins as kernels/quant/decode.h, compiled for each ISA.
+// The integers, scales and mins are those of kernels/quant/decode.h; this code is compiled for each ISA.
 #pragma once
 
 #include "kernels/cpu/simd/down_strips.h"
 
 namespace hearth {
 
-/// weight i = scale[i / kGroup] * q[i] (+ min[i / kGroup]).
+/// A decoded block: weight i = scale[i / kGroup] * q[i] (+ min[i / kGroup]).
 template <class Block>
 struct BlockQuants {
   int8_t q[Block::kElems];
@@ -26,7 +26,7 @@ template <class S>
   for (int i = 0; i < n; ++i) q[n + i] = static_cast<int8_t>(qs[i] >> 4);
 }
 
-/// Q5_0 and Q5_1: nibbles and 32 fifth bits, less an offset.
+/// Decodes Q5_0 and Q5_1: nibbles with 32 fifth bits, less an offset.
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_five_bits(const Block& block, int8_t* q) {
   nibbles_to_bytes<S>(block.qs, 16, q);
@@ -90,7 +90,7 @@ struct UnpackBlock<S, BlockQ3_K> {
   }
 };
 
-/// The 6-bit scales and mins of Q4_K and Q5_K (decode.cpp says where their bits are).
+/// Decodes the 6-bit scales and mins of Q4_K and Q5_K (decode.cpp says where their bits are).
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_k_factors(const Block& block, BlockQuants<Block>& out) {
   const float d = S::one_half(block.d), dmin = S::one_half(block.dmin);
@@ -161,7 +161,7 @@ template <class S, class Block>
   UnpackBlock<S, Block>::run(block, out);
 }
 
-/// Weights of one strip of an unpacked block.
+/// The weights of one strip of an unpacked block.
 template <class S, class Block>
 [[gnu::always_inline]] inline typename S::Strip strip_of(const BlockQuants<Block>& quants, int strip) {
   const auto factors = [&](const float* all) {
@@ -174,7 +174,7 @@ template <class S, class Block>
   return weights;
 }
 
-/// Calls use(strip number, weights) for the strips of the block at p.
+/// Calls use(strip number, weights) for each strip of the block at p.
 template <class S, class Block, class Use>
 [[gnu::always_inline]] inline void for_each_strip(const std::byte* p, Use&& use) {
   BlockQuants<Block> quants;

@@ -6,11 +6,11 @@
 
 namespace hearth {
 
-/// Strips of codes whose sums stay in registers over a group.
+/// The number of strips whose sums stay in registers over a group.
 template <class S>
 inline constexpr int kCodedStrips = S::kSumStrips;
 
-/// Codes of strip `strip` of a neuron, less the offset that `values` holds.
+/// The codes of one strip of a neuron. `values` has the offset subtracted already.
 template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip code_strip(const std::byte* codes, int64_t strip,
                                                            typename S::Values values) {
@@ -18,7 +18,7 @@ template <class S, int bits>
   return S::bytes(codes + strip * kStripColumns);
 }
 
-/// 32 scales or mins of a group, in the order of codes of so many bits.
+/// 32 scales or mins of a group, in the order in which codes of this many bits are loaded.
 template <class S, int bits>
 [[gnu::always_inline]] inline typename S::Strip factor_strip(const CodedColumns& coded,
                                                              const std::byte* table, int64_t group,
@@ -28,7 +28,7 @@ template <class S, int bits>
   return load_strip<S, bits == 4>(reinterpret_cast<const float*>(table + 4 * at));
 }
 
-/// What the nibbles of 4-bit codes stand for.
+/// The values of the nibbles of 4-bit codes.
 template <class S>
 [[gnu::always_inline]] inline typename S::Values code_values(const CodedColumns& coded) {
   if (coded.offset == 8) return S::plain(S::template values<kQ4Values>());
@@ -46,7 +46,7 @@ template <class S, int bits>
   return S::fma(total, factor_strip<S, bits>(coded, coded.mins, group, column), sum);
 }
 
-/// n_strips strips from `strip` on, of one group's neurons (n of them).
+/// Adds one group's n neurons to n_strips strips, starting at `strip`.
 template <class S, int bits, int n_strips>
 [[gnu::always_inline]] inline void add_coded_strips(const CodedColumns& coded, const int32_t* ids,
                                                     const float* values, int n, float total, int64_t strip,
@@ -69,7 +69,7 @@ template <class S, int bits, int n_strips>
   }
 }
 
-/// One group's neurons over the columns [begin, end); the next group's rows and factors are asked for.
+/// Adds one group's neurons to the columns [begin, end); prefetches the next group's rows and factors.
 template <class S, int bits>
 void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fresh) {
   const CodedColumns& coded = args.down->coded;
@@ -108,7 +108,7 @@ void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fr
       strip += kStrips;
       continue;
     }
-    // The last columns: sums end where the row does, codes and factors are padded.
+    // The last columns: sums end with the row; codes and factors are padded.
     const size_t bytes =
         static_cast<size_t>(columns_left < kStripColumns ? columns_left : kStripColumns) * sizeof(float);
     float last[kStripColumns] = {};
@@ -120,7 +120,7 @@ void add_coded_group(const DownArgs& args, int first, int n, int n_next, bool fr
   }
 }
 
-/// DownKernels::add_coded.
+/// Implements DownKernels::add_coded.
 template <class S>
 void add_coded(const DownArgs& args) {
   const int group = args.down->coded.group;
@@ -143,7 +143,7 @@ void add_coded(const DownArgs& args) {
   }
 }
 
-/// DownKernels::decode. Writes whole strips: out has room up to the next multiple of 32.
+/// Implements DownKernels::decode. Writes whole strips: out must have room up to the next multiple of 32.
 template <class S>
 void decode_codes(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out) {
   const std::byte* codes = coded.codes + static_cast<size_t>(neuron) * coded.stride;
@@ -158,7 +158,7 @@ void decode_codes(const CodedColumns& coded, int64_t neuron, int64_t column, int
   }
 }
 
-/// DownKernels::factors. Writes whole strips, too.
+/// Implements DownKernels::factors. Also writes whole strips.
 template <class S>
 void decode_factors(const CodedColumns& coded, const std::byte* table, int64_t group, int64_t column,
                     int64_t n, float* out) {

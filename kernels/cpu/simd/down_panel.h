@@ -1,7 +1,7 @@
-// A panel of dequantised weights times the values of many tokens, for any vector ISA.
+// Multiplies a panel of dequantised weights with the values of many tokens, for any vector ISA.
 //
-// Every token's sums of some columns stay in registers while the neurons that it wants pass by: one load and
-// one multiply-add per vector. What a token does not want costs it nothing.
+// A token's sums of some columns stay in registers while the neurons that it wants are added: one load and
+// one multiply-add per vector. Neurons that a token does not want cost it nothing.
 #pragma once
 
 #include "kernels/cpu/down_kernels.h"
@@ -9,7 +9,8 @@
 
 namespace hearth {
 
-/// n_strips strips of one token: weights [.., kPanelWidth] from the first of them on, a value for each bit.
+/// Adds the wanted neurons to n_strips strips of one token. weights: [.., kPanelWidth], from the first of
+/// these strips on; values: one for each bit that is set.
 template <class S, int n_strips>
 [[gnu::always_inline]] inline void sum_wanted(uint64_t wanted, const float* weights, const float* values,
                                               typename S::Strip* sum) {
@@ -20,7 +21,7 @@ template <class S, int n_strips>
   }
 }
 
-/// One token of a group of coded columns.
+/// Adds one token's wanted neurons of a group of coded columns.
 template <class S, int n_strips>
 [[gnu::always_inline]] inline void sum_group(const DownPanelArgs& args, uint64_t wanted, const float* values,
                                              int column, float* sums) {
@@ -38,7 +39,7 @@ template <class S, int n_strips>
   }
 }
 
-/// DownKernels::add_panel.
+/// Implements DownKernels::add_panel.
 template <class S>
 void add_panel(const DownPanelArgs& args) {
   constexpr int kStrips = S::kSumStrips;
@@ -67,7 +68,7 @@ void add_panel(const DownPanelArgs& args) {
   }
 }
 
-/// DownKernels::add.
+/// Implements DownKernels::add.
 template <class S>
 void add_sums(const float* from, int64_t n, float* to) {
   int64_t i = 0;
@@ -76,7 +77,7 @@ void add_sums(const float* from, int64_t n, float* to) {
   for (; i < n; ++i) to[i] += from[i];
 }
 
-/// DownKernels::select. S::not_below compares 32 scores.
+/// Implements DownKernels::select. S::not_below compares 32 scores.
 template <class S>
 void select_bits(const float* values, const float* sizes, int64_t n, float at_least, uint64_t* bits) {
   int64_t j = 0;

@@ -1,4 +1,4 @@
-// Down rows times values, added up over a few rows at a time, for any vector ISA. See down_kernels.h.
+// Adds down rows times values, a few rows at a time, for any vector ISA. See down_kernels.h.
 #pragma once
 
 #include "kernels/cpu/down_kernels.h"
@@ -6,13 +6,13 @@
 
 namespace hearth {
 
-/// Rows per pass over the columns: sums are loaded and stored once for so many.
+/// Rows per pass over the columns: sums are loaded and stored once for this many rows.
 inline constexpr int kDownRows = 4;
 
-/// Columns between two looks at what to prefetch.
+/// Columns between two prefetches.
 inline constexpr int64_t kDownChunk = 256;
 
-/// Where the rows of one pass begin, and those of the next (n_next of them).
+/// Where the rows of one pass begin, and the n_next rows of the next pass.
 struct DownPass {
   const std::byte* rows[kDownRows];
   float values[kDownRows];
@@ -20,8 +20,8 @@ struct DownPass {
   int n_next;
 };
 
-/// Factors of the strips of a chunk, [row][strip][half]. Halves are copied together a chunk ahead of their
-/// conversion: a wide load of what narrow stores have just written would wait for them.
+/// Factors of the strips of some columns, [row][strip][half]. All halves are copied one pass of kDownChunk
+/// columns before they are converted: a wide load of bytes that narrow stores have just written would stall.
 template <class Format, int n_rows>
 struct ChunkFactors {
   static constexpr int kStrips = static_cast<int>(kDownChunk / kStripColumns);
@@ -46,7 +46,7 @@ struct ChunkFactors {
   const float* of(int r, int64_t strip) const { return floats + r * kPerRow + strip * Format::kHalves; }
 };
 
-/// A strip's weights, its factors converted alone.
+/// The weights of one strip; its factors are converted alone.
 template <class S, class Format>
 [[gnu::always_inline]] inline typename S::Strip one_strip(const std::byte* p) {
   float factors[2] = {};
@@ -58,7 +58,7 @@ template <class S, class Format>
   return Format::template weights<S>(p, factors);
 }
 
-/// The last n < 32 columns of rows of plain floats, by way of copies.
+/// The last n < 32 columns of rows of plain floats, loaded through padded copies.
 template <class S, class Format, int n_rows>
 void add_tail(const DownPass& pass, size_t at, int n, bool fresh, float* sum) {
   constexpr size_t kElemBytes = Format::kBytes / kStripColumns;
@@ -74,7 +74,7 @@ void add_tail(const DownPass& pass, size_t at, int n, bool fresh, float* sum) {
   __builtin_memcpy(sum, sums, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// One pass of n_rows rows over n columns.
+/// Adds n_rows rows to n columns in one pass.
 template <class S, class Format, int n_rows>
 void add_pass(const DownPass& pass, int64_t n, bool fresh, float* sum) {
   const int64_t n_strips = n / kStripColumns;
@@ -92,7 +92,7 @@ void add_pass(const DownPass& pass, int64_t n, bool fresh, float* sum) {
     const size_t next = at + static_cast<size_t>(n_here) * Format::kBytes;
     factors.take(pass, next, strips_from(first + n_here));
     for (int64_t strip = 0; strip < n_here; ++strip, at += Format::kBytes) {
-      // Once a cache line: the same place in the rows of the next pass.
+      // Once per cache line: prefetch the same columns of the rows of the next pass.
       if (at >= asked) {
         for (int r = 0; r < pass.n_next; ++r) __builtin_prefetch(pass.next[r] + asked);
         asked += 64;
@@ -111,7 +111,7 @@ void add_pass(const DownPass& pass, int64_t n, bool fresh, float* sum) {
   if (left > 0) add_tail<S, Format, n_rows>(pass, at, left, fresh, sum + n_strips * kStripColumns);
 }
 
-/// DownKernels::add_rows of a type with a Format.
+/// Implements DownKernels::add_rows for a type with a Format.
 template <class S, class Format>
 void add_rows(const DownArgs& args) {
   const Matrix& rows = args.down->rows;
@@ -140,7 +140,7 @@ void add_rows(const DownArgs& args) {
   }
 }
 
-/// DownKernels::dequantize of a type with a Format.
+/// Implements DownKernels::dequantize for a type with a Format.
 template <class S, class Format>
 void dequantize_strips(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out) {
   const size_t stride = rows.row_stride != 0
@@ -159,7 +159,7 @@ void dequantize_strips(const Matrix& rows, int64_t row, int64_t column, int64_t 
   __builtin_memcpy(out, floats, static_cast<size_t>(n) * sizeof(float));
 }
 
-/// Byte `column` of a row of whole blocks.
+/// The address of column `column` in a row of whole blocks.
 template <class Block>
 [[gnu::always_inline]] inline const std::byte* block_at(const Matrix& rows, int64_t row, int64_t column) {
   const size_t stride = rows.row_stride != 0
@@ -169,7 +169,7 @@ template <class Block>
          static_cast<size_t>(column / Block::kElems) * sizeof(Block);
 }
 
-/// DownKernels::dequantize of other types.
+/// Implements DownKernels::dequantize for other types.
 template <class S, class Block>
 void dequantize_blocks(const Matrix& rows, int64_t row, int64_t column, int64_t n, float* out) {
   const std::byte* at = block_at<Block>(rows, row, column);
@@ -180,7 +180,7 @@ void dequantize_blocks(const Matrix& rows, int64_t row, int64_t column, int64_t 
   }
 }
 
-/// DownKernels::add_rows of other types, a row at a time; the next one but one is asked for.
+/// Implements DownKernels::add_rows for other types, one row at a time; prefetches the row after the next.
 template <class S, class Block>
 void add_block_rows(const DownArgs& args) {
   const Matrix& rows = args.down->rows;

@@ -1,8 +1,8 @@
-// Contributions of neurons to integer sums, for any vector ISA. See kernels/cpu/down_kernels.h.
+// Adds neurons' contributions to integer sums, for any vector ISA. See kernels/cpu/down_kernels.h.
 //
-// The two parts of contributions (SumParts) are added up in scratch, whole strips of them, which is flushed
-// to the sums when they might not fit any more. S is a class of strips (down_strips.h) with a few operations
-// more on their bits; strips of parts are such bits, not floats.
+// The two parts of contributions (SumParts) are added up in scratch, in whole strips. The scratch is flushed
+// to the sums before a part could overflow. S is a class of strips (down_strips.h) with a few more operations
+// on bits; strips of parts are bit patterns, not floats.
 #pragma once
 
 #include "kernels/cpu/down_kernels.h"
@@ -17,15 +17,15 @@ namespace hearth {
   for (int64_t i = 0; i < n; ++i) sums[i] += contribution(value, weights[i]);
 }
 
-/// Where the parts of a call's contributions are.
+/// Where the parts of a call's contributions are summed.
 struct PartSums {
-  float* high;        // [n_columns] bits
+  float* high;        // [n_columns] bit patterns
   float* low;         // [n_columns]
   int64_t* sums;      // [n_columns]
   int64_t n_columns;  // whole strips only
-  uint32_t n = 0;     // contributions since the last flush; 0: the scratch may be anything
+  uint32_t n = 0;     // contributions since the last flush; 0: the scratch is not initialised
 
-  /// Room for n_more contributions a column.
+  /// Flushes if n_more contributions per column might not fit.
   [[gnu::always_inline]] void make_room(int n_more) {
     if (n + static_cast<uint32_t>(n_more) > SumParts::kMost) flush();
   }
@@ -41,7 +41,8 @@ struct PartSums {
   }
 };
 
-/// Adds n_rows rows' contributions to the strip of columns from `column` on; weights_of(r) are a row's.
+/// Adds n_rows rows' contributions to the strip of columns that begins at `column`; weights_of(r) gives row
+/// r's weights.
 template <class S, bool nibbles, class WeightsOf>
 [[gnu::always_inline]] inline void sum_strip(const PartSums& parts, int64_t column, const float* values,
                                              int n_rows, WeightsOf&& weights_of) {
@@ -60,7 +61,7 @@ template <class S, bool nibbles, class WeightsOf>
     high = S::add_bits(high, above);
   }
   if (S::exponents(differing)) [[unlikely]] {
-    // Once more without the rows that are too large, which count as zeros.
+    // Repeat without the rows whose products are too large, which count as zeros here.
     high = high_before;
     low = low_before;
     for (int r = 0; r < n_rows; ++r) {
@@ -82,7 +83,7 @@ template <class S, bool nibbles, class WeightsOf>
   store_strip<S, nibbles>(low, parts.low + column);
 }
 
-/// Columns [begin, end) of one row, one by one. dequantize is that of DownKernels.
+/// Adds columns [begin, end) of one row, one by one. `dequantize` is DownKernels::dequantize.
 template <auto dequantize>
 void add_row_exactly(const Matrix& rows, int32_t id, float value, int64_t begin, int64_t end, int64_t* sums) {
   float weights[kDownChunk];
@@ -93,7 +94,7 @@ void add_row_exactly(const Matrix& rows, int32_t id, float value, int64_t begin,
   }
 }
 
-/// Calls add_pass(pass, number of rows) with kDownRows rows at a time, or what is left.
+/// Calls add_pass(pass, number of rows) for kDownRows rows at a time, and for the rest.
 template <class AddPass>
 [[gnu::always_inline]] inline void for_each_pass(const DownSumsArgs& args, const std::byte* data,
                                                  size_t stride, PartSums& parts, AddPass&& add_pass) {
@@ -148,7 +149,7 @@ void sum_pass(const DownPass& pass, const PartSums& parts) {
   }
 }
 
-/// DownSumsKernels::add_rows of a type with a Format.
+/// Implements DownSumsKernels::add_rows for a type with a Format.
 template <class S, class Format>
 void sum_rows(const DownSumsArgs& args) {
   const Matrix& rows = args.down->rows;
@@ -172,7 +173,7 @@ void sum_rows(const DownSumsArgs& args) {
   }
 }
 
-/// One pass over whole blocks, the rows' blocks side by side.
+/// One pass over whole blocks, all rows' blocks side by side.
 template <class S, class Block>
 void sum_block_pass(const DownPass& pass, int n_rows, const PartSums& parts) {
   const int64_t n_blocks = parts.n_columns / Block::kElems;
@@ -190,7 +191,7 @@ void sum_block_pass(const DownPass& pass, int n_rows, const PartSums& parts) {
   }
 }
 
-/// DownSumsKernels::add_rows of other types.
+/// Implements DownSumsKernels::add_rows for other types.
 template <class S, class Block>
 void sum_block_rows(const DownSumsArgs& args) {
   const Matrix& rows = args.down->rows;
@@ -220,7 +221,7 @@ struct GroupFactors {
   }
 };
 
-/// One group's n neurons; the next n_next are asked for.
+/// Adds one group's n neurons; prefetches the n_next neurons of the next group.
 template <class S, int bits>
 void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first, int n, int n_next) {
   const CodedColumns& coded = args.down->coded;
@@ -240,7 +241,7 @@ void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first,
     sum_strip<S, bits == 4>(parts, c, args.values + first, n,
                             [&](int i) { return weights_of(factors, i, column); });
   }
-  // The last columns: sums end where the row does, codes and factors are padded.
+  // The last columns: sums end with the row; codes and factors are padded.
   const int64_t column = args.column_begin + parts.n_columns, left = args.column_end - column;
   if (left == 0) return;
   const GroupFactors<S, bits> factors(coded, ids[0] / coded.group, column);
@@ -251,7 +252,7 @@ void sum_coded_group(const DownSumsArgs& args, const PartSums& parts, int first,
   }
 }
 
-/// DownSumsKernels::add_coded.
+/// Implements DownSumsKernels::add_coded.
 template <class S>
 void sum_coded(const DownSumsArgs& args) {
   const int group = args.down->coded.group;
@@ -278,7 +279,7 @@ void sum_coded(const DownSumsArgs& args) {
   parts.flush();
 }
 
-/// DownSumsKernels::dequantize_coded.
+/// Implements DownSumsKernels::dequantize_coded.
 template <class S>
 void dequantize_codes(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out) {
   const std::byte* codes = coded.codes + static_cast<size_t>(neuron) * coded.stride;
@@ -295,7 +296,7 @@ void dequantize_codes(const CodedColumns& coded, int64_t neuron, int64_t column,
   }
 }
 
-/// DownSumsKernels::add_panel.
+/// Implements DownSumsKernels::add_panel.
 template <class S>
 void sum_panel(const PanelSumsArgs& args) {
   const float* values = args.values;

@@ -1,4 +1,4 @@
-// The table of DownKernels, from the loops over S.
+// Builds an ISA's table of DownKernels from the loops over S.
 #pragma once
 
 #include "kernels/cpu/simd/down_coded.h"

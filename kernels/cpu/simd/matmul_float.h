@@ -12,12 +12,12 @@ namespace hearth {
 
 inline constexpr int kFloatChains = 16;
 
-/// Tokens whose activations are kept in the L2 cache while all rows pass by: 24 rows of 4096 floats are 384
-/// KB. A multiple of every ISA's kFloatTokens.
+/// Tokens whose activations stay in the L2 cache while all rows use them: 24 rows of 4096 floats are 384 KB.
+/// A multiple of every ISA's kFloatTokens.
 inline constexpr int kFloatTokenTile = 24;
 
-/// n_rows x n_tokens sums over all columns, with weights read by Load (Load::kBytes bytes each). `row` is the
-/// first row's place in the output.
+/// Computes n_rows x n_tokens sums over all columns. Load reads the weights (Load::kBytes bytes each). `row`
+/// is the output column of the first row.
 template <class S, class Load, int n_rows, int n_tokens>
 void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   using Float = typename S::Float;
@@ -26,7 +26,8 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   const std::byte* w[n_rows];
   for (int r = 0; r < n_rows; ++r) w[r] = args.weight->data + row_at(args, row + r) * stride;
   const float* x = args.x + token * n_cols;
-  // One vector of the 16 sums after the other, so that a tile's sums stay in registers on every ISA.
+  // The 16 sums are computed one vector after the other, so that a tile's sums stay in registers on every
+  // ISA.
   constexpr int kParts = kFloatChains / S::kLanes;
   Float sum[n_rows][n_tokens][kParts];
   for (int p = 0; p < kParts; ++p) {
@@ -58,7 +59,7 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   }
   for (int t = 0; t < n_tokens; ++t) {
     for (int r = 0; r < n_rows; ++r) {
-      float value = S::total(sum[r][t]);  // halves are added to halves until one is left
+      float value = S::total(sum[r][t]);  // halves are added to halves until one value is left
       if (args.bias != nullptr) value += args.bias[row_at(args, row + r)];
       float& out = args.out[(token + t) * args.out_stride + row + r];
       out = args.accumulate ? out + value : value;
@@ -66,7 +67,7 @@ void multiply_float_tile(const MatmulArgs& args, int64_t row, int token) {
   }
 }
 
-/// All tokens of one tile of rows.
+/// Multiplies one tile of rows with all tokens.
 template <class S, class Load, int n_rows>
 void multiply_float_rows(const MatmulArgs& args, int64_t row, int token, int n_tokens) {
   int t = 0;
@@ -76,7 +77,7 @@ void multiply_float_rows(const MatmulArgs& args, int64_t row, int token, int n_t
   for (; t < n_tokens; ++t) multiply_float_tile<S, Load, n_rows, 1>(args, row, token + t);
 }
 
-/// Rows from `row` on in tiles of n_rows, as far as whole tiles go.
+/// Multiplies rows from `row` on in tiles of n_rows, as long as whole tiles fit. Returns the first row left.
 template <class S, class Load, int n_rows>
 int64_t multiply_float_tiles(const MatmulArgs& args, int64_t row, int token, int n_tokens) {
   for (; row + n_rows <= args.row_end; row += n_rows) {
@@ -91,8 +92,7 @@ void multiply_float(const MatmulArgs& args) {
     const int left = args.n_tokens - token;
     const int n_tokens = left < kFloatTokenTile ? left : kFloatTokenTile;
     int64_t row = args.row_begin;
-    // One token alone has no other sums to hide the latency of fused multiply-adds behind than those of more
-    // rows.
+    // A single token needs the sums of more rows to hide the latency of fused multiply-adds.
     if (n_tokens == 1) row = multiply_float_tiles<S, Load, S::kFloatRowsOfOne>(args, row, token, n_tokens);
     row = multiply_float_tiles<S, Load, S::kFloatRows>(args, row, token, n_tokens);
     multiply_float_tiles<S, Load, 1>(args, row, token, n_tokens);

@@ -1,10 +1,10 @@
-// One token's products where unpacking is what takes the time: blocks are multiplied as they are read,
-// without a panel in memory.
+// Products of one token, for types where unpacking takes most of the time: blocks are multiplied as they are
+// read, without a panel in memory.
 //
-// Decode reads every weight once. Writing bytes to a panel and reading them back is then a fifth of the
-// instructions, and nibbles need not be moved to where the panel wants them. The same products and sums in
-// the same order as by way of a panel, hence the same bits. From the cache, Q4_0, Zen 5: 40 GB/s instead of
-// 26; from memory 24 instead of 20.
+// Decode reads every weight once, and writing bytes to a panel and reading them back is then a fifth of the
+// instructions. Here nibbles need not be moved to their position in a panel either. The products, sums and
+// their order are those of the panel, so the bits are too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
+// from the cache, 24 instead of 20 from memory.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_panel.h"
@@ -12,7 +12,7 @@
 
 namespace hearth {
 
-/// 256 columns of one token. kFused: whether there is such a loop for this type.
+/// Multiplies 256 columns with one token. kFused: whether this type has such a loop.
 template <class S, class Block>
 struct OneToken {
   static constexpr bool kFused = false;
@@ -25,7 +25,7 @@ struct OneToken<S, BlockQ4_0> {
   using Int = typename S::Int;
   using Float = typename S::Float;
 
-  // The factor 16 of the integer sum leaves with the scale; both are powers of two, so no rounding changes.
+  // The integer sum's factor 16 is removed with the scale; both are powers of two, so no rounding changes.
   [[gnu::always_inline]] static Float term(const Int* raw, Float scale, const ActivationPlanes& x, int span) {
     const Int offset = S::template shift_left<7>(S::broadcast_dword(x.int_sum + span * 4));
     const Int sum = S::sub(S::dot_nibbles_16(raw, x.quants + span * kSpanBytes), offset);
@@ -36,7 +36,7 @@ struct OneToken<S, BlockQ4_0> {
   static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ4_0>& ahead) {
     Int raw[36];
     unroll<4>([&]<int pair>() {
-      // A pair of blocks is 9 dwords, which come in fours.
+      // A pair of blocks is 9 dwords, but load_rows() reads four at a time.
       constexpr int kFrom = (9 * pair + 3) / 4, kTo = (9 * pair + 12) / 4;
       for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);
       const Int* v = raw + 9 * pair;

@@ -2,8 +2,8 @@
 //
 // Why: with one row per lane an integer dot product needs no horizontal sum, one multiply-add scales the
 // groups of all rows at once, and each row's float sum runs over the groups in one order, whatever the number
-// of tokens. What the formats differ in ends here; the multiplying loop (matmul_quantized.h) sees only bytes,
-// scales and mins.
+// of tokens. The differences between formats end here: the multiplying loop (matmul_quantized.h) sees only
+// bytes, scales and mins.
 //
 // This and the other headers of kernels/cpu/simd are templates over a Simd class, which the unit of each ISA
 // defines in an anonymous namespace. So all their instantiations are local to that unit, and no code compiled
@@ -24,19 +24,19 @@ inline constexpr int kPanelColumns = 256;
 
 template <class Simd>
 struct alignas(64) Panel {
-  // [column / 4], lane = row, byte = column % 4; unsigned: Block::kOffset above the true weight
+  // [column / 4], lane = row, byte = column % 4; unsigned: the true weight plus Block::kOffset
   typename Simd::Int quants[kPanelColumns / 4];
   typename Simd::Float scale[kPanelColumns / 16];  // [group], lane = row
   typename Simd::Float min[kPanelColumns / 16];
 };
 
-/// The weight row whose products go to place i of the output.
+/// The weight row whose products go to column i of the output.
 template <class Args>
 [[gnu::always_inline]] inline int64_t row_at(const Args& args, int64_t i) {
   return args.rows != nullptr ? args.rows[i] : i;
 }
 
-/// Bytes from one row of the weight to the next, if its rows have `row_bytes`.
+/// Bytes from one row of the weight to the next; row_bytes is the size of a packed row.
 template <class Weight>
 [[gnu::always_inline]] inline size_t row_stride(const Weight& weight, size_t row_bytes) {
   return weight.row_stride != 0 ? weight.row_stride : row_bytes;
@@ -50,19 +50,19 @@ struct RowBlocks {
 
 inline constexpr int kPanelSpans = kPanelColumns / kActivationSpan;
 
-/// Strips (256 columns of a panel's rows) that lie between the one that is multiplied and the one that is
-/// asked for. Measured at one token: on Sapphire Rapids 2 to 4 are alike, 1 is too late for 8 lanes, 6 and
-/// more leave the L1 cache before their turn; on Zen 5 3 to 6 are alike, 10 is too many.
+/// How many strips ahead to prefetch (a strip is 256 columns of a panel's rows). Measured at one token: on
+/// Sapphire Rapids 2 to 4 are alike, 1 is too late for 8 lanes, 6 and more leave the L1 cache before they are
+/// used; on Zen 5 3 to 6 are alike, 10 is too many.
 inline constexpr size_t kStripsAhead = 4;
 
-/// A strip that is needed soon: kBytes from `offset` on of S::kLanes rows.
+/// A strip that is needed soon: kBytes bytes, starting at `offset`, of each of S::kLanes rows.
 template <class S, class Block>
 struct Ahead {
   static constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
   const std::byte* const* row;
   size_t offset;
 
-  /// Asks for the rows' part i of kPanelSpans.
+  /// Prefetches part i of kPanelSpans parts of the rows.
   [[gnu::always_inline]] void ask(int i) const {
     constexpr int kRows = S::kLanes / kPanelSpans;
     for (int r = i * kRows; r < (i + 1) * kRows; ++r) {
@@ -76,8 +76,8 @@ struct Ahead {
 struct ActivationPlanes {
   const std::byte* quants;
   const std::byte* scale;
-  const std::byte* sum;      // of the columns of a weight group, float
-  const std::byte* int_sum;  // the same, int32
+  const std::byte* sum;      // sums over the columns of a weight group, float
+  const std::byte* int_sum;  // the same sums as int32
   size_t stride;
 };
 

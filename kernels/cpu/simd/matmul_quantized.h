@@ -1,10 +1,10 @@
-// Quantised weights times quantised activations, for any vector ISA: unpack a panel of rows, multiply it with
-// all tokens.
+// Quantised weights times quantised activations, for any vector ISA: unpacks a panel of rows and multiplies
+// it with all tokens.
 //
 // A panel (one row per lane, 256 columns) is unpacked into the L1 cache once and multiplied with up to
-// kTokensPerPanel tokens, in tiles of Simd::kTokenTile whose accumulators stay in registers. Between panels
-// the float accumulators of all tokens rest in a small array; storing and loading them changes no bit. Order
-// of arithmetic: matmul_kernels.h.
+// kTokensPerPanel tokens, in tiles of Simd::kTokenTile whose accumulators stay in registers. Between panels a
+// small array holds the float accumulators of all tokens; storing and loading them changes no bit.
+// matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
 #include "kernels/cpu/activation_row.h"
@@ -16,11 +16,11 @@
 
 namespace hearth {
 
-/// Tokens one unpacking serves. 64 make unpacking about a tenth of the work; their activations for 256
-/// columns (about 37 KB) stay in a 48 KB L1 cache beside the panel.
+/// Tokens that use a panel once it is unpacked. With 64, unpacking is about a tenth of the work; their
+/// activations for 256 columns (about 37 KB) stay in a 48 KB L1 cache beside the panel.
 inline constexpr int kTokensPerPanel = 64;
 
-/// Sums of offset weights to sums of true weights: less offset * sum of the activations.
+/// Turns sums of offset weights into sums of true weights: subtracts offset * sum of the activations.
 template <class S, int offset>
 [[gnu::always_inline]] inline typename S::Int without_offset(typename S::Int sum, const std::byte* int_sum) {
   static_assert((offset & (offset - 1)) == 0);
@@ -29,8 +29,8 @@ template <class S, int offset>
   return S::sub(sum, S::template shift_left<kShift>(S::broadcast_dword(int_sum)));
 }
 
-/// Multiplies n_spans spans of 32 columns of a panel with the n tokens from `token` on. `x` points at the
-/// panel's first column. With kAsk it asks for a part of `ahead` at every span.
+/// Multiplies n_spans spans of 32 columns of a panel with n tokens, starting at `token`. `x` points at the
+/// panel's first column. With kAsk it prefetches a part of `ahead` at every span.
 template <class S, class Block, int n, bool kAsk = false>
 void multiply_tile(const Panel<S>& panel, int n_spans, const ActivationPlanes& planes, int token,
                    typename S::Float* totals, const Ahead<S, Block>& ahead = {}) {
@@ -68,7 +68,7 @@ void multiply_tile(const Panel<S>& panel, int n_spans, const ActivationPlanes& p
   for (int t = 0; t < n; ++t) totals[t] = total[t];
 }
 
-/// The tile of the last n tokens, from `token` on; n < limit is known at run time only.
+/// Multiplies the tile of the last n tokens, starting at `token`; n < limit is known at run time only.
 template <class S, class Block, int limit>
 void multiply_rest(int n, const Panel<S>& panel, int n_spans, const ActivationPlanes& x, int token,
                    typename S::Float* totals) {
@@ -78,9 +78,10 @@ void multiply_rest(int n, const Panel<S>& panel, int n_spans, const ActivationPl
   }
 }
 
-/// One panel for n_tokens tokens, in tiles, while a later strip is fetched: row by row between the products,
-/// for a burst of requests would fill the core's buffers for misses and then leave the memory idle. Without
-/// it decode loses a third of its speed, as the hardware does not follow so many streams that end so soon.
+/// Multiplies one panel with n_tokens tokens, in tiles, and prefetches a later strip. Prefetches go row by
+/// row between the products, because a burst of them would fill the core's miss buffers and then leave the
+/// memory idle. Without prefetching, decode loses a third of its speed: the hardware does not follow so many
+/// streams that end so soon.
 template <class S, class Block>
 void multiply_panel(const Panel<S>& panel, int n_spans, const ActivationPlanes& x, int n_tokens,
                     typename S::Float* totals, const Ahead<S, Block>& ahead) {
@@ -94,7 +95,7 @@ void multiply_panel(const Panel<S>& panel, int n_spans, const ActivationPlanes& 
   multiply_rest<S, Block, S::kTokenTile>(n_tokens - token, panel, n_spans, x, token, totals);
 }
 
-/// Unpacks up to kPanelColumns columns: n_blocks blocks of every row.
+/// Unpacks n_blocks blocks of every row, at most kPanelColumns columns.
 template <class S, class Block>
 [[gnu::always_inline]] inline void unpack_panel(RowBlocks rows, int n_blocks, Panel<S>& panel) {
   constexpr int kGroups = Block::kElems / Block::kGroup;
@@ -112,12 +113,12 @@ template <class S, class Block>
   }
 }
 
-/// The planes of token `token`, from the first column on.
+/// The planes of token `token`, starting at the first column.
 template <class S, class Block>
 [[gnu::always_inline]] inline ActivationPlanes planes_of(const MatmulArgs& args, int token) {
   const int64_t n_cols = args.weight->n_cols;
   const size_t stride = activation_row_size(n_cols);
-  // The view is read-only here; ActivationRow serves writers too.
+  // The view is only read here; the cast is needed because ActivationRow is also used for writing.
   const ActivationRow row = activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols);
   const bool halves = Block::kGroup == kActivationHalf;
   return {row.quants, reinterpret_cast<const std::byte*>(row.scale),
@@ -125,7 +126,7 @@ template <class S, class Block>
           reinterpret_cast<const std::byte*>(halves ? row.half_int_sum : row.int_sum), stride};
 }
 
-/// Moves on by n_spans spans of 32 columns.
+/// Moves the planes on by n_spans spans of 32 columns.
 template <class S, class Block>
 [[gnu::always_inline]] inline void advance(ActivationPlanes& x, int n_spans) {
   constexpr int kParts = kActivationSpan / Block::kGroup;
@@ -135,15 +136,15 @@ template <class S, class Block>
   x.int_sum += n_spans * kParts * sizeof(int32_t);
 }
 
-/// Which places of the output the lanes work on, lane r on first + r * step. Lanes from n on have no row.
+/// The output columns of the lanes: lane r computes first + r * step. Lanes from n on have no row.
 struct Lanes {
   int64_t first;
   int64_t step;
   int n;
-  int64_t next;  // `first` of the lanes that follow, or `first` again
+  int64_t next;  // `first` of the following lanes, or `first` again
 };
 
-/// Adds a panel's sums to the output, or puts them there.
+/// Adds a panel's sums to the output, or stores them there.
 template <class S>
 void store_totals(const MatmulArgs& args, const Lanes& lanes, int token, int n_tokens,
                   const typename S::Float* totals) {
@@ -169,14 +170,14 @@ void store_totals(const MatmulArgs& args, const Lanes& lanes, int token, int n_t
   }
 }
 
-/// The lanes' rows for tokens [token, token + n_tokens).
+/// Computes the lanes' rows for tokens [token, token + n_tokens).
 template <class S, class Block>
 void multiply_rows(const MatmulArgs& args, const Lanes& lanes, int token, int n_tokens) {
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
   const size_t stride = row_stride(weight, row_bytes);
-  // These rows and the next ones, which are only asked for. Lanes without a row take the last one's bytes;
-  // their results are never stored.
+  // The addresses of these rows, and of the next ones, which are only prefetched. Lanes without a row read
+  // the last row's bytes; their results are never stored.
   const std::byte* at[2 * S::kLanes];
   for (int r = 0; r < S::kLanes; ++r) {
     const int64_t own = lanes.first + r * lanes.step, next = lanes.next + r * lanes.step;
@@ -212,17 +213,17 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes, int token, int n_
   store_totals<S>(args, lanes, token, n_tokens, totals);
 }
 
-/// Rows that each lane reads one after the other, all lanes at once, of a range that one token is multiplied
-/// with; 0 where that does not pay. A lane then reads one long string of bytes, which the hardware's
-/// prefetchers follow across rows: 11 % faster (Q4_0, 4096 columns, 512 KiB, Zen 5) than with neighbouring
-/// rows on neighbouring lanes, of which every page holds parts of three.
+/// For one token: the number of consecutive rows that each lane reads, all lanes at once, or 0 where that
+/// does not pay. A lane then reads one long run of bytes, which the hardware's prefetchers follow across
+/// rows. This is 11 % faster (Q4_0, 4096 columns, 512 KiB, Zen 5) than neighbouring rows on neighbouring
+/// lanes, where every page holds parts of three rows.
 template <class S>
 int64_t rows_per_lane(const MatmulArgs& args, size_t stride) {
   constexpr size_t kLeastBytes = 8 * 1024, kPage = 4096;
   if (args.n_tokens != 1 || args.rows != nullptr) return 0;
   const int64_t n = (args.row_end - args.row_begin) / S::kLanes;
   if (static_cast<size_t>(n) * stride < kLeastBytes) return 0;
-  // Lanes whole pages apart would share a few sets of the cache.
+  // If the lanes were whole pages apart, they would share a few sets of the cache.
   return static_cast<size_t>(n) * stride % kPage == 0 ? n - 1 : n;
 }
 

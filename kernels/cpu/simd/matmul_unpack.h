@@ -1,5 +1,4 @@
-// Blocks of each quantised type, of one row per lane, unpacked into a panel. Layouts:
-// kernels/quant/formats.h.
+// Unpacks blocks of each quantised type, one row per lane, into a panel. Layouts: kernels/quant/formats.h.
 //
 // Simd::load_rows(rows, offset, out) is the core: it reads 16 bytes of every row and transposes them, so that
 // out[j] holds bytes 4j..4j+3 of all rows. Everything after it works on all rows at once. No read leaves a
@@ -16,15 +15,15 @@ namespace hearth {
 template <class Simd, class Block>
 struct Unpack;
 
-/// Several neighbouring blocks at once, kBlocks of them, or 0 where nothing is won. A block of 18, 20 or 24
-/// bytes has no 16-byte parts of its own, but a run of blocks has: read as one string of dwords it costs a
-/// third fewer loads, which are what unpacking waits for.
+/// Unpacks kBlocks neighbouring blocks at once; 0 where that gains nothing. A block of 18, 20 or 24 bytes is
+/// no multiple of 16 bytes, but a run of blocks is. Reading the run as one string of dwords takes a third
+/// fewer loads, and unpacking is limited by loads.
 template <class Simd, class Block>
 struct UnpackRun {
   static constexpr int kBlocks = 0;
 };
 
-/// Low nibbles of raw[0..n) to quants[0..n), high nibbles to quants[n..2n).
+/// Writes low nibbles of raw[0..n) to quants[0..n) and high nibbles to quants[n..2n).
 template <class S, int n>
 [[gnu::always_inline]] inline void split_nibbles(const typename S::Int* raw, typename S::Int* quants) {
   const typename S::Int low = S::bytes(0x0f);
@@ -34,8 +33,8 @@ template <class S, int n>
   }
 }
 
-/// Bits `from`..  of every byte moved to bits `to`.. and masked. Neighbouring bytes leak only into masked
-/// bits.
+/// Moves the bits of every byte from position `from` to position `to`. `mask` also removes the bits that come
+/// from neighbouring bytes.
 template <class S, int from, int to>
 [[gnu::always_inline]] inline typename S::Int move_bits(typename S::Int v, int mask) {
   if constexpr (from > to) return S::bit_and(S::template shift_right<from - to>(v), S::bytes(mask));
@@ -43,7 +42,7 @@ template <class S, int from, int to>
   return S::bit_and(v, S::bytes(mask));
 }
 
-/// Byte k of every lane as a float, unsigned and signed.
+/// Byte k of every lane as a float; the byte is unsigned here and signed in the second function.
 template <class S, int k>
 [[gnu::always_inline]] inline typename S::Float byte_to_float(typename S::Int v) {
   return S::to_float(S::bit_and(S::template shift_right<8 * k>(v), S::dwords(0xff)));
@@ -86,7 +85,7 @@ struct Unpack<S, BlockQ4_1> {
   }
 };
 
-/// Adds the fifth bits, a dword of 32 per row, to the nibbles of a block.
+/// Adds a block's fifth bits, a dword of 32 bits per row, to its nibbles.
 template <class S>
 [[gnu::always_inline]] inline void add_fifth_bits(typename S::Int bits, typename S::Int* quants) {
   for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], S::spread_bits(bits, i, 0x10));
@@ -129,13 +128,13 @@ struct Unpack<S, BlockQ8_0> {
   }
 };
 
-/// The values that IQ4 indices stand for, as a panel holds them.
+/// The values of IQ4 indices, offset as in a panel.
 template <class S>
 [[gnu::always_inline]] inline typename S::Int iq4_table() {
   return S::bit_xor(S::table(kIq4Values), S::bytes(BlockIQ4_NL::kOffset));
 }
 
-/// 16 bytes of nibbles per row to the values they index.
+/// Looks up 16 bytes of nibbles per row.
 template <class S>
 [[gnu::always_inline]] inline void unpack_iq4(const RowBlocks& rows, int offset, typename S::Int* quants) {
   const typename S::Int table = iq4_table<S>();

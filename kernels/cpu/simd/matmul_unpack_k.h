@@ -1,12 +1,12 @@
-// The K-quant blocks (256 weights), of one row per lane, unpacked into a panel. See matmul_unpack.h.
+// Unpacks K-quant blocks (256 weights), one row per lane, into a panel. See matmul_unpack.h.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_unpack.h"
 
 namespace hearth {
 
-/// The 8 scales and 8 mins of Q4_K and Q5_K from the first 16 bytes of the block: d | dmin and three dwords
-/// of 6-bit values.
+/// Reads the 8 scales and 8 mins of Q4_K and Q5_K from the first 16 bytes of the block: d | dmin and three
+/// dwords of 6-bit values.
 template <class S>
 [[gnu::always_inline]] inline void unpack_k_scales(const typename S::Int* header, typename S::Float* scale,
                                                    typename S::Float* min) {
@@ -78,12 +78,14 @@ struct Unpack<S, BlockQ6_K> {
     }
     typename S::Int scales[4];
     S::load_rows(rows, 192, scales);
-    const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends after d, at 210
+    const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends after d, at byte
+                                                                         // 210
     unroll<16>([&]<int k>() { scale[k] = S::mul(d, signed_byte_to_float<S, k % 4>(scales[k / 4])); });
   }
 };
 
-/// 2-bit values of Q2_K and Q3_K: 32 bytes per half block, four groups of 32 columns in their bit pairs.
+/// Unpacks the 2-bit values of Q2_K and Q3_K: 32 bytes per half block; each pair of bits is one group of 32
+/// columns.
 template <class S>
 [[gnu::always_inline]] inline void unpack_pairs(const RowBlocks& rows, int offset, typename S::Int* quants) {
   typename S::Int raw[8];
@@ -132,8 +134,8 @@ struct Unpack<S, BlockQ3_K> {
         quants[8 * k + i] = S::bit_or(quants[8 * k + i], move_bits<S, k, 2>(third[i], 4));
       }
     });
-    // The 12 bytes of scales and d are the block's last 14; read from two bytes before, they lie across
-    // dwords.
+    // The block's last 14 bytes are the 12 bytes of scales and d. The load begins two bytes earlier, so the
+    // scales are not aligned to dwords.
     Int tail[4];
     S::load_rows(rows, 94, tail);
     Int packed[3];

@@ -1,4 +1,4 @@
-// Runs of neighbouring blocks, of one row per lane, unpacked into a panel together. See UnpackRun in
+// Unpacks runs of neighbouring blocks together, one row per lane, into a panel. See UnpackRun in
 // matmul_unpack.h.
 #pragma once
 
@@ -6,13 +6,13 @@
 
 namespace hearth {
 
-/// n * 16 bytes of every row: out[j] holds bytes 4j..4j+3 of all rows.
+/// Loads n * 16 bytes of every row: out[j] holds bytes 4j..4j+3 of all rows.
 template <class S, int n>
 [[gnu::always_inline]] inline void load_run(const RowBlocks& rows, typename S::Int* out) {
   for (int i = 0; i < n; ++i) S::load_rows(rows, 16 * i, out + 4 * i);
 }
 
-/// Four blocks of 20 bytes: dword 5b is d | m of block b, the four behind it its quants.
+/// Four blocks of 20 bytes: dword 5b is d | m of block b, followed by four dwords of quants.
 template <class S>
 struct UnpackRun<S, BlockQ4_1> {
   static constexpr int kBlocks = 4;
@@ -28,7 +28,8 @@ struct UnpackRun<S, BlockQ4_1> {
   }
 };
 
-/// Two blocks of 24 bytes: dword 6b is d | m of block b, the next its fifth bits, four of quants.
+/// Two blocks of 24 bytes: dword 6b is d | m of block b, followed by one dword of fifth bits and four of
+/// quants.
 template <class S>
 struct UnpackRun<S, BlockQ5_1> {
   static constexpr int kBlocks = 2;
@@ -45,8 +46,9 @@ struct UnpackRun<S, BlockQ5_1> {
   }
 };
 
-/// Eight blocks of d and 16 bytes of nibbles, which `finish` turns into weights. Of each pair of blocks (9
-/// dwords) the second's quants are whole dwords; the first's lie two bytes off and are put together.
+/// Eight blocks, each with d and 16 bytes of nibbles, which `finish` turns into weights. In each pair of
+/// blocks (9 dwords), the second block's quants are whole dwords; the first block's are two bytes off and are
+/// put together from two dwords.
 template <class S, class Finish>
 [[gnu::always_inline]] inline void unpack_nibble_run(const RowBlocks& rows, typename S::Int* quants,
                                                      typename S::Float* scale, Finish finish) {
