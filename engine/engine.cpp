@@ -1,4 +1,4 @@
-// The engine: what other threads may call first, then the engine thread's loop.
+// The engine: first what other threads may call, then the engine thread's loop.
 #include "engine/engine.h"
 
 #include <algorithm>
@@ -111,7 +111,7 @@ bool Engine::drain(Clock::time_point deadline) {
   if (queue_.wait_until_empty(deadline)) return true;
   cut_ = true;
   queue_.wake();
-  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread looks once a step
+  queue_.wait_until_empty(Clock::time_point::max());  // the engine thread sees cut_ in its next step
   return false;
 }
 
@@ -143,7 +143,7 @@ void Engine::serve(const std::stop_token& stop) {
     drop_cancelled();
     admit();
     if (scheduler_.n_running() == 0) {
-      // Whatever waits is admitted if nothing runs, so there is nothing to do at all.
+      // Sequences that wait are admitted if nothing runs, so there is nothing to do at all.
       assert(scheduler_.idle());
       if (do_idle_work(stop)) continue;
       queue_.wait_for_work(kIdleBeat);
@@ -203,7 +203,7 @@ void Engine::admit() {
   scheduler_.admit([this](Sequence& sequence) {
     queue_.admitted(sequence.request_id);
     sequence.admitted_at = Clock::now();
-    // Room for every token it may generate, so that the token loop does not allocate.
+    // Reserves room for every token it may generate, so that the token loop does not allocate.
     sequence.tokens.reserve(sequence.tokens.size() + static_cast<size_t>(sequence.request.max_tokens));
     n_prompt_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
     n_cached_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
@@ -258,8 +258,8 @@ void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits)
   }
 }
 
-// The rows of a scored prompt's piece: row r tells about the token after the piece's r-th. False if one is no
-// distribution.
+// Publishes the rows of a scored prompt's piece: row r belongs to the token after the piece's r-th. Returns
+// false if a row is no distribution.
 bool Engine::publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits) {
   const Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
@@ -299,10 +299,10 @@ void Engine::choose_token(int slot, std::span<const float> row) {
 }
 
 void Engine::finish_slot(int slot, FinishReason reason, std::string error) {
-  // Keys and values behind logits that are no numbers are in doubt: they must not serve another prompt.
+  // If the logits are NaN, the keys and values behind them are in doubt: no other prompt may reuse them.
   const std::unique_ptr<Sequence> sequence = scheduler_.remove(slot, reason != FinishReason::kFailed);
   FinishedEvent event = finished_event(*sequence, reason, std::move(error));
-  queue_.slot_freed();  // before the event: who reads it may count on the slot
+  queue_.slot_freed();  // before the event: a client that reads it may rely on the free slot
   sequence->stream->push({.sequence = sequence->index, .what = std::move(event)});
 }
 
@@ -325,7 +325,7 @@ void Engine::finish_everything(FinishReason reason, const std::string& error) {
 void Engine::fail(const std::string& why) {
   failure_ = why;
   failed_ = true;
-  queue_.close();  // what was accepted until now is in the queue, and nothing comes after it
+  queue_.close();  // everything accepted so far is in the queue, and nothing is added later
   take_new();
   finish_everything(FinishReason::kFailed, "the engine has stopped because of an error: " + why);
 }

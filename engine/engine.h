@@ -2,11 +2,12 @@
 // the model.
 //
 // Any thread may submit requests, ask for the status or stop the engine; only the engine thread touches model
-// state. In each step it admits the requests that fit, takes one decode token of every running sequence, then a
-// chunk of prompt tokens, runs the forward pass, samples and publishes events.
+// state. In each step the engine thread admits the requests that fit, builds a batch of one decode token of
+// every running sequence and then a chunk of prompt tokens, runs the forward pass, samples and publishes
+// events.
 //
-// Threads meet in four places only: the RequestQueue (its mutex), the TokenStreams (theirs), idle_work_ (its
-// mutex) and the counters (atomics). Everything else belongs to the engine thread.
+// Threads share state in four places only: the RequestQueue and the TokenStreams (each has its own mutex),
+// idle_work_ (idle_work_mutex_) and the counters (atomics). Everything else belongs to the engine thread.
 #pragma once
 
 #include <atomic>
@@ -46,23 +47,23 @@ struct EngineStatus {
   int n_waiting = 0;     // requests in the queue, not wholly admitted
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
-  bool failed = false;  // the engine thread ended by an exception; everything is refused
-  std::string failure;  // what that exception said; empty unless failed
-  /// When the engine thread last passed through its loop; the idle engine does so at least once a second.
+  bool failed = false;  // the engine thread ended by an exception; every request is refused
+  std::string failure;  // the message of that exception; empty unless failed
+  /// When the engine thread last passed through its loop. An idle engine passes at least once a second.
   std::chrono::steady_clock::time_point heartbeat;
 };
 
-/// Work for the engine thread between requests. It must call `go_on` at least once a second, else the engine
-/// looks stuck. If `go_on` returns false the engine is stopping: the work ends, and nothing will run the model
-/// again.
+/// Work for the engine thread between requests. It must call `go_on` at least once a second, or the engine
+/// looks stuck. If `go_on` returns false, the engine is stopping: the work must return, and must not run the
+/// model again.
 using IdleWork = std::function<void(const std::function<bool()>& go_on)>;
 
-/// What a front end asks of the engine. Engine is the one implementation; tests of the front end have their
-/// own.
+/// What the server needs from the engine. Engine implements it; tests of the server have implementations of
+/// their own.
 class TokenGenerator {
  public:
   virtual ~TokenGenerator() = default;
-  /// Queues a request, all its sequences or none. Never blocks on the model. Any thread.
+  /// Queues all sequences of a request, or none of them. Never waits for the model. Any thread.
   virtual std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) = 0;
   /// Any thread.
   virtual EngineStatus status() const = 0;
@@ -73,27 +74,27 @@ class Engine final : public TokenGenerator {
   /// Starts the engine thread. The model must outlive the engine. Throws std::invalid_argument if the model's
   /// limits and the options do not fit together.
   Engine(ForwardModel& model, EngineOptions options);
-  /// Cancels what runs and waits, and joins the thread; that takes one step of the model at most.
+  /// Cancels running and waiting sequences and joins the thread, which takes at most one step of the model.
   ~Engine() override;
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Queues a request, all its sequences or none. Never blocks on the model. A sequence whose prompt +
-  /// max_tokens exceeds context_tokens is kContextExceeded. Thread-safe.
+  /// Queues all sequences of a request, or none of them. Never waits for the model. Returns kContextExceeded
+  /// if prompt + max_tokens of a sequence exceeds context_tokens. Thread-safe.
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override;
 
   /// Calls `work` once on the engine thread, as soon as no sequence runs and none waits. Requests that arrive
-  /// meanwhile wait until it ends. It may change everything the model has in memory except limits(); keys and
-  /// values of earlier prompts are forgotten. If it throws, the engine has failed. A second call replaces work
-  /// that has not begun; work that has not begun when the engine stops is never called. Any thread.
+  /// meanwhile wait until it ends. `work` may change everything the model has in memory except limits(); the
+  /// engine forgets keys and values of earlier prompts. If `work` throws, the engine has failed. A second
+  /// call replaces work that has not begun. Work that has not begun when the engine stops is never called.
+  /// Any thread.
   void when_idle(IdleWork work);
 
   EngineStatus status() const override;
   const EngineOptions& options() const { return options_; }
 
-  /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished, or until
-  /// the deadline, when what still runs is cancelled. Returns true if nothing had to be cancelled. Any
-  /// thread.
+  /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished. At the
+  /// deadline it cancels those that still run. Returns true if nothing had to be cancelled. Any thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
 
  private:
@@ -131,19 +132,19 @@ class Engine final : public TokenGenerator {
   Batch batch_;
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
   std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
-  std::vector<StepPiece> pieces_;  // a copy of this step's: finishing a sequence changes the scheduler's
+  std::vector<StepPiece> pieces_;  // copy: the scheduler's list changes when a sequence finishes
 
-  // Written by the engine thread (last_request_id_: by submitters), read by any.
+  // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};
-  std::string failure_;  // written before failed_ becomes true, and never again
+  std::string failure_;  // written once, before failed_ becomes true
   Mutex idle_work_mutex_;
-  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // not begun; empty: none
+  IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // work that has not begun; empty: none
   std::atomic<bool> cut_{false};                            // set by drain: cancel everything now
 
-  std::jthread thread_;  // last, so that it starts when the rest is there and has ended when the rest goes
+  std::jthread thread_;  // last member: starts after all others exist, joins before they go
 };
 
 }  // namespace hearth

@@ -1,4 +1,5 @@
-// What tests put in place of parts that a loaded model makes for itself. No program of Hearth uses these.
+// Lets tests replace parts that a loaded model otherwise makes for itself. No program of Hearth uses these
+// hooks.
 #pragma once
 
 #include <functional>
@@ -10,11 +11,11 @@
 namespace hearth {
 
 struct LoadHooks {
-  /// Decides which neurons change slots of a GPU's cache, instead of the prefetcher; outlives the model. Null:
-  /// the prefetcher decides.
+  /// Decides which neurons move to and from the device rows of a GPU's neuron cache. Must outlive the model.
+  /// Null: the Prefetcher decides.
   NeuronTraffic* traffic = nullptr;
-  /// Returns what moves neurons to the GPU's cache; it is given the mover that would be used. Empty: that one
-  /// is used.
+  /// Called with the mover that would be used; returns the mover that copies neurons to the GPU's cache.
+  /// Empty: the mover is used as it is.
   std::function<std::unique_ptr<BundleMover>(std::unique_ptr<BundleMover> mover)> wrap_mover;
 };
 

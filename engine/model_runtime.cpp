@@ -1,4 +1,4 @@
-// Loading a model: the numbered stages from a path to a ForwardModel.
+// Loads a model: the numbered stages from a path to a ForwardModel.
 #include "engine/model_runtime.h"
 
 #include <algorithm>
@@ -30,13 +30,13 @@ namespace {
 // Reading the file takes most of a load; laying neurons out and a short probe the rest.
 constexpr double kPrefaultShare = 0.8;
 
-/// Progress of a stage that is the stretch [begin, end] of the whole.
+/// Reports the progress of a stage as the stretch [begin, end] of the whole load.
 std::function<void(double)> part_of(const std::function<void(double)>& whole, double begin, double end) {
   if (!whole) return {};
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
 }
 
-/// The model as its files have it, and the CPU that computes it.
+/// The model as its files hold it, and the CPU backend.
 struct OpenModel {
   /// Throws as load() does.
   explicit OpenModel(const LoadOptions& options)
@@ -59,9 +59,9 @@ struct OpenModel {
     return options.sparsity.mode == "predicted" || options.sparsity.mode == "auto";
   }
 
-  /// Brings the file's pages into memory, once, if it can hold them all: else the first would be gone before the
-  /// last come. Then looks for damage that sparse arithmetic would hide; of files beyond memory, whose pages must
-  /// be read for it, in a few rows only.
+  /// Reads the file's pages into memory once, if memory can hold them all (if not, the first pages would be
+  /// gone before the last are read). Then looks for damage that sparse arithmetic would hide. In files larger
+  /// than memory it checks a few rows only, because their pages must be read from the disk.
   void read(bool fits, const std::function<void(double)>& progress) {
     if (std::exchange(was_read, true)) return;
     if (fits) file->prefault(part_of(progress, 0.0, kPrefaultShare));
@@ -79,7 +79,7 @@ struct OpenModel {
 
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
-  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: there is none, or none is wanted
+  std::optional<ModelFile> predictor_file;  // beside the model; nullopt: there is none, or none is needed
   std::unique_ptr<const Tokenizer> tokenizer;
   CpuBackend cpu;
   Weights weights;  // in host memory
@@ -103,9 +103,9 @@ struct ModelRuntime::State {
               .weight_bytes = weights.bytes_per_token()},
         observation(spec, weights, reserved.n_slots, max_tokens, cpu.n_threads()) {}
 
-  /// Lays out all that lies in memory besides the file, as was resolved.
+  /// Allocates and fills all memory besides the file, as resolved.
   void place(const LoadOptions& options, ResolvedLoad what);
-  /// Gives all of that back.
+  /// Frees all of it.
   void unplace();
   void open_device(const LoadOptions& options);
   void build_pass();
@@ -123,21 +123,21 @@ struct ModelRuntime::State {
 
   std::optional<const ResolvedLoad> resolved;
   std::optional<NeuronSetup> neurons;
-  std::optional<Plan> plan;               // where there is a device
-  std::unique_ptr<ComputeDevice> device;  // null: the CPU computes all
+  std::optional<Plan> plan;               // nullopt: there is no device
+  std::unique_ptr<ComputeDevice> device;  // null: the CPU computes everything
   std::optional<Devices> devices;
-  std::optional<Weights> placed;  // as the devices read them
+  std::optional<Weights> placed;  // the weights in the memory of the device that reads them
   std::optional<KvMemory> kv;
   std::optional<ForwardPass> pass;
-  // Null: nothing is brought to the device while it runs. Goes before the device, when no step runs any more.
+  // Null: no prefetch. Destroyed before the device, when no step runs any more.
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
   NeuronObservation observation;
 };
 
-/// Plans for the budget and takes the memory. What the device does not grant after all is planned again,
-/// smaller.
+/// Makes a plan for the budget and allocates its memory. If the device grants less than planned, makes a
+/// smaller plan.
 void ModelRuntime::State::open_device(const LoadOptions& options) {
   const PlanInputs inputs{.spec = spec,
                           .weights = weights,
@@ -182,7 +182,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
   }
 }
 
-/// Takes the memory of everything but the neurons, where the plan says.
+/// Allocates the memory of everything but the neurons, as planned.
 void ModelRuntime::State::build_pass() {
   const bool predictors = resolved->sparsity.mode == Sparsity::kPredicted;
   const PassBounds bounds =
@@ -193,7 +193,7 @@ void ModelRuntime::State::build_pass() {
   pass.emplace(*devices, spec, *placed, *kv, bounds);
 }
 
-/// Starts what fills the device's neuron cache, if it has one. After the neurons were placed.
+/// Starts the Prefetcher if the device has a neuron cache. Called after the neurons were placed.
 void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
   if (hooks.traffic != nullptr) {
     if (device) device->hybrid_ffn().set_traffic(hooks.traffic);
@@ -238,7 +238,7 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
     notes.push_back("predictors are those of " + model->predictor_file->path().string());
   }
 
-  // 1. Where the neurons will lie in host memory.
+  // 1. Lay out the neurons in host memory.
   const bool has_device = resolved->device.usable;
   if (has_device) cpu.sum_as_integers();
   neurons.emplace(resolved->sparsity, NeuronSetupInputs{.file = *model->file,
@@ -253,14 +253,14 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
                                                         .context_tokens = resolved->memory.context_tokens,
                                                         .free_memory_bytes = resolved->memory.free_bytes()});
   neurons->lay_out();
-  // 2. What a device gets, and the memory for that.
+  // 2. Plan what the device gets, and allocate its memory.
   if (has_device) open_device(options);
-  // 3. Weights, keys and values, and the pass over them.
+  // 3. Place weights, keys and values, and build the forward pass over them.
   build_pass();
-  // 4. The neurons, and what brings cold ones to the device.
+  // 4. Place the neurons, and start the prefetch of cold ones.
   neurons->place(*devices, plan ? &*plan : nullptr, part_of(options.progress, kPrefaultShare, 1.0));
   start_prefetcher(options);
-  // 5. The pass takes up its mode, and a short text tells what that saves.
+  // 5. Set the pass to its mode, and measure on a short text what that saves.
   neurons->use(*pass);
   pass->trace_to(options.trace);
   notes.insert(notes.end(), neurons->notes().begin(), neurons->notes().end());
@@ -272,7 +272,7 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
                               : "which the system does not grant");
 }
 
-/// What is told about the model as it is placed, and who looks at its neurons.
+/// Describes the placed model, and attaches the observation of its neurons.
 void ModelRuntime::State::publish() {
   as_placed.emplace(PlacedModel{.sparsity = neurons->report(),
                                 .backend = devices->of_output().description(),
@@ -300,7 +300,7 @@ std::string ModelRuntime::State::why_not_counted() const {
   return {};
 }
 
-// In the order in which members would go.
+// Destroys in the order in which the members would be destroyed.
 void ModelRuntime::State::unplace() {
   observation.detach();
   as_placed.reset();
@@ -324,11 +324,11 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options, con
   check_options(options);
   // 2. Open and check the file; bind its tensors to their roles; start the CPU's threads.
   auto model = std::make_unique<OpenModel>(options);
-  // 3. Resolve what was asked for against this model and this machine: context, memory, device, sparsity.
+  // 3. Resolve the options for this model and this machine: context, memory, device, sparsity.
   ResolvedLoad resolved = model->resolve(options);
-  // 4. Read the file, if memory holds it, and look for damage.
+  // 4. Read the file, if memory can hold it, and look for damage.
   model->read(resolved.memory.holds(*model->file), options.progress);
-  // 5. Lay out all that lies in memory besides the file.
+  // 5. Allocate and fill all memory besides the file.
   auto state = std::make_unique<State>(std::move(model), hooks, resolved.memory);
   state->place(options, std::move(resolved));
   if (options.progress) options.progress(1.0);

@@ -1,7 +1,7 @@
-// A model made ready to run: file, facts, tokenizer, weights, KV memory and scratch, behind one forward().
+// A model that is ready to run: file, facts, tokenizer, weights, KV memory and scratch, behind one forward().
 //
-// Built once by the program's load thread. Afterwards forward() belongs to the engine thread, and facts() and
-// placed() may be read by any thread while the model is not being placed again.
+// The program's load thread builds it once. Afterwards forward() belongs to the engine thread; any thread may
+// read facts() and placed() while place_again() does not run.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace hearth {
 
 struct LoadHooks;
 
-/// What was loaded. Never changes.
+/// The facts of the loaded model. They never change.
 struct LoadedModel {
   const ModelFile& file;
   const ModelSpec& spec;
@@ -35,16 +35,16 @@ struct LoadedModel {
   size_t weight_bytes;  // read once per decoded token of a dense pass, with the embedding table if it is tied
 };
 
-/// How the model lies in memory and runs. Changes only when the model is placed again.
+/// How the model lies in memory and runs. Only place_again() changes it.
 struct PlacedModel {
   const SparsityReport& sparsity;  // which neurons are computed
   std::string backend;             // "CPU avx512-vnni, 2 threads"
-  const Plan* plan;                // what the GPU has; null: the CPU has everything
-  const Prefetcher* prefetcher;    // brings cold neurons to the GPU ahead of their use; null: nobody does
-  size_t kv_bytes;                 // of keys and values, reserved for all slots
-  size_t neuron_bytes;             // of FFN weights laid out anew in host memory
-  /// Differs between orders of the neurons that round sums differently. 0: the file's order, or neurons shared
-  /// with a device, whose sums are integers and need no order.
+  const Plan* plan;                // what the GPU holds; null: the CPU computes everything
+  const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
+  size_t kv_bytes;                 // keys and values, reserved for all slots
+  size_t neuron_bytes;             // FFN weights that were copied to bundles in host memory
+  /// Hash of the neuron order. Two orders that round sums differently have different hashes. 0: the file's
+  /// order, or neurons shared with a device, whose sums are integers and do not depend on the order.
   uint64_t order_hash;
   /// Sentences for the log: memory that was not granted, and what that costs.
   const std::vector<std::string>& notes;
@@ -52,26 +52,27 @@ struct PlacedModel {
 
 class ModelRuntime final : public ForwardModel {
  public:
-  /// Throws ModelFileError (one sentence) if the file is wrong, if the model was not trained on such a context
-  /// or if the memory cannot be had; std::invalid_argument (one sentence) for options that no model has or this
-  /// processor cannot do; and whatever `progress` throws.
+  /// Loads a model. Throws ModelFileError (one sentence) if the file is wrong, if the model was not trained
+  /// on so long a context or if there is not enough memory; std::invalid_argument (one sentence) for options
+  /// that are invalid for every model or that this processor does not support; and whatever `progress`
+  /// throws.
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options);
-  /// For tests (engine/load_hooks.h); what the hooks refer to outlives the model.
+  /// For tests (engine/load_hooks.h). The objects that the hooks refer to must outlive the model.
   static std::unique_ptr<ModelRuntime> load(const LoadOptions& options, const LoadHooks& hooks);
   ~ModelRuntime() override;
 
-  /// Lays out again what lies in memory besides the file. `options` must have the path, slots, context and
-  /// steps of load(); what a device gets (place) and the sparsity may differ. Keys and values are lost. Runs
-  /// where load() runs, or between steps, beside no other call; takes as long as loading from memory. Throws
-  /// as load() does: then the model has to be placed again before it runs.
+  /// Builds everything in memory besides the file again. `options` must have the path, slots, context and
+  /// steps of load(); placement and sparsity may differ. Keys and values are lost. Call it on the thread of
+  /// load(), or between steps, while no other call runs. It takes as long as loading a file that is in
+  /// memory. Throws as load() does; then the model must be placed again before it runs.
   void place_again(const LoadOptions& options);
 
   const LoadedModel& facts() const;
   const PlacedModel& placed() const;
-  /// Weight bytes that one decoded token reads in the mode that runs, by who reads them, when neurons are active
-  /// as in `activity`.
+  /// Weight bytes that one decoded token reads in the current mode, by the processor that reads them, if
+  /// neurons are active as in `activity`.
   TokenBytes token_bytes(const NeuronActivity& activity) const;
-  /// For counting and watching neurons, and for what needs that: calibration and training of predictors.
+  /// Counts and observes neurons; calibration and training of predictors use it.
   NeuronObservation& observation();
   const NeuronObservation& observation() const;
 

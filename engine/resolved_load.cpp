@@ -15,7 +15,7 @@
 namespace hearth {
 namespace {
 
-// More slots, tokens of a step or threads than this are a mistake; sums of two such numbers fit an int.
+// More slots, tokens per step or threads than this are a mistake; sums of two such numbers fit an int.
 constexpr int kMaxOption = 1 << 20;
 
 void check_option(const char* name, int value, int low) {
@@ -24,11 +24,12 @@ void check_option(const char* name, int value, int low) {
                               std::to_string(low) + " to " + std::to_string(kMaxOption) + ".");
 }
 
-/// The context of one sequence: as asked, bounded by what the model can do. Throws if what was asked is too
-/// much.
+/// The context of one sequence: the requested one, or the default within the model's limits. Throws if the
+/// request exceeds those limits.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   const bool windowed = spec.sliding_window > 0 && spec.sliding_window < spec.context_train;
-  // Attention sees every position; a model with a sliding window never saw further than its window.
+  // Attention reads every position; a model with a sliding window was never trained to look beyond its
+  // window.
   const int possible = windowed ? spec.sliding_window : spec.context_train;
   if (asked == 0) return std::min(possible, kDefaultContext);
   if (asked > possible) {
@@ -40,11 +41,13 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
   return asked;
 }
 
-/// What a budget of "auto" leaves: recorded graphs and kernels' own needs grow while the engine runs.
+/// Part of the GPU's memory that a budget of "auto" leaves free: recorded graphs and kernels' own memory grow
+/// while the engine runs.
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
-/// Throws ModelFileError if the model cannot have such a context, or the machine has no memory for it.
+/// Throws ModelFileError if the model does not support such a context, or the machine lacks the memory for
+/// it.
 Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   Reservation r;
   r.label = gguf::file_label(facts.file.path().string());

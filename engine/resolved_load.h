@@ -1,7 +1,7 @@
-// What LoadOptions come to for one model on one machine.
+// What LoadOptions mean for one model on one machine.
 //
-// Loading asks once, before anything large is taken, and never changes the answer: every later stage reads it.
-// Placing a model again asks again. Loading thread.
+// Loading resolves the options once, before it allocates anything large; every later stage reads the result
+// and none changes it. place_again() resolves them anew. Loading thread.
 #pragma once
 
 #include <algorithm>
@@ -25,46 +25,48 @@ namespace hearth {
 // vocabulary floats) at 10-40 MB while the output matrix is still read once for many rows.
 inline constexpr int kMaxLogitRows = 64;
 
-/// KV blocks for so many sequences of so many tokens. Also for plans of models that are not loaded.
+/// KV blocks for n_slots sequences of context_tokens each. Also used in plans for models that are not loaded.
 constexpr int64_t kv_blocks(int context_tokens, int n_slots) {
   return static_cast<int64_t>((context_tokens + kKvBlockTokens - 1) / kKvBlockTokens) * n_slots;
 }
 
-/// The largest step of a model so loaded. shares and stream_bytes are a plan's to decide.
+/// The largest step of a model loaded with these options. The plan sets shares and stream_bytes later.
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,
           .max_logit_rows = std::max(kMaxLogitRows, n_slots),
           .max_context = context_tokens};
 }
 
-/// Whether a GPU computes beside the CPU, and how much of its memory may be taken.
+/// Whether a GPU computes beside the CPU, and how much of its memory may be used.
 struct DeviceAnswer {
   bool usable = false;
   std::string name;
   uint64_t free_bytes = 0;
   uint64_t budget_bytes = 0;
-  std::vector<std::string> notes;  // sentences for the log: why less is used than was asked for
+  std::vector<std::string> notes;  // sentences for the log: why less is used than was requested
 };
 
-/// Throws std::invalid_argument (one sentence) where a GPU was insisted on that cannot be used.
+/// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.
 DeviceAnswer choose_device(const LoadOptions& options);
 
-/// What is reserved besides the file for sequences and steps.
+/// Memory reserved for sequences and steps, besides the file.
 struct Reservation {
-  std::string label;  // of the file, for messages
+  std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
-  PassBounds bounds;  // shares and stream_bytes are a plan's to decide
+  PassBounds bounds;  // the plan sets shares and stream_bytes
   int n_kv_blocks = 0;
   double kv_bytes = 0, work_bytes = 0;
-  uint64_t memory_limit_bytes = 0;  // of this process
+  uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
-  /// The bounds of a pass that shares neurons, or not, through buffers of stream_bytes.
+  /// The bounds of a pass that shares neurons with a device or not, and whose stream buffers have
+  /// stream_bytes each.
   PassBounds pass_bounds(bool shares, size_t stream_bytes) const;
-  /// What may be taken besides keys, values and work space; negative where nothing is left.
+  /// Memory left besides keys, values and work space; negative if those exceed the limit.
   double free_bytes() const { return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes; }
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }
-  /// Throws ModelFileError: this context and these slots cannot be had, "but" or "which" and so on.
+  /// Throws ModelFileError: "this context and these slots" do not fit; `why` continues the sentence ("but
+  /// ...", "which ...").
   [[noreturn]] void refuse(const std::string& why) const;
 };
 
@@ -74,22 +76,22 @@ struct ResolvedLoad {
   SparsityChoice sparsity;
 };
 
-/// The facts that options are resolved against.
+/// The facts about the model that options are resolved against.
 struct LoadFacts {
   const ModelFile& file;
   const ModelSpec& spec;
   const Weights& weights;
 };
 
-/// Throws std::invalid_argument (one sentence): options that no model has.
+/// Throws std::invalid_argument (one sentence) for options that are invalid for every model.
 void check_options(const LoadOptions& options);
 
-/// Measures what exact and predicted mode read, with this reservation and predictor threshold.
+/// Measures the bytes that exact and predicted mode read, with this reservation and predictor threshold.
 using AutoMeasure = std::function<ReadBytes(const Reservation& memory, float predictor_threshold)>;
 
-/// Resolves the options. `measure` is called at most once, and only for --sparsity auto where the CPU alone runs
-/// a model with predictors. Throws ModelFileError and std::invalid_argument (one sentence) for what cannot be
-/// had, and what `measure` throws.
+/// Resolves the options. Calls `measure` at most once: for --sparsity auto, if the CPU alone runs a model
+/// with predictors. Throws ModelFileError and std::invalid_argument (one sentence) if the model or the
+/// machine cannot do what is requested, and whatever `measure` throws.
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure);
 
 }  // namespace hearth

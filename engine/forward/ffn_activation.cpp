@@ -21,7 +21,7 @@ struct Named {
   Activation kind;
 };
 
-// The first name of a kind is the one shown.
+// If a kind has several names, the first is the one shown.
 constexpr std::array<Named, 6> kNamed = {{{"silu", Activation::kSilu},
                                           {"gelu", Activation::kGelu},
                                           {"gelu", Activation::kGeluErf},
@@ -33,13 +33,13 @@ constexpr std::array<Named, 6> kNamed = {{{"silu", Activation::kSilu},
   gguf::fail(gguf::file_label(file.path().string()), what);
 }
 
-/// The kind of gelu that an architecture has is not told by its name.
+/// The name gelu does not tell which kind of gelu an architecture has.
 FfnActivation as_architecture_has_it(FfnActivation activation, const Architecture& arch) {
   const bool own_gelu = activation.kind == Activation::kGelu && arch.activation.kind == Activation::kGeluErf;
   return own_gelu ? arch.activation : activation;
 }
 
-/// Throws if a model of this architecture cannot have the activation. source: where it was said.
+/// Throws if a model of this architecture cannot have the activation. source: where the activation was set.
 void check_fits(const ModelFile& file, const Architecture& arch, FfnActivation activation,
                 const std::string& source) {
   const std::string said = source + " says the FFN's activation is " + ffn_activation_name(activation);
@@ -70,7 +70,7 @@ std::optional<FfnActivation> parse_ffn_activation(std::string_view name) {
   const std::from_chars_result read =
       std::from_chars(number.data(), number.data() + number.size(), threshold);
   const bool whole = read.ec == std::errc() && read.ptr == number.data() + number.size();
-  // What is not a number fails the comparisons.
+  // NaN fails the comparisons.
   if (!whole || !(threshold >= 0.0f && threshold <= kMaxThreshold)) return std::nullopt;
   return FfnActivation{Activation::kRelu, std::abs(threshold)};  // no negative zero
 }

@@ -26,7 +26,7 @@ int64_t max_rank(const Weights& weights) {
   return rank;
 }
 
-/// The least gate that act() does not turn into zero.
+/// The least gate value that act() does not turn into zero.
 float least_passing_gate(const FfnActivation& activation) {
   return std::nextafter(activation.threshold, std::numeric_limits<float>::infinity());
 }
@@ -154,7 +154,7 @@ void FfnPass::compute_values(const LayerCall& call) {
                                 int64_t{call.n_tokens} * spec_.d_ff, gate);
 }
 
-/// Values of all neurons that the observer, if there is one, leaves in the pass -> work.gate.
+/// Values of all neurons -> work.gate; the observer, if there is one, may set some to zero.
 void FfnPass::compute_observed_values(const LayerCall& call) {
   if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kResidual) {
     neuron_observer_->input(call.layer, call.x, call.n_tokens);
@@ -188,8 +188,8 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
                             call.x, counts_.neurons);
 }
 
-/// x += the FFN of the neurons in work.wanted, by the layer's backend or by both devices. gates: of all
-/// neurons, or null.
+/// x += the FFN of the neurons in work.wanted, computed by the layer's backend or by both devices. gates: of
+/// all neurons, or null.
 void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
@@ -206,7 +206,7 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
-/// Every neuron is wanted, whoever has it: gates, and then up and down of what they let through.
+/// Every neuron is wanted, on either device: computes gates, then up and down of neurons whose gate passes.
 void FfnPass::run_hybrid(const LayerCall& call) {
   want_all(call);
   add_wanted(call, nullptr);
@@ -224,7 +224,7 @@ void FfnPass::run_exact(const LayerCall& call) {
   add_wanted(call, gate);
 }
 
-/// set = neurons of `layer` whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
+/// set = the neurons of `layer` whose predictor's logit, fc2 relu(fc1 input), reaches the threshold.
 void FfnPass::predict(const LayerCall& call, int layer, const float* input, NeuronSetId set) {
   const Matrix &in = weights_.layers[static_cast<size_t>(layer)].predictor_in,
                &out = layout_->layer(layer).predictor_out;
@@ -235,9 +235,9 @@ void FfnPass::predict(const LayerCall& call, int layer, const float* input, Neur
   call.backend.select_neurons(logits, nullptr, call.n_tokens, spec_.d_ff, mode_.predictor_threshold, set);
 }
 
-/// work.wanted = what the layer's predictor proposes; work.wanted_next = what that of the next hybrid layer
-/// proposes for the same input. That is nearly what it will propose for its own input, because the residual
-/// stream changes slowly from layer to layer.
+/// work.wanted = the neurons that the layer's predictor proposes; work.wanted_next = those that the predictor
+/// of the next hybrid layer proposes for the same input. The latter are nearly those it will propose for its
+/// own input, because the residual stream changes slowly from layer to layer.
 void FfnPass::propose(const LayerCall& call, const float* input) {
   predict(call, call.layer, input, call.work.wanted);
   if (!looks_ahead_ || call.neurons.hybrid == nullptr) return;
@@ -254,7 +254,7 @@ void FfnPass::run_predicted(const LayerCall& call) {
   add_wanted(call, nullptr);
 }
 
-/// Counts what the predictor missed, against the gates of all neurons.
+/// Counts the active neurons that the predictor missed, by the gates of all neurons.
 void FfnPass::verify(const LayerCall& call) {
   const FfnNeurons& ffn = call.neurons.ffn;
   float* gate = call.work.gate.floats();
@@ -268,8 +268,8 @@ void FfnPass::verify(const LayerCall& call) {
   counts_.truly_active_proposed += count_common(truly_active, wanted);
 }
 
-/// All values; down only of the neurons whose contribution, |value| times the norm of the down column,
-/// counts.
+/// Computes all values, and down only for neurons whose contribution, |value| times the norm of the down
+/// column, reaches the threshold.
 void FfnPass::run_calibrated(const LayerCall& call) {
   compute_values(call);
   const float *values = call.work.gate.floats(), *sizes = call.neurons.down_sizes;

@@ -1,7 +1,8 @@
 // The FFN of every layer, in every mode of sparsity: which neurons, then their sum.
 //
-// Owned by ForwardPass; engine thread. All memory is taken when it is built. Modes: engine/residency/sparsity.h; which
-// bytes a neuron is read from: engine/residency/neuron_layout.h; the arithmetic: Backend.
+// Owned by ForwardPass; engine thread. All memory is allocated when it is built. Modes:
+// engine/residency/sparsity.h; where a neuron's bytes lie: engine/residency/neuron_layout.h; the arithmetic:
+// Backend.
 #pragma once
 
 #include <functional>
@@ -24,7 +25,7 @@ namespace hearth {
 struct FfnMode {
   Sparsity sparsity = Sparsity::kDense;
   float predictor_threshold = 0;  // predicted
-  bool verify_predictor = false;  // predicted: count its errors, at the price of all gates
+  bool verify_predictor = false;  // predicted: also compute all gates, to count its errors
   std::vector<float> thresholds;  // calibrated: [n_layers], least contribution that counts
 };
 
@@ -37,21 +38,21 @@ struct FfnCounts {
   int64_t truly_active_proposed = 0;  // of these, proposed
 };
 
-/// Looks at every neuron of one layer in calibrated mode, before any is skipped: values [n_tokens, d_ff],
+/// Called for all neurons of one layer in calibrated mode, before any is skipped: values [n_tokens, d_ff],
 /// down_sizes [d_ff] (Euclidean norms of the down columns), in the layout's order.
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
 
-/// What the FFN works on in one device's memory.
+/// Sets and buffers of the FFN in one device's memory.
 struct FfnWorkspace {
   FfnWorkspace() = default;
   FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
-  /// Sets of neurons of the device's backend, which reserves so many (StepBounds::n_sets).
+  /// Sets of neurons in the device's backend, which reserves kSets of them (StepBounds::n_sets).
   static constexpr int kSets = 3;
   void make_sets(Backend& backend);
-  NeuronSetId wanted;        // by the layer's tokens
-  NeuronSetId wanted_next;   // probably by those of the next hybrid layer
+  NeuronSetId wanted;        // wanted by the layer's tokens
+  NeuronSetId wanted_next;   // probably wanted by the tokens of the next hybrid layer
   NeuronSetId truly_active;  // the gate passes, whatever the predictor says
 
   Buffer gate, up;  // [max_tokens, d_ff]
@@ -61,50 +62,50 @@ struct FfnWorkspace {
 
 class FfnPass {
  public:
-  /// All references, and the devices' backends, must outlive the pass. Begins in dense mode, with the neurons
-  /// as they lie in the file. REQUIRES: the backends have reserved FfnWorkspace::kSets.
+  /// All references, and the devices' backends, must outlive the pass. It starts in dense mode, with the
+  /// neurons as they lie in the file. REQUIRES: the backends have reserved FfnWorkspace::kSets.
   FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
-  /// Bytes that the buffers take at most, with predictors as wide as they may be. A double, which absurd
-  /// sizes do not wrap.
+  /// Upper bound of the buffers' bytes, for the widest predictors allowed. A double, so that absurd sizes do
+  /// not wrap around.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
-  /// How to run from now on. `layout` must outlive the pass, and hold what the mode reads.
+  /// Sets the mode from now on. `layout` must outlive the pass and hold what the mode reads.
   void use(const FfnMode& mode, const NeuronLayout& layout);
 
-  /// Proposes neurons where the architecture's predictor reads the layer's input, x [n_tokens, d_model].
-  /// Called before the layer adds its attention to x.
+  /// Proposes neurons, if the architecture's predictor reads the layer's input, x [n_tokens, d_model]. Called
+  /// before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
-  /// Around all calls of a step; the end comes when the devices have finished.
+  /// Called before and after all other calls of a step; after it, once the devices have finished.
   void begin_step() { found_later_.clear(); }
   void end_step();
-  /// Whether single neurons are counted in the step that the counter has begun.
+  /// Whether the counter's current step counts single neurons.
   bool counts_step() const { return counter_ != nullptr && counter_->found() != nullptr; }
 
   /// x += FFN(normed), both [n_tokens, d_model].
   void run(int layer, const float* normed, float* x, int n_tokens);
 
-  /// Of all runs since the last reset, in sparse modes.
+  /// Sums over all runs since the last reset, in sparse modes.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Single neurons are counted from now on, or no more (null); in a dense mode only where there is one row
-  /// per neuron. The counter outlives the pass or is taken back. A device's backend has memory for what steps
-  /// of the counter's max_tokens find in its layers (ComputeDevice::reserve_found).
+  /// Counts single neurons from now on; null: stops counting. Dense modes are counted only if there is one
+  /// down row per neuron. The counter must outlive the pass, or be detached by null. A device's backend has
+  /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
-  /// Predicted mode: whether each layer's input is given to the next one's predictor too, for whoever brings
-  /// neurons to a device ahead of their use.
+  /// Predicted mode: whether each layer's input also goes to the predictor of the next layer, so that neurons
+  /// can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
-  /// Calibrated mode: other thresholds, [n_layers], from now on. They may be infinite.
+  /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
-  /// Calibrated mode: who is shown the values from now on; empty: nobody.
+  /// Calibrated mode: sets the observer of values; empty: none.
   void observe_values(ValueObserver observer) { observer_ = std::move(observer); }
-  /// Dense mode without a device: who is shown every neuron from now on; null: nobody. Outlives the pass or
-  /// is taken back.
+  /// Dense mode without a device: sets the observer of every neuron; null: none. The observer must outlive
+  /// the pass, or be detached by null.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
 
  private:
-  /// A layer's step: who computes it, on what.
+  /// One layer in a step: which devices compute it, and with which buffers.
   struct LayerCall {
     Backend& backend;
     const FfnWorkspace& work;
@@ -139,14 +140,14 @@ class FfnPass {
   FfnMode mode_;
   FfnCounts counts_;
   ActivityCounter* counter_ = nullptr;
-  std::vector<int> found_later_;  // layers of the step whose device tells at its end what they found
+  std::vector<int> found_later_;  // layers whose active neurons the device reports at the end of the step
   ValueObserver observer_;
   NeuronObserver* neuron_observer_ = nullptr;
 
   bool looks_ahead_ = false;
   bool proposes_next_ = false;  // the layer's wanted_next was filled
 
-  FfnWorkspace on_cpu_, on_device_;  // that of no device is empty
+  FfnWorkspace on_cpu_, on_device_;  // empty for a device that does not exist
 };
 
 }  // namespace hearth

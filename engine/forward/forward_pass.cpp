@@ -28,7 +28,7 @@ StepShape shape_of(const Batch& batch) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
   for (const int32_t slot : batch.slots) shape.n_tables = std::max(shape.n_tables, slot + 1);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
-  // A step of prompts alone may look the same; then it is recorded for nothing.
+  // A step of prompts alone may have the same shape; recording it is then wasted, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens;
   return shape;
 }
@@ -50,7 +50,7 @@ OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_
 
 namespace {
 
-/// The devices, whose backends have taken their scratch.
+/// The devices, after their backends have reserved scratch.
 const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
   StepBounds steps = step_bounds(spec, bounds);
   if (devices.device() != nullptr) devices.device()->reserve(steps);
@@ -125,7 +125,7 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
   }
   ffn_.begin_step();
 
-  // 1. Token embeddings, and where positions are learned theirs, begin the residual stream.
+  // 1. Token embeddings, plus learned positions if the model has them, begin the residual stream.
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
                                         : Side{&devices_.cpu(), &on_cpu_};
   embed(side, batch);
@@ -140,7 +140,8 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
     Trace* const trace = devices_.on_device(i) ? nullptr : trace_;
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
-    // Parallel architectures feed the FFN the layer's input; the others what attention wrote.
+    // Parallel architectures feed the layer's input to the FFN; all others feed it the residual stream after
+    // attention.
     const bool ffn_norm_first = spec_.arch.parallel_attention && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
@@ -150,14 +151,14 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
     ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens);
   }
 
-  // 3. Logits, for the tokens that want them.
+  // 3. Logits, for the tokens that need them.
   const Side last{&devices_.of_output(), devices_.device() == nullptr ? &on_cpu_ : &on_device_};
   const std::span<const float> logits = output(moved(side, last, n_tokens), batch);
   ffn_.end_step();
   return logits;
 }
 
-/// The residual stream goes on with another side.
+/// Moves the residual stream to the other device's memory.
 ForwardPass::Side ForwardPass::moved(const Side& from, const Side& to, int n_tokens) {
   if (from.backend == to.backend) return to;
   const size_t n = static_cast<size_t>(n_tokens) * static_cast<size_t>(spec_.d_model);

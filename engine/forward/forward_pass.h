@@ -1,6 +1,6 @@
 // The forward pass of every architecture: a table of a layer's stages over a Backend.
 //
-// Owned by ModelRuntime, run by the engine thread. All memory is taken when it is built.
+// Owned by ModelRuntime, run by the engine thread. All memory is allocated when it is built.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@
 
 namespace hearth {
 
-/// What a step works on in one device's memory, besides the FFN's own.
+/// Buffers of a step in one device's memory, besides the FFN's own.
 struct Workspace {
   Workspace() = default;
   Workspace(Memory& memory, const ModelSpec& spec, int max_tokens);
@@ -30,7 +30,7 @@ struct Workspace {
   Buffer attended;   // [max_tokens, q_dim]
 };
 
-/// What the output works on, where it is computed.
+/// Buffers of the output, in the memory of the device that computes it.
 struct OutputWorkspace {
   OutputWorkspace() = default;
   OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows);
@@ -39,7 +39,7 @@ struct OutputWorkspace {
   Buffer logits;  // [max_logit_rows, n_vocab]
 };
 
-/// The largest step, and what a device is to have scratch for.
+/// Bounds of a step; devices reserve scratch for them.
 struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
@@ -55,14 +55,14 @@ class ForwardPass {
   ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, const KvMemory& kv,
               const PassBounds& bounds);
 
-  /// Bytes of the buffers above, on one device. A double, which absurd sizes do not wrap.
+  /// Bytes of the buffers above, on one device. A double, so that absurd sizes do not wrap around.
   static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
 
   /// One step; see ForwardModel::forward. Returns logits [n_logit_rows, n_vocab].
   std::span<const float> run(const Batch& batch);
 
-  /// Steps are traced from now on: whole, and the stages of layers that the CPU runs (a device's backend
-  /// traces its own). Null: no more. The trace outlives the pass.
+  /// Traces steps from now on: whole steps, and the stages of layers that the CPU runs (a device's backend
+  /// traces its own). Null: stops tracing. The trace must outlive the pass.
   void trace_to(Trace* trace) { trace_ = trace; }
 
   int max_logit_rows() const { return bounds_.max_logit_rows; }
@@ -70,7 +70,7 @@ class ForwardPass {
   const FfnPass& ffn() const { return ffn_; }
 
  private:
-  /// One device's view of a step: who computes, on what.
+  /// One device in a step: its backend and its buffers.
   struct Side {
     Backend* backend;
     const Workspace* work;
@@ -92,7 +92,7 @@ class ForwardPass {
   Rope rope_;
   PassBounds bounds_;
   FfnPass ffn_;
-  Workspace on_cpu_, on_device_;  // that of a device without layers is empty
+  Workspace on_cpu_, on_device_;  // empty for a device without layers
   OutputWorkspace output_;
   std::vector<int32_t> position_rows_;  // [max_tokens], learned positions
   Trace* trace_ = nullptr;

@@ -1,7 +1,7 @@
 // The memory of the KV cache: per layer, keys and values of every block, reserved whole at load.
 //
-// Which block belongs to whom is decided elsewhere (engine/serving/kv_blocks.h); this only holds the bytes. Engine
-// thread.
+// engine/serving/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the
+// bytes. Engine thread.
 #pragma once
 
 #include <vector>
@@ -17,12 +17,13 @@ inline constexpr int kKvBlockTokens = 16;
 
 class KvMemory {
  public:
-  /// n_blocks blocks for every layer, in the memory of whoever computes its attention. Throws std::bad_alloc.
+  /// Allocates n_blocks KV blocks for every layer, in the memory of the device that computes its attention.
+  /// Throws std::bad_alloc.
   KvMemory(const ModelSpec& spec, int n_blocks, const Devices& devices);
 
-  /// Bytes of that memory. A double, which absurd sizes do not wrap.
+  /// Bytes of that memory. A double, so that absurd sizes do not wrap around.
   static double bytes_needed(const ModelSpec& spec, int64_t n_blocks);
-  /// Bytes of one layer's keys; of its values as many.
+  /// Bytes of one layer's keys; its values take as many.
   static size_t layer_bytes(const ModelSpec& spec, int n_blocks);
 
   const KvShape& shape() const { return shape_; }

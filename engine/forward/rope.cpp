@@ -15,8 +15,8 @@ double pair_of_rotations(const RopeSpec& rope, double rotations) {
          (2 * std::log(rope.base));
 }
 
-/// YaRN's share of extrapolation for pair i: 1 for fast waves (kept), 0 for slow ones (interpolated), a ramp
-/// between.
+/// YaRN's share of extrapolation for pair i: 1 for fast waves (kept), 0 for slow ones (interpolated), and a
+/// ramp between them.
 double yarn_kept_share(const RopeSpec& rope, int pair) {
   const double low = std::max(0.0, std::floor(pair_of_rotations(rope, rope.beta_fast)));
   const double high = std::min(rope.n_rot - 1.0, std::ceil(pair_of_rotations(rope, rope.beta_slow)));

@@ -1,4 +1,4 @@
-// A trace and the file it is written to at the end. For programs that are asked for one (--trace).
+// A trace and the file that it is written to at the end. For programs with the option --trace.
 #pragma once
 
 #include <filesystem>
@@ -10,14 +10,14 @@ namespace hearth {
 
 class TraceFile {
  public:
-  /// Creates the file, or empties it, so that a path that cannot be written is reported before anything is traced.
+  /// Creates or empties the file, so that a path that cannot be written is reported before tracing begins.
   /// Throws std::runtime_error (one sentence).
   explicit TraceFile(std::filesystem::path path);
 
-  /// Where spans are added, by any thread.
+  /// The trace that spans are added to, by any thread.
   Trace& trace() { return trace_; }
 
-  /// Writes what was traced, once. Throws std::runtime_error, a sentence.
+  /// Writes the trace, once. Throws std::runtime_error (one sentence).
   void write();
 
  private:

@@ -42,7 +42,7 @@ std::vector<float> down_sizes(const Weights& weights, int64_t d_model, int64_t d
     }
   };
   std::vector<std::jthread> helpers;
-  // Without helpers the calling thread does it alone.
+  // If no helper thread can be started, the calling thread does all the work.
   try {
     for (int t = 1; t < n_threads; ++t) helpers.emplace_back(work);
   } catch (const std::system_error&) {

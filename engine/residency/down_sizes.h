@@ -1,6 +1,6 @@
-// Euclidean norms of the down columns: what a neuron's value is multiplied by to tell what it contributes.
+// Euclidean norms of the down columns. A neuron's value times this norm is the size of its contribution.
 //
-// Found at load (calibrated mode) and when activity is counted. Any thread.
+// Computed at load (calibrated mode) and when activity is counted. Any thread.
 #pragma once
 
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace hearth {
 
-/// sizes [d_ff] of one layer, neurons as the file numbers them; reads the whole down projection.
+/// Writes sizes [d_ff] of one layer, in the file's order of neurons. Reads the whole down projection.
 void down_sizes(const LayerWeights& layer, int64_t d_model, int64_t d_ff, float* sizes);
 
-/// [n_layers, d_ff] of all layers, by n_threads threads.
+/// Returns [n_layers, d_ff] for all layers, computed by n_threads threads.
 std::vector<float> down_sizes(const Weights& weights, int64_t d_model, int64_t d_ff, int n_threads);
 
 }  // namespace hearth

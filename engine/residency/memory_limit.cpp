@@ -1,4 +1,4 @@
-// Physical memory and the limits of cgroups; text. See the header.
+// Reads physical memory and the limits of cgroups; formats amounts of memory. See the header.
 #include "engine/residency/memory_limit.h"
 
 #include <unistd.h>
@@ -13,15 +13,15 @@ namespace {
 
 constexpr uint64_t kNoLimit = std::numeric_limits<uint64_t>::max();
 
-/// The number in a limit's file; v2 says "max" where there is none, v1 a number beyond any memory.
+/// The number in a limit's file. If there is no limit, v2 says "max" and v1 a number beyond any memory.
 uint64_t read_limit(const std::filesystem::path& path) {
   std::ifstream in(path);
   uint64_t bytes = 0;
   return in >> bytes ? bytes : kNoLimit;
 }
 
-/// The tightest limit of a group and its parents. Inside a container the group's path may name what lies
-/// outside of the mount; the mount's root is then the group, which is why it is always read.
+/// The lowest limit of a group and its parents. Inside a container the group's path may name a group outside
+/// of the mount. The mount's root is then the process's group, so the root is always read.
 uint64_t limit_up_to_root(const std::filesystem::path& mount, const std::string& group, const char* file) {
   std::filesystem::path path = mount;
   uint64_t limit = read_limit(path / file);

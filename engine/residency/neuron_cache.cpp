@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-// Weights stay far from a double's end, which is at 2^1024.
+// Limit for the weights, far below the largest double (2^1024).
 constexpr double kLargestWeight = 0x1p500;
 
 bool has(std::span<const uint64_t> bits, int32_t i) {
@@ -43,7 +43,7 @@ void NeuronCache::visit(std::span<const uint64_t> wanted) {
   if (weight_ > kLargestWeight) fade();
 }
 
-/// The same sums in smaller numbers.
+/// Divides all sums by the weight of a visit and sets that to 1. Ratios stay, and numbers stay small.
 void NeuronCache::fade() {
   for (double& sum : wanted_) sum /= weight_;
   weight_ = 1;

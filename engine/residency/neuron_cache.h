@@ -1,14 +1,14 @@
-// The device rows behind a layer's hot neurons, and which of the cold neurons are worth having there.
+// The device rows behind a layer's hot neurons, and the choice of cold neurons to keep in them.
 //
-// Bookkeeping only: no device, no clock, no thread of its own (the Prefetcher's thread uses it). The same
-// calls give the same answers. A device row goes round
+// Bookkeeping only: it has no device, no clock and no thread (the Prefetcher's thread calls it). The same
+// calls give the same answers. A device row passes through these states
 //   free -> arriving -> resident -> emptied -> free
-// by bring(), arrived(), let_go() and freed(). The neuron of an emptied row has left or is about to, but work
-// that reads the row may still be under way.
+// by bring(), arrived(), let_go() and freed(). The neuron of an emptied row has left or is about to leave,
+// but the device may still be reading the row.
 //
-// How often a neuron is wanted is a sum over visits of the layer that fades by half in kHalfLife of them. All
-// sums fade alike, so instead of them the weight of a visit grows, and nothing is touched but what was wanted
-// (as in Chaff's and MiniSat's variable activities).
+// How often a neuron is wanted is a sum over the layer's visits; older visits count less, by half for every
+// kHalfLife visits. Instead of shrinking all sums at each visit, the weight of each new visit grows, so only
+// the sums of wanted neurons are touched (as Chaff and MiniSat do for the activity of variables).
 #pragma once
 
 #include <cstdint>
@@ -21,39 +21,40 @@ namespace hearth {
 
 class NeuronCache {
  public:
-  /// Visits, that is tokens of a decoding sequence, after which a want counts half. A guess: long enough that
-  /// a sentence's neurons stay, short enough that a new subject's come.
+  /// Number of visits (tokens of a decoding sequence) after which a visit counts half. A guess: long enough
+  /// to keep a sentence's neurons, short enough to pick up those of a new subject.
   static constexpr double kHalfLife = 64;
 
-  /// For a layer of n_neurons, of which the device always has those in `hot`. The cache's device rows are
-  /// [first_row, end_row); all are free.
+  /// For a layer of n_neurons, of which the device always has those in `hot`. The cache owns the device rows
+  /// [first_row, end_row); all are free at first.
   NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
               double half_life = kHalfLife);
 
-  size_t words() const { return had_.size(); }  // of a set of the layer's neurons, one bit each
+  size_t words() const { return had_.size(); }  // words of a set of the layer's neurons, one bit each
   int64_t n_device_rows() const { return static_cast<int64_t>(rows_.size()); }
   int64_t n_free() const { return n_free_; }
 
-  /// A step of the layer wanted these.
+  /// Records that a step of the layer wanted these neurons.
   void visit(std::span<const uint64_t> wanted);
 
-  /// How many of these are neither hot nor have a device row in any state.
+  /// Number of these neurons that are neither hot nor have a device row in any state.
   int64_t missing(std::span<const uint64_t> predicted) const;
 
-  /// Of these, those that are missing, at most n and at most as many as rows are free: the most often wanted
-  /// first, of equals the lower number. Replaces `out` by them with their device rows, both ascending, so
-  /// that neighbours move together. They are arriving from now on.
+  /// Picks, among these neurons, missing ones to copy to free device rows: at most n, and at most as many as
+  /// rows are free; the most often wanted first, and the lower number first among equals. Replaces `out` by
+  /// the neurons and their device rows, both ascending, so that neighbours move together. Their state is now
+  /// arriving.
   void bring(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
-  /// The device row's neuron is on the device. REQUIRES: it was arriving.
+  /// Tells that the device row's neuron is on the device. REQUIRES: the row was arriving.
   void arrived(int32_t device_row);
 
-  /// Empties device rows until n of them are free or emptied: of resident neurons that are not in `predicted`
-  /// the least often wanted first, of equals the lower number. Replaces `out` by them with their device rows.
-  /// Fewer than n, if no more may go.
+  /// Empties device rows until n of them are free or emptied. Takes resident neurons that are not in
+  /// `predicted`, the least often wanted first, and the lower number first among equals. Replaces `out` by
+  /// them and their device rows. Stops before n if no more neurons may leave.
   void let_go(std::span<const uint64_t> predicted, int64_t n, std::vector<RowChange>& out);
 
-  /// Nothing reads the device row any more. REQUIRES: it was emptied.
+  /// Tells that nothing reads the device row any more. REQUIRES: the row was emptied.
   void freed(int32_t device_row);
 
  private:
@@ -66,14 +67,14 @@ class NeuronCache {
   bool wanted_more(int32_t a, int32_t b) const;
   void fade();
 
-  const double growth_;  // of a visit's weight over the one before
+  const double growth_;  // factor by which each visit's weight exceeds the previous visit's
   const int32_t first_row_;
   std::vector<Row> rows_;
   int64_t n_free_, n_emptied_ = 0;
   std::vector<uint64_t> had_;    // [words] hot, or with a device row
-  std::vector<double> wanted_;   // [n_neurons] sum of the weights of visits that wanted it
-  double weight_ = 1;            // of the next visit
-  std::vector<int32_t> choice_;  // scratch of bring() and let_go(): neurons, or places in rows_
+  std::vector<double> wanted_;   // [n_neurons] sum of the weights of the visits that wanted the neuron
+  double weight_ = 1;            // weight of the next visit
+  std::vector<int32_t> choice_;  // scratch of bring() and let_go(): neurons, or indices into rows_
 };
 
 }  // namespace hearth

@@ -45,7 +45,7 @@ DownColumns columns_in_file(const ModelSpec& spec, const LayerWeights& layer) {
           .bias = layer.down_rows.bias};
 }
 
-/// Where a neuron's rows lie in its bundle.
+/// Offsets of a neuron's rows in its bundle.
 struct BundleShape {
   BundleShape(const ModelSpec& spec, const LayerWeights& layer, const BundleParts& parts) {
     const FfnNeurons ffn = inputs_of(spec, layer);
@@ -64,7 +64,7 @@ struct BundleShape {
   size_t table_bytes = 0;  // scales and mins of a coded down projection
 };
 
-/// Bytes of one layer, besides the bundles: matrices that are read whole but lie in another order.
+/// Bytes of one layer besides the bundles: matrices that are read whole, copied in the layout's order.
 struct LayerBytes {
   size_t bundles = 0, tables = 0, gates = 0, predictor = 0, floats = 0;
   size_t total() const { return bundles + tables + gates + predictor + floats; }
@@ -91,9 +91,9 @@ class LayerBuilder {
 
   size_t stride() const { return shape_.stride; }
 
-  /// The views of `memory` (bytes() bytes), whatever is in it.
+  /// Returns the views of `memory` (bytes() bytes), whether or not it is filled.
   NeuronLayer views(std::byte* memory) { return build(memory, false); }
-  /// Fills it.
+  /// Writes the layer's weights to `memory`.
   void fill(std::byte* memory) { build(memory, true); }
 
  private:
@@ -152,7 +152,7 @@ class LayerBuilder {
     if (fills_) turn_neurons(down, 0, spec_.d_ff, codes, shape_.stride, tables);
     return turned_columns(down, layer_.down.bias, codes, shape_.stride, tables);
   }
-  /// The norm of each neuron's down column, from the file's matrix.
+  /// Computes the norm of each neuron's down column from the file's matrix.
   const float* sizes_of_down(std::byte*& memory) const {
     const size_t n = static_cast<size_t>(spec_.d_ff);
     float* sizes = reinterpret_cast<float*>(take(memory, padded(n * sizeof(float))));
@@ -170,14 +170,14 @@ class LayerBuilder {
   LayerBytes bytes_;
 };
 
-/// One layer's rows on their way to the device, packed, and the tables of where they lie there. The device
-/// has copied them when resident() returns.
+/// One layer's rows, packed to be copied to the device, and the tables of their device rows. The device has
+/// copied them when resident() returns.
 class HybridBuilder {
  public:
   HybridBuilder(const NeuronLayer& host, const LayerPlacement& share, Memory& memory)
       : host_(host), share_(share), memory_(memory) {}
 
-  /// The layer as the device reads it. `hybrid` is filled if the device has not all neurons.
+  /// Returns the layer as the device reads it. Fills `hybrid` if the device does not have all neurons.
   NeuronLayer build(HybridLayer& hybrid) {
     const FfnNeurons& from = host_.ffn;
     const int64_t d_ff = from.gate.n_rows;
@@ -218,7 +218,8 @@ class HybridBuilder {
     return memory_.resident(reinterpret_cast<const std::byte*>(values.data()), values.size() * sizeof(T));
   }
 
-  /// n rows of row_bytes each, the i-th from row_at(i), and room for n_more behind them, on the device.
+  /// On the device: n rows of row_bytes each, the i-th copied from row_at(i), and room for n_more behind
+  /// them.
   template <class RowAt>
   const std::byte* pack_rows(size_t n, size_t n_more, size_t row_bytes, const RowAt& row_at) {
     const size_t bytes = (n + n_more) * row_bytes;
@@ -249,7 +250,7 @@ class HybridBuilder {
       to.rows = device_rows(from.rows);
       return to;
     }
-    // Codes go with their neurons; the scales that groups of them share go whole.
+    // Codes are copied neuron by neuron; the scales, which groups of neurons share, are all copied.
     CodedColumns& coded = to.coded;
     const size_t code_bytes = static_cast<size_t>(coded.n_cols_padded) * static_cast<size_t>(coded.bits) / 8;
     coded.codes = pack_rows(n_hot(), n_cache(), code_bytes, [&](size_t i) {
@@ -271,7 +272,7 @@ class HybridBuilder {
 
 std::byte* bytes_of(const Buffer& buffer) { return reinterpret_cast<std::byte*>(buffer.floats()); }
 
-/// The order of a layer's neurons; none for plain files, whose scales belong to runs of neurons.
+/// The neuron order of a layer; empty for plain files, whose scales belong to runs of neurons.
 std::span<const int32_t> order_of(const NeuronLayout::Order& order, const Weights& weights, int layer) {
   if (order.empty() || !weights.layers[static_cast<size_t>(layer)].down_rows.weight) return {};
   return order[static_cast<size_t>(layer)];
@@ -339,8 +340,7 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
     std::atomic<size_t> next{begin}, done{begin};
     std::mutex mutex;
     std::exception_ptr failure;
-    // Fills layers until none is left. What is thrown ends the other threads' work with the layer they are
-    // at.
+    // Fills layers until none is left. An exception makes the other threads stop after their current layer.
     const auto fill_layers = [&](const auto& after_each) {
       try {
         for (size_t i = next++; i < end; i = next++) {
@@ -357,7 +357,7 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
     };
     {
       std::vector<std::jthread> helpers;
-      // Without helpers the calling thread fills alone.
+      // If no helper thread can be started, the calling thread fills all layers.
       try {
         for (int t = 1; t < n_threads; ++t) helpers.emplace_back([&] { fill_layers([] {}); });
       } catch (const std::system_error&) {

@@ -1,17 +1,17 @@
 // Where each neuron's weights lie for the sparse FFN: in the file's mapping, or as bundles in memory.
 //
-// A bundle is what is read together, laid together, so that a neuron is one stream of bytes:
+// A bundle holds the rows that are read together, so that reading a neuron is one stream of bytes:
 //   predicted   [gate | up | down] of one neuron
-//   exact       [up | down]; gates are all read, so they stay one behind the other
-//   calibrated  [down]; gates and ups are all read
-// An FFN without a gate has one row less. Where counts of activity are known, neurons lie hottest first, so
-// that what is read often lies together too. A model file that has no neuron-major down projection (a plain
-// GGUF file) gets one here, turned without changing a weight (kernels/neurons.h, CodedColumns).
+//   exact       [up | down]; all gates are read, so they are packed in a matrix of their own
+//   calibrated  [down]; all gates and ups are read
+// An FFN without a gate has one row less. If counts of activity are known, neurons lie hottest first, so that
+// those often read lie together too. A plain GGUF file has no neuron-major down projection; the layout makes
+// one by transposing the file's, and changes no weight (kernels/neurons.h, CodedColumns).
 //
-// Of neurons that a device has for good nothing need stay in host memory: where those are the first of a
-// layer, their bundles are given back once they are copied.
+// Hot neurons of a device need not stay in host memory. If they are the first of a layer, their bundles are
+// freed once they are copied to the device.
 //
-// Built at load by ModelRuntime, const afterwards.
+// ModelRuntime builds it at load; const afterwards.
 #pragma once
 
 #include <functional>
@@ -30,80 +30,82 @@ namespace hearth {
 
 /// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
 struct NeuronLayer {
-  FfnNeurons ffn;  // as the layer's backend reads it
+  FfnNeurons ffn;  // as the layer's backend reads them
   const HybridLayer* hybrid =
       nullptr;                        // null: one backend has all neurons; else it has hybrid->device == ffn
-  Linear dense_down;                  // [d_model, d_ff] where a plain file holds it; null in bundles
-  Matrix predictor_out;               // [d_ff, rank]; null without predictors, and in bundles of other modes
+  Linear dense_down;                  // [d_model, d_ff] if a plain file holds it; null in bundles
+  Matrix predictor_out;               // [d_ff, rank]; null without predictors, and in other modes' bundles
   const float* down_sizes = nullptr;  // [d_ff] Euclidean norm of each down column; calibrated mode only
 };
 
-/// Which rows of a neuron lie in its bundle, and what else is laid out for a mode.
+/// Which rows of a neuron lie in its bundle, and what else a mode needs in memory.
 struct BundleParts {
-  bool gates = false;       // gate rows lie in the bundles, else packed
-  bool ups = true;          // up rows too, else packed
-  bool predictors = false;  // predictors' rows follow the neurons' order
+  bool gates = false;       // gate rows lie in the bundles; false: packed in a matrix
+  bool ups = true;          // up rows lie in the bundles; false: packed in a matrix
+  bool predictors = false;  // predictors' output rows are copied in the neurons' order
   bool sizes = false;       // norms of the down columns are computed
 };
-/// What a mode reads together. `gates_apart`: gates are all read, or by a device; else by neuron.
+/// The rows that a mode reads together. `gates_apart`: all gates are read, or a device reads them; else they
+/// are read neuron by neuron.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
-/// FNV-1a hash of an order of neurons; 0 if layers keep the file's order.
+/// FNV-1a hash of the neuron order; 0 if the layers keep the file's order.
 uint64_t order_hash(const std::vector<std::vector<int32_t>>& order);
 
 class NeuronLayout {
  public:
-  /// An order of the neurons for every layer [n_layers][d_ff], or empty: the file's own.
+  /// A neuron order for every layer [n_layers][d_ff]; empty: the file's order.
   using Order = std::vector<std::vector<int32_t>>;
 
-  /// Views of the file's own tensors. REQUIRES: neuron-major down projections (Weights::has_down_rows()), but
-  /// for dense runs.
+  /// Views of the file's own tensors. REQUIRES: neuron-major down projections (Weights::has_down_rows()),
+  /// except for dense runs.
   static NeuronLayout in_file(const ModelSpec& spec, const Weights& weights);
 
-  /// Places for bundles in `order`; nothing is in them before fill(). The order is not used for plain files,
-  /// whose scales belong to runs of neurons. REQUIRES: a plain file for sizes. Throws std::bad_alloc.
+  /// Allocates bundles for the neurons in `order`; fill() writes them. Plain files ignore the order, because
+  /// their scales belong to runs of neurons. REQUIRES: a plain file if sizes are computed. Throws
+  /// std::bad_alloc.
   static NeuronLayout in_bundles(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
                                  const Order& order, Memory& memory);
 
-  /// Bytes that in_bundles takes.
+  /// Bytes that in_bundles() allocates.
   static double bundle_bytes(const ModelSpec& spec, const Weights& weights, const BundleParts& parts,
                              const Order& order);
 
-  /// Fills the bundles of a layout of in_bundles(), given the same, by n_threads threads. `progress` is
-  /// called with the share done, from the calling thread; `filled` (may be empty) too, for every layer in
-  /// turn, soon after it was filled: n_threads layers are filled ahead of it at most. Throws what those
-  /// throw.
+  /// Fills the bundles of a layout made by in_bundles() with the same arguments, by n_threads threads.
+  /// `progress` is called from the calling thread with the fraction done. `filled` (may be empty) is called
+  /// from the calling thread for every layer in order, soon after the layer was filled; at most n_threads
+  /// layers are filled ahead of it. Throws whatever those two throw.
   void fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts, const Order& order,
             int n_threads, const std::function<void(double)>& progress,
             const std::function<void(int layer)>& filled = {});
 
-  /// The next layer of this layout: the host's as it is.
+  /// Appends the host's layer to this layout, as it is.
   void add(const NeuronLayer& host) {
     layers_.push_back(host);
     hybrids_.emplace_back();
   }
-  /// The next layer of this layout, the host's as a device reads it where it has all neurons.
+  /// Appends the host's layer to this layout, as a device that has all its neurons reads it.
   void add_whole(const NeuronLayer& host, Memory& memory);
-  /// The next layer of this layout, of which the device gets what `placement` says. If those are not all
-  /// neurons the layer is hybrid, and refers to the memory of `host`.
+  /// Appends the host's layer to this layout; the device gets what `placement` says. If that is not all
+  /// neurons, the layer is hybrid and refers to the memory of `host`.
   void add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory);
 
-  /// Gives back the memory of the first n neurons' bundles of a layer. Returns the bytes of whole pages.
+  /// Frees the bundles of a layer's first n neurons. Returns the bytes of the whole pages that were freed.
   size_t give_back(int layer, int64_t n);
-  /// What is left of the layer's memory, for pinning; empty if its neurons lie in the file.
+  /// The rest of the layer's bundle memory, for pinning; empty if its neurons lie in the file.
   std::span<const std::byte> kept(int layer) const;
 
   const NeuronLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   HybridLayer* hybrid(int index) { return hybrids_[static_cast<size_t>(index)].get(); }
-  /// The first hybrid layer behind this one; null: none.
+  /// The next hybrid layer after this one; null: none.
   const HybridLayer* next_hybrid(int index) const;
-  /// Of bundles, less what was given back.
+  /// Bytes of all bundles, less those that were freed.
   size_t bytes() const;
 
  private:
   std::vector<NeuronLayer> layers_;
-  std::vector<Buffer> memory_;                         // [n_layers] of bundles, or empty
-  std::vector<size_t> given_back_;                     // [n_layers] bytes from each begin
+  std::vector<Buffer> memory_;      // [n_layers] bundles, or empty
+  std::vector<size_t> given_back_;  // [n_layers] bytes freed at the begin of each layer's memory
   std::vector<std::unique_ptr<HybridLayer>> hybrids_;  // [n_layers], null: not hybrid
 };
 

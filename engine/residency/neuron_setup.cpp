@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// Neurons by falling activity, where a file beside the model tells it; else empty.
+/// Neurons by falling activity, if a file beside the model tells it; else empty.
 NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::string>& notes) {
   NeuronLayout::Order order;
   if (!in.weights.has_down_rows()) return order;  // a plain file's scales belong to runs of neurons
@@ -24,7 +24,7 @@ NeuronLayout::Order find_order(const NeuronSetupInputs& in, std::vector<std::str
   return order;
 }
 
-/// Lets go of the file's pages of a layer's matrices that `layout` has copies of.
+/// Releases the file's pages of those matrices of a layer that `layout` has copied.
 void release_copied(const NeuronSetupInputs& in, const NeuronLayout& layout, int layer) {
   const auto release = [](const Matrix& in_file, const Matrix& used) {
     if (in_file && in_file.data != used.data) gguf::release({in_file.data, in_file.bytes()});
@@ -49,13 +49,14 @@ NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& 
   report_.notes = choice.notes;
 }
 
-/// Bundles, where there is memory for them; else neurons are read where they lie in the file, which
-/// choose_sparsity() has made sure is possible.
+/// Allocates bundles if memory allows; else neurons are read from the file, which choose_sparsity() has
+/// checked to be possible.
 void NeuronSetup::lay_out() {
-  // On the CPU a dense run reads the file's own rows. A device may come to share neurons, one by one.
+  // On the CPU a dense run reads the file's own rows. With a device, neurons may be shared, so they need
+  // bundles.
   if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);
-  // A device that tells who is active has the gates; the CPU then needs none.
+  // A device that tells which neurons are active has the gates; then the CPU needs none.
   const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
   parts_ = bundle_parts(choice_.mode, gates_apart);
   const double bytes = NeuronLayout::bundle_bytes(in_.spec, in_.weights, parts_, order_);
@@ -71,13 +72,14 @@ void NeuronSetup::lay_out() {
 
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
                         const std::function<void(double)>& progress) {
-  // 1. Where the plan wants them: as they lie in the file, or with the gates beside the other rows.
+  // 1. Lay the neurons out as the plan wants: as they lie in the file, or with the gates beside the other
+  // rows.
   if (plan != nullptr) {
     placements_ = plan->layers;
     fit_layout(*plan, placements_);
   }
-  // 2. Bundles layer by layer, each to the device as soon as it is filled: what a device has for good is
-  // given back before the next are filled.
+  // 2. Fill bundles layer by layer and copy each layer to the device at once; the bundles of neurons that the
+  // device has for good are freed before the next layers are filled.
   const auto placed = [&](int layer) {
     const NeuronLayer& host = layout_.layer(layer);
     if (!devices.on_device(layer)) {
@@ -102,8 +104,8 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   }
 }
 
-/// Neurons of the device's layers lie in bundles, unless nothing is shared in a dense run, or the host has
-/// not the memory for those that the device does not take.
+/// The neurons of the device's layers lie in bundles, unless a dense run shares nothing, or host memory is
+/// too small for the neurons that the device does not have.
 void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements) {
   if (takes_file_views(choice_.mode, plan.shares)) {
     layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
@@ -149,7 +151,7 @@ void NeuronSetup::share_layer(int layer, const LayerPlacement& placement, Comput
   placed_.add_shared(host, placement, device.backend());
   HybridLayer* hybrid = placed_.hybrid(layer);
   if (!bundled_) return;
-  // Of the first neurons, all of which the device has, the host needs nothing more.
+  // The host needs nothing of the leading neurons that the device has without a gap.
   int64_t n_first = 0;
   while (n_first < static_cast<int64_t>(placement.hot.size()) &&
          placement.hot[static_cast<size_t>(n_first)] == n_first) {

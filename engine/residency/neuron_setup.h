@@ -1,5 +1,5 @@
-// The neurons of a model while it is placed: lay them out for the mode that was chosen, give a device its share,
-// measure what is saved.
+// Sets up a model's neurons when it is placed: lays them out for the chosen mode, gives a device its share,
+// and measures how many bytes that saves.
 //
 // ModelRuntime calls the stages in order on the loading thread, each once.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace hearth {
 
-/// What the setup works on; all of it outlives the pass.
+/// The inputs of the setup; everything referred to must outlive the pass.
 struct NeuronSetupInputs {
   const ModelFile& file;
   const ModelSpec& spec;
@@ -33,36 +33,36 @@ struct NeuronSetupInputs {
   Backend& cpu;
   bool has_device = false;  // a device computes some or all layers
   int n_threads = 1;
-  int max_tokens = 1;            // of one step of the pass
-  int context_tokens = 1;        // positions the pass can take
-  double free_memory_bytes = 0;  // of the host, that bundles may take
+  int max_tokens = 1;            // tokens of one step of the pass, at most
+  int context_tokens = 1;        // positions that the pass supports
+  double free_memory_bytes = 0;  // host memory that bundles may use
 };
 
 class NeuronSetup {
  public:
-  /// The choice outlives the setup.
+  /// The choice must outlive the setup.
   NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& inputs);
 
-  /// 1. Finds the neurons' order and allocates bundles for them, if they fit. Throws std::bad_alloc.
+  /// 1. Finds the neuron order and allocates bundles if they fit in memory. Throws std::bad_alloc.
   void lay_out();
 
   /// 2. Fills the bundles and gives the device what the plan says (null: there is no device). Throws
-  /// ModelFileError if the host has no memory for neurons that must be in bundles, std::bad_alloc, and what
-  /// progress throws.
+  /// ModelFileError if host memory is too small for neurons that must be in bundles, std::bad_alloc, and
+  /// whatever progress throws.
   void place(const Devices& devices, const Plan* plan, const std::function<void(double)>& progress);
 
   /// 3. Sets the pass to the mode and these neurons, and measures on a short text what that saves.
   void use(ForwardPass& pass);
 
   const NeuronLayout& host() const { return layout_; }
-  /// Where neurons lie in another order than the file's: that order; else empty.
+  /// The neuron order; empty if the neurons keep the file's order.
   const NeuronLayout::Order& order() const { return bundled_ ? order_ : no_order_; }
   size_t host_bytes() const { return layout_.bytes(); }
   const SparsityReport& report() const { return report_; }
-  /// Sentences about memory that was not granted, and what that costs.
+  /// Sentences for the log: memory that was not granted, and what that costs.
   const std::vector<std::string>& notes() const { return notes_; }
   const NeuronLayout& placed() const { return placed_; }
-  /// What the device has got of each layer [n_layers], its neurons as placed() numbers them; empty: no
+  /// What the device has of each layer [n_layers], its neurons as placed() numbers them; empty if there is no
   /// device.
   const std::vector<LayerPlacement>& placements() const { return placements_; }
 
@@ -72,7 +72,7 @@ class NeuronSetup {
 
   const NeuronSetupInputs in_;
   const SparsityChoice& choice_;
-  bool bundled_ = false;  // layout_ is bundles, in order_
+  bool bundled_ = false;  // layout_ has its neurons in bundles, in order_
   BundleParts parts_;
   NeuronLayout layout_;  // in host memory
   NeuronLayout placed_;  // what the pass reads

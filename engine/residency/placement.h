@@ -1,4 +1,4 @@
-// What a device gets of one layer. Decided by a Plan (engine/residency/plan.h), carried out by loading.
+// What a device gets of one layer. A Plan decides it (engine/residency/plan.h), loading carries it out.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace hearth {
 
-/// What a device too small for the model gets of it.
+/// What goes to a device that is too small for the whole model.
 enum class DeviceSplit : uint8_t {
-  kNeurons,  // of every layer the neurons that fire most
-  kLayers,   // whole layers, the last ones: what offloading by layers does, to compare with
+  kNeurons,  // of every layer, the neurons that are active most often
+  kLayers,   // whole layers, the last ones: offloading by layers, for comparison
 };
 
 struct LayerPlacement {
-  bool on_device = true;   // its attention with keys and values, its norms and its predictor; false: nothing
-  bool all_gates = false;  // the gate rows of all neurons
+  bool on_device = true;     // it runs attention, norms and predictor; false: nothing of the layer
+  bool all_gates = false;    // the gate rows of all neurons
   std::vector<int32_t> hot;  // neurons: numbers in the layout's order, ascending, none twice
-  int64_t n_cache = 0;       // places for neurons that come and go
+  int64_t n_cache = 0;       // device rows of the neuron cache
 };
 
-/// What was decided outside of the engine (LoadOptions::choose_placement).
+/// A placement decided outside of the engine (LoadOptions::choose_placement).
 struct Placement {
   Placement(std::vector<LayerPlacement> layers_, size_t stream_bytes_ = 0)  // NOLINT: layers are one
       : layers(std::move(layers_)), stream_bytes(stream_bytes_) {}
   std::vector<LayerPlacement> layers;  // [n_layers]
-  size_t stream_bytes;                 // of each of two buffers for cold neurons of prompts, see StepBounds
+  size_t stream_bytes;                 // bytes of each of the two buffers for streaming, see StepBounds
 };
 
 }  // namespace hearth

@@ -13,14 +13,14 @@
 namespace hearth {
 namespace {
 
-/// Of each stream buffer: large enough that a copy runs at the link's speed, small beside a card.
+/// Bytes of each stream buffer: large enough to copy at the link's speed, small compared with a GPU's memory.
 constexpr size_t kStreamBytes = size_t{64} << 20;
-/// A share of what is left for neurons that their cache gets, and that the stream buffers may take together.
+/// Share of the memory left for neurons that the neuron cache gets, and that both stream buffers may take.
 constexpr size_t kCacheShare = 8, kStreamShare = 8;
 
 int64_t d_ff_of(const PlanInputs& in) { return in.spec.d_ff; }
 
-/// The first n neurons: a layout has the most active first, where that is known.
+/// The first n neurons of the layout, which are the most active ones if activity is known.
 std::vector<int32_t> hottest(int64_t n) {
   std::vector<int32_t> ids(static_cast<size_t>(n));
   std::iota(ids.begin(), ids.end(), 0);
@@ -45,7 +45,7 @@ size_t metered(const Take& take) {
   return meter.bytes();
 }
 
-/// Neurons of one layer, and what lies with them.
+/// Bytes of one layer's neurons and of their tables.
 void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPlacement& placement,
                    DeviceBytes& bytes) {
   if (from.dense_down.weight) {
@@ -116,7 +116,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
 
 namespace {
 
-/// Layers from `first` on are the device's, with as many neurons as said.
+/// Plans that give the device the layers from `first` on, with the given number of neurons.
 std::vector<LayerPlacement> placements(const PlanInputs& in, int first, bool gates, int64_t n_hot,
                                        int64_t n_cache) {
   std::vector<LayerPlacement> layers(static_cast<size_t>(in.spec.n_layers));
@@ -154,7 +154,8 @@ Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t st
   return plan;
 }
 
-/// The largest n in [low, high] for which holds(n), which holds for all smaller ones too; low - 1: none.
+/// The largest n in [low, high] for which holds(n); low - 1 if there is none. REQUIRES: if holds(n), it holds
+/// for all smaller n too.
 template <class Holds>
 int64_t largest(int64_t low, int64_t high, const Holds& holds) {
   int64_t good = low - 1, bad = high + 1;
@@ -177,7 +178,7 @@ std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t bu
     return plan_of(in, placements(in, first, gates, n_hot, n_cache), stream, budget);
   };
 
-  // 1. All of the model, or its last layers whole.
+  // 1. The whole model, or its last layers whole.
   const int64_t n_whole = largest(1, split == DeviceSplit::kLayers ? n_layers : 0, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
   });
@@ -185,18 +186,18 @@ std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t bu
   if (bytes(0, false, d_ff, 0, 0) <= budget) return plan(0, false, d_ff, 0, 0);
   if (split == DeviceSplit::kLayers) return std::nullopt;
 
-  // 2. Attention of as many layers as it fits of.
+  // 2. Attention of as many layers as fit.
   const int64_t n_device = largest(1, n_layers, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, 0, 0, 0) <= budget;
   });
   if (n_device < 1) return std::nullopt;
   const int first = n_layers - static_cast<int>(n_device);
 
-  // 3. Gates, where they tell who is active.
+  // 3. Gates, if they tell which neurons are active.
   const bool gates = has_gates_that_tell(in) && bytes(first, true, 0, 0, 0) <= budget;
   const size_t base = bytes(first, gates, 0, 0, 0);
 
-  // 4. Buffers for streaming, a cache, and neurons with what is left.
+  // 4. Stream buffers, a neuron cache, and hot neurons with the memory that is left.
   const size_t left = budget - base;
   size_t stream = std::min(kStreamBytes, left / kStreamShare / 2) / kPieceBytes * kPieceBytes;
   if (bytes(first, gates, 0, 0, stream) > budget) stream = 0;

@@ -11,16 +11,17 @@
 namespace hearth {
 namespace {
 
-// Arrivals of one step's layer, and departures besides, are as many as the backend takes at once.
+// In one step, a layer reports at most as many arrivals, and as many departures, as the backend takes at
+// once.
 constexpr int64_t kMostMoves = NeuronTraffic::kMaxChanges / 2;
 
-// Bundles per second of the CPU before it is measured. Only the ratio to the link's counts.
+// Bundles per second of the CPU before it is measured. Only its ratio to the link's speed matters.
 constexpr double kCpuAtFirst = 1e6;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
 uint64_t& word(std::vector<uint64_t>& bits, int32_t neuron) { return bits[static_cast<size_t>(neuron / 64)]; }
 
-/// Clears the bits of `among` that are in `of`, and counts them.
+/// Clears the bits in `among` that are set in `of`, and returns how many it cleared.
 int64_t take_common(std::vector<uint64_t>& among, std::span<const uint64_t> of) {
   int64_t n = 0;
   for (size_t w = 0; w < among.size(); ++w) {
@@ -34,7 +35,7 @@ int64_t take_common(std::vector<uint64_t>& among, std::span<const uint64_t> of) 
 
 void Prefetcher::Rate::add(double amount, double seconds) {
   if (!(amount > 0 && seconds > 0)) return;
-  // About the last sixteen measurements count: a token's worth of layers, roughly.
+  // About the last sixteen measurements count: roughly one token's layers.
   constexpr double kFade = 1 - 1.0 / 16;
   amount_ = amount_ * kFade + amount;
   seconds_ = seconds_ * kFade + seconds;
@@ -111,7 +112,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   try {
     mover_->gate(layer, stream);
   } catch (const std::exception& error) {
-    // The device rows stay empty: nobody knows when they may be written.
+    // The device rows stay empty, because nothing tells when they may be written.
     exchange.emptied.clear();
     return stop_for(error.what());
   }
@@ -179,7 +180,7 @@ void Prefetcher::settle() const {
                  [&]() HEARTH_REQUIRES(mutex_) { return (idle_ && !news_) || !why_stopped_.empty(); });
 }
 
-/// Nothing is brought from now on. What has arrived stays of use.
+/// Stops prefetch. Neurons that have arrived stay in use.
 void Prefetcher::stop_for(const char* why) {
   {
     const MutexLock lock(mutex_);
@@ -226,7 +227,7 @@ void Prefetcher::run(const std::stop_token& stop) {
         state.n_started = 0;
       }
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
-        // Wants of a later layer say better what is needed now.
+        // The wants of a later layer tell better what is needed now.
         if (!serve((latest + ahead) % states_.size())) break;
       }
       if (stop.stop_requested()) return;
@@ -236,7 +237,7 @@ void Prefetcher::run(const std::stop_token& stop) {
   }
 }
 
-/// What the engine's thread has left in the exchanges.
+/// Takes what the engine thread has left in the exchanges.
 void Prefetcher::take_news() {
   for (size_t i = 0; i < states_.size(); ++i) {
     Exchange& exchange = exchanges_[i];
@@ -255,15 +256,16 @@ void Prefetcher::take_news() {
   }
 }
 
-/// Brings neurons for the layer's next step, and empties device rows for those of the step after it. Returns
-/// whether there is no newer news.
+/// Copies neurons for the layer's next step, and empties device rows for the step after it. Returns whether
+/// no newer news has come.
 bool Prefetcher::serve(size_t index) {
   LayerState& state = states_[index];
   const std::span<const uint64_t> predicted = state.has_proposal ? state.proposed : state.any;
   const int64_t n = number_to_bring(state, predicted);
   if (n > 0) {
     state.cache.bring(predicted, n, moves_);
-    // As many rows as a step needs, so that its neurons find them free; most rows hold what is often wanted.
+    // Empties as many rows as one step needs, so that its neurons find free ones; but most rows keep neurons
+    // that are often wanted.
     const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
     state.cache.let_go(predicted, std::min(n + state.n_started, most_free), leaving_);
     state.n_started += static_cast<int64_t>(moves_.size());
@@ -273,8 +275,7 @@ bool Prefetcher::serve(size_t index) {
   return !news_;
 }
 
-/// Of the neurons that the device lacks, those that the link brings in the time that the CPU computes the
-/// others.
+/// How many of the neurons that the device lacks the link can copy while the CPU computes the others.
 int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const {
   const int64_t all = state.cache.missing(predicted) + state.n_started;
   double ratio;
@@ -286,7 +287,7 @@ int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uin
   return std::min(fair, kMostMoves) - state.n_started;
 }
 
-/// Copies moves_ for a layer and tells of them, and of leaving_.
+/// Copies moves_ for a layer, then lists them and leaving_ for the engine thread.
 void Prefetcher::move(size_t index) {
   Exchange& exchange = exchanges_[index];
   {
@@ -308,7 +309,7 @@ void Prefetcher::move(size_t index) {
   link_.add(static_cast<double>(n_moved), copied.seconds);
 }
 
-/// Of a copy of so many seconds until `end`, those within steps that had not come to the layer yet.
+/// Of a copy that took `seconds` until `end`, the time within steps that had not reached the layer yet.
 double Prefetcher::hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const {
   const Clock::time_point begin =
       end - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));

@@ -1,17 +1,18 @@
-// Brings the cold neurons that the next layers will need to the device's neuron cache while layers compute.
+// Copies cold neurons to the device's neuron cache before the next layers need them, while other layers
+// compute.
 //
-// Two threads. The engine's tells what each layer wanted and takes what has arrived (NeuronTraffic); it never
-// waits but for a short critical section, and allocates nothing. The Prefetcher's own thread sleeps until
-// there is news, then for each of the next layers picks neurons (NeuronCache), has them copied (BundleMover)
-// and puts them where the engine's thread finds them at the layer's next step.
+// Two threads use it. The engine thread reports what each layer wanted and takes the neurons that have
+// arrived (NeuronTraffic); it waits for short critical sections only, and allocates nothing. The Prefetcher's
+// own thread sleeps until there is news. Then, for each of the next layers, it picks neurons (NeuronCache),
+// copies them (BundleMover) and lists them for the engine thread, which takes them in the layer's next step.
 //
-// Where a predictor has proposed the next layer's neurons, those are what it will need; else what each of the
-// next layers wanted last time. After the last layer comes the first, of the next token.
+// If a predictor has proposed the next layer's neurons, those are copied; else the neurons that each of the
+// next layers wanted last time. The first layer follows the last one, for the next token.
 //
-// How many: so that the CPU, with what is left to it, and the link finish together. Of n neurons that the
-// device lacks, n * r / (1 + r), where r is how many bundles the link brings while the CPU computes one; both
-// are measured while running. Neurons that come too late or are not wanted after all cost time, and never
-// change a result.
+// How many neurons are copied: so many that the CPU, which computes the rest, and the link finish together.
+// Of n neurons that the device lacks, that is n * r / (1 + r), where r is how many bundles the link copies
+// while the CPU computes one; both speeds are measured while the engine runs. Neurons that arrive too late or
+// are not wanted cost time, but never change a result.
 #pragma once
 
 #include <array>
@@ -32,40 +33,41 @@
 
 namespace hearth {
 
-/// A layer whose neurons are shared, and its cache.
+/// A layer whose neurons are shared, and its neuron cache.
 struct PrefetchLayer {
-  int layer = 0;  // its number in the model
+  int layer = 0;  // index of the layer in the model
   int64_t n_neurons = 0;
   std::span<const int32_t> hot;          // neurons that the device has for good
-  int64_t n_hot = 0, n_device_rows = 0;  // the cache's device rows are [n_hot, n_device_rows), maybe none
+  int64_t n_hot = 0, n_device_rows = 0;  // the cache's device rows are [n_hot, n_device_rows), possibly none
 };
 
 struct PrefetchOptions {
-  int layers_ahead = 2;  // where nothing is proposed: of so many next layers neurons are brought
-  /// Bundles that the link brings while the CPU computes one, before either is measured. PCIe 4 brings 25
-  /// GB/s and two channels of DDR5 give 70 GB/s, of which scattered rows get about two thirds.
+  int layers_ahead = 2;  // without a predictor: neurons are copied for so many next layers
+  /// Initial value for the bundles that the link copies while the CPU computes one, used until both are
+  /// measured. PCIe 4 copies 25 GB/s; two channels of DDR5 read 70 GB/s, and about two thirds of that from
+  /// scattered rows.
   double link_over_cpu = 0.5;
-  /// Told, from the Prefetcher's thread or the engine's, if nothing is brought any more: one sentence, once.
+  /// Called once with one sentence if prefetch stops, from the Prefetcher's thread or the engine thread.
   std::function<void(const std::string& why)> stopped = {};
 };
 
-/// Since the Prefetcher was made. A bundle is a neuron's rows.
+/// Totals since the Prefetcher was made. A bundle is a neuron's rows.
 struct PrefetchCounters {
   int64_t moved = 0;           // bundles that were copied
-  int64_t used = 0;            // of these, wanted at least once while the device had them
-  int64_t late = 0;            // of these, wanted while they were still on their way
-  int64_t evicted = 0;         // of these, gone again
-  int64_t evicted_unused = 0;  // of those, never used
+  int64_t used = 0;            // bundles of `moved` that were wanted at least once while the device had them
+  int64_t late = 0;            // bundles of `moved` that were wanted while they were still being copied
+  int64_t evicted = 0;         // bundles of `moved` that have left the device again
+  int64_t evicted_unused = 0;  // bundles of `evicted` that were never used
   int64_t bytes = 0;
-  double copy_seconds = 0;  // the link was at it
-  /// Of these, those hidden behind compute: within a step, and before the step came to the layer that the
-  /// copied neurons are for. (What is copied after that, or between steps, is not.)
+  double copy_seconds = 0;  // time the link was copying
+  /// The part of copy_seconds that was hidden behind compute: within a step, before the step reached the
+  /// layer that the copied neurons are for. Copies after that, or between steps, are not hidden.
   double hidden_seconds = 0;
 };
 
 class Prefetcher final : public NeuronTraffic {
  public:
-  /// `layers` in the order of the model. Starts the thread.
+  /// `layers` are in the order of the model. Starts the thread.
   Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<BundleMover> mover,
              PrefetchOptions options = {});
   ~Prefetcher() override;
@@ -76,47 +78,47 @@ class Prefetcher final : public NeuronTraffic {
   void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
               std::span<const uint64_t> proposed_for_next) override;
   void computed(int layer, double seconds) override;
-  /// Around every step of the model; hidden time is told by them.
+  /// Called at the begin and the end of every step of the model; hidden time is measured between them.
   void begin_step();
   void end_step();
 
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
-  /// Waits until all that is known to be needed and has room has been copied, or nothing is any more. The
-  /// engine must be still.
+  /// Waits until every neuron that is known to be needed and has room was copied, or until prefetch stops.
+  /// REQUIRES: the engine runs no step.
   void settle() const;
 
  private:
   using Clock = std::chrono::steady_clock;
 
-  /// One layer as the two threads share it. Under mutex_, unless said otherwise.
+  /// One layer's state that both threads share. Guarded by mutex_, unless a member says otherwise.
   struct Exchange {
-    std::vector<uint64_t> any;       // [words] what its last step wanted
-    std::vector<uint64_t> proposed;  // [words] what a predictor proposed for its next one
-    bool visited = false;            // `any` is new to the Prefetcher's thread
+    std::vector<uint64_t> any;       // [words] neurons that its last step wanted
+    std::vector<uint64_t> proposed;  // [words] neurons that a predictor proposed for its next step
+    bool visited = false;            // the Prefetcher's thread has not read `any` yet
     bool has_proposal = false;
-    std::vector<RowChange> arrived;  // to be told to the backend
-    std::vector<RowChange> leaving;  // the same: neurons, and the device rows they have
-    std::vector<int32_t> told;       // rows whose neurons the device knows of, new to the Prefetcher's thread
-    std::vector<int32_t> freed;      // device rows that nobody reads any more, the same
+    std::vector<RowChange> arrived;  // to be reported to the backend
+    std::vector<RowChange> leaving;  // likewise: leaving neurons and their device rows
+    std::vector<int32_t> told;       // rows the device knows of; news to the other thread
+    std::vector<int32_t> freed;      // rows no longer read; news to the other thread
     std::vector<int32_t> emptied;    // engine's thread only: device rows between changes() and enqueued()
-    std::vector<uint64_t> coming;    // [words] on their way, and not yet found late
-    std::vector<uint64_t> unused;    // [words] on the device, and not yet wanted there
-    Clock::time_point reached;       // when its last step began
+    std::vector<uint64_t> coming;    // [words] neurons being copied and not counted as late
+    std::vector<uint64_t> unused;    // [words] neurons on the device that were not wanted there yet
+    Clock::time_point reached;       // when the layer's last step began
   };
 
-  /// One layer as the Prefetcher's thread knows it.
+  /// One layer's state that only the Prefetcher's thread uses.
   struct LayerState {
     explicit LayerState(const PrefetchLayer& layer);
     int layer;
     NeuronCache cache;
     std::vector<uint64_t> any, proposed;
     bool visited = false, has_proposal = false;
-    int64_t n_started = 0;  // neurons for its next step
+    int64_t n_started = 0;  // neurons whose copy was started for its next step
   };
 
-  /// What was done in how much time, old measurements fading.
+  /// Work done per time, with older measurements counting less.
   class Rate {
    public:
     explicit Rate(double per_second) : amount_(per_second * kStart), seconds_(kStart) {}
@@ -124,7 +126,7 @@ class Prefetcher final : public NeuronTraffic {
     double per_second() const { return amount_ / seconds_; }
 
    private:
-    static constexpr double kStart = 1e-4;  // seconds that the starting value weighs: a first copy's worth
+    static constexpr double kStart = 1e-4;  // seconds that the starting value counts as: about one first copy
     double amount_, seconds_;
   };
 
@@ -144,13 +146,13 @@ class Prefetcher final : public NeuronTraffic {
 
   const PrefetchOptions options_;
   std::unique_ptr<BundleMover> mover_;
-  std::vector<size_t> index_of_;  // by layer number
+  std::vector<size_t> index_of_;  // index in the Prefetcher's lists, by layer number
 
-  // Prefetcher's thread.
+  // Only the Prefetcher's thread.
   std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
 
-  // Engine's thread.
+  // Only the engine thread.
   std::vector<RowChange> changes_;
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
 
@@ -161,16 +163,16 @@ class Prefetcher final : public NeuronTraffic {
   bool news_ HEARTH_GUARDED_BY(mutex_) = false;
   bool idle_ HEARTH_GUARDED_BY(mutex_) = false;
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
-  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // whose wants came last
-  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // predictors propose: wants of earlier steps tell less
+  size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // index of the layer that reported its wants last
+  bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // if so, wants of earlier steps matter less
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
-  // The last steps; the present one ends at the clock's end.
+  // The last steps; the current one has no end yet, so its end is the clock's largest value.
   std::array<StepSpan, 8> steps_ HEARTH_GUARDED_BY(mutex_){};
   size_t step_ HEARTH_GUARDED_BY(mutex_) = 0;
   PrefetchCounters counters_ HEARTH_GUARDED_BY(mutex_);
   std::string why_stopped_ HEARTH_GUARDED_BY(mutex_);
 
-  std::jthread thread_;  // last: begins when all else is there
+  std::jthread thread_;  // last member: starts after all others are constructed
 };
 
 }  // namespace hearth

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
 
-/// What the model can do of a request, before anything is measured.
+/// The modes of a request that the model supports, before anything is measured.
 struct ModelsAnswer {
   Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted turns out to read less
   bool compare = false;              // "auto" and the model has predictors
@@ -66,7 +66,7 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
 
 float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   const double threshold = request.predictor_threshold.value_or(double{spec.sparse_threshold});
-  // Not a number fails the comparison too; numbers beyond a float would become infinite.
+  // NaN fails the comparison too; numbers beyond a float would become infinite.
   if (!(std::abs(threshold) <= double{std::numeric_limits<float>::max()})) {
     throw std::invalid_argument("A predictor's threshold of " + std::to_string(threshold) +
                                 " cannot be; give a finite number that a float can hold.");
@@ -74,8 +74,9 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
   return static_cast<float>(threshold);
 }
 
-/// Decides between exact and dense by memory. Neurons of a plain file can only be skipped if they are laid
-/// together. Throws ModelFileError where a mode would have to become another one that gives other answers.
+/// Chooses between exact and dense by the memory there is. Neurons of a plain file can only be skipped if
+/// they lie in bundles. Throws ModelFileError if a mode would have to be replaced by one that gives other
+/// answers.
 void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
   if (choice.mode == Sparsity::kDense || facts.has_device) return;
   if (facts.weights.has_down_rows() && choice.mode != Sparsity::kCalibrated) return;
@@ -95,7 +96,7 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
 }
 
 int probe_length(const ModelSpec& spec) {
-  // A layer's FFN weights, which the work goes with; 64 tokens of 1 billion of them, fewer of more.
+  // The work grows with a layer's FFN weights: 64 tokens for 1 billion of them, fewer for more.
   const double weights = 3.0 * spec.n_layers * spec.d_model * static_cast<double>(spec.d_ff);
   return static_cast<int>(std::clamp(64e9 / weights, 8.0, 64.0));
 }
@@ -115,7 +116,7 @@ std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t
 
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure) {
-  // 1. What the model can do of what was asked for.
+  // 1. Which requested modes the model supports.
   ModelsAnswer answer = answer_of_model(request, facts.file.path(), facts.spec, facts.weights);
   SparsityChoice choice{.mode = answer.mode,
                         .reason = std::move(answer.reason),
@@ -127,7 +128,7 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
                             ? std::vector<float>(static_cast<size_t>(facts.spec.n_layers), 0.0f)
                             : read_calibration(facts.file, facts.spec).thresholds;
   }
-  // 2. "auto": exact or predicted, whichever reads less. The one choice that is measured.
+  // 2. "auto": exact or predicted, whichever reads fewer bytes. Only this choice is measured.
   if (answer.compare && facts.has_device) {
     choice.reason = "lossless; on a GPU auto does not measure what predicted would read";
   } else if (answer.compare) {
@@ -136,9 +137,9 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
     choice.reason =
         "a token reads " + bytes_text(bytes.predicted) + " predicted, " + bytes_text(bytes.exact) + " exact";
   }
-  // 3. What memory there is for it.
+  // 3. Whether the memory suffices for it.
   fit_memory(facts, choice);
-  // 4. What can be verified.
+  // 4. Whether the predictor can be verified.
   const bool can_verify = choice.mode == Sparsity::kPredicted && !facts.has_device;
   choice.verify_predictor = request.verify_predictor && can_verify;
   if (request.verify_predictor && !can_verify) {
@@ -165,7 +166,7 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
-  // Neurons that only the gate lets through have as many zeros among their ups as the proposed ones.
+  // Neurons that only the gate lets through have the same share of zero ups as the proposed ones.
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),

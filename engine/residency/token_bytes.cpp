@@ -10,18 +10,18 @@
 namespace hearth {
 namespace {
 
-/// What one token reads of one layer's weights.
+/// The bytes that one token reads of one layer's weights.
 struct LayerBytes {
   double attention = 0, predictor = 0;
   double gates = 0, ups = 0, downs = 0;
 };
 
-/// The down projection, of which the share `active` of neurons is read.
+/// The down projection, if the share `active` of the neurons is read.
 double down_bytes(const ModelSpec& spec, const LayerWeights& layer, double active) {
   if (layer.down_rows.weight) return active * static_cast<double>(layer.down_rows.weight.bytes());
   const Matrix& down = layer.down.weight;
   const double codes = static_cast<double>(column_codes_bytes(down.dtype, spec.d_model)) * spec.d_ff;
-  // The scales of a group are read if any of its neurons is.
+  // A group's scales are read if any of its neurons is.
   const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
   return active * codes + group_read * static_cast<double>(column_scales_bytes(down));
 }
@@ -36,7 +36,7 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {
     case Sparsity::kDense:
-      // Rows of neurons whose value is zero are not read in dense runs either, once they are counted.
+      // Dense runs that count neurons do not read the down rows of neurons whose value is zero either.
       bytes.downs = layer.down.weight ? static_cast<double>(layer.down.weight.bytes())
                                       : down_bytes(spec, layer, activity.active < 0 ? 1.0 : activity.active);
       break;
@@ -53,7 +53,7 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
   return bytes;
 }
 
-/// Adds what a layer of the device's reads. c: the share of its active neurons that the device has.
+/// Adds the bytes read of a layer that the device runs. c: share of its active neurons that the device has.
 void add_device_layer(const LayerBytes& layer, const LayerPlacement& placement, Sparsity mode, double hot,
                       double c, TokenBytes& total) {
   total.device_whole += layer.attention + layer.predictor;
@@ -61,7 +61,8 @@ void add_device_layer(const LayerBytes& layer, const LayerPlacement& placement, 
     total.device_neurons += bytes * share;
     total.cold_neurons += bytes * (1 - share);
   };
-  // What is read of every neuron goes by who holds it, what is read of active ones by who computed them.
+  // Rows read for every token count for the memory that holds them; rows of active neurons for the processor
+  // that computed them.
   if (placement.all_gates) {
     total.device_whole += layer.gates;
   } else {
@@ -88,7 +89,7 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
     }
     const LayerPlacement& placement = placements[i];
     const double hot = static_cast<double>(placement.hot.size()) / spec.d_ff;
-    // What was counted is of all layers' neurons, and only the device's layers have cold ones.
+    // The counted share is of the neurons of all layers; only the device's layers have cold neurons.
     const double cold = std::min(1.0, activity.cold * static_cast<double>(placements.size()) / n_device);
     add_device_layer(layer, placement, mode, hot, activity.cold < 0 || hot == 1 ? hot : 1 - cold, total);
   }
