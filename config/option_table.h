@@ -1,10 +1,10 @@
-// The one table of options of both programs: name, programs, group, unit, range, words, help, and the field of
-// Options that each sets.
+// The one table of options of both programs: name, programs, group, unit, range, words, help, and the field
+// of Options that each sets.
 //
-// Everything about an option is said here once. hearthd's flags, environment names, the file's keys, --help, the
-// sample file and docs/configuration.md come from this table, and so do the options that hearth-profiler's
-// subcommands take about a model and a machine. So an option has the same minimum, default and words in both.
-// Used by load_options, command_options and the renderers; constant, thread-safe.
+// Everything about an option is said here once. hearthd's flags, environment names, the file's keys, --help,
+// the sample file and docs/configuration.md come from this table, and so do the options that
+// hearth-profiler's subcommands take about a model and a machine. So an option has the same minimum, default
+// and words in both. Used by load_options, command_options and the renderers; constant, thread-safe.
 #pragma once
 
 #include <optional>

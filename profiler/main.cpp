@@ -1,5 +1,5 @@
-// hearth-profiler: measures models and this machine, and prepares what hearthd runs faster with. The table of
-// its subcommands, and what they share: help, version, exit codes, one sentence for every failure.
+// hearth-profiler measures models and this machine, and prepares what makes hearthd faster. This file has the
+// table of its subcommands and what they share: help, version, exit codes, one sentence for every failure.
 //
 // Exit codes: 0 done, 2 refused or failed, 128 + N ended by signal N.
 #include <spdlog/fmt/fmt.h>
@@ -23,7 +23,7 @@
 namespace hearth {
 namespace {
 
-/// In the order in which --help lists them.
+/// The subcommands in the order in which --help lists them.
 constexpr std::function<int()> (*kCommands[])(CLI::App&) = {
     add_bench_command,  add_perplexity_command, add_calibrate_command, add_plan_command,  add_probe_command,
     add_report_command, add_count_command,      add_synth_command,     add_train_command,
@@ -39,7 +39,7 @@ std::string no_subcommand(const CLI::App& app, const std::string& name) {
 }
 
 int main_of(int argc, char** argv) {
-  // 1. The subcommands and their options.
+  // 1. Add the subcommands and their options.
   CLI::App app("Measures a model on this machine.", "hearth-profiler");
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormat>());  // the subcommands' too
@@ -48,7 +48,7 @@ int main_of(int argc, char** argv) {
   std::vector<std::function<int()>> runs;
   for (const auto add : kCommands) runs.push_back(add(app));
 
-  // 2. The command line.
+  // 2. Parse the command line.
   try {
     app.parse(argc, argv);
   } catch (const CLI::RequiredError& error) {
@@ -67,15 +67,15 @@ int main_of(int argc, char** argv) {
     return code == 0 ? 0 : 2;
   }
 
-  // 3. The one that was asked for.
+  // 3. Run the subcommand that was asked for.
   for (size_t i = 0; i < runs.size(); ++i) {
     if (*app.get_subcommand(static_cast<int>(i))) return runs[i]();
   }
   return 2;  // not reached: parse() requires a subcommand
 }
 
-/// Ctrl-C and kill. Results are printed whole at the end, so there is nothing to save; only the progress line
-/// is removed. Calls only functions that a signal handler may call.
+/// Handles Ctrl-C and kill. Results are printed whole at the end, so there is nothing to save; only the
+/// progress line is removed. Calls only functions that a signal handler may call.
 void end_at_signal(int signal) {
   constexpr std::string_view kSentence = "\r\033[Khearth-profiler: interrupted.\n";
   // The escape sequence is for terminals only.

@@ -25,20 +25,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// How often measuring that has to wait looks whether it may go on.
+// How often measuring that has to wait checks whether it may go on.
 constexpr milliseconds kLook{20};
-// A machine that never rests is measured as it is, after so many tries.
+// A machine that never rests is measured while it works, after this many tries.
 constexpr int kTries = 3;
-constexpr int kContext = 1024;  // as hearth-profiler count has it
+constexpr int kContext = 1024;  // as in hearth-profiler count
 constexpr int kChunk = 64;
 
-/// Waits while the machine is needed for something else. True: told to stop.
+/// Waits while the machine is needed for something else. Returns true if told to stop.
 bool wait_for_rest(const SelfProfileHooks& hooks) {
   while (!hooks.stop.stop_requested() && hooks.busy && hooks.busy()) std::this_thread::sleep_for(kLook);
   return hooks.stop.stop_requested();
 }
 
-/// The figures of a moment in which nothing else ran, if there is one.
+/// Measures the machine at a moment at which nothing else runs, if there is one.
 std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfileHooks& hooks) {
   const auto progress = [&](double fraction, std::string_view what) {
     if (hooks.progress) hooks.progress(what, fraction);
@@ -57,7 +57,8 @@ std::optional<Probe> measure_at_rest(const Hardware& hardware, const SelfProfile
   }
 }
 
-/// For the CPU alone, with no more memory than is left beside the model that serves.
+/// Options to load the model for the CPU alone, with no more memory than is left beside the model that
+/// serves.
 LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& spec) {
   LoadOptions load;
   load.path = settings.load.path;
@@ -69,7 +70,7 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
   if (spec.sliding_window > 0) load.context_tokens = std::min(load.context_tokens, spec.sliding_window);
   load.prefill_chunk = kChunk;
   load.ffn_activation = settings.load.ffn_activation;
-  load.sparsity.mode = "exact";  // who is active, not who is proposed
+  load.sparsity.mode = "exact";  // counts which neurons are active, not which are proposed
   load.memory_limit_bytes = std::max<size_t>(available_bytes() / 2, 1);
   return load;
 }
@@ -95,7 +96,7 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
     model = ModelRuntime::load(for_counting(settings, spec));
   }
   TextFeed texts(built_in_prompts(), {});
-  // Time spent waiting for others is not counting.
+  // Time spent waiting for others does not count.
   Clock::duration spent{};
   Clock::time_point last = Clock::now();
   const CountHooks counting{.progress =
@@ -119,7 +120,7 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
 
 std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, const Environment& environment,
                                         const SelfProfileHooks& hooks) {
-  // 1. The machine.
+  // 1. Measure the machine.
   const std::optional<KnownMachine> known =
       known_machine(environment, hardware_here(), /*fresh=*/false,
                     [&](const Hardware& hardware) { return measure_at_rest(hardware, hooks); });
@@ -127,7 +128,7 @@ std::optional<SelfProfile> self_profile(const SelfProfileSettings& settings, con
   SelfProfile found{
       .machine = known->machine, .machine_measured = known->measured_now, .notes = known->notes};
 
-  // 2. The model.
+  // 2. Count the model's neurons.
   try {
     count_neurons(settings, hooks, found);
   } catch (const std::runtime_error& error) {

@@ -19,8 +19,8 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. `file` is the model's, from open_checked(). The trace, if there is one, outlives the daemon.
-  /// Throws ListenError, KeyFileError.
+  /// Binds the port. `file` is the model's, from open_checked(). The trace, if there is one, outlives the
+  /// daemon. Throws ListenError, KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
          std::shared_ptr<const ModelFile> file, Trace* trace);
   ~Daemon();

@@ -37,9 +37,9 @@ using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class ServingModel {
  public:
-  /// Loads the model from its open file. `progress` is called from this thread with fractions in [0, 1] and may
-  /// throw to give up. `cache` is where activity of models is kept (profiler/cache_folder.h). The trace may be
-  /// null, and outlives the model. Throws StartError, std::bad_alloc.
+  /// Loads the model from its open file. `progress` is called from this thread with fractions in [0, 1] and
+  /// may throw to give up. `cache` is where activity of models is kept (profiler/cache_folder.h). The trace
+  /// may be null, and outlives the model. Throws StartError, std::bad_alloc.
   static std::unique_ptr<ServingModel> load(std::shared_ptr<const ModelFile> file, const Options& options,
                                             const Environment& environment, const CacheFolder& cache,
                                             const std::string& version, Trace* trace,

@@ -18,12 +18,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Texts wait for being written until there are so many: their counts take memory.
+/// Texts wait to be written until there are this many: their counts take memory.
 constexpr size_t kMaxWaiting = 16;
-/// Prompt tokens of a step. The counts are the same for any.
+/// Prompt tokens of a step. The counts are the same for any number.
 constexpr int kChunk = 128;
 
-/// The model's own voice without its most unlikely words, as people let models write.
+/// Samples as people let models write: the model's own distribution without its most unlikely words.
 SamplingParams sampling_of(const Sha256& text) {
   SamplingParams params;
   params.temperature = 0.8f;
@@ -63,7 +63,7 @@ class Counting {
   }
 
  private:
-  /// What the file holds already. One that is there makes sure that it can be written, too.
+  /// Loads what the file holds already, and makes sure that the file can be written.
   void load_known() {
     in_memory_.model = identity_;
     result_.note = update([this](Activity& activity) {
@@ -108,7 +108,7 @@ class Counting {
     hooks_.progress(std::min(fraction, 1.0), n_counted_);
   }
 
-  /// One text: as much of it at a time as the model's context has room for. False: stopped before its end.
+  /// Counts one text, in parts that fit the model's context. False: stopped before the end of the text.
   bool count(const std::string& text, CountedText& counted) {
     const std::vector<int32_t> tokens = model_.facts().tokenizer.encode(text, true, false);
     const size_t room = static_cast<size_t>(model_.facts().context_tokens);
@@ -158,7 +158,7 @@ class Counting {
     return false;
   }
 
-  /// As update_activity, or without a file.
+  /// Like update_activity(), also without a file.
   std::string update(const std::function<void(Activity& activity)>& change) {
     if (!settings_.file.empty()) return update_activity(settings_.file, identity_, change);
     change(in_memory_);
@@ -171,7 +171,7 @@ class Counting {
     const std::string note = update([this](Activity& activity) {
       if (activity.down_sizes.empty()) activity.down_sizes = result_.activity.down_sizes;
       for (const CountedText& text : waiting_) {
-        // Another program may have counted it meanwhile.
+        // Another program may have counted the text meanwhile.
         if (!activity.texts.insert(text.hash).second) continue;
         activity.of(ActivitySource::kPrompt).add(text.prompt);
         activity.of(ActivitySource::kGenerated).add(text.generated);
@@ -190,7 +190,7 @@ class Counting {
   void save_quietly() {
     try {
       save();
-    } catch (const std::exception&) {  // what went wrong first is told
+    } catch (const std::exception&) {  // the first error is reported
     }
   }
 
@@ -202,7 +202,7 @@ class Counting {
   const size_t chunk_;
   Sampler sampler_;
   const ModelIdentity identity_;
-  Activity in_memory_;  // what a file would hold, where there is none
+  Activity in_memory_;  // what a file would hold, if there is no file
   CountResult result_;
   std::vector<CountedText> waiting_;
   uint64_t n_counted_ = 0, n_before_ = 0;  // tokens, with and without this run's

@@ -33,7 +33,7 @@ uint64_t OnlineActivity::n_written() const {
 }
 
 void OnlineActivity::run(const std::stop_token& stop) {
-  // What is counted while a write goes on is for the next one: the last begins after the stop.
+  // What is counted during a write waits for the next one, so the last write begins after the stop.
   bool last = false;
   while (!last) {
     {
@@ -45,7 +45,7 @@ void OnlineActivity::run(const std::stop_token& stop) {
   }
 }
 
-/// What cannot be written stays and is tried again with the next.
+/// Writes what was counted. If that fails, the counts stay and are written the next time.
 void OnlineActivity::write() {
   std::string warning;
   try {

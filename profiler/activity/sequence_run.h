@@ -17,8 +17,7 @@ class SequenceRun {
   explicit SequenceRun(ForwardModel& model);
 
   /// Appends tokens in steps of at most `chunk`; returns the logits [n_vocab] of the last one, valid until
-  /// the next call. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV
-  /// blocks.
+  /// the next call. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
   /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token from first_row

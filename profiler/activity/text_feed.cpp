@@ -14,7 +14,7 @@
 namespace hearth {
 namespace {
 
-// Memory is taken as bytes come: `most` may be far more than there are.
+// Memory is allocated as bytes arrive: `most` may be far more than there are.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 std::string reason() { return " (" + std::generic_category().message(errno) + ")"; }
@@ -82,14 +82,14 @@ namespace {
 
 constexpr size_t kReadBytes = 1 << 16;
 
-/// The largest place up to `most` at which no character is cut.
+/// The largest index up to `most` at which no character is cut.
 size_t character_end(const std::string& bytes, size_t most) {
   size_t end = std::min(most, bytes.size());
   while (end > 0 && end < bytes.size() && (static_cast<unsigned char>(bytes[end]) & 0xc0) == 0x80) --end;
   return end;
 }
 
-/// Where a window that may have up to `most` bytes ends best.
+/// The best end of a window of at most `most` bytes.
 size_t window_end(const std::string& bytes, size_t most) {
   if (bytes.size() <= most) return bytes.size();
   const size_t half = most / 2;
@@ -117,7 +117,7 @@ TextFile::TextFile(const std::filesystem::path& path) : in_(path, "give a text f
   if (ahead_.empty()) in_.refuse("it is empty");
 }
 
-/// Reads on, and checks what was read.
+/// Reads more, and checks what it read.
 void TextFile::fill() {
   ahead_ += in_.read(kReadBytes);
   const size_t wrong = find_no_text(ahead_);
@@ -149,7 +149,7 @@ TextFeed::TextFeed(std::vector<std::string> prompts, const std::vector<std::file
 }
 
 std::optional<std::string> TextFeed::next() {
-  // Every source once, from the one whose turn it is.
+  // Tries every source once, beginning with the one whose turn it is.
   for (size_t tried = 0; tried <= files_.size(); ++tried) {
     const size_t source = turn_;
     turn_ = (turn_ + 1) % (files_.size() + 1);

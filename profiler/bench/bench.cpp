@@ -1,4 +1,4 @@
-// Runs the bench and says what it found. See the header.
+// Runs the bench and reports the result. See the header.
 #include "profiler/bench/bench.h"
 
 #include <spdlog/fmt/fmt.h>
@@ -58,8 +58,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
                       const std::function<void(double fraction)>& progress) {
   const int n_vocab = model.facts().spec.n_vocab;
   std::vector<int32_t> prompt;
-  // Any ids do: the work does not depend on them. A stride that is coprime to most vocabularies spreads the
-  // rows.
+  // Any ids do, because the work does not depend on them. A stride that is coprime to most vocabularies
+  // spreads the rows.
   for (int i = 0; i < options.n_prompt; ++i)
     prompt.push_back(static_cast<int32_t>((i * 7919LL + 13) % n_vocab));
 
@@ -88,7 +88,8 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
     for (int i = 0; i < options.n_generate; ++i) {
       const auto token =
           static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-      // Two and two in turn: what else the machine does meets both alike.
+      // Two steps without counting, two with, and so on: disturbances by other programs then affect both
+      // alike.
       const bool counts = i / 2 % 2 == 1;
       if (options.counts) model.observation().pause_activity(!counts);
       const auto step_begin = std::chrono::steady_clock::now();
@@ -106,7 +107,7 @@ BenchResult run_bench(ModelRuntime& model, const BenchOptions& options,
   }
   result.prefill_tokens_per_s = median(prefill);
   result.decode_tokens_per_s = median(decode);
-  // Every repeat decodes the same tokens, so the last one's activity is that of all.
+  // Every repeat decodes the same tokens, so the last one's activity stands for all.
   result.decode_activity = model.observation().activity();
   if (model.placed().plan != nullptr && !options.cpu_share)
     result.decode_activity.cold = -1;  // the CPU has none
@@ -176,7 +177,7 @@ Json plan_json(const Plan& plan) {
           {"cold_neuron_bytes", plan.cold_bytes}};
 }
 
-/// What there is to say besides where a device computes too.
+/// What to report in addition if a device computes too.
 std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResult& r) {
   std::string text = format("         %9.1f GB/s of the GPU's memory, %.1f GB/s of PCIe\n",
                             r.bandwidth.vram / 1e9, r.bandwidth.pcie / 1e9);
@@ -187,7 +188,7 @@ std::string device_text(const Plan& plan, const ModelSpec& spec, const BenchResu
   return text;
 }
 
-/// Since the model was loaded.
+/// The counters since the model was loaded.
 Json prefetch_json(const PrefetchCounters& counters) {
   Json json = {{"moved", counters.moved},
                {"used", counters.used},

@@ -15,7 +15,7 @@ double negative_log_likelihood(std::span<const float> logits, int32_t token) {
   const double peak = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(logit - peak);
-  // The peak meets the logit first: beside a large one the logarithm would be lost.
+  // The logit is subtracted from the peak first: added to a large peak, the logarithm would be lost.
   return std::log(sum) + (peak - logits[static_cast<size_t>(token)]);
 }
 

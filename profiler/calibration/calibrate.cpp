@@ -15,8 +15,8 @@ namespace {
 
 // Scores are gathered on this many windows: 8,192 tokens at the usual context, millions of scores a layer.
 constexpr size_t kScoreWindows = 16;
-// A look at a share ends early when the mean difference per window is this many standard errors off the budget,
-// but not before this many windows were scored.
+// Judging a share ends early when the mean difference per window is this many standard errors away from the
+// budget, but not before this many windows were scored.
 constexpr double kSureErrors = 4;
 constexpr size_t kSureWindows = 8;
 
@@ -45,13 +45,13 @@ class Calibrator {
     // 1. Score the text with every neuron, and gather how large contributions are.
     use(std::vector<float>(n_layers_, 0.0f));
     dense_text_ = score_dense_text();
-    // 2. The largest share that the budget allows.
+    // 2. Find the largest share that the budget allows.
     double calibrated_nll = 0;
     const double share = largest_share([&](double candidate, bool in_full) {
       use(thresholds_for(histograms_, candidate));
       return within_budget(in_full, calibrated_nll);
     });
-    // 3. What that share costs on a text that took no part in the search.
+    // 3. Measure the cost of that share on a text that took no part in the search.
     CalibrateResult result;
     result.thresholds = thresholds_for(histograms_, share);
     result.text.dense = perplexity(dense_text_);

@@ -8,8 +8,8 @@
 namespace hearth {
 namespace {
 
-// Any threshold a float can be lies between e^-104 and e^89; half of 2^-40 of that range is below a float's
-// resolution.
+// Thresholds that a float can hold lie between e^-104 and e^89; half of 2^-40 of that range is below a
+// float's resolution.
 constexpr int kBisections = 48;
 constexpr double kLowestLog = -104, kHighestLog = 89;
 
@@ -22,7 +22,7 @@ double ScoreHistogram::share_below(double threshold) const {
     const double low = edge(i), high = i + 1 < bins_.size() ? edge(i + 1) : low;
     const double in_bin = static_cast<double>(bins_[i]);
     total += in_bin;
-    // Within a bin scores are taken as spread evenly. The bins of infinity and of no number have no width.
+    // Scores are assumed to be spread evenly within a bin. The bins of infinity and NaN have no width.
     const double part = high > low && std::isfinite(high)
                             ? std::clamp((threshold - low) / (high - low), 0.0, 1.0)
                             : (threshold > low ? 1.0 : 0.0);
@@ -56,7 +56,7 @@ double largest_share(const ShareJudge& within_budget) {
     const double middle = (low + high) / 2;
     (within_budget(middle, false) ? low : high) = middle;
   }
-  // A judge that was not quite sure may have let too much through: then by growing steps back.
+  // A judge that was not quite sure may have accepted too much: step back, by growing steps.
   for (double back = high - low; low > 0; back *= 2) {
     if (within_budget(low, true)) return low;
     low -= back;

@@ -1,8 +1,9 @@
-// The thresholds that skip a share of every layer's neurons, and the search for the largest share that may be skipped.
+// The thresholds that skip a share of every layer's neurons, and the search for the largest share that may be
+// skipped.
 //
-// A neuron's score for a token is the norm of what it adds to the layer's output: |value| times the norm of its down
-// column. calibrate.cpp gathers the scores on a text and judges shares by running the model. Pure arithmetic; one
-// thread.
+// A neuron's score for a token is the norm of what it adds to the layer's output: |value| times the norm of
+// its down column. calibrate.cpp gathers the scores on a text and judges shares by running the model. Pure
+// arithmetic; one thread.
 #pragma once
 
 #include <bit>

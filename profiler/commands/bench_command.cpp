@@ -1,4 +1,4 @@
-// The bench subcommand: its options, then load, measure, tell.
+// The bench subcommand: its options, then load, measure, report.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <optional>
@@ -24,11 +24,11 @@ struct BenchCommand {
 };
 
 int run_bench_command(BenchCommand command) {
-  // 1. Files first: what cannot be written is found before minutes of work.
+  // 1. Files first: report those that cannot be written before minutes of work.
   std::optional<TraceFile> timeline;
   if (!command.model.trace.empty()) command.model.timeline = &timeline.emplace(command.model.trace).trace();
 
-  // 2. Load, measure, tell.
+  // 2. Load, measure, report.
   command.options.chunk = command.model.prefill_chunk;
   command.options.n_threads = thread_count(command.model);
   command.options.cpu_share = !command.model.no_cpu_share;

@@ -1,4 +1,4 @@
-// Options of the calibrate subcommand, and the order of its work: check, find, write, tell.
+// Options of the calibrate subcommand, and the order of its work: check, find, write, report.
 //
 // The side file is written last, in one piece: a run that is interrupted leaves an older one as it was.
 #include <spdlog/fmt/fmt.h>
@@ -36,7 +36,7 @@ struct CalibrateCommand {
   int n_context = 512;
 };
 
-/// What would otherwise be found out only after minutes of work.
+/// Checks what would otherwise fail only after minutes of work.
 void check_writable(const fs::path& side_file) {
   const fs::path folder = side_file.has_parent_path() ? side_file.parent_path() : fs::path(".");
   std::error_code error;
@@ -56,12 +56,12 @@ struct Tokens {
   int32_t bos = -1;
 };
 
-/// Both texts in tokens; without a held-out text of its own the last quarter of the windows is held out.
+/// Tokenizes both texts. Without a held-out text, the last quarter of the windows is held out.
 Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, const std::string& text,
                 const std::string& held_out) {
   Tokens tokens;
   tokens.text = tokenizer.encode(text, true, false);
-  // The tokenizer puts a begin token first where the model wants one: then every window gets it.
+  // If the model wants a begin token, the tokenizer puts it first; then every window gets it.
   const bool wants_bos =
       !tokens.text.empty() && tokens.text.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   if (wants_bos) tokens.bos = tokenizer.bos();
@@ -94,7 +94,7 @@ Tokens tokenize(const CalibrateCommand& command, const Tokenizer& tokenizer, con
   return tokens;
 }
 
-/// Tokens per second of greedy decoding after a few of these tokens.
+/// Tokens per second of greedy decoding after some of these tokens.
 double decode_speed(ModelRuntime& model, std::span<const int32_t> prompt) {
   constexpr int kSteps = 32;
   SequenceRun run(model);
@@ -111,7 +111,7 @@ struct DecodeSpeeds {
   double dense = 0, calibrated = 0;
 };
 
-/// The best of three runs each, in turn; zeros where a window has no room for them.
+/// Decodes three times each in turn and takes the best. Zeros if a window has no room for that.
 DecodeSpeeds compare_speeds(const CalibrateCommand& command, ModelRuntime& calibrated,
                             std::span<const int32_t> tokens) {
   constexpr int kRepeats = 3;
@@ -177,7 +177,7 @@ std::string report(const CalibrateCommand& command, const ModelRuntime& model, c
 }
 
 int run_calibrate(CalibrateCommand command) {
-  // 1. What can be checked without the model.
+  // 1. Check what can be checked without the model.
   if (!std::isfinite(command.budget_percent)) {
     throw std::runtime_error("--fidelity-budget is no number, expected one from 0.01 to 100.");
   }
@@ -189,14 +189,14 @@ int run_calibrate(CalibrateCommand command) {
                              ": is the text that thresholds are found on; give --held-out another.");
   }
 
-  // 2. The model, and both texts in its tokens.
+  // 2. Load the model, and tokenize both texts.
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
   command.model.sparsity = Options::Sparsity::kCalibrated;
   command.model.calibrating = true;
   const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
   const Tokens tokens = tokenize(command, model->facts().tokenizer, text, held_out);
 
-  // 3. Thresholds.
+  // 3. Find thresholds.
   const double budget = command.budget_percent / 100;
   CalibrateResult result;
   {
@@ -210,7 +210,7 @@ int run_calibrate(CalibrateCommand command) {
                        [&line](double fraction, std::string_view what) { line.update(fraction, what); });
   }
 
-  // 4. The side file, and what it is worth.
+  // 4. Write the side file, and measure what it is worth.
   write_calibration(model->facts().file, model->facts().spec,
                     {.thresholds = result.thresholds,
                      .text_sha256 = sha256_hex(text),

@@ -1,4 +1,4 @@
-// Options of the count subcommand, and the order of its work: check, load, count, tell.
+// Options of the count subcommand, and the order of its work: check, load, count, report.
 #include <spdlog/fmt/fmt.h>
 
 #include <cstdio>
@@ -43,7 +43,7 @@ struct CountCommand {
   std::string out, csv;
 };
 
-// Longer windows change nothing in which neurons are active, and their keys and values take memory.
+// Longer windows change nothing in which neurons are active, but their keys and values take memory.
 constexpr int kContext = 1024;
 
 fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
@@ -56,7 +56,8 @@ fs::path output_file(const CountCommand& command, const ModelIdentity& model) {
   return std::get<fs::path>(folder) / kept_activity_name(model);
 }
 
-/// A file that the user names is theirs: one that is something else is not taken for ours.
+/// Refuses a file that the user names if it is not this model's activity file: it may be something else of
+/// theirs.
 void check_named_file(const fs::path& path, const ModelIdentity& model) {
   std::error_code error;
   if (fs::is_directory(path, error)) {
@@ -92,9 +93,9 @@ CountResult count_with_progress(ModelRuntime& model, TextFeed& texts, const Coun
   return count_texts(model, texts, settings, hooks);
 }
 
-/// The activity of files that were counted elsewhere, added to the model's; all or, if one is refused, none.
+/// Adds the activity of files that were counted elsewhere to the model's. If one file is refused, adds none.
 int run_merge(const CountCommand& command) {
-  // 1. What there is to add.
+  // 1. Read what there is to add.
   const ModelFile file = ModelFile::open(command.model.model);
   const ModelIdentity model = identify(file, read_model_spec(file, command.model.ffn_activation));
   const fs::path path = output_file(command, model);
@@ -125,16 +126,16 @@ int run_merge(const CountCommand& command) {
   });
   if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
 
-  // 3. Tell.
+  // 3. Report.
   if (!command.csv.empty()) write_csv(command, result);
   print_result(fmt::format("{:<14}{} files\n", "merged", others.size()) +
                activity_text(result.activity, path));
   return 0;
 }
 
-/// PowerInfer's counts as the model's activity file.
+/// Turns PowerInfer's counts into the model's activity file.
 int run_import(const CountCommand& command) {
-  // 1. The model, and where its activity goes.
+  // 1. Find the model, and the file for its activity.
   const ModelFile file = ModelFile::open(command.model.model);
   const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
   const std::optional<ActivityLaw> law = known_law(spec);
@@ -143,12 +144,12 @@ int run_import(const CountCommand& command) {
   const fs::path path = output_file(command, model);
   if (!command.out.empty()) check_named_file(path, model);
 
-  // 2. The counts.
+  // 2. Read the counts.
   const std::string label = gguf::file_label(command.imported);
   const Activity imported = imported_activity(
       read_activation_counts(command.imported, spec.n_layers, spec.d_ff), model, law->active, label);
 
-  // 3. Its activity file. Real counts say more than these and are not mixed with them.
+  // 3. Write the activity file. Hearth's own counts say more than these and are not mixed with them.
   CountResult result;
   result.note = update_activity(path, model, [&](Activity& activity) {
     if (activity.n_tokens() > 0 && activity.texts != imported.texts) {
@@ -161,7 +162,7 @@ int run_import(const CountCommand& command) {
   });
   if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
 
-  // 4. Tell.
+  // 4. Report.
   if (!command.csv.empty()) write_csv(command, result);
   print_result(
       fmt::format("{:<14}{} layers from {}\n"
@@ -176,7 +177,7 @@ int run_import(const CountCommand& command) {
 int run_count(const CountCommand& command) {
   if (!command.imported.empty()) return run_import(command);
   if (!command.merged.empty()) return run_merge(command);
-  // 1. What can be checked without loading the model.
+  // 1. Check what can be checked without loading the model.
   std::vector<fs::path> files(command.texts.begin(), command.texts.end());
   if (command.no_prompts && files.empty()) {
     throw std::runtime_error("--no-prompts leaves nothing to count; give --text a file.");
@@ -202,7 +203,7 @@ int run_count(const CountCommand& command) {
   const CountResult result = count_with_progress(*model, texts, settings, watch);
   if (!result.note.empty()) std::fprintf(stderr, "%s\n", result.note.c_str());
 
-  // 3. Tell.
+  // 3. Report.
   if (!command.csv.empty()) write_csv(command, result);
   print_result(count_text(result, settings.file));
   return result.stopped ? watch.exit_code() : 0;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kPerLine = 10;
 
-/// A number for each layer, in percent, ten a line.
+/// Lines with one number per layer, in percent, ten to a line.
 template <class OfLayer>
 std::string layer_lines(std::string_view title, int n_layers, const OfLayer& of_layer) {
   std::string text;

@@ -37,7 +37,8 @@ void add_device_options(CLI::App& command, ModelOptions& options) {
 
 namespace {
 
-/// What the placement of a model is solved with: this machine, measured once, and what lies beside the model.
+/// The inputs of a model's placement: this machine, measured once, and the activity that lies beside the
+/// model.
 SolvedPlacement solved_here(const ModelOptions& options) {
   std::optional<KnownMachine> known;
   {

@@ -1,4 +1,4 @@
-// The perplexity subcommand: its options, then load, score, tell.
+// The perplexity subcommand: its options, then load, score, report.
 #include <spdlog/fmt/fmt.h>
 
 #include <CLI/CLI.hpp>
@@ -28,7 +28,7 @@ struct PerplexityCommand {
   std::string activity_file;
 };
 
-/// How often each neuron was active on the text, as CSV.
+/// Writes how often each neuron was active on the text, as CSV.
 void write_hits(const PerplexityCommand& command, ModelRuntime& model, const NeuronActivity& activity) {
   ActivityTable table{.model = model.facts().file.path().filename().string(),
                       .text = command.file,
@@ -45,7 +45,7 @@ void write_hits(const PerplexityCommand& command, ModelRuntime& model, const Neu
 }
 
 int run_perplexity(PerplexityCommand command) {
-  // On a GPU steps must be small enough for what they find; the CPU counts any.
+  // On a GPU, a step must be small enough for counting; the CPU counts steps of any size.
   if (!command.activity_file.empty() && command.model.device == Options::Device::kAuto) {
     command.model.device = Options::Device::kCpu;
   }
@@ -67,7 +67,7 @@ int run_perplexity(PerplexityCommand command) {
   model->observation().reset_activity();
   const Tokenizer& tokenizer = model->facts().tokenizer;
   const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
-  // The tokenizer puts a begin token first where the model wants one: then every window gets it.
+  // If the model wants a begin token, the tokenizer puts it first; then every window gets it.
   const bool wants_bos = !tokens.empty() && tokens.front() == tokenizer.bos() && tokenizer.bos() >= 0;
   PerplexityResult result;
   {

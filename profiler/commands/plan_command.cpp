@@ -1,4 +1,4 @@
-// Options of the plan subcommand, and the order of its work: model, machine, activity, solve, tell.
+// Options of the plan subcommand, and the order of its work: model, machine, activity, solve, report.
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>
@@ -14,7 +14,7 @@ namespace hearth {
 namespace {
 
 struct PlanCommand {
-  Options options;  // of which the model may be left out
+  Options options;  // the model's path may be missing
   std::string shape, type = "q4_0";
   PlanOptions plan;
   bool json = false;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::string_view kActivityMagic = "HACT";
 
-/// Counts in a table, as if they had been counted here.
+/// Turns the counts of a table into an activity, as if they had been counted here.
 Activity table_activity(const std::string& text, const std::string& file, const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
   const ActivityTable table = parse_activity_csv(text, file);
@@ -75,8 +75,8 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   return known;
 }
 
-/// The modes that an option asks for, of those that the model has. auto: exact or predicted, as when a model is
-/// loaded; dense where it has neither.
+/// The sparsity modes that an option asks for, among those that the model has. auto: exact or predicted, as
+/// when a model is loaded; dense if the model has neither.
 std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& model) {
   std::vector<Sparsity> modes;
   for (const Sparsity mode : model.modes()) {
@@ -145,7 +145,7 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .activity = std::nullopt,
       .active = plan.active,
       .assumptions = {}};
-  // Budgets say what is to be looked at, also beyond what such a machine has.
+  // A budget says what to plan for, also beyond what such a machine has.
   if (options.vram_budget_gib)
     question.vram_bytes = static_cast<int64_t>(bytes_of_gib(*options.vram_budget_gib));
   if (options.ram_budget_gib)

@@ -1,4 +1,4 @@
-// Options of the probe subcommand, and the order of its work: measure or read back, write, tell.
+// Options of the probe subcommand, and the order of its work: measure or read back, write, report.
 //
 // Files are written in one piece, so a run that is interrupted leaves none behind and none half changed.
 #include <spdlog/fmt/fmt.h>
@@ -55,7 +55,7 @@ Json gpu_json(const GpuProfile& gpu) {
           {"multiply_adds_per_s", gpu.multiply_adds_per_s}};
 }
 
-/// For people: some lines, each ended by a newline.
+/// The profile for people: a few lines, each ended by a newline.
 std::string machine_text(const MachineProfile& machine) {
   const HostProfile& host = machine.host;
   std::string text =
@@ -101,7 +101,7 @@ std::string machine_json(const KnownMachine& known) {
 
 struct ProbeCommand {
   bool json = false, fresh = false;
-  std::string toml;  // a file; empty: none
+  std::string toml;  // the file to write; empty: none
 };
 
 int run_probe(const ProbeCommand& command) {

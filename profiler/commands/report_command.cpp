@@ -1,5 +1,5 @@
-// Options of the report subcommand, and the order of its work: what is known is read, what is not is counted,
-// planned and measured, and all of it becomes one page.
+// Options of the report subcommand, and the order of its work: read what is known; count, plan and measure
+// what is not; make one page of it all.
 #include <spdlog/fmt/chrono.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ struct ReportCommand {
   std::string out;
 };
 
-/// Where the page goes: found out before any work, for a run takes a minute or more.
+/// The path of the page, checked before any work because a run takes a minute or more.
 fs::path output_file(const ReportCommand& command) {
   fs::path out = command.out;
   if (out.empty()) out = fs::path(command.model.model).filename() += ".html";
@@ -69,8 +69,8 @@ TextFeed held_out_texts(const ReportCommand& command) {
   return TextFeed(files.empty() ? held_out_prompts() : std::vector<std::string>(), files);
 }
 
-/// Counts what hearthd does when it first meets a model, as far as that was not counted before. What cannot
-/// be counted or kept is a note. Returns 0, or the exit code where a signal ended it: what was counted until
+/// Counts what hearthd counts when it first meets a model, as far as that was not done before. What cannot be
+/// counted or kept becomes a note. Returns 0, or the exit code if a signal ended it; what was counted until
 /// then is kept.
 int count_now(const ReportCommand& command, const PlannedModel& model, KnownCounts& known,
               std::vector<std::string>& notes) {
@@ -113,7 +113,7 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                          const KnownCounts& known) {
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
-  load.vram_budget_gib.reset();  // the plan's budgets, not those of this run on the CPU
+  load.vram_budget_gib.reset();  // the budgets are the plan's, not those of this run on the CPU
   load.ram_budget_gib.reset();
   constexpr int kContext = 512;  // longer texts activate no other neurons
   const auto runtime = load_model(load, std::min(kContext, model.spec.context_train), 128);
@@ -128,11 +128,11 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                        .progress = [&line](double fraction) { line.update(fraction); }});
 }
 
-/// A short run of the model as planned, beside what the plan's own figures expect of just such a run.
-/// REQUIRES: a context of two tokens.
+/// Measures a short run of the model as planned, and computes what the plan expects of just such a run.
+/// REQUIRES: a context of at least two tokens.
 SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
                             const PlanAnswer& answer) {
-  constexpr double kSeconds = 5;  // of each of the two, about
+  constexpr double kSeconds = 5;  // of each of the two runs, roughly
   const int half = question.load.context_tokens / 2;
   const auto tokens = [half](double seconds_each, int least, int most) {
     return std::min(std::clamp(static_cast<int>(kSeconds / seconds_each), least, most), half);
@@ -154,7 +154,7 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
   ModelOptions load = command.model;
   load.sparsity = sparsity_option(answer.best.mode);
   load.device = answer.best.on_gpu ? Options::Device::kAuto : Options::Device::kCpu;
-  load.ram_budget_gib.reset();  // the plan keeps it
+  load.ram_budget_gib.reset();  // the placement already keeps it
   load.n_slots = question.load.n_slots;
   if (answer.best.on_gpu) {
     load.placed = SolvedPlacement{.machine = question.machine,
@@ -177,7 +177,7 @@ std::string made_text() {
 }
 
 int run_report(const ReportCommand& command) {
-  // 1. What is asked, checked before any work.
+  // 1. Check the options before any work.
   const fs::path out = output_file(command);
   const PlannedModel model = model_of_file(command.model.model, command.model.ffn_activation);
   PlanQuestion question = plan_question(command.plan, command.model, model);
@@ -185,7 +185,7 @@ int run_report(const ReportCommand& command) {
   KnownCounts known = find_counts(command.plan, model);
   add_machine(command.plan, question);
 
-  // 2. Activity that is not known yet, and the plan.
+  // 2. Count the activity that is not known yet, and plan.
   std::vector<std::string> notes;
   const bool zeros = model.spec.activation.has_zeros();
   if (!zeros) notes.push_back(why_not_counted(*model.file, model.spec, "exact"));
@@ -198,7 +198,7 @@ int run_report(const ReportCommand& command) {
   question.activity = known.model;
   const PlanAnswer answer = answer_plan(question);
 
-  // 3. What the model does on text that was not counted, and how fast it is.
+  // 3. Measure what the model does on text that was not counted, and how fast it is.
   std::optional<HeldOut> held_out;
   if (command.n_held_out > 0 && zeros && (known.counted || model.weights.has_predictors())) {
     held_out = look_at_held_out(command, model, texts, known);
@@ -222,7 +222,7 @@ int run_report(const ReportCommand& command) {
     }
   }
 
-  // 4. The page.
+  // 4. Write the page.
   inputs.notes = notes;
   write_whole_file(out, report_page(report_data(inputs)));
   for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());

@@ -33,7 +33,7 @@ struct SynthCommand {
   double active = 0.18;
   uint64_t seed = 1;
   int n_vocab = 0;  // 0: the shape's
-  Options options;  // of which threads are asked for
+  Options options;  // only `threads` is used
   bool pwri = false, both = false, force = false;
 };
 
@@ -52,13 +52,13 @@ std::vector<std::string> quant_names() {
   return names;
 }
 
-/// Empty if there is a shape of this name, else what to say.
+/// Empty if there is a shape of this name, otherwise the error message.
 std::string known_shape(const std::string& name) {
   return find_shape(name) != nullptr ? ""
                                      : "There is no shape " + name + ", expected one of " + shape_names();
 }
 
-/// "Shapes:", and a line for each architecture.
+/// The text "Shapes:" and a line for each architecture.
 std::string shape_table() {
   std::string text = "Shapes:";
   std::string_view architecture;
@@ -104,7 +104,7 @@ std::vector<Target> targets_of(const SynthCommand& command, const SynthSizes& si
   throw std::runtime_error(gguf::file_label(path.string()) + ": " + sentence + ".");
 }
 
-/// What would otherwise be found out only after minutes of work.
+/// Checks what would otherwise fail only after minutes of work.
 void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, bool force) {
   uint64_t bytes = 0;
   for (const Target& target : targets) {
@@ -147,8 +147,8 @@ SynthOptions options_of(const SynthCommand& command) {
 
 void make_and_write(const SynthCommand& command, const SynthOptions& options,
                     const std::vector<Target>& targets, int64_t n_elements, const SignalWatch& watch) {
-  // Rough costs, so that the time left is about right: an element takes some 2 ns of a thread, a byte as long
-  // as a disk of 1 GB/s takes.
+  // Rough costs, so that the time left is about right: an element takes some 2 ns of one thread, and a byte
+  // takes the time of a disk of 1 GB/s.
   const double making = 2.0 * static_cast<double>(n_elements) / options.n_threads;
   double total = making;
   for (const Target& target : targets) total += static_cast<double>(target.bytes);
@@ -171,7 +171,7 @@ int run_synth(const SynthCommand& command) {
   const SynthSizes sizes = synth_sizes(options);
   const std::vector<Target> targets = targets_of(command, sizes);
   check_room(targets, sizes, command.force);
-  const SignalWatch watch;  // what is there of files of gigabytes is removed before the program ends
+  const SignalWatch watch;  // partly written files of gigabytes are removed before the program ends
   try {
     make_and_write(command, options, targets, sizes.made_elements, watch);
   } catch (const Interrupted&) {
@@ -188,7 +188,7 @@ int run_synth(const SynthCommand& command) {
 }  // namespace
 
 std::function<int()> add_synth_command(CLI::App& app) {
-  const auto command = std::make_shared<SynthCommand>();  // lives in the options and in the result
+  const auto command = std::make_shared<SynthCommand>();  // captured by the options and by the result
   CLI::App* synth = app.add_subcommand("synth", "Write a random-weight model with planted FFN activity");
   synth->footer(shape_table());
   synth->add_option("--shape", command->shape, "Whose sizes it has, see below")

@@ -21,7 +21,7 @@ namespace {
 
 using Handler = void (*)(int);
 
-// What the handler touches: no more than it may.
+// The only state that the signal handler touches.
 std::atomic<int> noted{0};
 std::atomic<Handler> before_int{SIG_DFL}, before_term{SIG_DFL};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
@@ -46,7 +46,7 @@ extern "C" void note_signal(int signal) {
 
 SignalWatch::SignalWatch() {
   noted = 0;
-  // Both are known before a signal of either kind can ask for them.
+  // Both old handlers are known before the new ones are set, because a signal may arrive at once.
   before_int = handler_of(SIGINT);
   before_term = handler_of(SIGTERM);
   std::signal(SIGINT, note_signal);

@@ -1,7 +1,7 @@
-// Options of the train-predictors subcommand, and the order of its work: check, load, train, write, tell.
+// Options of the train-predictors subcommand, and the order of its work: check, load, train, write, report.
 //
-// What takes hours is kept in a work folder as it goes: Ctrl-C, a kill or a full disk cost a minute of it,
-// and the same command goes on from there.
+// Hours of work are kept in a work folder as they are done: Ctrl-C, a kill or a full disk costs a minute of
+// work, and the same command continues from there.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -70,7 +70,7 @@ DType type_of(const std::string& name, const ModelFile& model) {
   throw std::runtime_error(path.string() + ": " + sentence + ".");
 }
 
-/// What would otherwise be found out only after hours of work.
+/// Checks what would otherwise fail only after hours of work.
 void check_target(const TrainCommand& command, const fs::path& target) {
   const fs::path folder = target.has_parent_path() ? target.parent_path() : fs::path(".");
   std::error_code error;
@@ -102,10 +102,10 @@ void check_model(const TrainCommand& command, const ModelSpec& spec) {
   }
 }
 
-/// The files, of each as much as there may be use for.
+/// Reads the files, of each as much as there may be use for.
 std::vector<NamedText> read_texts(const std::vector<std::string>& paths, const TextCut& cut,
                                   const char* option) {
-  constexpr int64_t kBytesOfToken = 16;  // no text has so many a token, taken over pages
+  constexpr int64_t kBytesOfToken = 16;  // averaged over pages, no text has more bytes per token
   const size_t max_bytes = static_cast<size_t>(kBytesOfToken * (cut.n_train + 2 * cut.n_tune));
   std::vector<NamedText> texts;
   for (const std::string& path : paths) texts.push_back(sample_text(path, max_bytes, option));
@@ -116,7 +116,7 @@ std::string hash_of(const std::vector<int32_t>& tokens) {
   return sha256_hex({reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(int32_t)});
 }
 
-/// Whose work a folder holds: everything that decides the results of training.
+/// Everything that decides the results of training. It tells whose work a folder holds.
 std::string identity_of(const TrainCommand& command, const ModelRuntime& model, const TrainingText& parts) {
   const TrainOptions& o = command.options;
   std::string text = fmt::format("model {} bytes {}\n", model.facts().file.path().filename().string(),
@@ -128,8 +128,8 @@ std::string identity_of(const TrainCommand& command, const ModelRuntime& model, 
   return text;
 }
 
-/// Perplexity of the written file as it will be served, and what its predictors proposed. Returns false if
-/// it was interrupted.
+/// Measures the perplexity of the written file as it will be served, and what its predictors proposed.
+/// Returns false if it was interrupted.
 bool measure_served(const TrainCommand& command, const fs::path& written, const TrainingText& text,
                     const SignalWatch& watch, TrainingReport& report) {
   ModelOptions options = command.model;
@@ -174,7 +174,7 @@ int interrupted(const SignalWatch& watch, const fs::path& work) {
 }
 
 int run_train(TrainCommand command) {
-  // 1. What can be checked without the model.
+  // 1. Check what can be checked without the model.
   TrainOptions& options = command.options;
   options.size_budget = command.size_percent / 100;
   options.recall = command.recall_percent / 100;
@@ -191,7 +191,7 @@ int run_train(TrainCommand command) {
   const std::vector<NamedText> texts = read_texts(command.texts, command.cut, "--text");
   const std::vector<NamedText> held_out = read_texts(command.held_out, command.cut, "--held-out");
 
-  // 2. The model, and the texts in its tokens.
+  // 2. Load the model, and tokenize the texts.
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
   ModelOptions load = command.model;
   load.sparsity = Options::Sparsity::kDense;
@@ -199,7 +199,7 @@ int run_train(TrainCommand command) {
   check_model(command, model->facts().spec);
   const TrainingText text = cut_texts(model->facts().tokenizer, texts, held_out, command.cut);
 
-  // 3. Recording, training, choosing.
+  // 3. Record, train, choose thresholds.
   WorkFolder folder(work, identity_of(command, *model, text), command.restart);
   options.n_threads = thread_count(command.model);
   options.isa = engine_isa(command.model.isa).value_or(supported_isas().front());
@@ -217,10 +217,10 @@ int run_train(TrainCommand command) {
       report.result = std::move(*result);
     }
 
-    // 4. The file, and what it is worth.
+    // 4. Write the file, and measure what it is worth.
     const fs::path told = training_report_path(target);
     std::error_code error;
-    fs::remove(told, error);  // an older one says nothing of these
+    fs::remove(told, error);  // an older report says nothing of these predictors
     const DType type = type_of(command.type, model->facts().file);
     if (command.side_file) {
       write_predictor_file(model->facts().file, model->facts().spec, report.result.source(), type);

@@ -1,4 +1,4 @@
-// Which files there are, whether they are this model's, then their numbers.
+// Finds the files, checks that they are this model's, then reads their numbers.
 #include "profiler/import/activation_counts.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ constexpr std::string_view kPrefix = "activation_";
 constexpr std::string_view kSuffix = ".pt";
 constexpr int kMaxLayer = 9999;  // far above any model's; a larger number is no layer's
 
-// The layer a file's name tells, or -1 if it is none of ours.
+// The layer that a file's name tells, or -1 if it is not a file of counts.
 int layer_of(std::string_view name) {
   if (!name.starts_with(kPrefix) || !name.ends_with(kSuffix) ||
       name.size() <= kPrefix.size() + kSuffix.size()) {
@@ -115,7 +115,7 @@ Activity imported_activity(const ActivityProfile& profile, const ModelIdentity& 
   const double n_neurons = static_cast<double>(model.n_layers) * model.d_ff;
   double n_tokens = std::max(most, std::ceil(sum / (n_neurons * active_share)));
 
-  // Only proportions matter: what the file cannot hold, and shares instead of counts, are scaled.
+  // Only proportions matter, so numbers too large for the file, and shares instead of counts, are scaled.
   constexpr double kMost = std::numeric_limits<uint32_t>::max(), kFew = 1 << 10, kEnough = 1 << 20;
   const double scale = n_tokens > kMost ? kMost / n_tokens : n_tokens < kFew ? kEnough / n_tokens : 1;
   n_tokens = std::floor(n_tokens * scale);

@@ -1,9 +1,9 @@
 // Three readers, one inside the other: the archive's entries, the pickle's description, the elements. See the
 // header.
 //
-// In the archive the end record leads to the directory, the directory to each file's own header, and the header
-// to its bytes. The pickle's values are descriptions in one table that name each other by index, so a pickle
-// that repeats itself costs no more than its length, and nothing recurses.
+// In the archive the end record leads to the directory, the directory to each file's own header, and the
+// header to its bytes. The pickle's values are descriptions in one table that name each other by index, so a
+// pickle that repeats itself costs no more than its length, and nothing recurses.
 #include "profiler/import/torch_tensor.h"
 
 #include <algorithm>
@@ -74,8 +74,8 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The file's own header repeats name and sizes; its lengths are its own, and its sizes may be left to a
-// record behind the data.
+// Finds an entry's bytes. The file's own header repeats name and sizes. Only its lengths count here: its
+// sizes may be left to a record behind the data.
 std::span<const std::byte> data_at(std::span<const std::byte> bytes, const std::string& file, uint64_t at,
                                    uint32_t size, std::string_view name) {
   gguf::Cursor cursor = cursor_at(bytes, file, at, "zip entry");
@@ -130,7 +130,7 @@ std::vector<ZipEntry> read_zip_entries(std::span<const std::byte> bytes, const s
 
 // -- the pickle --
 
-// One tensor's takes 150 bytes; the limit bounds memory whatever is inside.
+// One tensor's pickle takes 150 bytes; the limit bounds memory for any content.
 constexpr size_t kLongestPickle = size_t{1} << 16;
 
 constexpr const char* kSaveOne = "; save each layer's counts alone, with torch.save(counts, path)";
@@ -159,7 +159,7 @@ class Machine {
     cursor_.enter("data.pkl");
   }
 
-  /// Runs the pickle to its end; what is on top of the stack then.
+  /// Runs the pickle to its end; returns what is on top of the stack then.
   const Node& run() {
     while (step(cursor_.read<uint8_t>())) {
     }
@@ -196,7 +196,7 @@ class Machine {
     return top;
   }
 
-  // Replaces the topmost `count` values by one of them all.
+  // Replaces the topmost `count` values by one value that holds them all.
   void gather(Kind kind, size_t count) {
     if (count > stack_.size()) fail("takes more values than it has" + std::string(kFileDamaged));
     Node node;
@@ -224,7 +224,7 @@ class Machine {
     push_text(Kind::kGlobal, pickle_.subspan(begin, cursor_.at() - begin - 1));
   }
 
-  // Little-endian two's complement of so many bytes.
+  // Pushes an integer of this many bytes, in little-endian two's complement.
   void push_long(uint8_t n_bytes) {
     const std::span<const std::byte> bytes = cursor_.take(n_bytes);
     if (n_bytes > sizeof(int64_t)) fail("holds a number of " + std::to_string(n_bytes) + " bytes" + kSaveOne);
@@ -338,7 +338,7 @@ bool Machine::step_rare(uint8_t operation) {
   }
 }
 
-// What the machine leaves, taken apart: _rebuild_tensor_v2(storage, offset, size, stride, ...), with storage
+// Takes apart what the machine leaves: _rebuild_tensor_v2(storage, offset, size, stride, ...), with storage
 // ("storage", type, key, device, elements).
 class Description {
  public:
@@ -392,7 +392,7 @@ class Description {
   const Machine* machine_;
 };
 
-// offset + (size - 1) * stride < elements, without overflow.
+// Whether offset + (size - 1) * stride < elements, computed without overflow.
 bool lies_within(const PickledTensor& tensor) {
   if (tensor.size == 0) return true;
   int64_t last = 0;

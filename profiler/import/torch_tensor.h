@@ -1,16 +1,17 @@
-// One tensor of one dimension as torch.save writes it, read without PyTorch: PyTorch 1.6 and later write a zip
-// archive that holds a pickle and the elements.
+// One tensor of one dimension as torch.save writes it, read without PyTorch: PyTorch 1.6 and later write a
+// zip archive that holds a pickle and the elements.
 //
-// The archive: entries are stored uncompressed. The central directory is authoritative (PKWARE's APPNOTE 4.3),
-// as it is for PyTorch. The record for archives above 4 GiB (zip64) is not read, because no file of counts is
-// that large. Checksums are not compared: a wrong count changes where a neuron lies, not what is computed.
+// The archive: entries are stored uncompressed. The central directory is authoritative (PKWARE's APPNOTE
+// 4.3), as it is for PyTorch. The record for archives above 4 GiB (zip64) is not read, because no file of
+// counts is that large. Checksums are not compared: a wrong count changes where a neuron lies, not what is
+// computed.
 //
 // The pickle: a pickle is a program for a stack machine that can name any Python function. This reader knows
 // the operations that torch.save writes for a tensor (pickle protocol 2) and three names. It builds
 // descriptions and calls nothing; everything else is refused.
 //
-// Used for PowerInfer's activation counts. Element types: int32, int64, float16, bfloat16, float32, float64. A
-// view into a larger tensor is read as the view. Bytes are not trusted. Pure; any thread.
+// Used for PowerInfer's activation counts. Element types: int32, int64, float16, bfloat16, float32, float64.
+// A view into a larger tensor is read as the view. Bytes are not trusted. Pure; any thread.
 #pragma once
 
 #include <cstddef>

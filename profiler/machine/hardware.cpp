@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// One line of plain text, whatever the system says: it goes to files and messages.
+/// Makes one line of plain text from what the system says, for files and messages.
 std::string plain(const std::string& text) {
   constexpr size_t kMaxBytes = 120;
   std::string line = text.substr(0, kMaxBytes);
@@ -43,7 +43,7 @@ Hardware hardware_here() {
 }
 
 std::string identity_of(const Hardware& hardware) {
-  // What the kernel keeps of the memory for itself differs by some megabytes from start to start.
+  // The memory that the kernel keeps for itself differs by some megabytes from start to start.
   const uint64_t ram_gib = (hardware.ram_bytes + (uint64_t{1} << 29)) >> 30;
   std::string text =
       fmt::format("cpu: {}\ninstructions: {}\nprocessors: {}\ncores: {}\nnuma nodes: {}\nram: {} GiB\n",

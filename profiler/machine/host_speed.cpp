@@ -18,18 +18,17 @@ namespace {
 
 constexpr DType kType = DType::kQ4_0;
 constexpr int64_t kCols = 4096, kNeurons = 11008;  // a layer of Llama 2 7B
-// Three sets of 15 % each that have no neuron in common: what one pass has brought to the caches is no use to
-// the next.
+// Three sets of 15 % each without common neurons: what one pass brings to the caches is no use to the next.
 constexpr int kSets = 3, kSetShare = 15;
-constexpr int64_t kLeastNeurons = 256;  // for a thread: else fewer threads
+constexpr int64_t kLeastNeurons = 256;  // for one thread; with fewer neurons, fewer threads
 
-/// Which of the sets a neuron is in; kSets or more: none. By a hash, so that rows lie scattered.
+/// The set that a neuron is in; kSets or more: none. Decided by a hash, so that rows lie scattered.
 int set_of(int64_t neuron) {
   const uint64_t hash = static_cast<uint64_t>(neuron) * 0x9E3779B97F4A7C15u >> 32;
   return static_cast<int>(hash % 100) / kSetShare;
 }
 
-/// Of processors, that all threads of this process have had.
+/// Processor seconds that all threads of this process have used.
 double process_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -38,7 +37,7 @@ double process_seconds() {
 
 size_t bundle_bytes() { return 2 * row_bytes(kType, kCols); }
 
-/// One thread's share of scattered reading: layers of neurons, and which of them are wanted.
+/// One thread's share of scattered reading: layers of neurons, and which of them are active.
 class Reader {
  public:
   Reader(Isa isa, int64_t n_bundles)
@@ -87,7 +86,7 @@ class Reader {
   NeuronCounts counts_;
 };
 
-/// A row of weights whose products are of the size that models have.
+/// A row of weights whose products are as large as those of models.
 std::vector<std::byte> one_row() {
   std::mt19937 random(1);
   std::normal_distribution<float> normal(0, 0.02f);
@@ -112,7 +111,7 @@ HostSpeed::HostSpeed(int n_threads, Isa isa)
 
 HostSpeed::~HostSpeed() = default;
 
-/// Rows, over and over, by all threads: each writes, and so has near to it, other pieces.
+/// Fills the memory with copies of the row, on all threads: each writes other pieces, which then lie near it.
 void HostSpeed::fill() {
   const std::vector<std::byte> row = one_row();
   auto* bytes = reinterpret_cast<std::byte*>(words_.get());
@@ -132,8 +131,9 @@ double HostSpeed::read_rate(int n_threads) const {
 }
 
 double HostSpeed::scattered_rate() const {
-  // 1. The memory as layers of bundles, some for each thread, and a token. Threads that met for each layer,
-  // as those of one backend do, would wait for those that another program keeps from a processor.
+  // 1. Use the memory as layers of bundles, some for each thread, and make one token. Each thread has layers
+  // of its own: threads that meet for each layer, as those of one backend do, would wait for a thread that
+  // another program keeps from a processor.
   const auto n_bundles = static_cast<int64_t>(n_words_ * sizeof(uint64_t) / bundle_bytes());
   const int n_threads =
       static_cast<int>(std::clamp<int64_t>(n_bundles / kLeastNeurons, 1, backend_->n_threads()));
@@ -144,7 +144,7 @@ double HostSpeed::scattered_rate() const {
   std::normal_distribution<float> normal;
   for (float& value : x) value = normal(random);
 
-  // 2. A pass over all layers for each set, every one of whose neurons is active.
+  // 2. For each set, pass over all layers; every neuron of the set is active.
   const auto* bytes = reinterpret_cast<const std::byte*>(words_.get());
   double best = 0;
   for (int set = 0; set < kSets; ++set) {

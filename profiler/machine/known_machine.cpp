@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The format's number counts what is measured, too: a figure that means something else is another format.
+// The format's number also stands for what is measured: if a figure gets another meaning, the number changes.
 constexpr std::string_view kHead =
     "# Machine profile of hearth-profiler probe, format 1; sha256 of what follows: ";
 constexpr size_t kDigits = 64;
@@ -30,7 +30,7 @@ std::string commented(const std::string& lines) {
   return text;
 }
 
-/// What is kept, or nothing with a note where it cannot be used.
+/// The kept profile; nullopt, with a note, if it cannot be used.
 std::optional<MachineProfile> read_back(const fs::path& file, const std::string& identity,
                                         std::vector<std::string>& notes) try {
   std::error_code error;
@@ -76,7 +76,7 @@ std::optional<KnownMachine> known_machine(const Environment& environment, bool f
 
 std::optional<KnownMachine> known_machine(const Environment& environment, const Hardware& hardware,
                                           bool fresh, const Measure& measure) {
-  // 1. Whether it is known.
+  // 1. Read it back if it is known.
   const std::string identity = identity_of(hardware);
   KnownMachine known;
   const std::variant<fs::path, std::string> folder = cache_folder(environment);
@@ -92,7 +92,7 @@ std::optional<KnownMachine> known_machine(const Environment& environment, const 
     }
   }
 
-  // 2. Measure, and keep it.
+  // 2. Measure it, and keep it.
   std::optional<Probe> probe = measure(hardware);
   if (!probe) return std::nullopt;
   known.machine = std::move(probe->machine);

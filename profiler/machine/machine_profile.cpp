@@ -1,7 +1,7 @@
 // Reading rates between measurements, and profiles as TOML, both ways.
 //
-// One table per TOML section says of each figure its key, its member and what values a machine can have; it
-// serves reading and writing. The ranges are wide: they tell bytes from gigabytes and seconds from
+// A table for each TOML section lists every figure's key, its member and the values that a machine can have.
+// Reading and writing both use it. The ranges are wide: they tell bytes from gigabytes and seconds from
 // microseconds.
 #include "profiler/machine/machine_profile.h"
 
@@ -91,7 +91,7 @@ std::string expected(const Range& range) {
   return fmt::format("a number from {:g} to {:g} {}", range.least, range.most, range.unit);
 }
 
-/// The node as its author wrote it, or nearly.
+/// The node nearly as its author wrote it.
 std::string shown(const toml::node& node) {
   if (const toml::value<double>* number = node.as_floating_point()) return fmt::format("{}", number->get());
   if (const toml::value<int64_t>* number = node.as_integer()) return fmt::format("{}", number->get());
@@ -103,11 +103,11 @@ std::string shown(const toml::node& node) {
   return node.is_table() ? "a table" : "a date or a time";
 }
 
-/// One table of the text: its keys are known, its values are fetched with their checks.
+/// One table of the text. It checks that all keys are known, and fetches values with their checks.
 class Section {
  public:
-  /// name: "" is the top, else "gpu". Throws where the table has other keys than these. Keeps all by
-  /// reference.
+  /// name: "" for the top, otherwise for example "gpu". Throws if the table has keys besides these. Keeps all
+  /// arguments by reference.
   Section(const toml::table& table, const std::string& name, const std::string& origin,
           const std::vector<std::string>& keys)
       : table_(table), name_(name), origin_(origin) {
@@ -144,7 +144,7 @@ class Section {
     return number_of(key, at(key, expected(range)), range);
   }
 
-  /// 16 and 24e9 are whole.
+  /// A whole number; 16 and 24e9 both are.
   int64_t whole(std::string_view key, const Range& range) const {
     const double value = number(key, range);
     if (std::floor(value) != value) refuse(key, at(key, ""), "a whole number");
@@ -166,7 +166,7 @@ class Section {
     return *node.as_table();
   }
 
-  /// Null where the key is absent.
+  /// The array at this key; null if the key is absent.
   const toml::array* array(std::string_view key, const std::string& wanted) const {
     const toml::node* node = table_.get(key);
     if (node != nullptr && !node->is_array()) refuse(key, *node, wanted);
@@ -258,7 +258,7 @@ GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
 
 // ---- writing ----
 
-/// A TOML string. What would end it or is no text is escaped.
+/// A TOML string, with everything escaped that would end it or is not text.
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

@@ -17,12 +17,12 @@
 namespace hearth {
 namespace {
 
-/// Counts measurements, tells whoever waits, and asks whether to go on.
+/// Counts measurements, reports progress, and asks whether to go on.
 class Measurements {
  public:
   Measurements(const ProbeOptions& options, size_t n_all) : options_(options), n_all_(n_all) {}
 
-  /// Before each measurement; false: stop.
+  /// Call it before each measurement; false: stop.
   bool next(std::string_view what) {
     if (options_.stop.stop_requested()) return false;
     if (options_.progress)
@@ -40,14 +40,14 @@ constexpr size_t kHostMeasurements = 3,
                  kGpuMeasurements = 3;  // besides one for each number of threads and each node
 
 bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& probe) {
-  // 1. What need not be measured.
+  // 1. Fill in what need not be measured.
   HostProfile& host = probe.machine.host;
   host.cpu = hardware.cpu;
   host.n_cores = hardware.n_cores;
   host.n_numa_nodes = static_cast<int>(hardware.numa_nodes.size());
   host.ram_bytes = static_cast<int64_t>(hardware.ram_bytes);
 
-  // 2. Each NUMA node, before the memory that all share is taken.
+  // 2. Measure each NUMA node, before allocating the memory that all nodes share.
   if (hardware.numa_nodes.size() > 1) {
     for (const std::vector<int>& cpus : hardware.numa_nodes) {
       if (!measurements.next("memory of a NUMA node")) return false;
@@ -55,7 +55,7 @@ bool probe_host(const Hardware& hardware, Measurements& measurements, Probe& pro
     }
   }
 
-  // 3. Reading, scattered reading beside it, and multiplying.
+  // 3. Measure reading, scattered reading and multiplying.
   if (!measurements.next("memory")) return false;
   HostSpeed speed(hardware.n_cores, hardware.isa);
   if (speed.short_of_memory()) {

@@ -18,8 +18,8 @@ struct ProductShape {
   int n_tokens;
   int64_t n_rows;
 };
-// From what an emulated device does in tenths of a second to what fills a GPU. 512 tokens are a prompt's
-// step.
+// From a step that an emulated device computes in tenths of a second to one that fills a GPU. 512 tokens are
+// one step of a prompt.
 constexpr ProductShape kShapes[] = {{16, 64}, {64, 256}, {512, 1024}, {512, 4096}};
 constexpr ProductShape kLargest = kShapes[std::size(kShapes) - 1];
 
@@ -32,7 +32,7 @@ double multiply_adds(const ProductShape& shape) {
   return static_cast<double>(shape.n_tokens) * static_cast<double>(shape.n_rows) * static_cast<double>(kCols);
 }
 
-/// Seconds of so many products, one after the other.
+/// Seconds for this product, repeated one after the other.
 double seconds_of(Backend& backend, const ProductShape& shape, const Product& product, const float* x,
                   int n_calls, double (*now)()) {
   const double begin = now();
@@ -58,7 +58,7 @@ size_t prompt_rate_bytes() {
 }
 
 double prompt_rate(Backend& backend, double (*now)()) {
-  // 1. Weights and activations at random: only how many they are counts, but zeros might cost less power.
+  // 1. Random weights and activations: only their number matters, but zeros might cost less power.
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> x(static_cast<size_t>(kLargest.n_tokens * kCols));
@@ -70,14 +70,14 @@ double prompt_rate(Backend& backend, double (*now)()) {
                  rows.data() + at);
   }
 
-  // 2. To the backend's memory.
+  // 2. Copy them to the backend's memory.
   const Buffer in = backend.allocate(x.size() * sizeof(float));
   const Buffer out =
       backend.allocate(static_cast<size_t>(kLargest.n_tokens * kLargest.n_rows) * sizeof(float));
   backend.from_host(x.data(), x.size(), in.floats());
   const Matrix weight = backend.resident(Matrix{rows.data(), kType, kLargest.n_rows, kCols});
 
-  // 3. Larger steps as long as they take no time.
+  // 3. Try larger steps as long as one takes little time.
   double rate = 0;
   for (const ProductShape& shape : kShapes) {
     if (rate > 0 && multiply_adds(shape) / rate > kTooLongSeconds) break;
@@ -88,7 +88,7 @@ double prompt_rate(Backend& backend, double (*now)()) {
     product.out_stride = shape.n_rows;
     const double once = seconds_of(backend, shape, product, in.floats(), 1, now);
     const int n_calls = std::clamp(static_cast<int>(kLongEnoughSeconds / std::max(once, 1e-9)), 1, kMaxCalls);
-    double best = once;  // what was not disturbed; the first is counted where others would take long
+    double best = once;  // the undisturbed pass; the first one counts if more passes would take long
     for (int pass = 0; pass < kPasses && once < kTooLongSeconds; ++pass) {
       best = std::min(best, seconds_of(backend, shape, product, in.floats(), n_calls, now) / n_calls);
     }

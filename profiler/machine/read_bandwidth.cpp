@@ -28,9 +28,9 @@ size_t available_bytes() {
 
 namespace {
 
-constexpr double kTickSeconds = 1e-6;  // of a clock that may not have moved
+constexpr double kTickSeconds = 1e-6;  // at least this, because the clock may not have moved
 
-/// Of a processor, that the calling thread has had.
+/// Processor seconds that the calling thread has used.
 double thread_seconds() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -69,25 +69,24 @@ double seconds_together(int n_threads, RunTime time, const std::vector<int>& cpu
 
 namespace {
 
-// At least this much, and four times the last-level cache, so that a pass misses: virtual machines see the
+// At least this much, and four times the last-level cache, so that a pass misses it. Virtual machines see the
 // caches of whole servers, 300 MB and more.
 constexpr size_t kLeastBufferBytes = size_t{512} << 20;
 constexpr size_t kCaches = 4;
-// And not more: servers with 768 MB of caches have been seen, and a pass over less than thrice those misses
-// too.
+// At most this much. Servers have caches of up to 768 MB, and a pass over less than three times that misses
+// them too.
 constexpr size_t kMostBufferBytes = size_t{2} << 30;
 // Where memory is short, half of what is available, but never less than this.
 constexpr size_t kSmallestBufferBytes = size_t{64} << 20;
 constexpr int kPasses = 3;  // the best is kept: other programs only ever make a pass slower
-// Places of its part that a thread reads in turn. One alone is a single stream for the prefetchers, which
-// keeps too few reads under way: a Sapphire Rapids core reads 10.7 GB/s so, 13.7 with 4 streams and 14.0 with
-// 8.
+// Each thread reads its part at this many positions in turn. A single stream keeps too few reads under way
+// for the prefetchers: a Sapphire Rapids core reads 10.7 GB/s with 1 stream, 13.7 with 4 and 14.0 with 8.
 constexpr size_t kStreams = 8;
 constexpr size_t kWordsPerLine = 8;
 constexpr std::chrono::milliseconds kEnough{600};  // slow or busy machines get fewer passes
 
-/// Sums words, `per_stream` each of kStreams neighbouring stretches, so that the compiler cannot leave out a
-/// read.
+/// Sums words: `per_stream` of each of kStreams neighbouring stretches. The sum keeps the compiler from
+/// leaving out reads.
 uint64_t sum_words(const uint64_t* words, size_t per_stream) {
   uint64_t sums[kWordsPerLine] = {};
   for (size_t i = 0; i + kWordsPerLine <= per_stream; i += kWordsPerLine) {

@@ -8,10 +8,11 @@ namespace hearth {
 namespace {
 
 constexpr double kMostActive = 0.98;
-constexpr double kHead = 0.1;  // flattens the law's head; as the synthetic models' (synth_activity.cpp)
-constexpr int kSteps = 60;     // of a bisection: to the last bit
+// Flattens the law's head; the same as for synthetic models (synth_activity.cpp).
+constexpr double kHead = 0.1;
+constexpr int kSteps = 60;  // of a bisection: to the last bit
 
-/// Places of n neurons, or of as many as tell the law well enough.
+/// Positions of n neurons, or of fewer that describe the law well enough.
 std::vector<double> places(int64_t n) {
   std::vector<double> x(static_cast<size_t>(n));
   for (int64_t i = 0; i < n; ++i) {
@@ -32,7 +33,7 @@ double mean(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-/// `shape` times the factor that makes the mean of what the cap leaves `active`, as far as it can.
+/// `shape` times the factor that makes the mean of the capped values `active`, as far as that is possible.
 std::vector<double> scaled(std::span<const double> shape, double active) {
   double low = 0, high = 1;
   for (int i = 0; i < kSteps && mean(shares(shape, high)) < active; ++i) high *= 2;
@@ -57,7 +58,7 @@ ActivityCurve::ActivityCurve(std::span<const double> shares) : active_(1, 0.0) {
 }
 
 ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
-  constexpr int64_t kEnough = 512;  // neurons that tell concentration to a thousandth
+  constexpr int64_t kEnough = 512;  // neurons that give the concentration to a thousandth
   constexpr double kSteepest = 8;
   double low = 0, high = kSteepest;
   for (int i = 0; i < 30; ++i) {
@@ -70,9 +71,9 @@ ActivityCurve curve_of(const ActivityLaw& law, int64_t n) {
 }
 
 std::optional<ActivityLaw> known_law(const ModelSpec& spec) {
-  // Densities and the share of neurons with 80 % of a layer's activations: PowerInfer (SOSP'24, arXiv
-  // 2312.12456), which has the concentration of OPT-30B and of ReGLU-70B only; others are taken to be like
-  // the nearer one.
+  // Densities, and the share of neurons with 80 % of a layer's activations, are from PowerInfer (SOSP'24,
+  // arXiv 2312.12456). It has the concentration of OPT-30B and of ReGLU-70B only; others are assumed to be
+  // like the nearer of the two.
   const std::string paper = " (PowerInfer's paper)";
   switch (spec.activation.kind) {
     case Activation::kRelu:

@@ -17,10 +17,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Costs closer than this, relatively, are the same: sums of some hundred doubles differ by less.
 constexpr double kEqualCosts = 1e-11;
-/// Any number of layers on the device.
+/// Stands for any number of layers on the device.
 constexpr int kAnyNumber = -1;
 
-/// What a byte of each resource costs, in seconds.
+/// The price of a byte of each resource, in seconds.
 struct Prices {
   double vram = 0, ram = 0;
 };
@@ -34,7 +34,7 @@ struct ChoiceItem {
   }
 };
 
-/// A layer's options by side, without those that another one beats in everything.
+/// A layer's options by side, without those that another one equals or beats in everything.
 using ChoiceSides = std::array<std::vector<ChoiceItem>, 2>;
 
 struct ChoicePath {
@@ -46,40 +46,41 @@ struct ChoicePath {
 
 class ChoicePaths {
  public:
-  /// The chain outlives it, and has layers.
+  /// `chain` must outlive it and must have layers.
   explicit ChoicePaths(const ChoiceChain& chain);
 
   size_t n_layers() const { return layers_.size(); }
   const ChoiceSides& layer(size_t i) const { return layers_[i]; }
   /// Whether some choice of options takes more RAM than its budget.
   bool ram_counts() const { return ram_counts_; }
-  /// The least bytes that layers i.. take.
+  /// The least bytes that layers i and later take.
   int64_t least_vram(size_t i) const { return least_vram_[i]; }
   int64_t least_ram(size_t i) const { return least_ram_[i]; }
   double crossing(bool from, bool to) const { return from == to ? 0 : chain_.crossing_seconds; }
 
-  /// A bound and the prices it is had at. Infinite: no path keeps the budgets.
+  /// A bound, and the prices that give it. Infinite: no path keeps the budgets.
   struct Dual {
     double value = 0;
-    double ram_over = 0;  // its slope: RAM over the budget, of the mixture of paths that attains it
+    // Its slope: by how much the mixture of paths that attains it exceeds the RAM budget.
+    double ram_over = 0;
     Prices prices;
   };
-  /// The largest bound over all prices, of paths with so many layers on the device. Paths that are met on the
-  /// way and keep the budgets are offered to best() and best_of_number().
+  /// The largest bound over all prices, of paths with `number` layers on the device. Paths that are met on
+  /// the way and keep the budgets are offered to best() and best_of_number().
   Dual best_dual(int number);
 
-  /// From now on costs are told at these prices.
+  /// From now on costs are computed at these prices.
   void set_prices(const Prices& prices);
-  /// The least that layers i.. cost, where what stands before is on side s.
+  /// The least cost of layers i and later, if the layer before i is on side s.
   double behind(size_t i, bool s) const { return behind_[i][s ? 1 : 0]; }
   /// The bound at these prices.
   double dual_value(int number) const;
 
   const ChoicePath& best() const { return best_; }
-  /// Of those offered since forget_best_of_number().
+  /// The best path offered since forget_best_of_number().
   const ChoicePath& best_of_number() const { return best_of_number_; }
   void forget_best_of_number() { best_of_number_ = {}; }
-  /// Offers a path, which is taken if it keeps the budgets and is better.
+  /// Offers a path, which is kept if it keeps the budgets and is better than the best.
   void offer(const ChoicePath& path);
 
  private:
@@ -96,21 +97,22 @@ class ChoicePaths {
   std::vector<int64_t> least_vram_, least_ram_;  // [layers + 1]
   Prices prices_;
   std::vector<std::array<double, 2>> behind_;                 // [layers + 1]
-  std::vector<std::array<std::vector<double>, 2>> behind_n_;  // the same with [n] layers on the device
+  std::vector<std::array<std::vector<double>, 2>> behind_n_;  // the same, with [n] layers on the device
   std::vector<std::array<const ChoiceItem*, 2>> chosen_;
   ChoicePath best_, best_of_number_;
 };
 
-constexpr int kMaxSteps = 100;  // of searches that end by themselves after some ten
+constexpr int kMaxSteps = 100;  // limits searches that end by themselves after some ten steps
 
-/// Leaves of `items` those that no other one equals or beats in all three. `ram_counts`: else two.
+/// Keeps those of `items` that no other one equals or beats in all three values (in two if `ram_counts` is
+/// false).
 void keep_best(std::vector<ChoiceItem>& items, bool ram_counts) {
   std::ranges::sort(items, [](const ChoiceItem& a, const ChoiceItem& b) {
     if (a.vram != b.vram) return a.vram < b.vram;
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
     return a.ram != b.ram ? a.ram < b.ram : a.index < b.index;
   });
-  // Of those that take no more VRAM: the least seconds for so much RAM or less, falling as RAM rises.
+  // Of the items with no more VRAM: the least seconds for at most this much RAM, falling as RAM rises.
   std::map<int64_t, double> stairs;
   std::vector<ChoiceItem> kept;
   for (const ChoiceItem& item : items) {
@@ -129,7 +131,7 @@ const ChoiceItem* cheapest(const std::vector<ChoiceItem>& items, const Prices& p
   double least = kInfinity;
   for (const ChoiceItem& item : items) {
     const double cost = item.cost(prices);
-    if (cost < least) {  // of equals the one with less VRAM, which comes first
+    if (cost < least) {  // of equals, the one with less VRAM comes first and stays
       least = cost;
       best = &item;
     }
@@ -203,8 +205,8 @@ size_t ChoicePaths::cheapest_number() const {
   return static_cast<size_t>(std::ranges::min_element(costs) - costs.begin());
 }
 
-/// The cheapest path at these prices with so many layers on the device; empty: there is none. Remembered if
-/// it is a solution, and a better one.
+/// The cheapest path at these prices with `number` layers on the device; empty if there is none. It is
+/// offered as a solution.
 ChoicePath ChoicePaths::path_at(const Prices& prices, int number) {
   set_prices(prices);
   size_t k = number == kAnyNumber ? cheapest_number() : static_cast<size_t>(number);
@@ -241,15 +243,15 @@ double ChoicePaths::value(const ChoicePath& path, const Prices& prices) const {
          prices.ram * static_cast<double>(path.ram - chain_.ram);
 }
 
-/// The largest bound for this price of RAM, over all prices of VRAM: where the lines of a path over the
-/// budget and of one within it meet, until no path is below both. Infinite: no path keeps the budget.
+/// The largest bound for this price of RAM, over all prices of VRAM. It lies where the lines of a path over
+/// the budget and of one within it meet, once no path is below both. Infinite: no path keeps the budget.
 ChoicePaths::Dual ChoicePaths::best_vram_price(double ram_price, int number) {
   Prices prices{0, ram_price};
   const auto over_ram = [&](const ChoicePath& path) { return static_cast<double>(path.ram - chain_.ram); };
   ChoicePath over = path_at(prices, number);
   if (over.empty()) return {kInfinity, 0, prices};
   if (over.vram <= chain_.vram) return {value(over, prices), over_ram(over), prices};
-  // A price at which VRAM is all that counts.
+  // Find a price at which only VRAM counts.
   double steep = 1;
   for (const std::vector<Choice>& options : chain_.layers) {
     double most = 0;
@@ -285,7 +287,7 @@ ChoicePaths::Dual ChoicePaths::best_dual(int number) {
   return ram_counts_ && dual.ram_over > 0 ? best_ram_price(dual, number) : dual;
 }
 
-/// The same over prices of RAM, from the one of zero on, at which RAM is over its budget.
+/// The same over prices of RAM. Begins with `low`, at the price 0, where RAM exceeds its budget.
 ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
   Dual best = low;
   const auto look = [&](double price) {
@@ -304,7 +306,7 @@ ChoicePaths::Dual ChoicePaths::best_ram_price(Dual low, int number) {
     high = look(high_price);
   }
   for (int step = 0; step < kMaxSteps && low.ram_over > high.ram_over; ++step) {
-    // Where the two tangents meet.
+    // The price at which the two tangents meet.
     const double price =
         (high.value - low.value + low.ram_over * low.prices.ram - high.ram_over * high.prices.ram) /
         (low.ram_over - high.ram_over);
@@ -324,17 +326,17 @@ class Solver {
 
   std::optional<ChosenChain> solve() {
     if (paths_.least_vram(0) > chain_.vram || paths_.least_ram(0) > chain_.ram) return std::nullopt;
-    // 1. The bound, and a solution.
+    // 1. Find the bound and a solution.
     const ChoicePaths::Dual dual = paths_.best_dual(kAnyNumber);
     bound_ = dual.value;
     if (paths_.best().empty()) offer_least_ram();
     if (paths_.best().empty()) return std::nullopt;
     best_ = improved(paths_.best());
-    // 2. Both for each number of layers on the device.
+    // 2. Find both for each number of layers on the device.
     prices_ = dual.prices;
     paths_.set_prices(prices_);
     if (apart()) tell_numbers_apart();
-    // 3. Both together.
+    // 3. Use labels to bring the two together.
     paths_.set_prices(prices_);
     const bool all_seen = apart() && label();
     ChosenChain out{.picks = best_.picks, .seconds = best_.seconds, .least_seconds = bound_};
@@ -350,8 +352,9 @@ class Solver {
   double crossing(bool from, bool to) const { return paths_.crossing(from, to); }
   size_t n_layers() const { return paths_.n_layers(); }
 
-  /// A layer comes to the device with its attention or not at all, the largest steps there are: the
-  /// relaxation mixes numbers of layers, and is far below every solution. With each number apart it is close.
+  /// A layer moves to the device with its attention or not at all, and these are the largest steps. The
+  /// relaxation mixes numbers of layers, so its bound is far below every solution. With each number apart it
+  /// is close.
   void tell_numbers_apart() {
     std::vector<std::pair<double, int>> numbers;
     for (int number = 0; number <= static_cast<int>(n_layers()); ++number) {
@@ -381,7 +384,8 @@ class Solver {
     return chain_.layers[layer][static_cast<size_t>(pick)].on_device;
   }
 
-  /// Where the prices lead to no solution, because hardly any keeps both budgets: the one with the least RAM.
+  /// If the prices lead to no solution, because hardly any keeps both budgets: offers the path with the least
+  /// RAM.
   void offer_least_ram() {
     ChoiceChain ram_only = chain_;
     for (std::vector<Choice>& options : ram_only.layers) {
@@ -402,7 +406,7 @@ class Solver {
     paths_.offer(path);
   }
 
-  /// One option exchanged at a time, the one that saves most, while any saves.
+  /// Exchanges one option at a time, the one that saves most, as long as any saves.
   ChoicePath improved(ChoicePath path) const {
     for (int step = 0; step < kMaxExchanges; ++step) {
       double most = kEqualCosts * path.seconds;
@@ -434,12 +438,12 @@ class Solver {
   struct Label {
     int64_t vram = 0, ram = 0;
     double seconds = 0;
-    double bound = 0;  // of every solution that begins so
+    double bound = 0;  // of every solution that begins like this
     int32_t parent = -1, pick = -1;
     bool side = false;
   };
 
-  /// Whether every solution that may be better than the best one was looked at.
+  /// Returns whether every solution that may be better than the best one was looked at.
   bool label() {
     std::vector<std::vector<Label>> of_layer(n_layers() + 1);
     Label root{.side = chain_.begins_on_device};
@@ -468,7 +472,7 @@ class Solver {
     return all;
   }
 
-  /// Leaves as many as there is room for. Whether none is missing that may be of use.
+  /// Keeps as many labels as there is room for. Returns whether no useful label was dropped.
   bool keep_promising(std::vector<Label>& labels) const {
     keep_undominated(labels);
     if (labels.size() <= limits_.max_labels) return true;
@@ -477,7 +481,7 @@ class Solver {
     return false;
   }
 
-  /// Whether none is missing that may be of use.
+  /// Returns whether no useful label was dropped.
   bool expand(size_t layer, const std::vector<Label>& from, std::vector<Label>& to) const {
     bool all = true;
     const double cut = best_.seconds - slack(limits_.tolerance);
@@ -517,7 +521,7 @@ class Solver {
       if (a.vram != b.vram) return a.vram < b.vram;
       return a.seconds != b.seconds ? a.seconds < b.seconds : a.ram < b.ram;
     });
-    std::array<std::map<int64_t, double>, 2> stairs;  // as in keep_best(), of each side
+    std::array<std::map<int64_t, double>, 2> stairs;  // as in keep_best(), for each side
     std::vector<Label> kept;
     for (const Label& label : labels) {
       const int64_t ram = paths_.ram_counts() ? label.ram : 0;

@@ -22,7 +22,7 @@ CostModel::CostModel(const MachineProfile& machine)
 
 ColdRead CostModel::cold_rows_brought(double useful) const {
   if (!has_gpu_) return cold_rows();
-  // Per wanted byte, of which the share s is brought:
+  // Seconds per wanted byte, of which the share s is brought over PCIe:
   //   the CPU  rows_s (1 - s)    PCIe  to_gpu s / u    RAM  cpu_s (1 - s + s / u)
   // The first falls and the others rise, so the least of the largest is where the first meets one of them.
   const double over_link = to_gpu_s_ / useful;

@@ -6,7 +6,7 @@
 //
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram
 //   with neurons brought over PCIe meanwhile  the CPU reads 1 - s of the bytes, PCIe brings s / u of them
-// |
+//
 // s is the share brought, and u the share of brought neurons that is wanted. s is chosen such that the
 // slowest of the CPU, PCIe and RAM, from which both read, is as fast as possible.
 //

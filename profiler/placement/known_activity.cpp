@@ -34,7 +34,8 @@ std::optional<Activity> kept_activity(const fs::path& file, const ModelIdentity&
   if (file.empty() || !fs::exists(file, error)) return std::nullopt;
   Activity activity = read_activity(file);
   require_same_model(activity, model, gguf::file_label(file.string()));
-  if (activity.n_tokens() == 0) return std::nullopt;  // counting was interrupted before the first text's end
+  // Counting was interrupted before the end of the first text.
+  if (activity.n_tokens() == 0) return std::nullopt;
   return activity;
 } catch (const std::exception& problem) {
   add_sentence(said, problem.what());

@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-/// What tells two layers' sizes apart.
+/// The numbers by which the sizes of two layers differ.
 using Kind = std::array<int64_t, 20>;
 
 Kind kind_of(const LayerWeights& w) {
@@ -36,7 +36,7 @@ int64_t row_of(const Matrix& matrix) {
   return matrix ? static_cast<int64_t>(row_bytes(matrix.dtype, matrix.n_cols)) : 0;
 }
 
-/// Room that rounding may take: hot gates, ups and downs are a piece each.
+/// Bytes that rounding may take: hot gates, ups and downs are one piece each.
 constexpr int64_t kRounding = 3 * static_cast<int64_t>(kPieceBytes);
 
 class FactsMaker {
@@ -80,7 +80,7 @@ class FactsMaker {
     return facts;
   }
 
-  /// What is taken whatever lies where, and by the whole model.
+  /// Counts what is needed for any placement, and what the whole model needs.
   void count_fixed(ModelFacts& facts) const {
     const auto n_layers = static_cast<size_t>(in_.spec.n_layers);
     std::vector<LayerPlacement> layers(n_layers);
@@ -204,7 +204,8 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  double own = 0, in_order = 0, rows = 0;  // the device's neurons; the host's: one behind the other, and rows
+  // Rows of the device's neurons, and of the host's: one behind the other, and scattered.
+  double own = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
       own = proposed(r) * layer_.gate + active * up_down;
@@ -224,7 +225,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
       own = static_cast<double>(r) * (layer_.gate + up_down);
       in_order = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
   }
-  // A group's scales are read by whoever has active neurons of it: where few are, both.
+  // A device that has active neurons of a group reads the group's scales. If few are active, both devices do.
   const bool dense = facts_.mode == Sparsity::kDense;
   const double own_scales = dense ? static_cast<double>(r) / static_cast<double>(d_ff) : r > 0 ? 1 : 0;
   const double host_scales = dense ? 1 - own_scales : r < d_ff ? 1 : 0;
@@ -243,7 +244,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
   if (r < d_ff) {
-    // Out: the layer's input and who is wanted of the cold ones; back: sums of 64 bits.
+    // Out: the layer's input and the bits of its wanted cold neurons. Back: sums of 64 bits.
     work.hand_overs =
         cost_.round_trip(4.0 * facts_.d_model + static_cast<double>(d_ff) / 8, 8.0 * facts_.d_model);
   }
@@ -291,7 +292,7 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       add({.on_device = true, .all_gates = gates, .n_hot = n}, options, choices);
       if (n == d_ff) break;
       if (!cache_ || brought_.brought_share <= 0) continue;
-      // Places for what is brought for a token, a quarter of them; the others have their share of the prefix.
+      // A quarter of the entries hold what is brought for one token; the others count in the prefix.
       const double wanted = facts_.mode == Sparsity::kPredicted ? proposed(d_ff) - proposed(n)
                                                                 : curve_.active() - curve_.active(n);
       const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * brought_.brought_share / useful_));

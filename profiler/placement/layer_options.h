@@ -2,13 +2,14 @@
 // where they would lie, how often they are read. Each layer's options: what the device gets of it, how many
 // bytes that takes, and how long a decoded token then spends in the layer.
 //
-// Bytes on the device are counted by the engine, layer by layer (engine/residency/plan.h, device_bytes); bytes
-// that are read follow engine/residency/token_bytes.h.
+// Bytes on the device are counted by the engine, layer by layer (engine/residency/plan.h, device_bytes);
+// bytes that are read follow engine/residency/token_bytes.h.
 //
-// Of a layer whose attention is on the device, a prefix of its neurons by activity stays there (n_hot). Behind
-// them lies a cache (n_cache). Three quarters of its entries hold the neurons that are wanted most often after
-// the hot ones; one quarter holds neurons that come for one token and go (engine/residency/neuron_cache.h
-// empties at most a quarter ahead of a step). So one number describes both: the prefix that is mostly there.
+// Of a layer whose attention is on the device, a prefix of its neurons by activity stays there (n_hot).
+// Behind them lies a cache (n_cache). Three quarters of its entries hold the neurons that are wanted most
+// often after the hot ones; one quarter holds neurons that come for one token and go
+// (engine/residency/neuron_cache.h empties at most a quarter ahead of a step). So one number describes both:
+// the prefix that is mostly there.
 //
 // A layer's time is not linear in what the device gets: GPU and CPU work at the same time, and the slower one
 // counts. Layers run one after the other and a layer's options are listed one by one, so this maximum is

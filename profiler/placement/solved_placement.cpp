@@ -11,14 +11,14 @@
 namespace hearth {
 namespace {
 
-/// The first solution is over by the rounding of some pieces, if at all.
+/// The first solution exceeds the budget by the rounding of some pieces, if at all.
 constexpr int kTries = 8;
 
 const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
   return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
 }
 
-/// The n most active neurons, by their numbers in the layout, ascending.
+/// The n most active neurons, by their numbers in the layout, in ascending order.
 std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer,
                              int64_t n) {
   std::vector<int32_t> ids(static_cast<size_t>(n));

@@ -1,8 +1,9 @@
-// Connects the solver to the engine: LoadOptions::choose_placement is answered by solving for the model that is being
-// loaded.
+// Connects the solver to the engine: LoadOptions::choose_placement is answered by solving for the model that
+// is being loaded.
 //
-// The engine counts exactly what a placement takes (engine/residency/plan.h, device_bytes). The solver rounds;
-// where the exact count exceeds the budget, the placement is solved again for a budget smaller by the excess.
+// The engine counts exactly what a placement takes (engine/residency/plan.h, device_bytes). The solver
+// rounds; where the exact count exceeds the budget, the placement is solved again for a budget smaller by the
+// excess.
 //
 // Called on the thread that loads the model.
 #pragma once

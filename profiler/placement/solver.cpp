@@ -6,7 +6,7 @@
 namespace hearth {
 namespace {
 
-/// As the engine's neutral plan has them (engine/residency/plan.cpp).
+/// The same numbers as in the engine's neutral plan (engine/residency/plan.cpp).
 constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16;
 
 class Problem {
@@ -17,7 +17,7 @@ class Problem {
     }
   }
 
-  /// Everything on the CPU.
+  /// The solution with everything on the CPU.
   PlacementSolution on_cpu() const {
     PlacementSolution solution{.mode = facts_.mode, .layers = std::vector<LayerOption>(layers_.size())};
     finish(solution);
@@ -25,7 +25,7 @@ class Problem {
     return solution;
   }
 
-  /// Everything on the GPU, where nothing is kept for hand-overs.
+  /// The solution with everything on the GPU, where nothing is kept for hand-overs.
   PlacementSolution whole() const {
     PlacementSolution solution{.mode = facts_.mode, .layers = {}, .on_gpu = true};
     solution.layers.assign(layers_.size(), {.on_device = true, .all_gates = false, .n_hot = facts_.d_ff});
@@ -36,7 +36,7 @@ class Problem {
     return solution;
   }
 
-  /// The best of what both have; nullopt: nothing on the GPU keeps the budgets.
+  /// The best solution that shares the model; nullopt if nothing on the GPU keeps the budgets.
   std::optional<PlacementSolution> shared(const PlacementBudgets& budgets, const ChainLimits& limits) const {
     ChoiceChain chain;
     const std::vector<std::vector<LayerOption>> options = list(chain);
@@ -91,7 +91,7 @@ class Problem {
     return options;
   }
 
-  /// Buffers only where every layer's attention leaves room for them.
+  /// Bytes of the stream buffers: 0 unless every layer's attention leaves room for them.
   int64_t stream_bytes(int64_t vram) const {
     int64_t left = vram;
     for (const LayerFacts& layer : facts_.layers) left -= layer.vram_shared;
@@ -101,7 +101,7 @@ class Problem {
 
   double crossing() const { return cost_.round_trip(4.0 * facts_.d_model, 4.0 * facts_.d_model); }
 
-  /// Adds up what the layers take and do.
+  /// Adds up the bytes and the work of all layers.
   void finish(PlacementSolution& solution) const {
     double all = 0, caught = 0;
     bool side = false;
@@ -135,9 +135,9 @@ class Problem {
     add_prefill(solution);
   }
 
-  /// A step of a prompt: nearly all neurons are wanted by some token of it, so all are computed. Cold ones
-  /// are streamed to the GPU where there are buffers for it, under what it computes meanwhile; without
-  /// buffers the CPU computes them.
+  /// Adds a step of a prompt. Nearly all neurons are wanted by some token of it, so all are computed. If
+  /// there are stream buffers, cold neurons are streamed to the GPU while it computes; otherwise the CPU
+  /// computes them.
   void add_prefill(PlacementSolution& solution) const {
     const double n_tokens = facts_.prefill_tokens;
     double gpu = 0, link = 0, host = 0;

@@ -12,15 +12,15 @@
 namespace hearth {
 namespace {
 
-// As model_runtime.cpp leaves them free; and RAM for a system and other programs.
+// What model_runtime.cpp leaves free of VRAM; and RAM for a system and other programs.
 constexpr int64_t kLeftVram = int64_t{256} << 20;
 constexpr double kLeftVramShare = 0.03, kLeftRamShare = 0.05;
-/// Less is not worth a line.
+/// Changes that help by less are not worth a line.
 constexpr double kWorthTelling = 0.01;
 
 std::string gb(double bytes) { return bytes_text(bytes); }
 
-/// A model's solutions for one machine.
+/// Solves for one model on one machine.
 class Asked {
  public:
   Asked(const PlannedModel& model, const PlanQuestion& question) : question_(question) {
@@ -33,7 +33,7 @@ class Asked {
     }
   }
 
-  /// The fastest first; empty: no mode keeps the budgets.
+  /// Solves for all modes, the fastest first; empty if no mode keeps the budgets.
   std::vector<PlacementSolution> solve(const MachineProfile& machine, int64_t vram, int64_t ram) const {
     const CostModel cost(machine);
     std::vector<PlacementSolution> found;
@@ -46,7 +46,7 @@ class Asked {
     return found;
   }
 
-  /// Says why nothing keeps the budgets.
+  /// Throws the reason why nothing keeps the budgets.
   [[noreturn]] void refuse(int64_t vram, int64_t ram) const {
     const CostModel cost(question_.machine);
     int64_t least = std::numeric_limits<int64_t>::max();
@@ -59,7 +59,7 @@ class Asked {
         "; give more (--ram-budget, --vram-budget), a smaller type, a smaller context or fewer slots.");
   }
 
-  /// The least VRAM that any mode can use.
+  /// The least VRAM with which at least one mode can use the GPU.
   int64_t least_vram() const {
     int64_t least = std::numeric_limits<int64_t>::max();
     for (const Mode& mode : modes_) least = std::min(least, mode.facts.vram_least);

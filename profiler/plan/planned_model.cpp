@@ -16,7 +16,7 @@
 namespace hearth {
 namespace {
 
-/// Addresses without memory behind them: what views of a layout can be told by, and nobody can read.
+/// Addresses without memory behind them: they tell views of a layout apart, and nobody may read them.
 class AddressSpace final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {
@@ -27,7 +27,8 @@ class AddressSpace final : public Memory {
   }
 };
 
-/// Where matrices and vectors of shapes lie. Two places: an output that lies with the embedding is the same.
+/// The addresses of matrices and vectors of shapes. There are two, because an output at the embedding's
+/// address is the embedding.
 constexpr std::array<std::byte, 2> kNowhere{};
 constexpr float kNoFloat = 0;
 
@@ -51,7 +52,7 @@ class ShapeMaker {
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = spec.head_dim;
-    spec.activation = *spec.arch.powerinfer_activation;  // all shapes' architectures have one
+    spec.activation = *spec.arch.powerinfer_activation;  // every shape's architecture has one
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
       if (!said) {
@@ -135,7 +136,7 @@ void each_matrix(Weights& w, const Visit& visit) {
   }
 }
 
-/// Views without what they own.
+/// Views that own nothing.
 Weights views_of(const Weights& from) {
   Weights w;
   w.token_embedding = from.token_embedding;

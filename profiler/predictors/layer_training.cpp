@@ -11,17 +11,18 @@
 namespace hearth {
 namespace {
 
-// Tokens of a step: rows enough that weights are read once for many, and some hundred steps an epoch.
+// Tokens of a training step: enough rows that weights are read once for many, and some hundred steps an
+// epoch.
 constexpr int64_t kBatch = 256;
-// A missed neuron weighs by its contribution's square, which is what it takes from the output, and by being
-// one at all; beside the price 1 of a proposal. Other weights were not tried: thresholds are chosen
-// afterwards, by what the misses of a layer cost.
+// The weight of a missed neuron, beside the price 1 of a proposal: a constant, plus a part for its
+// contribution's square, which is what the output loses. Other weights were not tried, because thresholds are
+// chosen afterwards, by the cost of a layer's misses.
 constexpr double kMissPrice = 3, kContributionShare = 0.8, kMostContribution = 30;
 constexpr double kGrowth = 1.5;      // of the rank
 constexpr double kWorthMore = 0.97;  // more units must miss at most this share of what was missed before
 constexpr float kLastRate = 0.01f;
 
-/// Loss weights by contribution code.
+/// The loss weight of each contribution code.
 std::array<float, 256> loss_weights(const ContributionFacts& facts) {
   std::array<float, 256> weights{};
   for (int code = 1; code < 256; ++code) {
@@ -87,7 +88,8 @@ class Trainer {
     return std::max<int64_t>(1, std::llround(epochs * static_cast<double>(options_.n_train) / kBatch));
   }
 
-  /// Of all steps there are if it grows to the end, each as long as its rank.
+  /// The share done of all training steps there are if the net grows to the end, each step as long as its
+  /// rank.
   double share_done() const {
     double done = 0, all = 0;
     for (int rank = options_.first_rank;; rank = next_rank(rank, options_.max_rank)) {
@@ -124,7 +126,7 @@ class Trainer {
     const int step =
         curve.highest([&](const PredictorShares& shares) { return shares.recall >= options_.recall; });
     const bool good = curve.at(step).false_positives <= options_.false_positives;
-    // Thresholds fall from the top until as many are proposed as may be.
+    // Thresholds fall from the top until as many neurons are proposed as is allowed.
     const int wide = curve.highest(
         [&](const PredictorShares& shares) { return shares.false_positives >= options_.false_positives; });
     const double missed = curve.at(wide).missed;

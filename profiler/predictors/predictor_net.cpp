@@ -11,8 +11,8 @@
 namespace hearth {
 namespace {
 
-// Rows of w in a piece: 64 rows of 4,096 floats are 1 MiB, which the second-level cache holds while rows of x
-// pass by; of short rows too they repay being handed out.
+// Rows of w in a piece. 64 rows of 4,096 floats are 1 MiB, which the second-level cache holds while rows of x
+// pass by. With short rows, too, a piece is large enough to be worth handing to a thread.
 constexpr int64_t kRowsOfPiece = 64;
 constexpr int64_t kTransposeTile = 32;
 
@@ -50,7 +50,7 @@ void FloatProducts::transpose(const float* in, int64_t n_rows, int64_t n_cols, f
 
 namespace {
 
-// Adam's usual ones, but for a shorter memory of squares: runs are thousands of steps, not millions.
+// Adam's usual constants, but with a shorter memory of squares: runs are thousands of steps, not millions.
 constexpr float kMeanDecay = 0.9f, kSquaresDecay = 0.99f, kEpsilon = 1e-8f;
 constexpr int64_t kGrain = 8192;  // elements of a piece: some microseconds
 
@@ -74,7 +74,7 @@ inline float fast_exp(float x) {
   return std::bit_cast<float>(std::bit_cast<uint32_t>(p) + exponent);
 }
 
-/// logits -> slopes of the loss, factor times its derivative.
+/// Turns logits into slopes of the loss: `factor` times its derivative.
 void slopes_of_row(const float* logits, const float* weights, int64_t n, float factor, float* slopes) {
   for (int64_t j = 0; j < n; ++j) {
     // sigma(z) = 1 / (1 + e^-z), and the loss's derivative is sigma(z) - w sigma(-z).
@@ -95,7 +95,7 @@ PredictorNet empty_net(int d_model, int d_ff) { return {d_model, 0, d_ff, {}, {}
 void add_units(PredictorNet& net, int rank, uint64_t seed) {
   assert(rank >= net.rank);
   net.in.resize(size(rank, net.d_model));
-  // Inputs have a mean square of 1: so units begin with one of 1 too.
+  // Inputs have a mean square of 1, so the outputs of new units have one of 1 too.
   const float deviation = 1.0f / std::sqrt(static_cast<float>(net.d_model));
   for (int k = net.rank; k < rank; ++k) {
     NormalStream random(mix_keys(seed, static_cast<uint64_t>(k)));
@@ -146,7 +146,7 @@ double NetTrainer::loss(const float* x, const float* weights, int64_t n_tokens) 
 
 void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens) {
   const int64_t rank = net_.rank, d_model = net_.d_model, d_ff = net_.d_ff;
-  // 1. Logits, and the loss's slope along each.
+  // 1. Compute logits, and the loss's slope along each.
   predict(products_, net_, x, n_tokens, hidden_, logits_);
   slopes_.resize(logits_.size());
   const float factor = 1.0f / static_cast<float>(n_tokens);
@@ -154,7 +154,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
     slopes_of_row(logits_.data() + t * d_ff, weights + t * d_ff, d_ff, factor, slopes_.data() + t * d_ff);
   });
 
-  // 2. Second matrix: slopes^T hidden.
+  // 2. Gradient of the second matrix: slopes^T hidden.
   turned_.resize(slopes_.size());
   hidden_turned_.resize(hidden_.size());
   out_gradient_.resize(net_.out.size());
@@ -162,7 +162,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
   products_.transpose(hidden_.data(), n_tokens, rank, hidden_turned_.data());
   products_.multiply(turned_.data(), d_ff, hidden_turned_.data(), rank, n_tokens, out_gradient_.data());
 
-  // 3. Through the relu: slopes out, where the unit was on.
+  // 3. Go back through the relu: slopes out, where the unit was on.
   out_turned_.resize(net_.out.size());
   hidden_slopes_.resize(hidden_.size());
   products_.transpose(net_.out.data(), d_ff, rank, out_turned_.data());
@@ -171,7 +171,7 @@ void NetTrainer::gradient(const float* x, const float* weights, int64_t n_tokens
     if (!(hidden_[i] > 0)) hidden_slopes_[i] = 0;
   }
 
-  // 4. First matrix: hidden slopes^T x.
+  // 4. Gradient of the first matrix: hidden slopes^T x.
   x_turned_.resize(size(n_tokens, d_model));
   in_gradient_.resize(net_.in.size());
   products_.transpose(hidden_slopes_.data(), n_tokens, rank, hidden_turned_.data());

@@ -1,4 +1,4 @@
-// Which tensors there are, and their bytes. See the header.
+// Lists the tensors, then writes their bytes. See the header.
 #include "profiler/predictors/predictor_writer.h"
 
 #include <string>
@@ -28,7 +28,7 @@ std::string turned_name(std::string_view name) {
   return turned.replace(turned.find(kDown), kDown.size(), "ffn_down_t.");
 }
 
-/// `type` for rows of n_cols, or F16 where they have no whole blocks of it or it cannot be made.
+/// `type` for rows of n_cols. F16 if such rows are not whole weight blocks of it, or if it cannot be made.
 DType type_for(DType type, int64_t n_cols) {
   return can_quantize(type) && n_cols % dtype_info(type).block_elems == 0 ? type : DType::kF16;
 }
@@ -37,7 +37,7 @@ std::vector<int64_t> shape_of(const TensorInfo& tensor) {
   return {tensor.shape.begin(), tensor.shape.begin() + tensor.n_dims};
 }
 
-/// The tensors of a layer's predictor: fc1 [rank rows of d_model], fc2 [d_ff rows of rank].
+/// Announces the tensors of all layers' predictors: fc1 [rank rows of d_model], fc2 [d_ff rows of rank].
 void announce(gguf::Writer& writer, const ModelSpec& spec, const PredictorSource& predictors, DType type) {
   for (size_t l = 0; l < predictors.ranks.size(); ++l) {
     const std::string prefix = "blk." + std::to_string(l) + ".";
@@ -55,7 +55,7 @@ void write_rows(gguf::Writer& writer, DType type, const float* values, int64_t n
   }
 }
 
-/// What was announced, with `done` called after each layer.
+/// Writes what was announced; calls `done` after each layer.
 void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, DType type,
                       const std::function<void()>& done) {
   for (int l = 0; l < static_cast<int>(predictors.ranks.size()); ++l) {
@@ -66,7 +66,7 @@ void write_predictors(gguf::Writer& writer, const PredictorSource& predictors, D
   }
 }
 
-/// A down projection [d_model rows of d_ff] as [d_ff rows of d_model].
+/// Writes a down projection [d_model rows of d_ff] as [d_ff rows of d_model].
 void write_turned(gguf::Writer& writer, const TensorInfo& down) {
   const int64_t n_cols = down.shape[0], n_rows = down.shape[1];
   std::vector<float> row(static_cast<size_t>(n_cols));
@@ -86,7 +86,7 @@ void copy_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& sp
     if (!of_this_file && key != "powerinfer.sparse_threshold") writer.key(key, *model.find_value(key));
   }
   writer.key("powerinfer.sparse_threshold", 0.0f);
-  // What the user said of a file that does not.
+  // The activation that the user named, for a file that does not name it.
   if (!model.has_key("hearth.ffn_activation")) {
     writer.key("hearth.ffn_activation", ffn_activation_name(spec.activation));
   }
@@ -105,7 +105,7 @@ std::string why_no_powerinfer_file(const ModelSpec& spec) {
   if (!spec.arch.powerinfer_activation) {
     return "PowerInfer has no sparse form of architecture " + std::string(spec.arch.name);
   }
-  // A relu's threshold is no obstacle: PowerInfer leaves it out, and a key tells us.
+  // The threshold of a thresholded relu is no obstacle: PowerInfer leaves it out, and a key tells Hearth.
   if (spec.arch.powerinfer_activation->kind == spec.activation.kind) return "";
   return "PowerInfer runs architecture " + std::string(spec.arch.name) + " with " +
          ffn_activation_name(*spec.arch.powerinfer_activation) + ", and this model has " +
@@ -127,7 +127,7 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
                            const std::function<void(double)>& progress) {
   gguf::Writer writer(path, {.magic = "PWRI", .replace = replace});
   copy_keys(writer, model, spec);
-  // 1. What there will be.
+  // 1. Announce all tensors.
   std::vector<const TensorInfo*> tensors;
   for (const TensorInfo& tensor : model.tensors()) {
     if (is_predictor(tensor.name)) continue;
@@ -147,7 +147,7 @@ void write_powerinfer_file(const std::filesystem::path& path, const ModelFile& m
   if (add_output) writer.tensor("output.weight", embedding->dtype, shape_of(*embedding));
   announce(writer, spec, predictors, type);
 
-  // 2. Its bytes, in that order.
+  // 2. Write their bytes, in the same order.
   writer.begin_data();
   const double n_all = static_cast<double>(tensors.size() + predictors.ranks.size());
   double n_done = 0;

@@ -1,12 +1,13 @@
-// What predictors are trained on: a model runs texts, and for every token each layer's predictor input and its
-// neurons' contributions are written to disk.
+// What predictors are trained on: a model runs texts, and for every token each layer's predictor input and
+// its neurons' contributions are written to disk.
 //
 // A useful amount of text records more than memory holds, so rows are appended to one file per layer, and the
 // file is mapped when its layer is trained. Rows have a fixed size, so a file that an interrupted run left
 // behind is cut to the rows that all layers have and then continued.
 //
-// A predictor has no biases and neurons are fed normalised inputs, so neither changes its answer when the input
-// is scaled. Inputs are therefore kept with a root mean square of 1, and contributions relative to that unit.
+// A predictor has no biases and neurons are fed normalised inputs, so neither changes its answer when the
+// input is scaled. Inputs are therefore kept with a root mean square of 1, and contributions relative to that
+// unit.
 //
 // Recording runs on the thread that runs the model, which must have been loaded dense on the CPU.
 #pragma once

@@ -12,25 +12,27 @@
 namespace hearth {
 namespace {
 
-// What a layer's misses cost is seen on windows of so many tokens: there are many layers, and divergences of
-// 500 scored tokens are certain to a tenth.
+// The cost of a layer's misses is measured on windows of this many tokens: there are many layers, and
+// divergences of 500 scored tokens are certain to a tenth.
 constexpr size_t kProbeTokens = 1024;
-// So many are looked at before a price is given up, or taken as surely good enough.
+// This many are looked at before a price is given up, or accepted as surely good enough.
 constexpr size_t kFewTokens = 4096;
 constexpr double kClear = 3;  // standard errors of what was seen so far
-// A layer's cost is seen while its predictor misses about this share of its contributions: more than it will
-// in the end, so that there is something to see, and little enough that costs stay in proportion.
+// A layer's cost is measured while its predictor misses about this share of its contributions. That is more
+// than it will miss in the end, so that there is something to measure, and little enough that costs stay in
+// proportion.
 constexpr double kProbeMissed = 0.03;
-// The search goes over prices from the first (little is skipped) to the last in equal ratios. A price is in
-// neurons' shares per unit of divergence.
+// The search goes over prices from the first (little is skipped) to the last in equal ratios. A price is the
+// neurons' share per unit of divergence.
 constexpr double kFirstPrice = 1e4, kLastPrice = 0.1;
-// Exact distributions that are kept to compare with take no more memory than this.
+// Exact distributions that are kept for comparison take at most this much memory.
 constexpr size_t kKeptBytes = size_t{256} << 20;
-// Of the misses that the wanted recall allows: another text may have a quarter more.
+// The wanted recall is raised by this share of the misses that it allows: another text may have a quarter
+// more of them.
 constexpr double kRecallMargin = 0.4;
 constexpr double kSure = 1.64;  // standard errors: one-sided, 95 %
 
-/// What thresholds come to on some windows, in nats a token.
+/// The result of thresholds on some windows, in nats per token.
 class Look {
  public:
   void add(double rise, double divergence) {
@@ -70,19 +72,20 @@ class Chooser {
     const size_t n_kept =
         std::clamp<size_t>(kKeptBytes / (n_windows_ * n_vocab_ * sizeof(float)), 1, n_scored);
     keep_every_ = (n_scored + n_kept - 1) / n_kept;
-    // The text as it is and the last look, a search that looks closely only near its end, layers' costs.
+    // The work: the exact text and the last look, a search that looks closely only near its end, layers'
+    // costs.
     n_all_ =
         static_cast<double>(n_windows_ * (2 + kShareSteps / 2) + windows_of(kProbeTokens) * curves.size());
   }
 
   ThresholdChoice choose() {
-    // 1. The text as it is.
+    // 1. Score the text with exact results.
     ThresholdChoice choice;
     const std::vector<float> none(curves_.size(), -std::numeric_limits<float>::infinity());
     score_exact(none);
-    // 2. What each layer's misses cost.
+    // 2. Measure the cost of each layer's misses.
     const std::vector<double> costs = measure_costs(none);
-    // 3. As few proposals as the budget allows.
+    // 3. Choose as few proposals as the budget allows.
     const std::vector<int> highest = highest_steps();
     const auto thresholds_at = [&](double share) {
       const double price = kFirstPrice * std::pow(kLastPrice / kFirstPrice, share);
@@ -113,14 +116,14 @@ class Chooser {
     return thresholds;
   }
 
-  /// Windows of so many tokens in all, at least one, at most all.
+  /// The number of windows with n_tokens tokens in all: at least one, at most all.
   size_t windows_of(size_t n_tokens) const {
     return std::clamp<size_t>(n_tokens / static_cast<size_t>(in_.n_context), 1, n_windows_);
   }
 
   double margin(const Look& look) const { return kSure * look.error(n_windows_); }
 
-  /// By how much thresholds cost more than is granted.
+  /// By how much the cost of the thresholds exceeds the budget.
   double over(const Look& look) const {
     return std::max(look.rise(), look.divergence()) + margin(look) - std::log1p(in_.max_rise);
   }
@@ -130,8 +133,8 @@ class Chooser {
     tick_(n_done_ / n_all_);
   }
 
-  /// Runs a window and calls `row` with each scored token's number, log probabilities [n_vocab] and
-  /// successor.
+  /// Runs a window. Calls `row` with each scored token's number, its log-probabilities [n_vocab] and the
+  /// token that follows.
   template <class Row>
   void score_window(size_t w, Row row) {
     const size_t n = static_cast<size_t>(in_.n_context);
@@ -164,7 +167,8 @@ class Chooser {
     mean_exact_ = sum / static_cast<double>(exact_[0].size());
   }
 
-  /// Of all windows, or of so many that it is `enough`; texts are mixed, so the first speak for the whole.
+  /// Looks at windows until `enough` holds, or at all. Texts are mixed, so the first windows stand for the
+  /// whole.
   Look look(const std::vector<float>& thresholds, const std::function<bool(const Look&)>& enough) {
     observer_.use(thresholds);
     Look look;
@@ -194,14 +198,14 @@ class Chooser {
       costs.push_back(std::max(moved, 0.0) / std::max(curves_[l].at(step).missed, 1e-6));
       sum += costs.back();
     }
-    // What was seen as nothing is only small.
+    // A cost that was measured as zero is only small.
     const double least = std::max(sum / static_cast<double>(costs.size()) * 1e-2, 1e-9);
     for (double& cost : costs) cost = std::max(cost, least);
     return costs;
   }
 
-  /// Where a layer has the wanted recall at few enough false positives, it keeps that: with some more recall
-  /// for other texts, as far as false positives go.
+  /// A layer that has the wanted recall at few enough false positives keeps it, with some more recall for
+  /// other texts as far as false positives allow.
   std::vector<int> highest_steps() const {
     const double wanted = in_.recall + kRecallMargin * (1 - in_.recall);
     std::vector<int> highest;
@@ -242,7 +246,7 @@ std::vector<int> cheapest_steps(std::span<const LogitCurve> curves, std::span<co
     for (int step = 0; step <= highest[l]; ++step) {
       const PredictorShares shares = curves[l].at(step);
       const double cost = shares.proposed + price * costs[l] * shares.missed;
-      if (cost <= least) {  // of equals the highest: nothing is proposed for nothing
+      if (cost <= least) {  // of equals, the highest step: it proposes fewest
         least = cost;
         best = step;
       }

@@ -1,7 +1,7 @@
 // Chooses the threshold of each layer's predictor: as few neurons proposed as the perplexity budget allows.
 //
-// The rule: a price is shared out among the layers and gives each layer a threshold. Taken are the thresholds
-// of the highest price at which, on a text that was not trained on,
+// The rule: one price is shared out among the layers, which gives each layer a threshold. The highest price
+// is taken at which, on a text that was not trained on,
 //   1. the measured rise of the mean loss, plus a margin, is within the budget log(1 + max_rise). The margin
 //      is 1.64 standard errors of the rise over the text's windows: how much chance may have flattered it,
 //      except one time in twenty.

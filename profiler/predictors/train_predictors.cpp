@@ -16,11 +16,11 @@
 namespace hearth {
 namespace {
 
-// A checkpoint costs its bytes' hash and a flush; losing so much work is bearable.
+// A checkpoint costs a hash of its bytes and a flush; losing this much work is bearable.
 constexpr std::chrono::seconds kCheckpointEvery{60};
-// Recorded tokens that are not trained on but tell how good a layer is; at most a tenth of them.
+// Recorded tokens that judge a layer and are not trained on; at most a tenth of all.
 constexpr int64_t kJudgeTokens = 8192;
-// How long stages take beside each other, roughly: for the time left.
+// The stages' rough shares of the time, for the time left.
 constexpr double kRecordingEnds = 0.1, kTrainingEnds = 0.85;
 
 struct Stopped {};
@@ -39,14 +39,14 @@ class Run {
         n_layers_(model.facts().spec.n_layers) {}
 
   TrainResult run() {
-    // 1. What the neurons do.
+    // 1. Record what the neurons do.
     record();
-    // 2. A predictor for each layer.
+    // 2. Train a predictor for each layer.
     train_layers();
-    // 3. From when on each proposes.
+    // 3. Choose the thresholds.
     TrainResult result;
     choose(result);
-    // 4. What that is worth on a text that had no say in it.
+    // 4. Measure the result on a text that was not used before.
     measure(result);
     result.nets = std::move(nets_);
     result.predictors = std::move(predictors_);
@@ -190,7 +190,7 @@ class Run {
   int n_layers_;
   int64_t n_rows_ = 0, n_train_ = 0, n_judge_ = 0;
   std::vector<MappedNet> nets_;               // [n_layers]
-  std::vector<TrainedPredictor> predictors_;  // [n_layers] of those
+  std::vector<TrainedPredictor> predictors_;  // [n_layers] those of nets_
 };
 
 int multiple_of_32(double n) { return std::max(32, static_cast<int>(n / 32) * 32); }

@@ -8,9 +8,9 @@
 namespace hearth {
 namespace {
 
-constexpr int64_t kRows = 4096;        // least squares over at most as many tokens
-constexpr double kRidge = 1e-3;        // of the mean diagonal: units that say the same share the work
-constexpr float kLeastUnit = 0.0625f;  // an input's size is never taken for smaller than this share of it
+constexpr int64_t kRows = 4096;  // least squares over at most as many tokens
+constexpr double kRidge = 1e-3;  // of the mean diagonal, so that units with equal outputs share the weight
+constexpr float kLeastUnit = 0.0625f;  // an input's size is taken to be at least this share of it
 
 /// Solves a x = b for a symmetric positive definite a [n, n], which is overwritten (Cholesky).
 std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
@@ -33,7 +33,7 @@ std::vector<double> solve(std::vector<double>& a, std::vector<double> b) {
   return b;
 }
 
-/// hidden [n_rows, rank] of rows spread over the recording's first.
+/// hidden [n_rows, rank], of rows that are spread over the recording's first n_rows rows.
 std::vector<float> hidden_of(FloatProducts& products, const PredictorView& net, const RecordFile& record,
                              int64_t n_rows) {
   const int64_t n = std::min(n_rows, kRows);
@@ -100,7 +100,7 @@ PredictorNet shifted(const TrainedPredictor& predictor, float threshold) {
                    from.d_ff,
                    {from.in.begin(), from.in.end()},
                    {from.out.begin(), from.out.end()}};
-  // Usual inputs give logits of the size they were trained with, so that a user's threshold means something.
+  // Usual inputs then give logits of the size they had in training, so that a user's threshold has a meaning.
   for (float& weight : net.in) weight /= predictor.input_scale;
   for (int64_t j = 0; j < net.d_ff; ++j) {
     float* row = net.out.data() + j * net.rank;

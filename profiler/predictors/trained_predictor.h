@@ -3,9 +3,9 @@
 //
 // Moving the threshold takes a constant added to the logits, and PowerInfer's predictors have no biases. A
 // threshold in the file would be one number for all layers and would not grow with the input as logits do. So
-// the shift is made from the predictor's own units: least squares finds a combination of them that is close to
-// the input's root mean square for any input, and a multiple of it is added to every neuron's row. A neuron is
-// then proposed where its logit is at least 0.
+// the shift is made from the predictor's own units: least squares finds a combination of them that is close
+// to the input's root mean square for any input, and a multiple of it is added to every neuron's row. A
+// neuron is then proposed where its logit is at least 0.
 //
 // Used by training, on the thread that runs the model.
 #pragma once

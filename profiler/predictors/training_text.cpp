@@ -12,7 +12,7 @@
 namespace hearth {
 namespace {
 
-// Fewer windows are nothing to learn from: gradients see each of their tokens over and over.
+// With fewer windows there is nothing to learn: gradients would see each of their tokens over and over.
 constexpr size_t kMinTrainWindows = 8;
 
 class Cutter {
@@ -24,7 +24,7 @@ class Cutter {
   std::vector<int32_t> windows(const NamedText& text, int32_t& bos) {
     std::vector<int32_t> tokens = tokenizer_.encode(text.text, true, false);
     n_tokens_ += tokens.size();
-    // The tokenizer puts a begin token first where the model wants one: then every window gets it.
+    // If the model wants a begin token, the tokenizer puts it first; then every window gets it.
     if (!tokens.empty() && tokenizer_.bos() >= 0 && tokens.front() == tokenizer_.bos()) bos = tokens.front();
     tokens.resize(tokens.size() / n_context_ * n_context_);
     for (size_t at = 0; bos >= 0 && at < tokens.size(); at += n_context_) tokens[at] = bos;
@@ -36,7 +36,7 @@ class Cutter {
               from.begin() + static_cast<ptrdiff_t>(end * n_context_));
   }
 
-  /// At most n_tokens of them, spread evenly, and then mixed: the first windows speak for all texts.
+  /// Keeps at most n_tokens, spread evenly, and mixes the windows: the first ones then stand for all texts.
   void thin_out(std::vector<int32_t>& text, int64_t n_tokens) const {
     const size_t n_windows = text.size() / n_context_;
     const size_t n = std::max<size_t>(1, static_cast<size_t>(n_tokens) / n_context_);
@@ -99,11 +99,11 @@ TrainingText cut_texts(const Tokenizer& tokenizer, std::span<const NamedText> te
 
 namespace {
 
-/// Up to n bytes from `begin` on.
+/// Reads up to n bytes from `begin` on.
 std::string read(TextInput& in, uint64_t begin, size_t n) {
   if (begin > 0) in.seek(begin);
   std::string text = in.read(n);
-  // Text has no bytes of zero; what programs and archives are made of has them soon.
+  // Text has no zero bytes; programs and archives soon have some.
   const size_t zero = text.find('\0');
   if (zero != std::string::npos) {
     in.refuse("it is no text: byte " + std::to_string(begin + zero) + " of it is zero");
@@ -111,7 +111,7 @@ std::string read(TextInput& in, uint64_t begin, size_t n) {
   return text;
 }
 
-/// What lies between the first and the last line break, or space, or character where there is none.
+/// The text between the first and the last line break; or space; or character, if there is none.
 std::string whole_lines(std::string text) {
   for (const char* breaks : {"\n", " \t"}) {
     const size_t first = text.find_first_of(breaks), last = text.find_last_of(breaks);

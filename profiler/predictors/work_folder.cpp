@@ -45,7 +45,7 @@ std::optional<std::string> read_bytes(const fs::path& path) {
   return std::string(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
 }
 
-/// Whether training makes files of this name.
+/// Whether a file of this name is one that training makes.
 bool is_ours(const std::string& name) {
   const bool of_layer =
       name.find(".record") != std::string::npos || name.find(".checkpoint") != std::string::npos;
@@ -62,7 +62,7 @@ void put_floats(std::string& to, const std::vector<float>& values) {
   to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
-/// Takes values off bytes; says no once it has too few, ever after.
+/// Reads values from bytes. Once it has too few bytes, every later read fails too.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -74,7 +74,7 @@ class Reader {
     bytes_.remove_prefix(sizeof(value));
     return true;
   }
-  /// Exactly n floats, or none where `optional`; they stay where they are.
+  /// Reads exactly n floats, or none if `optional`. The view points into the bytes.
   bool get_floats(std::string_view& values, uint64_t n, bool optional) {
     uint64_t found = 0;
     if (!get(found) || (found != n && !(optional && found == 0)) || bytes_.size() / sizeof(float) < found) {
@@ -90,7 +90,7 @@ class Reader {
   std::string_view bytes_;
 };
 
-/// What a checkpoint says, its weights where they are.
+/// The content of a checkpoint; its weights stay in the bytes.
 struct Checkpoint {
   LayerTraining training;  // sizes and counts, no weights
   std::string_view in, out;
@@ -119,7 +119,7 @@ std::optional<Checkpoint> read_checkpoint(std::string_view bytes, int d_model, i
        reader.get_floats(found.mean_in, n_in, true) && reader.get_floats(found.squares_in, n_in, true) &&
        reader.get_floats(found.mean_out, n_out, true) && reader.get_floats(found.squares_out, n_out, true) &&
        reader.at_end();
-  // All moments or none.
+  // There are all moments or none.
   const bool none = found.mean_in.empty();
   for (const std::string_view values : {found.squares_in, found.mean_out, found.squares_out}) {
     ok = ok && values.empty() == none;
@@ -134,7 +134,7 @@ std::vector<float> floats_of(std::string_view bytes) {
   return values;
 }
 
-/// Floats that lie aligned: in a mapped file, behind the magic and whole numbers.
+/// Floats of a mapped file: they are aligned, because they lie behind the magic and whole numbers.
 std::span<const float> mapped_floats(std::string_view bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
@@ -244,7 +244,7 @@ void WorkFolder::save(int layer, const LayerTraining& training) const {
   write_whole_file(checkpoint_path(layer), checkpoint_bytes(training));
 }
 
-/// All of training's files but the lock.
+/// Removes all of training's files except the lock.
 void WorkFolder::clear() const {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_, error)) {

@@ -109,14 +109,14 @@ HeldOut run_held_out(ModelRuntime& model, TextFeed& texts, const HeldOutSettings
 
 namespace {
 
-/// Of the charts' curves.
+/// Points of the charts' curves.
 constexpr int64_t kPoints = 50;
-/// What is compared where no plan says how much.
+/// The share that is compared if there is no plan.
 constexpr double kShare = 0.25;
 
 double sum(const std::vector<double>& of) { return std::accumulate(of.begin(), of.end(), 0.0); }
 
-/// What any n neurons of these layers have on average, of all that was needed.
+/// The hit rate that n random neurons of these layers have on average.
 double chance(const ActivityProfile& needed, int64_t n, const LayerMask& layers) {
   double all = 0, there = 0, n_there = 0;
   for (size_t l = 0; l < layers.size(); ++l) {

@@ -119,8 +119,8 @@ void add_speeds(const ReportInputs& in, ReportData& data) {
   data.speeds[1].measured = in.speed->prefill;
 }
 
-/// Hot neurons, with those that a cache has nearly always; nullopt where that is none or all of them, which
-/// needs no choosing.
+/// The plan's hot neurons, and those that are nearly always cached; nullopt if these are none or all neurons,
+/// which needs no choosing.
 std::optional<PlannedHot> planned_hot(const ReportInputs& in) {
   PlannedHot hot;
   int64_t n = 0;

@@ -20,7 +20,8 @@ namespace {
 
 constexpr double kWidth = 640;
 
-/// Of a layer's chart: rows thick enough to see, and a page that need not be scrolled for 80 of them.
+/// The height of a chart of layers: rows thick enough to see, and a page that need not be scrolled for 80 of
+/// them.
 double height_for(size_t n_layers) { return std::clamp(12.0 * static_cast<double>(n_layers), 96.0, 480.0); }
 
 std::vector<Tick> layer_ticks(size_t n_layers) {
@@ -81,7 +82,7 @@ std::string activity_map(const ReportData& data) {
   for (size_t layer = 0; layer < n_layers; ++layer) {
     const std::vector<double> shares = most_active_first(data.activity[layer]);
     const auto n = static_cast<double>(shares.size());
-    // Sorted, so neurons of one colour lie side by side.
+    // The shares are sorted, so neurons of one colour lie side by side.
     for (size_t begin = 0; begin < shares.size();) {
       const int heat = heat_class(shares[begin]);
       size_t end = begin;
@@ -245,7 +246,8 @@ std::string key_of(const std::vector<Key>& keys) {
 
 using Cells = std::vector<std::string>;
 
-/// Numbers stand right, words left: those of the first column, and of the last of a row with `words_last`.
+/// A table. Numbers are aligned right, words left: those of the first column and, with `words_last`, of a
+/// row's last.
 std::string table_of(const Cells& heads, const std::vector<Cells>& rows, bool words_last = false) {
   const auto row_of = [&](const Cells& cells, const char* element) {
     std::string html = "<tr>";

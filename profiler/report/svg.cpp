@@ -11,7 +11,7 @@
 namespace hearth {
 namespace {
 
-// Around the plot: room for the axes' numbers and titles.
+// Margins around the plot, for the axes' numbers and titles.
 constexpr double kLeft = 64, kTop = 12, kRight = 28, kBottom = 48;
 
 std::string tip_of(std::string_view tip) {
@@ -27,7 +27,7 @@ std::string html_escaped(std::string_view text) {
     const Utf8Char front = utf8_front(text);
     const char c = text.front();
     if (front.status != Utf8Status::kWhole) {
-      safe += kReplacement;  // names of files are any bytes
+      safe += kReplacement;  // names of files may be any bytes
     } else if (front.length > 1) {
       safe += text.substr(0, front.length);
     } else if (c == '&') {

@@ -36,7 +36,7 @@ std::array<float, kTableSize> make_table() {
     table[i] = static_cast<float>(x);
     square_sum += x * x;
   }
-  // The tails that the table cuts off take some variance with them.
+  // The table cuts off the tails, and with them some variance.
   const float scale = static_cast<float>(1.0 / std::sqrt(square_sum / kTableSize));
   for (float& value : table) value *= scale;
   return table;
@@ -57,7 +57,7 @@ void NormalStream::fill(std::span<float> out, float deviation) {
   size_t i = 0;
   while (i < out.size()) {
     uint64_t word = bits();
-    // Five indices in a word; SplitMix64's low bits are as good as its high ones.
+    // One word gives five indices; SplitMix64's low bits are as good as its high ones.
     for (int k = 0; k < 5 && i < out.size(); ++k, ++i, word >>= kTableBits) {
       out[i] = table[word & kMask] * deviation;
     }

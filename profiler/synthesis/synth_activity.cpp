@@ -10,8 +10,9 @@ namespace hearth {
 namespace {
 
 constexpr int kRank = ActivitySpace::kRank;
-// An input's squared length is shared out so: the constant part must be long enough that thresholds along it
-// are small beside the directions (they cost the quantised gate precision), and most of the rest decides.
+// How an input's squared length is shared out. The constant part must be long enough that thresholds along it
+// are small beside the directions (they cost the quantised gate precision); most of the rest decides which
+// neurons fire.
 constexpr double kConstantPart = 0.6, kSpacePart = 0.7, kRestPart = 0.387298;  // squares add up to 1
 
 double dot(std::span<const float> a, std::span<const float> b) {
@@ -48,8 +49,8 @@ std::vector<double> cosine_distribution() {
 
 std::vector<double> firing_probabilities(int n, double mean) {
   assert(n >= 1 && mean > 0.0 && mean <= 0.95);
-  // So 27 % of the neurons (mean 0.03) to 38 % (mean 0.3) make 80 % of the activity. PowerInfer (SOSP'24)
-  // found 26 % in OPT-30B and 43 % in a ReGLU Llama of 70B.
+  // With these, 27 % of the neurons (mean 0.03) to 38 % (mean 0.3) make 80 % of the activity. PowerInfer
+  // (SOSP'24) found 26 % in OPT-30B and 43 % in a ReGLU Llama of 70B.
   constexpr double kExponent = 2.0, kHead = 0.1, kMost = 0.98;
   std::vector<double> p(static_cast<size_t>(n));
   const auto fill = [&](double factor) {
@@ -172,7 +173,7 @@ void PlantedPredictor::fc1_row(int row_index, std::span<float> out) const {
   } else if (block == n_paired) {
     subtract(out, -1.0, space_.u_);
   } else {
-    // Left over: fc2 does not listen, but they cost what a predictor of this rank costs.
+    // Rows left over: fc2 ignores them, but they take the time that a predictor of this rank takes.
     NormalStream random(mix_keys(seed_, static_cast<uint64_t>(row_index)));
     random.fill(out, 1.0f / std::sqrt(static_cast<float>(out.size())));
   }

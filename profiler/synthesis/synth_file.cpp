@@ -18,7 +18,7 @@ namespace {
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kByte = 6;
 constexpr std::string_view kSpace = "\xe2\x96\x81";  // U+2581, SentencePiece's mark of a word's begin
 
-/// Twenty consonants times five vowels.
+/// All syllables of one of twenty consonants and one of five vowels.
 std::vector<std::string> syllables() {
   constexpr std::string_view kConsonants = "bcdfghjklmnpqrstvwyz", kVowels = "aeiou";
   std::vector<std::string> all;
@@ -48,7 +48,7 @@ SynthVocabulary make_synth_vocabulary(int n) {
     std::snprintf(text, sizeof(text), "<0x%02X>", byte);
     add(text, 0.0f, kByte);
   }
-  // The earlier a piece, the sooner it is merged; every piece is the join of two earlier ones.
+  // The earlier a piece, the sooner it is merged. Every piece joins two earlier ones.
   const auto add_piece = [&](std::string piece) {
     const size_t rank = vocabulary.pieces.size() - kSynthFirstPiece;
     add(std::move(piece), -static_cast<float>(rank), kNormal);
@@ -62,7 +62,7 @@ SynthVocabulary make_synth_vocabulary(int n) {
     for (const std::string& word : words) add_piece(std::string(kSpace) + word);
     std::vector<std::string> longer;
     for (const std::string& word : words) {
-      if (longer.size() >= size) break;  // enough for every place that is left
+      if (longer.size() >= size) break;  // enough for the entries that are left
       for (const std::string& unit : units) longer.push_back(word + unit);
     }
     words = std::move(longer);
@@ -72,7 +72,7 @@ SynthVocabulary make_synth_vocabulary(int n) {
 
 namespace {
 
-/// GGUF's general.file_type, which some programs show and none relies on.
+/// GGUF's general.file_type, which some programs show and none needs.
 uint32_t file_type(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -137,7 +137,7 @@ bool begins_with(const SynthTensor& tensor, std::string_view start) {
 
 bool is_predictor(const SynthTensor& tensor) { return begins_with(tensor, "fc"); }
 
-/// Calls visit(name, tensor) in the file's order: as converters have it, predictors behind everything else.
+/// Calls visit(name, tensor) in the file's order: that of converters, with predictors behind everything else.
 template <class Visit>
 void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const Visit& visit) {
   const char* other_kinds = kind == SynthKind::kSparse ? "ffn_down." : "ffn_down_t.";

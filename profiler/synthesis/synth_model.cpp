@@ -15,11 +15,11 @@
 namespace hearth {
 namespace {
 
-// What attention and what the FFN add to the residual in all layers together, beside an embedding of 1. The
+// How much attention and the FFN add to the residual, in all layers together, beside an embedding of 1. The
 // layers repeat and the residual changes slowly, so their contributions add up as lengths, not as squares.
 constexpr double kContribution = 0.25;
 
-// Streams of random numbers; a layer's are mixed with its number.
+// Streams of random numbers; a layer's streams are mixed with its number.
 enum Stream : uint64_t { kSpace, kPredictor, kEmbedding, kPosition, kOutput, kNeurons, kOrder, kMatrices };
 
 struct Neuron {
@@ -114,8 +114,8 @@ class Maker {
                   });
   }
 
-  // OPT's output matrix is its embedding, so greedy decoding stays at one token; positions then are what
-  // makes activity vary.
+  // OPT's output matrix is its embedding, so greedy decoding stays at one token; only positions then make
+  // activity vary.
   SynthTensor positions() {
     return matrix("position_embd.weight", n_positions(shape_), shape_.d_model,
                   [&](int64_t row, std::span<float> out) {
@@ -183,7 +183,8 @@ class Maker {
     tensors.push_back(constant_vector("attn_output.bias", d, 0.0f));
   }
 
-  /// What decides, the gate or, without one, up; and the up of a gated FFN.
+  /// Adds the matrix that decides which neurons fire (the gate or, without one, up), and the up of a gated
+  /// FFN.
   void add_up(std::vector<SynthTensor>& tensors, const std::vector<Neuron>& all, uint64_t stream,
               double unit) {
     const int64_t d = shape_.d_model;
@@ -211,9 +212,10 @@ class Maker {
     }));
   }
 
-  /// ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff] from the same values, some neurons at a time.
+  /// Adds ffn_down [d_ff, d_model] and ffn_down_t [d_model, d_ff] from the same values, some neurons at a
+  /// time.
   void add_down(std::vector<SynthTensor>& tensors, uint64_t stream) {
-    constexpr int64_t kTile = 32;  // neurons: a block of every type that is made here
+    constexpr int64_t kTile = 32;  // neurons: one weight block of every type that is made here
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
     const double deviation = kContribution / (shape_.n_layers * std::sqrt(ff * options_.active));
     SynthTensor down{"ffn_down.weight", options_.dtype, {ff, d}, {}};

@@ -1,5 +1,5 @@
-// The seam to cpp-httplib, from 0.11.4 to 0.53.1; see the header. The library's public face takes no accepted socket, so
-// this calls Server::process_request, which is protected and takes other arguments in later versions.
+// The seam to cpp-httplib, from 0.11.4 to 0.53.1; see the header. Its public functions take no accepted socket,
+// so this calls Server::process_request, which is protected and takes other arguments in later versions.
 #include "server/http/http_framing.h"
 
 #include <httplib.h>
@@ -16,8 +16,8 @@ struct Current {
 };
 thread_local Current* current = nullptr;  // the library calls back on the thread that called it
 
-/// The head that the library is told, then the request's body. Nothing is marked override: which of these functions
-/// the library's class has depends on its version. socket() is not used, but old versions refuse large descriptors.
+/// Gives the library our head, then the request's body. Nothing is marked override, because versions of the
+/// library have different functions. socket() is not used, but old versions refuse large descriptors.
 class FramedStream final : public httplib::Stream {
  public:
   FramedStream(std::string head, FramedExchange& exchange) : head_(std::move(head)), exchange_(exchange) {}

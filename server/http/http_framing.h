@@ -1,9 +1,10 @@
 // What cpp-httplib does for us: it reads a request's body and frames the answer.
 //
-// http_framing.cpp is the only file that includes the library, and this header shows none of its types. The library
-// never sees what a client wrote before the body: it is told a head of our own that says how the body is framed.
-// Versions of the library judge heads differently (numbers of headers, Accept, Range, Content-Length beside
-// Transfer-Encoding); clients of ours must not notice which version is installed. Called by HTTP worker threads.
+// http_framing.cpp is the only file that includes the library, and this header shows none of its types. The
+// library never sees what a client wrote before the body: it is told a head of our own that says how the body
+// is framed. Versions of the library judge heads differently (numbers of headers, Accept, Range,
+// Content-Length beside Transfer-Encoding); clients of ours must not notice which version is installed.
+// Called by HTTP worker threads.
 #pragma once
 
 #include <sys/types.h>
@@ -18,15 +19,15 @@ namespace hearth {
 
 /// How one request's body and its answer are delimited.
 struct Framing {
-  /// What the library reads in place of the client's head: GET, HEAD or (with a body) POST of "/", and at most the
-  /// headers Content-Length, Transfer-Encoding and Expect. With the empty line.
+  /// What the library reads in place of the client's head: GET, HEAD or (with a body) POST of "/", and at
+  /// most the headers Content-Length, Transfer-Encoding and Expect. With the empty line.
   std::string head;
   /// An HTTP/1.0 client knows no chunks: a produced body ends with the connection.
   bool is_http10 = false;
 };
 
-/// One request and its connection, as the library's callbacks reach them. The methods are called on the thread that
-/// called frame().
+/// One request and its connection, as the library's callbacks reach them. The methods are called on the
+/// thread that called frame().
 class FramedExchange {
  public:
   virtual ~FramedExchange() = default;

@@ -1,8 +1,8 @@
 // Connections, workers and what one request goes through; see the header.
 //
-// cpp-httplib reads bodies and frames answers (http_framing). Its accept loop, thread pool, keep-alive and routing are
-// replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past FD_SETSIZE, and match paths
-// with a recursive std::regex.
+// cpp-httplib reads bodies and frames answers (http_framing). Its accept loop, thread pool, keep-alive and
+// routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past
+// FD_SETSIZE, and match paths with a recursive std::regex.
 #include "server/http/http_server.h"
 
 #include <atomic>
@@ -276,8 +276,8 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
   poller_->give_back(std::move(connection));
 }
 
-/// Passes the connection to a worker if one is free. If none is, clients that are slow to send their bodies lose their
-/// connections: they would hold the threads for as long as a body may take.
+/// Passes the connection to a worker if one is free. If none is, clients that are slow to send their bodies
+/// lose their connections: they would hold the threads for as long as a body may take.
 bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
   const SteadyTime limit = std::chrono::steady_clock::now() - kBusyBodyTime;

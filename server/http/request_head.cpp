@@ -52,8 +52,9 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
-/// The path that routes are compared with: no scheme and host of the absolute form, no doubled or trailing slashes
-/// ("/v1//models/" -> "/v1/models"), "/" if nothing is left. Dots are left alone: no files are served.
+/// The path that routes are compared with: no scheme and host of the absolute form, no doubled or trailing
+/// slashes ("/v1//models/" -> "/v1/models"), "/" if nothing is left. Dots are left alone: no files are
+/// served.
 std::string normalised_path(std::string_view path) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (path.substr(0, scheme.size()) != scheme) continue;
@@ -177,8 +178,8 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
   } else {
     head.fault = {400, transport_fault(400), "", ""};
   }
-  // A chunked body ends where its framing says so, which may not be where the client meant it; what follows must not be
-  // read as a request.
+  // A chunked body ends where its framing says so, which may not be where the client meant it; what follows
+  // must not be read as a request.
   head.closes =
       head.fault || head.framing.is_http10 || body.starts_with("Transfer") || wants_close(head.request);
   const std::string method = !body.empty() ? "POST" : head.request.method == "HEAD" ? "HEAD" : "GET";

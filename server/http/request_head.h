@@ -1,7 +1,7 @@
 // A request's head, understood: request line and header fields, how the body is delimited, and what is wrong with it.
 //
-// Connection has checked the bytes before: their sizes, that every header line is "name: value", and that there are no
-// control characters. Pure functions; called by HTTP worker threads.
+// Connection has checked the bytes before: their sizes, that every header line is "name: value", and that
+// there are no control characters. Pure functions; called by HTTP worker threads.
 #pragma once
 
 #include <cstdint>
