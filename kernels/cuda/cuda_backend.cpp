@@ -1,5 +1,5 @@
-// CudaBackend: Backend's calls as sequences of operations on one stream; and CudaDevice, which owns it with
-// what it works on. Layers that are shared with the CPU: sharing/cuda_hybrid_ffn.h.
+// CudaBackend implements Backend's calls as sequences of operations on one stream. CudaDevice owns it and
+// everything it works on. sharing/cuda_hybrid_ffn.h computes layers that are shared with the CPU.
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::string device_name() {
 
 class CudaBackend final : public Backend {
  public:
-  /// `work` outlives it, and so does `cpu`, whose threads bind_thread() binds.
+  /// `work` and `cpu` must outlive it; bind_thread() binds the threads of `cpu`.
   CudaBackend(DeviceWork& work, CpuBackend& cpu)
       : work_(work),
         stream_(work.stream()),
@@ -50,7 +50,7 @@ class CudaBackend final : public Backend {
     std::byte* data = work_.arena().take<std::byte>(bytes);
     check(cudaMemsetAsync(data, 0, bytes, stream_), "clearing device memory");
     work_.wait_for_stream();
-    return {data, bytes, [](void*, size_t) {}};  // it goes with the arena
+    return {data, bytes, [](void*, size_t) {}};  // the arena frees this memory
   }
 
   using Backend::resident;
@@ -83,15 +83,15 @@ class CudaBackend final : public Backend {
     work_.begin_step(shape);
     inputs_.begin_step();
     rope_uploaded_ = false;
-    // Attention's grid follows it, so it must be the same whenever a recorded step is played back.
+    // The grid of attention depends on it, so it must be the same each time a recorded step is played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
   }
 
   void finish() override { work_.finish(); }
 
   const float* to_host(const float* x, size_t n) override {
-    if (outputs_.size() < n) {  // at the first step of that many, where none were reserved
-      work_.forget_recorded();  // of steps that write to the memory there was
+    if (outputs_.size() < n) {  // the first step that needs more than was reserved
+      work_.forget_recorded();  // recorded steps write to the old memory
       outputs_ = PinnedArray<float>(n);
     }
     if (n > 0) {
@@ -105,11 +105,11 @@ class CudaBackend final : public Backend {
   }
 
   void from_host(const float* x, size_t n, float* out) override {
-    if (inputs_host_.size() < n) {  // at the first step of that many
-      work_.forget_recorded();      // of steps that read the memory there was
+    if (inputs_host_.size() < n) {  // the first step that needs this many
+      work_.forget_recorded();      // recorded steps read the old memory
       inputs_host_ = PinnedArray<float>(n);
     }
-    work_.wait_for_all("the layers before");  // the last copy from there may still be under way
+    work_.wait_for_all("the layers before");  // the last copy from this memory may still be under way
     std::copy_n(x, n, inputs_host_.data());
     enqueue([=, this] {
       check(cudaMemcpyAsync(out, inputs_host_.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream_),
@@ -224,7 +224,7 @@ class CudaBackend final : public Backend {
 
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                       float at_least, NeuronSetId set) override {
-    recorder_.note(std::bit_cast<uint32_t>(at_least));  // who sets another must forget what was recorded
+    recorder_.note(std::bit_cast<uint32_t>(at_least));  // a new threshold needs forget_recorded()
     enqueue([=, this, chosen = work_.begin_set(set, n_tokens, n_neurons)] {
       cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen, scratch_.select, stream_);
     });
@@ -262,24 +262,24 @@ class CudaBackend final : public Backend {
   }
 
   DeviceWork& work_;
-  const cudaStream_t stream_;  // these three are work_'s
+  const cudaStream_t stream_;  // work_ owns this and the next two
   const Scratch& scratch_;
   StepRecorder& recorder_;
   CpuBackend& cpu_;
   std::string name_;
-  ThreadPool one_thread_;  // fills the table of rotations
+  ThreadPool one_thread_;  // computes the table of rotations
   int max_tokens_ = 1, max_context_ = 1;
   int64_t max_cols_ = 0;
 
-  // Of the step.
+  // Of the current step.
   StepInputs inputs_;
   RopeTable rope_host_;
   PinnedArray<float> rope_pinned_;
   bool rope_uploaded_ = false;
-  int longest_ = 0;  // keys that a token sees at most; 0: not looked at yet
+  int longest_ = 0;  // the largest number of keys that a token sees; 0: not computed yet
   PinnedArray<float> outputs_, inputs_host_;
 
-  // Of to_host(NeuronSetId).
+  // For to_host(NeuronSetId).
   PinnedArray<uint64_t> host_wanted_;
   std::vector<NeuronSet> host_sets_;  // by id
 };
@@ -288,7 +288,7 @@ class CudaDevice final : public ComputeDevice {
  public:
   CudaDevice(CpuBackend& cpu, const DeviceOptions& options)
       : work_(options), backend_(work_, cpu), hybrid_ffn_(work_, cpu, options.stream_from_tokens) {}
-  /// Nothing may use memory that goes now.
+  /// Waits for all work, because it may use memory that is freed now.
   ~CudaDevice() override {
     cudaStreamSynchronize(work_.stream());
     hybrid_ffn_.drain();
@@ -311,7 +311,7 @@ class CudaDevice final : public ComputeDevice {
  private:
   DeviceWork work_;
   CudaBackend backend_;
-  CudaHybridFfn hybrid_ffn_;  // behind the arena, whose memory its copies write
+  CudaHybridFfn hybrid_ffn_;  // after the arena, whose memory its copies write
 };
 
 }  // namespace

@@ -102,7 +102,7 @@ void DeviceWork::quantize(const float* x, int n_tokens, int64_t n_cols) {
 }
 
 void DeviceWork::reserve_found(int n_calls, int max_tokens, int64_t n_neurons) {
-  forget_recorded();  // of steps that note to the memory there was
+  forget_recorded();  // recorded steps note to the old memory
   noted_.reserve(n_calls, max_tokens, n_neurons, scratch_.note_state);
 }
 

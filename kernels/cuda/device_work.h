@@ -1,9 +1,9 @@
-// What all parts of the CUDA device work with: one stream, one piece of memory, the sets of neurons, the
-// recorder that all work of a step goes through, and what is counted on the device.
+// What all parts of the CUDA device share: one stream, one allocation of memory, the sets of neurons, the
+// recorder that all work of a step goes through, and the counts made on the device.
 //
-// Owned by CudaDevice (cuda_backend.cpp), shared by CudaBackend and CudaHybridFfn. Engine thread. All that goes
-// to the stream in a step goes through enqueue(), so that steps can be recorded and played back
-// (step_recorder.h). What is enqueued holds by value what it needs.
+// Owned by CudaDevice (cuda_backend.cpp), shared by CudaBackend and CudaHybridFfn. Engine thread. All work of
+// a step is put into the stream by enqueue(), so that steps can be recorded and played back
+// (step_recorder.h). Enqueued work holds copies of the values it needs.
 #pragma once
 
 #include <optional>
@@ -33,9 +33,9 @@ class DeviceWork {
   Arena& arena() { return arena_; }
   const Scratch& scratch() const { return scratch_; }
   StepRecorder& recorder() { return recorder_; }
-  Trace* trace() const { return trace_; }  // null: nothing is traced
+  Trace* trace() const { return trace_; }  // null: no trace
 
-  /// Takes scratch from the arena. At load, once.
+  /// Allocates scratch from the arena. At load, once.
   void reserve(const StepBounds& bounds);
 
   void begin_step(const StepShape& shape);
@@ -47,27 +47,28 @@ class DeviceWork {
   void enqueue(Work&& work) {
     recorder_.enqueue(std::forward<Work>(work));
   }
-  /// Where there is a trace: what was enqueued since the last mark becomes a span of this name (a literal).
-  /// Events are not put into graphs, so a segment of the recording ends.
+  /// If there is a trace: makes a span of this name (a literal) from the work enqueued since the last mark.
+  /// Events are not put into graphs, so a segment of the recording ends here.
   void mark(const char* name, int layer);
-  /// What is enqueued from here on begins a span: the host has taken part in between.
+  /// Begins a span with the work enqueued from here on. Used after the host has taken part in the step.
   void begin_span();
-  /// Waits for what was enqueued; `last`: what that is, for the trace.
+  /// Waits for all enqueued work; `last` names the last part of it, for the trace.
   void wait_for_all(const char* last);
-  /// The same, and adds the device's counts to those that calls since the last finish() were given.
+  /// Like wait_for_all(), and also adds the device's counts to the NeuronCounts of the calls since the last
+  /// finish().
   void finish();
 
   // ---- neurons -------------------------------------------------------------------------------------------
 
   /// See Backend::make_set().
   NeuronSetId make_set();
-  /// As it was filled last.
+  /// The set as it was filled last.
   const DeviceNeuronSet& set(NeuronSetId id) const { return sets_.at(id.index()); }
-  /// To be filled with so many.
+  /// Begins to fill a set with this many tokens and neurons.
   const DeviceNeuronSet& begin_set(NeuronSetId id, int n_tokens, int64_t n_neurons);
 
-  /// Begins a sum over neurons of a set: scratch().sums are zero, and what the device counts is added to
-  /// `counts` by the next finish(). Returns where single neurons are to be noted.
+  /// Begins a sum over neurons of a set: sets scratch().sums to zero. The next finish() adds what the device
+  /// counts to `counts`. Returns where single neurons are to be noted.
   NeuronNotes begin_sums(const DeviceNeuronSet& set, int64_t n_cols, NeuronCounts& counts);
   /// out [n_tokens, n_cols] += the sums (+ the bias), rounded to floats.
   void end_sums(const DownColumns& down, int n_tokens, float* out);
@@ -84,10 +85,10 @@ class DeviceWork {
   Scratch scratch_;
   StepRecorder recorder_;
   Trace* trace_;
-  std::optional<DeviceTrace> device_trace_;  // where there is a trace
-  std::vector<DeviceNeuronSet> sets_;        // that were made, of those in scratch
+  std::optional<DeviceTrace> device_trace_;  // if there is a trace
+  std::vector<DeviceNeuronSet> sets_;        // the sets that were made; their memory is in scratch
   PinnedArray<DeviceCounts> host_counts_;
-  NeuronCounts* counts_of_ = nullptr;  // whose the device's counts are; null: none since finish()
+  NeuronCounts* counts_of_ = nullptr;  // where the device's counts go; null: nothing counted since finish()
   NotedNeurons noted_;
 };
 

@@ -1,4 +1,4 @@
-// kernels/cuda in a build without CUDA: there is no GPU.
+// Replaces kernels/cuda in a build without CUDA: there is no GPU.
 #include <stdexcept>
 
 #include "kernels/cuda/cuda_backend.h"

@@ -1,4 +1,4 @@
-// The operations of the CUDA backend: one function an operation, one .cu file each, enqueued on a stream.
+// The operations of the CUDA backend. Each is one function in one .cu file and is enqueued on a stream.
 //
 // All pointers are device memory unless said otherwise, 16-byte aligned at their begin; Matrix views hold
 // device addresses. Calls return at once and throw CudaError if the launch is refused; work runs in the order
@@ -35,15 +35,15 @@ struct QuantizedActivations {
   int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
 };
 
-/// Bytes of the four arrays, and the arrays in such a piece of memory (256-byte aligned).
+/// The bytes of the four arrays; the next function lays them out in such memory (256-byte aligned).
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
-/// x [n_tokens, n_cols] to out. n_cols a multiple of 32.
+/// Quantises x [n_tokens, n_cols]. n_cols is a multiple of 32.
 void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActivations& out,
               cudaStream_t stream);
 
-/// Numbers of rows or neurons, ascending, whose count only the device knows.
+/// Ascending numbers of rows or neurons. Only the device knows how many there are.
 struct DeviceList {
   int32_t* ids = nullptr;  // [max]
   int32_t* n = nullptr;    // [1], at most max
@@ -53,9 +53,9 @@ struct DeviceList {
 /// One product: see Product of kernels/backend.h.
 struct MatmulOp {
   Matrix weight;
-  const float* bias = nullptr;  // [weight.n_rows] or null, found by row number
-  DeviceList rows;              // ids null: all rows; else out[t * out_stride + i] is of row ids[i]
-  /// With a list: null, or row r of the product lies in row device_rows[r] of the matrix.
+  const float* bias = nullptr;  // [weight.n_rows] or null, indexed by row number
+  DeviceList rows;  // null ids: all rows; else out[t * out_stride + i] is the product with row ids[i]
+  /// With a list: row r of the product is row device_rows[r] of the matrix; null: it is row r.
   const int32_t* device_rows = nullptr;
   const float* x = nullptr;        // [n_tokens, n_cols]; read for float weights
   QuantizedActivations quantized;  // read for quantised weights
@@ -84,9 +84,9 @@ void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n,
 
 // ---- attention -------------------------------------------------------------------------------------------
 
-/// Rotates x [n_tokens, n_heads, head_dim], row t at x + t * stride. table: row t at table + t * row_floats,
-/// as VectorKernels::rotate wants it; the host fills it (kernels/cpu/rope_table.h), for sines and cosines of
-/// large angles are the C library's.
+/// Rotates x [n_tokens, n_heads, head_dim], row t at x + t * stride. table: row t is at table + t *
+/// row_floats, in the layout of VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h),
+/// because the results must be those of the C library's sine and cosine.
 void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream);
 
@@ -104,69 +104,70 @@ void attention(const float* q, int64_t stride, int n_heads, float scale, const K
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 
-/// A set of neurons on the device: what NeuronSet is on the host. A view of memory that Scratch cuts from the
-/// arena at load, reused from layer to layer.
+/// A set of neurons on the device, like NeuronSet on the host. A view of memory that Scratch takes from the
+/// arena at load; reused from layer to layer.
 struct DeviceNeuronSet {
   uint64_t* wanted = nullptr;  // [n_tokens, words], words = ceil(n_neurons / 64)
   DeviceList any;              // neurons that any token wants, ascending
   int n_tokens = 0;
   int64_t n_neurons = 0;
 
-  /// Of so many from now on, within what there is memory for.
+  /// Changes the set's size, within the bounds of its memory.
   void resize(int tokens, int64_t neurons) {
     n_tokens = tokens;
     n_neurons = any.max = neurons;
   }
 };
 
-/// See Backend::select_neurons. Fills wanted and any; the list's order comes from counting, not from atomics.
+/// See Backend::select_neurons. Fills wanted and any. The list is ascending because its order comes from
+/// counting, not from atomics.
 /// scratch: select_scratch_bytes(n_neurons).
 size_t select_scratch_bytes(int64_t n_neurons);
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
 
-/// The numbers of the set bits, of n_neurons, ascending; the first bit is of neuron `first`.
+/// Lists the numbers of the set bits among n_neurons bits, ascending; the first bit is neuron `first`.
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
 
-/// Parts a set: to hot the bits and the list of the neurons whose bit is set in `resident` [words], to cold
-/// [n_tokens, words] the bits of the others. any [2, words]: bits of the neurons that any token wants, and of
-/// those of them that are cold. scratch: select_scratch_bytes(n_neurons).
+/// Splits a set. hot gets the bits and the list of the neurons whose bit is set in `resident` [words]; cold
+/// [n_tokens, words] gets the bits of the others. any [2, words] gets the bits of the neurons that any token
+/// wants, then those of the cold neurons among them. scratch: select_scratch_bytes(n_neurons).
 void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
                uint64_t* cold, uint64_t* any, void* scratch, cudaStream_t stream);
 
 /// any [words] = bits of the neurons that any token of the set wants.
 void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream);
 
-/// Changes of a layer's device rows, in host memory that the device reads; n of the list count.
+/// Changes of a layer's device rows, in host memory that the device reads; the first n of the list are valid.
 struct RowChanges {
   int32_t n = 0;
   RowChange list[NeuronTraffic::kMaxChanges];
 };
-/// Carries them out: bits of resident [words], numbers of device_row [n_neurons]. Of several changes of a
-/// neuron the last counts.
+/// Applies the changes to the bits of resident [words] and the numbers of device_row [n_neurons]. If a neuron
+/// changes several times, the last change counts.
 void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_row, cudaStream_t stream);
 
-/// Of the neurons in `in` those whose act(gate) is not zero for a token that wants them: their ids and gates,
-/// by place, to out and gates_out [n_tokens, out.max]. scratch: select_scratch_bytes(in.max). gates
-/// [n_tokens, gates_stride] by place in `in`.
+/// Keeps the neurons of `in` whose act(gate) is not zero for a token that wants them. Writes their ids to out
+/// and their gates, by list index, to gates_out [n_tokens, out.max]. gates: [n_tokens, gates_stride], by
+/// index in `in`. scratch: select_scratch_bytes(in.max).
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
 
-/// values [n_tokens, list.max] by place: act(gate) * up (up null: act(gate)) for tokens that want the neuron,
-/// 0 for others. gates [n_tokens, gates_stride]: by place, or by neuron number if gates_by_number. ups by
-/// place, [n_tokens, list.max].
+/// values [n_tokens, list.max], by list index: act(gate) * up (null up: act(gate)) for tokens that want the
+/// neuron, 0 for others. gates [n_tokens, gates_stride]: by list index, or by neuron number if
+/// gates_by_number. ups [n_tokens, list.max]: by list index.
 void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& list, const float* gates,
                    int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
                    cudaStream_t stream);
 
-/// values [n_tokens, list.max] by place: those of by_number [n_tokens, n_neurons] for tokens that want the
-/// neuron, 0 for others.
+/// values [n_tokens, list.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that
+/// want the neuron, 0 for others.
 void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const float* by_number, float* values,
                    cudaStream_t stream);
 
-/// Sums on the device, in the meaning of NeuronCounts.
+/// Counts summed on the device, with the meaning of NeuronCounts.
 struct DeviceCounts {
   unsigned long long gate_rows, up_rows, down_rows, proposed, passed, active;
 
@@ -180,9 +181,9 @@ struct DeviceCounts {
   }
 };
 
-/// Adds what one call found: `proposed` the list it began with, `passed` the list of those whose values are
-/// given, [n_tokens, passed.max] by place, with their gates [n_tokens, gates_stride] (by number or by place;
-/// null: none are counted as passed). Of the relus only, whose zeros begin at their threshold.
+/// Adds what one call found. `proposed` is the list it began with, `passed` the list of neurons with values
+/// [n_tokens, passed.max], by list index. gates [n_tokens, gates_stride] are by number or by list index;
+/// null: none are counted as passed. Only for the relus, whose zeros begin at their threshold.
 struct CountOp {
   DeviceNeuronSet set;
   DeviceList passed;
@@ -195,49 +196,52 @@ struct CountOp {
 };
 void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
 
-/// Where a call's neurons are noted, in host memory that the device writes.
+/// Where the active neurons of a call are noted, in host memory that the device writes.
 struct NeuronNotes {
-  int32_t* ids = nullptr;     // [max]; null: nowhere
-  float* values = nullptr;    // [n_tokens, max], by place in ids
+  int32_t* ids = nullptr;     // [max]; null: they are not noted
+  float* values = nullptr;    // [n_tokens, max], by index in ids
   uint32_t* n = nullptr;      // [1] neurons noted, 0 before the first
-  int64_t max = 0;            // of all lists of the call
-  uint32_t* state = nullptr;  // device memory: [2] blocks that are done, 0 before; neurons noted
-  bool first = true;          // of the call's lists
+  int64_t max = 0;            // most neurons, over all lists of the call
+  uint32_t* state = nullptr;  // device memory: [2] thread blocks done (0 at first), neurons noted
+  bool first = true;          // whether this is the first list of the call
 };
-/// Appends a list and its values, [n_tokens, list.max] by place.
+/// Appends a list and its values [n_tokens, list.max], by list index.
 void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
                   cudaStream_t stream);
 
-/// Here in device memory.
+/// NeuronSums whose pointers are device memory.
 using hearth::NeuronSums;
 
-/// sums = 0, poison = 0.
+/// Sets sums and poison to 0.
 void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
 
-/// Adds the listed neurons' contributions. values [n_tokens, list.max] by place; zeros cost nothing.
-/// device_rows: null, or the row (of codes: the index of its codes) of every listed neuron, by number.
+/// Adds the listed neurons' contributions to the sums. values [n_tokens, list.max] are by list index; zeros
+/// cost nothing. device_rows: the row of every listed neuron, by number (for codes: the index of its codes);
+/// null: its number.
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
-/// to += from, which may be host memory that the device reads; nothing, where *any is 0 (null: it is not).
+/// to += from, which may be host memory that the device reads. Does nothing if *any is 0 (null any: it is not
+/// 0).
 void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const NeuronSums& to,
                 cudaStream_t stream, const int32_t* any = nullptr);
 
-/// Arrays that go to host memory together, and the word there by which the host learns that they have come.
+/// Arrays that are written to host memory together, and a number there that tells the host when all have
+/// arrived.
 struct HandOver {
   struct Part {
-    const void* from = nullptr;  // device memory; this and the next 16-byte aligned
+    const void* from = nullptr;  // device memory; `from` and `to` are 16-byte aligned
     void* to = nullptr;          // host memory that the device writes
     int64_t n_words = 0;         // of 4 bytes
   };
   static constexpr int kMaxParts = 4;
   Part parts[kMaxParts];
-  uint32_t* state = nullptr;   // device memory, 0 before the first: [2] blocks that are done, hand-overs done
-  uint32_t* number = nullptr;  // host memory: hand-overs done, stored when all of the last one has come
+  uint32_t* state = nullptr;   // device memory, 0 at first: [2] thread blocks done, hand-overs done
+  uint32_t* number = nullptr;  // host memory: hand-overs done, stored after all words of the hand-over
 };
 void hand_over(const HandOver& what, cudaStream_t stream);
 
-/// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or not a number where poisoned.
+/// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or NaN where poisoned.
 void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out,
               cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// One large allocation of device memory that all others are cut from. What a plan promised is taken from the
-// device at once, and never more.
+// One large allocation of device memory that all others are cut from. The memory that a plan promised is
+// taken from the device at once; later allocations never take more.
 //
 // Allocations follow each other from the start and are freed all together. Load only; one thread.
 #pragma once
@@ -18,9 +18,9 @@ namespace hearth::cuda {
 
 class Arena {
  public:
-  /// Gives out addresses that nobody may use, and counts.
+  /// Only counts: the addresses it gives must not be used.
   Arena() = default;
-  /// Takes `bytes` of the device. Throws std::bad_alloc if it has not as much.
+  /// Allocates `bytes` on the device. Throws std::bad_alloc if there is not enough memory.
   explicit Arena(size_t bytes) : memory_(bytes) {}
 
   /// n elements of T, kPieceBytes-aligned, with undefined contents; n may be 0. Throws std::length_error if

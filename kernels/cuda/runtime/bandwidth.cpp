@@ -17,7 +17,7 @@ namespace {
 // Several times the largest cache of a GPU (B200: 126 MB), so that copies read and write memory.
 constexpr size_t kCopiedBytes = size_t{512} << 20;
 constexpr size_t kLeastBytes = size_t{8} << 20;
-// Long enough that starting a copy, some microseconds, is nothing: 10 ms at 25 GB/s.
+// Large enough that the time to start a copy, some microseconds, does not matter: 10 ms at 25 GB/s.
 constexpr size_t kSentBytes = size_t{256} << 20;
 // Pageable memory is slow, some GB/s, and copied in pieces of a few MiB: a quarter is enough.
 constexpr size_t kPageableBytes = size_t{64} << 20;
@@ -33,14 +33,15 @@ double best_copy_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKin
     check(cudaMemcpyAsync(to, from, bytes, kind, stream), "measuring bandwidth");
     end.record(stream);
     stream.wait();
-    // A clock's tick, where an emulated device was done at once.
+    // At least one tick of a clock, because an emulated device may take no time.
     best = std::min(best, std::max(end.seconds_since(begin), 1e-7));
   }
   return best;
 }
 
-/// The same of memory that is not pinned. Such a copy is done, or at least has left the host's memory, when
-/// the call returns: the one place where it may be, for it is what is measured.
+/// Like best_copy_seconds(), for memory that is not pinned. When the call returns, such a copy is done or has
+/// at least left the host's memory. This is the only place where a synchronous copy is allowed, because it is
+/// what is measured.
 double best_pageable_seconds(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
                              const Stream& stream) {
   using Clock = std::chrono::steady_clock;
@@ -54,7 +55,7 @@ double best_pageable_seconds(void* to, const void* from, size_t bytes, cudaMemcp
   return best;
 }
 
-/// Twice `bytes` of device memory, or half of it, and so on.
+/// Allocates twice `bytes` of device memory; halves `bytes` until it succeeds.
 DeviceArray<std::byte> take_pair(size_t& bytes) {
   for (;; bytes /= 2) {
     try {
@@ -78,7 +79,8 @@ Bandwidth measure_bandwidth(BandwidthOf what) {
 
   const size_t sent = std::min(2 * bytes, kSentBytes);
   const PinnedArray<std::byte> host(sent);
-  std::fill_n(host.data(), sent, std::byte{1});  // pages that were never written need not be read from memory
+  std::fill_n(host.data(), sent, std::byte{1});  // pages that were never written would not be read from
+                                                 // memory
   const auto n_sent = static_cast<double>(sent);
   found.to_device_bytes_per_s =
       n_sent / best_copy_seconds(memory.data(), host.data(), sent, cudaMemcpyHostToDevice, stream);

@@ -7,10 +7,10 @@
 namespace hearth::cuda {
 
 struct Bandwidth {
-  double vram_bytes_per_s = 0;       // read and written by copies within the device's memory
-  double to_device_bytes_per_s = 0;  // by copies from pinned host memory: PCIe's
-  // Of BandwidthOf::kEverything, else 0. Pageable memory the driver copies itself first, to where the device
-  // can read it.
+  double vram_bytes_per_s = 0;       // bytes read and written by copies within the device's memory
+  double to_device_bytes_per_s = 0;  // by copies from pinned host memory: the speed of PCIe
+  // Measured only with BandwidthOf::kEverything, else 0. The driver first copies pageable memory itself, to
+  // where the device can read it.
   double from_device_bytes_per_s = 0;
   double pageable_to_device_bytes_per_s = 0;
   double pageable_from_device_bytes_per_s = 0;

@@ -10,12 +10,12 @@
 namespace hearth::cuda {
 namespace {
 
-// int8 dot products in tensor cores and a driver that CUDA 13 still supports begin here (Turing).
+// The oldest GPUs (Turing) with int8 dot products in tensor cores that a CUDA 13 driver supports.
 constexpr Version kOldest = {7, 5};
 
 Version version_of(int number) { return {number / 1000, number % 1000 / 10}; }
 
-/// Why there are no devices to count.
+/// The reason why no devices could be counted.
 std::string reason_of(cudaError_t code, const Device& found) {
   if (found.driver == Version{}) return "no NVIDIA driver";
   if (code == cudaErrorInsufficientDriver) {
@@ -26,12 +26,12 @@ std::string reason_of(cudaError_t code, const Device& found) {
   return std::string("the NVIDIA driver does not answer: ") + cudaGetErrorString(code);
 }
 
-/// Empty where the driver does not say.
+/// The GPU's PCI address; empty if the driver does not report it.
 std::string bus_id_of(int device) {
   std::array<char, 32> bus_id = {};
   const cudaError_t code = cudaDeviceGetPCIBusId(bus_id.data(), static_cast<int>(bus_id.size()), device);
   if (code == cudaSuccess) return bus_id.data();
-  cudaGetLastError();  // no address is no error; the next check must not meet it
+  cudaGetLastError();  // clear the error, because a missing address does not matter
   return "";
 }
 
@@ -56,7 +56,7 @@ std::variant<Device, std::string> probe() try {
   found.runtime = version_of(runtime);
   const cudaError_t counted = cudaGetDeviceCount(&n_devices);
   if (counted != cudaSuccess) {
-    cudaGetLastError();  // told here; the next check must not meet it
+    cudaGetLastError();  // clear the error, because it is reported here
     return reason_of(counted, found);
   }
   cudaDeviceProp properties = {};

@@ -1,6 +1,7 @@
-// Which GPU there is, in plain C++: the engine and the programs include this without CUDA's headers.
+// Finds the GPU. Plain C++, so that the engine and the programs can include it without CUDA's headers.
 //
-// kernels/cuda/runtime/device.cpp asks the CUDA runtime; a build without CUDA links no_cuda.cpp, which has none.
+// kernels/cuda/runtime/device.cpp asks the CUDA runtime; a build without CUDA links no_cuda.cpp, which finds
+// no GPU.
 #pragma once
 
 #include <compare>
@@ -13,7 +14,7 @@
 
 namespace hearth::cuda {
 
-/// What a version such as 13.0 is made of.
+/// A version such as 13.0.
 struct Version {
   int major = 0;
   int minor = 0;
@@ -23,16 +24,16 @@ struct Version {
 /// The first GPU that CUDA shows (CUDA_VISIBLE_DEVICES chooses), one that Hearth's kernels can run on.
 struct Device {
   std::string name;
-  std::string uuid = {};       // tells this GPU from others of its name: "GPU-" and 32 hexadecimal digits
-  std::string bus_id = {};     // "0000:3B:00.0"; empty where the driver does not say
+  std::string uuid = {};       // identifies this GPU: "GPU-" and 32 hexadecimal digits
+  std::string bus_id = {};     // "0000:3B:00.0"; empty if the driver does not report it
   Version compute_capability;  // at least 7.5
   uint64_t total_bytes = 0;
   Version driver;                // the newest CUDA that the driver runs
   Version runtime;               // the CUDA this program was built with
-  std::optional<PcieLink> pcie;  // where the system tells
+  std::optional<PcieLink> pcie;  // nullopt if the system does not report it
 };
 
-/// "13.0".
+/// The version as text: "13.0".
 std::string text_of(const Version& version);
 
 /// The GPU, or why there is none, as a short phrase: "no NVIDIA driver". Never throws; allocates nothing on

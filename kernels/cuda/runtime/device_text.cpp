@@ -1,4 +1,4 @@
-// What people read of a GPU; the same with CUDA and without.
+// Texts about a GPU for people; the same with CUDA and without.
 #include <cmath>
 
 #include "kernels/cuda/runtime/device.h"

@@ -5,7 +5,8 @@
 namespace hearth::cuda {
 namespace {
 
-// The runtime tells times between events as floats, in milliseconds: to a microsecond for so long.
+// The runtime gives times between events as floats in milliseconds, which are exact to a microsecond for this
+// long.
 constexpr std::chrono::seconds kBaseHolds{10};
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace hearth::cuda {
 
 class DeviceTrace {
  public:
-  /// Both outlive it.
+  /// `trace` and the stream must outlive it.
   DeviceTrace(Trace& trace, cudaStream_t stream);
   ~DeviceTrace();
   DeviceTrace(const DeviceTrace&) = delete;
@@ -23,9 +23,9 @@ class DeviceTrace {
 
   Trace& trace() { return trace_; }
 
-  /// What is enqueued from here on begins a span.
+  /// Begins a span with the work enqueued from here on.
   void begin() { mark(nullptr, -1); }
-  /// What was enqueued since the last mark is a span; another begins. name: a literal.
+  /// Ends the span of the work enqueued since the last mark, and begins another. name: a literal.
   void end(const char* name, int layer) { mark(name, layer); }
 
   /// Adds the spans to the trace. REQUIRES: the stream was waited for.
@@ -34,7 +34,7 @@ class DeviceTrace {
  private:
   struct Mark {
     cudaEvent_t event;
-    const char* name;  // of the span that ends here; null: none does
+    const char* name;  // of the span that ends here; null: no span ends here
     int layer;
   };
 
@@ -45,7 +45,7 @@ class DeviceTrace {
 
   Trace& trace_;
   cudaStream_t stream_;
-  cudaEvent_t base_;  // the device's time that goes with the clock's
+  cudaEvent_t base_;  // an event recorded at base_time_; ties the device's time to the clock's
   Trace::Clock::time_point base_time_;
   std::vector<cudaEvent_t> free_;
   std::vector<Mark> marks_;

@@ -1,10 +1,9 @@
-// What every CUDA kernel file includes, and nothing else of CUDA: the language for nvcc, or the emulator for
-// tests.
+// The only CUDA header that kernel files include: the language for nvcc, or the emulator for tests.
 //
 // The same .cu files are compiled twice: by nvcc, and by the host's compiler with HEARTH_CUDA_EMULATED, where
-// each CUDA thread is a fiber on the CPU (tests/support/cudaemu). All that differs between the two is here.
-// So kernels use no inline assembly, no <<<>>>, no libraries of device code; each PTX instruction gets a
-// function with two bodies.
+// each CUDA thread is a fiber on the CPU (tests/support/cudaemu). All differences between the two are in this
+// file. So kernels use no inline assembly, no <<<>>> and no libraries of device code; each PTX instruction
+// gets a function with two bodies.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -18,7 +17,7 @@
 #include <cudaemu.h>
 #else
 
-/// Dynamic shared memory of the launch, as T* name.
+/// Declares the launch's dynamic shared memory as T* name.
 #define GPU_DYN_SHARED(T, name)                                       \
   extern __shared__ __align__(128) unsigned char hearth_dyn_shared[]; \
   T* name = reinterpret_cast<T*>(hearth_dyn_shared)
@@ -36,9 +35,9 @@ inline cudaError_t gpu_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_
   }(std::forward<A>(args)...);
 }
 
-/// Copies 16 bytes from global to shared memory, both aligned to 16, while the thread goes on. Done only once
-/// its group was waited for, and seen by other threads after a barrier then. Compute capability 7.5 copies at
-/// once.
+/// Begins to copy 16 bytes from global to shared memory, both aligned to 16. The copy is done only after a
+/// wait for its group; other threads see it after a barrier that follows the wait. Compute capability 7.5
+/// copies at once.
 __device__ inline void gpu_cp_async16(void* shared, const void* global) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
@@ -49,13 +48,13 @@ __device__ inline void gpu_cp_async16(void* shared, const void* global) {
   *static_cast<int4*>(shared) = *static_cast<const int4*>(global);
 #endif
 }
-/// Ends a group: the thread's copies since the last one.
+/// Ends a group: all copies that the thread began since the last group.
 __device__ inline void gpu_cp_async_commit() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.commit_group;" ::: "memory");
 #endif
 }
-/// Waits for the thread's groups but the last N.
+/// Waits for all groups of the thread except the last N.
 template <int N>
 __device__ inline void gpu_cp_async_wait() {
 #if __CUDA_ARCH__ >= 800
@@ -63,8 +62,8 @@ __device__ inline void gpu_cp_async_wait() {
 #endif
 }
 
-/// Words of four matrices of 8 rows of 16 bytes in shared memory, row r of matrix m at the address that lane
-/// 8m + r gives (a multiple of 16). to[m]: word lane % 4 of row lane / 4.
+/// Loads words of four 8 x 16-byte matrices from shared memory. Lane 8m + r gives the address of row r of
+/// matrix m (a multiple of 16). to[m] gets word lane % 4 of row lane / 4.
 __device__ inline void gpu_load_matrices(unsigned (&to)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -89,8 +88,8 @@ __device__ inline void gpu_multiply_16(int (&d)[4], unsigned a0, unsigned a1, un
       : "r"(a1), "r"(b), "r"(c));
 #endif
 }
-/// The same for a [16, 32] and b [32, 8]: a[0], a[1] and b[0] are the first 16 bytes, a[2], a[3] and b[1] the
-/// others.
+/// Like gpu_multiply_16(), for a [16, 32] and b [32, 8]: a[0], a[1] and b[0] are the first 16 bytes, a[2],
+/// a[3] and b[1] the others.
 __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, int c) {
 #if __CUDA_ARCH__ >= 800
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
@@ -108,14 +107,15 @@ __device__ inline void gpu_multiply_32(int (&d)[4], const unsigned (&a)[4], unsi
 #endif
 }
 
-/// Adds 1 to *count, in device memory, and returns what it was. What the caller, or who it has met at a
-/// barrier, wrote before is seen by who arrives later.
+/// Adds 1 to *count, in device memory, and returns its old value. A later caller sees everything that this
+/// caller, or a thread it met at a barrier, wrote before.
 __device__ inline unsigned gpu_arrive(unsigned* count) {
   unsigned before;
   asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(count) : "memory");
   return before;
 }
-/// Stores for the host to see, after all that the caller wrote or saw written before.
+/// Stores a value for the host. The host that reads it also sees all that the caller wrote, or saw written,
+/// before.
 __device__ inline void gpu_store_release_system(unsigned* to, unsigned value) {
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }

@@ -1,6 +1,6 @@
-// Host memory that the device may read while both work: page-locked, and given back at the end.
+// Host memory that the device may read while the host works: page-locks it, and releases it at the end.
 //
-// Owned by CudaHybridFfn; the device's work is waited for before it goes. Load only; one thread.
+// Owned by CudaHybridFfn, which waits for the device's work before it destroys this. Load only; one thread.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,7 +21,7 @@ class HostPins {
   HostPins(const HostPins&) = delete;
   HostPins& operator=(const HostPins&) = delete;
 
-  /// Whether the system grants it. Throws CudaError where the device is in trouble.
+  /// Pins the memory. Returns whether the system grants it. Throws CudaError if the device fails.
   bool add(const std::byte* host, size_t bytes) {
     if (bytes == 0) return true;
     const cudaError_t code = cudaHostRegister(const_cast<std::byte*>(host), bytes, cudaHostRegisterMapped);
@@ -33,7 +33,7 @@ class HostPins {
         code != cudaErrorInvalidValue) {
       check(code, "page-locking cold neurons");
     }
-    cudaGetLastError();  // refused; nothing is broken by it
+    cudaGetLastError();  // clear the error, because a refusal does no harm
     return false;
   }
 

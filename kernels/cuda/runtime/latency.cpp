@@ -16,14 +16,14 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int64_t kFloats = 4096;  // a token's, of a 7B model
-// A short and a long graph: what launching one costs is in both, and goes with the difference.
+// A short and a long graph: the cost of launching a graph is in both, and cancels in the difference.
 constexpr int kFewKernels = 16, kManyKernels = 80;
 constexpr int kRoundTrips = 32;
 constexpr int kPasses = 5;
-// A clock's tick, where an emulated device was done at once.
+// One tick of a clock, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-8;
 
-/// What work() enqueues, recorded.
+/// Records what work() enqueues.
 template <class Work>
 GraphExec record(const Stream& stream, const Work& work) {
   check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording what is to be timed");

@@ -7,11 +7,12 @@
 namespace hearth::cuda {
 
 struct Latency {
-  /// From the start of a nearly empty kernel to the start of the next one, in a recorded graph; decoding
-  /// steps are recorded too.
+  /// From the start of a nearly empty kernel to the start of the next one in a recorded graph. Decoding steps
+  /// are recorded too.
   double launch_s = 0;
-  /// What a layer costs whose neurons the GPU and the CPU share, if neither had any: a graph of a small
-  /// kernel and the hand-over of a token to host memory, seen by the host, which launches the next at once.
+  /// The cost of a layer whose neurons the GPU and the CPU share, apart from its neurons: a graph of a small
+  /// kernel and the hand-over of a token to host memory; the host sees it and launches the next graph at
+  /// once.
   double round_trip_s = 0;
 };
 

@@ -14,7 +14,7 @@ namespace hearth::cuda {
 /// Throws std::bad_alloc where memory is short, CudaError for anything else.
 inline void check_allocation(cudaError_t code, const char* doing) {
   if (code == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // the device is well: the error must not be found by the next call
+    cudaGetLastError();  // clear the error: the device works, and the next check must not find it
     throw std::bad_alloc();
   }
   check(code, doing);
@@ -84,14 +84,14 @@ class PinnedArray {
   size_t n_ = 0;
 };
 
-/// A stream of its own, which does not wait for the default stream.
+/// Owns a stream, which does not wait for the default stream.
 class Stream {
  public:
   Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "creating a stream"); }
   ~Stream() { cudaStreamDestroy(stream_); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  operator cudaStream_t() const { return stream_; }  // NOLINT: stands for it
+  operator cudaStream_t() const { return stream_; }  // NOLINT: used like the handle
   void wait() const { check(cudaStreamSynchronize(stream_), "waiting for the device"); }
 
  private:
@@ -105,7 +105,7 @@ class Event {
   ~Event() { cudaEventDestroy(event_); }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
-  operator cudaEvent_t() const { return event_; }  // NOLINT: stands for it
+  operator cudaEvent_t() const { return event_; }  // NOLINT: used like the handle
 
  private:
   cudaEvent_t event_ = nullptr;

@@ -1,7 +1,7 @@
 // Device memory that the backend's operations work in, sized for the largest step.
 //
-// Cut from the arena by DeviceWork::reserve(), and counted by the same constructor (scratch_bytes). Owned by
-// DeviceWork.
+// DeviceWork::reserve() takes it from the arena. scratch_bytes() runs the same constructor to count the
+// bytes. Owned by DeviceWork.
 #pragma once
 
 #include <cstddef>
@@ -57,22 +57,22 @@ struct Scratch {
   float* rope_table = nullptr;
   std::byte *quantized = nullptr, *attention = nullptr, *select = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
-  NeuronSums sums;                                            // of the layer, whoever adds to them
+  NeuronSums sums;                                            // of the layer, summed over all neurons
   int32_t *passed_ids = nullptr, *passed_count = nullptr;
   static constexpr size_t kNoteWords = 2;
   uint32_t* note_state = nullptr;  // NeuronNotes::state
   DeviceCounts* counts = nullptr;
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
-  // Of hybrid layers: the two parts of the set that is wanted.
+  // For hybrid layers: the two parts of the wanted set.
   DeviceNeuronSet hot;              // neurons that have a device row
-  uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the others
-  // [3, words] bits of neurons that any token wants: all; of these the cold ones; what the next hybrid layer
-  // will probably want (HybridCall::wanted_next)
+  uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the cold neurons
+  // [3, words] bits of neurons: all that any token wants; the cold ones among them; those that the next
+  // hybrid layer will probably want (HybridCall::wanted_next)
   uint64_t* any = nullptr;
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state
-  std::byte* streamed[2] = {};    // buffers through which cold neurons are brought, where they are
+  std::byte* streamed[2] = {};    // buffers for streaming cold neurons, if neurons are streamed
 };
 
 }  // namespace hearth::cuda

@@ -9,14 +9,14 @@ namespace hearth::cuda {
 namespace {
 
 constexpr size_t kAlign = 64;           // integers: 256 bytes
-constexpr int64_t kFewestPerBlock = 8;  // positions that a KV block holds at least
-constexpr size_t kArrays = 16;          // that a step has besides its block tables, at most
+constexpr int64_t kFewestPerBlock = 8;  // the smallest size of a KV block
+constexpr size_t kArrays = 16;          // the most arrays that a step has besides its block tables
 
 }  // namespace
 
 size_t StepInputs::size(const StepBounds& bounds) {
   const auto tokens = static_cast<size_t>(bounds.max_tokens);
-  // No more sequences than tokens have a block table in a step's reach.
+  // A step has at most as many sequences, and so block tables, as tokens.
   const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
   const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
   return tables + kArrays * (longest + kAlign);

@@ -1,8 +1,8 @@
-// The small arrays of integers that a step's operations read: copied to the device once a step, whoever asks.
+// The small arrays of integers that a step's operations read. Each is copied to the device once a step.
 //
-// Owned by CudaBackend; engine thread. Arrays are known by their addresses, which stay the same within a step
-// (ComputeDevice::begin_step). Copies go through pinned memory, so that nobody waits for them; steps of one shape
-// find the same arrays in the same places, so that recorded copies can be played back.
+// Owned by CudaBackend; engine thread. Arrays are identified by their addresses, which stay the same within a
+// step (ComputeDevice::begin_step). Copies go through pinned memory, so that the host need not wait for them.
+// Steps of one shape put the same arrays at the same offsets, so that recorded copies can be played back.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +18,21 @@ namespace hearth::cuda {
 
 class StepInputs {
  public:
-  /// Integers that the positions, tables, tokens and row numbers of such steps take on the device, at most.
+  /// The most integers that the positions, tables, tokens and row numbers of such steps take on the device.
   static size_t size(const StepBounds& bounds);
   /// device: [size(bounds)].
   void reserve(const StepBounds& bounds, int32_t* device);
 
-  /// Forgets the last step's arrays. REQUIRES: the device has done with them.
+  /// Forgets the last step's arrays. REQUIRES: the device has finished the last step.
   void begin_step();
 
-  /// The array on the device, from the stream's next operation on.
+  /// Returns the array on the device, valid from the stream's next operation on.
   const int32_t* on_device(std::span<const int32_t> host, StepRecorder& recorder);
   KvPlaces on_device(const KvPlaces& host, StepRecorder& recorder);
   DeviceList list(std::span<const int32_t> host, StepRecorder& recorder);
 
  private:
-  /// n integers from the pinned memory to the device's, at the same offset.
+  /// Copies n integers from pinned memory to the device, at the same offset.
   void copy(size_t at, size_t n, StepRecorder& recorder);
 
   struct Known {

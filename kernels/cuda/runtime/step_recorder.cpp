@@ -9,13 +9,13 @@
 namespace hearth::cuda {
 namespace {
 
-// Attention is cut into slices of 256 keys: below, nothing depends on `longest`.
+// Attention is cut into slices of 256 keys, so contexts below 256 keys need not be told apart.
 constexpr unsigned kLeastLongest = 256;
 
-/// Throws what is not a lack of memory.
+/// Returns false if memory is short. Throws CudaError for any other error.
 bool had_memory(cudaError_t code, const char* doing) {
   if (code == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // the device is well: the error must not be found by the next call
+    cudaGetLastError();  // clear the error: the device works, and the next check must not find it
     return false;
   }
   check(code, doing);
@@ -96,7 +96,8 @@ void StepRecorder::record_and_launch() {
   if (launched) {
     recordings_[current_].segments.push_back({std::move(graph), signature_});
   } else {
-    // Without graphs from here on. Those already launched are dropped when the step is over.
+    // From here on no graphs are made, and work is enqueued at once. Graphs already launched are dropped when
+    // the step is over.
     for (const std::function<void()>& work : works_) work();
     enabled_ = false;
     mode_ = Mode::kAtOnce;

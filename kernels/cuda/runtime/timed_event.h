@@ -1,4 +1,4 @@
-// A mark in a stream's work that knows when the device came to it.
+// A mark in a stream's work that records when the device reached it.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,7 +14,7 @@ class TimedEvent {
   TimedEvent(const TimedEvent&) = delete;
   TimedEvent& operator=(const TimedEvent&) = delete;
   void record(cudaStream_t stream) { check(cudaEventRecord(event_, stream), "marking work to be timed"); }
-  /// REQUIRES: both were recorded and the device has come to both.
+  /// REQUIRES: both were recorded and the device has reached both.
   double seconds_since(const TimedEvent& begin) const {
     float ms = 0;
     check(cudaEventElapsedTime(&ms, begin.event_, event_), "timing the device's work");

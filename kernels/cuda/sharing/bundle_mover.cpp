@@ -1,4 +1,4 @@
-// See the header. Every layer has up to three parts, one a matrix; a move is a row of each.
+// See the header. Every layer has up to three parts, one per matrix; a move copies one row of each part.
 #include "kernels/cuda/sharing/bundle_mover.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace hearth::cuda {
 namespace {
 
-/// A mark that tells when the device came by, and whose waiter sleeps.
+/// A mark that records when the device reached it; waiting for it sleeps.
 class TimedEvent {
  public:
   TimedEvent() { check(cudaEventCreateWithFlags(&event_, cudaEventBlockingSync), "creating an event"); }
@@ -61,18 +61,18 @@ struct Layer {
   }
 
   bool pinned = false;
-  int64_t first = 0;  // neurons below are not on the host
+  int64_t first = 0;  // neurons below it are not in host memory
   std::array<BundlePart, 3> parts;
-  std::array<const std::byte*, 3> mapped{};  // parts' `from` as the device reads it
+  std::array<const std::byte*, 3> mapped{};  // each part's `from` as the device reads it
   int n_parts = 0;
-  Event readers;  // work that may read emptied device rows
+  Event readers;  // marks the work that may still read emptied device rows
 
  private:
   void add(const Matrix& from, const Matrix& to) {
     add(from.data, from.stride_bytes(), to.data, to.stride_bytes(), row_bytes(from.dtype, from.n_cols));
   }
   void add(const std::byte* from, size_t from_stride, const std::byte* to, size_t to_stride, size_t bytes) {
-    // The device's matrices are read-only to everyone but who fills their device rows.
+    // The device's matrices are const for everyone except the mover, which fills their device rows.
     BundlePart part{from, from_stride, const_cast<std::byte*>(to), to_stride, bytes, 1};
     const auto all = reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to) | from_stride |
                      to_stride | bytes | 16;
@@ -82,7 +82,7 @@ struct Layer {
   void map() {
     for (int i = 0; i < n_parts; ++i) {
       const BundlePart& part = parts[static_cast<size_t>(i)];
-      // Of the first row that is there: memory of neurons below may have been given back.
+      // The address of the first row that exists; the memory of neurons below may have been freed.
       const size_t at = static_cast<size_t>(first) * part.from_stride;
       void* there = nullptr;
       check(cudaHostGetDevicePointer(&there, const_cast<std::byte*>(part.from + at), 0),
@@ -115,7 +115,7 @@ class CudaBundleMover final : public BundleMover {
   void start(int layer, std::span<const RowChange> moves) override {
     assert(moves.size() <= NeuronTraffic::kMaxChanges);
     if (moves.empty()) return;
-    finish_started();  // the list of moves and the marks are of one start
+    finish_started();  // the list of moves and the events belong to one start() only
     const Layer& of = layers_.at(layer);
     check(cudaStreamWaitEvent(stream_, of.readers, 0), "waiting for the last use of emptied device rows");
     began_.record(stream_);
@@ -165,7 +165,7 @@ class CudaBundleMover final : public BundleMover {
     gather_bundles(op, stream_);
   }
 
-  /// Rows of neighbouring neurons that go to neighbouring device rows are one copy.
+  /// Copies rows in runs: neighbouring neurons that go to neighbouring device rows are one copy.
   void copy_runs(const BundlePart& part, std::span<const RowChange> moves) {
     for (size_t i = 0, n = 0; i < moves.size(); i += n) {
       for (n = 1; i + n < moves.size() && follows(moves[i + n - 1], moves[i + n]);) ++n;
@@ -177,7 +177,7 @@ class CudaBundleMover final : public BundleMover {
     return b.neuron == a.neuron + 1 && b.device_row == a.device_row + 1;
   }
 
-  /// Through pinned memory, one half of which is filled while the other is copied from.
+  /// Copies through pinned memory: one half is filled while the other is copied to the device.
   void stage(const Layer& of, std::span<const RowChange> moves) {
     const size_t n_fit = half_bytes_ / of.bundle_bytes();
     for (size_t half = 0; !moves.empty(); half = 1 - half) {
@@ -200,7 +200,7 @@ class CudaBundleMover final : public BundleMover {
     }
   }
 
-  /// n rows, from_stride apart, to device rows from `device_row` on.
+  /// Copies n rows, from_stride apart, to device rows from `device_row` on.
   void copy_rows(const BundlePart& part, const std::byte* from, size_t from_stride, int32_t device_row,
                  size_t n) {
     std::byte* to = part.to + static_cast<size_t>(device_row) * part.to_stride;
@@ -219,7 +219,7 @@ class CudaBundleMover final : public BundleMover {
   PinnedArray<RowChange> moves_;
   PinnedArray<std::byte> staging_;
   size_t half_bytes_ = 0;
-  TimedEvent copied_from_[2];  // halves of the staging memory
+  TimedEvent copied_from_[2];  // one event for each half of the staging memory
 
   struct Started {
     int layer = 0;
@@ -228,7 +228,7 @@ class CudaBundleMover final : public BundleMover {
   Started started_;
   Copied copied_;  // since the last wait()
   TimedEvent began_, ended_;
-  Stream stream_;  // goes first: nothing of the above is in use then
+  Stream stream_;  // destroyed first: after that nothing above is in use
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The BundleMover for a CUDA device: a non-blocking stream of its own, on which copies run beside the
+// The BundleMover of a CUDA device. It has a non-blocking stream of its own, on which copies run beside the
 // backend's kernels.
 //
 // Contains no CUDA headers, so that the engine can include it; a build without CUDA links no_cuda.cpp.
@@ -14,7 +14,7 @@
 
 namespace hearth::cuda {
 
-/// How bundles come from pinned host memory.
+/// How bundles are copied from pinned host memory.
 enum class CopyWay {
   kGather,  // a kernel reads the host's rows over the bus and writes the device's: one launch for all
   kDma,     // a copy for every run of neighbours in each matrix
@@ -28,8 +28,9 @@ struct BundleMoverOptions {
   Trace* trace = nullptr;  // outlives the mover; null: nothing is traced
 };
 
-/// Moves neurons of these layers, which outlive the mover: rows of gate (unless all of them are on the
-/// device), up and down, or the codes of a coded down projection. Throws CudaError, std::bad_alloc.
+/// Makes a mover for the neurons of these layers, which must outlive it. It moves rows of gate (unless all
+/// gates are on the device), up and down, or the codes of a coded down projection. Throws CudaError,
+/// std::bad_alloc.
 std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> layers,
                                                const BundleMoverOptions& options);
 

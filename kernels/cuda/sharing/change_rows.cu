@@ -1,4 +1,4 @@
-// The neuron cache's changes, carried out: which neurons have a device row, and which one.
+// Applies the neuron cache's changes: which neurons have a device row, and which row.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -8,8 +8,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// One block: the list is short, and read from the host's memory once. Of several changes of a neuron the
-/// last counts, so each looks whether one comes after it.
+/// Runs as one thread block, because the list is short and is read from the host's memory only once. If a
+/// neuron changes several times the last change counts, so each thread checks whether a later change of its
+/// neuron exists.
 __global__ void __launch_bounds__(kThreads)
     change_rows_kernel(const RowChanges* changes, uint64_t* resident, int32_t* device_row) {
   __shared__ int32_t neurons[NeuronTraffic::kMaxChanges], device_rows[NeuronTraffic::kMaxChanges];

@@ -1,8 +1,8 @@
-// What the CPU computes of a layer's neurons while the device computes the others: handed over, waited for,
-// computed, merged.
+// The CPU's share of a layer's neurons, computed while the device computes the others. The device hands over
+// the input, the CPU computes, and the sums are merged.
 //
 // Owned by CudaHybridFfn; engine thread. One layer is under way at a time: begin(), then wait() and compute()
-// while the device works on, then the sums are merged. What runs on the device CudaHybridFfn enqueues.
+// while the device works on, then the sums are merged. CudaHybridFfn enqueues the device's part of this.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,49 +26,49 @@ class ColdShare {
   /// writes. At load, where there are hybrid layers.
   void reserve(const StepBounds& bounds, cudaStream_t stream, const Scratch& scratch);
 
-  /// What the CPU is given of a layer: device memory.
+  /// The inputs of the CPU's share of a layer: device memory.
   struct Layer {
     const float* x = nullptr;      // [n_tokens, n_cols]
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
-    bool proposes = false;  // for the next layer
+    bool proposes = false;  // whether scratch has a proposal for the next layer
   };
-  /// Begins a layer whose set lies parted in scratch. The device must do what is returned.
+  /// Begins a layer whose set was split in scratch. The caller must enqueue the hand-over that is returned.
   HandOver begin(const Layer& layer, const Scratch& scratch);
 
-  /// Waits until the layer has been handed over on the stream; the device goes on meanwhile. Throws CudaError
-  /// if the device fails before that, std::runtime_error if the stream ends without.
+  /// Waits until the layer has been handed over on the stream; the device works on meanwhile. Throws
+  /// CudaError if the device fails before that, std::runtime_error if the stream ends without a hand-over.
   void wait(cudaStream_t stream) const;
 
-  /// Neurons that any token wants, and of these those that are the CPU's: [words] each. Valid from wait() to
+  /// The neurons that any token wants, and the CPU's neurons among them: [words] each. Valid from wait() to
   /// the next begin().
   std::span<const uint64_t> any() const { return {any_.data(), words_}; }
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
-  /// What the next layer is expected to want; empty: not proposed.
+  /// The neurons that the next layer will probably want; empty: no proposal.
   std::span<const uint64_t> proposed() const {
     return {any_.data() + 2 * words_, layer_.proposes ? words_ : 0};
   }
 
-  /// Neurons that the CPU computes. After compute().
+  /// The neurons that the CPU computes. Valid after compute().
   const NeuronSet& set() const { return set_; }
 
-  /// Computes the CPU's share from its own memory. After wait(). Returns the seconds it took. counts.found is
-  /// filled if there were neurons to compute.
+  /// Computes the CPU's share from host memory. Call it after wait(). Returns the seconds it took. Fills
+  /// counts.found if there were neurons to compute.
   double compute(const FfnNeurons& host, NeuronCounts& counts);
 
-  /// The CPU's sums, and whether there are any (0: none), in host memory that the device reads: for
-  /// merge_sums(), after compute(). The same places for every layer.
+  /// The CPU's sums for merge_sums(), and whether there are any (0: none), in host memory that the device
+  /// reads. Valid after compute(). The addresses are the same for every layer.
   NeuronSums sums() const { return {sums_.data(), poison_.data()}; }
   const int32_t* has_sums() const { return has_sums_.data(); }
 
  private:
   CpuBackend& cpu_;
   Layer layer_;
-  size_t words_ = 0;      // of a token's bits
-  uint32_t n_begun_ = 0;  // hand-overs, as the device counts them
+  size_t words_ = 0;      // of one token's bits
+  uint32_t n_begun_ = 0;  // the number of hand-overs begun, as the device counts them
   PinnedArray<uint64_t> wanted_, any_;
-  NeuronSet set_;  // around wanted_: the device writes the bits, compute() lists them
+  NeuronSet set_;  // its bits are wanted_: the device writes them, compute() lists them
   PinnedArray<float> x_, gates_;
   PinnedArray<uint32_t> number_;
   PinnedArray<int64_t> sums_;

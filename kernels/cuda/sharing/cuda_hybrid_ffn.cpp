@@ -1,4 +1,4 @@
-// See the header; run() is the order of a layer.
+// See the header; run() shows the order of a layer.
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 
 #include <span>
@@ -21,24 +21,24 @@ void CudaHybridFfn::set_traffic(NeuronTraffic* traffic) {
 }
 
 void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) {
-  // 1. Who is wanted: the set that the engine selected. The sums over its neurons begin at zero.
+  // 1. Wanted neurons: the set that the engine selected. The sums over its neurons begin at zero.
   const DeviceNeuronSet wanted = work_.set(call.wanted);
   const int64_t n_cols = layer.device.down.n_cols;
   const NeuronNotes notes = work_.begin_sums(wanted, n_cols, counts);
   work_.quantize(call.x, call.n_tokens, layer.device.gate.n_cols);
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
-    // 2 to 4. In a long step the cold neurons come to the device, and the CPU computes none. The host waits
-    // for nothing, so the cache does not change, and who moves neurons is not told of the call.
+    // 2 to 4. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
+    // waits for nothing, so the cache does not change, and the neuron traffic is not told of the call.
     part(layer, wanted);
     stream_cold(layer, call, notes);
   } else {
-    // 2. Who is where: first the cache's changes, then the set is parted by who has a device row. What the
-    // CPU needs for the cold part goes to host memory.
+    // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
+    // the CPU needs for the cold part goes to host memory.
     row_updates_.apply(layer, work_.recorder());
     part(layer, wanted);
     hand_over(layer, call, wanted);
-    // 3. Both compute at the same time: the device is given its part before the CPU begins with the other.
+    // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
     compute_on_device(layer, call, notes);
     compute_on_cpu(layer, counts);
     // 4. The CPU's sums are added to the device's.
@@ -49,7 +49,7 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   work_.end_sums(layer.device.down, call.n_tokens, call.out);
 }
 
-/// scratch.hot, scratch.cold_wanted, scratch.any = the parts of the set.
+/// Splits the set into scratch.hot, scratch.cold_wanted and scratch.any.
 void CudaHybridFfn::part(const HybridLayer& layer, const DeviceNeuronSet& wanted) {
   const Scratch& scratch = work_.scratch();
   DeviceNeuronSet hot = scratch.hot;
@@ -59,7 +59,7 @@ void CudaHybridFfn::part(const HybridLayer& layer, const DeviceNeuronSet& wanted
   });
 }
 
-/// The cold part, and what the CPU needs to compute it, on its way to host memory.
+/// Enqueues the hand-over of the cold part and of the CPU's input to host memory.
 void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                               const DeviceNeuronSet& wanted) {
   const Scratch& scratch = work_.scratch();
@@ -82,7 +82,7 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
   work_.mark("attention, active neurons", layer.layer);
 }
 
-/// Enqueues the hot part. What was recorded up to here is launched.
+/// Enqueues the hot part, and launches what was recorded up to here.
 void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
                                       const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
@@ -95,7 +95,7 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   if (traffic_ != nullptr) traffic_->enqueued(layer.layer, work_.stream());
 }
 
-/// Waits for the hand-over and computes the cold part, while the device goes on with the hot one.
+/// Waits for the hand-over and computes the cold part while the device computes the hot one.
 void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts) {
   Trace* const trace = work_.trace();
   {
@@ -116,8 +116,8 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
   work_.begin_span();
 }
 
-/// Both parts on the device: the hot one, then the cold one piece by piece. Copies go beside recorded graphs,
-/// not into them.
+/// Computes both parts on the device: the hot one, then the cold one piece by piece. The copies are not part
+/// of recorded graphs.
 void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
   DeviceNeuronSet hot = scratch.hot;
@@ -139,7 +139,7 @@ void CudaHybridFfn::merge(int n_tokens, int64_t n_cols) {
       });
 }
 
-/// Launches what was recorded, with the latest changes of the cache.
+/// Launches what was recorded, after fetching the latest changes of the cache.
 void CudaHybridFfn::end_segment(const HybridLayer& layer) {
   work_.recorder().end_segment([&] { row_updates_.before_launch(layer); });
 }

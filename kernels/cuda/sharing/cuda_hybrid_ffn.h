@@ -1,8 +1,9 @@
-// The hybrid FFN of a CUDA device and the CPU: who is wanted, who is where, both compute, sums merge.
+// The hybrid FFN of a CUDA device and the CPU: it splits the wanted neurons, both compute, and the sums
+// merge.
 //
-// The device's part is device_share.h, the CPU's cold_share.h; long steps have the cold neurons brought to
-// the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once a layer, for
-// the hand-over, and not for the device's part.
+// device_share.h computes the device's part and cold_share.h the CPU's; in long steps the cold neurons are
+// copied to the device instead (streamed_share.h). Owned by CudaDevice; engine thread. The host waits once a
+// layer, for the hand-over, and not for the device's part.
 #pragma once
 
 #include "kernels/cpu/cpu_backend.h"
@@ -19,13 +20,13 @@ namespace hearth::cuda {
 
 class CudaHybridFfn final : public HybridFfn {
  public:
-  /// Both outlive it. stream_from_tokens: see DeviceOptions.
+  /// `work` and `cpu` must outlive it. stream_from_tokens: see DeviceOptions.
   CudaHybridFfn(DeviceWork& work, CpuBackend& cpu, int stream_from_tokens)
       : work_(work), cold_share_(cpu), streamed_share_(cpu, stream_from_tokens) {}
 
-  /// Takes pinned memory, after the work's scratch. At load, once.
+  /// Allocates pinned memory. At load, once, after DeviceWork::reserve().
   void reserve(const StepBounds& bounds);
-  /// Waits for copies under way, whatever has failed: host memory may go.
+  /// Waits for copies under way, even after an error. Afterwards host memory may be freed.
   void drain() noexcept { streamed_share_.drain(); }
 
   bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }
@@ -44,7 +45,7 @@ class CudaHybridFfn final : public HybridFfn {
   DeviceWork& work_;
   HostPins pins_;
   ColdShare cold_share_;
-  StreamedShare streamed_share_;  // behind the pins, whose memory its copies read
+  StreamedShare streamed_share_;  // after the pins, whose memory its copies read
   RowUpdates row_updates_;
   NeuronTraffic* traffic_ = nullptr;
 };

@@ -3,7 +3,7 @@
 namespace hearth::cuda {
 namespace {
 
-/// Products of listed rows, by place. device_rows: see MatmulOp.
+/// Multiplies the listed rows, by list index. device_rows: see MatmulOp.
 void multiply_listed(const Matrix& weight, const float* bias, const float* x, int n_tokens,
                      const DeviceList& rows, const int32_t* device_rows, const Scratch& scratch, float* out,
                      cudaStream_t stream) {

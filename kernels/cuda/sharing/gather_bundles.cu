@@ -1,9 +1,9 @@
-// Bundles read from mapped host memory by a kernel: rows that lie apart on the host, and have places of their
-// own on the device, in one launch.
+// A kernel that reads bundles from mapped host memory: in one launch it copies rows that lie apart on the
+// host to device rows that lie apart too.
 //
-// Each block takes rows in turns; its threads read neighbouring words, so that a warp's reads go over the bus
-// as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of the host's memory fill the bus if warps
-// read aligned lines side by side).
+// Thread blocks take rows in turns. The threads of a block read neighbouring words, so that a warp's reads
+// cross the bus as whole requests (Min et al., EMOGI, VLDB 2020: scattered reads of the host's memory fill
+// the bus if warps read aligned lines side by side).
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 #include "kernels/cuda/sharing/gather_bundles.h"
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-// 32 blocks of 256 threads with 16 bytes each have 128 KB under way: at 55 GB/s (PCIe 5, 16 lanes) and 2 us
-// for an answer 110 KB are. More would only take room from the layers that compute meanwhile.
+// 32 thread blocks of 256 threads with 16 bytes each have 128 KB under way; 55 GB/s (PCIe 5, 16 lanes) and 2
+// us of latency need 110 KB. More would only take multiprocessors from the layers that compute meanwhile.
 constexpr unsigned kMostBlocks = 32;
 
 template <class Word>

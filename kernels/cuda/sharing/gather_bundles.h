@@ -1,4 +1,4 @@
-// Bundles read from mapped host memory by a kernel. For bundle_mover.cpp.
+// A kernel that reads bundles from mapped host memory. For bundle_mover.cpp.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,16 +12,16 @@ namespace hearth::cuda {
 
 /// One matrix of a layer: where its rows lie on the host, by neuron, and on the device, by device row.
 struct BundlePart {
-  const std::byte* from = nullptr;  // as the device reads it
+  const std::byte* from = nullptr;  // as the device addresses it
   size_t from_stride = 0;
   std::byte* to = nullptr;
   size_t to_stride = 0;
   size_t bytes = 0;  // of a row
-  int word = 1;      // 16, 8, 4, 2 or 1: the most that everything above is a multiple of
+  int word = 1;      // 16, 8, 4, 2 or 1: the largest that divides all of the above
 };
 
 struct BundleGather {
-  BundlePart parts[3];  // gate, up, down, as far as they are moved
+  BundlePart parts[3];  // gate, up, down; only those that are moved
   int n_parts = 0;
   const RowChange* moves = nullptr;  // [n_moves], pinned
   int n_moves = 0;

@@ -1,10 +1,10 @@
-// Giving the host what it needs for its share of a layer: kernels write to host memory, and then a number
-// there tells that all has come.
+// Gives the host what it needs for its share of a layer: a kernel writes arrays to host memory, and then a
+// number that tells that all have arrived.
 //
-// A kernel and not copies, because the host then waits for a word of its own memory, which costs neither a
-// call of the driver nor an interrupt, and one launch does all. The last block to finish says so. It counts
-// the hand-overs itself, so that a recorded one can be played back.
-// Reads and writes 4 bytes a word, over PCIe one way.
+// A kernel is used and not copies, because one launch then does everything, and the host waits for a word of
+// its own memory, which takes neither a call of the driver nor an interrupt. The last thread block to finish
+// writes the number. It counts the hand-overs itself, so that a recorded one can be played back. Reads and
+// writes 4 bytes a word; only the writes cross PCIe.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -13,8 +13,8 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// More threads than PCIe has writes under way at 16 bytes each; they leave the other multiprocessors to
-// work that is waiting.
+// These threads write 16 bytes each, more than PCIe has under way at a time. The other multiprocessors stay
+// free for waiting work.
 constexpr int64_t kMaxBlocks = 32;
 
 __global__ void __launch_bounds__(kThreads) hand_over_kernel(HandOver what) {

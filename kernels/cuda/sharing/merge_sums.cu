@@ -1,4 +1,4 @@
-// Two devices' shares of the sums over neurons, put together.
+// Adds one device's sums over neurons to another's.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

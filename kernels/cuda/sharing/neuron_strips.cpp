@@ -7,9 +7,10 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int64_t kWordNeurons = 64;
-constexpr size_t kRowAlign = 16;     // the most that a row is aligned to
-constexpr size_t kSmallGap = 64;     // copied along, so that a piece is one run of bytes
-constexpr size_t kStripAlign = 256;  // of strips in the buffer
+constexpr size_t kRowAlign = 16;     // the largest alignment of a row
+constexpr size_t kSmallGap = 64;     // a gap of at most this is copied too, so that the rows are one run of
+                                     // bytes
+constexpr size_t kStripAlign = 256;  // the alignment of strips in the buffer
 
 size_t rounded(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 uintptr_t address(const std::byte* p) { return reinterpret_cast<uintptr_t>(p); }
@@ -51,7 +52,7 @@ NeuronStrips::Rows NeuronStrips::rows_of(const DownColumns& down) {
 
 size_t NeuronStrips::Rows::align() const { return std::min(bytes & ~(bytes - 1), kRowAlign); }
 
-/// Widens the strip by rows that take turns with it in memory. Says whether they do.
+/// Widens the strip by rows that alternate with it in memory. Returns whether they do.
 bool NeuronStrips::join(const Rows& rows, Strip& strip) {
   if (rows.stride != strip.stride) return false;
   const uintptr_t begin = address(strip.data), other = address(rows.data), first = std::min(begin, other);

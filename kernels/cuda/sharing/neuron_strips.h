@@ -1,7 +1,7 @@
-// How a piece of a layer's neurons is copied from host memory to a buffer of the device: as few strips of
-// bytes, whether the layer lies as bundles or as packed matrices.
+// How a range of a layer's neurons is copied from host memory to a buffer of the device: as few strips of
+// bytes, whether the layer is stored as bundles or as packed matrices.
 //
-// Plain arithmetic on addresses, made anew for each layer of a step (StreamedShare).
+// Only computes addresses; made again for each layer of a step (StreamedShare).
 #pragma once
 
 #include <array>
@@ -13,28 +13,28 @@
 
 namespace hearth::cuda {
 
-/// Host rows of one or more matrices that lie side by side, a neuron's all together: what one copy brings.
+/// Host rows of one or more matrices that lie side by side for each neuron. One copy transfers them.
 struct Strip {
-  const std::byte* data = nullptr;  // of neuron 0
+  const std::byte* data = nullptr;  // address of neuron 0
   size_t stride = 0;                // bytes between neurons in host memory
-  size_t width = 0;                 // of a neuron's rows, with what lies between them
+  size_t width = 0;                 // bytes of a neuron's rows, and of the gaps between them
   size_t pitch = 0;                 // bytes between neurons in the buffer
-  size_t begin = 0;                 // in the buffer
-  size_t align = 1;                 // that every row begins at a multiple of, on the device
+  size_t begin = 0;                 // offset in the buffer
+  size_t align = 1;                 // every row begins at a multiple of this on the device
 };
 
 class NeuronStrips {
  public:
-  /// with_gates: gate rows are brought too. Scales that groups of neurons share are not.
+  /// with_gates: gate rows are copied too. Scales that groups of neurons share are not copied.
   NeuronStrips(const FfnNeurons& host, bool with_gates, size_t buffer_bytes);
 
   std::span<const Strip> strips() const { return {strips_.data(), n_strips_}; }
-  /// Neurons that fit the buffer at once, a multiple of 64; 0: it is too small.
+  /// How many neurons fit the buffer at once, a multiple of 64; 0: the buffer is too small.
   int64_t piece_neurons() const { return piece_neurons_; }
 
-  /// `device`, the layer as the device reads it, with the rows that the strips bring in `buffer`, where row
-  /// `begin` comes first. Rows are found by their neurons' numbers, so matrices begin where their row 0 would
-  /// be; only rows of the piece may be read.
+  /// Returns `device`, the layer as the device reads it, with the copied rows replaced by those in `buffer`,
+  /// whose first row is row `begin`. Rows are found by neuron number, so the matrices point to where their
+  /// row 0 would be; only rows that were copied may be read.
   FfnNeurons in_buffer(const FfnNeurons& device, int64_t begin, const std::byte* buffer) const;
 
  private:
@@ -42,7 +42,7 @@ class NeuronStrips {
   struct Rows {
     const std::byte* data;
     size_t stride, bytes;
-    /// Rows begin at multiples of this on the device, as they do where they lie packed: kernels rely on it.
+    /// The alignment of rows on the device. It is that of packed rows, which the kernels need.
     size_t align() const;
   };
   static Rows rows_of(const Matrix& matrix);

@@ -1,6 +1,6 @@
-// The neurons that each call of a step found active, written to pinned host memory: by the device while it
-// works, and by the CPU for its share. They are read when the step is over, so that counting neurons waits
-// for nothing.
+// The neurons that each call of a step found active. The device writes its neurons to pinned host memory
+// while it works, and the CPU adds its share. They are read when the step is over, so that counting neurons
+// never waits.
 //
 // Each call has one list of neurons. The device fills it from the front and the CPU from the back; they have
 // no neuron in common, and the list has room for all. Owned by DeviceWork; engine thread.
@@ -20,19 +20,19 @@ class NotedNeurons {
   /// Bytes of pinned memory that reserve() takes.
   static double bytes_needed(int n_calls, int max_tokens, int64_t n_neurons);
 
-  /// Takes that memory, in the place of what was taken before. `state`: device memory of 2 words, 0. Throws
-  /// std::bad_alloc, and then nothing can be noted. REQUIRES: the device is done with the last step.
+  /// Allocates that memory and frees the memory of the last call. `state`: device memory, 2 words of 0.
+  /// Throws std::bad_alloc; then nothing can be noted. REQUIRES: the device has finished the last step.
   void reserve(int n_calls, int max_tokens, int64_t n_neurons, uint32_t* state);
 
-  /// Begins a step, of which nothing is noted yet. REQUIRES: the device is done with the last one.
+  /// Begins a step without notes. REQUIRES: the device has finished the last step.
   void begin_step();
 
-  /// Begins the step's next call: where the device notes its neurons.
+  /// Begins the step's next call. Returns where the device notes its neurons.
   NeuronNotes begin(int n_tokens, int64_t n_neurons);
-  /// Notes the CPU's neurons of the call that was begun last: those of `set` that `found` has.
+  /// Notes the CPU's neurons of the call that was begun last: those neurons of `set` that are in `found`.
   void add(const NeuronSet& set, const ActiveNeurons& found);
 
-  /// What the step's call `call` found. The device is done with it.
+  /// Copies to `found` what the step's call `call` found. REQUIRES: the device has finished the call.
   void read(int call, const ActiveNeurons& found) const;
 
  private:
@@ -46,7 +46,7 @@ class NotedNeurons {
 
   size_t max_tokens_ = 0, n_neurons_ = 0;
   uint32_t* state_ = nullptr;
-  std::vector<Call> calls_;            // of the step, within the capacity reserved
+  std::vector<Call> calls_;            // of the current step; reserve() sets its capacity
   PinnedArray<uint32_t> n_of_device_;  // [n_calls]
   PinnedArray<int32_t> ids_;           // [n_calls, n_neurons]
   PinnedArray<float> values_;          // [n_calls, max_tokens, n_neurons]

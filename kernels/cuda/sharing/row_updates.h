@@ -1,5 +1,5 @@
-// A layer's changes of device rows (kernels/neuron_traffic.h) on their way to the device: asked for as late
-// as possible, carried out in the stream's order.
+// Passes a layer's changes of device rows (kernels/neuron_traffic.h) to the device. They are fetched as late
+// as possible and applied in the stream's order.
 //
 // Owned by CudaHybridFfn; engine thread. A recorded step reads the list when it runs, so the changes are
 // asked for before its graph is launched, and the latest are good enough for it.
@@ -19,13 +19,13 @@ namespace hearth::cuda {
 
 class RowUpdates {
  public:
-  /// Takes pinned memory. At load, where neurons are shared at all.
+  /// Allocates pinned memory. At load, if there are layers with shared neurons.
   void reserve() { list_ = PinnedArray<RowChanges>(1); }
 
-  /// Who tells of changes; null: nobody.
+  /// Sets where changes are fetched; null: there are none.
   void set_traffic(NeuronTraffic* traffic) { traffic_ = traffic; }
 
-  /// From here on in the stream the layer's changes hold.
+  /// Applies the layer's changes from here on in the stream.
   void apply(const HybridLayer& layer, StepRecorder& recorder) {
     due_ = traffic_ != nullptr;
     if (!due_) return;
@@ -34,8 +34,8 @@ class RowUpdates {
                       stream = recorder.stream()] { change_rows(list, resident, device_row, stream); });
   }
 
-  /// Before a recorded segment that applies them is launched: the list as the device reads it. It is free
-  /// again: the shared layer before has handed over since it was read.
+  /// Fetches the changes before a recorded segment that applies them is launched. The list may be
+  /// overwritten, because the previous shared layer has handed over since the list was read.
   void before_launch(const HybridLayer& layer) {
     if (due_) ask(layer);
   }
@@ -52,7 +52,7 @@ class RowUpdates {
 
   NeuronTraffic* traffic_ = nullptr;
   PinnedArray<RowChanges> list_;
-  bool due_ = false;  // the open segment reads them, and they were not asked for yet
+  bool due_ = false;  // the open segment reads the changes, and they are not fetched yet
 };
 
 }  // namespace hearth::cuda

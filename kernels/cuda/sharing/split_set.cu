@@ -1,4 +1,4 @@
-// A set of neurons parted in two: those whose rows the device has, and the others, which the CPU computes.
+// Splits a set of neurons in two: those that have a device row, and the others, which the CPU computes.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

@@ -9,9 +9,9 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int64_t kWordNeurons = 64;
-// So large that a copy takes many times what beginning it does: 160 us on PCIe 4.
+// So large that a copy takes many times as long as starting it: 160 us on PCIe 4.
 constexpr size_t kStagingBytes = size_t{4} << 20;
-// What a thread copies at a time.
+// How much a thread copies at a time.
 constexpr size_t kGrainBytes = size_t{256} << 10;
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr size_t kGrainBytes = size_t{256} << 10;
 void StreamedShare::reserve(const StepBounds& bounds) {
   buffer_bytes_ = bounds.stream_bytes;
   if (buffer_bytes_ == 0) return;
-  // A neuron's rows fit at least, be they floats.
+  // The buffer holds at least one neuron's rows, even if they are floats.
   const size_t bytes = std::max(kStagingBytes, 4 * sizeof(float) * static_cast<size_t>(bounds.max_cols));
   for (PinnedArray<std::byte>& staging : staging_) staging = PinnedArray<std::byte>(bytes);
 }
@@ -34,7 +34,7 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
   notes.first = false;
   const NeuronStrips plan(layer.host, call.gates == nullptr, buffer_bytes_);
   const int64_t n_neurons = layer.host.down.n_neurons;
-  DeviceNeuronSet set = scratch.hot;  // whose list has been read when it is written
+  DeviceNeuronSet set = scratch.hot;  // its list has been read by the time it is overwritten
   set.resize(call.n_tokens, n_neurons);
   set.wanted = scratch.cold_wanted;
   const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;

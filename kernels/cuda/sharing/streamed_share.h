@@ -1,13 +1,14 @@
-// A layer's cold neurons of a long step, brought to the device instead of being computed by the CPU: piece by
-// piece through two buffers, the next piece's copy under the computation of the one before.
+// In a long step, the device computes a layer's cold neurons instead of the CPU. They are copied to it
+// through two buffers: one part is copied while the part before it is computed.
 //
-// For prompts: a weight that crosses the bus once serves all tokens of a step, while the CPU computes each
-// token anew (crossover_tokens() in cuda_backend.h). Nobody waits: the host enqueues and goes on to the next
-// layer, whose first piece is thus on its way while this layer's last one is computed. Only where host memory
-// is not pinned do the CPU's threads first copy to pinned memory, and the caller waits for place there.
+// For prompts: a weight that crosses the bus once serves all tokens of a step, while the CPU needs time for
+// each token (crossover_tokens() in cuda_backend.h). The host does not wait: it enqueues and goes on to the
+// next layer, so that layer's first copy runs while this layer's last part is computed. Only if host memory
+// is not pinned do the CPU's threads first copy to pinned memory, and then the caller waits until a pinned
+// buffer is free.
 //
-// Owned by CudaHybridFfn; engine thread. Which neurons are computed, in which pieces, changes no bit: sums
-// over neurons are integers.
+// Owned by CudaHybridFfn; engine thread. How the neurons are divided changes no bit, because sums over
+// neurons are integers.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,24 +35,25 @@ class StreamedShare {
   StreamedShare(const StreamedShare&) = delete;
   StreamedShare& operator=(const StreamedShare&) = delete;
 
-  /// Waits for all copies: host memory may go. Whatever has failed.
+  /// Waits for all copies, even after an error. Afterwards host memory may be freed.
   void drain() noexcept { cudaStreamSynchronize(copies_); }
 
-  /// Takes pinned memory where bounds.stream_bytes > 0. At load, once.
+  /// Allocates pinned memory if bounds.stream_bytes > 0. At load, once.
   void reserve(const StepBounds& bounds);
 
-  /// Whether a layer's cold neurons are to be brought in a step of so many tokens: it is long enough, and 64
-  /// neurons fit a buffer.
+  /// Whether a layer's cold neurons are streamed in a step of this many tokens: the step must be long enough,
+  /// and 64 neurons must fit a buffer.
   bool takes(const HybridLayer& layer, int n_tokens, bool gates_given) const;
 
-  /// Adds what scratch.cold_wanted's neurons contribute, and counts, as add_neurons() does (device_share.h),
-  /// with its scratch and requirements. scratch: as split_set() has filled it; the list of the hot neurons is
-  /// overwritten. REQUIRES: takes(layer, ...); where neurons are noted, the hot ones were.
+  /// Adds the contributions and counts of the neurons in scratch.cold_wanted, like add_neurons() in
+  /// device_share.h, with its scratch and requirements. scratch must be as split_set() left it; the list of
+  /// the hot neurons is overwritten. REQUIRES: takes(layer, ...); if neurons are noted, the hot ones were
+  /// noted already.
   void add(const HybridLayer& layer, const HybridCall& call, const Scratch& scratch, cudaStream_t stream,
            NeuronNotes notes = {});
 
  private:
-  /// Neurons [begin, end) in a buffer that begins with neuron `first`.
+  /// Neurons [begin, end), in a buffer whose first neuron is `first`.
   struct Piece {
     int64_t first, begin, end;
     std::byte* buffer;
@@ -63,10 +65,10 @@ class StreamedShare {
   const int from_tokens_;
   size_t buffer_bytes_ = 0;
   Stream copies_;
-  // Of the two buffers: what was copied has arrived, what was computed of it is done.
+  // One event for each buffer: its copy has arrived; its neurons are computed.
   std::array<Event, 2> arrived_, used_;
   size_t next_buffer_ = 0;
-  // Pinned memory between host memory that is not pinned and the device.
+  // Pinned staging memory, for host memory that is not pinned.
   std::array<PinnedArray<std::byte>, 2> staging_;
   std::array<Event, 2> sent_;
   size_t next_staging_ = 0;
