@@ -10,7 +10,7 @@
 namespace hearth {
 namespace {
 
-/// |value| in steps; what is no number counts as the largest.
+/// |value| in units of kValueStep, at most the largest value; NaN counts as the largest.
 uint64_t steps_of(float value) {
   constexpr float kLargest = 32768.0f / static_cast<float>(ActivityCounts::kValueStep);
   const float steps = std::fabs(value) / static_cast<float>(ActivityCounts::kValueStep) + 0.5f;

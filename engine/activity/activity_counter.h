@@ -47,16 +47,16 @@ class ActivityCounter {
     ActivityCounter* counter_;  // null: this step is not counted
   };
 
-  /// Where a layer of this step is to write what it finds; null: the step is not counted.
+  /// Where a layer of this step writes its active neurons; null: the step is not counted.
   const ActiveNeurons* found() const { return counts_step_ ? &found_ : nullptr; }
-  /// Counts what the layer wrote there. Engine thread, within a Step, once for each layer.
+  /// Counts the active neurons that the layer wrote there. Engine thread, within a Step, once for each layer.
   void add(int layer);
 
   /// Stops (true) or resumes (false) counting. Engine thread, between steps.
   void pause(bool paused) { paused_ = paused; }
 
-  /// What was counted since the last call, neurons in the order that the layers have them. Any thread; waits
-  /// for the end of a step that is being counted.
+  /// Returns the counts since the last call, in the layers' order of neurons. Any thread; waits for the end
+  /// of a step that is being counted.
   ActivityCounts take();
 
  private:

@@ -31,18 +31,19 @@ struct ActivityCounts {
     return static_cast<size_t>(layer) * static_cast<size_t>(d_ff) + static_cast<size_t>(neuron);
   }
 
-  /// Of the tokens of one layer: share of the neurons that are active, on average.
+  /// The share of a layer's neurons that are active for a token, on average.
   double active_share(int layer) const;
   /// Of the neurons active for a token, the share active for the next one too; 0 where nothing was active. A
   /// layer whose neurons come and go by themselves has about their mean activity here; a layer of neurons
   /// that are hot for a while has more.
   double kept_share(int layer) const;
 
-  /// Adds what other tokens did. An empty one takes the other's shape. Throws std::overflow_error (one
-  /// sentence) beyond 2^32 - 1 tokens. REQUIRES: the same shape, unless one is empty.
+  /// Adds the counts of other tokens. If this is empty it takes the other's shape. Throws std::overflow_error
+  /// (one sentence) beyond 2^32 - 1 tokens. REQUIRES: the same shape, unless one is empty.
   void add(const ActivityCounts& other);
 
-  /// The same counts where neuron j of a layer is called order[layer][j]; an empty order changes nothing.
+  /// The same counts in another order: neuron j of a layer becomes order[layer][j]. An empty order changes
+  /// nothing.
   ActivityCounts renumbered(const std::vector<std::vector<int32_t>>& order) const;
 
   bool operator==(const ActivityCounts&) const = default;

@@ -81,7 +81,7 @@ uint64_t read_number(Cursor& cursor) {
   cursor.fail("holds a number of more than 64 bits: the file is damaged" + std::string(kAgain));
 }
 
-/// A number of at most `most`, which is what `what` counts.
+/// Reads a number that is at most `most`; `what` names it in messages.
 uint64_t read_number(Cursor& cursor, uint64_t most, std::string_view what) {
   const uint64_t number = read_number(cursor);
   if (number > most) {
@@ -205,7 +205,7 @@ std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const 
   return bytes.first(n);
 }
 
-/// Why the two are not of one model; empty: they are.
+/// Why the two files are not of one model; empty: they are.
 std::string difference(const ModelIdentity& a, const ModelIdentity& b) {
   if (a.same_model(b)) return {};
   const auto text = [](const ModelIdentity& model) {

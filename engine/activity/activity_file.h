@@ -1,4 +1,4 @@
-// The activity file: what was counted of one model's neurons, kept from run to run.
+// The activity file: the counts of one model's neurons, kept from run to run.
 //
 //   "HACT", version (uint32), then the model: layers, d_model, d_ff (uint32 each), content hash (32 bytes),
 //     activation and name (a length and so many bytes);
@@ -50,24 +50,24 @@ struct Activity {
   ActivityCounts& of(ActivitySource source) { return counts[static_cast<size_t>(source)]; }
   uint64_t n_tokens() const;
 
-  /// All sources together.
+  /// The sum over all sources.
   ActivityCounts total() const;
   /// Mean contribution per token [n_layers, d_ff], |value| times the down column's norm; empty where sizes
   /// are not known.
   std::vector<double> contributions() const;
-  /// For the order of neurons in memory: how often each was active, all sources together. Of a file of no
-  /// tokens nothing but its word vouches for the model's size, so look at n_tokens() or the model first.
+  /// How often each neuron was active, over all sources, for the order of neurons in memory. Nothing in a
+  /// file of no tokens proves the model's size, so check n_tokens() or the model first.
   ActivityProfile profile() const;
 
-  /// Adds what others counted. Texts count once: where all of one's are the other's too, those of the one
-  /// with more stand for both; served tokens are always added. Throws std::runtime_error (one sentence), and
-  /// nothing was added: another model's; some texts in both, which would be counted twice; more tokens than a
-  /// file holds.
+  /// Adds another file's counts. Texts count once: if one file's texts are all among the other's, the counts
+  /// of the file with more texts stand for both. Served tokens are always added. Throws std::runtime_error
+  /// (one sentence), and adds nothing, if the other file is another model's, if only some texts are in both
+  /// (they would count twice), or if the tokens exceed what a file holds.
   void merge(const Activity& other);
 };
 
-/// `bytes` is a whole file, `file` its gguf::file_label. Throws ModelFileError: no activity file, damaged, of
-/// another version.
+/// Parses `bytes`, a whole file; `file` is its gguf::file_label. Throws ModelFileError if it is no activity
+/// file, is damaged, or has another version.
 Activity parse_activity(std::span<const std::byte> bytes, const std::string& file);
 Activity read_activity(const std::filesystem::path& path);
 
@@ -76,14 +76,14 @@ void require_same_model(const Activity& activity, const ModelIdentity& model, co
 
 std::vector<std::byte> activity_bytes(const Activity& activity);
 
-/// Reads the file at `path`, lets `change` have it and writes it, with no other program's change in between.
-/// One that is not there begins empty; one that is damaged or of another model is moved to <path>.old, and
-/// what that was is the sentence returned (else empty). Throws as write_whole_file; what `change` throws
-/// leaves the file as it was.
+/// Reads the file at `path`, calls `change` with it and writes it back; no other program can change it in
+/// between. A missing file starts empty. A file that is damaged or another model's is moved to <path>.old,
+/// and the returned sentence says so (else it is empty). Throws as write_whole_file; if `change` throws, the
+/// file stays unchanged.
 std::string update_activity(const std::filesystem::path& path, const ModelIdentity& model,
                             const std::function<void(Activity& activity)>& change);
 
-/// Where a model's activity is looked for beside its file.
+/// The path of a model's activity file, beside the model.
 std::filesystem::path activity_path_beside(const std::filesystem::path& model_path);
 
 }  // namespace hearth

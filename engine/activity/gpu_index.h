@@ -16,11 +16,11 @@
 
 namespace hearth::activity {
 
-/// Reads the marks of `n_layers` layers of `d_ff` neurons: count 1 or 0. Throws ModelFileError: unreadable,
-/// damaged, or of another model.
+/// Reads the marks of `n_layers` layers of `d_ff` neurons: count 1 or 0. Throws ModelFileError if the file is
+/// unreadable, damaged, or another model's.
 ActivityProfile read_gpu_index(const std::filesystem::path& path, int n_layers, int d_ff);
 
-/// The same from `bytes`, a whole file. `file` is a gguf::file_label.
+/// Like the above, but parses `bytes`, a whole file. `file` is a gguf::file_label.
 ActivityProfile parse_gpu_index(std::span<const std::byte> bytes, const std::string& file, int n_layers,
                                 int d_ff);
 

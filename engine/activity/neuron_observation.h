@@ -1,5 +1,5 @@
-// Looking at the neurons of a model while it runs: shares of active ones, counts of single ones, and the doors
-// for calibration and for training predictors.
+// Observes the neurons of a model while it runs: shares of active neurons, counts of single neurons, and
+// access for calibration and for training predictors.
 //
 // Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are kept by
 // the neurons' numbers in the file, so counting goes on when the model is placed again in another order.
@@ -26,7 +26,7 @@ class NeuronObservation {
  public:
   using Order = std::vector<std::vector<int32_t>>;
 
-  /// spec and weights outlive it. n_slots: sequences of a batch; max_tokens: of one step of the model;
+  /// spec and weights must outlive it. n_slots: sequences of a batch; max_tokens: of one step of the model;
   /// n_threads: for down_sizes().
   NeuronObservation(const ModelSpec& spec, const Weights& weights, int n_slots, int max_tokens, int n_threads)
       : spec_(spec), weights_(weights), n_slots_(n_slots), max_tokens_(max_tokens), n_threads_(n_threads) {}
@@ -36,34 +36,35 @@ class NeuronObservation {
   NeuronActivity activity() const;
   void reset_activity();
 
-  /// Why single neurons cannot be counted as the model is placed, in a sentence (a dense run over the file's
-  /// own rows sees none); empty: they can be counted.
+  /// Why single neurons cannot be counted in the current placement, in a sentence (a dense run over the
+  /// file's own rows does not tell them apart); empty: they can be counted.
   const std::string& why_not_counted() const { return run_.why_not_counted; }
-  /// Steps of more tokens are not counted: what a GPU finds in a step takes page-locked memory.
+  /// Tokens of the largest step that is counted: a GPU reports the active neurons of a step in page-locked
+  /// memory.
   int max_counted_tokens() const;
-  /// Begins to count single neurons from zero. Before the engine thread runs, or on it. Throws
+  /// Starts counting single neurons from zero. Call it before the engine thread runs, or on it. Throws
   /// std::invalid_argument (one sentence) if they cannot be counted.
   void count_activity(const CountOptions& options = {});
-  /// Stops counting steps until it is called with false. Between steps. REQUIRES: count_activity() was called.
+  /// Pauses counting (true) or resumes it (false). Between steps. REQUIRES: count_activity() was called.
   void pause_activity(bool paused);
-  /// Returns what was counted since the last call, neurons as the file numbers them; empty if nothing was.
+  /// Returns the counts since the last call, neurons as the file numbers them; empty if nothing was counted.
   /// REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
   /// Euclidean norms of the down columns [n_layers, d_ff], neurons as the file numbers them. Reads a third of
   /// the FFN. Any thread.
   std::vector<float> down_sizes() const;
 
-  /// Calibrated mode only: replaces the thresholds [n_layers], and shows every value to an observer (empty: to
-  /// none); see FfnPass. Engine thread only.
+  /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);
+  /// see FfnPass. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
   void observe_values(ValueObserver observer);
-  /// Shows every neuron to `observer` from now on, in the file's order; null: to none. The observer outlives
-  /// the model or is taken back. Engine thread only. REQUIRES: loaded dense, on the CPU.
+  /// Sets the observer of every neuron, in the file's order; null: none. The observer must outlive the model,
+  /// or be detached by null. Engine thread only. REQUIRES: loaded dense, on the CPU.
   void observe_neurons(NeuronObserver* observer);
 
   // -- for ModelRuntime, between steps --
 
-  /// The placed model that is looked at. All of it stays until detach().
+  /// The placed model to observe. Everything it refers to must stay valid until detach().
   struct Run {
     FfnPass* ffn = nullptr;
     ComputeDevice* device = nullptr;  // null: the CPU computes everything
@@ -71,8 +72,8 @@ class NeuronObservation {
     Sparsity mode = Sparsity::kDense;
     std::string why_not_counted;
   };
-  /// Looks at this run from now on. Counting that detach() interrupted goes on; if it cannot, the reason is
-  /// returned as a sentence, else an empty string.
+  /// Attaches to this run. Resumes a count that detach() interrupted; if that is impossible, returns the
+  /// reason as a sentence, else an empty string.
   std::string attach(Run run);
   void detach();
   /// Null: nothing is counted.

@@ -1,6 +1,6 @@
-// The thresholds of calibrated sparsity, as a file beside the model keeps them.
+// The thresholds of calibrated sparsity, and the file beside the model that keeps them.
 //
-// hearth-profiler calibrate finds them on a text and writes them; ModelRuntime reads them at load.
+// hearth-profiler calibrate finds them on a text and writes the file; ModelRuntime reads it at load.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ struct Calibration {
 /// "model.gguf" -> "model.gguf.calibration".
 std::filesystem::path calibration_path(const std::filesystem::path& model);
 
-/// Throws ModelFileError (one sentence): there is none, it is damaged or of another model.
+/// Throws ModelFileError (one sentence) if there is no file, or it is damaged or another model's.
 Calibration read_calibration(const ModelFile& model, const ModelSpec& spec);
 
-/// Replaces an older one whole. Throws std::runtime_error (one sentence).
+/// Writes the file and replaces an older one whole. Throws std::runtime_error (one sentence).
 void write_calibration(const ModelFile& model, const ModelSpec& spec, const Calibration& calibration);
 
 }  // namespace hearth

@@ -31,7 +31,8 @@ namespace gguf {
 struct Value;
 }
 
-/// One sentence: which file, which tensor or key, what was found, what was expected, what to do.
+/// The message is one sentence: which file, which tensor or key, what was found, what was expected, what to
+/// do.
 class ModelFileError : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -61,8 +62,8 @@ class ModelFile {
   bool is_powerinfer() const;  // magic "PWRI": FFNs laid out for PowerInfer, with predictors
 
   /// Reads the whole file into memory by several threads, so that later accesses do not wait for the disk.
-  /// Calls `progress` (may be empty) on this thread with the share done, rising to 1; what it throws ends the
-  /// work and goes on to the caller. Only of use where the file fits into memory.
+  /// Calls `progress` (may be empty) on the calling thread with the fraction done, rising to 1; if it throws,
+  /// the work stops and the caller gets the exception. Only useful if the file fits into memory.
   void prefault(const std::function<void(double)>& progress) const;
 
   /// Keys. find_*: nullopt if absent. get_*: throws if absent. All throw ModelFileError if the key holds
@@ -71,7 +72,7 @@ class ModelFile {
   std::vector<std::string_view> keys() const;  // in file order
   /// "uint32", "string", "array of 49,152 string"; empty if absent. For listings and messages.
   std::string describe_key(std::string_view key) const;
-  /// As the file has it, for copying into another; null if absent.
+  /// The value as the file holds it, for copying it into another file; null if absent.
   const gguf::Value* find_value(std::string_view key) const;
   bool has_key(std::string_view key) const;
   std::optional<int64_t> find_int(std::string_view key) const;

@@ -86,10 +86,10 @@ struct ModelSpec {
   int kv_dim() const { return n_kv_heads * head_dim; }
 };
 
-/// Reads and checks the keys. ffn_activation: what the user says of the activation, by a name that
-/// parse_ffn_activation knows, or empty. Throws ModelFileError naming key, value and what was expected; an
-/// unknown architecture is refused by name with those that are known, an activation that contradicts the file
-/// with how to proceed. Throws std::invalid_argument (one sentence) if ffn_activation is no such name.
+/// Reads and checks the keys. ffn_activation: the user's choice, by a name that parse_ffn_activation knows,
+/// or empty. Throws ModelFileError that names key, value and what was expected. For an unknown architecture
+/// the message names it and lists the known ones; for an activation that contradicts the file it says how to
+/// proceed. Throws std::invalid_argument (one sentence) if ffn_activation is no such name.
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation = {});
 
 }  // namespace hearth

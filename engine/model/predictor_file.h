@@ -1,7 +1,8 @@
-// Predictors in a file of their own beside the model, for models that came without, or with worse ones.
+// Predictors in a file of their own beside the model, for models without predictors or with worse ones.
 //
-// hearth-profiler train-predictors writes it; ModelRuntime reads it at load where predictors are wanted. A
-// GGUF container of tensors named as in PowerInfer's files: blk.N.fc1.weight, blk.N.fc2.weight.
+// hearth-profiler train-predictors writes the file; ModelRuntime reads it at load if the mode uses
+// predictors. A GGUF container whose tensors are named as in PowerInfer's files: blk.N.fc1.weight,
+// blk.N.fc2.weight.
 #pragma once
 
 #include <filesystem>
@@ -17,14 +18,15 @@ namespace hearth {
 /// "model.gguf" -> "model.gguf.predictors.gguf".
 std::filesystem::path predictor_file_path(const std::filesystem::path& model);
 
-/// The file beside the model, and `spec` as it is with those predictors: their logits propose from 0 on.
-/// nullopt: there is none. Throws ModelFileError (one sentence): it is damaged or another model's.
+/// Opens the file beside the model and changes `spec` to a model with these predictors, whose logits propose
+/// from 0 on. nullopt: there is no file. Throws ModelFileError (one sentence) if it is damaged or another
+/// model's.
 std::optional<ModelFile> open_predictor_file(const ModelFile& model, ModelSpec& spec);
 
-/// The keys by which a file says whose predictors it holds; its tensors are the caller's business.
+/// The keys that tell which model the predictors belong to. The caller writes the tensors.
 void add_predictor_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& spec);
 
-/// weights' predictors = those of `file`, which must outlive them. Throws ModelFileError.
+/// Binds the predictors of `file` to the weights. `file` must outlive them. Throws ModelFileError.
 void bind_predictors(const ModelFile& file, const ModelSpec& spec, Weights& weights);
 
 }  // namespace hearth

@@ -1,8 +1,8 @@
 // Looks for scales that are not finite in the tensors that sparse FFNs read.
 //
-// A dense product with such a scale gives answers of nothing but NaN, which every user notices. A predictor
-// with one proposes wrong neurons, and a skipped neuron hides its own: wrong answers that look right. So models
-// whose neurons can be zero, all of PowerInfer's among them, are looked through when they are loaded.
+// A dense product with such a scale gives nothing but NaN, which every user notices. In a predictor it makes
+// wrong neurons active, and a skipped neuron hides a bad scale of its own: wrong answers that look right. So
+// models whose neurons can be zero, all of PowerInfer's among them, are checked at load.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hearth {
 
-/// Of one tensor at most so many bytes are read: larger ones are sampled in rows that lie evenly apart.
+/// Bytes read of one tensor, at most: larger tensors are sampled in evenly spaced rows.
 inline constexpr size_t kScaleCheckBytes = size_t{64} << 20;
 
 /// Throws ModelFileError if a block of an FFN matrix or of a predictor has a scale (or min), or a plain

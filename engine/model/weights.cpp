@@ -74,7 +74,7 @@ class Binder {
     return {vector(stem + ".weight", n), kind == NormKind::kLayer ? vector(stem + ".bias", n) : nullptr};
   }
 
-  /// Throws if the file has a tensor that nothing asked for.
+  /// Throws if the file has a tensor that was never looked up.
   void refuse_unused(const ModelSpec& spec) const {
     for (const TensorInfo& tensor : file_.tensors()) {
       if (used_.contains(tensor.name)) continue;

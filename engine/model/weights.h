@@ -62,23 +62,23 @@ struct Weights {
 
   bool tied() const { return output.weight.data == token_embedding.data; }
 
-  /// One layer's weights, or the output's, as a device reads them; but for the neurons' matrices and biases,
-  /// which stay where they are (those are NeuronLayout's), and the predictor, unless it is wanted.
+  /// One layer's weights, or the output's, as a device reads them. Excludes the neurons' matrices and biases
+  /// (NeuronLayout places those), and the predictor unless it is needed.
   LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
-  /// The weights of the layers that the device computes, and of the output, on the device; the embedding too
-  /// where it is the output's matrix and layer 0 is the device's. This object must outlive what is returned.
+  /// Copies the weights of the device's layers, and of the output, to the device; the embedding too if it is
+  /// the output's matrix and the device has layer 0. This object must outlive the result.
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors) const;
 
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
   size_t bytes_per_token() const;
 };
 
-/// In host memory. Throws ModelFileError: a tensor is missing, has another shape or a type that its role
-/// cannot have, or is none that the architecture has (running without it would give wrong answers). The file
-/// must outlive the weights.
+/// Binds the weights in host memory. Throws ModelFileError if a tensor is missing, has a wrong shape or a
+/// type that its role does not allow, or is unknown to the architecture (running without it would give wrong
+/// answers). The file must outlive the weights.
 Weights bind_weights(const ModelFile& file, const ModelSpec& spec);
 
 }  // namespace hearth

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 std::string reason() { return std::generic_category().message(errno); }
 
-/// A new file beside `path`, which the object takes away again unless it was given its name.
+/// A new file beside `path`. The destructor removes it unless it was renamed to `path`.
 class PartFile {
  public:
   explicit PartFile(const fs::path& path) : path_(path) {

@@ -1,5 +1,5 @@
-// Writing files so that a reader sees the old or the new file, never half of one: the file is written under another
-// name in the same folder, brought to the disk, then renamed.
+// Writes files so that a reader sees the old or the new file, never half of one: the file is written under
+// another name in the same folder, flushed to the disk, then renamed.
 //
 // For files that two programs may write, or whose writing may be interrupted. Any thread.
 //
@@ -13,17 +13,18 @@
 
 namespace hearth {
 
-/// Writes the file `path`, in the place of one that is there. Throws std::runtime_error (one sentence: what
-/// could not be done, why, and what to do), and then what was there is as it was: no plain file, a folder
-/// that is not there or may not be written, a full disk.
+/// Writes the file `path` and replaces an existing one. Throws std::runtime_error (one sentence: what failed,
+/// why, and what to do) if `path` is no plain file, its folder is missing or not writable, or the disk is
+/// full; an existing file then stays unchanged.
 void write_whole_file(const std::filesystem::path& path, std::span<const std::byte> bytes);
 void write_whole_file(const std::filesystem::path& path, std::string_view text);
 
-/// The bytes of a plain file of at most `max_bytes`. Throws std::runtime_error, one sentence.
+/// Reads a plain file of at most `max_bytes`. Throws std::runtime_error (one sentence).
 std::string read_whole_file(const std::filesystem::path& path, size_t max_bytes);
 
-/// Held while a file in `folder` is read, changed and written, so that no other program's change is lost.
-/// Waits for another holder. Where the folder cannot be locked (some network file systems) nothing is held.
+/// A lock to hold while a file in `folder` is read, changed and written, so that no other program's change is
+/// lost. Waits for another holder. If the folder cannot be locked (some network file systems), it locks
+/// nothing.
 class FolderLock {
  public:
   explicit FolderLock(const std::filesystem::path& folder);

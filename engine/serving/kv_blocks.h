@@ -1,5 +1,5 @@
-// Which KV block holds which positions of which sequence, and which blocks of finished sequences can be used
-// again.
+// Decides which KV block holds which positions of which sequence, and which KV blocks of finished sequences
+// are reused.
 //
 // The KV cache is a fixed number of blocks of block_tokens positions. A slot's table lists its blocks in
 // order of position. Blocks that are full enter a prefix cache, a tree in which a block's place is its parent

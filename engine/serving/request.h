@@ -1,5 +1,4 @@
-// What a generation request is to the engine, and what comes back: plain structs of token ids, no text, no
-// JSON.
+// A generation request and its events, as plain structs of token ids: no text, no JSON.
 //
 // HTTP threads build a GenerationRequest and read the events of its TokenStream; the engine thread does the
 // rest.

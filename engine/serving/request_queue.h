@@ -53,7 +53,7 @@ class RequestQueue {
 
   /// Blocks until push() or wake() is called, or was since the last wait; at most for the timeout.
   void wait_for_work(std::chrono::milliseconds timeout);
-  /// Moves what was pushed since the last call to the end of `into`.
+  /// Appends the sequences pushed since the last call to `into`.
   void take_new(std::vector<std::unique_ptr<Sequence>>& into);
   /// Reports that a sequence got a slot; that a slot became free; that a sequence left without having had one.
   void admitted(uint64_t request_id);

@@ -62,7 +62,7 @@ class Scheduler {
   /// said above.
   std::span<const StepPiece> next_step();
 
-  /// Says that a piece was computed: advances its sequence and hands full blocks to the prefix cache.
+  /// Reports that a piece was computed: advances its sequence and hands full KV blocks to the prefix cache.
   void computed(const StepPiece& piece);
 
   /// Takes a sequence out of its slot and frees its blocks; keep as in KvBlocks::release.

@@ -28,7 +28,8 @@ class TokenStream {
   /// the client is still there, and calls again.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
 
-  /// Any thread; idempotent. The whole request, or one sequence of it (a stop string was found, say).
+  /// Cancels the whole request, or one sequence of it (for example because a stop string was found). Any
+  /// thread; idempotent.
   void cancel();
   void cancel_sequence(int sequence);
 

@@ -21,14 +21,14 @@ class Cursor {
   Cursor(std::span<const std::byte> bytes, const std::string& file, size_t at = 0)
       : bytes_(bytes), file_(&file), at_(at) {}
 
-  /// Names what is read from here on: enter("key", 3) until the name itself is read, then name_it(name).
-  /// `kind` must outlive the cursor.
+  /// Names the item that is read next: enter("key", 3), and once its name was read, name_it(name). `kind`
+  /// must outlive the cursor.
   void enter(std::string_view kind, uint64_t number = 0);
   void name_it(std::string_view name);
   /// "key "general.name"", or "key number 4" while it has no name.
   std::string place() const;
 
-  /// A little-endian number. Throws ModelFileError past the end; so do the reads below.
+  /// Reads a little-endian number. Throws ModelFileError past the end, like all reads below.
   template <typename T>
   T read() {
     static_assert(std::is_arithmetic_v<T>);
@@ -36,9 +36,9 @@ class Cursor {
     std::memcpy(&value, take(sizeof(T)).data(), sizeof(T));
     return value;
   }
-  /// A length of eight bytes and so many bytes, not copied.
+  /// Reads a length of eight bytes and returns a view of that many bytes.
   std::string_view read_string();
-  /// The next `n` bytes, skipped over.
+  /// Skips the next `n` bytes and returns a view of them.
   std::span<const std::byte> take(uint64_t n);
 
   size_t at() const { return at_; }

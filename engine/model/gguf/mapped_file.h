@@ -1,9 +1,9 @@
-// One regular file mapped read-only into memory, or a sentence about why it could not be; and its pages, which are
-// brought into memory ahead of use or given back.
+// Maps one regular file read-only into memory, or says in a sentence why it cannot; also reads the mapping's
+// pages ahead of use, and releases them.
 //
-// Used by ModelFile for each part of a model, and for the small files beside a model. Opening never waits: what is
-// not a regular file (pipe, socket, device, directory) is refused before it is opened. The mapping lives as long as
-// the object; moving it keeps addresses.
+// Used by ModelFile for each part of a model, and for the small files beside a model. Opening never waits:
+// anything but a regular file (pipe, socket, device, directory) is refused before it is opened. The mapping
+// lives as long as the object; moving the object keeps the addresses.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +32,14 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-/// Touches every page of `regions`. `progress` (may be empty) is called on the calling thread with the share
-/// done, 0 to 1, rising, the last time with 1. If it throws, the work stops and the exception goes on to the
-/// caller. A region whose file is cut meanwhile raises SIGBUS, as any access to it would.
+/// Touches every page of `regions`. `progress` (may be empty) is called on the calling thread with the
+/// fraction done, from 0 to 1, rising; the last call gets 1. If it throws, the work stops and the caller gets
+/// the exception. If a region's file is truncated meanwhile, SIGBUS is raised, as by any access.
 void prefault(const std::vector<std::span<const std::byte>>& regions,
               const std::function<void(double)>& progress);
 
-/// Gives the whole pages of a mapped region back; they are read from the file again if they are ever used.
-/// For weights that were copied: else they would count twice in the memory of the process.
+/// Releases the whole pages of a mapped region; they are read from the file again if they are used. For
+/// weights that were copied, which would otherwise count twice in the memory of the process.
 void release(std::span<const std::byte> region);
 
 }  // namespace hearth::gguf

@@ -1,9 +1,9 @@
-// One GGUF file (a whole model or one part of a split one) parsed from its bytes, everything checked; and the file
-// names of split models, NAME-00001-of-00003.gguf.
+// Parses one GGUF file (a whole model or one part of a split model) from its bytes and checks everything;
+// also the file names of split models, NAME-00001-of-00003.gguf.
 //
-// Called by ModelFile::open for each mapped file, to find the other parts from any one of them, and by the fuzzer.
-// The format is described in GGUF's specification (gguf.md of ggml): header, keys with values, tensor entries,
-// padding, tensor data. Pure; any thread.
+// Called by ModelFile::open for each mapped file, to find the other parts from any one of them, and by the
+// fuzzer. The format is described in GGUF's specification (gguf.md of ggml): header, keys with values, tensor
+// entries, padding, tensor data. Pure; any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// The list of tensors of one GGUF file: read, and checked against the format's rules and the file's size.
+// Reads the list of tensors of one GGUF file, and checks it against the format's rules and the file's size.
 //
-// Called by the part parser after the keys. See TensorInfo in engine/model/model_file.h for what comes out.
+// Called by the part parser after the keys. The result's type is TensorInfo in engine/model/model_file.h.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace hearth::gguf {
 
-/// Reads `count` entries at the cursor, which belongs to the file `bytes`, and finds their data in what
-/// follows. Each has 1 to 4 dimensions, none zero, whole blocks in a row, a type of ours, and data at a
-/// multiple of `alignment` inside the file that overlaps no other's. Throws ModelFileError. Names are checked
-/// to be unique by the caller.
+/// Reads `count` entries at the cursor, which belongs to the file `bytes`, and finds their data behind the
+/// entries. Each tensor must have 1 to 4 dimensions, none zero, whole weight blocks in a row, a type we
+/// support, and data at a multiple of `alignment` inside the file that overlaps no other tensor's. Throws
+/// ModelFileError. The caller checks that names are unique.
 std::vector<TensorInfo> read_tensors(Cursor& cursor, std::span<const std::byte> bytes,
                                      const std::string& file, uint64_t count, uint64_t alignment);
 

@@ -32,7 +32,7 @@ struct WriterOptions {
   bool replace = false;             // false: a file that exists is refused
 };
 
-/// The file's number of a C++ type. REQUIRES: an arithmetic type of the sizes that GGUF has.
+/// GGUF's type number of a C++ type. REQUIRES: an arithmetic type of a size that GGUF has.
 template <typename T>
 constexpr ValueType value_type_of() {
   static_assert(std::is_arithmetic_v<T> && sizeof(T) <= 8);
@@ -55,14 +55,15 @@ constexpr ValueType value_type_of() {
 
 class Writer {
  public:
-  /// Touches no file yet. Throws std::runtime_error if `path` exists and may not be replaced.
+  /// Opens no file yet. Throws std::runtime_error if `path` exists and may not be replaced.
   explicit Writer(std::filesystem::path path, const WriterOptions& options = {});
   /// Removes what was written so far, unless committed.
   ~Writer();
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
-  /// A key with a number, boolean or text. REQUIRES: before begin_data, no name twice; so do the next two.
+  /// Adds a key with a number, boolean or text. REQUIRES (also for the next two): before begin_data, no name
+  /// twice.
   template <typename T>
   requires std::is_arithmetic_v<T>
   void key(std::string_view name, T value) {
@@ -79,22 +80,23 @@ class Writer {
     for (const T value : values) append(value);
   }
   void array(std::string_view name, std::span<const std::string> texts);
-  /// A key as another file has it.
+  /// Adds a key with a value read from another file.
   void key(std::string_view name, const Value& value);
 
   /// Announces a tensor in GGUF's order of dimensions, shape[0] contiguous; its bytes come later, in the
   /// order of these calls. REQUIRES: before begin_data; 1 to 4 dimensions, none zero; whole blocks in a row.
   void tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape);
 
-  /// The whole file's bytes by what has been announced.
+  /// Bytes of the whole file, with everything announced so far.
   uint64_t file_bytes() const;
 
-  /// Makes PATH.part and writes keys and list. Throws std::runtime_error: no room on the disk for file_bytes,
-  /// another writer is at it, the folder may not be written.
+  /// Creates PATH.part and writes keys and list. Throws std::runtime_error if the disk has no room for
+  /// file_bytes, another writer is writing the file, or the folder is not writable.
   void begin_data();
 
-  /// The next bytes of the tensors, cut anywhere; padding between tensors is the writer's business. REQUIRES:
-  /// after begin_data, no more in all than was announced. Throws std::runtime_error if the disk will not.
+  /// Writes the next bytes of the tensors, in spans of any size; the writer adds the padding between tensors.
+  /// REQUIRES: after begin_data, in total no more than was announced. Throws std::runtime_error if writing
+  /// fails.
   void write(std::span<const std::byte> data);
 
   /// Brings the bytes to the disk and gives the file its name. REQUIRES: everything announced was written.
