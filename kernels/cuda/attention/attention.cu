@@ -1,9 +1,10 @@
 // Attention over the paged cache: which of its kernels take a step. See attention.cuh for the arithmetic.
 //
-// A step of a few tokens is cut by slices of keys, so that one token alone fills the device; their results
-// go through scratch, 4 * (head_dim + 2) bytes a token, head and slice. A larger step has blocks enough:
-// consecutive tokens go in tiles, tokens that stand alone (of a mixed step's decoding) one a block, and
-// nothing goes through scratch. Which kernel takes a token never shows in its bits.
+// A step of a few tokens is cut by slices of keys, so that one token alone fills the device. The slices'
+// results go through scratch, 4 * (head_dim + 2) bytes for each token, head and slice. A larger step has
+// enough thread blocks: consecutive tokens form tiles, and a token without a neighbour (a decode token of a
+// mixed step) gets a thread block of its own; nothing goes through scratch. The choice of kernel changes no
+// bit.
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -13,16 +14,16 @@
 namespace hearth::cuda {
 namespace {
 
-// Up to so many tokens a step is cut by slices. With 8 key/value heads 32 tokens are 256 blocks, two for
-// each multiprocessor of a large device; scratch of more would be tens of MiB.
+// Steps of up to this many tokens are cut by slices. With 8 key/value heads 32 tokens are 256 thread blocks,
+// two for each multiprocessor of a large device; scratch for more tokens would take tens of MiB.
 constexpr int kMaxSplitTokens = 32;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The most slices a token has that sees up to n_keys keys.
+/// The most slices of a token that sees up to n_keys keys.
 int most_slices(int n_keys) { return std::min(kMaxSlices, ceil_div(n_keys, kSliceKeys)); }
 
-/// Rows that a tile of attention_tiles has.
+/// The rows of a tile in attention_tiles().
 int tile_rows(int head_dim) { return head_dim <= 128 ? 32 : 16; }
 
 void require(bool holds, const std::string& found) {

@@ -23,8 +23,8 @@ namespace hearth::cuda {
 
 constexpr int kTileKeys = 64;    // kKeyTile of the CPU
 constexpr int kSliceKeys = 256;  // kSliceTokens
-constexpr int kMaxSlices = 32;   // beyond so many, slices get longer
-constexpr int kBlockKeys = 16;   // positions of a cache block; the only size these kernels know
+constexpr int kMaxSlices = 32;   // contexts that would need more have longer slices
+constexpr int kBlockKeys = 16;   // positions of a KV block; the only size that these kernels support
 constexpr int kMaxHeadDim = 256;
 constexpr int kMaxPartHeads = 8;  // query heads of one key/value head that a kernel takes together
 
@@ -42,14 +42,14 @@ struct AttentionCall {
   int group;
   int n_parts;
   int part_heads;
-  int tile_tokens;  // tokens that attention_tiles takes together
+  int tile_tokens;  // the most tokens that attention_tiles() takes together
 };
 
 /// Results of slices until they are joined: row (token * n_heads + head) * n_slices + slice.
 struct SliceResults {
   float* state;     // [rows, 2] largest score, sum
   float* weighted;  // [rows, head_dim]
-  int n_slices;     // 0: none are kept, slices are joined at once
+  int n_slices;     // 0: slices are joined at once and not stored
 };
 
 /// Each token alone. results.n_slices > 0: every token, a block a slice, joined by a second kernel. Else a
@@ -57,7 +57,7 @@ struct SliceResults {
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
-/// Consecutive tokens of a sequence together; tokens that have no neighbour are left out.
+/// Computes consecutive tokens of a sequence together; skips tokens that have no neighbour.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
 // ---- device ----------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ __device__ inline float widen(uint16_t half) { return __half2float(__ushort_as_h
 __device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float larger(float a, float b) { return a > b ? a : b; }
 
-/// Over 16 neighbouring lanes; every one gets it.
+/// The maximum over 16 neighbouring lanes; every lane gets it.
 __device__ inline float largest_of_16(float x) {
   GPU_UNROLL
   for (int apart = 8; apart > 0; apart /= 2) x = larger(x, __shfl_xor_sync(0xffffffffu, x, apart, 16));
@@ -106,7 +106,7 @@ struct JoinFactors {
   float later;
 };
 
-/// Joins a later slice's state into that of all earlier ones; weighted sums follow by join_weighted().
+/// Joins a later slice's state into that of all earlier ones; join_weighted() then joins the weighted sums.
 __device__ inline JoinFactors join(RowState& state, RowState slice) {
   const float largest = larger(slice.largest, state.largest);
   const JoinFactors factors{exponential(__fsub_rn(state.largest, largest)),
@@ -123,7 +123,7 @@ __device__ inline float join_weighted(float weighted, float slice, JoinFactors f
 struct HeadPart {
   int first_head;
   int n_heads;
-  int64_t offset;  // of the key/value head in a cache block
+  int64_t offset;  // offset of the key/value head in a KV block
   int64_t block_stride;
 };
 __device__ inline HeadPart head_part(const AttentionCall& call) {

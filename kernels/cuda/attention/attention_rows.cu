@@ -23,7 +23,7 @@ constexpr int kKeysAhead = 16;
 constexpr int kValuesAhead = 32;
 static_assert(kThreads == kPieceKeys && kThreads >= kMaxHeadDim && kSliceKeys % kPieceKeys == 0);
 
-/// What the threads of a block tell each other.
+/// The shared memory of a thread block.
 template <int kRows>
 struct Exchange {
   Floats<kRows>* q;       // [head_dim]
@@ -33,7 +33,7 @@ struct Exchange {
   float (*sum)[kPieceTiles];
 };
 
-/// A sequence's keys before `end`, in one key/value head.
+/// The keys before `end` of a sequence, for one key/value head.
 struct Keys {
   const int32_t* blocks;
   const uint16_t* k;
@@ -43,7 +43,7 @@ struct Keys {
   int end;
 };
 
-/// Scores of all rows with one key.
+/// Computes the scores of all rows with one key.
 template <int kRows>
 __device__ Floats<kRows> score_key(const Keys& keys, int position, const Floats<kRows>* q) {
   Floats<kRows> sums;
@@ -72,7 +72,8 @@ __device__ Floats<kRows> score_key(const Keys& keys, int position, const Floats<
   return sums;
 }
 
-/// Scores of a piece to p, its tiles' shrinks and sums. `largest`: of the rows this thread has a part in.
+/// Turns the scores of 256 keys into p, and computes the shrinks and sums of their tiles. `largest`: of the
+/// rows that this thread works on.
 template <int kRows, int kPasses>
 __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses]) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -148,8 +149,8 @@ __device__ void add_values(const Keys& keys, int begin, int count, int dim, cons
   }
 }
 
-/// A thread's part of a softmax: all rows' weighted sums of dimension threadIdx.x, and row threadIdx.x's
-/// state.
+/// A thread's part of the softmax state: the weighted sums of dimension threadIdx.x for all rows, and the
+/// state of row threadIdx.x.
 template <int kRows>
 struct Softmax {
   float weighted[kRows];
@@ -190,16 +191,16 @@ __device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>&
         }
       }
     }
-    __syncthreads();  // before the next piece's scores
+    __syncthreads();  // wait before the next keys' scores are written
   }
 }
 
-/// Whether attention_tiles has nothing to do with this token.
+/// Whether attention_tiles() skips this token.
 __device__ bool is_lone(const AttentionCall& call, int token) {
   return begins_run(call, token) && (token + 1 == call.places.n_tokens || begins_run(call, token + 1));
 }
 
-/// The rows' queries, times scale; rows beyond the part's heads are 0.
+/// Loads the rows' queries, times scale; rows beyond the part's heads are 0.
 template <int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int token, Floats<kRows>* q) {
   const int head_dim = call.shape.head_dim;
@@ -210,7 +211,7 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   }
 }
 
-/// A slice's results to where join_slices_kernel looks for them. first: the part's first row.
+/// Stores a slice's results where join_slices_kernel reads them. first: the part's first row.
 template <int kRows>
 __device__ void keep_slice(const SliceResults& results, int64_t first, int n_rows, int slice, int head_dim,
                            const Softmax<kRows>& softmax) {
@@ -285,7 +286,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-/// Joins a row's slices: a block a row, a thread a dimension.
+/// Joins a row's slices: one thread block per row, one thread per dimension.
 __global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall call, SliceResults results) {
   const int64_t row = blockIdx.x;
   const int head_dim = call.shape.head_dim;

@@ -24,7 +24,7 @@ constexpr int kDimsAhead = 4;  // of keys
 constexpr int kKeysAhead = 4;  // of values
 constexpr unsigned kAllLanes = 0xffffffffu;
 
-/// What a warp's lanes tell each other.
+/// The shared memory of a warp.
 template <int kMaxDim, int kRows>
 struct alignas(16) WarpMemory {
   Floats<kRows / 2> q[kMaxDim][2];  // of both halves' rows
@@ -34,7 +34,7 @@ struct alignas(16) WarpMemory {
   int32_t limits[kRows];
 };
 
-/// Where a warp's rows read, and how far.
+/// Where a warp's rows read their keys and values, and up to which key.
 struct Warp {
   const int32_t* blocks;
   const uint16_t* k;
@@ -43,24 +43,24 @@ struct Warp {
   int head_dim;
   int lane;
   int half;
-  int first_limit;  // keys that its first row sees
-  int end;          // and its last
+  int first_limit;  // number of keys that its first row sees
+  int end;          // number of keys that its last row sees
 };
 
-/// Softmax of a lane's rows: those of its half.
+/// The softmax state of a lane's rows, which are those of its half of the warp.
 template <int kHalfRows>
 struct HalfState {
   RowState row[kHalfRows];
 };
 
-/// Scores of the lane's rows with its four keys of the tile.
+/// Computes the scores of the lane's rows with its four keys of the tile.
 template <int kMaxDim, int kRows>
 __device__ void score_tile(const Warp& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
                            float (&scores)[kRows / 2][kTileBlocks]) {
   const uint16_t* k[kTileBlocks];
   GPU_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
-    // Of a block beyond the last key anything will do.
+    // In a KV block beyond the last key, any key may be read.
     const int position = min(begin + b * kBlockKeys, warp.end - 1);
     k[b] = warp.k + warp.blocks[position / kBlockKeys] * warp.block_stride + warp.lane % 16;
     GPU_UNROLL
@@ -103,7 +103,7 @@ __device__ void score_tile(const Warp& warp, int begin, const WarpMemory<kMaxDim
   }
 }
 
-/// Scores to p and shrink, for all lanes, and the rows' states brought up to date.
+/// Turns scores into p and shrink, for all lanes, and updates the rows' states.
 template <int kMaxDim, int kRows>
 __device__ void soften(const Warp& warp, float (&scores)[kRows / 2][kTileBlocks], HalfState<kRows / 2>& state,
                        WarpMemory<kMaxDim, kRows>& memory) {
@@ -131,7 +131,8 @@ __device__ void soften(const Warp& warp, float (&scores)[kRows / 2][kTileBlocks]
   if (warp.lane % 16 == 0) memory.shrink[warp.half] = shrinks;
 }
 
-/// kDims neighbouring values; beyond the head's end any. aligned: head_dim is a multiple of kDims.
+/// Loads kDims neighbouring values; beyond the head's end they are undefined. aligned: head_dim is a multiple
+/// of kDims.
 template <int kDims>
 __device__ Halves<kDims> load_values(const uint16_t* v, int dim, int head_dim, bool aligned) {
   if (aligned) return *reinterpret_cast<const Halves<kDims>*>(v + min(dim, head_dim - kDims));
@@ -176,7 +177,7 @@ __device__ void add_values(const Warp& warp, int begin, const WarpMemory<kMaxDim
   }
 }
 
-/// Joins a later slice, which begins at `begin`, into all earlier ones; rows that see nothing of it stay.
+/// Joins a later slice, which begins at `begin`, into all earlier ones; skips rows that see nothing of it.
 template <int kDims, int kMaxDim, int kRows>
 __device__ void join_slice(const Warp& warp, int begin, HalfState<kRows / 2>& total,
                            const HalfState<kRows / 2>& slice, float (&total_weighted)[kRows][kDims],
@@ -208,8 +209,8 @@ __device__ RowPlace place_of(const HeadPart& part, int first_token, int row) {
   return {first_token + row / part.n_heads, part.first_head + row % part.n_heads};
 }
 
-/// The warp's queries, times scale, and limits. Rows beyond the run get queries of 0 and the last one's
-/// limit.
+/// Loads the warp's queries, times scale, and their limits. Rows beyond the run get queries of 0 and the last
+/// row's limit.
 template <int kMaxDim, int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int first_token, int first_row,
                              int n_rows, int lane, WarpMemory<kMaxDim, kRows>& memory) {
@@ -294,7 +295,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
       } else {
         add_values<true>(warp, begin, memory, weighted);
       }
-      __syncwarp();  // before the next tile's p
+      __syncwarp();  // wait before the next tile's p is written
     }
     if (slice > 0) {
       join_slice(warp, slice, total, state, total_weighted, weighted, memory);

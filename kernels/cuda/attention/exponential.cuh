@@ -8,10 +8,11 @@
 
 namespace hearth::cuda {
 
-/// Below -87.33 exactly 0; above 88.37 stays at e^88.37, finite. 0 gives exactly 1; not a number stays so.
+/// The result is exactly 0 below -87.33, stays at e^88.37, finite, above 88.37, and is exactly 1 at 0. A NaN
+/// stays a NaN.
 __device__ inline float exponential(float x) {
   constexpr float kLow = -87.33f;
-  // Where x is not a number the comparisons fail and it stays.
+  // If x is NaN, the comparisons fail and x stays.
   const float above = kLow > x ? kLow : x;
   const float clamped = above > 88.37f ? 88.37f : above;
   // Adding 1.5 * 2^23 leaves no fraction bits, ties to even, and the whole number in the lowest bits.

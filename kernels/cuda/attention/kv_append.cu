@@ -1,4 +1,4 @@
-// Keys and values of a step, rounded to halves, to their places in the paged cache.
+// Writes keys and values of a step, rounded to halves, to the KV cache.
 //
 // One thread a number of k and the same of v. Reads 8 bytes and writes 4, the values side by side, the keys
 // a column of their block, 2 bytes of each 32: a step writes each byte once, and the second-level cache

@@ -1,5 +1,5 @@
-// Spans of 32 weights of every quantised type, unpacked to bytes in registers: what matmul_*.cu and
-// embed.cu are made of. What the bits mean: kernels/quant/formats.h and decode.cpp.
+// Unpacks spans of 32 weights of every quantised type to bytes in registers, for matmul_*.cu and embed.cu.
+// kernels/quant/formats.h and decode.cpp define the bits.
 #pragma once
 
 #include "kernels/cuda/matmul/load_words.cuh"
@@ -25,7 +25,7 @@ struct Span {
   static constexpr int kGroups = kSpan / Block::kGroup;  // 1 or 2
   unsigned words[8];                                     // byte b of word k: column 4k + b
   float scale[kGroups];
-  float min[kGroups];  // of types with one
+  float min[kGroups];  // for types with mins
 };
 
 // load_span<kAlign>(row, s, out): span s of the row. kAlign: what every block's address is a multiple of, 2
@@ -55,7 +55,7 @@ __host__ __device__ constexpr unsigned iq4_word(int first) {
   return word;
 }
 
-// The values of four nibbles, the lower 16 bits of `nibbles`, in their order.
+// Looks up the values of four nibbles, the lower 16 bits of `nibbles`, in their order.
 __device__ __forceinline__ unsigned iq4_look_up(unsigned nibbles) {
   constexpr unsigned kTable[4] = {iq4_word(0), iq4_word(4), iq4_word(8), iq4_word(12)};
   const unsigned index = nibbles & 0x7777u;

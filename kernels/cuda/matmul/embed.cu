@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads) embed_blocks(Rows rows, float* out) 
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int64_t warp_of_row = int64_t{blockIdx.x} * kWarps + warp;
   for (int64_t i = blockIdx.y; i < rows.n; i += gridDim.y) {
-    if (i > blockIdx.y) __syncwarp();  // until the spans before are written
+    if (i > blockIdx.y) __syncwarp();  // wait until the previous spans are written
     dequantize_spans<Block, kAlign>(rows.row(i), rows.n_cols, warp_of_row, spans[warp],
                                     [&](int64_t column, float4 values) {
                                       reinterpret_cast<float4*>(out + i * rows.n_cols)[column / 4] = values;

@@ -1,4 +1,4 @@
-// Matrix products: which kernel does which.
+// Matrix products: chooses the kernel.
 //
 // Bounds of few tokens, for a matrix of n_rows x n_cols and n tokens. Bytes: the weights once for every 4
 // tokens (all but the first time from the L2 cache if they fit), the activations 2.4 bytes a column and
@@ -13,7 +13,8 @@
 namespace hearth::cuda {
 namespace {
 
-// Up to here weights are read anew for every 4 tokens; a tile of 64 is brought whole, however empty.
+// Up to this many tokens, weights are read again for every 4 tokens; the other kernel always loads a tile of
+// 64 tokens.
 constexpr int kFewTokens = 16;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What the kernels of matmul_few.cu, matmul_many.cu and matmul_float.cu are launched with, and how they
-// store.
+// The launch arguments of the kernels in matmul_few.cu, matmul_many.cu and matmul_float.cu, and how they
+// store results.
 #pragma once
 
 #include "kernels/cuda/ops.h"
@@ -7,15 +7,16 @@
 
 namespace hearth::cuda {
 
-/// A MatmulOp as kernels want it. A place is a column of the output: a row, or the number of one in the list.
+/// A MatmulOp as kernels take it. A place is a column of the output: a row, or the index of a row in the
+/// list.
 struct MatmulArgs {
   const uint8_t* weights;
-  int64_t row_bytes;  // from one row's begin to the next's
+  int64_t row_bytes;  // from the start of one row to the start of the next
   int64_t n_rows;
   int64_t n_cols;
   const int32_t* ids;  // null: all rows
   const int32_t* n_ids;
-  const int32_t* device_rows;  // null, or which row of the matrix is row r
+  const int32_t* device_rows;  // null, or row r is row device_rows[r] of the matrix
   const float* bias;
   const float* x;
   QuantizedActivations quantized;
@@ -37,7 +38,7 @@ struct MatmulArgs {
   }
 };
 
-/// Places a grid must cover: the list's longest, as its length is known on the device only.
+/// The places that a grid must cover: the list's maximum, as only the device knows its length.
 inline int64_t most_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : op.rows.max;
 }

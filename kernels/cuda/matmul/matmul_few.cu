@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kThreads, 1) few_kernel(MatmulArgs args) {
   const int n_tokens = min(kTokens, args.n_tokens - first_token);
   const int n_spans = static_cast<int>(args.n_cols / kSpan);
   const int thread = static_cast<int>(threadIdx.x);
-  const uint8_t* rows[kRows];  // behind the last: the last again, whose results are not stored
+  const uint8_t* rows[kRows];  // places behind the last one repeat the last row; their results are not stored
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));
 
@@ -139,7 +139,7 @@ void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
   const int64_t n_spans = args.n_cols / kSpan;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
-  // A warp adds up, whatever there is to add.
+  // At least one warp, because a warp adds up the results.
   const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
   check(gpu_launch(few_kernel<Block, kAlign, kTokens>, grid, static_cast<unsigned>(threads), 0, stream, args),
         "multiplying few tokens with a quantised matrix");

@@ -32,7 +32,8 @@ __global__ void __launch_bounds__(kThreads) float_kernel(MatmulArgs args) {
   const int chain = static_cast<int>(threadIdx.x) % kChains;
   const int64_t first = (int64_t{blockIdx.x} * kGroups + static_cast<int>(threadIdx.x) / kChains) * kRows;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
-  const uint8_t* rows[kRows];  // behind the last row and token: the last again, not stored
+  const uint8_t* rows[kRows];  // rows and tokens behind the last ones repeat the last one; their results are
+                               // not stored
   const float* x[kTokens];
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) rows[r] = args.row_begin(min(first + r, n_places - 1));

@@ -54,14 +54,14 @@ __device__ __forceinline__ int place_of(int row, int piece) {
   return row * kPieces + (piece ^ (row / 2 % kPieces));
 }
 
-// What a thread brings, and where its warp's part of the tile begins.
+// What a thread loads, and where its warp's part of the tile begins.
 struct Part {
-  const uint8_t* weights;  // of the row it brings
+  const uint8_t* weights;  // of the row that it loads
   int row, token;
   int first_token, last_token;
 };
 
-// Bytes 0 to 127 less an offset of at most 128, each for itself.
+// Subtracts an offset of at most 128 from each of four bytes, which are 0 to 127.
 template <int kOffset>
 __device__ __forceinline__ unsigned without_offset(unsigned word) {
   if constexpr (kOffset == 0) return word;
@@ -132,7 +132,7 @@ __device__ __forceinline__ void multiply_group(const unsigned (&a)[4], const uns
   }
 }
 
-// 256 * high + low, rounded once, as a conversion of the integer would.
+// 256 * high + low, rounded once, as converting the integer would do.
 __device__ __forceinline__ float joined(int high, int low) {
   return __fmaf_rn(__fsub_rn(__int_as_float(high), kIntegers), 256.0f,
                    __fsub_rn(__int_as_float(low), kIntegers));
@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
   const int64_t n_places = args.n_places(), first_place = int64_t{blockIdx.y} * n_rows;
   if (first_place >= n_places) return;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  // Rows and tokens behind the last ones are the last ones again.
+  // Rows and tokens behind the last ones repeat the last ones.
   const int64_t brought = first_place + static_cast<int>(threadIdx.x) / kStageSpans;
   const Part part{args.row_begin(min(brought, n_places - 1)), warp / kTokenWarps * kWarpRows,
                   warp % kTokenWarps * kWarpTokens, static_cast<int>(blockIdx.x) * kTileTokens,
@@ -234,7 +234,7 @@ __global__ void __launch_bounds__(kMostRowWarps* kRowThreads, Span<Block>::kGrou
   if (n_spans > 0) bring(0);
   for (int begin = 0; begin < n_spans; begin += kStageSpans) {
     gpu_cp_async_wait<0>();
-    __syncthreads();  // all have brought this stage, and multiplied the one before
+    __syncthreads();  // all have loaded this stage, and multiplied the one before
     if (begin + kStageSpans < n_spans) bring(begin + kStageSpans);
     if (idle) continue;
     for (int s = 0; s < min(kStageSpans, n_spans - begin); ++s) {
@@ -253,7 +253,8 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
   };
   int row_warps = kMostRowWarps;
   while (row_warps > 1 && row_tiles(row_warps) * token_tiles < kEnoughBlocks) row_warps /= 2;
-  // Tokens first: blocks that run at the same time read the same weights.
+  // Tokens are the first grid dimension, so that thread blocks that run at the same time read the same
+  // weights.
   const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)));
   visit_block_type(op.weight.dtype, [&]<class Block>() {
     check(

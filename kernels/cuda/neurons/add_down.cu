@@ -26,7 +26,7 @@ __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
   atomicAdd(reinterpret_cast<unsigned long long*>(sum), static_cast<unsigned long long>(units));
 }
 
-/// contribution() of kernels/neuron_sums.h.
+/// Computes contribution() of kernels/neuron_sums.h.
 __device__ __forceinline__ int64_t units_of(float value, float weight) {
   double product = __dmul_rn(value, weight);
   product = product < 0x1p20 ? product : 0x1p20;
@@ -34,14 +34,14 @@ __device__ __forceinline__ int64_t units_of(float value, float weight) {
   return static_cast<int64_t>(rint(__dmul_rn(product, 0x1p36)));
 }
 
-/// A lane's sums of one token.
+/// A lane's sums for one token.
 struct LaneSums {
   unsigned high[kLaneColumns], low[kLaneColumns];
 
   __device__ __forceinline__ void clear() {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) high[k] = low[k] = 0;
   }
-  /// to: the sums in memory of the lane's n columns.
+  /// to: the global sums of the lane's n columns.
   __device__ __forceinline__ void add(float value, const float (&weights)[kLaneColumns], int64_t* to, int n) {
     float above[kLaneColumns];
     unsigned differing = 0;
@@ -59,7 +59,7 @@ struct LaneSums {
       low[k] += __float_as_uint(__fmaf_rn(value, weights[k], rest));
     }
   }
-  /// All eight one by one. In parts they count as zeros.
+  /// Adds all eight weights one by one. In the two-part sums they count as zeros.
   __device__ __forceinline__ void add_exactly(float value, const float (&weights)[kLaneColumns], int64_t* to,
                                               int n) {
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
@@ -78,11 +78,11 @@ struct Shared {
   unsigned high[kTokens][kColumns], low[kTokens][kColumns];
 };
 
-/// One call, as a block sees it.
+/// The arguments of one call.
 struct Call {
   const int32_t* ids;
   const int32_t* n;
-  const int32_t* device_rows;  // where a neuron's row lies; null: by its number
+  const int32_t* device_rows;  // the device row of a neuron; null: its number
   int64_t max;
   int chunk;
   const float* values;
@@ -92,7 +92,7 @@ struct Call {
   int32_t* poison;
 };
 
-/// The neurons of a chunk that have a value for one of the tokens, to shared memory, in any order.
+/// Gathers into shared memory the chunk's neurons that have a value for one of the tokens, in any order.
 template <int kTokens>
 __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, int64_t end, int first_token,
                                               Shared<kTokens>& shared) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
   bool any = false;
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
     values[t] = first_token + t < call.n_tokens ? call.values[(first_token + t) * call.max + place] : 0.0f;
-    if (!(fabsf(values[t]) <= 3.402823466e38f)) {  // infinite or not a number
+    if (!(fabsf(values[t]) <= 3.402823466e38f)) {  // infinite or NaN
       values[t] = 0.0f;
       if (blockIdx.x == 0) atomicOr(call.poison + first_token + t, 1);
     }
@@ -115,7 +115,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][index] = values[t];
 }
 
-/// A warp's rows of the chunk, to the block's sums.
+/// Adds a warp's rows of the chunk to the block's sums.
 template <class Source, int kTokens>
 __device__ __forceinline__ void sum_rows(const Source& source, const Call& call, int first_token,
                                          Shared<kTokens>& shared) {
@@ -153,7 +153,7 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   }
 }
 
-/// Block (x, y, z): columns 256 x and on, chunks y, y + gridDim.y, ..., tokens kTokens z and on.
+/// Thread block (x, y, z): columns from 256 x on; chunks y, y + gridDim.y, ...; tokens from kTokens z on.
 template <class Source, int kTokens>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source source, Call call) {
   __shared__ Shared<kTokens> shared;
@@ -194,7 +194,7 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
 
 template <class Source>
 void launch_for(const Source& source, Call call, cudaStream_t stream) {
-  // Few tokens: as many blocks as there may be. Many: fewer atomic additions.
+  // Few tokens: as many thread blocks as possible. Many tokens: fewer atomic additions.
   call.chunk = call.n_tokens <= 8 ? 64 : kMaxChunk;
   if (call.n_tokens == 1) return launch<1>(source, call, stream);
   launch<2>(source, call, stream);

@@ -57,7 +57,7 @@ struct CodedRows {
   const uint8_t* mins;
   int64_t n_cols_padded;
   int group;
-  float offset;  // what a code, taken as unsigned, is above its value
+  float offset;  // the difference between a code, read as unsigned, and its value
 
   __device__ __forceinline__ void load(int32_t row, int32_t id, int64_t lane, Raw& raw) const {
     const uint8_t* own = codes + static_cast<size_t>(row) * stride;

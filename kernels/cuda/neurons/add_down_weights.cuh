@@ -59,17 +59,17 @@ __device__ __forceinline__ unsigned look_up(unsigned nibbles) {
   return (negative & ~mask) | (positive & mask);
 }
 
-/// A lane's quants and factors as they were loaded. What a type does not use takes no registers.
+/// A lane's quants and factors as loaded. Fields that a type does not use take no registers.
 struct RawQuants {
   Eight quants;   // low bits, not shifted to their place yet
   Eight high;     // bytes with the high bits
-  unsigned bits;  // or high bits of eight columns in one byte
+  unsigned bits;  // or the high bits of eight columns in one byte
   unsigned d, m;  // halves
   unsigned scale, min;
 };
 
 __device__ __forceinline__ float quant_value(unsigned word, int byte, float offset) {
-  // A byte in the lowest bits of 2^23.
+  // Puts a byte in the lowest bits of the float 2^23.
   const unsigned raised = __byte_perm(word, 0x4b000000u, 0x7440u | static_cast<unsigned>(byte));
   return __fsub_rn(__uint_as_float(raised), 0x1p23f + offset);
 }

@@ -1,4 +1,4 @@
-// The integer sums over neurons, as floats, into the residual stream.
+// Adds the integer sums over neurons, as floats, to the residual stream.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

@@ -1,4 +1,4 @@
-// Sums over neurons begin at zero.
+// Sets sums over neurons to zero.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 

@@ -1,6 +1,6 @@
-// What a sparse FFN found, counted on the device so that nobody waits for it.
+// Counts what a sparse FFN found, on the device, so that the host need not wait.
 //
-// Integer atomics: their order does not matter. One thread counts a place of the list for all tokens, and a
+// Uses integer atomics, whose order does not matter. One thread counts one list index for all tokens, and one
 // word of the set.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kThreads) count_neurons_kernel(CountOp op, Dev
       if ((op.set.wanted[t * words + id / 64] >> (id % 64) & 1) == 0) continue;
       if (op.gates != nullptr) {
         const float gate = op.gates[t * op.gates_stride + (op.gates_by_number ? id : at)];
-        passed += gate <= op.activation.threshold ? 0 : 1;  // what is not a number passes
+        passed += gate <= op.activation.threshold ? 0 : 1;  // NaN passes
       }
       active += op.values[t * op.passed.max + at] != 0.0f ? 1 : 0;
     }

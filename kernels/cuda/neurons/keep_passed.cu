@@ -1,4 +1,5 @@
-// The neurons of a list whose act(gate) is not zero, and their gates: only of these are up and down read.
+// Keeps the neurons of a list whose act(gate) is not zero, and their gates: up and down are read only for
+// these.
 #include "kernels/cuda/neurons/neuron_list.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"

@@ -1,4 +1,4 @@
-// Values of listed neurons, moved from their numbers to their places in the list.
+// Copies values of listed neurons from neuron-number order to list order.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

@@ -1,7 +1,7 @@
-// Bits to an ascending list, for the kernels that choose neurons.
+// Turns bits into an ascending list, for the kernels that select neurons.
 //
-// A bit's place is the number of set bits before it. Every block counts those before its own words anew: a
-// layer's bits are a few KB in the second-level cache, and no block waits for another.
+// A bit's list index is the number of set bits before it. Every thread block counts those before its own
+// words again: a layer's bits are a few KB in the second-level cache, and no block waits for another.
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -51,8 +51,8 @@ inline unsigned find_blocks(int64_t n) {
   return static_cast<unsigned>((n + kBits - 1) / kBits);
 }
 
-/// Calls use(bit number, place in the list) for the set bits of this block's words, and writes the list's
-/// length to *count.
+/// Calls use(bit number, list index) for the set bits of this block's words, and writes the list's length to
+/// *count.
 template <class Use>
 __device__ inline void for_each_listed(const uint64_t* words, int64_t n_words, int32_t* count, Use&& use) {
   __shared__ int counted[kListWarps];

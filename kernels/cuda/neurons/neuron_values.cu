@@ -1,5 +1,4 @@
-// What listed neurons are multiplied into the down projection with: act(gate) * up, for tokens that want
-// them.
+// Computes the values that the down projection multiplies: act(gate) * up, for tokens that want the neuron.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -9,7 +8,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// Block (b, t): 256 places of token t.
+/// Thread block (b, t): 256 list indices of token t.
 template <Activation kKind>
 __global__ void __launch_bounds__(kThreads)
     values_kernel(float at_least, const uint64_t* wanted, int64_t set_words, const int32_t* ids,

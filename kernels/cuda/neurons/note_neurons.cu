@@ -1,5 +1,5 @@
-// Noting which neurons a call found and with which values, in host memory: what counting single neurons is
-// made of.
+// Notes which neurons a call found active, with their values, in host memory. Counting single neurons uses
+// it.
 //
 // One thread a place of the list, for all tokens, writing side by side over PCIe: 4 bytes a neuron and 4 for
 // each of its tokens. A call whose neurons are computed in several lists appends list to list: how many came
@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kThreads) note_kernel(const int32_t* ids, cons
     to.ids[before + place] = ids[place];
     for (int t = 0; t < n_tokens; ++t) to.values[t * to.max + before + place] = values[t * max + place];
   }
-  // All have read state[1] when the last one writes it.
+  // Wait until all have read state[1], because the last thread block changes it.
   __syncthreads();
   if (threadIdx.x != 0 || gpu_arrive(&to.state[0]) + 1 != gridDim.x) return;
   to.state[0] = 0;

@@ -13,7 +13,7 @@ __global__ void __launch_bounds__(kListThreads)
   const auto matters = [&](int t, int64_t j) {
     const float value = values[t * n_neurons + j];
     const float score = sizes == nullptr ? value : __fmul_rn(fabsf(value), sizes[j]);
-    return !(score < at_least);  // true of what is not a number
+    return !(score < at_least);  // true for NaN
   };
   find_bits(n_tokens, n_neurons, any, matters,
             [&](int t, int64_t word, uint64_t bits) { wanted[t * n_words + word] = bits; });

@@ -7,7 +7,7 @@
 
 namespace hearth::cuda {
 
-/// The second operand where either is not a number, as x86 does and the CPU's kernels rely on.
+/// The larger operand; the second one if either is NaN, as on x86, which the CPU's kernels rely on.
 __device__ __forceinline__ float max_or_second(float a, float b) { return a > b ? a : b; }
 __device__ __forceinline__ float min_or_second(float a, float b) { return a < b ? a : b; }
 
@@ -30,7 +30,8 @@ __device__ __forceinline__ float gelu_erf(float x) {
   return __fsub_rn(max_or_second(0.0f, x), tail);
 }
 
-/// act(x). `at_least`: what FATReLU keeps, least_kept() of the activation; not read by the others.
+/// act(x). `at_least`: the least value that FATReLU keeps, least_kept() of the activation; other activations
+/// ignore it.
 template <Activation kKind>
 __device__ __forceinline__ float activated(float x, float at_least) {
   if constexpr (kKind == Activation::kSilu) {
@@ -48,7 +49,7 @@ __device__ __forceinline__ float activated(float x, float at_least) {
     const float positive = max_or_second(0.0f, x);
     return __fmul_rn(positive, positive);
   } else {
-    return max_or_second(0.0f, x);  // dReLU, of the gate and of up
+    return max_or_second(0.0f, x);  // dReLU: called for the gate and for up
   }
 }
 

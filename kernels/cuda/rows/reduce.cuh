@@ -21,13 +21,13 @@ struct RowSumShared {
   float total;
 };
 
-/// Threads of a block that sums a row: four elements each, within what gives every chain its thread.
+/// The threads of a block that sums a row: four elements each, but at least one thread per chain.
 inline int row_threads(int64_t n) {
   const int64_t quarter = (n / 4 + 31) / 32 * 32;
   return static_cast<int>(quarter < kRowChains ? kRowChains : quarter > 512 ? 512 : quarter);
 }
 
-/// Bytes of the piece of a row of n floats.
+/// Bytes of shared memory for the part of a row of n floats.
 inline size_t row_piece_bytes(int64_t n) {
   return static_cast<size_t>(n < kRowPiece ? n : kRowPiece) * sizeof(float);
 }
@@ -66,7 +66,7 @@ __device__ float row_sum(const float* x, int64_t n, float* piece, bool there, Ro
   for (int64_t begin = 0; begin < n; begin += kRowPiece) {
     const int64_t end = begin + kRowPiece < n ? begin + kRowPiece : n;
     if (!there || n > kRowPiece) {
-      if (begin > 0) __syncthreads();  // until the piece before is added up
+      if (begin > 0) __syncthreads();  // wait until the part before is added up
       const int count = static_cast<int>(end - begin);
       for (int i = thread; i < count; i += static_cast<int>(blockDim.x)) piece[i] = x[begin + i];
       __syncthreads();

@@ -1,5 +1,5 @@
-// out = x / sqrt(mean(x^2) + eps) * weight, row by row; a block has a row. Bound by memory: 8 bytes an
-// element and the weights; for the one row of a decoded token by latency.
+// out = x / sqrt(mean(x^2) + eps) * weight, row by row; one thread block per row. Bound by memory (8 bytes
+// per element, and the weights), or by latency for the single row of a decode token.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/reduce.cuh"
 #include "kernels/cuda/runtime/error.h"
