@@ -180,7 +180,7 @@ ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivityS
   return counts;
 }
 
-/// All but the checksum at the end.
+/// Reads everything but the checksum at the end.
 std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const std::string& file) {
   const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
                               std::min(bytes.size(), kMagic.size()));

@@ -64,7 +64,7 @@ std::optional<int64_t> split_key(const gguf::Part& part, std::string_view key, c
   return number;
 }
 
-/// Throws unless the part says of itself what its name says.
+/// Throws unless the part's keys agree with its file name.
 void check_split(const gguf::Part& part, const std::string& file, int number, int count) {
   const std::optional<int64_t> found_count = split_key(part, "split.count", file);
   const std::optional<int64_t> found_index = split_key(part, "split.no", file);

@@ -16,7 +16,7 @@ namespace {
 constexpr uint16_t kHalfExponent = 0x7c00;   // all set: infinite or not a number
 constexpr uint16_t kFloatExponent = 0x7f80;  // of a float's upper half, and of bfloat16
 
-/// Where a type's blocks have their numbers: 16 bits each, one or two of them.
+/// Offsets of the scale and the min in a type's weight block: 16 bits each, one or two of them.
 struct Places {
   uint16_t exponent = kHalfExponent;
   size_t first = 0;

@@ -75,7 +75,7 @@ Sha256 sha256(std::span<const std::byte> bytes) {
   const size_t whole = bytes.size() / kBlock * kBlock;
   for (size_t at = 0; at < whole; at += kBlock) take_block(data + at, state);
 
-  // The rest, a one bit, zeros, and the length in bits.
+  // The remaining bytes, a one bit, zeros, and the length in bits.
   std::array<unsigned char, 2 * kBlock> tail{};
   const size_t rest = bytes.size() - whole;
   for (size_t i = 0; i < rest; ++i) tail[i] = data[whole + i];

@@ -1,4 +1,4 @@
-// The ledger of accepted requests. What the numbers mean is in the header.
+// Counts accepted requests and the slots they take. The header explains the numbers.
 #include "engine/serving/request_queue.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 namespace hearth {
 namespace {
 
-// Are logits of the token at this position of the sequence wanted?
+// Whether the logits of the token at this position of the sequence are needed.
 bool wants_row(const Sequence& sequence, int position) {
   if (position < sequence.n_prompt - 1) return sequence.request.prompt_logprobs;
   return sequence.request.max_tokens > 0;
@@ -136,7 +136,7 @@ void Scheduler::take_prefill(Budget step) {
   step.tokens -= given.tokens - half.tokens;
   step.rows -= given.rows - half.rows;
 
-  // 2. The rest for those that have least left to do.
+  // 2. The rest for the prompts with the fewest tokens left.
   std::ranges::sort(prompts_, [&](const StepPiece& a, const StepPiece& b) {
     return n_left(a) != n_left(b) ? n_left(a) < n_left(b) : admission(a) < admission(b);
   });

@@ -90,7 +90,7 @@ void BpeEncoder::emit(Symbol symbol, std::vector<int32_t>& out) const {
     out.push_back(symbol);
     return;
   }
-  // Merged into something that is no token: its bytes are, or are not in the vocabulary at all.
+  // The symbol is no token: its bytes are encoded one by one, or left out if the vocabulary lacks them.
   for (const char c : extra_bytes_[symbol - n_vocab_]) {
     const Symbol byte = byte_symbols_[static_cast<uint8_t>(c)];
     if (byte < n_vocab_) out.push_back(byte);

@@ -51,7 +51,8 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 
 namespace {
 
-// Up to here n scans of n ranks, 256 bytes of them, cost less than the queue's bookkeeping.
+// Longest word that is merged by scanning: n scans of n ranks (256 bytes) cost less than a queue's
+// bookkeeping.
 constexpr size_t kShortWord = 64;
 
 void merge_short(const MergeTable& merges, std::vector<int32_t>& symbols) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-/// Moves what can be shown from the front of pending to out; an incomplete character stays.
+/// Moves complete characters and replacements from pending to out; an incomplete character stays.
 void take_whole_characters(std::string& pending, std::string& out) {
   std::string_view rest = pending;
   while (!rest.empty()) {

@@ -13,7 +13,7 @@ namespace hearth {
 
 class PreTokenizer {
  public:
-  /// What the names of pre-tokenizers also settle, as in llama.cpp.
+  /// Facts of a model that follow from its pre-tokenizer's name, as in llama.cpp.
   struct Habits {
     bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
     bool add_bos = false;        // default of tokenizer.ggml.add_bos_token
@@ -27,7 +27,8 @@ class PreTokenizer {
   /// REQUIRES: knows(name).
   explicit PreTokenizer(std::string_view name);
 
-  /// The words of text in order; together they are the text. What is not UTF-8 forms its own.
+  /// Cuts text into words, in order; together they are the text. Bytes that are not UTF-8 form words of their
+  /// own.
   std::vector<Piece> split(std::string_view text) const;
 
  private:

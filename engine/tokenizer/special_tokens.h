@@ -21,9 +21,9 @@ class SpecialTokens {
   };
 
   SpecialTokens();
-  /// Empty texts are ignored; of equal texts the last added counts, as it does for llama.cpp.
+  /// Empty texts are ignored; if two texts are equal, the last one added counts, as in llama.cpp.
   void add(std::string_view text, int32_t token);
-  /// The leftmost match at or after from, the longest of those that begin there.
+  /// Finds the leftmost match at or after `from`, and the longest of those that begin there.
   Match find(std::string_view text, size_t from) const;
 
  private:

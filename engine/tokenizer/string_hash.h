@@ -1,4 +1,4 @@
-// Lets a hash map keyed by strings be asked with a string_view, without making a string for every look-up.
+// A hash with which a map keyed by strings can be searched by string_view, without making a string for it.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Ordinary text to token ids: where SentencePiece and byte-level BPE differ. Special tokens are out by then.
+// Interface of the encoders from ordinary text to token ids: SentencePiece and byte-level BPE implement it.
+// The tokenizer has removed special tokens before.
 #pragma once
 
 #include <cstdint>

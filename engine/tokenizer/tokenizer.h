@@ -17,7 +17,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  /// Throws ModelFileError: unknown tokenizers and pre-tokenizers are refused by name, damage by key.
+  /// Throws ModelFileError: the message names an unknown tokenizer or pre-tokenizer, or the key that is
+  /// damaged.
   static std::unique_ptr<const Tokenizer> from_model(const ModelFile& file);
 
   /// text: any bytes; what is not UTF-8 is encoded byte by byte where the vocabulary can, never an error.
@@ -51,9 +52,9 @@ class Detokenizer {
   /// at_start: the first token begins the text, so a space prefix is stripped if the model does that; false
   /// when continuing after a prompt.
   Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special = false);
-  /// The text this token completes; may be empty while a character is incomplete.
+  /// Returns the text that this token completes; may be empty while a character is incomplete.
   std::string push(int32_t token);
-  /// What is left at the end: U+FFFD for an incomplete character, else empty.
+  /// Returns the rest at the end of the text: U+FFFD for an incomplete character, else empty.
   std::string finish();
 
  private:

@@ -21,10 +21,10 @@ struct Utf8Char {
   size_t length;
 };
 
-/// What stands at the front of bytes. REQUIRES: bytes is not empty. 1 <= length <= 4.
+/// Classifies the front of bytes. REQUIRES: bytes is not empty. 1 <= length <= 4.
 Utf8Char utf8_front(std::string_view bytes);
 
-/// How many bytes at the front of bytes are well-formed UTF-8.
+/// Number of bytes at the front of bytes that are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);
 
 }  // namespace hearth

@@ -22,8 +22,8 @@ constexpr const char* kTypes = "tokenizer.ggml.token_type";
 // tokens.
 constexpr size_t kMostTokens = size_t{1} << 27;
 
-// Tokens that end a turn or a text, known by name because files often forget their ids. Where one of these
-// has another type than control, that is the converter's mistake.
+// Tokens that end a turn or a text, known by name because files often forget their ids. If such a token has
+// another type than control, the converter was wrong.
 constexpr std::array kEndNames = {
     std::string_view("<|im_end|>"),      std::string_view("<|eot_id|>"),
     std::string_view("<|eom_id|>"),      std::string_view("<|end|>"),
@@ -55,7 +55,7 @@ TokenizerKind read_kind(const ModelFile& file) {
              "(byte-level BPE)");
 }
 
-/// What the models of an architecture have whose files are older than tokenizer.ggml.pre.
+/// Defaults of an architecture for files older than tokenizer.ggml.pre.
 struct OldFile {
   std::string_view architecture;
   std::string_view pre;
@@ -66,7 +66,7 @@ constexpr std::array kOldFiles = {
     OldFile{"opt", "gpt-2", 2},
 };
 
-/// The row of a file that does not name its pre-tokenizer; null for other files and architectures.
+/// Finds the row for a file that does not name its pre-tokenizer; null for other files and architectures.
 const OldFile* old_file(const ModelFile& file) {
   if (!file.find_string("tokenizer.ggml.pre").value_or("").empty()) return nullptr;
   const std::string_view architecture = file.find_string("general.architecture").value_or("");
@@ -158,7 +158,7 @@ void read_types(const ModelFile& file, Vocabulary& vocabulary) {
   }
 }
 
-/// The id under key; by_default, if the file does not say and such a token exists with one of the special
+/// The id under key. If the file has no such key: by_default, if that token exists and has one of the special
 /// types.
 int32_t read_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key, int32_t by_default) {
   // Some converters write "none" as the largest unsigned number.

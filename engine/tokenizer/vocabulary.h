@@ -46,11 +46,12 @@ struct Vocabulary {
   int size() const { return static_cast<int>(texts.size()); }
   /// May ordinary text produce the token? Control and unknown tokens never come from plain text.
   bool is_plain(int32_t token) const;
-  /// What the token stands for in text: [n_vocab] bytes, not necessarily whole characters.
+  /// The bytes that each token stands for in text, [n_vocab]; they may be part of a character.
   std::vector<std::string> decoded_bytes() const;
 };
 
-/// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError: unknown models by name, damage by key.
+/// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError that names the unknown tokenizer model,
+/// or the damaged key.
 Vocabulary read_vocabulary(const ModelFile& file);
 
 }  // namespace hearth

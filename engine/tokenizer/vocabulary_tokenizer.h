@@ -1,4 +1,4 @@
-// The Tokenizer that model files give: special tokens first, then the encoder of its kind between.
+// The Tokenizer built from a model file: finds special tokens first, then encodes the text between them.
 //
 // Tests build it from a Vocabulary; programs by Tokenizer::from_model. Const and thread-safe once built.
 #pragma once

@@ -65,7 +65,7 @@ void require_regular(const std::string& file, const struct stat& status, const c
 MappedFile MappedFile::open(const std::filesystem::path& path, const char* expected) {
   const std::string file = file_label(path.string());
   struct stat status {};
-  // Asked before opening too: the mere opening of a device can do something.
+  // Checked before opening too, because merely opening a device can have an effect.
   if (::stat(path.c_str(), &status) != 0) fail_with_errno(file, errno);
   require_regular(file, status, expected);
   // O_NONBLOCK: should the path have become a pipe meanwhile, opening it does not wait for a writer.
@@ -161,7 +161,7 @@ void release(std::span<const std::byte> region) {
   const auto begin = reinterpret_cast<uintptr_t>(region.data());
   const uintptr_t first = (begin + kPage - 1) / kPage * kPage;
   const uintptr_t end = (begin + region.size()) / kPage * kPage;
-  // Of a file's clean pages nothing is lost; a refusal costs memory only.
+  // Clean pages of a file can be read again, so nothing is lost; if madvise() fails, that costs memory only.
   if (first < end) madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
 }
 

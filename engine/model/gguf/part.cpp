@@ -214,7 +214,8 @@ uint64_t read_alignment(const Part& part, const std::string& file) {
   return static_cast<uint64_t>(alignment);
 }
 
-/// PowerInfer writes one beside a model. Its tensors have types that would be taken for others.
+/// Refuses a GPU index, which PowerInfer writes beside a model: its tensor types would be mistaken for
+/// others.
 void refuse_gpu_index(const Part& part, const std::string& file) {
   const KeyValue* entry = part.find_key("general.architecture");
   if (entry == nullptr || entry->value.type != ValueType::kString) return;

@@ -18,8 +18,8 @@ namespace hearth::gguf {
 namespace {
 
 constexpr uint32_t kVersion = 3;
-// Small pieces are joined to this; larger ones go to the system as they are. Past some 1 MiB a write's cost
-// is its bytes.
+// Small writes are joined up to this size; larger ones go to the system as they are. Beyond about 1 MiB a
+// write costs only its bytes.
 constexpr size_t kBufferBytes = size_t{4} << 20;
 
 uint64_t align_up(uint64_t n, uint64_t alignment) { return (n + alignment - 1) / alignment * alignment; }
@@ -145,7 +145,7 @@ void Writer::begin_data() {
     fail("it takes " + with_commas(bytes) + " bytes and its disk has " + with_commas(room.available) +
          " free; make room or write to another disk");
   }
-  // Emptied only once it is locked: another writer's bytes are its own.
+  // Truncated only after it is locked, so that another writer's bytes are safe.
   fd_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
   if (fd_ < 0) fail("it cannot be written (" + reason(errno) + "); check the folder and its permissions");
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
