@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::string_view kArchitecture = "hearth.calibration";
 
-/// What tells a model's own calibration from another's. FFN weights decide what is right; their shape and the
-/// file's size stand for them.
+/// The facts by which a model's own calibration is recognised. It depends on the FFN weights; their shape and
+/// the file's size stand for them.
 struct Identity {
   Identity(const ModelFile& model, const ModelSpec& spec)
       : model_bytes(static_cast<int64_t>(model.total_bytes())), n_layers(spec.n_layers), d_ff(spec.d_ff) {}

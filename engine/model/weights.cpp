@@ -155,7 +155,8 @@ void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, La
   w.v = rows(spec.q_dim() + spec.kv_dim(), spec.kv_dim());
 }
 
-/// What PowerInfer's files have in place of the down projection, and the predictor if the layer has one.
+/// Binds the neuron-major down rows that PowerInfer's files have instead of the down projection, and the
+/// predictor if the layer has one.
 void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   w.down_rows = {bind.matrix(prefix + "ffn_down_t.weight", spec.d_ff, spec.d_model),
                  bind.optional_vector(prefix + "ffn_down_t.bias", spec.d_model)};

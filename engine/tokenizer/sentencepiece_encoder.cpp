@@ -42,7 +42,7 @@ size_t word_end(std::string_view text, size_t begin) {
 
 }  // namespace
 
-/// What one call of encode works with, kept from segment to segment for its memory.
+/// Scratch of one call of encode, reused from segment to segment.
 struct SentencePieceEncoder::Work {
   struct Symbol {
     size_t begin;

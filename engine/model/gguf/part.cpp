@@ -1,5 +1,5 @@
-// What a file is that is not GGUF; then header and keys of one GGUF file (its tensors: tensor_table.cpp); then the
-// names of parts.
+// Describes files that are not GGUF; parses header and keys of one GGUF file (its tensors: tensor_table.cpp);
+// parses the names of parts.
 #include "engine/model/gguf/part.h"
 
 #include <algorithm>
