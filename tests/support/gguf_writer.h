@@ -91,17 +91,17 @@ class GgufWriter {
   /// A tensor in GGUF's order of dimensions: shape[0] is contiguous. `data` is row_bytes of whole rows.
   GgufWriter& tensor(std::string_view name, DType dtype, const std::vector<int64_t>& shape,
                      std::span<const std::byte> data);
-  /// The same, of F32.
+  /// Like tensor() above, for F32 data.
   GgufWriter& tensor(std::string_view name, const std::vector<int64_t>& shape,
                      const std::vector<float>& values);
-  /// Any entry; `offset` replaces the place the data would get.
+  /// Adds an entry without checks; `offset` replaces the offset that the data would get.
   GgufWriter& raw_tensor(std::string_view name, uint32_t type, const std::vector<uint64_t>& dims,
                          std::span<const std::byte> data, std::optional<uint64_t> offset = std::nullopt);
 
   /// Writes the key general.alignment and aligns data by it.
   GgufWriter& alignment(uint32_t bytes);
 
-  /// What the header says, true or not.
+  /// Sets the version in the header, which may be wrong.
   GgufWriter& version(uint32_t version);
   GgufWriter& magic(std::string_view four_bytes);
   GgufWriter& claim_keys(uint64_t count);

@@ -65,7 +65,7 @@ std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& to
   const int n_tokens = static_cast<int>(tokens.size());
   const int n_blocks = (n_tokens + limits.block_tokens - 1) / limits.block_tokens;
   if (n_blocks > limits.n_blocks) throw std::runtime_error("text is longer than the model's KV cache");
-  // Blocks in descending order, so that a table read wrongly shows.
+  // KV blocks in descending order, so that a block table that is read wrongly shows.
   std::vector<int32_t> table;
   for (int i = 0; i < n_blocks; ++i) table.push_back(limits.n_blocks - 1 - i);
 

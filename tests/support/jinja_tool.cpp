@@ -1,6 +1,6 @@
-// The template interpreter on standard input and output, for tests/server/jinja/test_jinja_oracle.py: reads a line
-// of JSON
-// {"template": text, "context": object}, answers with a line {"output": text} or {"error": text, "line": n}.
+// The template interpreter on standard input and output, for tests/server/jinja/test_jinja_oracle.py. Reads a
+// line of JSON {"template": text, "context": object} and answers with a line {"output": text} or {"error":
+// text, "line": n}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -14,11 +14,11 @@ namespace {
 
 struct Sequence {
   std::vector<int32_t> tokens;
-  std::vector<float> alone;  // logits [n_tokens, n_vocab] of it alone
+  std::vector<float> alone;  // logits [n_tokens, n_vocab] of the sequence run alone
   int n_done = 0;
 };
 
-/// One random step: from each slot none to a few of its next tokens, dealt in random order.
+/// Makes one random step: from each slot none to a few of its next tokens, in random order.
 void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens, Batch& batch) {
   std::vector<int32_t> turns;
   for (size_t slot = 0; slot < sequences.size(); ++slot) {
@@ -38,7 +38,7 @@ void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens
   }
 }
 
-/// Blocks of the slots alternate.
+/// Block tables in which the slots' KV blocks alternate.
 std::vector<int32_t> alternating_tables(int n_slots, int max_blocks) {
   std::vector<int32_t> tables;
   for (int slot = 0; slot < n_slots; ++slot) {

@@ -1,4 +1,4 @@
-// Sequences run alone, then together in random steps: a model that keeps its promise gives the same bits.
+// Runs sequences alone and then together in random steps. A correct model gives the same bits in both.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 namespace hearth::test {
 
 /// Runs sequences of these lengths, one in each slot, alone and then together: every step takes none to a few
-/// of each one's next tokens, dealt in random order. Returns how many rows of logits were not the sequence's
-/// own to the bit. REQUIRES: KV blocks for as many sequences of the longest length.
+/// of each one's next tokens, in random order. Returns how many rows of logits differ from those of the
+/// sequence run alone. REQUIRES: KV blocks for all sequences at the longest length.
 size_t rows_changed_by_mixing(ForwardModel& model, const std::vector<int>& lengths, uint32_t seed);
 
 }  // namespace hearth::test

@@ -75,7 +75,7 @@ Json placed(const Json& question) {
   facts.activity = &activity;
   facts.assumptions.proposed_per_active = question.at("proposed_per_active");
   facts.output_read = question.at("output");
-  facts.vram_whole = int64_t{1} << 60;  // what neurons are shared for is looked at
+  facts.vram_whole = int64_t{1} << 60;  // more than any budget, so only sharing neurons is considered
   for (const Json& layer : question.at("facts")) {
     activity.curve_of_layer.push_back(static_cast<int>(activity.curves.size()));
     activity.curves.emplace_back(layer.at("active").get<std::vector<double>>());

@@ -10,8 +10,8 @@
 
 namespace hearth::test {
 
-/// A sum over all that was read, so that no read can be left out by the compiler. Throws nothing but what is
-/// a fault.
+/// Returns a sum over all bytes read, so that the compiler cannot leave out a read. Throws only if something
+/// is wrong.
 uint64_t read_everything(const ModelFile& file);
 
 }  // namespace hearth::test

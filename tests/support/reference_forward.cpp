@@ -31,7 +31,7 @@ Row product(const Linear& linear, const Row& x) {
   return out;
 }
 
-/// The same of a matrix that lies transposed.
+/// Like product(), for a matrix that is stored transposed.
 Row product_of_rows(const Linear& linear, const Row& x) {
   std::vector<double> sums(static_cast<size_t>(linear.weight.n_cols));
   for (size_t c = 0; c < sums.size(); ++c) sums[c] = linear.bias == nullptr ? 0.0 : double{linear.bias[c]};
@@ -50,7 +50,7 @@ Row norm(const ModelSpec& spec, const Row& x, const NormWeights& w) {
   return rounded(reference_rms_norm(x.data(), w.scale, double{spec.norm_eps}, n));
 }
 
-/// Per head: the norm if there is one, then the rotation.
+/// For each head: the norm if there is one, then the rotation.
 Row turned(const ModelSpec& spec, const Row& x, const float* head_norm, int64_t position, const Rope& rope) {
   Row out;
   const size_t head_dim = static_cast<size_t>(spec.head_dim);

@@ -16,7 +16,7 @@
 
 namespace hearth::testing {
 
-/// One token's FFN on its way.
+/// One token's FFN while it is computed.
 struct ReferenceFfn {
   int layer;
   const std::vector<float>& layer_input;  // [d_model] residual stream before the layer's attention

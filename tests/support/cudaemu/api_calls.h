@@ -8,7 +8,7 @@
 
 namespace hearth::cudaemu {
 
-/// `body` as in api_call.
+/// A call that is forbidden while a stream captures. `body`: see api_call.
 template <class Body>
 cudaError_t api_call_unless_capturing(const char* api, Body&& body) {
   return api_call(api, [&] {
@@ -17,7 +17,8 @@ cudaError_t api_call_unless_capturing(const char* api, Body&& body) {
   });
 }
 
-/// As api_call_unless_capturing, for those that have waited for work: they tell of a device that it has lost.
+/// Like api_call_unless_capturing, for calls that have waited for work: they also report a device that the
+/// work has lost.
 template <class Body>
 cudaError_t api_wait(const char* api, Body&& body) {
   return api_call_unless_capturing(api, [&] {

@@ -10,9 +10,9 @@ using namespace hearth::cudaemu;
 
 namespace {
 
-constexpr int kSharedBytes = 48 << 10;  // of a block, without asking for more
+constexpr int kSharedBytes = 48 << 10;  // of a block; more needs cudaFuncSetAttribute
 
-/// `body` for the one device there is, if there is one.
+/// Runs `body` if `device` is the only device and it exists; otherwise returns the error.
 template <class Body>
 cudaError_t about_device(const char* api, int device, Body&& body) {
   return api_query(api, [&] {
@@ -130,7 +130,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return about_device("cudaDeviceGetAttribute", device, [&] { return attribute_of(attribute, *value); });
 }
-/// It is on no bus.
+/// The emulated device is on no bus.
 cudaError_t cudaDeviceGetPCIBusId(char* /*bus_id*/, int /*length*/, int device) {
   return about_device("cudaDeviceGetPCIBusId", device, [] { return cudaErrorNotSupported; });
 }

@@ -33,7 +33,7 @@ cudaError_t end_capture(cudaStream_t handle, cudaGraph_t* out) {
   return cudaSuccess;
 }
 
-/// As CUDA has it, what fails ends the capture all the same.
+/// Ends the capture even though the call fails, as CUDA does.
 void drop_capture(cudaStream_t handle) {
   const Stream* stream = find_stream(handle);
   if (stream == nullptr) return;
@@ -41,8 +41,7 @@ void drop_capture(cudaStream_t handle) {
     capture->end();
 }
 
-/// What the executable graph's next launches do becomes what `graph` does; launches under way go on as they
-/// are.
+/// Makes the executable graph's next launches do what `graph` does; launches under way are not changed.
 cudaError_t update(CUgraphExec_st& exec, const Graph& graph, cudaGraphExecUpdateResultInfo& info) {
   info = {};
   info.result = cudaGraphExecUpdateSuccess;
@@ -102,7 +101,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* n) {
   return api_call("cudaGraphGetNodes", [&] {
-    if (nodes != nullptr) return cudaErrorNotSupported;  // only their number is told
+    if (nodes != nullptr) return cudaErrorNotSupported;  // only the number of nodes is supported
     *n = graph->nodes.size();
     return cudaSuccess;
   });

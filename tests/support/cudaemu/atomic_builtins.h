@@ -8,7 +8,7 @@
 
 namespace hearth::cudaemu {
 
-/// Replaces *p by f(*p, value) and returns what it was.
+/// Replaces *p by f(*p, value) and returns its old value.
 template <class T, class U, class F>
 T modify(T* p, U value, F f) {
   std::atomic_ref<T> target(*p);
@@ -55,7 +55,7 @@ template <class T, class U>
 T atomicXor(T* p, U value) {
   return hearth::cudaemu::modify(p, value, [](T a, T b) { return T(a ^ b); });
 }
-/// Counts up, and from `limit` back to 0.
+/// Increments *p; after `limit` comes 0.
 inline unsigned atomicInc(unsigned* p, unsigned limit) {
   return hearth::cudaemu::modify(p, limit, [](unsigned a, unsigned b) { return a >= b ? 0 : a + 1; });
 }

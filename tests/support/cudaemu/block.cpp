@@ -25,7 +25,7 @@ constexpr size_t kStagger = 192, kStaggerRange = 4096;
 /// The runner whose block this OS thread runs.
 thread_local BlockRunner* running = nullptr;
 
-/// Taken by the first thread that dies, and never given back: nobody speaks beside its last words.
+/// Locked by the first thread that dies, and never unlocked, so that its message is the only one.
 std::recursive_mutex last_words;
 
 }  // namespace
@@ -37,7 +37,7 @@ void die(const char* format, ...) {
   va_start(arguments, format);
   std::vsnprintf(what, sizeof what, format, arguments);
   va_end(arguments);
-  // In one piece, as sanitizers write to the same place.
+  // Written by one call, because sanitizers write to the same stream.
   std::fprintf(stderr, "cudaemu: %s, block (%u,%u,%u) thread (%u,%u,%u): %s\n",
                running != nullptr ? symbol_name(running->kernel()).c_str() : "no kernel", blockIdx.x,
                blockIdx.y, blockIdx.z, threadIdx.x, threadIdx.y, threadIdx.z, what);
@@ -68,7 +68,7 @@ inline DeviceThread* BlockRunner::pop() {
   return threads_[queue_[queue_begin_++ % kQueueSize]].get();
 }
 
-/// To a thread, or with null back to run().
+/// Switches to a thread, or if it is null back to run().
 inline void BlockRunner::switch_to(Fiber& from, DeviceThread* to) {
   if (to != nullptr) {
     threadIdx = to->position;
@@ -143,7 +143,7 @@ void BlockRunner::return_from_kernel() {
   Warp& warp = *warps_[static_cast<size_t>(me.index / kWarp)];
   warp.live &= ~(1u << me.index % kWarp);
   --n_live_;
-  // Those who waited for this thread as well need not any more.
+  // Threads that also waited for this thread need not wait any more.
   for (int i = 0; i < warp.n_groups && warp.live != 0; ++i) complete(warp, warp.groups[i]);
   if (n_live_ > 0 && n_at_barrier_ == n_live_) finish_barrier();
   end_.release();
@@ -230,7 +230,7 @@ Arrival BlockRunner::arrive(uint32_t mask, const void* value, size_t n_bytes, Wa
   return {group->arrived, group->values, group};
 }
 
-/// Lets the lanes of a group go on, if all have come.
+/// Lets the lanes of a group run on, if all have come.
 inline bool BlockRunner::complete(Warp& warp, WarpGroup& group) {
   if (!group.used || !group.open || group.arrived != (group.mask & warp.live)) return false;
   group.open = false;

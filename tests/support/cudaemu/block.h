@@ -63,13 +63,13 @@ class BlockRunner {
   /// Makes ready for blocks of this size whose threads each call `thread`. `shared` is reset before each
   /// block.
   void prepare(const Launch& launch, const std::function<void()>& thread, void* shared);
-  /// Runs one block to its end. Dies of a deadlock, naming who waits where.
+  /// Runs one block to its end. Dies of a deadlock, and names the waiting threads and their lines.
   void run(uint3 block_index);
-  /// Switches since prepare().
+  /// Switches between fibers since prepare().
   uint64_t n_switches() const { return n_switches_; }
 
   const void* kernel() const { return kernel_; }
-  // What device_thread.h offers, for the running thread.
+  // The running thread's implementation of device_thread.h.
   DeviceThread& current() { return *current_; }
   void* shared() const { return shared_; }
   const int* barrier(bool predicate, Location at);  // [3], by BlockReduction

@@ -1,7 +1,7 @@
-// What a test sets and reads of emulated CUDA: the device's properties, the order threads run in, counts of
-// what was done.
+// What tests set and read of emulated CUDA: the device's properties, the order in which threads run, and
+// counts of operations.
 //
-// Safe to call from any thread, except that a test changes config() only while no stream has work.
+// Thread-safe, except that a test may change config() only while no stream has work.
 #pragma once
 
 #include <driver_types.h>
@@ -22,12 +22,12 @@ enum class Schedule { kForward, kReverse, kRandom };
 /// The emulated machine. Defaults come from the environment where a name is given; the driver is as new as
 /// the runtime. Faults come from there too: see fail_as_told.
 struct Config {
-  int driver = 0;                          // the newest CUDA it runs, as 13000; 0: there is none
-  int n_devices = 1;                       // 0 or 1 (CUDAEMU_DEVICES)
+  int driver = 0;     // the newest CUDA that the driver supports, for example 13000; 0: no driver
+  int n_devices = 1;  // 0 or 1 (CUDAEMU_DEVICES)
   size_t vram_bytes = size_t{8} << 30;     // (CUDAEMU_VRAM_MB)
-  size_t vram_taken_bytes = 0;             // of it, by other processes (CUDAEMU_VRAM_TAKEN_MB)
+  size_t vram_taken_bytes = 0;             // of vram_bytes, used by other processes (CUDAEMU_VRAM_TAKEN_MB)
   int compute_capability = 80;             // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
-  int n_multiprocessors = 4;               // reported only: blocks run one after another
+  int n_multiprocessors = 4;               // only reported: blocks run one after another
   size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
   Schedule schedule = Schedule::kForward;  // (CUDAEMU_SCHEDULE: 0, 1, 2)
   unsigned seed = 1;                       // of Schedule::kRandom and of jitter (CUDAEMU_SEED)
@@ -57,25 +57,26 @@ Stats stats();
 /// Sets the counts to 0, and the peak of memory to what is used now.
 void reset_stats();
 
-/// The call of `api` after the next `n_good` ones returns `error` instead of doing anything, and so do those
-/// after it until it were `n_times`. `api` is a function's name ("cudaMalloc"), or "launch" for kernel
-/// launches. Only cudaStreamEndCapture does something all the same: it ends the capture, as CUDA has it.
+/// Makes calls of `api` fail: after n_good more calls, the next n_times calls return `error` instead of doing
+/// anything. `api` is a function's name ("cudaMalloc"), or "launch" for kernel launches. Only
+/// cudaStreamEndCapture still does something: it ends the capture, as on CUDA.
 ///
-/// Or it is "kernel", "copy", "fill" or "host function": then the call succeeds, and the work fails when its
-/// turn comes. As with a kernel that faults, the device is lost from then on: what is enqueued is not run,
-/// all calls but queries of the device return `error`, and cudaGetLastError does not clear it.
+/// Instead, `api` may be "kernel", "copy", "fill" or "host function". Then the call succeeds, and the work
+/// fails when its turn comes. As with a kernel that faults, the device is lost from then on: enqueued work is
+/// not run, all calls except queries of the device return `error`, and cudaGetLastError does not clear it.
 void fail_next(const char* api, int n_good, cudaError_t error, int n_times = 1);
 
-/// fail_next for each "API:N_GOOD:ERROR" or "API:N_GOOD:ERROR:N_TIMES" of a list separated by commas, ERROR
-/// being a number. The process begins with those of CUDAEMU_FAIL. Throws std::invalid_argument.
+/// Calls fail_next() for each entry "API:N_GOOD:ERROR" or "API:N_GOOD:ERROR:N_TIMES" of a list separated by
+/// commas; ERROR is a number. The process begins with the entries of CUDAEMU_FAIL. Throws
+/// std::invalid_argument.
 void fail_as_told(const std::string& faults);
 
-/// How often what fail_next can name was called or done since the last reset_stats(), failures included.
-/// What is not in it was not.
+/// How often each name that fail_next() accepts was called or run since the last reset_stats(), failures
+/// included. Names that were not called are missing.
 std::map<std::string, uint64_t> call_counts();
 
-/// A working device again: waits for all streams, forgets the error it was lost by, faults not yet met and
-/// the thread's last error. Memory, streams and events stay.
+/// Makes a lost device work again: waits for all streams, and forgets the device's error, faults that have
+/// not occurred yet and the thread's last error. Memory, streams and events stay.
 void repair_device();
 
 enum class WorkKind {
@@ -96,12 +97,12 @@ struct Interval {
   size_t n_bytes;       // of copies and fills
   std::chrono::steady_clock::time_point begin, end;
 
-  /// Whether there was a time at which both ran.
+  /// Whether both ran at the same time at some point.
   bool overlaps(const Interval& other) const { return begin < other.end && other.begin < end; }
 };
-/// Forgets intervals, and records them from now on or no more.
+/// Forgets all intervals, and starts or stops recording.
 void record_intervals(bool on);
-/// Those recorded, ordered by their ends. Synchronise first to have all.
+/// The recorded intervals, ordered by their ends. Complete only after synchronising.
 std::vector<Interval> intervals();
 
 }  // namespace hearth::cudaemu

@@ -16,11 +16,11 @@ struct Copy {
   size_t width, height;
 };
 
-/// cudaErrorInvalidValue if a range leaves its allocation, or does not lie where `kind` says. Pageable memory
-/// as the driver has it: to the device it is read before the call returns, from the device the call waits;
-/// both are counted.
+/// Enqueues a copy. Returns cudaErrorInvalidValue if a range leaves its allocation, or does not lie where
+/// `kind` says. Pageable memory is handled as the driver does it: a copy to the device reads it before the
+/// call returns, and a copy from the device makes the call wait. Both are counted.
 cudaError_t copy_async(const Copy& copy, cudaMemcpyKind kind, cudaStream_t stream);
-/// Of device memory.
+/// Enqueues a fill of device memory.
 cudaError_t fill_async(void* to, int value, size_t n_bytes, cudaStream_t stream);
 
 }  // namespace hearth::cudaemu

@@ -1,5 +1,5 @@
-// What a thread of a kernel asks of the emulator: who it is, to meet its block or its warp, to copy
-// asynchronously. The built-in functions of CUDA (builtins.h and its neighbours) are written over this.
+// What a kernel's thread asks of the emulator: its indices, meeting its block or its warp, asynchronous
+// copies. CUDA's built-in functions (builtins.h and its neighbours) are written over this.
 //
 // Callable only by code that runs as a kernel.
 #pragma once
@@ -11,8 +11,8 @@
 
 namespace hearth::cudaemu {
 
-/// Says what is wrong, naming the calling CUDA thread, and aborts: a kernel that does this is undefined on a
-/// device.
+/// Prints the message and the calling CUDA thread, and aborts. For kernels whose behaviour would be undefined
+/// on a device.
 [[noreturn, gnu::format(printf, 1, 2)]] void die(const char* format, ...);
 
 /// A line of a kernel. (std::source_location needs clang 16.)
@@ -24,37 +24,38 @@ struct Location {
   }
 };
 
-/// The launch's dynamic shared memory: exactly as long as asked for, bytes 0xFF at the begin of every block.
+/// The launch's dynamic shared memory: exactly as long as requested, and full of 0xFF bytes when a block
+/// begins.
 void* dynamic_shared();
-/// [0, 32).
+/// The calling thread's lane in its warp, [0, 32).
 int lane();
 
-/// Waits for all threads of the block that have not returned. Dies where they wait on different lines.
+/// Waits for all threads of the block that have not returned. Dies if they wait on different lines.
 void block_barrier(Location at);
 enum class BlockReduction { kCount, kAnd, kOr };
-/// The same, and the reduction of everyone's predicate.
+/// Like block_barrier, and returns the reduction of all threads' predicates.
 int block_barrier_reduce(bool predicate, BlockReduction reduction, Location at);
 
-/// Operations a warp does together; lanes that meet in different ones are an error.
+/// Operations that a warp does together. It is an error if lanes meet in different operations.
 enum class WarpOp { kSync, kShuffle, kVote, kMatch, kReduce, kMatrix };
 
 /// What the lanes of a warp brought to an operation.
 struct Arrival {
   static constexpr size_t kMaxBytes = 32;
-  uint32_t lanes;                      // those that came: the mask without lanes that have returned
+  uint32_t lanes;                      // the lanes that came: the mask without lanes that have returned
   unsigned char (*values)[kMaxBytes];  // [32]
   void* group;
 };
-/// Brings n_bytes of `value` and waits for the lanes of mask. To be followed by warp_leave.
+/// Brings n_bytes of `value` and waits for the lanes of mask. The caller must then call warp_leave.
 Arrival warp_arrive(uint32_t mask, const void* value, size_t n_bytes, WarpOp op, Location at);
 void warp_leave(const Arrival& arrival);
 
-/// Copies that are done when waited for, not before: a kernel that reads too early sees what was there.
+/// A copy that happens only when it is waited for: a kernel that reads too early sees the old bytes.
 void async_copy(void* to, const void* from, size_t n_bytes);
 void async_commit();
 void async_wait(int n_groups_left);
 
-/// A value of another lane, after which the warp parts. 0xFF bytes where that lane did not come.
+/// Returns another lane's value, then leaves the warp operation. 0xFF bytes if that lane did not come.
 template <class T>
 T take(const Arrival& arrival, int from_lane) {
   T value;

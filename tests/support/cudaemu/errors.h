@@ -1,5 +1,5 @@
-// How a call of the runtime's API begins and ends: the errors tests inject, the device that a fault has lost,
-// and the thread's last error.
+// How a call of the runtime's API begins and ends: injected errors, the device that a fault has lost, and the
+// thread's last error.
 #pragma once
 
 #include <driver_types.h>
@@ -11,34 +11,35 @@ namespace hearth::cudaemu {
 /// The error that fail_next has planned for this use of `name`, or success.
 cudaError_t take_fault(const char* name);
 
-/// Loses the device by this error, unless it was lost before.
+/// Marks the device as lost by this error, unless it was lost before.
 void break_device(cudaError_t error);
-/// That there is no driver for this runtime, or no device, or success.
+/// The error of having no driver for this runtime, or no device; otherwise success.
 cudaError_t machine_error();
-/// The same, or what the device was lost by.
+/// Like machine_error(), and also the error by which the device was lost.
 cudaError_t device_error();
 
 /// Remembers `error`, unless it is success, as the thread's last, and returns it.
 cudaError_t finish_call(cudaError_t error);
-/// The thread's last error; what the device was lost by comes first, and stays when cleared.
+/// The thread's last error. If the device was lost, that error comes first and cannot be cleared.
 cudaError_t peek_last_error();
 void clear_last_error();
 
-/// A function of the API that a lost device does not concern. `body` returns its error.
+/// Runs a function of the API that works even on a lost device. `body` returns its error.
 template <class Body>
 cudaError_t api_query(const char* api, Body&& body) {
   const cudaError_t fault = take_fault(api);
   return finish_call(fault != cudaSuccess ? fault : std::forward<Body>(body)());
 }
 
-/// A function of the API.
+/// Runs a function of the API.
 template <class Body>
 cudaError_t api_call(const char* api, Body&& body) {
   if (const cudaError_t error = device_error()) return finish_call(error);
   return api_query(api, std::forward<Body>(body));
 }
 
-/// One that gives something back: it does so even on a lost device, and still tells of that.
+/// Runs a function that releases something: it does so even on a lost device, but still returns the device's
+/// error.
 template <class Body>
 cudaError_t api_release(const char* api, Body&& body) {
   return api_query(api, [&] {

@@ -56,7 +56,7 @@ class Fiber {
   bool is_own_stack_ = false;
 };
 
-/// Something threads meet at: what happened before a release() happens before a later acquire().
+/// A point where threads meet: what happened before a release() happens before a later acquire().
 class MeetingPoint {
  public:
   void release() { release_order(this); }

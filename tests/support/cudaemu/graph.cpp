@@ -60,7 +60,7 @@ void Capture::add(Stream& stream, Operation operation) {
   stream.last_nodes = {static_cast<int>(graph_.nodes.size()) - 1};
 }
 
-/// Every node is before the origin's last one.
+/// Whether every node comes before the origin's last one.
 bool Capture::is_joined() const {
   std::vector<bool> is_before(graph_.nodes.size());
   std::vector<int> open = origin().last_nodes;

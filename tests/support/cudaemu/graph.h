@@ -17,8 +17,8 @@ struct Graph {
   };
   std::vector<Node> nodes;
 
-  /// Every node after those it depends on; which of the ready ones first is the schedule's choice. One at a
-  /// time, where a device may run independent ones together.
+  /// Runs every node after those it depends on, one at a time, although a device may run independent nodes
+  /// together. The schedule chooses among the nodes that are ready.
   void run(cudaStream_t stream) const;
   /// Whether it differs from `other` in arguments and sizes only, as an update of an executable graph may.
   bool has_shape_of(const Graph& other) const;
@@ -33,8 +33,8 @@ class Capture {
   bool has_ended() const { return ended_; }
   void join(Stream& stream);
   void add(Stream& stream, Operation operation);
-  /// Sets the streams free. An error if a forbidden call came between, or a stream that joined was never
-  /// joined back into the origin.
+  /// Ends the capture for its streams. Returns an error if a forbidden call was made meanwhile, or if a
+  /// stream that joined was never joined back into the origin.
   cudaError_t end();
   const Graph& graph() const { return graph_; }
 
@@ -50,11 +50,11 @@ class Capture {
   bool ended_ = false, invalid_ = false;
 };
 
-/// Whether any stream captures, in any thread.
+/// Whether any stream of any thread captures.
 bool is_capturing();
-/// Where a capture forbids the calling thread what waits or may wait for the device, an error; and that
-/// capture is spoilt. A global one forbids it to all threads, a thread-local one to its own, a relaxed one to
-/// none.
+/// For calls that wait, or may wait, for the device. If a capture forbids the calling thread to wait, returns
+/// an error and spoils that capture. A global capture forbids it to all threads, a thread-local one to its
+/// own thread, a relaxed one to none.
 cudaError_t forbid_while_capturing();
 
 }  // namespace hearth::cudaemu

@@ -56,7 +56,7 @@ class BlockWorkers {
   int n_started_ = 0;
 };
 
-/// Every `step`th block from `first` on.
+/// Runs every `step`th block, starting with `first`.
 void run_blocks(const Launch& launch, const std::function<void()>& thread, unsigned first, unsigned step) {
   thread_local BlockRunner runner;
   // posix_memalign gives exactly the bytes asked for, so that AddressSanitizer sees the first one behind

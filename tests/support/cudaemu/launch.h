@@ -1,4 +1,5 @@
-// Launching a kernel on the emulator: gpu_launch with the signature kernels/cuda/runtime/gpu.h has for a device.
+// Launches a kernel on the emulator: gpu_launch() with the same signature as for a device in
+// kernels/cuda/runtime/gpu.h.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -17,7 +18,7 @@ struct Launch {
   const void* kernel;
 };
 
-/// True for null and for what lies in memory the device can reach.
+/// Whether p is null or lies in memory that the device can access.
 bool device_can_reach(const void* p);
 
 /// Checks the launch as the driver would, and puts it into the stream. `thread` is what each CUDA thread
@@ -32,7 +33,7 @@ bool is_valid_argument(const P& argument) {
     return true;
 }
 
-/// The error a launch with a host's pointer ends in; on a device it is the kernel that would fault.
+/// The error of a launch with a host pointer; on a device the kernel would fault instead.
 cudaError_t refuse_host_pointer();
 
 }  // namespace hearth::cudaemu

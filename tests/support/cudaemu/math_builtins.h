@@ -1,8 +1,7 @@
 // Integer and floating point intrinsics of kernels, by their definitions.
 //
-// The rounded ones (__fadd_rn and so on) have the device's bits where this is compiled with
-// -ffp-contract=off. The fast ones
-// (__expf, __fdividef, rsqrtf) are exact here and approximate on a device.
+// The rounded intrinsics (__fadd_rn and so on) have the device's bits if this is compiled with
+// -ffp-contract=off. The fast ones (__expf, __fdividef, rsqrtf) are exact here and approximate on a device.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -72,7 +71,7 @@ inline float __ll2float_rn(long long v) { return static_cast<float>(v); }
 
 namespace hearth::cudaemu {
 
-/// f as an integer type, ends where the type ends.
+/// f as an integer type, clamped to the type's range.
 template <class T>
 T saturated(float f) {
   // The least float that is too large: 2^31 or 2^63.
@@ -84,7 +83,7 @@ T saturated(float f) {
 
 }  // namespace hearth::cudaemu
 
-// Not a number becomes 0 as an int and the least long long.
+// NaN becomes 0 as an int, and the least value as a long long.
 inline int __float2int_rn(float f) { return f != f ? 0 : hearth::cudaemu::saturated<int>(nearbyintf(f)); }
 inline int __float2int_rz(float f) { return f != f ? 0 : hearth::cudaemu::saturated<int>(truncf(f)); }
 inline long long __float2ll_rn(float f) {

@@ -15,9 +15,9 @@
 namespace hearth::cudaemu {
 namespace {
 
-constexpr size_t kAlignment = 256;  // of cudaMalloc
+constexpr size_t kAlignment = 256;  // the alignment of cudaMalloc
 constexpr size_t kPage = 4096;
-// Larger allocations are not filled: it would touch memory a test may never use.
+// Larger allocations are not filled, because that would touch memory that a test may never use.
 constexpr size_t kMostFilled = 64 << 20;
 
 struct Allocation {
@@ -111,7 +111,7 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
 
 namespace {
 
-/// Takes p out of the records. False if it is not there.
+/// Removes p from the records. Returns false if it is not there.
 bool forget(void* p, MemoryKind kind, Allocation& out) {
   const UnseenLock lock(mutex);
   const auto found = allocations().find(reinterpret_cast<uintptr_t>(p));

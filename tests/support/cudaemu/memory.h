@@ -10,12 +10,12 @@
 
 namespace hearth::cudaemu {
 
-/// What an allocation on the device takes from Config::vram_bytes: its size, rounded up to this.
+/// An allocation on the device takes its size, rounded up to this, from Config::vram_bytes.
 inline constexpr size_t kVramGranularity = 512;
 
 enum class MemoryKind { kDevice, kPinned, kRegistered };
 
-/// Where n_bytes from p on lie.
+/// The kind of memory that n_bytes at p are in.
 enum class Place {
   kUnknown,  // pageable, or no memory at all
   kDevice,
@@ -24,9 +24,9 @@ enum class Place {
 };
 Place place_of(const void* p, size_t n_bytes);
 
-/// n_bytes 0 gives null.
+/// Allocates memory. n_bytes 0 gives null.
 cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind);
-/// Of an address that allocate gave for this kind, and only once; null is fine.
+/// Frees an address that allocate() gave for this kind, and only once; null is allowed.
 cudaError_t release(void* p, MemoryKind kind);
 cudaError_t register_memory(void* p, size_t n_bytes);
 cudaError_t unregister_memory(void* p);
@@ -37,7 +37,7 @@ struct MemoryUse {
 MemoryUse memory_use();
 void reset_vram_peak();
 
-/// While one lives the device works: with Config::guard, its memory may be touched then and only then.
+/// While such an object lives, the device works. With Config::guard, its memory may be touched only then.
 class DeviceAtWork {
  public:
   explicit DeviceAtWork(bool touches_memory);

@@ -33,7 +33,7 @@ void record(const Operation& operation, cudaStream_t stream, Span span) {
   recorded().push_back({operation.kind, std::move(name), stream, operation.n_bytes, span.begin, span.end});
 }
 
-/// What fail_next calls the running of this kind of work.
+/// The name by which fail_next() refers to running this kind of work.
 const char* fault_name(WorkKind kind) {
   switch (kind) {
     case WorkKind::kKernel:
@@ -47,7 +47,8 @@ const char* fault_name(WorkKind kind) {
   }
 }
 
-/// Runs a copy no faster than Config::bus_mb_per_s has it, and alone in its direction, as a copy engine does.
+/// Runs a copy no faster than Config::bus_mb_per_s, and one at a time in each direction, as a copy engine
+/// does.
 Span run_over_bus(const Operation& operation) {
   static std::mutex directions[2];
   const std::lock_guard lock(directions[operation.kind == WorkKind::kHostToDevice]);

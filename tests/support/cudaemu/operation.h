@@ -1,5 +1,5 @@
-// One thing a stream or a graph does on the device, and the doing of it: timed, guarded, and failing where a
-// test wants it to.
+// One operation of a stream or a graph on the device, and running it: timed, guarded, and failing if a test
+// injects an error.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,8 @@ struct Operation {
   std::function<void()> run;
 };
 
-/// Does it, unless the device has failed before, or is to fail now. `stream`: in which, for its interval.
+/// Runs the operation, unless the device has failed before or is to fail now. `stream`: the stream of its
+/// interval.
 void execute(const Operation& operation, cudaStream_t stream);
 
 }  // namespace hearth::cudaemu

@@ -1,4 +1,4 @@
-// What orders threads to ThreadSanitizer: what CUDA says does, and nothing else.
+// Shows ThreadSanitizer the order of threads that CUDA guarantees, and nothing else.
 //
 // The emulator's own locks order more: two kernels that race on a GPU would be in order here as soon as one
 // had counted itself before the other began, and a host that writes under a copy as soon as it waits for the

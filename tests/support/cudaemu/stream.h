@@ -26,7 +26,7 @@ class Capture;
 class Stream {
  public:
   Stream(bool blocking, int priority) : blocking_(blocking), priority_(priority) {}
-  /// After its work.
+  /// Waits for its work.
   ~Stream();
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -38,7 +38,8 @@ class Stream {
   bool is_blocking() const { return blocking_; }
   int priority() const { return priority_; }
 
-  // While it captures; touched only by calls that name the stream, which CUDA has callers order.
+  // Set while the stream captures. Only calls that name the stream touch it, and CUDA requires callers to
+  // order those.
   std::shared_ptr<Capture> capture;
   std::vector<int> last_nodes;  // of the capture's graph: what the next operation depends on
 
@@ -46,7 +47,7 @@ class Stream {
   using Work = std::unique_ptr<std::function<void()>>;
 
   void loop();
-  /// Waits for it; null when the stream ends.
+  /// Waits for the next work; null when the stream ends.
   Work next();
 
   const bool blocking_;
@@ -58,7 +59,7 @@ class Stream {
   std::thread thread_{[this] { loop(); }};
 };
 
-/// What outlives an event that is destroyed while recorded or waited for.
+/// The part of an event that outlives its destruction while it is recorded or waited for.
 struct EventState {
   EventState() = default;
   EventState(const EventState&) = delete;
@@ -69,7 +70,7 @@ struct EventState {
   uint64_t n_recorded = 0, n_done = 0;
   std::chrono::steady_clock::time_point time;  // of the last one done
 
-  /// The new count.
+  /// Returns the new count.
   uint64_t record();
   uint64_t recorded();
   void finish(uint64_t n);
@@ -80,12 +81,13 @@ struct EventState {
 struct Event {
   std::shared_ptr<EventState> state = std::make_shared<EventState>();
   bool has_time = true;
-  // Recorded in a stream that captured: a place in that graph instead.
+  // If it was recorded in a stream that captured: a node of that graph instead.
   std::shared_ptr<Capture> capture;
   std::vector<int> nodes;
 };
 
-/// Null, or one of the names of a default stream. There is one default stream, the legacy one.
+/// Whether the handle is null or another name of the default stream. The only default stream is the legacy
+/// one.
 bool is_default(cudaStream_t handle);
 /// The stream behind a handle, or null if there is none (any more).
 Stream* find_stream(cudaStream_t handle);
@@ -93,8 +95,8 @@ std::vector<Stream*> all_streams();  // but the default one
 
 /// Appends to the stream, or to the graph that it captures.
 cudaError_t enqueue(cudaStream_t handle, Operation operation);
-/// Appends what is done even when the device is lost: recording events, waiting for them, running graphs. Not
-/// for streams that capture.
+/// Appends work that is done even when the device is lost: recording events, waiting for them, running
+/// graphs. Not for streams that capture.
 cudaError_t enqueue_always(cudaStream_t handle, std::function<void()> work);
 /// Waits for all streams.
 void wait_for_device();

@@ -6,7 +6,7 @@
 namespace hearth::cudaemu {
 
 cudaStream_t create_stream(bool blocking, int priority);
-/// After its work. An unknown handle is an error.
+/// Waits for its work and destroys it. Returns an error if the handle is unknown.
 cudaError_t destroy_stream(cudaStream_t handle);
 
 }  // namespace hearth::cudaemu

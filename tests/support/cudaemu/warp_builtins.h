@@ -11,7 +11,7 @@
 
 namespace hearth::cudaemu {
 
-/// Calls f(lane, value) for each lane that came, and parts.
+/// Calls f(lane, value) for each lane that came, then leaves the warp operation.
 template <class T, class F>
 void for_each_lane(uint32_t mask, T value, WarpOp op, Location at, F&& f) {
   static_assert(sizeof(T) <= Arrival::kMaxBytes);

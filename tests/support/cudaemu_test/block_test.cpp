@@ -38,7 +38,7 @@ __global__ void reverse_kernel(int* values) {
   values[i] = shared[95 - i];
 }
 
-/// The same without the barrier.
+/// Like the reversing kernel above, but without the barrier.
 HEARTH_RACES __global__ void racing_reverse_kernel(int* values) {
   __shared__ int shared[96];
   const unsigned i = threadIdx.x;
@@ -46,7 +46,7 @@ HEARTH_RACES __global__ void racing_reverse_kernel(int* values) {
   values[i] = shared[95 - i];
 }
 
-/// Right in the forward order: it reads only what lower threads wrote.
+/// Correct in forward order only: it reads what lower threads wrote.
 HEARTH_RACES __global__ void racing_halves_kernel(int* values) {
   __shared__ int shared[96];
   const unsigned i = threadIdx.x;
@@ -90,7 +90,7 @@ TEST_CASE("emulated: a random schedule is the same for the same seed") {
   CHECK(run_on_squares(racing_halves_kernel, Schedule::kRandom) != first);
 }
 
-/// Threads from n_staying on return before the barriers.
+/// Threads from n_staying on return before the barriers; the others stay.
 __global__ void early_exit_kernel(int n_staying, int* counts) {
   if (static_cast<int>(threadIdx.x) >= n_staying) return;
   const int odd = __syncthreads_count(threadIdx.x % 2);

@@ -1,4 +1,4 @@
-// What the tests of emulated CUDA share: settings that end with the test, and host functions that wait for
+// Shared by the tests of emulated CUDA: settings that end with the test, and host functions that wait for
 // each other.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace hearth::cudaemu {
 
-/// A device as configured at first, that works, with counts of 0; afterwards again.
+/// A working device with the default configuration and counts of 0; resets all of it again at the end.
 class Emulated {
  public:
   Emulated() : before_(config()) {
@@ -32,16 +32,16 @@ class Emulated {
 /// Marks a kernel whose race is what the test is about: ThreadSanitizer is not to stop it.
 #define HEARTH_RACES __attribute__((no_sanitize("thread")))
 
-/// Holds a stream until it is opened.
+/// Blocks a stream until it is opened.
 class Gate {
  public:
-  /// Puts the waiting into the stream.
+  /// Enqueues the waiting in the stream.
   void hold(cudaStream_t stream) {
     REQUIRE(cudaLaunchHostFunc(
                 stream, [](void* gate) { static_cast<Gate*>(gate)->open_.acquire(); }, this) == cudaSuccess);
   }
   void open() { open_.release(); }
-  /// Puts the opening into the stream.
+  /// Enqueues the opening in the stream.
   void open_from(cudaStream_t stream) {
     REQUIRE(cudaLaunchHostFunc(
                 stream, [](void* gate) { static_cast<Gate*>(gate)->open(); }, this) == cudaSuccess);

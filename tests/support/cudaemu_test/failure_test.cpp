@@ -1,4 +1,4 @@
-// Failures of emulated CUDA: every call when a test wants it, and the device that is lost by work that fails.
+// Failures of emulated CUDA: every call fails when a test wants it, and failing work loses the device.
 #include <functional>
 #include <string>
 #include <thread>
@@ -15,7 +15,7 @@ using test::TestStream;
 
 __global__ void add_one_kernel(int* value) { *value += 1; }
 
-/// One of everything the API's calls need.
+/// One of each object that the API's calls need.
 struct World {
   TestStream stream;
   DeviceArray<int> value{std::vector<int>{0}};
@@ -49,12 +49,12 @@ struct Call {
   bool asks_device = true;                 // and so fails when that is lost
 };
 
-/// `then`, if `error` is none.
+/// Calls `then` if `error` is success.
 cudaError_t and_then(cudaError_t error, const std::function<cudaError_t()>& then) {
   return error == cudaSuccess ? then() : error;
 }
 
-/// Once more if it fails; the first error.
+/// Calls again if the first call fails; returns the first error.
 cudaError_t insist(const std::function<cudaError_t()>& call) {
   const cudaError_t error = call();
   if (error != cudaSuccess) call();

@@ -19,7 +19,7 @@ void add(cudaStream_t stream, int* value, int amount) {
   REQUIRE(gpu_launch(add_kernel, 1, 1, 0, stream, value, amount) == cudaSuccess);
 }
 
-/// What `work` puts into the stream, as a graph.
+/// Captures what `work` enqueues in the stream as a graph.
 template <class Work>
 cudaGraph_t captured(cudaStream_t stream, Work&& work) {
   REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -103,7 +103,7 @@ TEST_CASE("emulated: a graph's nodes run after those they depend on, in any orde
   const Executable exec(graph);
   REQUIRE(cudaGraphLaunch(exec, stream) == cudaSuccess);
   CHECK(values.read(stream) == std::vector<int>{6, 5, 6, 5});
-  // The stream that had joined works as before.
+  // The stream that joined works as before.
   add(other, values.data(), 1);
   CHECK(values.read(other)[0] == 7);
 }
@@ -114,7 +114,7 @@ TEST_CASE("emulated: schedules run independent nodes in different orders") {
   const DeviceArray<int> values(std::vector<int>{1, 1, 0, 0});
   cudaEvent_t event = nullptr;
   REQUIRE(cudaEventCreate(&event) == cudaSuccess);
-  // Unordered, and so wrong: + 1 in one stream, * 10 in the other, of the same value.
+  // Unordered, and so wrong: + 1 in one stream and * 10 in the other, on the same value.
   const Executable exec(captured(stream, [&] {
     REQUIRE(cudaMemsetAsync(values.data(), 0, 4, stream) == cudaSuccess);
     REQUIRE(cudaEventRecord(event, stream) == cudaSuccess);

@@ -121,7 +121,7 @@ TEST_CASE("emulated: pointers tell where they lie") {
   REQUIRE(cudaHostUnregister(&on_host) == cudaSuccess);
 }
 
-/// The last of the blocks tells the host.
+/// The last block to finish tells the host.
 __global__ void write_and_tell_kernel(unsigned* words, unsigned* count, unsigned* told, unsigned turn) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   words[i] = turn * 1000 + i;

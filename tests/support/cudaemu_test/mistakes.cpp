@@ -83,7 +83,7 @@ __global__ void static_shared_overrun(float* out) {
   if (threadIdx.x < 32) out[threadIdx.x] = shared[threadIdx.x];
 }
 
-/// A member alone: the sanitizer does not look at an assignment of the whole structure.
+/// Assigns one member, because the sanitizer does not check an assignment of the whole structure.
 __global__ void misaligned(float* out) {
   if (threadIdx.x == 0) reinterpret_cast<float4*>(out + 1)->w = 4;
 }
@@ -148,7 +148,7 @@ void write_under_copy() {
   cuda::check(cudaFreeHost(pinned), "freeing");
 }
 
-/// With Config::guard alone this stops the program.
+/// With Config::guard this alone stops the program.
 void host_reads_device() {
   config().guard = true;
   const test::DeviceArray<float> x(32);
@@ -174,7 +174,7 @@ bool run(const char* name) {
 }  // namespace hearth::cudaemu
 
 int main(int argc, char** argv) {
-  // To ctest a signal is a failure, whatever was said before.
+  // ctest treats a signal as a failure, whatever was printed before.
   std::signal(SIGABRT, [](int) { std::_Exit(1); });
   std::signal(SIGSEGV, [](int) {
     std::fputs("stopped by SIGSEGV\n", stderr);

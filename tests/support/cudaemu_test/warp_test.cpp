@@ -56,7 +56,7 @@ struct Voted {
   int any, all, none_all, sum, least, greatest;
 };
 
-/// In a warp of which lanes from n on have returned.
+/// Votes in a warp whose lanes from n on have returned.
 __global__ void vote_kernel(int n, Voted* out) {
   const int lane = static_cast<int>(threadIdx.x);
   if (lane >= n) return;
@@ -205,7 +205,7 @@ TEST_CASE("emulated: shuffles carry values of up to 32 bytes") {
   }
 }
 
-/// Missing the __syncwarp between writing and reading.
+/// Lacks the __syncwarp between writing and reading.
 HEARTH_RACES __global__ void racing_warp_kernel(int* out) {
   __shared__ int shared[32];
   shared[threadIdx.x] = static_cast<int>(threadIdx.x);
