@@ -30,7 +30,7 @@ def trained(tmp_path_factory):
     held_out = folder / "held-out.txt"
     held_out.write_bytes(HELD_OUT["text"].encode())
     done = subprocess.run([hearthd.BUILD / "hearth-profiler", "train-predictors", "--model", model, "--text", text,
-                           "--held-out", held_out, "--side-file", "--context", str(CONTEXT), "--threads", "2",
+                           "--held-out", held_out, "--side-file", "--window", str(CONTEXT), "--threads", "2",
                            "--perplexity-rise", "2"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return model, json.loads((folder / "model.gguf.predictors.gguf.training.json").read_text())

@@ -302,7 +302,8 @@ def test_powerinfers_counts_are_imported(home, counted, tmp_path):
     assert "says more than PowerInfer's" in refused(count(home, "--model", RELU, "--import", folder, "--out", one))
     assert one.read_bytes() == before
     assert "it holds no activation counts" in refused(count(home, "--model", RELU, "--import", tmp_path))
-    assert "--merge" in refused(count(home, "--model", RELU, "--import", folder, "--merge", one))
+    both = count(home, "--model", RELU, "--import", folder, "--merge", one)
+    assert both.returncode == 2 and "--merge excludes --import" in both.stderr
 
 
 def test_what_is_not_to_be_merged_is_refused_whole(home, counted, tmp_path):
