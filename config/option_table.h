@@ -4,7 +4,7 @@
 // Everything about an option is said here once. hearthd's flags, environment names, the file's keys, --help,
 // the sample file and docs/configuration.md come from this table, and so do the options that
 // hearth-profiler's subcommands take about a model and a machine. So an option has the same minimum, default
-// and words in both. Used by load_options, command_options and the renderers; constant, thread-safe.
+// and words in both. Used by read_invocation, command_options and the renderers; constant, thread-safe.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // Everything that hearthd and hearth-profiler can be told about a model, a machine and a server: one plain
 // struct whose initialisers are the defaults.
 //
-// Filled once at start: hearthd's by load_options(), hearth-profiler's by add_options() for each subcommand.
+// Filled once at start: hearthd's by read_invocation(), hearth-profiler's by add_options() for each subcommand.
 // Const after that, read by main and handed on in parts. The name, range, words and help of each field are in
 // option_table.cpp and nowhere else. Includes nothing of the engine: its own enums are mapped to these in
 // profiler/engine_options.h.

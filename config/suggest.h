@@ -1,4 +1,4 @@
-// "Did you mean": the known name closest to a mistyped one. Used by load_options for flags, keys and
+// "Did you mean": the known name closest to a mistyped one. Used by read_invocation for flags, keys and
 // variables.
 #pragma once
 

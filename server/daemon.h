@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "config/load_options.h"
+#include "config/invocation.h"
 #include "server/http/http_server.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"

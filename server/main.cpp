@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "config/load_options.h"
+#include "config/invocation.h"
 #include "config/option_table.h"
 #include "config/render.h"
 #include "config/version.h"
@@ -134,7 +134,8 @@ int main(int argc, char** argv) {
   };
   try {
     const Environment environment = process_environment();
-    const Invocation invocation = load_options(std::vector<std::string>(argv + 1, argv + argc), environment);
+    const Invocation invocation =
+        read_invocation(std::vector<std::string>(argv + 1, argv + argc), environment);
     if (invocation.action != Action::kServe) return do_action(invocation);
     logging = true;
     return serve(invocation, environment);

@@ -15,7 +15,7 @@ void ServerState::set_ready(ReadyModel model) {
 
 bool ServerState::engine_is_well() const {
   if (!has_model_) return false;
-  const EngineStatus status = model_.engine_status();
+  const EngineStatus status = model_.engine->status();
   const bool has_work = status.n_running + status.n_waiting > 0;
   const bool stale = std::chrono::steady_clock::now() - status.heartbeat > stale_after_;
   return !status.failed && !(has_work && stale);
@@ -30,7 +30,7 @@ HttpResponse ServerState::health() const {
   } else if (phase == Phase::kStopping) {
     body["status"] = "stopping";
   } else {
-    const EngineStatus status = model_.engine_status();
+    const EngineStatus status = model_.engine->status();
     serving = engine_is_well();
     body["status"] = serving ? "ok" : status.failed ? "failed" : "stuck";
     if (status.failed) body["reason"] = status.failure;

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <string>
 
 #include "engine/engine.h"
@@ -14,10 +13,10 @@
 
 namespace hearth {
 
-/// The loaded model as the routes need it. Both outlive the server.
+/// The loaded model as the routes need it. What it points to outlives the server.
 struct ReadyModel {
   const ApiService* api = nullptr;
-  std::function<EngineStatus()> engine_status;
+  const TokenGenerator* engine = nullptr;
   std::string name;
 };
 

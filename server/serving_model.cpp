@@ -315,9 +315,7 @@ void ServingModel::finish_profile() {
                         {"file", activity_->file().string()}});
 }
 
-ReadyModel ServingModel::ready() const {
-  return {api_.get(), [engine = engine_.get()] { return engine->status(); }, name_};
-}
+ReadyModel ServingModel::ready() const { return {api_.get(), engine_.get(), name_}; }
 
 void ServingModel::log_summary() const {
   const ModelSpec& spec = runtime_->facts().spec;

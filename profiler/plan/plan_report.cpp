@@ -82,7 +82,7 @@ std::string gpu_line(const PlanQuestion& question, const PlanAnswer& answer) {
     text += fmt::format(", gates of {} layers", counts.n_gates);
   }
   text += fmt::format(", {:.1f} % of neurons", 100 * counts.hot);
-  if (counts.cache > 0) text += fmt::format(" and places for {:.1f} % that come and go", 100 * counts.cache);
+  if (counts.cache > 0) text += fmt::format(" and a neuron cache for {:.1f} %", 100 * counts.cache);
   return text + fmt::format(", with {:.0f} % of what is active", 100 * best.caught);
 }
 

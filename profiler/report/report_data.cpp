@@ -70,7 +70,7 @@ void add_gpu_bytes(const DeviceBytes& gpu, ReportData& data) {
   add("predictors", gpu.predictors);
   add("gates of all neurons", gpu.gates);
   add("hot neurons", gpu.hot);
-  add("places for neurons that come and go", gpu.cache);
+  add("neuron cache", gpu.cache);
   add("scratch, tables and buffers", gpu.scratch + gpu.tables + gpu.stream);
 }
 

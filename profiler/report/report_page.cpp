@@ -364,7 +364,7 @@ std::string layers_part(const ReportData& data) {
                     percent(layer.hot), percent(layer.cached)});
   }
   return key_of({{"hot", "hot: on the GPU for good"},
-                 {"cached", "places for neurons that come and go"},
+                 {"cached", "neuron cache: held for a while"},
                  {"gates", "cold, but their gates are on the GPU"},
                  {"cold", "cold: in RAM"},
                  {"cpu", "layer of the CPU"}}) +

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "config/load_options.h"
+#include "config/invocation.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
@@ -27,7 +27,7 @@ std::string profilers(const OptionSpec& spec, const std::vector<std::string>& ar
 }
 
 std::string hearthds(const OptionSpec& spec, const std::vector<std::string>& arguments) try {
-  return value_text(spec, load_options(arguments, {}).options);
+  return value_text(spec, read_invocation(arguments, {}).options);
 } catch (const ConfigError& error) {
   CHECK_THAT(error.what(), ContainsSubstring(expectation(spec)));
   return "refused";
@@ -86,7 +86,7 @@ TEST_CASE("options of both programs have one default and take and refuse the sam
 
 TEST_CASE("words are in the order of their enumerators") {
   const auto read = [](const char* name, const char* word) {
-    return load_options({std::string("--") + name, word}, {}).options;
+    return read_invocation({std::string("--") + name, word}, {}).options;
   };
   CHECK(read("isa", "scalar").isa == Options::Isa::kScalar);
   CHECK(read("isa", "avx512-vnni").isa == Options::Isa::kAvx512Vnni);

@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "config/load_options.h"
+#include "config/invocation.h"
 #include "tests/support/catch.h"
 
 using namespace hearth;
@@ -49,7 +49,7 @@ TEST_CASE(
 
 TEST_CASE("the sample file is accepted as it is, and with its keys uncommented changes nothing") {
   const std::string sample = hearth::testing::source_dir() + "/config/hearth.toml";
-  for (const Setting& setting : load_options({"--config", sample}, {}).settings) {
+  for (const Setting& setting : read_invocation({"--config", sample}, {}).settings) {
     if (setting.name != "config") CHECK(setting.source == "default");
   }
   const std::string path =
@@ -64,7 +64,7 @@ TEST_CASE("the sample file is accepted as it is, and with its keys uncommented c
       out << (is_key && !is_empty ? line.substr(1) : line) << "\n";
     }
   }
-  const Invocation invocation = load_options({"--config", path}, {});
+  const Invocation invocation = read_invocation({"--config", path}, {});
   std::filesystem::remove(path);
   int from_file = 0;
   for (const Setting& setting : invocation.settings) {

@@ -25,6 +25,16 @@ using std::chrono::seconds;
 
 namespace {
 
+/// An engine that only has a status.
+struct StatusOnly final : TokenGenerator {
+  EngineStatus now;
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest) override {
+    FAIL("no request was expected");
+    return nullptr;
+  }
+  EngineStatus status() const override { return now; }
+};
+
 HttpRequest request_with(std::vector<std::pair<std::string, std::string>> headers) {
   HttpRequest request;
   request.headers = std::move(headers);
@@ -123,10 +133,11 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   CHECK(state.health().body == R"({"status":"loading","progress":0.5})");
   CHECK(header_of(state.health(), "Retry-After") == "1");
 
-  EngineStatus engine;
+  StatusOnly generator;
+  EngineStatus& engine = generator.now;
   engine.n_slots = 4;
   engine.heartbeat = std::chrono::steady_clock::now();
-  state.set_ready({nullptr, [&engine] { return engine; }, "m"});
+  state.set_ready({nullptr, &generator, "m"});
   CHECK(state.health().status == 200);
   CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"ok")"));
 
@@ -148,8 +159,9 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
 
 TEST_CASE("a stop while loading stays a stop when the model is ready") {
   ServerState state;
+  const StatusOnly generator;
   state.set_stopping();
-  state.set_ready({nullptr, [] { return EngineStatus(); }, "m"});
+  state.set_ready({nullptr, &generator, "m"});
   CHECK(state.phase() == ServerState::Phase::kStopping);
 }
 

@@ -38,6 +38,6 @@ struct Invocation {
 /// file that cannot be read. Precedence: flag, environment, file, default; a list is taken whole from the
 /// first source that has it. A variable that is set but empty counts as absent. If help or the version is
 /// asked for, nothing else is read.
-Invocation load_options(const std::vector<std::string>& arguments, const Environment& environment);
+Invocation read_invocation(const std::vector<std::string>& arguments, const Environment& environment);
 
 }  // namespace hearth

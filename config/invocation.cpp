@@ -1,7 +1,7 @@
 // Flags and the TOML file are read by CLI11; the order of precedence and every refusal are ours, so that they
 // are the same under each version of it (some of them let the file win over the environment) and can name the
 // source.
-#include "config/load_options.h"
+#include "config/invocation.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -205,7 +205,7 @@ std::string quoted(const OptionSpec& spec, const std::string& source,
 
 }  // namespace
 
-Invocation load_options(const std::vector<std::string>& arguments, const Environment& environment) {
+Invocation read_invocation(const std::vector<std::string>& arguments, const Environment& environment) {
   Invocation invocation;
   const Values flags = read_flags(arguments, invocation.action);
   if (invocation.action != Action::kServe && invocation.action != Action::kHealthcheck) return invocation;

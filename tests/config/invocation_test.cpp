@@ -1,5 +1,5 @@
-// load_options: precedence of the sources, and a sentence for whatever is wrong.
-#include "config/load_options.h"
+// read_invocation: precedence of the sources, and a sentence for whatever is wrong.
+#include "config/invocation.h"
 
 #include <unistd.h>
 
@@ -30,7 +30,7 @@ class ConfigFile {
 
 std::string refusal(const std::vector<std::string>& arguments, const Environment& environment = {}) {
   try {
-    load_options(arguments, environment);
+    read_invocation(arguments, environment);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -55,7 +55,7 @@ std::string source_of(const Invocation& invocation, const std::string& name) {
 }  // namespace
 
 TEST_CASE("without any source the defaults stand") {
-  const Invocation invocation = load_options({}, {});
+  const Invocation invocation = read_invocation({}, {});
   CHECK(invocation.action == Action::kServe);
   CHECK(invocation.options.port == 8080);
   CHECK(invocation.options.host == "127.0.0.1");
@@ -69,7 +69,7 @@ TEST_CASE("a flag wins over the environment, that over the file, that over the d
   const ConfigFile file("port = 1001\nslots = 7\nqueue = 9\n");
   const Environment environment = {
       {"HEARTH_PORT", "1002"}, {"HEARTH_SLOTS", "8"}, {"HEARTH_CONFIG", file.path()}};
-  const Invocation invocation = load_options({"--port", "1003"}, environment);
+  const Invocation invocation = read_invocation({"--port", "1003"}, environment);
   CHECK(invocation.options.port == 1003);
   CHECK(invocation.options.slots == 8);
   CHECK(invocation.options.queue == 9);
@@ -90,48 +90,49 @@ TEST_CASE("every option is taken from every source it may come from") {
     const std::string name(spec.name);
     INFO(name);
     const bool secret = spec.sources == Sources::kEnvironmentOnly;
-    CHECK(value_text(spec, load_options({}, {{environment_name(name), value}}).options) ==
+    CHECK(value_text(spec, read_invocation({}, {{environment_name(name), value}}).options) ==
           (secret ? "(set)" : value));
     if (secret) continue;
-    CHECK(value_text(spec, load_options({"--" + name, value}, {}).options) == value);
-    CHECK(value_text(spec, load_options({"--" + name + "=" + value}, {}).options) == value);
+    CHECK(value_text(spec, read_invocation({"--" + name, value}, {}).options) == value);
+    CHECK(value_text(spec, read_invocation({"--" + name + "=" + value}, {}).options) == value);
     const bool number =
         std::holds_alternative<IntField>(spec.field) || std::holds_alternative<NumberField>(spec.field);
     const ConfigFile file(name + " = " + (number ? value : "\"" + value + "\"") + "\n");
-    CHECK(value_text(spec, load_options({"--config", file.path()}, {}).options) == value);
+    CHECK(value_text(spec, read_invocation({"--config", file.path()}, {}).options) == value);
   }
 }
 
 TEST_CASE("lists repeat as flags, are split at commas in the environment, and are arrays in the file") {
   const std::vector<std::string> both = {"a", "b c"};
-  CHECK(load_options({"--alias", "a", "--alias", "b c"}, {}).options.alias == both);
-  CHECK(load_options({}, {{"HEARTH_ALIAS", "a,b c"}}).options.alias == both);
+  CHECK(read_invocation({"--alias", "a", "--alias", "b c"}, {}).options.alias == both);
+  CHECK(read_invocation({}, {{"HEARTH_ALIAS", "a,b c"}}).options.alias == both);
   const ConfigFile file("alias = [\"a\", \"b c\"]\n");
-  CHECK(load_options({"--config", file.path()}, {}).options.alias == both);
-  CHECK(load_options({"--config", file.path(), "--alias=x"}, {}).options.alias ==
+  CHECK(read_invocation({"--config", file.path()}, {}).options.alias == both);
+  CHECK(read_invocation({"--config", file.path(), "--alias=x"}, {}).options.alias ==
         std::vector<std::string>{"x"});
 }
 
 TEST_CASE("a flag given twice counts the last time, and values may hold any sign") {
-  CHECK(load_options({"--port", "1", "--port", "2"}, {}).options.port == 2);
-  CHECK(load_options({"--model", "/m/a b,c=d#e[1].gguf"}, {}).options.model == "/m/a b,c=d#e[1].gguf");
-  CHECK(load_options({"--alias", "*"}, {}).options.alias == std::vector<std::string>{"*"});
+  CHECK(read_invocation({"--port", "1", "--port", "2"}, {}).options.port == 2);
+  CHECK(read_invocation({"--model", "/m/a b,c=d#e[1].gguf"}, {}).options.model == "/m/a b,c=d#e[1].gguf");
+  CHECK(read_invocation({"--alias", "*"}, {}).options.alias == std::vector<std::string>{"*"});
   const ConfigFile file("# comment\n\n  model = \"/m/a b, c.gguf\"   # the model\nlog-level = 'warn'\n");
-  const Options options = load_options({"--config", file.path()}, {}).options;
+  const Options options = read_invocation({"--config", file.path()}, {}).options;
   CHECK(options.model == "/m/a b, c.gguf");
   CHECK(options.log_level == Options::LogLevel::kWarn);
 }
 
 TEST_CASE("a number may have a word for leaving it out") {
-  CHECK(load_options({"--vram-budget", "7.5"}, {}).options.vram_budget_gib == 7.5);
-  CHECK_FALSE(load_options({"--vram-budget", "auto"}, {{"HEARTH_VRAM_BUDGET", "6"}}).options.vram_budget_gib);
+  CHECK(read_invocation({"--vram-budget", "7.5"}, {}).options.vram_budget_gib == 7.5);
+  CHECK_FALSE(
+      read_invocation({"--vram-budget", "auto"}, {{"HEARTH_VRAM_BUDGET", "6"}}).options.vram_budget_gib);
   const ConfigFile file("ram-budget = \"auto\"\nvram-budget = 6\n");
-  const Options options = load_options({"--config", file.path()}, {{"HEARTH_RAM_BUDGET", ""}}).options;
+  const Options options = read_invocation({"--config", file.path()}, {{"HEARTH_RAM_BUDGET", ""}}).options;
   CHECK_FALSE(options.ram_budget_gib);
   CHECK(options.vram_budget_gib == 6);
   CHECK(value_text(*find_option(Program::kHearthd, "ram-budget"), options) == "auto");
   CHECK(value_text(*find_option(Program::kHearthd, "ram-budget"),
-                   load_options({"--ram-budget", "2.5e-4"}, {}).options) == "0.00025");
+                   read_invocation({"--ram-budget", "2.5e-4"}, {}).options) == "0.00025");
   CHECK(value_text(*find_option(Program::kHearthd, "predictor-threshold"), options).empty());
   for (const char* bad : {"0", "-1", "6GiB", "nan", "inf", "AUTO", "1e9"}) {
     CHECK(refusal({"--vram-budget", bad}) ==
@@ -185,29 +186,29 @@ TEST_CASE("a configuration file that cannot be one is refused") {
 }
 
 TEST_CASE("the environment: empty is absent, a container runtime's address is ignored, slips are told") {
-  CHECK(load_options({}, {{"HEARTH_PORT", ""}}).options.port == 8080);
+  CHECK(read_invocation({}, {{"HEARTH_PORT", ""}}).options.port == 8080);
   const Invocation linked =
-      load_options({}, {{"HEARTH_PORT", "tcp://10.0.0.7:8080"}, {"HEARTH_PORT_8080_TCP", "x"}});
+      read_invocation({}, {{"HEARTH_PORT", "tcp://10.0.0.7:8080"}, {"HEARTH_PORT_8080_TCP", "x"}});
   CHECK(linked.options.port == 8080);
   REQUIRE(linked.warnings.size() == 1);
   CHECK_THAT(linked.warnings[0], ContainsSubstring("HEARTH_PORT=tcp://10.0.0.7:8080"));
   const Invocation slip =
-      load_options({}, {{"HEARTH_SLOT", "8"}, {"HEARTH_BUILD_DIR", "/b"}, {"OTHER", "1"}});
+      read_invocation({}, {{"HEARTH_SLOT", "8"}, {"HEARTH_BUILD_DIR", "/b"}, {"OTHER", "1"}});
   REQUIRE(slip.warnings.size() == 1);
   CHECK_THAT(slip.warnings[0], ContainsSubstring("did you mean HEARTH_SLOTS?"));
 }
 
 TEST_CASE("the secret never shows in the settings") {
-  for (const Setting& setting : load_options({}, {{"HEARTH_API_KEY", "swordfish"}}).settings) {
+  for (const Setting& setting : read_invocation({}, {{"HEARTH_API_KEY", "swordfish"}}).settings) {
     CHECK(setting.value != "swordfish");
     if (setting.name == "api-key") CHECK(setting.value == "(set)");
   }
 }
 
 TEST_CASE("asked for help or version, nothing else is looked at") {
-  CHECK(load_options({"--help"}, {{"HEARTH_PORT", "x"}}).action == Action::kHelp);
-  CHECK(load_options({"--port", "x", "-h"}, {}).action == Action::kHelp);
-  CHECK(load_options({"--version"}, {{"HEARTH_CONFIG", "/nonexistent"}}).action == Action::kVersion);
-  CHECK(load_options({"--healthcheck", "--port", "12"}, {}).action == Action::kHealthcheck);
-  CHECK(load_options({"--healthcheck", "--port", "12"}, {}).options.port == 12);
+  CHECK(read_invocation({"--help"}, {{"HEARTH_PORT", "x"}}).action == Action::kHelp);
+  CHECK(read_invocation({"--port", "x", "-h"}, {}).action == Action::kHelp);
+  CHECK(read_invocation({"--version"}, {{"HEARTH_CONFIG", "/nonexistent"}}).action == Action::kVersion);
+  CHECK(read_invocation({"--healthcheck", "--port", "12"}, {}).action == Action::kHealthcheck);
+  CHECK(read_invocation({"--healthcheck", "--port", "12"}, {}).options.port == 12);
 }
