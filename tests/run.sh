@@ -95,7 +95,8 @@ if [ "$preset" = release ] && [ "$quick" = 0 ]; then
     touch "$stamp"
   fi
   rm -f "$build/pytest.xml"
-  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q tests -p no:cacheprovider --junitxml="$build/pytest.xml"
+  HEARTH_BUILD_DIR="$PWD/$build" "$venv/bin/python" -m pytest -q tests -p no:cacheprovider -n "$jobs" --dist loadfile \
+    --junitxml="$build/pytest.xml"
   results+=("$build/pytest.xml")
 fi
 

@@ -111,7 +111,8 @@ TEST_CASE("text files: what is no text is refused by name and place") {
              ContainsSubstring("nul: it is no UTF-8 text: byte 0x00 at 3"));
   CHECK_THAT(refusal(file_of(folder, "latin1", "caf\xe9 au lait")), ContainsSubstring("byte 0xE9 at 3"));
   CHECK_THAT(refusal(file_of(folder, "cut", "caf\xc3")), ContainsSubstring("byte 0xC3 at 3"));
-  const std::string late = std::string(300'000, 'a') + "\xff";
+  std::string late(300'000, 'a');
+  late += '\xff';
   CHECK_THAT(refusal(file_of(folder, "late", late)), ContainsSubstring("byte 0xFF at 300,000"));
   for (const char* wrong : {"\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\x80", "\xf8"}) {
     CHECK(find_no_text(std::string("a") + wrong) == 1);
