@@ -2,11 +2,20 @@
 #include "kernels/trace.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+#include <stdexcept>
 #include <string_view>
+#include <utility>
 
 namespace hearth {
 namespace {
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path) {
+  throw std::runtime_error("--trace " + path.string() +
+                           ": the file cannot be written: " + std::strerror(errno) + ".");
+}
 
 /// One row of the timeline: any two of its spans follow one another, or one contains the other.
 struct Row {
@@ -80,6 +89,16 @@ std::string Trace::json() const {
   out.append(R"({"name":"process_name","ph":"M","pid":1,"args":{"name":"hearth"}}],)");
   out.append("\n\"displayTimeUnit\":\"ms\",\"otherData\":{\"spans_left_out\":");
   return out.append(std::to_string(n_left_out())).append("}}\n");
+}
+
+TraceFile::TraceFile(std::filesystem::path path) : path_(std::move(path)), out_(path_, std::ios::binary) {
+  if (!out_) cannot_write(path_);
+}
+
+void TraceFile::write() {
+  out_ << trace_.json() << std::flush;
+  if (!out_) cannot_write(path_);
+  out_.close();
 }
 
 }  // namespace hearth

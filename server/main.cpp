@@ -13,7 +13,7 @@
 #include "config/option_table.h"
 #include "config/render.h"
 #include "config/version.h"
-#include "engine/forward/trace_file.h"
+#include "kernels/trace.h"
 #include "server/daemon.h"
 #include "server/process/healthcheck.h"
 #include "server/process/logging.h"

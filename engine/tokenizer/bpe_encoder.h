@@ -6,14 +6,15 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/tokenizer/bpe_merge.h"
 #include "engine/tokenizer/pre_tokenizer.h"
-#include "engine/tokenizer/string_hash.h"
 #include "engine/tokenizer/text_encoder.h"
 #include "engine/tokenizer/vocabulary.h"
 
@@ -33,6 +34,12 @@ class BpeEncoder final : public TextEncoder {
   // vocabulary lacks, a step on the way to a longer token).
   using Symbol = int32_t;
 
+  // Lets a map be searched by a string_view, without making a string for it.
+  struct TextHash {
+    using is_transparent = void;
+    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+
   Symbol intern(const std::string& bytes);
   void add_merges(const std::string& file, std::span<const std::string_view> merges);
   void find_whole_words();
@@ -45,7 +52,7 @@ class BpeEncoder final : public TextEncoder {
   int32_t n_vocab_;
   MergeTable merges_;
   std::array<Symbol, 256> byte_symbols_;
-  StringMap<Symbol> symbols_;             // by the bytes they stand for
+  std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;  // by the bytes they stand for
   std::vector<std::string> extra_bytes_;  // bytes of symbol n_vocab_ + i
   // [n_vocab_] Is a word that reads like this token encoded as it? Most words are, and need no merging.
   std::vector<bool> is_whole_word_;

@@ -2,9 +2,8 @@
 #include <stdexcept>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/runtime/bandwidth.h"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/cuda/runtime/latency.h"
+#include "kernels/cuda/runtime/speed.h"
 #include "kernels/cuda/sharing/bundle_mover.h"
 
 namespace hearth::cuda {

@@ -1,4 +1,4 @@
-# The CUDA backend's sources, one operation a file, sorted. kernels/cuda builds them with nvcc,
+# The CUDA backend's sources, sorted. kernels/cuda builds them with nvcc,
 # tests/support/cudaemu for the emulator.
 set(HEARTH_CUDA_KERNELS
   attention/attention.cu
@@ -13,35 +13,24 @@ set(HEARTH_CUDA_KERNELS
   matmul/matmul_many.cu
   matmul/quantize.cu
   neurons/add_down.cu
-  neurons/add_sums.cu
-  neurons/any_token.cu
-  neurons/clear_sums.cu
   neurons/count_neurons.cu
-  neurons/keep_passed.cu
-  neurons/list_bits.cu
-  neurons/listed_values.cu
   neurons/neuron_values.cu
-  neurons/note_neurons.cu
   neurons/select_neurons.cu
-  rows/add.cu
-  rows/gated_activation.cu
+  neurons/sums.cu
+  rows/elementwise.cu
   rows/gather_rows.cu
-  rows/layer_norm.cu
-  rows/rms_norm.cu
-  sharing/change_rows.cu
+  rows/norms.cu
   sharing/gather_bundles.cu
   sharing/hand_over.cu
-  sharing/merge_sums.cu
-  sharing/split_set.cu
+  sharing/residency.cu
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
   cuda_backend.cpp
   device_work.cpp
-  runtime/bandwidth.cpp
   runtime/device.cpp
   runtime/device_trace.cpp
-  runtime/latency.cpp
+  runtime/speed.cpp
   runtime/step_inputs.cpp
   runtime/step_recorder.cpp
   sharing/bundle_mover.cpp

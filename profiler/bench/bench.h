@@ -7,7 +7,7 @@
 
 #include "engine/model_runtime.h"
 #include "engine/residency/sparsity.h"
-#include "kernels/cuda/runtime/bandwidth.h"
+#include "kernels/cuda/runtime/speed.h"
 #include "profiler/bench/byte_bound.h"
 
 namespace hearth {

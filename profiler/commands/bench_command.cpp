@@ -6,9 +6,9 @@
 #include <variant>
 
 #include "config/command_options.h"
-#include "engine/forward/trace_file.h"
-#include "kernels/cuda/runtime/bandwidth.h"
 #include "kernels/cuda/runtime/device.h"
+#include "kernels/cuda/runtime/speed.h"
+#include "kernels/trace.h"
 #include "profiler/bench/bench.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"

@@ -9,8 +9,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/runtime/bandwidth.h"
-#include "kernels/cuda/runtime/latency.h"
+#include "kernels/cuda/runtime/speed.h"
 #include "profiler/machine/host_speed.h"
 #include "profiler/machine/prompt_rate.h"
 

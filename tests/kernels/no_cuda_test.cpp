@@ -1,7 +1,6 @@
 // A build without CUDA says so.
-#include "kernels/cuda/runtime/bandwidth.h"
 #include "kernels/cuda/runtime/device.h"
-#include "kernels/cuda/runtime/latency.h"
+#include "kernels/cuda/runtime/speed.h"
 #include "tests/support/catch.h"
 
 TEST_CASE("a build without CUDA finds no GPU and says why") {

@@ -1,5 +1,5 @@
 // The link to a GPU as Linux describes it, read from folders made for the test.
-#include "kernels/cuda/runtime/pcie_link.h"
+#include "kernels/cuda/runtime/device.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,7 +1,4 @@
-// Counts what a sparse FFN found, on the device, so that the host need not wait.
-//
-// Uses integer atomics, whose order does not matter. One thread counts one list index for all tokens, and one
-// word of the set.
+// What a sparse FFN found, counted on the device or noted in host memory, so that the host need not wait.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -10,6 +7,13 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+
+}  // namespace
+
+// Counts with integer atomics, whose order does not matter. One thread counts one list index for all tokens, and one
+// word of the set.
+namespace {
+
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// Adds the warp's values to *sum.
@@ -56,6 +60,42 @@ void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream)
   if (op.set.n_tokens == 0 || op.set.any.max == 0) return;
   const auto blocks = static_cast<unsigned>((op.set.any.max + kThreads - 1) / kThreads);
   check(gpu_launch(count_neurons_kernel, blocks, kThreads, 0, stream, op, counts), "counting neurons");
+}
+
+// Notes which neurons a call found active, with their values, in host memory. Counting single neurons uses
+// it.
+//
+// One thread a place of the list, for all tokens, writing side by side over PCIe: 4 bytes a neuron and 4 for
+// each of its tokens. A call whose neurons are computed in several lists appends list to list: how many came
+// before only the device knows, so the last block of each to finish keeps count.
+namespace {
+
+__global__ void __launch_bounds__(kThreads) note_kernel(const int32_t* ids, const int32_t* n, int64_t max,
+                                                        const float* values, int n_tokens, NeuronNotes to) {
+  const int64_t place = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const uint32_t before = to.first ? 0 : to.state[1];
+  const int32_t n_listed = *n;
+  if (place < n_listed) {
+    to.ids[before + place] = ids[place];
+    for (int t = 0; t < n_tokens; ++t) to.values[t * to.max + before + place] = values[t * max + place];
+  }
+  // Wait until all have read state[1], because the last thread block changes it.
+  __syncthreads();
+  if (threadIdx.x != 0 || gpu_arrive(&to.state[0]) + 1 != gridDim.x) return;
+  to.state[0] = 0;
+  to.state[1] = before + static_cast<uint32_t>(n_listed);
+  *to.n = to.state[1];
+}
+
+}  // namespace
+
+void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
+                  cudaStream_t stream) {
+  if (list.max == 0) return;
+  const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
+  check(
+      gpu_launch(note_kernel, blocks, kThreads, 0, stream, list.ids, list.n, list.max, values, n_tokens, to),
+      "noting active neurons");
 }
 
 }  // namespace hearth::cuda

@@ -1,9 +1,35 @@
-// Which neurons matter: scores that are not below a threshold, as bits per token and as a list for all.
+// Which neurons are active: as bits for each token, and as a list for all tokens of a call.
 #include "kernels/cuda/neurons/neuron_list.cuh"
 #include "kernels/cuda/ops.h"
+#include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
+
+// The set bits of a layer's words as an ascending list.
+namespace {
+
+__global__ void __launch_bounds__(kListThreads)
+    list_kernel(const uint64_t* bits, int64_t n_words, int64_t first, int32_t* ids, int32_t* n) {
+  for_each_listed(bits, n_words, n,
+                  [&](int64_t j, int place) { ids[place] = static_cast<int32_t>(first + j); });
+}
+
+}  // namespace
+
+void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
+               int64_t first) {
+  if (n_neurons == 0) {
+    check(cudaMemsetAsync(list.n, 0, sizeof(int32_t), stream), "emptying a list of neurons");
+    return;
+  }
+  check(gpu_launch(list_kernel, list_blocks(n_neurons), kListThreads, 0, stream, bits, (n_neurons + 63) / 64,
+                   first, list.ids, list.n),
+        "listing neurons");
+}
+
+// Scores that are not below a threshold: bits of each token, and the list of all.
 namespace {
 
 __global__ void __launch_bounds__(kListThreads)
@@ -31,6 +57,75 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
                    n_neurons, at_least, set.wanted, any),
         "selecting neurons");
   list_bits(any, n_neurons, set.any, stream);
+}
+
+// Which neurons any token wants.
+namespace {
+
+constexpr int kWordThreads = 128;
+
+__global__ void __launch_bounds__(kWordThreads)
+    any_token_kernel(const uint64_t* wanted, int n_tokens, int64_t n_words, uint64_t* any) {
+  const int64_t word = int64_t{blockIdx.x} * kWordThreads + threadIdx.x;
+  if (word >= n_words) return;
+  uint64_t bits = 0;
+  for (int t = 0; t < n_tokens; ++t) bits |= wanted[t * n_words + word];
+  any[word] = bits;
+}
+
+}  // namespace
+
+void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream) {
+  const int64_t n_words = (set.n_neurons + 63) / 64;
+  if (n_words == 0) return;
+  const auto blocks = static_cast<unsigned>((n_words + kWordThreads - 1) / kWordThreads);
+  check(gpu_launch(any_token_kernel, blocks, kWordThreads, 0, stream, set.wanted, set.n_tokens, n_words, any),
+        "joining the tokens' neurons");
+}
+
+// Keeps the neurons of a list whose act(gate) is not zero, and their gates: up and down are read only for
+// these.
+namespace {
+
+template <Activation kKind>
+__global__ void __launch_bounds__(kListThreads)
+    pass_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens, const int32_t* ids,
+                const int32_t* n, int64_t max, const float* gates, int64_t gates_stride, uint64_t* passed) {
+  const int64_t n_listed = *n;
+  const auto passes = [&](int t, int64_t i) {
+    if (i >= n_listed) return false;
+    const int32_t id = ids[i];
+    return (wanted[t * set_words + id / 64] >> (id % 64) & 1) != 0 &&
+           activated<kKind>(gates[t * gates_stride + i], at_least) != 0.0f;
+  };
+  find_bits(n_tokens, max, passed, passes, [](int, int64_t, uint64_t) {});
+}
+
+__global__ void __launch_bounds__(kListThreads)
+    keep_kernel(const uint64_t* passed, int64_t n_words, int n_tokens, const int32_t* ids, const float* gates,
+                int64_t gates_stride, int32_t* ids_out, int32_t* n_out, int64_t max_out, float* gates_out) {
+  for_each_listed(passed, n_words, n_out, [&](int64_t i, int place) {
+    ids_out[place] = ids[i];
+    for (int t = 0; t < n_tokens; ++t) gates_out[t * max_out + place] = gates[t * gates_stride + i];
+  });
+}
+
+}  // namespace
+
+void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
+                 int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
+                 cudaStream_t stream) {
+  if (set.n_tokens == 0 || in.max == 0) return list_bits(nullptr, 0, out, stream);
+  auto* passed = static_cast<uint64_t*>(scratch);
+  visit_activation(act.kind, [&]<Activation kKind>() {
+    check(gpu_launch(pass_kernel<kKind>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act),
+                     set.wanted, (set.n_neurons + 63) / 64, set.n_tokens, in.ids, in.n, in.max, gates,
+                     gates_stride, passed),
+          "testing the gates of neurons");
+  });
+  check(gpu_launch(keep_kernel, list_blocks(in.max), kListThreads, 0, stream, passed, (in.max + 63) / 64,
+                   set.n_tokens, in.ids, gates, gates_stride, out.ids, out.n, out.max, gates_out),
+        "listing the neurons whose gates passed");
 }
 
 }  // namespace hearth::cuda

@@ -10,8 +10,6 @@
 #include <string>
 #include <variant>
 
-#include "kernels/cuda/runtime/pcie_link.h"
-
 namespace hearth::cuda {
 
 /// A version such as 13.0.
@@ -19,6 +17,12 @@ struct Version {
   int major = 0;
   int minor = 0;
   friend auto operator<=>(const Version&, const Version&) = default;
+};
+
+/// The link between a GPU and the host, as Linux reports it. CUDA's runtime does not report it.
+struct PcieLink {
+  int generation = 0;  // the GPU's fastest; at rest it runs a slower one
+  int lanes = 0;       // in use
 };
 
 /// The first GPU that CUDA shows (CUDA_VISIBLE_DEVICES chooses), one that Hearth's kernels can run on.
@@ -46,5 +50,9 @@ uint64_t free_bytes(const Device& device);
 
 /// The probe's result for people: the GPU, or "CUDA: none (no NVIDIA driver), running on the CPU".
 std::string describe(const std::variant<Device, std::string>& found);
+
+/// devices_folder: /sys/bus/pci/devices. bus_id: "0000:3B:00.0". Returns nullopt if the folder does not have
+/// it.
+std::optional<PcieLink> read_pcie_link(const std::string& devices_folder, const std::string& bus_id);
 
 }  // namespace hearth::cuda

@@ -1,11 +1,10 @@
 // What is measured of a GPU's bandwidths and latencies, on emulated ones: that it is bounded by the bus, fits
 // the memory that is free, and gives all back. How fast anything is, is not tested.
-#include "kernels/cuda/runtime/bandwidth.h"
+#include "kernels/cuda/runtime/speed.h"
 
 #include <cmath>
 
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/runtime/latency.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 

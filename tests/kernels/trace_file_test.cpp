@@ -1,5 +1,5 @@
 // Files of traces: refused at the start if they cannot be written, whole at the end.
-#include "engine/forward/trace_file.h"
+#include "kernels/trace.h"
 
 #include <fstream>
 #include <sstream>

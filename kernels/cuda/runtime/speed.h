@@ -1,5 +1,6 @@
-// Measures how fast the GPU reads its memory and receives bytes from the host: the bounds that benchmarks
-// compare with.
+// Measures the GPU: how fast it reads its memory and receives bytes from the host, and what a kernel launch and a
+// hand-over cost besides the work itself. Benchmarks compare with the former; a plan shares a layer's neurons only if
+// that saves more time than the latter cost.
 //
 // Plain C++; a build without CUDA links no_cuda.cpp.
 #pragma once
@@ -23,5 +24,19 @@ enum class BandwidthOf { kVramAndPinned, kEverything };
 /// memory are timed by the host's clock. Throws std::bad_alloc if less than 16 MiB of device or host memory
 /// are free, CudaError, or std::runtime_error where there is no CUDA.
 Bandwidth measure_bandwidth(BandwidthOf what = BandwidthOf::kVramAndPinned);
+
+struct Latency {
+  /// From the start of a nearly empty kernel to the start of the next one in a recorded graph. Decoding steps
+  /// are recorded too.
+  double launch_s = 0;
+  /// The cost of a layer whose neurons the GPU and the CPU share, apart from its neurons: a graph of a small
+  /// kernel and the hand-over of a token to host memory; the host sees it and launches the next graph at
+  /// once.
+  double round_trip_s = 0;
+};
+
+/// Measures device 0 in some milliseconds: the best of a few passes. Takes next to no memory. Throws
+/// CudaError, std::bad_alloc, or std::runtime_error where there is no CUDA.
+Latency measure_latency();
 
 }  // namespace hearth::cuda

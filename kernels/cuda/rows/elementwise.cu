@@ -1,4 +1,4 @@
-// out = act(gate) * up, element by element: what an FFN does between its matrices. 12 bytes an element.
+// Element by element. Bound by memory: 12 bytes an element.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -8,6 +8,27 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+
+}  // namespace
+
+// out += x
+namespace {
+
+__global__ void __launch_bounds__(kThreads) add_kernel(const float* x, int64_t n, float* out) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i < n) out[i] = __fadd_rn(out[i], x[i]);
+}
+
+}  // namespace
+
+void add(const float* x, int64_t n, float* out, cudaStream_t stream) {
+  if (n == 0) return;
+  const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
+  check(gpu_launch(add_kernel, blocks, kThreads, 0, stream, x, n, out), "adding to the residual stream");
+}
+
+// out = act(gate) * up: what an FFN does between its matrices.
+namespace {
 
 template <Activation kKind>
 __global__ void __launch_bounds__(kThreads)

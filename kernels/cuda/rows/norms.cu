@@ -1,11 +1,41 @@
-// out = (x - mean) / sqrt(variance + eps) * weight + bias, row by row; a block has a row. Two passes, as on
-// the CPU. Bound by memory, as rms_norm.cu.
+// Norms, row by row; a thread block has a row. Bound by memory (8 bytes per element, and the weights), or by latency for
+// the single row of a decode token.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/reduce.cuh"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
+
+// out = x / sqrt(mean(x^2) + eps) * weight.
+namespace {
+
+__global__ void __launch_bounds__(512)
+    rms_norm_kernel(const float* x, const float* weight, float eps, int64_t n, float* out) {
+  GPU_DYN_SHARED(float, piece);
+  __shared__ RowSumShared shared;
+  x += blockIdx.x * n;
+  out += blockIdx.x * n;
+  const float squares =
+      row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fmaf_rn(v, v, sum); });
+  const float scale = norm_scale(squares, n, eps);
+  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+    const float v = n <= kRowPiece ? piece[i] : x[i];
+    out[i] = __fmul_rn(__fmul_rn(v, scale), weight[i]);
+  }
+}
+
+}  // namespace
+
+void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
+              cudaStream_t stream) {
+  if (n_rows == 0 || n_cols == 0) return;
+  check(gpu_launch(rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
+                   row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, out),
+        "normalising by the root mean square");
+}
+
+// out = (x - mean) / sqrt(variance + eps) * weight + bias. Two passes, as on the CPU.
 namespace {
 
 __global__ void __launch_bounds__(512)
