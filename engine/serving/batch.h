@@ -1,7 +1,6 @@
-// One step's work for the forward pass: which tokens, of which sequences, at which positions, and whose
-// logits count.
+// The input of one step: its tokens, their slots and positions, and the tokens whose logits are wanted.
 //
-// Built by the Engine from the scheduler's choice; read by ForwardPass. Plain data, reused from step to
+// The Engine fills it from the scheduler's pieces, and ForwardPass reads it. Plain data, reused from step to
 // step.
 #pragma once
 
@@ -33,7 +32,7 @@ struct StepLimits {
   int max_logit_rows = 0;  // logit rows of one step
   int n_vocab = 0;
   int block_tokens = 0;  // positions per KV block
-  int n_blocks = 0;      // KV blocks there are
+  int n_blocks = 0;      // KV blocks in the cache
 };
 
 /// The model as the Engine sees it. Tests give the Engine a scripted one.
@@ -45,8 +44,8 @@ class ForwardModel {
   virtual void bind_thread() {}
   /// Runs one step: appends keys and values of every token to the KV cache, then returns logits
   /// [logit_rows.size(), n_vocab], valid until the next call. Engine thread only.
-  /// REQUIRES: within limits(); blocks for every position of the batch are in the block tables; a sequence's
-  /// tokens in ascending positions, all earlier positions already in the cache.
+  /// REQUIRES: the batch is within limits(); the block tables list a KV block for each of its positions; a
+  /// sequence's tokens are in order of position, and all its earlier positions are in the cache.
   virtual std::span<const float> forward(const Batch& batch) = 0;
 };
 

@@ -1,6 +1,6 @@
-// Checks before anything reaches the engine thread: options against the model's limits, and requests against the
-// contract of request.h. Also makes the sequences of a request. Called on the threads that construct the Engine
-// and submit to it.
+// Checks options against the model's limits, and requests against the contract of request.h, before they reach
+// the engine thread. Also makes the sequences of a request. Called on the threads that construct the Engine and
+// submit to it.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,15 @@
 
 namespace hearth {
 
-/// Returns the limits if an engine with these options can run within them. Throws std::invalid_argument, which
-/// names the two numbers that do not fit, if not.
+/// Returns `limits` if an engine with these options can run within them. Otherwise throws std::invalid_argument,
+/// whose text names the numbers that do not fit.
 StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options);
 
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has checked what
-/// clients send, so this finds bugs of our own; it reports them in the submitting thread and not in the engine's.
-///
+/// clients send, so this finds our own bugs, and reports them on the submitting thread instead of the engine's.
 void check_request(const GenerationRequest& request, int n_vocab);
 
-/// One Sequence per SequenceRequest, stamped as accepted now, equal prompts grouped.
+/// Makes one Sequence per SequenceRequest. Sets accepted_at to now; equal prompts get the same prompt_group.
 std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request, uint64_t request_id,
                                                       const std::shared_ptr<TokenStream>& stream);
 

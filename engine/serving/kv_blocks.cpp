@@ -31,7 +31,7 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   const size_t width = static_cast<size_t>(block_tokens_);
   const size_t n_reusable = reuse ? (prompt.size() - 1) / width : 0;
   int n_found = 0;
-  int n_woken = 0;  // found, but unused until now: no longer to be had by eviction
+  int n_woken = 0;  // of those, unused until now: they can no longer be evicted
   int32_t parent = kNone;
   for (size_t i = 0; i < n_reusable; ++i) {
     const std::span<const int32_t> tokens = prompt.subspan(i * width, width);
@@ -81,7 +81,7 @@ void KvBlocks::commit(int slot, std::span<const int32_t> tokens) {
     if (twin == kNone) {
       register_block(row[i], parent, hash, own);
     } else {
-      // Keeping both would leave this slot outside the tree (invariant 1), and the room would be spent twice.
+      // Keeping both would leave this slot outside the tree (invariant 1) and waste a block.
       block(row[i]).refs = 0;
       free_.push_back(row[i]);
       use(twin);
@@ -116,8 +116,9 @@ std::span<int32_t> KvBlocks::tokens_of(int32_t id) {
 }
 
 uint64_t KvBlocks::prefix_hash(int32_t parent, std::span<const int32_t> tokens) const {
-  // Chained, so that a block's bucket depends on all tokens before it. Quality only matters for the length of
-  // the chains: find() compares. Multiplier: 2^64 over the golden ratio, odd (Knuth, multiplicative hashing).
+  // The hash includes the parent's, so a block's bucket depends on all tokens before it. A bad hash only makes
+  // chains longer, because find() compares tokens. Multiplier: 2^64 over the golden ratio, odd (Knuth,
+  // multiplicative hashing).
   uint64_t hash = parent == kNone ? 0 : blocks_[static_cast<size_t>(parent)].hash;
   for (const int32_t token : tokens) {
     hash = (hash ^ static_cast<uint32_t>(token)) * 0x9E3779B97F4A7C15u;

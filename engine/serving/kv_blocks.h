@@ -1,22 +1,21 @@
-// Decides which KV block holds which positions of which sequence, and which KV blocks of finished sequences
-// are reused.
+// Assigns KV blocks to the positions of sequences, and reuses the KV blocks of finished sequences. Every block
+// in this file is a KV block.
 //
-// The KV cache is a fixed number of blocks of block_tokens positions. A slot's table lists its blocks in
-// order of position. Blocks that are full enter a prefix cache, a tree in which a block's place is its parent
-// and its own tokens: equal prefixes are equal paths, so a hit is never a matter of a hash alone. Blocks that
-// no slot uses stay in that tree until their room is needed, the least recently used first. (Paged attention:
-// Kwon et al. 2023; prefix tree: Zheng et al. 2024.)
+// The KV cache is a fixed number of blocks of block_tokens positions. A slot's block table lists its blocks in
+// order of position. Full blocks are registered in the prefix cache. It is a tree: a block's parent is the
+// block before it in the sequence, so equal prefixes are one path. A lookup compares parents and tokens, so a
+// collision of hashes never gives a false hit. Blocks that no slot uses stay in the tree until their memory is
+// needed; the least recently used one is evicted first. (Paged attention: Kwon et al. 2023; prefix tree: Zheng
+// et al. 2024.)
 //
-// Pure bookkeeping: no memory of keys and values here. Used by the scheduler, on the engine thread only.
+// Bookkeeping only: KvMemory holds the keys and values. Used by the scheduler, on the engine thread only.
 //
 // Invariants:
-//  1. A slot that uses a registered block uses all its ancestors: so a block in use never has an unused
-//  parent.
-//  2. Unused registered blocks are in the LRU list, children before (older than) their parents: so the oldest
-//  is
-//     always a leaf, and evicting from the old end never cuts a path that could still be walked.
-//  3. free + unused registered >= promised: what was promised to a running sequence can always be taken.
-//  4. Only blocks that are full are registered or shared, and nobody writes to a full block.
+//  1. A slot that uses a registered block uses all its ancestors. So the parent of a used block is used.
+//  2. Unused registered blocks are in the LRU list, and children are older there than their parents. So the
+//     oldest block is a leaf, and evicting it cuts no path.
+//  3. free + unused registered >= promised. So a promised block can always be taken.
+//  4. Only full blocks are registered or shared, and nothing writes to a full block.
 #pragma once
 
 #include <cstdint>
@@ -28,27 +27,26 @@ namespace hearth {
 
 class KvBlocks {
  public:
-  /// max_blocks: entries of one slot's table. All > 0.
+  /// max_blocks: entries of one slot's block table. All > 0.
   KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks);
 
-  /// Promises an empty slot enough blocks for n_positions, and if reuse is set starts its table with the
-  /// longest cached prefix of the prompt, at most prompt.size() - 1 tokens of it, so that the last token is
-  /// always computed. Returns how many prompt tokens the slot has got that way, a multiple of block_tokens;
-  /// nullopt, with nothing changed, if so many blocks cannot be promised now. REQUIRES: the slot is empty;
-  /// prompt not empty; prompt.size() <= n_positions <= max_blocks * block_tokens.
+  /// Promises an empty slot enough blocks for n_positions. reuse: the slot's table begins with the longest
+  /// cached prefix of the prompt, but without the prompt's last token, which must be computed. Returns how many
+  /// prompt tokens the prefix cache had, a multiple of block_tokens; nullopt, with nothing changed, if that
+  /// many blocks cannot be promised now. REQUIRES: the slot is empty; prompt not empty; prompt.size() <=
+  /// n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
-  /// Makes sure positions 0..n_positions-1 of the slot have blocks. Cannot fail within what reserve()
-  /// promised.
+  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within what reserve() promised.
   void extend(int slot, int n_positions);
 
-  /// Says that keys and values of these tokens, the slot's sequence from position 0, are computed. Blocks
-  /// that became full enter the prefix cache; one that is there already, computed by another sequence
-  /// meanwhile, replaces the slot's own copy, which becomes free.
+  /// Tells that keys and values of `tokens`, the slot's sequence from position 0, are computed. Registers the
+  /// blocks that became full. If another sequence has registered an equal block meanwhile, the slot uses that
+  /// one, and its own block becomes free.
   void commit(int slot, std::span<const int32_t> tokens);
 
-  /// Empties the slot. keep: its full blocks stay for later prompts; otherwise those that nobody else uses or
-  /// descends from are forgotten (their contents are in doubt).
+  /// Empties the slot. keep: its full blocks stay in the prefix cache. Not keep, because their contents are in
+  /// doubt: those that no other slot uses and that have no children in the tree become free.
   void release(int slot, bool keep);
 
   /// [n_slots, max_blocks] block ids, -1 where a slot has none. The span stays valid; its contents change.
@@ -56,18 +54,18 @@ class KvBlocks {
   int max_blocks() const { return max_blocks_; }
   int block_tokens() const { return block_tokens_; }
 
-  int n_free() const { return static_cast<int>(free_.size()); }  // hold nothing
-  int n_unused_cached() const { return n_unused_; }              // hold a prefix nobody uses now
-  int n_promised() const { return n_promised_; }  // of those two, spoken for by running sequences
+  int n_free() const { return static_cast<int>(free_.size()); }  // blocks that hold nothing
+  int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
+  int n_promised() const { return n_promised_; }  // of those two, promised to running sequences
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
 
  private:
   static constexpr int32_t kNone = -1;
 
   struct Block {
-    int refs = 0;  // slots whose table lists it
-    bool registered = false;
-    int32_t parent = kNone;  // registered only; kNone: holds a sequence's first tokens
+    int refs = 0;             // slots whose table lists it
+    bool registered = false;  // in the prefix cache
+    int32_t parent = kNone;   // registered only; kNone: holds a sequence's first tokens
     int n_children = 0;
     uint64_t hash = 0;  // of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
@@ -89,8 +87,8 @@ class KvBlocks {
   int32_t find(int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
   void register_block(int32_t id, int32_t parent, uint64_t hash, std::span<const int32_t> tokens);
   void unregister_block(int32_t id);
-  int32_t take();        // a free block, evicting the oldest unused one if there is none
-  void use(int32_t id);  // one more slot uses it
+  int32_t take();        // returns a free block; if there is none, evicts the oldest unused one
+  void use(int32_t id);  // counts one more slot that uses it
   void push_newest(int32_t id);
   void unlink(int32_t id);
 
@@ -98,7 +96,7 @@ class KvBlocks {
   int max_blocks_ = 0;
   std::vector<Block> blocks_;     // [n_blocks]
   std::vector<int32_t> tokens_;   // [n_blocks, block_tokens], of registered blocks
-  std::vector<int32_t> buckets_;  // heads of the hash chains; a power of two of them
+  std::vector<int32_t> buckets_;  // heads of the hash chains; their number is a power of two
   std::vector<int32_t> free_;     // a stack
   std::vector<Slot> slots_;       // [n_slots]
   std::vector<int32_t> tables_;   // [n_slots, max_blocks]

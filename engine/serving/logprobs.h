@@ -12,20 +12,20 @@
 
 namespace hearth {
 
-/// The largest logit, or NaN if the row holds a NaN, +infinity, or nothing above -infinity: such a row is no
-/// distribution. REQUIRES: logits not empty.
+/// Returns the largest logit. Returns NaN if the row is no distribution: it holds a NaN or +infinity, or all its
+/// logits are -infinity. REQUIRES: logits not empty.
 float checked_max(std::span<const float> logits);
 
 /// log(sum(exp(logits))) over the whole row, summed in double, to within 3e-7. NaN if checked_max() is.
 double log_sum_exp(std::span<const float> logits);
 
-/// Puts the ids of the k largest logits into `ids`, most likely first, the lowest id first among equals.
+/// Replaces `ids` by those of the k largest logits, most likely first, and the lowest id first among equals.
 /// REQUIRES: 0 <= k <= logits.size(); no NaN.
 void select_top(std::span<const float> logits, int k, std::vector<int32_t>& ids);
 
-/// Fills event.logprob for event.token and event.top with the n_top most likely tokens (none if n_top <= 0,
-/// the whole vocabulary at most). Returns false, event untouched, if the row is no distribution. `scratch`
-/// saves an allocation.
+/// Sets event.logprob to the log-probability of event.token, and event.top to the n_top most likely tokens (none
+/// if n_top <= 0, at most the whole vocabulary). Returns false and leaves the event unchanged if the row is no
+/// distribution. `scratch` is reused memory.
 bool add_logprobs(std::span<const float> logits, int n_top, TokenEvent& event, std::vector<int32_t>& scratch);
 
 }  // namespace hearth

@@ -1,7 +1,7 @@
 // A generation request and its events, as plain structs of token ids: no text, no JSON.
 //
-// HTTP threads build a GenerationRequest and read the events of its TokenStream; the engine thread does the
-// rest.
+// HTTP threads build a GenerationRequest and read the events of its TokenStream. The engine thread generates the
+// tokens and pushes the events.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace hearth {
 
-/// How the next token is chosen. Defaults are OpenAI's: the model's own distribution, nothing filtered.
-/// Order: logit_bias, then penalties, then temperature, then top_k, top_p, min_p; temperature 0 means argmax
-/// (lowest id wins a tie) of the biased and penalised logits.
+/// How the next token is chosen. The defaults are OpenAI's: the model's own distribution, no filter. They apply
+/// in this order: logit_bias, penalties, temperature, top_k, top_p, min_p. Temperature 0 means argmax of the
+/// biased and penalised logits; the lowest id wins a tie.
 struct SamplingParams {
   float temperature = 1.0f;         // >= 0
   int top_k = 0;                    // 0: all
@@ -39,8 +39,8 @@ struct SequenceRequest {
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
 };
 
-/// One HTTP request: one or more sequences admitted together, answered over one stream. It takes one queue
-/// place.
+/// One HTTP request: one or more sequences that are accepted together and answered over one stream. It counts as
+/// one in the queue.
 struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
 };
@@ -58,8 +58,8 @@ struct TokenEvent {
   std::vector<TokenLogprob> top;  // n_top_logprobs entries, most likely first
 };
 
-/// Log-probabilities of consecutive prompt tokens, in order, starting with prompt token 1; may come in
-/// several pieces.
+/// Log-probabilities of consecutive prompt tokens, in order. The first event of a sequence starts with prompt
+/// token 1; a prompt may come in several events.
 struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
@@ -70,8 +70,8 @@ enum class FinishReason { kStop, kLength, kCancelled, kFailed };
 struct FinishedEvent {
   FinishReason reason = FinishReason::kStop;
   int n_prompt_tokens = 0;
-  int n_cached_tokens = 0;     // of the prompt, taken from the prefix cache
-  int n_generated_tokens = 0;  // as emitted, the end token not counted
+  int n_cached_tokens = 0;     // prompt tokens taken from the prefix cache
+  int n_generated_tokens = 0;  // tokens that were emitted; the end token is not
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   std::string error;  // one sentence if kFailed
 };
@@ -81,7 +81,7 @@ struct StreamEvent {
   std::variant<PromptEvent, TokenEvent, FinishedEvent> what;
 };
 
-/// Why a request was not accepted. Values, not exceptions: these happen every day.
+/// Why a request was not accepted. A value and no exception, because refusals are expected.
 enum class Refusal { kQueueFull, kContextExceeded, kStopping };
 std::string_view refusal_name(Refusal refusal);
 

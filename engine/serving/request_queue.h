@@ -1,15 +1,16 @@
 // The queue in front of the engine: it accepts or refuses requests, counts how many wait and run, and hands them
 // from HTTP threads to the engine thread.
 //
-// One mutex guards one ledger, so that what a submitter is told is true at one moment:
-//   free   slots no sequence is in
-//   entry  one per accepted request that is not wholly admitted, in order of arrival, with its sequences
-//   still to admit
-// Walking the entries in order and adding up their sequences (a request with more of them than there are
-// slots counts as filling the machine), those the free slots cover do not wait: the engine thread is about to
-// take them. All others do. A new request comes in if the free slots cover it too, or if fewer than
-// `capacity` others wait. A slot counts as free before the FinishedEvent of the sequence that left it can be
-// seen, so a client that has its answer finds the room it has given up.
+// One mutex guards the number of free slots and a list of entries. An entry is an accepted request that has
+// sequences without a slot; entries are in order of arrival.
+//
+// A request does not wait if the free slots cover the sequences without a slot of its entry and of all entries
+// before it, because the engine thread is about to admit it. (An entry counts as at most n_slots sequences.) All
+// other requests wait. A new request is accepted if the free slots cover it too, or if fewer than `capacity`
+// requests wait.
+//
+// A slot counts as free before anyone can read the FinishedEvent of its sequence. So when a client has its
+// answer, the slot that it used is free already.
 #pragma once
 
 #include <chrono>
@@ -28,20 +29,20 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// n_slots > 0; capacity >= 0: requests that wait, at most.
+  /// n_slots > 0; capacity >= 0: the most requests that may wait.
   RequestQueue(int n_slots, int capacity);
 
   struct Counts {
     int n_running = 0;  // sequences in slots
-    int n_waiting = 0;  // requests not wholly admitted
+    int n_waiting = 0;  // requests that have sequences without a slot
   };
 
   // -- any thread --
 
-  /// Takes all sequences of one request (not empty, same request_id) or none: kStopping after close(),
-  /// kQueueFull.
+  /// Accepts all sequences of one request, or refuses all: kStopping after close(), kQueueFull if too many
+  /// requests wait. REQUIRES: not empty; all have the same request_id.
   std::optional<Refusal> push(std::vector<std::unique_ptr<Sequence>> sequences);
-  /// Makes push() refuse from now on.
+  /// From now on push() refuses every request.
   void close();
   /// Makes wait_for_work() return.
   void wake();
@@ -51,13 +52,16 @@ class RequestQueue {
 
   // -- engine thread --
 
-  /// Blocks until push() or wake() is called, or was since the last wait; at most for the timeout.
+  /// Blocks until there are new sequences or wake() is called, at most for the timeout. A wake() since the last
+  /// wait counts.
   void wait_for_work(std::chrono::milliseconds timeout);
   /// Appends the sequences pushed since the last call to `into`.
   void take_new(std::vector<std::unique_ptr<Sequence>>& into);
-  /// Reports that a sequence got a slot; that a slot became free; that a sequence left without having had one.
+  /// Reports that a sequence of this request got a slot.
   void admitted(uint64_t request_id);
+  /// Reports that a sequence left its slot.
   void slot_freed();
+  /// Reports that a sequence of this request ended without a slot.
   void abandoned(uint64_t request_id);
 
  private:

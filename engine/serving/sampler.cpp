@@ -27,8 +27,8 @@ bool has_penalties(const SamplingParams& params) {
          params.frequency_penalty != 0.0f;
 }
 
-// The first index at which the running sum of the weights exceeds u times the total; the last one with any
-// weight if rounding lets none.
+// Returns the first index at which the running sum of the weights exceeds u times the total. If rounding leaves
+// no such index, returns the last one whose weight is not 0.
 size_t draw(std::span<const float> weights, double total, double u) {
   const double target = u * total;
   double sum = 0;
@@ -102,7 +102,8 @@ void Sampler::apply_bias(const SamplingParams& params) {
 void Sampler::apply_penalties(const SamplingParams& params, std::span<const int32_t> tokens,
                               size_t n_prompt) {
   if (!has_penalties(params)) return;
-  // One entry per token: how often it was generated, plus one. Zeroed again on the way, so each counts once.
+  // counts_[token]: how often the token was generated, plus one. The last loop zeroes it, so that it handles
+  // each token once.
   for (const int32_t token : tokens.first(n_prompt)) counts_[static_cast<size_t>(token)] = 1;
   for (const int32_t token : tokens.subspan(n_prompt)) counts_[static_cast<size_t>(token)] = 1;
   for (const int32_t token : tokens.subspan(n_prompt)) ++counts_[static_cast<size_t>(token)];
@@ -117,7 +118,7 @@ void Sampler::apply_penalties(const SamplingParams& params, std::span<const int3
   }
 }
 
-// min_p at most: every token is a candidate, in order of id, and nothing has to be sorted.
+// No filter except min_p: every token is a candidate, in order of id, so nothing has to be sorted.
 int32_t Sampler::draw_from_all(std::span<const float> logits, float max, const SamplingParams& params,
                                double u) {
   weights_.resize(logits.size());  // within its capacity
@@ -145,7 +146,7 @@ int32_t Sampler::draw_from_top(std::span<const float> logits, float max, const S
     weights_[i] = exp_nonpositive((logits[static_cast<size_t>(ids_[i])] - max) / params.temperature);
   }
   const double total = sum_of(weights_);
-  // After top_k, top_p is a share of what top_k has left; select_mass() has applied it to the whole already.
+  // After top_k, top_p is a share of what top_k has left. Without top_k, select_mass() has applied it.
   const bool cut_by_mass = params.top_k > 0 && params.top_k < n_vocab && params.top_p < 1.0f;
   const double wanted = cut_by_mass ? static_cast<double>(params.top_p) * total : total;
   size_t n_kept = 0;
@@ -163,9 +164,9 @@ void Sampler::select_mass(std::span<const float> logits, float max, const Sampli
   weights_.resize(logits.size());
   const double total = softmax_weights(logits, max, params.temperature, weights_);
   const double wanted = static_cast<double>(params.top_p) * total;
-  // All tokens lighter than an even share of the mass to be cut off cannot hold that mass together: none is
-  // needed. What is left goes into a heap and comes out in order until the mass is there, so nobody sorts a
-  // vocabulary.
+  // Tokens lighter than an even share of the mass to be cut off hold less than that mass together, so none of
+  // them is needed. The others go into a heap and are popped until they hold the wanted mass. So the whole
+  // vocabulary is never sorted.
   const double cutoff = (total - wanted) / static_cast<double>(logits.size());
   ids_.clear();
   for (size_t i = 0; i < logits.size(); ++i) {

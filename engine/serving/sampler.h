@@ -1,9 +1,9 @@
 // Chooses the next token from a row of logits as SamplingParams says.
 //
-// Everything that depends on a sequence comes in as an argument; the sampler's members are scratch that holds
-// nothing from one call to the next. So nothing one request asks for can leak into another, and the same
-// sequence with the same seed gets the same tokens alone, in a batch, or after a hit in the prefix cache: the
-// random number is a function of the seed and the token's index, not of how often anybody has drawn.
+// The sampler keeps nothing from one call to the next: a sequence's state comes in as arguments, and the members
+// are scratch. So one request cannot influence another. The random number depends only on the seed and the
+// token's index. So the same sequence with the same seed gets the same tokens alone, in a batch, or after a hit
+// in the prefix cache.
 //
 // Owned by the Engine; engine thread only.
 #pragma once
@@ -30,10 +30,11 @@ class Sampler {
  public:
   explicit Sampler(int n_vocab);
 
-  /// logits: [n_vocab], raw. tokens: the sequence so far, its first n_prompt the prompt; their number past
-  /// the prompt is the index of the token to choose. Filters work one after the other, each on what the one
-  /// before has left, renormalised: top_p keeps the smallest set of most likely tokens whose mass reaches it,
-  /// one at least. REQUIRES: params within the ranges request.h gives, every token id within the vocabulary.
+  /// logits: [n_vocab], raw. tokens: the sequence so far; the first n_prompt are the prompt, and the number of
+  /// the others is the index of the token to choose. Each filter works on the renormalised distribution that
+  /// the filter before it has left. top_p keeps the smallest set of most likely tokens whose probabilities sum
+  /// to at least top_p, and at least one token. REQUIRES: params within the ranges of request.h; every token id
+  /// within the vocabulary.
   SampleResult sample(std::span<const float> logits, const SamplingParams& params,
                       std::span<const int32_t> tokens, int n_prompt);
 

@@ -87,7 +87,8 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
   return removed;
 }
 
-// While a sibling is still computing blocks that this sequence could take from the cache, waiting is cheaper.
+// Whether another sequence of the request is computing KV blocks that this one can then take from the prefix
+// cache: waiting for them is cheaper than computing them too.
 bool Scheduler::held_back(const Sequence& sequence) const {
   const int n_reusable = (sequence.n_prompt - 1) / blocks_.block_tokens() * blocks_.block_tokens();
   if (n_reusable == 0 || sequence.request.prompt_logprobs) return false;
@@ -146,7 +147,7 @@ void Scheduler::take_prefill(Budget step) {
   }
 }
 
-// Extends a prompt's piece by as many tokens as are left and the budget allows, and takes them off the
+// Extends a prompt's piece by as many tokens as are left and the budget allows, and deducts them from the
 // budget.
 void Scheduler::grow(StepPiece& piece, Budget& budget) const {
   const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];

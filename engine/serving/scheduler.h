@@ -1,18 +1,17 @@
-// Which sequence gets a slot, and which tokens enter the next step. Pure logic: no model, no threads, no
+// Decides which sequences get slots, and which tokens enter the next step. Pure logic: no model, no threads, no
 // clock.
 //
-// Admission is first come, first served over sequences, a request's in order. Two exceptions. A sequence
-// whose prompt a sibling of the same request is just computing is passed over until that is done, because it
-// then finds the blocks in the prefix cache; later ones may go ahead meanwhile, and it is first for the next
-// slot. And a sequence for which blocks are short holds up everyone behind it, because otherwise small ones
-// would starve it.
+// Admission. Sequences get slots in order of arrival, with two exceptions:
+//   - While another sequence of its request computes the same prompt, a sequence is skipped. Later ones may be
+//     admitted meanwhile. Afterwards it finds the KV blocks in the prefix cache, and is first for a slot.
+//   - If the KV blocks do not suffice for a sequence, all sequences behind it wait too. Otherwise small
+//     sequences would starve it.
 //
-// A step takes one token of every decoding sequence, whatever else there is: a long prompt slows running
-// streams by one chunk per step and never stops them. The chunk is shared between prompts so: half goes to
-// the one admitted first, the rest in order of what is left to do, least first. The second rule lets a short
-// prompt pass a long one and is the best order for the mean time to the first token; the first bounds what
-// that costs the long ones: whoever is oldest always moves at half speed, and everyone becomes the oldest in
-// the end. No ageing constants to tune.
+// Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
+// prompt slows decoding, but never stops it. Half of the chunk goes to the prompt that was admitted first. The
+// rest goes to the prompts with the fewest tokens left, so that short prompts pass long ones; no other order has
+// a lower mean time to the first token. The first half bounds what this costs a long prompt: the oldest prompt
+// gets half of every chunk, and every prompt becomes the oldest in the end. So no ageing constant needs tuning.
 #pragma once
 
 #include <cstdint>
@@ -27,9 +26,9 @@
 
 namespace hearth {
 
-/// A piece of one sequence in a step: its tokens [begin, begin + n_tokens). Logits are wanted of the piece's
-/// tokens [first_row, first_row + n_rows): of the last one if its successor is to be sampled, of all whose
-/// successors are known if the prompt is scored, of none in the middle of a prompt.
+/// The tokens [begin, begin + n_tokens) of one sequence in a step. Logits are wanted for the piece's tokens
+/// [first_row, first_row + n_rows): the last one if a token is sampled next; if the prompt is scored, all that a
+/// prompt token follows; none in the middle of other prompts.
 struct StepPiece {
   int slot = 0;
   int begin = 0;
@@ -40,35 +39,35 @@ struct StepPiece {
 
 struct SchedulerLimits {
   int n_slots = 0;
-  int prefill_chunk = 0;   // prompt tokens of a step
-  int max_tokens = 0;      // tokens of a step; >= n_slots
-  int max_logit_rows = 0;  // logit rows of a step; >= n_slots
+  int prefill_chunk = 0;   // most prompt tokens of a step
+  int max_tokens = 0;      // most tokens of a step; >= n_slots
+  int max_logit_rows = 0;  // most logit rows of a step; >= n_slots
 };
 
 class Scheduler {
  public:
-  /// The blocks must outlive the scheduler and be used by nobody else.
+  /// `blocks` must outlive the scheduler, and nothing else may use them.
   Scheduler(SchedulerLimits limits, KvBlocks& blocks);
 
   /// Queues a sequence behind all others.
   void add(std::unique_ptr<Sequence> sequence);
 
-  /// Puts waiting sequences into free slots, with blocks for the whole of prompt and max_tokens reserved, so
-  /// that nothing can run out later. Calls on_admitted for each. Returns how many.
+  /// Puts waiting sequences into free slots. Reserves KV blocks for the prompt and max_tokens, so that a running
+  /// sequence never lacks one. Calls on_admitted for each sequence. Returns their number.
   int admit(const std::function<void(Sequence&)>& on_admitted);
 
-  /// The next step's pieces: decoding sequences in slot order, then prompts; each slot at most once. Blocks
-  /// for them are in the tables. Empty if and only if nothing runs. Valid until the next call. Fairness as
-  /// said above.
+  /// Returns the next step's pieces: decoding sequences in slot order, then prompts; each slot at most once. The
+  /// block tables list the KV blocks for them. Empty if and only if no sequence runs. Valid until the next
+  /// call.
   std::span<const StepPiece> next_step();
 
   /// Reports that a piece was computed: advances its sequence and hands full KV blocks to the prefix cache.
   void computed(const StepPiece& piece);
 
-  /// Takes a sequence out of its slot and frees its blocks; keep as in KvBlocks::release.
+  /// Removes a sequence from its slot and releases its KV blocks. keep_blocks: see KvBlocks::release.
   std::unique_ptr<Sequence> remove(int slot, bool keep_blocks);
 
-  /// Takes every waiting sequence for which the predicate holds out of the queue, in order.
+  /// Removes the waiting sequences for which `which` is true, and returns them in order.
   std::vector<std::unique_ptr<Sequence>> remove_waiting(const std::function<bool(const Sequence&)>& which);
 
   /// [n_slots]; null where a slot is free.

@@ -1,5 +1,5 @@
-// One sequence inside the engine, from acceptance to its last event. Built by submit(), then owned by the
-// scheduler and touched by the engine thread only.
+// One sequence inside the engine, from acceptance to its last event. submit() makes it; then the scheduler owns
+// it, and only the engine thread uses it.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace hearth {
 struct Sequence {
   uint64_t request_id = 0;  // sequences of one request share it
   int index = 0;            // in its request
-  int prompt_group = 0;     // index of the first sequence of its request with the same prompt
+  int prompt_group = 0;     // index of the request's first sequence with the same prompt
   // Shared with the HTTP thread that answers the request, and with the request's other sequences.
   std::shared_ptr<TokenStream> stream;
   SequenceRequest request;  // its prompt moved to tokens
@@ -23,8 +23,8 @@ struct Sequence {
   std::vector<int32_t> tokens;  // the prompt, then what was generated
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the cache
-  int n_cached = 0;        // of the prompt, found there at admission
-  uint64_t admission = 0;  // rises from one admission to the next
+  int n_cached = 0;        // prompt tokens that were in the prefix cache at admission
+  uint64_t admission = 0;  // number of its admission, ascending
 
   std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;
 

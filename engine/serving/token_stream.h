@@ -1,8 +1,7 @@
 // The channel of one request from the engine thread to the HTTP thread that answers it.
 //
-// The engine thread pushes and never blocks: what can pile up is bounded by the request's own token limits.
-// Any thread may cancel; the engine notices within one step and still pushes a FinishedEvent for every
-// sequence.
+// The engine thread pushes and never blocks; the request's token limits bound how many events can wait. Any
+// thread may cancel. The engine notices within one step and still pushes a FinishedEvent for every sequence.
 #pragma once
 
 #include <atomic>
@@ -24,8 +23,8 @@ class TokenStream {
   /// Engine thread. Appends an event and wakes the reader.
   void push(StreamEvent event);
 
-  /// HTTP thread. Returns the next event, or nullopt if none came within the timeout. The caller then looks whether
-  /// the client is still there, and calls again.
+  /// HTTP thread. Returns the next event, or nullopt if none came within the timeout; the caller can then check
+  /// whether the client is still connected, and call again.
   std::optional<StreamEvent> pop_for(std::chrono::milliseconds timeout);
 
   /// Cancels the whole request, or one sequence of it (for example because a stop string was found). Any
@@ -33,7 +32,7 @@ class TokenStream {
   void cancel();
   void cancel_sequence(int sequence);
 
-  /// Engine thread: has this sequence been cancelled, alone or with its request?
+  /// Engine thread. Whether this sequence was cancelled, alone or with its request.
   bool cancelled(int sequence) const;
 
  private:
@@ -41,7 +40,7 @@ class TokenStream {
   std::condition_variable ready_;
   std::deque<StreamEvent> events_ HEARTH_GUARDED_BY(mutex_);
   std::vector<bool> cancelled_ HEARTH_GUARDED_BY(mutex_);
-  std::atomic<bool> any_cancelled_{false};  // spares the engine the mutex while nobody has cancelled
+  std::atomic<bool> any_cancelled_{false};  // while it is false, cancelled() need not take the mutex
 };
 
 }  // namespace hearth
