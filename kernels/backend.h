@@ -1,4 +1,4 @@
-// Arithmetic with shapes on one device's memory. Knows no layers, no requests, and not where neurons live.
+// Arithmetic on shaped arrays in one device's memory. It knows neither layers, nor requests, nor where neurons are.
 //
 // The engine's forward pass is written over this interface. CpuBackend (kernels/cpu) and the CUDA backend
 // (kernels/cuda) implement it. Layers whose neurons a device and the CPU share are computed by HybridFfn
@@ -47,7 +47,7 @@ enum class RopeKind : uint8_t {
   kHalves,       // pairs (i, i + n_rot/2): GGUF "qwen2", "qwen3" (NeoX)
 };
 
-/// How positions turn into rotations. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is
+/// How to rotate a position's queries and keys. Angles are position * inv_freq[i]; scaling (linear, llama3, yarn) is
 /// already in inv_freq and magnitude (engine/forward/rope.h computes both once).
 struct Rope {
   RopeKind kind = RopeKind::kNone;
@@ -88,8 +88,8 @@ struct FfnNeurons {
   FfnActivation activation{Activation::kRelu};
 };
 
-/// One layer's keys and values in fixed-size blocks of tokens. IEEE half floats.
-/// k: [n_blocks, n_kv_heads, head_dim, block_tokens], the keys of a block side by side, so that scoring them
+/// One layer's keys and values in KV blocks. IEEE half floats.
+/// k: [n_blocks, n_kv_heads, head_dim, block_tokens], the keys of a KV block side by side, so that scoring them
 /// needs no sums across vector lanes. v: [n_blocks, n_kv_heads, block_tokens, head_dim].
 struct KvLayer {
   uint16_t* k = nullptr;
@@ -103,9 +103,9 @@ struct KvShape {
   int n_blocks = 0;
 };
 
-/// Where the tokens of a step live in the KV cache. Token t of the step is position positions[t] of the
-/// sequence whose block table is block_tables + table_of[t] * max_blocks; position p lies in block table[p /
-/// block_tokens].
+/// Where the tokens of a step are in the KV cache. Token t of the step is position positions[t] of the sequence
+/// whose block table is `table` = block_tables + table_of[t] * max_blocks. Position p is in KV block
+/// table[p / block_tokens].
 struct KvPlaces {
   int n_tokens = 0;
   const int32_t* positions = nullptr;     // [n_tokens]
@@ -186,13 +186,13 @@ class Backend : public Memory {
   virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
                     const Rope& rope) = 0;
 
-  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to their places in the cache.
+  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`.
   virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer) = 0;
 
   /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t]
   /// of each token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
-  /// stride. The keys of the step itself must have been appended. Online softmax in fixed block order
+  /// stride. The keys of the step itself must have been appended. Online softmax in a fixed order of keys
   /// (Milakov, Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer, float* out) = 0;

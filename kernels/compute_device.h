@@ -49,8 +49,8 @@ class ComputeDevice {
   /// tokens. Must be called before the first step that makes such calls, between steps. Throws
   /// std::bad_alloc; such calls are not allowed after that.
   virtual void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) = 0;
-  /// Copies to `to` the neurons that the step's call number `call` (of those with NeuronCounts::found) found.
-  /// After finish().
+  /// Copies to `to` the neurons that the step's call number `call` found; only calls with NeuronCounts::found are
+  /// numbered. REQUIRES: finish() has returned.
   virtual void found(int call, const ActiveNeurons& to) = 0;
 };
 

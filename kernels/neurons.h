@@ -19,7 +19,7 @@
 namespace hearth {
 
 /// A down projection [d_model, d_ff] whose weight blocks ran along d_ff, transposed without changing a
-/// weight. Blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
+/// weight. The weight blocks become groups of neurons that share a row of scales (and mins). Neuron j's weight for
 /// output c is
 ///   scale[j / group][c] * (code(j, c) - offset) + min[j / group][c].
 /// The codes of neuron j start at codes + j * stride. With 8 bits they are int8, column c at byte c. With 4

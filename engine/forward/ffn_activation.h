@@ -1,4 +1,4 @@
-// The names of FFN activations, and the decision which one a model has.
+// The names of FFN activations, and which activation a model has.
 //
 // GGUF does not store the activation: it follows from the architecture. Some models were trained with another
 // one (ReluLLaMA, ProSparse), which only their users know; they set it by --ffn-activation or the key

@@ -1,8 +1,8 @@
-// The FFN of every layer, in every mode of sparsity: which neurons, then their sum.
+// Runs the FFN of a layer in every sparsity mode: finds the neurons to compute, then adds up what they contribute.
 //
-// Owned by ForwardPass; engine thread. All memory is allocated when it is built. Modes:
-// engine/residency/sparsity.h; where a neuron's bytes lie: engine/residency/neuron_layout.h; the arithmetic:
-// Backend.
+// Owned by ForwardPass; engine thread. All memory is allocated when it is built. engine/residency/sparsity.h
+// defines the modes, engine/residency/neuron_layout.h says where a neuron's bytes lie, and Backend has the
+// arithmetic.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The forward pass of every architecture: a table of a layer's stages over a Backend.
+// The forward pass of every architecture: the stages of a layer, written once over Backend.
 //
 // Owned by ModelRuntime, run by the engine thread. All memory is allocated when it is built.
 #pragma once

@@ -1,4 +1,4 @@
-// The memory of the KV cache: per layer, keys and values of every block, reserved whole at load.
+// The memory of the KV cache: for each layer, keys and values of every KV block, all reserved at load.
 //
 // engine/serving/kv_blocks.h decides which KV block belongs to which sequence; this class only holds the
 // bytes. Engine thread.
@@ -11,8 +11,8 @@
 
 namespace hearth {
 
-/// Positions per block: small enough that a shared prefix is reused nearly whole, large enough that a block
-/// of one head (16 x 64 halves = 2 KiB) streams well.
+/// Positions per KV block: small enough that a shared prefix is reused nearly whole, large enough that one head's
+/// part of a KV block (16 x 64 halves = 2 KiB) is read fast.
 inline constexpr int kKvBlockTokens = 16;
 
 class KvMemory {

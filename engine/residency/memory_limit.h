@@ -1,8 +1,8 @@
-// How much memory this process may use, so that a model that cannot fit is refused before memory is
-// allocated; and amounts of memory as text.
+// Finds how much memory this process may use, so that a model that cannot fit is refused before its memory is
+// allocated. Also formats amounts of memory.
 //
-// The system commits memory only when its pages are first used. So it would grant a reservation beyond what
-// the machine has, and hours later the kernel would kill the process. Called at load, from any thread.
+// The system commits memory only when its pages are first used. So it would grant more memory than the machine
+// has, and the kernel would kill the process hours later. Called at load, from any thread.
 #pragma once
 
 #include <cstdint>

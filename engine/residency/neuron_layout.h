@@ -4,8 +4,8 @@
 //   predicted   [gate | up | down] of one neuron
 //   exact       [up | down]; all gates are read, so they are packed in a matrix of their own
 //   calibrated  [down]; all gates and ups are read
-// An FFN without a gate has one row less. If counts of activity are known, neurons lie hottest first, so that
-// those often read lie together too. A plain GGUF file has no neuron-major down projection; the layout makes
+// An FFN without a gate has one row less. If activity counts are known, neurons lie hottest first, so that those
+// that are often read lie together. A plain GGUF file has no neuron-major down projection; the layout makes
 // one by transposing the file's, and changes no weight (kernels/neurons.h, CodedColumns).
 //
 // Hot neurons of a device need not stay in host memory. If they are the first of a layer, their bundles are
@@ -30,12 +30,11 @@ namespace hearth {
 
 /// One layer as FfnPass reads it. Neuron j of every view is the same neuron, in the layout's order.
 struct NeuronLayer {
-  FfnNeurons ffn;  // as the layer's backend reads them
-  const HybridLayer* hybrid =
-      nullptr;                        // null: one backend has all neurons; else it has hybrid->device == ffn
-  Linear dense_down;                  // [d_model, d_ff] if a plain file holds it; null in bundles
-  Matrix predictor_out;               // [d_ff, rank]; null without predictors, and in other modes' bundles
-  const float* down_sizes = nullptr;  // [d_ff] Euclidean norm of each down column; calibrated mode only
+  FfnNeurons ffn;                       // as the layer's backend reads them
+  const HybridLayer* hybrid = nullptr;  // null: one backend has all neurons; otherwise ffn is hybrid->device
+  Linear dense_down;                    // [d_model, d_ff] if a plain file holds it; null in bundles
+  Matrix predictor_out;                 // [d_ff, rank]; null without predictors, and in other modes' bundles
+  const float* down_sizes = nullptr;    // [d_ff] Euclidean norm of each down column; calibrated mode only
 };
 
 /// Which rows of a neuron lie in its bundle, and what else a mode needs in memory.
@@ -105,7 +104,7 @@ class NeuronLayout {
  private:
   std::vector<NeuronLayer> layers_;
   std::vector<Buffer> memory_;      // [n_layers] bundles, or empty
-  std::vector<size_t> given_back_;  // [n_layers] bytes freed at the begin of each layer's memory
+  std::vector<size_t> given_back_;  // [n_layers] bytes freed at the start of each layer's memory
   std::vector<std::unique_ptr<HybridLayer>> hybrids_;  // [n_layers], null: not hybrid
 };
 

@@ -62,7 +62,7 @@ class NeuronSetup {
   /// Sentences for the log: memory that was not granted, and what that costs.
   const std::vector<std::string>& notes() const { return notes_; }
   const NeuronLayout& placed() const { return placed_; }
-  /// What the device has of each layer [n_layers], its neurons as placed() numbers them; empty if there is no
+  /// What the device has of each layer [n_layers]; neurons have the numbers of placed(). Empty if there is no
   /// device.
   const std::vector<LayerPlacement>& placements() const { return placements_; }
 

@@ -1,4 +1,4 @@
-// What a device gets of one layer. A Plan decides it (engine/residency/plan.h), loading carries it out.
+// What a device gets of each layer. A Plan decides it (engine/residency/plan.h), and loading carries it out.
 #pragma once
 
 #include <cstddef>

@@ -9,8 +9,8 @@
 // If a predictor has proposed the next layer's neurons, those are copied; else the neurons that each of the
 // next layers wanted last time. The first layer follows the last one, for the next token.
 //
-// How many neurons are copied: so many that the CPU, which computes the rest, and the link finish together.
-// Of n neurons that the device lacks, that is n * r / (1 + r), where r is how many bundles the link copies
+// How many neurons are copied: the number with which the CPU, which computes the rest, and the link finish
+// together. Of n neurons that the device lacks, that is n * r / (1 + r), where r is how many bundles the link copies
 // while the CPU computes one; both speeds are measured while the engine runs. Neurons that arrive too late or
 // are not wanted cost time, but never change a result.
 #pragma once
@@ -78,7 +78,7 @@ class Prefetcher final : public NeuronTraffic {
   void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
               std::span<const uint64_t> proposed_for_next) override;
   void computed(int layer, double seconds) override;
-  /// Called at the begin and the end of every step of the model; hidden time is measured between them.
+  /// Called at the start and the end of every step of the model; hidden time is measured between them.
   void begin_step();
   void end_step();
 

@@ -68,7 +68,7 @@ NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec);
 /// for every size of model: 8 to 64 tokens, at most context_tokens, at least one.
 std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& spec, int context_tokens);
 
-/// Runs `tokens` as the begin of a sequence in the pass's current mode, and returns which share of the
+/// Runs `tokens` as the start of a sequence in the pass's current mode, and returns which share of the
 /// neurons was active. Leaves their keys and values in the first KV blocks.
 NeuronActivity probe_activity(ForwardPass& pass, const ModelSpec& spec, std::span<const int32_t> tokens,
                               int max_tokens);

@@ -4,8 +4,8 @@
 //                                   sum = sum * exp(m - m') + p;  w = w * exp(m - m') + p v
 //
 // (Milakov, Gimelshein 2018; tiled as in Dao 2022.) Both products sum over depth, a broadcast factor of the
-// row times a row of K or V, so no sum ever runs across lanes: this is why K is stored with the keys of a KV
-// block side by side. A row's operations and their order depend on its own limit only, so a query gets the
+// row times a row of K or V, so no sum ever runs across lanes. This is why the keys of a KV block are stored
+// side by side. A row's operations and their order depend on its own limit only, so a query gets the
 // same bits alone (decode) and among others (prefill). Included after rows_inl.h; the rules of that file hold
 // here.
 #pragma once
@@ -136,7 +136,7 @@ inline void add_values_part(const AttentionTile& tile, int row, int dim, int cou
   Lanes::store_n(sum, weighted, count);
 }
 
-/// The columns of an inner tile of R rows: as many as the registers hold, at most four.
+/// The columns of an inner tile of R rows: four, two or one, as the registers allow.
 template <int R>
 constexpr int columns_for() {
   constexpr int kFit = Lanes::kAccumulators / R;

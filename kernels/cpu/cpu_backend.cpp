@@ -132,9 +132,8 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   const int64_t max_cols = bounds.max_cols;
   const int max_head_dim =
       bounds.head_dim > 0 ? bounds.head_dim : static_cast<int>(max_cols / bounds.n_heads);
-  constexpr int64_t kLargestBlock =
-      256;  // rounding up to whole blocks ensures that a larger row never takes less memory than a smaller
-            // one
+  // Rounding up to whole weight blocks ensures that a larger row never takes less memory than a smaller one.
+  constexpr int64_t kLargestBlock = 256;
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
   quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks));
   sparse_.reserve(max_tokens, max_cols, *this);

@@ -1,15 +1,14 @@
 // The operations of the CUDA backend. Each is one function in one .cu file and is enqueued on a stream.
 //
-// All pointers are device memory unless said otherwise, 16-byte aligned at their begin; Matrix views hold
-// device addresses. Calls return at once and throw CudaError if the launch is refused; work runs in the order
-// of the stream. No call allocates or synchronises. Sizes may be anything from 0 on; 0 launches nothing.
+// Pointers are 16-byte aligned device memory unless a comment says otherwise; Matrix views hold device addresses.
+// Calls return at once and throw CudaError if the launch is refused; work runs in the order of the stream. No
+// call allocates or synchronises. A size may be 0; then nothing is launched.
 //
 // Arithmetic: the same bits as the CPU backend's, operation by operation (its order of sums is written down
-// in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So where a
-// layer runs never shows in a result. Kernels therefore say __fmaf_rn, __fmul_rn, __fadd_rn where they mean
-// them, so that nvcc contracts nothing on its own, and divide and take roots rounded (__fdiv_rn, __fsqrt_rn).
-// Float weights (F32, F16, BF16) follow the order of the vector kernels. The one exception is the sum over
-// neurons: see NeuronSums.
+// in kernels/cpu/matmul_kernels.h and vector_kernels.h, and is the same on every instruction set). So a result
+// does not depend on where a layer runs. Kernels use __fmaf_rn, __fmul_rn and __fadd_rn, so that nvcc contracts
+// no operations, and __fdiv_rn and __fsqrt_rn, which round correctly. Float weights (F32, F16, BF16) follow the
+// order of the vector kernels. The one exception is the sum over neurons: see NeuronSums.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -35,7 +34,7 @@ struct QuantizedActivations {
   int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
 };
 
-/// The bytes of the four arrays; the next function lays them out in such memory (256-byte aligned).
+/// Bytes of the four arrays. quantized_in() lays them out in that much memory, which is 256-byte aligned.
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
@@ -181,9 +180,9 @@ struct DeviceCounts {
   }
 };
 
-/// Adds what one call found. `proposed` is the list it began with, `passed` the list of neurons with values
-/// [n_tokens, passed.max], by list index. gates [n_tokens, gates_stride] are by number or by list index;
-/// null: none are counted as passed. Only for the relus, whose zeros begin at their threshold.
+/// What count_neurons() counts: one call of the sparse FFN. set: the neurons it began with. passed: the neurons
+/// with values [n_tokens, passed.max], by list index. gates [n_tokens, gates_stride] are by number or by list
+/// index; those above the threshold are counted as passed, which holds for the relus only. Null: none is counted.
 struct CountOp {
   DeviceNeuronSet set;
   DeviceList passed;
@@ -194,6 +193,7 @@ struct CountOp {
   const float* values = nullptr;
   bool read_gates = false, read_ups = false;  // whether gate rows of the set, up rows of `passed` were read
 };
+/// Adds what the call found to `counts`.
 void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
 
 /// Where the active neurons of a call are noted, in host memory that the device writes.

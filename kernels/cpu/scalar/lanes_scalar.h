@@ -16,8 +16,8 @@ namespace {
 
 /// The _n forms REQUIRE 0 < n < 16. They neither read nor write lanes from n on; loads set these to 0.
 struct Lanes {
-  // Registers that attention may use for sums: rows times columns of its inner tile. Also the most rows of a
-  // tile.
+  // kAccumulators: the most sums (rows times columns) of an inner tile of attention with two or more columns.
+  // kMaxRows: the most rows of an inner tile.
   static constexpr int kAccumulators = 6;
   static constexpr int kMaxRows = 6;
 

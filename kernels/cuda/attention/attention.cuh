@@ -10,7 +10,7 @@
 //     sum = sum * shrink + tile's sum, rounded twice;  w = w * shrink, then fma over the keys in order
 //   slices joined in order (join()), and in the end w / sum.
 //
-// Steps that the CPU leaves out because they change nothing (a shrink of e^0) are done here. Keys beyond a
+// Operations that the CPU leaves out because they change nothing (a shrink of e^0) are done here. Keys beyond a
 // row's limit score -infinity, so that their p is exactly 0, but their values must not be touched: 0 times
 // an infinity is not a number. Only the bits of NaNs differ.
 #pragma once
@@ -52,8 +52,9 @@ struct SliceResults {
   int n_slices;     // 0: slices are joined at once and not stored
 };
 
-/// Each token alone. results.n_slices > 0: every token, a block a slice, joined by a second kernel. Else a
-/// block runs through all of a token's keys; only_lone: of such tokens only that attention_tiles leaves out.
+/// Computes each token alone. results.n_slices > 0: all tokens, a thread block for each slice, and a second kernel
+/// joins the slices. Otherwise a thread block goes through all keys of a token; only_lone: only the tokens that
+/// attention_tiles() skips.
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);
 
@@ -119,7 +120,7 @@ __device__ inline float join_weighted(float weighted, float slice, JoinFactors f
   return __fmaf_rn(slice, factors.later, __fmul_rn(weighted, factors.earlier));
 }
 
-/// The heads of block row blockIdx.y: a part of one key/value head's, and where its cache lies.
+/// The query heads that blockIdx.y stands for: a part of one key/value head's, and where that head is in the cache.
 struct HeadPart {
   int first_head;
   int n_heads;

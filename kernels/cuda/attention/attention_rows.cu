@@ -1,14 +1,15 @@
-// Attention of single tokens: a block takes a token, a part of a key/value head's query heads and either one
-// slice of the keys (a second kernel joins the slices) or all of them. See attention.cuh for the arithmetic.
+// Attention of single tokens. A thread block takes a token, a part of a key/value head's query heads, and either
+// one slice of the keys (a second kernel joins the slices) or all of them. See attention.cuh for the arithmetic.
 //
-// A block goes through 256 keys at a time, which are four tiles of softmax:
-//   1. scores: a thread a key, all rows (query heads); 16 keys of a block lie side by side in each dimension
-//   2. largest score of each row and tile: 16 lanes a tile
+// A thread block goes through 256 keys at a time, which are four tiles of softmax:
+//   1. scores: a thread per key, all rows (query heads); the 16 keys of a KV block lie side by side in each
+//      dimension
+//   2. largest score of each row and tile: 16 lanes per tile
 //   3. p and its sums: the same lanes, now that each knows the largest score of the tiles before its own
-//   4. values: a thread a dimension, all rows, the keys in order
-// so keys and values are read once for all rows, 2 bytes a number. Per key, dimension and row 2 fused
-// multiply-adds, 4 operations: with 8 rows 8 operations a byte, so memory is what bounds it, and loads
-// are gathered in registers, 16 keys' dimensions and 32 values ahead, to keep it busy.
+//   4. values: a thread per dimension, all rows, the keys in order
+// So keys and values are read once for all rows, at 2 bytes a number. A key, dimension and row take 2 fused
+// multiply-adds, which are 4 operations: with 8 rows 8 operations a byte. So memory is the bound. To keep it
+// busy, 16 keys' dimensions and 32 values are loaded to registers ahead.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/runtime/error.h"

@@ -1,15 +1,15 @@
 // Attention of a prompt: consecutive tokens of a sequence go through its keys together. See attention.cuh for
 // the arithmetic.
 //
-// A block takes a run of tokens with a part of a key/value head's query heads: up to 32 rows, 16 where heads
-// are longer than 128. Its four warps have rows of their own and never wait for one another; what they
-// share is the first-level cache, through which a tile of 64 keys comes in once for all. In a warp:
+// A thread block takes a run of tokens with a part of a key/value head's query heads: up to 32 rows, or 16 if
+// heads are longer than 128. Its four warps have rows of their own and never wait for each other. They share the
+// first-level cache, which reads a tile of 64 keys once for all of them. In a warp:
 //   1. scores: lane l of each half has keys l, 16+l, 32+l, 48+l, which is a lane of the CPU's sums, and half
-//      of the rows, so that all of softmax but the fold over 16 lanes stays in a lane's registers
-//   2. p and shrink to shared memory
-//   3. values: a lane a few neighbouring dimensions of all the warp's rows, the keys in order
-// Per key and dimension 4 operations a row for 4 bytes: 32 operations a byte, bound by arithmetic. Per 16
-// fused multiply-adds of scores 5 loads, per 32 of values 3.
+//      of the rows. So all of softmax except the fold over 16 lanes stays in a lane's registers
+//   2. p and shrink go to shared memory
+//   3. values: a lane has a few neighbouring dimensions of all the warp's rows, and takes the keys in order
+// A key and dimension take 4 operations a row for 4 bytes: 32 operations a byte, so arithmetic is the bound. 16
+// fused multiply-adds of scores take 5 loads, and 32 of values take 3.
 // State: registers and shared memory only.
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -200,7 +200,7 @@ __device__ void join_slice(const Warp& warp, int begin, HalfState<kRows / 2>& to
   }
 }
 
-/// The token and head of a row of the block's run.
+/// The token and head of a row of the thread block's run.
 struct RowPlace {
   int token;
   int head;

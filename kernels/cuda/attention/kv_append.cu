@@ -1,9 +1,10 @@
 // Writes keys and values of a step, rounded to halves, to the KV cache.
 //
-// One thread a number of k and the same of v. Reads 8 bytes and writes 4, the values side by side, the keys
-// a column of their block, 2 bytes of each 32: a step writes each byte once, and the second-level cache
-// gathers a prompt's. Rounds to nearest even, too large becomes infinite, as to_half() of the CPU: the same
-// bits, but for which NaN a NaN becomes.
+// A thread takes one number of k and one of v: it reads 8 bytes and writes 4. Values are written side by side. A
+// key is a column of its KV block, 2 bytes of each 32. A step writes each byte once, and the second-level cache
+// gathers the keys of a prompt.
+// Rounds to nearest even, and numbers that are too large become infinite, as with the CPU's to_half(): the same
+// bits, except those of NaNs.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"

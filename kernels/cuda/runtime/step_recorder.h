@@ -1,8 +1,8 @@
 // Records steps as CUDA graphs and plays them back. A decoding step is some thousand launches, which take the
 // host longer than the device, and the next step of the same shape has the same launches.
 //
-// Owned by DeviceWork, which passes it all work for the device; engine thread. The first step of a shape runs
-// as it comes. In the second step, the work of a segment is kept until the segment ends, then captured as a
+// Owned by DeviceWork, which passes it all work for the device; engine thread. In the first step of a shape, work
+// is enqueued at once. In the second step, the work of a segment is kept until the segment ends, then captured as a
 // graph and launched. From the third step on, only those graphs are launched. Segments end where the host
 // takes part, because a graph cannot wait for the host. Values that change from step to step reach the graphs
 // through memory: step inputs at fixed addresses in pinned memory, and counts and lists that the kernels

@@ -17,7 +17,7 @@ struct BundlePart {
   std::byte* to = nullptr;
   size_t to_stride = 0;
   size_t bytes = 0;  // of a row
-  int word = 1;      // 16, 8, 4, 2 or 1: the largest that divides all of the above
+  int word = 1;      // bytes of a load: 16, 8, 4, 2 or 1, the largest that divides all of the above
 };
 
 struct BundleGather {

@@ -1,9 +1,9 @@
 // In a long step, the device computes a layer's cold neurons instead of the CPU. They are copied to it
-// through two buffers: one part is copied while the part before it is computed.
+// through two buffers: one piece is copied while the piece before it is computed.
 //
 // For prompts: a weight that crosses the bus once serves all tokens of a step, while the CPU needs time for
 // each token (crossover_tokens() in cuda_backend.h). The host does not wait: it enqueues and goes on to the
-// next layer, so that layer's first copy runs while this layer's last part is computed. Only if host memory
+// next layer, so that layer's first copy runs while this layer's last piece is computed. Only if host memory
 // is not pinned do the CPU's threads first copy to pinned memory, and then the caller waits until a pinned
 // buffer is free.
 //
