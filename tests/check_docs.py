@@ -17,11 +17,23 @@ CODE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".in"}
 # A file name without a folder is looked for by its name if it ends so. (Others, as model.gguf, are the reader's files.)
 OUR_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".cmake"}
 
-# Where docs/glossary.md gives a word one meaning: (files, what they must not say, what to say instead).
+# Where docs/glossary.md gives a word one meaning: (files, what a line of them must not say, what to say instead).
 SETTLED = [
-    (r"(?:server|engine/(?:serving|tokenizer)|profiler)/", r"\b(?:struct|class) (?:Steps?|Chunk|Worker) \{",
+    (r"(?:server|engine|profiler|kernels)/", r"\b(?:struct|class) (?:Steps?|Chunk|Worker) \{",
      "what it is: a call, an update, a shape, a piece; a step is one forward pass"),
-    (r"server/api/", r"\b\w*Plan\b", "spec; a plan says what lives where"),
+    (r"(?:server/api|kernels)/", r"\b\w*Plan\b", "spec, or what it is; a plan says what lives where"),
+    (r"(?:engine/residency|kernels)/", r"(?i)(?<!fewer )(?<!batch\.)\b\w*slots?\b",
+     "device row or entry; a slot belongs to a sequence"),
+    (r"(?:engine/residency|kernels)/", r"(?i)worker", "thread; a worker is a thread of the server"),
+    # The files that are left out have variables of that name.
+    (r"(?:engine/residency|kernels)/(?!cuda/neurons/add_down\.cu|cuda/matmul/matmul_few\.cu|cpu/simd/down_)",
+     r"(?i)(?<!cut into )chunk", "piece, slice or buffer; a chunk is the prompt tokens of one step"),
+    # Comments only. A comment's line may begin with the word, because the line before it may end with its kind.
+    (r"(?:engine/(?:residency|forward)|kernels/(?:cuda/attention|cpu/(?:attention|cpu_backend|vector_kernels)))"
+     r"|kernels/(?!dtype|mutex|trace)\w+\.h",
+     r"//.*(?<!KV )(?<![Tt]hread )(?<!eight )(?<!// )\b[Bb]locks?\b(?! table)", "KV block, weight block or thread block"),
+    (r"engine/residency/", r"//.*\b(?:an?|the|its|their|this|that|each|every|one|free|of) places?\b",
+     "index, offset or device row; to place is to carry out a placement"),
 ]
 
 CODE_PATH = re.compile(r"(?<![\w./-])((?:server|engine|kernels|profiler|config|docker|tests|docs)/[\w./-]+"
