@@ -28,10 +28,11 @@ SETTLED = [
     # The files that are left out have variables of that name.
     (r"(?:engine/residency|kernels)/(?!cuda/neurons/add_down\.cu|cuda/matmul/matmul_few\.cu|cpu/simd/down_)",
      r"(?i)(?<!cut into )chunk", "piece, slice or buffer; a chunk is the prompt tokens of one step"),
-    # Comments only. A comment's line may begin with the word, because the line before it may end with its kind.
-    (r"(?:engine/(?:residency|forward)|kernels/(?:cuda/attention|cpu/(?:attention|cpu_backend|vector_kernels)))"
-     r"|kernels/(?!dtype|mutex|trace)\w+\.h",
-     r"//.*(?<!KV )(?<![Tt]hread )(?<!eight )(?<!// )\b[Bb]locks?\b(?! table)", "KV block, weight block or thread block"),
+    # In comments. A line may begin with the word, because the line before it may end with its kind.
+    (r"engine/(?:residency|forward)/|kernels/(?:cuda/(?:attention|matmul/matmul_)"
+     r"|cpu/(?:attention|cpu_backend|vector_kernels)|(?!dtype|mutex|trace)\w+\.h)",
+     r"//.*(?<!KV )(?<![Tt]hread )(?<!eight )(?<!// )\b[Bb]locks?\b(?! table)",
+     "KV block, weight block or thread block"),
     (r"engine/residency/", r"//.*\b(?:an?|the|its|their|this|that|each|every|one|free|of) places?\b",
      "index, offset or device row; to place is to carry out a placement"),
 ]

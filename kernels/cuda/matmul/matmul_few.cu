@@ -1,10 +1,11 @@
-// Quantised weights times few tokens: one above all, as decoding has it.
+// Quantised weights times few tokens, above all the single token of decoding.
 //
-// A block has 8 rows, a thread a span of 32 columns of all of them, four rows at a time: activations loaded
-// once serve several rows, several rows' weights are on their way at once, and neighbours read neighbouring
-// blocks. The sum over a row's spans is one sequence, ascending, from 0: threads put what their spans amount
-// to into shared memory, and one thread per row and token adds it up. That is 128 additions one after the
-// other for 4096 columns, some 600 cycles that other blocks' loads fill.
+// A thread block has 8 rows. A thread has a span of 32 columns of all of them, and takes four rows at a time: so
+// activations that are loaded once serve several rows, the weights of several rows are loaded at once, and
+// neighbouring threads read neighbouring weight blocks. The sum over a row's spans is one sequence, ascending,
+// from 0: threads write their spans' results to shared memory, and one thread per row and token adds them up.
+// For 4096 columns these are 128 additions one after the other, some 600 cycles, which the loads of other thread
+// blocks fill.
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -91,7 +92,7 @@ __device__ __forceinline__ float add_in_order(float sum, const float* values, in
   return sum;
 }
 
-// One block a multiprocessor at least: left to itself, ptxas keeps Q5_K's registers below 96 on sm_89 and
+// At least one thread block per multiprocessor: left to itself, ptxas keeps Q5_K's registers below 96 on sm_89 and
 // spills.
 template <class Block, int kAlign, int kTokens>
 __global__ void __launch_bounds__(kThreads, 1) few_kernel(MatmulArgs args) {

@@ -1,19 +1,19 @@
-// Quantised weights times many tokens: a prompt. On tensor cores, with the bits of every other kernel.
+// Quantised weights times many tokens, for prompts. Runs on tensor cores and gives the bits of every other kernel.
 //
-// A quant is two bytes, q = 256 * high + low, so a span of 32 columns is two products of bytes on the tensor
-// cores (four of half the length for types with two groups a span), sums of int32 that are exact; the float
+// A quant is two bytes, q = 256 * high + low. So a span of 32 columns is two products of bytes on the tensor
+// cores (four of half the length for types with two groups a span), whose int32 sums are exact. The float
 // operations that follow are the CPU's, in its order.
 //
-// A block has a tile of 32 to 128 rows and 64 tokens, a warp 32 x 32 of it, whose sums over spans stay in
-// registers: ascending order comes by itself. Two spans at a time are brought to shared memory, weights
-// unpacked, offsets taken off, while those before are multiplied.
+// A thread block has a tile of 32 to 128 rows and 64 tokens, and a warp has 32 x 32 of it. A warp's sums over
+// spans stay in registers, so they are added in ascending order. Two spans at a time are copied to shared
+// memory, with weights unpacked and offsets subtracted, while the two before are multiplied.
 //
 // Bounds, for each span of a row and token. Operations: 64 byte products, which take 2 / 64 of a cycle of a
 // multiprocessor of compute capability 8.0 and 8 / 128 of one of 8.6 and 8.9 (2048 and 1024 a cycle: peak
 // rates by clock and multiprocessors); 6 float operations (9 with mins, 11 and 17 for two groups), 6 / 64 and
 // 6 / 128 of a cycle. So floats bound it on 8.0, bytes on 8.6 and 8.9. Bytes: weights once for 64 tokens,
-// unpacked, activations of 2.4 bytes a column once for 128 rows, both from the L2 cache mostly: blocks that
-// run at the same time share weights. For 4.5 bits that is a byte for every 75 byte products.
+// unpacked, activations of 2.4 bytes a column once for 128 rows, both mostly from the L2 cache, because thread
+// blocks that run at the same time share weights. For 4.5 bits that is a byte for every 75 byte products.
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -28,7 +28,7 @@ constexpr int kTileTokens = kTokenWarps * kWarpTokens, kMostRows = kMostRowWarps
 constexpr int kRowThreads = 32 * kTokenWarps;  // of 32 rows: each brings one span of one row
 constexpr int kStageSpans = 2;
 constexpr int kPieces = 2 * kStageSpans;  // of 16 bytes, of a row of a stage
-/// Blocks that keep large GPUs busy; with fewer of them the tiles get lower.
+/// Thread blocks that keep large GPUs busy; if there are fewer, the tiles get lower.
 constexpr int64_t kEnoughBlocks = 256;
 
 static_assert(kRowThreads == kWarpRows * kStageSpans);

@@ -4,7 +4,7 @@
 // two numbers a clock to 64-bit integers, and have few doubles. Products too large for it, which a model's
 // outliers have, are converted one by one and added to memory at once.
 //
-// A block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
+// A thread block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
 // atomic addition per chunk. Their order does not matter, nor that of the neurons.
 #include "kernels/cuda/neurons/add_down_sources.cuh"
@@ -19,7 +19,7 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 constexpr int kColumns = 32 * kLaneColumns;
 constexpr int kBlocksPerSm = 2;
 constexpr int kMaxChunk = SumParts::kMost;
-/// Blocks that keep the largest GPUs busy; more of them would only be more atomic additions.
+/// Thread blocks that keep the largest GPUs busy; more of them would only add atomic additions.
 constexpr int64_t kEnoughBlocks = 2048;
 
 __device__ __forceinline__ void add_to(int64_t* sum, int64_t units) {
@@ -115,7 +115,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) shared.values[t][index] = values[t];
 }
 
-/// Adds a warp's rows of the chunk to the block's sums.
+/// Adds a warp's rows of the chunk to the thread block's sums.
 template <class Source, int kTokens>
 __device__ __forceinline__ void sum_rows(const Source& source, const Call& call, int first_token,
                                          Shared<kTokens>& shared) {

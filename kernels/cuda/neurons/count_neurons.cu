@@ -65,9 +65,9 @@ void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream)
 // Notes which neurons a call found active, with their values, in host memory. Counting single neurons uses
 // it.
 //
-// One thread a place of the list, for all tokens, writing side by side over PCIe: 4 bytes a neuron and 4 for
-// each of its tokens. A call whose neurons are computed in several lists appends list to list: how many came
-// before only the device knows, so the last block of each to finish keeps count.
+// A thread has one list index, for all tokens, and neighbours write side by side over PCIe: 4 bytes for a neuron
+// and 4 for each of its tokens. A call whose neurons are computed in several lists appends list to list. Only
+// the device knows how many came before, so the last thread block of each list keeps count.
 namespace {
 
 __global__ void __launch_bounds__(kThreads) note_kernel(const int32_t* ids, const int32_t* n, int64_t max,

@@ -1,4 +1,4 @@
-// Who is where: which neurons of a layer have a device row, and a set of neurons parted by it.
+// Updates which neurons of a layer have a device row, and splits sets of neurons by it.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
