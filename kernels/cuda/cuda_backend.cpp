@@ -318,7 +318,7 @@ class CudaDevice final : public ComputeDevice {
 
 size_t scratch_bytes(const StepBounds& bounds) {
   Arena counting;
-  Scratch(counting, bounds);
+  const Scratch scratch(counting, bounds);  // takes its parts from the arena, which only counts them
   return counting.used();
 }
 
