@@ -18,6 +18,7 @@ thread_local Current* current = nullptr;  // the library calls back on the threa
 
 /// Gives the library our head, then the request's body. Nothing is marked override, because versions of the
 /// library have different functions. socket() is not used, but old versions refuse large descriptors.
+// NOLINTBEGIN(modernize-use-override)
 class FramedStream final : public httplib::Stream {
  public:
   FramedStream(std::string head, FramedExchange& exchange) : head_(std::move(head)), exchange_(exchange) {}
@@ -41,7 +42,7 @@ class FramedStream final : public httplib::Stream {
  private:
   std::string head_;
   FramedExchange& exchange_;
-};
+};  // NOLINTEND(modernize-use-override)
 
 class Library final : private httplib::Server {
  public:
