@@ -106,9 +106,9 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
   }
   const StepBounds steps = step_bounds(in.spec, bounds_of(in, shares, 0));
   bytes.scratch = cuda::scratch_bytes(steps) + metered([&](MemoryMeter& meter) {
-                    const Workspace layers(meter, in.spec, bounds.max_tokens);
-                    const FfnWorkspace ffn(meter, in.spec, in.weights, bounds.max_tokens);
-                    const OutputWorkspace output(meter, in.spec, bounds.max_logit_rows);
+                    const Workspace of_layers(meter, in.spec, bounds.max_tokens);
+                    const FfnWorkspace of_ffn(meter, in.spec, in.weights, bounds.max_tokens);
+                    const OutputWorkspace of_output(meter, in.spec, bounds.max_logit_rows);
                   });
   bytes.stream = cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(steps);
   return bytes;
