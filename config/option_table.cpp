@@ -49,10 +49,15 @@ std::vector<OptionSpec> make_table() {
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
        "several times. '*': any page; 'none': no page. Not given: pages served from this machine "
-       "(localhost).",
+       "(localhost), and frontends of desktop programs and editors on it.",
        ListField{&O::cors_origin}},
       {"max-body-mib", "Server", "N", "Largest request body, in MiB; larger ones are answered 413.",
        IntField{&O::max_body_mib, 1, 1024}},
+      {"keepalive-seconds", "Server", "N",
+       "An answer that is sent whole begins after so many seconds of silence, and gets a blank line for each "
+       "further N. For proxies that cut silent connections; clients' read timeouts no longer end a request "
+       "then. 0: never. Streams have pings of their own.",
+       IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
        "File of API keys, one per line; empty lines and lines starting with # are skipped. Without a key "
@@ -65,6 +70,9 @@ std::vector<OptionSpec> make_table() {
        Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N", "Requests that may wait for a slot; more are answered 429 at once.",
        IntField{&O::queue, 0, 4096}},
+      {"max-tokens-default", "Engine", "N",
+       "Length of a chat answer whose request names none, at most. 0: what the context leaves.",
+       IntField{&O::max_tokens_default, 0, 10'000'000}},
       {"prefill-chunk", "Engine", "N",
        "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
        "are read faster.",

@@ -38,16 +38,18 @@ struct Options {
   int port = 8080;                       // 0: any free one
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
+  int keepalive_seconds = 0;             // silence after which a whole answer gets a blank line; 0: never
 
   // Access
   std::string api_key_file;  // empty: no file
   std::string api_key;       // secret, from the environment only; empty: none
 
   // Engine
-  int slots = 4;            // sequences that run at once
-  int queue = 64;           // requests that wait
-  int prefill_chunk = 128;  // prompt tokens of one step
-  int threads = 0;          // 0: one per physical core
+  int slots = 4;               // sequences that run at once
+  int queue = 512;             // requests that wait
+  int max_tokens_default = 0;  // of chat answers that ask for no length; 0: what the context leaves
+  int prefill_chunk = 128;     // prompt tokens of one step
+  int threads = 0;             // 0: one per physical core
   Isa isa = Isa::kAuto;
 
   // Device

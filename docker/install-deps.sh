@@ -15,9 +15,9 @@
 set -eu
 
 # Shared libraries carry their version in the package's name, which differs between releases: patterns, resolved by apt.
-runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$'
+runtime='ca-certificates ^libcpp-httplib0\.[0-9.]+(t64)?$ ^libspdlog1\.[0-9.]+(t64)?(-fmt9)?$ ^libpcre2-8-0$ ^zlib1g$'
 build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 python3-venv unzip
-  libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev
+  libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap"
 # A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/constraint/forced_tokens.h"
 #include "engine/serving/check_request.h"
 #include "engine/serving/logprobs.h"
 
@@ -35,6 +36,12 @@ FinishedEvent finished_event(const Sequence& sequence, FinishReason reason, std:
   if (prefilled) event.decode_seconds = seconds(now - sequence.prefilled_at);
   return event;
 }
+
+/// A sequence that cannot go on. The message is for its client.
+class GenerationError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 int blocks_for(int n_positions, int block_tokens) { return (n_positions + block_tokens - 1) / block_tokens; }
 
@@ -100,6 +107,7 @@ EngineStatus Engine::status() const {
   status.n_prompt_tokens = n_prompt_tokens_;
   status.n_cached_tokens = n_cached_tokens_;
   status.n_generated_tokens = n_generated_tokens_;
+  status.mean_service_seconds = service_time_.mean_seconds();
   status.failed = failed_;
   if (status.failed) status.failure = failure_;
   status.heartbeat = Clock::time_point(Clock::duration(heartbeat_.load(std::memory_order_relaxed)));
@@ -249,7 +257,7 @@ void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits)
         "the model file may be damaged or its numbers out of range");
     return;
   }
-  if (sequence.prefilling()) return;
+  if (sequence.n_pending() > 0) return;
   if (was_prefilling) sequence.prefilled_at = Clock::now();
   if (sequence.request.max_tokens == 0) {
     finish_slot(piece.slot, FinishReason::kLength);
@@ -278,30 +286,80 @@ bool Engine::publish_prompt_logprobs(const StepPiece& piece, std::span<const flo
 }
 
 void Engine::choose_token(int slot, std::span<const float> row) {
-  Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(slot)];
+  try {
+    if (const std::optional<FinishReason> end =
+            generate(*scheduler_.slots()[static_cast<size_t>(slot)], row)) {
+      finish_slot(slot, *end);
+    }
+  } catch (const GenerationError& error) {
+    finish_slot(slot, FinishReason::kFailed, error.what());
+  } catch (const ConstraintError& error) {
+    finish_slot(slot, FinishReason::kFailed, error.what());
+  }
+}
+
+// Chooses the sequence's next token, and adds those that its constraint then forces. Returns why it has ended, if it has.
+std::optional<FinishReason> Engine::generate(Sequence& sequence, std::span<const float> row) {
   const SequenceRequest& request = sequence.request;
-  const SampleResult result = sampler_.sample(row, request.sampling, sequence.tokens, sequence.n_prompt);
-  if (!result.error.empty()) {
-    finish_slot(slot, FinishReason::kFailed, std::string(result.error));
-    return;
-  }
-  if (std::ranges::find(request.end_tokens, result.token) != request.end_tokens.end()) {
-    finish_slot(slot, FinishReason::kStop);
-    return;
-  }
-  TokenEvent event{.token = result.token, .logprob = 0.0f, .top = {}};
+  const bool may_end = sequence.n_generated() >= request.min_tokens;
+  const SampleResult result =
+      sampler_.sample({.logits = row,
+                       .params = request.sampling,
+                       .tokens = sequence.tokens,
+                       .n_prompt = sequence.n_prompt,
+                       .allowed = allowed_tokens(sequence),
+                       .banned = may_end ? std::span<const int32_t>{} : request.end_tokens,
+                       .state = sequence.sampler_state});
+  if (!result.error.empty()) throw GenerationError(std::string(result.error));
+  if (std::ranges::find(request.end_tokens, result.token) != request.end_tokens.end())
+    return FinishReason::kStop;
+  publish_token(sequence, result.token, row);
+  if (sequence.constraint) publish_forced(sequence);
+  if (sequence.constraint && sequence.constraint->must_end()) return FinishReason::kStop;
+  if (sequence.n_generated() == request.max_tokens) return FinishReason::kLength;
+  return std::nullopt;
+}
+
+// The tokens that the sequence's constraint allows next, and the end tokens if its text may end here. Null: no constraint.
+const TokenMask* Engine::allowed_tokens(Sequence& sequence) {
+  if (!sequence.constraint) return nullptr;
+  const TokenMask& mask = sequence.constraint->mask();
+  if (!sequence.constraint->may_end()) return &mask;
+  allowed_ = mask;
+  for (const int32_t token : sequence.request.end_tokens) allowed_.allow(token);
+  return &allowed_;
+}
+
+// Appends a token and tells the client. row: the logits it was chosen from; empty if it was not chosen but forced.
+void Engine::publish_token(Sequence& sequence, int32_t token, std::span<const float> row) {
+  TokenEvent event{.token = token, .logprob = 0.0f, .top = {}};
+  const int n_top = sequence.request.n_top_logprobs;
   // Cannot fail: the sampler has refused rows that are no distribution.
-  if (request.n_top_logprobs >= 0) add_logprobs(row, request.n_top_logprobs, event, top_ids_);
-  sequence.tokens.push_back(result.token);
+  if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
+  if (sequence.constraint && !sequence.constraint->accept(token))
+    throw GenerationError(
+        "the constraint's mask offered a token that it then refused; this is a fault of the server");
+  sequence.tokens.push_back(token);
   n_generated_tokens_.fetch_add(1, std::memory_order_relaxed);
   sequence.stream->push({.sequence = sequence.index, .what = std::move(event)});
-  if (sequence.n_generated() == request.max_tokens) finish_slot(slot, FinishReason::kLength);
+}
+
+// Appends the tokens of the text that must follow. One step of the model computes them together. Log-probabilities need a
+// row of logits for every token, so with them nothing is forced: tokens are chosen one by one, from masks that leave no
+// choice of text.
+void Engine::publish_forced(Sequence& sequence) {
+  if (sequence.request.n_top_logprobs >= 0) return;
+  for (const int32_t token : forced_tokens(*sequence.constraint)) {
+    if (sequence.n_generated() == sequence.request.max_tokens) return;
+    publish_token(sequence, token, {});
+  }
 }
 
 void Engine::finish_slot(int slot, FinishReason reason, std::string error) {
   // If the logits are NaN, the keys and values behind them are in doubt: no other prompt may reuse them.
   const std::unique_ptr<Sequence> sequence = scheduler_.remove(slot, reason != FinishReason::kFailed);
   FinishedEvent event = finished_event(*sequence, reason, std::move(error));
+  if (reason != FinishReason::kFailed) service_time_.add(event.prefill_seconds + event.decode_seconds);
   queue_.slot_freed();  // before the event: a client that reads it may rely on the free slot
   sequence->stream->push({.sequence = sequence->index, .what = std::move(event)});
 }

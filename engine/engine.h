@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
@@ -29,6 +30,7 @@
 #include "engine/serving/sampler.h"
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
+#include "engine/serving/service_time.h"
 #include "engine/serving/token_stream.h"
 #include "kernels/mutex.h"
 
@@ -37,7 +39,7 @@ namespace hearth {
 struct EngineOptions {
   int n_slots = 4;            // sequences that run at once
   int context_tokens = 4096;  // prompt plus generated tokens of one sequence, at most
-  int queue_capacity = 64;    // requests that wait, at most; 0: only what a free slot can take at once
+  int queue_capacity = 512;   // requests that wait, at most; 0: only what a free slot can take at once
   int prefill_chunk = 128;    // prompt tokens of one step, at most, so that running streams go on
 };
 
@@ -47,8 +49,9 @@ struct EngineStatus {
   int n_waiting = 0;     // requests in the queue, not wholly admitted
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
-  bool failed = false;  // the engine thread ended by an exception; every request is refused
-  std::string failure;  // the message of that exception; empty unless failed
+  double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
+  bool failed = false;              // the engine thread ended by an exception; every request is refused
+  std::string failure;              // the message of that exception; empty unless failed
   /// When the engine thread last passed through its loop. An idle engine passes at least once a second.
   std::chrono::steady_clock::time_point heartbeat;
 };
@@ -115,6 +118,10 @@ class Engine final : public TokenGenerator {
   void finish_piece(const StepPiece& piece, std::span<const float> logits);
   bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
   void choose_token(int slot, std::span<const float> row);
+  std::optional<FinishReason> generate(Sequence& sequence, std::span<const float> row);
+  const TokenMask* allowed_tokens(Sequence& sequence);
+  void publish_token(Sequence& sequence, int32_t token, std::span<const float> row);
+  void publish_forced(Sequence& sequence);
   void finish_slot(int slot, FinishReason reason, std::string error = {});
   void finish_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason, const std::string& error);
   void finish_everything(FinishReason reason, const std::string& error);
@@ -132,11 +139,13 @@ class Engine final : public TokenGenerator {
   Batch batch_;
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
   std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
+  TokenMask allowed_;                                     // scratch of allowed_tokens
   std::vector<StepPiece> pieces_;  // copy: the scheduler's list changes when a sequence finishes
 
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
+  ServiceTime service_time_;
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};
   std::string failure_;  // written once, before failed_ becomes true

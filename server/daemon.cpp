@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <exception>
+#include <string_view>
 
 #include "profiler/cache_folder.h"
 #include "server/http/listen_socket.h"
@@ -52,11 +53,14 @@ void log_access(const AccessRecord& record) {
   if (const std::optional<GenerationRecord>& generation = record.generation) {
     fields.insert(fields.end(), {{"prompt_tokens", generation->n_prompt},
                                  {"cached_tokens", generation->n_cached},
-                                 {"generated_tokens", generation->n_generated},
-                                 {"queue_ms", to_ms(generation->queue_seconds)},
-                                 {"prefill_ms", to_ms(generation->prefill_seconds)},
-                                 {"decode_ms", to_ms(generation->decode_seconds)}});
-    ended = generation->ended;
+                                 {"generated_tokens", generation->n_generated}});
+    if (generation->has_times) {
+      fields.insert(fields.end(), {{"queue_ms", to_ms(generation->queue_seconds)},
+                                   {"prefill_ms", to_ms(generation->prefill_seconds)},
+                                   {"decode_ms", to_ms(generation->decode_seconds)}});
+    }
+    // An answer that was ready but could not be sent whole is no complete one.
+    if (record.complete || generation->ended != std::string_view("complete")) ended = generation->ended;
   }
   fields.insert(fields.end(), {{"bytes", record.bytes},
                                {"id", record.request_id},

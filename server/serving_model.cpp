@@ -281,6 +281,8 @@ std::unique_ptr<ServingModel> ServingModel::load(std::shared_ptr<const ModelFile
   served.any_name = std::find(options.alias.begin(), options.alias.end(), "*") != options.alias.end();
   served.created = static_cast<int64_t>(std::time(nullptr));
   served.fingerprint = fingerprint_of(*model->runtime_, version);
+  served.max_tokens_default = options.max_tokens_default;
+  served.blank_line_interval = std::chrono::seconds(options.keepalive_seconds);
   served.context_tokens = model->runtime_->facts().context_tokens;
   served.device = model->runtime_->placed().backend;
   served.sparsity = model->runtime_->placed().sparsity;

@@ -39,6 +39,11 @@ def may_have_cuda(path):
     return path.parts[:2] == ("kernels", "cuda") or path.parts[0] == "tests"
 
 
+def reads_schemas(path):
+    """JSON schemas are translated in the engine; headers show no JSON."""
+    return path.parts[:2] == ("engine", "constraint") and path.suffix == ".cpp"
+
+
 def is_daemons_profiler(path):
     return path.parts[0] == "profiler" and path.name != "main.cpp" and (len(path.parts) == 2 or path.parts[1] in DAEMONS_PROFILER)
 
@@ -66,8 +71,8 @@ def breaches_of(path, text, needs_cuda):
         if (folder == "server" or is_daemons_profiler(path)) and first == "profiler" and not is_daemons_profiler(
                 pathlib.PurePosixPath(target)):
             yield f"includes {target}, which only hearth-profiler links"
-        if first == "nlohmann" and folder in ("kernels", "engine", "config"):
-            yield "includes the JSON library, which belongs in server/ and profiler/"
+        if first == "nlohmann" and folder in ("kernels", "engine", "config") and not reads_schemas(path):
+            yield "includes the JSON library, which belongs in server/, profiler/ and the .cpp files of engine/constraint/"
         if bracket == "<" and CUDA_HEADER.match(target) and not may_have_cuda(path):
             yield f"includes {target} outside kernels/cuda"
         if target in needs_cuda and not may_have_cuda(path):

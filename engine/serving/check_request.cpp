@@ -24,6 +24,22 @@ void check_sampling(const SamplingParams& sampling, int n_vocab) {
           "repetition_penalty must be a number > 0");
   require(std::isfinite(sampling.presence_penalty), "presence_penalty must be a number");
   require(std::isfinite(sampling.frequency_penalty), "frequency_penalty must be a number");
+  require(sampling.typical_p > 0 && sampling.typical_p <= 1, "typical_p must be in (0, 1]");
+  require(sampling.xtc_probability >= 0 && sampling.xtc_probability <= 1,
+          "xtc_probability must be in [0, 1]");
+  require(sampling.xtc_threshold >= 0 && sampling.xtc_threshold <= 1, "xtc_threshold must be in [0, 1]");
+  require(std::isfinite(sampling.dynatemp_range) && sampling.dynatemp_range >= 0,
+          "dynatemp_range must be a number >= 0");
+  require(std::isfinite(sampling.dynatemp_exponent) && sampling.dynatemp_exponent > 0,
+          "dynatemp_exponent must be a number > 0");
+  require(std::isfinite(sampling.mirostat_tau) && sampling.mirostat_tau >= 0,
+          "mirostat_tau must be a number >= 0");
+  require(sampling.mirostat_eta >= 0 && sampling.mirostat_eta <= 1, "mirostat_eta must be in [0, 1]");
+  const DryParams& dry = sampling.dry;
+  require(std::isfinite(dry.multiplier) && dry.multiplier >= 0, "dry.multiplier must be a number >= 0");
+  require(std::isfinite(dry.base) && dry.base >= 1, "dry.base must be a number >= 1");
+  require(dry.allowed_length >= 0 && dry.last_n >= -1,
+          "dry.allowed_length must be >= 0 and dry.last_n >= -1");
   for (const auto& [token, bias] : sampling.logit_bias) {
     require(token >= 0 && token < n_vocab, "logit_bias names token " + std::to_string(token) +
                                                ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));
@@ -58,6 +74,7 @@ void check_request(const GenerationRequest& request, int n_vocab) {
   for (const SequenceRequest& sequence : request.sequences) {
     require(!sequence.prompt.empty(), "a prompt must have at least one token");
     require(sequence.max_tokens >= 0, "max_tokens must be >= 0");
+    require(sequence.min_tokens >= 0, "min_tokens must be >= 0");
     require(sequence.n_top_logprobs >= -1, "n_top_logprobs must be >= -1");
     for (const int32_t token : sequence.prompt) {
       require(token >= 0 && token < n_vocab, "the prompt holds token " + std::to_string(token) +
@@ -80,6 +97,7 @@ std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request,
     sequence->tokens = std::move(from.prompt);
     sequence->n_prompt = static_cast<int>(sequence->tokens.size());
     sequence->request = std::move(from);
+    if (sequence->request.constraint) sequence->constraint.emplace(sequence->request.constraint);
     sequence->accepted_at = now;
     const auto twin = std::ranges::find_if(sequences, [&](const std::unique_ptr<Sequence>& other) {
       return other->prompt_group == other->index && other->tokens == sequence->tokens;

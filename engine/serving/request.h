@@ -5,35 +5,29 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "engine/serving/sampling_params.h"
+
 namespace hearth {
 
-/// How the next token is chosen. The defaults are OpenAI's: the model's own distribution, no filter. They apply
-/// in this order: logit_bias, penalties, temperature, top_k, top_p, min_p. Temperature 0 means argmax of the
-/// biased and penalised logits; the lowest id wins a tie.
-struct SamplingParams {
-  float temperature = 1.0f;         // >= 0
-  int top_k = 0;                    // 0: all
-  float top_p = 1.0f;               // (0, 1]
-  float min_p = 0.0f;               // [0, 1): keep tokens with p >= min_p * max p
-  float repetition_penalty = 1.0f;  // > 0; over prompt and generated tokens (CTRL, Keskar 2019)
-  float presence_penalty = 0.0f;    // [-2, 2]; over generated tokens, as OpenAI defines it
-  float frequency_penalty = 0.0f;   // [-2, 2]; likewise
-  uint64_t seed = 0;                // the same seed gives the same tokens, alone or in a batch
-  std::vector<std::pair<int32_t, float>> logit_bias;  // token, added to its logit; <= -100 bans it
-};
+class Constraint;
 
 /// One sequence to generate.
 struct SequenceRequest {
   std::vector<int32_t> prompt;  // at least one token, every id inside the vocabulary
   int max_tokens = 16;          // >= 0; 0 only scores the prompt
+  int min_tokens =
+      0;  // no end token before so many others; a constraint whose text is complete ends it all the same
   SamplingParams sampling;
   std::vector<int32_t> end_tokens;  // sampling one of these finishes with kStop; the token is not emitted
+  // Only texts of this language are generated, and the sequence finishes with kStop where nothing can follow. Null: any.
+  std::shared_ptr<const Constraint> constraint;
   int n_top_logprobs = -1;  // -1: none; k >= 0: the chosen token's log-probability and the k most likely
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)

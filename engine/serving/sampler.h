@@ -9,11 +9,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "engine/serving/request.h"
+#include "engine/serving/candidates.h"
+#include "engine/serving/sampling_params.h"
 
 namespace hearth {
 
@@ -23,32 +25,51 @@ double uniform_at(uint64_t seed, uint64_t index);
 
 struct SampleResult {
   int32_t token = -1;
-  std::string_view error;  // if not empty: why no token can be chosen, one sentence; static storage
+  std::string_view error = {};  // if not empty: why no token can be chosen, one sentence; static storage
+};
+
+/// What the sampler carries from one token of a sequence to the next; the sequence owns it.
+struct SamplerState {
+  std::optional<double> mirostat_bits;  // Mirostat's bound on the surprise; absent before the first token
+};
+
+struct SampleInput {
+  std::span<const float> logits;  // [n_vocab], raw
+  const SamplingParams& params;
+  std::span<const int32_t> tokens;  // the sequence so far; those past the prompt number the token to choose
+  int n_prompt = 0;
+  const TokenMask* allowed = nullptr;    // the tokens that may be chosen; null: all
+  std::span<const int32_t> banned = {};  // tokens that may not
+  SamplerState& state;
 };
 
 class Sampler {
  public:
   explicit Sampler(int n_vocab);
 
-  /// logits: [n_vocab], raw. tokens: the sequence so far; the first n_prompt are the prompt, and the number of
-  /// the others is the index of the token to choose. Each filter works on the renormalised distribution that
-  /// the filter before it has left. top_p keeps the smallest set of most likely tokens whose probabilities sum
-  /// to at least top_p, and at least one token. REQUIRES: params within the ranges of request.h; every token id
-  /// within the vocabulary.
-  SampleResult sample(std::span<const float> logits, const SamplingParams& params,
-                      std::span<const int32_t> tokens, int n_prompt);
+  /// Chooses the next token as sampling_params.h says. REQUIRES: params within their ranges, every token id within the
+  /// vocabulary.
+  SampleResult sample(const SampleInput& input);
 
  private:
-  void apply_bias(const SamplingParams& params);
-  void apply_penalties(const SamplingParams& params, std::span<const int32_t> tokens, size_t n_prompt);
-  int32_t draw_from_all(std::span<const float> logits, float max, const SamplingParams& params, double u);
-  int32_t draw_from_top(std::span<const float> logits, float max, const SamplingParams& params, double u);
-  void select_mass(std::span<const float> logits, float max, const SamplingParams& params);
+  struct Scores {
+    std::span<const float> logits;
+    float max;
+    float temperature;
+  };
 
-  std::vector<float> adjusted_;  // [n_vocab] logits after bias and penalties
+  std::span<const float> adjust(const SampleInput& input);
+  float dynamic_temperature(std::span<const float> logits, float max, const SamplingParams& params);
+  int32_t draw_from_all(const Scores& scores, float min_p, double u);
+  int32_t draw_from_candidates(const Scores& scores, const SamplingParams& params, bool exclude, double u);
+  int32_t draw_mirostat(const Scores& scores, const SamplingParams& params, double u, SamplerState& state);
+  void weigh_candidates(const Scores& scores);
+  void select_mass(const Scores& scores, float share);
+
+  std::vector<float> adjusted_;  // [n_vocab] logits after bias, bans and penalties
   std::vector<int32_t> counts_;  // [n_vocab] all zero between calls
-  std::vector<float> weights_;   // exp((logit - max) / temperature), of all or of the candidates
-  std::vector<int32_t> ids_;     // candidates, most likely first
+  std::vector<float> weights_;   // [n_vocab] scratch
+  Candidates candidates_;
 };
 
 }  // namespace hearth

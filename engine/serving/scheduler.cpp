@@ -11,7 +11,7 @@ namespace {
 // Whether the logits of the token at this position of the sequence are needed.
 bool wants_row(const Sequence& sequence, int position) {
   if (position < sequence.n_prompt - 1) return sequence.request.prompt_logprobs;
-  return sequence.request.max_tokens > 0;
+  return sequence.request.max_tokens > 0 && static_cast<size_t>(position) + 1 == sequence.tokens.size();
 }
 
 }  // namespace
@@ -58,6 +58,7 @@ std::span<const StepPiece> Scheduler::next_step() {
   Budget step{.tokens = limits_.max_tokens, .rows = limits_.max_logit_rows};
   take_decode(step);
   step.tokens = std::min(step.tokens, limits_.prefill_chunk);
+  take_forced(step);
   take_prefill(step);
   for (const StepPiece& piece : pieces_) blocks_.extend(piece.slot, piece.begin + piece.n_tokens);
   return pieces_;
@@ -107,12 +108,25 @@ void Scheduler::take_decode(Budget& step) {
   for (int slot = 0; slot < limits_.n_slots; ++slot) {
     const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
     if (!sequence || sequence->prefilling()) continue;
-    assert(static_cast<size_t>(sequence->n_computed) + 1 == sequence->tokens.size());
-    pieces_.push_back(
-        {.slot = slot, .begin = sequence->n_computed, .n_tokens = 1, .first_row = 0, .n_rows = 1});
+    assert(sequence->n_pending() >= 1);
+    StepPiece piece{.slot = slot, .begin = sequence->n_computed, .n_tokens = 0, .first_row = 0, .n_rows = 0};
+    Budget one{.tokens = 1, .rows = 1};
+    grow(piece, one);
+    pieces_.push_back(piece);
     --step.tokens;
-    --step.rows;
+    --step.rows;  // kept for the piece if its tokens are forced: it may still grow to its last one
   }
+}
+
+// Lets pieces of decoding sequences grow by tokens that are forced, oldest slot first.
+void Scheduler::take_forced(Budget& step) {
+  Budget forced{.tokens = step.tokens / 2, .rows = 0};
+  const int given = forced.tokens;
+  for (StepPiece& piece : pieces_) {
+    forced.rows = 1 - piece.n_rows;
+    grow(piece, forced);
+  }
+  step.tokens -= given - forced.tokens;
 }
 
 void Scheduler::take_prefill(Budget step) {
@@ -147,11 +161,11 @@ void Scheduler::take_prefill(Budget step) {
   }
 }
 
-// Extends a prompt's piece by as many tokens as are left and the budget allows, and deducts them from the
-// budget.
+// Extends a piece by as many known tokens as are left and the budget allows, and deducts them from the budget.
 void Scheduler::grow(StepPiece& piece, Budget& budget) const {
   const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
-  for (int at = piece.begin + piece.n_tokens; at < sequence.n_prompt && budget.tokens > 0; ++at) {
+  for (int at = piece.begin + piece.n_tokens;
+       at < static_cast<int>(sequence.tokens.size()) && budget.tokens > 0; ++at) {
     const int rows = wants_row(sequence, at) ? 1 : 0;
     if (rows > budget.rows) break;
     if (rows > 0 && piece.n_rows == 0) piece.first_row = piece.n_tokens;

@@ -8,7 +8,8 @@
 //     sequences would starve it.
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
-// prompt slows decoding, but never stops it. Half of the chunk goes to the prompt that was admitted first. The
+// prompt slows decoding, but never stops it. Where a constraint forces several tokens of a decoding sequence at once,
+// the step has more of them, up to half a chunk. Half of the rest goes to the prompt that was admitted first. The
 // rest goes to the prompts with the fewest tokens left, so that short prompts pass long ones; no other order has
 // a lower mean time to the first token. The first half bounds what this costs a long prompt: the oldest prompt
 // gets half of every chunk, and every prompt becomes the oldest in the end. So no ageing constant needs tuning.
@@ -85,6 +86,7 @@ class Scheduler {
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
   void take_decode(Budget& step);
+  void take_forced(Budget& step);
   void take_prefill(Budget step);
   void grow(StepPiece& piece, Budget& budget) const;
 

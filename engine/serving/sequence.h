@@ -5,9 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "engine/constraint/constraint.h"
 #include "engine/serving/request.h"
+#include "engine/serving/sampler.h"
 #include "engine/serving/token_stream.h"
 
 namespace hearth {
@@ -21,6 +24,9 @@ struct Sequence {
   SequenceRequest request;  // its prompt moved to tokens
 
   std::vector<int32_t> tokens;  // the prompt, then what was generated
+  SamplerState sampler_state;   // after the tokens generated so far
+  std::optional<ConstraintState>
+      constraint;  // after the tokens generated so far; absent: nothing is constrained
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the cache
   int n_cached = 0;        // prompt tokens that were in the prefix cache at admission
@@ -29,6 +35,9 @@ struct Sequence {
   std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;
 
   bool prefilling() const { return n_computed < n_prompt; }
+  /// Known tokens that are not computed yet: of the prompt; then the last one, and with a constraint those before it
+  /// that were forced.
+  int n_pending() const { return static_cast<int>(tokens.size()) - n_computed; }
   int n_generated() const { return static_cast<int>(tokens.size()) - n_prompt; }
 };
 

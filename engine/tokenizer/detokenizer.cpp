@@ -1,5 +1,7 @@
 // Tokens to text, a token at a time. HTTP threads call it while a generation runs, one for each sequence.
+#include <algorithm>
 #include <string>
+#include <utility>
 
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/utf8.h"
@@ -27,14 +29,17 @@ void take_whole_characters(std::string& pending, std::string& out) {
 
 }  // namespace
 
-Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special)
+Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special,
+                         std::vector<int32_t> shown)
     : tokenizer_(&tokenizer),
       strip_space_(at_start && tokenizer.strips_leading_space()),
-      with_special_(with_special) {}
+      with_special_(with_special),
+      shown_(std::move(shown)) {}
 
 std::string Detokenizer::push(int32_t token) {
   const size_t before = pending_.size();
-  tokenizer_->append_bytes(token, with_special_, pending_);
+  const bool show = with_special_ || std::binary_search(shown_.begin(), shown_.end(), token);
+  tokenizer_->append_bytes(token, show, pending_);
   // Tokens without text (a hidden begin token) leave the first word still to come.
   if (strip_space_ && pending_.size() > before) {
     strip_space_ = false;

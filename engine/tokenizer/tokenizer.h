@@ -51,7 +51,9 @@ class Detokenizer {
  public:
   /// at_start: the first token begins the text, so a space prefix is stripped if the model does that; false
   /// when continuing after a prompt.
-  Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special = false);
+  /// shown: control tokens whose text is emitted all the same, ascending.
+  Detokenizer(const Tokenizer& tokenizer, bool at_start, bool with_special = false,
+              std::vector<int32_t> shown = {});
   /// Returns the text that this token completes; may be empty while a character is incomplete.
   std::string push(int32_t token);
   /// Returns the rest at the end of the text: U+FFFD for an incomplete character, else empty.
@@ -61,6 +63,7 @@ class Detokenizer {
   const Tokenizer* tokenizer_;
   bool strip_space_;
   bool with_special_;
+  std::vector<int32_t> shown_;
   std::string pending_;
 };
 

@@ -134,10 +134,15 @@ class Counting {
     counted.prompt.add(model_.observation().take_activity());
     std::vector<int32_t> tokens(prompt.begin(), prompt.end());
     const SamplingParams sampling = sampling_of(counted.hash);
+    SamplerState sampler_state;
     const std::vector<int32_t>& ends = model_.facts().tokenizer.end_tokens();
     for (int i = 0; i < n_generate; ++i) {
       if (stopping()) return give_up();
-      const SampleResult next = sampler_.sample(logits, sampling, tokens, static_cast<int>(prompt.size()));
+      const SampleResult next = sampler_.sample({.logits = logits,
+                                                 .params = sampling,
+                                                 .tokens = tokens,
+                                                 .n_prompt = static_cast<int>(prompt.size()),
+                                                 .state = sampler_state});
       if (!next.error.empty()) throw std::runtime_error(damaged(next.error));
       if (std::ranges::find(ends, next.token) != ends.end()) break;
       tokens.push_back(next.token);

@@ -10,9 +10,12 @@ namespace {
 /// How long to wait for an event before checking whether the client is still there. Twenty checks a second
 /// cost nothing.
 constexpr std::chrono::milliseconds kLookInterval{50};
-/// Clients and proxies give up on silent connections, the strictest common ones after 30 to 60 s, and a long
+/// Clients and proxies give up on silent streams, the strictest common ones after 30 to 60 s, and a long
 /// prefill is silent. A third of 30 s allows for a lost ping.
-constexpr std::chrono::seconds kPingInterval{10};
+constexpr std::chrono::seconds kStreamPingInterval{10};
+/// How many look intervals the log line of a client that has left waits for the engine's last word. The engine
+/// ends a cancelled request within one step, which rarely takes a second.
+constexpr int kSettleLooks = 20;
 
 /// Parsers of event streams skip comments, and parsers of JSON skip white space before the value.
 constexpr std::string_view kStreamPing = ": ping\n\n";
@@ -43,8 +46,15 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
 }
 
 std::optional<ApiError> Answer::await(ResponseClient& client) {
-  const auto until = now_() + kPingInterval;
-  while (!choices_.complete() && client.client_alive() && now_() < until) {
+  const auto begin = now_();
+  const auto ping_due = [&] { return ping_interval().count() > 0 && now_() >= begin + ping_interval(); };
+  while (!choices_.complete() && !ping_due()) {
+    if (!client.client_alive()) {
+      settle();
+      client.report(choices_.record("client left"));
+      return ApiError{499, "The client closed its side of the connection before the answer was complete.", "",
+                      "client_left"};
+    }
     std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
     if (!event) continue;
     if (std::optional<ApiError> failure = take(std::move(*event)).failure) {
@@ -56,8 +66,15 @@ std::optional<ApiError> Answer::await(ResponseClient& client) {
   return std::nullopt;
 }
 
+std::optional<std::string> Answer::whole(ResponseClient& client) {
+  if (!choices_.complete()) return std::nullopt;
+  client.report(choices_.record("complete"));
+  return json_text(whole_answer(spec_.head, choices_.whole(), choices_.usage()));
+}
+
 bool Answer::produce(ResponseSink& sink) {
   const bool sent = produce_events(sink);
+  if (!sent && !failed_) settle();
   sink.report(choices_.record(failed_ ? "failed" : sent ? "complete" : "client left"));
   // Whatever the outcome, nobody wants the tokens that are still to come.
   events_->cancel();
@@ -83,6 +100,24 @@ Choices::Update Answer::take(StreamEvent event) {
   return update;
 }
 
+/// Cancels the request and takes what the engine still says of it: its times are in its last event.
+void Answer::settle() {
+  events_->cancel();
+  for (int looks = 0; looks < kSettleLooks && !choices_.complete();) {
+    std::optional<StreamEvent> event = early_.empty() ? events_->pop_for(kLookInterval) : take_early();
+    if (event) {
+      take(std::move(*event));
+    } else {
+      ++looks;
+    }
+  }
+}
+
+/// After how much silence the client is pinged; 0: never.
+std::chrono::seconds Answer::ping_interval() const {
+  return spec_.stream ? kStreamPingInterval : spec_.blank_line_interval;
+}
+
 /// REQUIRES: early_ is not empty.
 StreamEvent Answer::take_early() {
   StreamEvent event = std::move(early_.front());
@@ -100,8 +135,8 @@ std::optional<StreamEvent> Answer::next_event(ResponseSink& sink) {
     if (!event || now - last_look_ >= kLookInterval) {
       last_look_ = now;
       if (!sink.client_alive()) return std::nullopt;
-      if (now - last_sent_ >= kPingInterval && !send(sink, spec_.stream ? kStreamPing : kJsonPing))
-        return std::nullopt;
+      const bool ping_due = ping_interval().count() > 0 && now - last_sent_ >= ping_interval();
+      if (ping_due && !send(sink, spec_.stream ? kStreamPing : kJsonPing)) return std::nullopt;
     }
     if (event) return event;
   }

@@ -33,8 +33,11 @@ class Answer {
   std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
 
   /// For an answer that is sent whole. Waits until it is complete, has failed, its client has left or the
-  /// first ping is due. Returns the failure, if any; an error status can still be sent then.
+  /// first blank line is due. Returns the failure, if any, or that the client has left (status 499, which the
+  /// log shows); such a status can still be sent.
   std::optional<ApiError> await(ResponseClient& client);
+  /// After await() found no failure: the body, if it is complete. nullopt: produce() has to write it. Call once.
+  std::optional<std::string> whole(ResponseClient& client);
 
   /// Writes the body; see HttpResponse::produce. Call once.
   bool produce(ResponseSink& sink);
@@ -45,6 +48,8 @@ class Answer {
   bool send_pieces(ResponseSink& sink, std::vector<Json> pieces);
   bool send_failure(ResponseSink& sink, const ApiError& error);
   bool send_end(ResponseSink& sink);
+  void settle();
+  std::chrono::seconds ping_interval() const;
   std::optional<StreamEvent> next_event(ResponseSink& sink);
   StreamEvent take_early();
   Choices::Update take(StreamEvent event);

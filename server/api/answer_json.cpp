@@ -42,6 +42,17 @@ Json delta_choice(int index, Json delta, Json logprobs, const char* finish_reaso
   return json;
 }
 
+/// A call with its name; arguments are still to come.
+Json call_json(const ToolEvent& begin) {
+  return {{"id", begin.id}, {"type", "function"}, {"function", {{"name", begin.text}, {"arguments", ""}}}};
+}
+
+Json indexed(int index, const Json& call) {
+  Json json = {{"index", index}};
+  json.update(call);
+  return Json::array({json});
+}
+
 }  // namespace
 
 Json usage_json(const Usage& usage) {
@@ -53,13 +64,36 @@ Json usage_json(const Usage& usage) {
   return json;
 }
 
-Json whole_choice(const AnswerHead& head, ChoicePart part) {
-  if (!head.chat) return completion_choice(std::move(part));
+void ChatMessage::add(const ToolEvent& part) {
+  switch (part.kind) {
+    case ToolEvent::Kind::kText:
+      text += part.text;
+      break;
+    case ToolEvent::Kind::kReasoning:
+      reasoning += part.text;
+      break;
+    case ToolEvent::Kind::kCallBegin:
+      calls.push_back(call_json(part));
+      break;
+    case ToolEvent::Kind::kArguments:
+      calls.back()["function"]["arguments"].get_ref<std::string&>() += part.text;
+      break;
+    case ToolEvent::Kind::kCallEnd:
+      break;
+  }
+}
+
+Json message_choice(int index, const ChatMessage& message, Json logprobs, const char* finish_reason) {
+  const bool only_calls = message.text.empty() && !message.calls.empty();
   Json json = Json::object();
-  json["index"] = part.index;
-  json["message"] = {{"role", "assistant"}, {"content", std::move(part.text)}, {"refusal", nullptr}};
-  json["logprobs"] = std::move(part.logprobs);
-  json["finish_reason"] = finish_json(part.finish_reason);
+  json["index"] = index;
+  json["message"] = {{"role", "assistant"},
+                     {"content", only_calls ? Json(nullptr) : Json(message.text)},
+                     {"refusal", nullptr}};
+  if (!message.reasoning.empty()) json["message"]["reasoning_content"] = message.reasoning;
+  if (!message.calls.empty()) json["message"]["tool_calls"] = message.calls;
+  json["logprobs"] = std::move(logprobs);
+  json["finish_reason"] = finish_json(finish_reason);
   return json;
 }
 
@@ -80,6 +114,20 @@ Json piece_choice(const AnswerHead& head, ChoicePart part) {
   Json delta = Json::object();
   delta["content"] = std::move(part.text);
   return delta_choice(part.index, std::move(delta), std::move(part.logprobs), part.finish_reason);
+}
+
+Json part_choice(int index, const ToolEvent& part, Json logprobs) {
+  Json delta = Json::object();
+  if (part.kind == ToolEvent::Kind::kText) {
+    delta["content"] = part.text;
+  } else if (part.kind == ToolEvent::Kind::kReasoning) {
+    delta["reasoning_content"] = part.text;
+  } else if (part.kind == ToolEvent::Kind::kCallBegin) {
+    delta["tool_calls"] = indexed(part.index, call_json(part));
+  } else {
+    delta["tool_calls"] = indexed(part.index, {{"function", {{"arguments", part.text}}}});
+  }
+  return delta_choice(index, std::move(delta), std::move(logprobs), nullptr);
 }
 
 Json end_choice(const AnswerHead& head, int index, const char* finish_reason) {

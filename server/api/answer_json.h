@@ -13,6 +13,7 @@
 #include "engine/tokenizer/tokenizer.h"
 #include "server/api/json.h"
 #include "server/api/text_stream.h"
+#include "server/chat/tool_call_parser.h"
 
 namespace hearth {
 
@@ -39,14 +40,24 @@ struct Usage {
 
 Json usage_json(const Usage& usage);
 
-/// A choice of an answer that is sent whole, and that answer.
-Json whole_choice(const AnswerHead& head, ChoicePart part);
+/// What an assistant has said, collected from its parts.
+struct ChatMessage {
+  std::string text = {}, reasoning = {};
+  Json calls = Json::array();  // as in OpenAI's tool_calls
+
+  void add(const ToolEvent& part);
+};
+
+/// A chat's choice of an answer that is sent whole, and that answer; a completion's is a piece_choice().
+Json message_choice(int index, const ChatMessage& message, Json logprobs, const char* finish_reason);
 Json whole_answer(const AnswerHead& head, Json choices, const Usage& usage);
 
 /// Choices of stream chunks: a chat's choice begins with a role, then come pieces, and the end has a reason
 /// but no text.
 Json role_choice(int index);
 Json piece_choice(const AnswerHead& head, ChoicePart part);
+/// A piece of a chat whose answers have parts. REQUIRES: not kCallEnd.
+Json part_choice(int index, const ToolEvent& part, Json logprobs);
 Json end_choice(const AnswerHead& head, int index, const char* finish_reason);
 Json chunk(const AnswerHead& head, Json choices);
 

@@ -1,8 +1,11 @@
 // Parameters of chat completions, each as OpenAI's specification has it.
 #include "server/api/chat_request.h"
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
+#include <string_view>
 
 #include "server/api/error.h"
 #include "server/chat/messages.h"
@@ -12,55 +15,41 @@ namespace {
 
 constexpr int kMaxTopLogprobs = 20;
 
-/// The tools that the template gets; null for none. With tool_choice "none" the model does not see them.
-Json read_tools(const RequestFields& fields) {
-  if (const Json* functions = fields.array("functions"); functions != nullptr && !functions->empty()) {
-    refuse_param("functions", "'functions' is not supported; send 'tools' instead.");
+/// reasoning_effort becomes a variable of the template, where models that know it look for it; "none" also turns thinking off
+/// where a template has a switch for that.
+void read_reasoning(const RequestFields& fields, Json& arguments) {
+  const std::optional<std::string> effort = fields.string("reasoning_effort");
+  if (!effort) return;
+  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
+                                                               "high", "xhigh",   "max"};
+  if (std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
+    refuse_param("reasoning_effort",
+                 "'reasoning_effort' must be none, minimal, low, medium, high, xhigh or max, found " +
+                     describe(Json(*effort)) + ".");
   }
-  const Json* choice = fields.find("tool_choice");
-  const bool named = choice != nullptr && choice->is_object();
-  if (named || (choice != nullptr && *choice == "required")) {
-    refuse_param("tool_choice",
-                 "'tool_choice' cannot force a tool call: this server shows tools to the model but does not "
-                 "constrain its answer. Use 'auto' or 'none'.");
-  }
-  if (choice != nullptr && *choice != "auto" && *choice != "none") {
-    refuse_param("tool_choice", "'tool_choice' must be 'none' or 'auto', found " + describe(*choice) + ".");
-  }
-  const Json* tools = fields.array("tools");
-  if (tools == nullptr || tools->empty()) return nullptr;
-  for (size_t i = 0; i < tools->size(); ++i) {
-    const std::string param = "tools[" + std::to_string(i) + "]";
-    const Json& tool = (*tools)[i];
-    if (!tool.is_object())
-      refuse_param(param, "'" + param + "' must be an object, found " + describe(tool) + ".");
-    const RequestFields tool_fields(tool, param + ".");
-    if (tool_fields.string("type").value_or("") != "function") {
-      refuse_param(tool_fields.param("type"), "'" + tool_fields.param("type") + "' must be 'function'.");
-    }
-    const Json* function = tool_fields.object("function");
-    if (function == nullptr || !RequestFields(*function, param + ".function.").string("name")) {
-      refuse_param(tool_fields.param("function"),
-                   "'" + tool_fields.param("function") + "' must be an object with a 'name'.");
-    }
-  }
-  return choice != nullptr && *choice == "none" ? Json(nullptr) : *tools;
+  if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = *effort;
+  if (*effort == "none" && !arguments.contains("enable_thinking")) arguments["enable_thinking"] = false;
 }
 
-void check_response_format(const RequestFields& fields) {
-  const Json* format = fields.object("response_format");
-  if (format == nullptr) return;
-  const std::string type = RequestFields(*format, "response_format.").string("type").value_or("");
-  if (type == "text") return;
-  if (type == "json_object" || type == "json_schema") {
-    refuse_param("response_format",
-                 "'response_format' of type '" + type +
-                     "' is not supported yet: this server cannot constrain the answer. Use 'text', "
-                     "and ask for JSON in the messages.");
+/// vLLM's continue_final_message, and DeepSeek's "prefix": true in the last message.
+bool read_continuation(const RequestFields& fields, Json& messages, bool& add_generation_prompt) {
+  const bool asked = fields.boolean("continue_final_message").value_or(false);
+  if (asked && fields.boolean("add_generation_prompt").value_or(false)) {
+    refuse_param(
+        "continue_final_message",
+        "'continue_final_message' and 'add_generation_prompt' exclude each other; send one of them.");
   }
-  refuse_param("response_format",
-               "'response_format' must have type 'text', 'json_object' or 'json_schema', found " +
-                   describe(*format) + ".");
+  Json& last = messages.back();
+  const std::string place = "messages[" + std::to_string(messages.size() - 1) + "].";
+  const bool prefix = RequestFields(last, place).boolean("prefix").value_or(false);
+  last.erase("prefix");
+  if (!asked && !prefix) return false;
+  if (last["role"] != "assistant" || !last["content"].is_string() || last["content"] == "") {
+    refuse_param(asked ? "continue_final_message" : place + "prefix",
+                 "The last message must be an assistant's with some text, for the answer to go on with it.");
+  }
+  add_generation_prompt = false;
+  return true;
 }
 
 void check_modalities(const RequestFields& fields) {
@@ -82,23 +71,27 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   const Json* messages = fields.find("messages");
   if (messages == nullptr) refuse_param("messages", "'messages' is missing; send an array of messages.");
   request.messages = read_messages(*messages);
-  request.tools = read_tools(fields);
-  check_response_format(fields);
+  request.choice = read_tool_choice(fields);
   check_modalities(fields);
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
-  request.max_tokens = fields.integer("max_tokens", 1, kMax);  // the older name
-  if (const std::optional<int64_t> n = fields.integer("max_completion_tokens", 1, kMax)) {
-    request.max_tokens = n;
-    request.max_tokens_param = "max_completion_tokens";
+  for (const char* name : {"max_tokens", "max_completion_tokens"}) {  // the older name first
+    const std::optional<int64_t> n = fields.integer(name, -1, kMax);
+    if (!n) continue;
+    if (*n == 0)
+      refuse_param(name, std::string("'").append(name).append(
+                             "' must be at least 1, or -1 for all the room there is."));
+    request.max_tokens = *n < 0 ? std::nullopt : n;
   }
   request.logprobs = fields.boolean("logprobs").value_or(false);
   const std::optional<int64_t> top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
-  if (top && !request.logprobs) {
+  if (top.value_or(0) > 0 && !request.logprobs) {
     refuse_param("top_logprobs", "'top_logprobs' is only allowed when 'logprobs' is true.");
   }
   request.top_logprobs = static_cast<int>(top.value_or(0));
   request.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   if (const Json* arguments = fields.object("chat_template_kwargs")) request.template_arguments = *arguments;
+  read_reasoning(fields, request.template_arguments);
+  request.continue_last = read_continuation(fields, request.messages, request.add_generation_prompt);
   return request;
 }
 

@@ -1,7 +1,6 @@
 // A POST /v1/chat/completions body as plain data, with messages in the shape that chat templates expect.
 //
-// Parsed on the HTTP thread. What the server cannot do is refused, not ignored: constrained output, forced
-// tool calls, images and audio.
+// Parsed on the HTTP thread. What the server cannot do is refused, not ignored: images and audio.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include <string_view>
 
 #include "server/api/generation_fields.h"
+#include "server/api/tool_choice.h"
 
 namespace hearth {
 
@@ -16,12 +16,12 @@ struct ChatRequest {
   GenerationFields generation;
   /// As the client sent them, but with content parts joined to one string and with role system for developer.
   Json messages;
-  Json tools;                                        // an array for the template; null if it is to show none
-  std::optional<int64_t> max_tokens;                 // >= 1; absent: the rest of the context
-  std::string_view max_tokens_param = "max_tokens";  // which of its two names the client used
+  ToolChoice choice;                  // the tools, and which may be called
+  std::optional<int64_t> max_tokens;  // >= 1; absent: the rest of the context
   bool logprobs = false;
-  int top_logprobs = 0;                      // 0 .. 20
-  bool add_generation_prompt = true;         // extension: false lets the model continue the last message
+  int top_logprobs = 0;               // 0 .. 20
+  bool add_generation_prompt = true;  // extension: false opens no assistant's turn
+  bool continue_last = false;         // extension: the answer goes on with the last message, an assistant's
   Json template_arguments = Json::object();  // extension chat_template_kwargs: variables for the template
 };
 

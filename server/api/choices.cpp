@@ -54,17 +54,25 @@ void add_prompt(LegacyLogprobs& out, const PreparedPrompt& prompt, const std::ve
 Choices::Choices(const AnswerSpec& spec, const Tokenizer& tokenizer) : spec_(&spec), tokenizer_(&tokenizer) {
   for (const PreparedPrompt& prompt : spec.prompts) {
     for (int i = 0; i < spec.best_of; ++i) {
-      Candidate candidate{
-          .text = TextStream(tokenizer, prompt.starts_text, spec.stop, spec.n_logprobs.has_value()),
-          .collected = {},
-          .tokens = {},
-          .prompt_tokens = {},
-      };
-      candidate.echo_due = spec.echo;
-      candidates_.push_back(std::move(candidate));
+      candidates_.push_back(new_candidate(prompt, static_cast<int>(candidates_.size())));
     }
   }
   n_open_ = static_cast<int>(candidates_.size());
+}
+
+Choices::Candidate Choices::new_candidate(const PreparedPrompt& prompt, int sequence) const {
+  const bool reads = spec_->reading.has_value();
+  Candidate candidate{.text = TextStream(*tokenizer_, prompt.starts_text,
+                                         reads ? std::vector<std::string>() : spec_->stop,
+                                         spec_->n_logprobs.has_value(), spec_->shown_tokens)};
+  candidate.echo_due = spec_->echo;
+  if (!reads) return candidate;
+  ToolParserOptions options = *spec_->reading;
+  const auto make_id = options.make_id;
+  // Choices of one answer have ids of their own.
+  options.make_id = [make_id, sequence](int index) { return make_id(1000 * sequence + index); };
+  candidate.reader.emplace(std::move(options), spec_->stop);
+  return candidate;
 }
 
 const PreparedPrompt& Choices::prompt_of(int sequence) const {
@@ -89,7 +97,7 @@ Choices::Update Choices::take(StreamEvent event) {
   } else if (TokenEvent* token = std::get_if<TokenEvent>(&event.what)) {
     if (candidate.finish_reason != nullptr) return update;  // generated before the engine heard of the stop
     take_piece(event.sequence, candidate.text.push(std::move(*token)), update);
-    if (candidate.text.stopped()) {
+    if (candidate.stopped()) {
       update.stop_found = true;
       end(event.sequence, "stop", update);
     }
@@ -103,6 +111,7 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   --n_open_;
   candidate.n_cached = event.n_cached_tokens;
+  has_times_ = true;
   queue_seconds_ = std::max(queue_seconds_, event.queue_seconds);
   prefill_seconds_ = std::max(prefill_seconds_, event.prefill_seconds);
   decode_seconds_ = std::max(decode_seconds_, event.decode_seconds);
@@ -112,15 +121,22 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
     return;
   }
   take_piece(sequence, candidate.text.finish(), update);
+  if (candidate.reader) take_parts(sequence, candidate.reader->finish(), update);
   // The last character may have completed a stop string.
-  const bool stop = event.reason == FinishReason::kStop || candidate.text.stopped();
-  end(sequence, stop ? "stop" : "length", update);
+  const bool stop = event.reason == FinishReason::kStop || candidate.stopped();
+  const bool calls = candidate.reader && candidate.reader->made_calls();
+  end(sequence, !stop ? "length" : calls ? "tool_calls" : "stop", update);
 }
 
 void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
+  if (candidate.reader) {
+    std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(candidate.tokens));
+    if (!piece.text.empty()) take_parts(sequence, candidate.reader->push(piece.text), update);
+    return;
+  }
   if (!spec_->stream) {
-    candidate.collected += piece.text;
+    candidate.collected.text += piece.text;
     std::move(piece.tokens.begin(), piece.tokens.end(), std::back_inserter(candidate.tokens));
     return;
   }
@@ -131,6 +147,19 @@ void Choices::take_piece(int sequence, TextPiece piece, Update& update) {
                                  .text = std::move(piece.text),
                                  .logprobs = logprobs(sequence, piece.tokens, false, true),
                                  .finish_reason = nullptr}));
+}
+
+// Log-probabilities go with the first part that comes after their tokens.
+void Choices::take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update) {
+  Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
+  for (const ToolEvent& part : parts) {
+    if (!spec_->stream) {
+      candidate.collected.add(part);
+    } else if (part.kind != ToolEvent::Kind::kCallEnd) {
+      const std::vector<PlacedToken> tokens = std::exchange(candidate.tokens, {});
+      update.pieces.push_back(part_choice(sequence, part, logprobs(sequence, tokens, false, true)));
+    }
+  }
 }
 
 void Choices::end(int sequence, const char* reason, Update& update) {
@@ -164,11 +193,15 @@ Json Choices::logprobs(int sequence, const std::vector<PlacedToken>& tokens, boo
 
 Json Choices::choice(int sequence, int index) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
+  Json of_tokens = logprobs(sequence, candidate.tokens, spec_->echo, true);
+  if (spec_->head.chat) {
+    return message_choice(index, candidate.collected, std::move(of_tokens), candidate.finish_reason);
+  }
   std::string text = spec_->echo ? prompt_of(sequence).text : std::string();
-  text += candidate.collected;
-  return whole_choice(spec_->head, {.index = index,
+  text += candidate.collected.text;
+  return piece_choice(spec_->head, {.index = index,
                                     .text = std::move(text),
-                                    .logprobs = logprobs(sequence, candidate.tokens, spec_->echo, true),
+                                    .logprobs = std::move(of_tokens),
                                     .finish_reason = candidate.finish_reason});
 }
 
@@ -198,6 +231,7 @@ GenerationRecord Choices::record(const char* ended) const {
   return {.n_prompt = total.n_prompt,
           .n_cached = total.n_cached,
           .n_generated = total.n_completion,
+          .has_times = has_times_,
           .queue_seconds = queue_seconds_,
           .prefill_seconds = prefill_seconds_,
           .decode_seconds = decode_seconds_,

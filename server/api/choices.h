@@ -6,12 +6,14 @@
 // prompt p.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/serving/request.h"
 #include "server/api/answer_json.h"
+#include "server/api/chat_reader.h"
 #include "server/api/error.h"
 #include "server/api/prompt_tokens.h"
 #include "server/api/text_stream.h"
@@ -24,11 +26,16 @@ struct AnswerSpec {
   AnswerHead head;
   bool stream = false;
   bool include_usage = false;
+  /// An answer that is sent whole gets a blank line after each such silence; 0: none.
+  std::chrono::seconds blank_line_interval{0};
   int n = 1;                      // choices for every prompt
   int best_of = 1;                // sequences for every prompt, >= n; equal to n if stream
   bool echo = false;              // the prompt's text comes first
   std::optional<int> n_logprobs;  // alternatives asked for with every token; absent: no log-probabilities
   std::vector<std::string> stop;
+  std::optional<ToolParserOptions>
+      reading;                        // of a chat whose answers have thinking or calls apart from their text
+  std::vector<int32_t> shown_tokens;  // with reading: control tokens whose text is read, ascending
   std::vector<PreparedPrompt> prompts;
 };
 
@@ -60,16 +67,21 @@ class Choices {
  private:
   struct Candidate {
     TextStream text;
-    std::string collected;                  // the text so far, if the answer is sent whole
-    std::vector<PlacedToken> tokens;        // its tokens
-    std::vector<TokenEvent> prompt_tokens;  // from prompt token 1 on
+    std::optional<ChatReader> reader = {};       // with AnswerSpec::reading
+    ChatMessage collected = {};                  // what was said so far, if the answer is sent whole
+    std::vector<PlacedToken> tokens = {};        // its tokens
+    std::vector<TokenEvent> prompt_tokens = {};  // from prompt token 1 on
     const char* finish_reason = nullptr;
     int n_cached = 0;
     bool echo_due = false;  // the echo waits for the log-probabilities of the prompt
+
+    bool stopped() const { return reader ? reader->stopped() : text.stopped(); }
   };
 
   const PreparedPrompt& prompt_of(int sequence) const;
+  Candidate new_candidate(const PreparedPrompt& prompt, int sequence) const;
   void take_piece(int sequence, TextPiece piece, Update& update);
+  void take_parts(int sequence, const std::vector<ToolEvent>& parts, Update& update);
   void end(int sequence, const char* reason, Update& update);
   void finish(int sequence, const FinishedEvent& event, Update& update);
   Json echo_piece(int sequence);
@@ -81,6 +93,7 @@ class Choices {
   const Tokenizer* tokenizer_;
   std::vector<Candidate> candidates_;
   int n_open_ = 0;
+  bool has_times_ = false;                                               // at least one sequence has finished
   double queue_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;  // the longest so far
 };
 

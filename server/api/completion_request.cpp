@@ -68,7 +68,9 @@ CompletionRequest parse_completion_request(const Json& body, const RequestLimits
   CompletionRequest request;
   request.generation = read_generation_fields(fields, limits);
   request.prompts = read_prompts(fields, limits);
-  request.max_tokens = fields.integer("max_tokens", 0, std::numeric_limits<int64_t>::max());
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  request.max_tokens = fields.integer("max_tokens", -1, kMax);
+  if (request.max_tokens == -1) request.max_tokens = kMax;  // llama.cpp's: all the room there is
   request.best_of = read_best_of(fields, request.generation);
   request.echo = fields.boolean("echo").value_or(false);
   if (const std::optional<int64_t> logprobs = fields.integer("logprobs", 0, kMaxLogprobs)) {

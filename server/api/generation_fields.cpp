@@ -1,13 +1,11 @@
 // One function per group of parameters, ranges as OpenAI's specification has them.
 #include "server/api/generation_fields.h"
 
-#include <charconv>
-#include <cmath>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "server/api/error.h"
+#include "server/api/sampling_fields.h"
 
 namespace hearth {
 namespace {
@@ -16,78 +14,14 @@ constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
-/// The limits of OpenAI's specification.
-constexpr int kMaxStops = 4;
-constexpr int kMaxChoices = 128;
+/// OpenAI allows four; agents send more. Each is looked for at every character.
+constexpr size_t kMaxStops = 64;
+constexpr int kMaxChoices = 128;  // the limit of OpenAI's specification
 /// Every generated token is compared with each of them, and every sequence has a copy.
 constexpr size_t kMaxStopTokens = 256;
 /// Entries of logit_bias times sequences, each of which has a copy: 16 MB. A whole vocabulary of 150,000 fits
 /// for thirteen choices.
 constexpr size_t kMaxBiasCopies = 2'000'000;
-/// A lower temperature means argmax. The softmax would be one-hot in float anyway, and the division would
-/// overflow.
-constexpr double kLeastTemperature = 1e-4;
-/// Above 2 a repetition penalty already turns text to noise; the bound only keeps the arithmetic finite.
-constexpr double kMaxRepetitionPenalty = 100;
-
-void read_filters(const RequestFields& fields, SamplingParams& sampling) {
-  sampling.top_k = static_cast<int>(fields.integer("top_k", -1, kMaxInt32).value_or(0));
-  if (sampling.top_k < 0) sampling.top_k = 0;  // vLLM's -1 and llama.cpp's 0 both mean all
-  sampling.top_p = static_cast<float>(fields.number("top_p", 0, 1).value_or(1));
-  if (sampling.top_p <= 0) {  // OpenAI allows 0: only the most likely token is left
-    sampling.top_p = 1;
-    sampling.top_k = 1;
-  }
-  sampling.min_p = static_cast<float>(fields.number("min_p", 0, 1).value_or(0));
-  if (sampling.min_p >= 1) sampling.min_p = std::nextafter(1.0F, 0.0F);  // the engine's range is open at 1
-}
-
-void read_penalties(const RequestFields& fields, SamplingParams& sampling) {
-  sampling.presence_penalty = static_cast<float>(fields.number("presence_penalty", -2, 2).value_or(0));
-  sampling.frequency_penalty = static_cast<float>(fields.number("frequency_penalty", -2, 2).value_or(0));
-  for (const char* name : {"repeat_penalty", "repetition_penalty"}) {
-    const std::optional<double> penalty = fields.number(name, 0, kMaxRepetitionPenalty);
-    if (!penalty) continue;
-    sampling.repetition_penalty = static_cast<float>(*penalty);
-    if (sampling.repetition_penalty <= 0) {
-      refuse_param(name,
-                   std::string("'").append(name).append("' must be greater than 0; 1 means no penalty."));
-    }
-  }
-}
-
-/// Refuses a request that bans every token. The engine would notice only at the first token.
-void check_something_is_left(const RequestLimits& limits, const SamplingParams& sampling,
-                             std::string_view param) {
-  std::set<int32_t> banned;
-  for (const auto& [token, bias] : sampling.logit_bias) {
-    if (bias <= -100) banned.insert(token);
-  }
-  if (banned.size() < static_cast<size_t>(limits.n_vocab)) return;
-  refuse_param(param, "'logit_bias' bans every token of the vocabulary with -100; leave at least one.");
-}
-
-void read_logit_bias(const RequestFields& fields, const RequestLimits& limits, SamplingParams& sampling) {
-  const Json* biases = fields.object("logit_bias");
-  if (biases == nullptr) return;
-  const std::string param = fields.param("logit_bias");
-  for (const auto& [key, value] : biases->items()) {
-    int32_t token = -1;
-    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token);
-    if (error != std::errc() || end != key.data() + key.size() || token < 0 || token >= limits.n_vocab) {
-      refuse_param(param, "'logit_bias' has the key " + describe(Json(key)) +
-                              ", which is no token id of this model; ids are 0 to " +
-                              std::to_string(limits.n_vocab - 1) + ".");
-    }
-    const double bias = value.is_number() ? value.get<double>() : std::nan("");
-    if (!(bias >= -100 && bias <= 100)) {
-      refuse_param(param, "'logit_bias' must map token ids to numbers from -100 to 100; token " + key +
-                              " has " + describe(value) + ".");
-    }
-    sampling.logit_bias.emplace_back(token, static_cast<float>(bias));
-  }
-  check_something_is_left(limits, sampling, param);
-}
 
 std::vector<std::string> read_stop(const RequestFields& fields) {
   const Json* stop = fields.find("stop");
@@ -97,18 +31,55 @@ std::vector<std::string> read_stop(const RequestFields& fields) {
   if (!list.is_array()) {
     refuse_param(param, "'stop' must be a string or an array of strings, found " + describe(*stop) + ".");
   }
-  if (list.size() > static_cast<size_t>(kMaxStops)) {
+  if (list.size() > kMaxStops) {
     refuse_param(param, "'stop' has " + std::to_string(list.size()) + " strings; at most " +
                             std::to_string(kMaxStops) + " are allowed.");
   }
   std::vector<std::string> stops;
   for (const Json& item : list) {
-    if (!item.is_string() || item.get_ref<const std::string&>().empty()) {
-      refuse_param(param, "'stop' must hold strings that are not empty, found " + describe(item) + ".");
-    }
-    stops.push_back(item.get<std::string>());
+    if (!item.is_string()) refuse_param(param, "'stop' must hold strings, found " + describe(item) + ".");
+    // Frontends send the field of their form as it is: an empty text stops nothing.
+    if (!item.get_ref<const std::string&>().empty()) stops.push_back(item.get<std::string>());
   }
   return stops;
+}
+
+/// Any 64 bits: from -2^63 to 2^64 - 1, for some clients draw them with a sign and some without.
+std::optional<uint64_t> read_seed(const RequestFields& fields) {
+  const Json* seed = fields.find("seed");
+  if (seed != nullptr && seed->is_number_unsigned()) return seed->get<uint64_t>();
+  const std::optional<int64_t> number = fields.integer("seed", kMinInt64, kMaxInt64);
+  if (!number) return std::nullopt;
+  return static_cast<uint64_t>(*number);
+}
+
+/// Parameters of other servers that would change the answer and that this server does not have. To pass over them would
+/// give a wrong answer with status 200.
+void refuse_unsupported(const RequestFields& fields) {
+  struct Unsupported {
+    const char* name;
+    const char* reason;
+  };
+  static constexpr Unsupported kUnsupported[] = {
+      {"bad_words", "ban single tokens with 'logit_bias' instead"},
+      {"prompt_logprobs", "use /v1/completions with 'echo' and 'logprobs', which gives those of the prompt"},
+      {"allowed_token_ids",
+       "constrain the answer with 'guided_regex' or 'guided_choice', or use 'logit_bias'"},
+      {"use_beam_search", "use 'best_of' with /v1/completions"},
+      {"length_penalty", "it belongs to beam search, which this server does not have"},
+      {"logits_processors", "this server runs no code of requests"},
+      {"chat_template", "templates run on the server, so only its owner sets one (--chat-template-file)"},
+      {"samplers", "the order of samplers is fixed; docs/api.md has it"},
+      {"lora", "this server has no adapters"},
+  };
+  for (const Unsupported& field : kUnsupported) {
+    const Json* value = fields.find(field.name);
+    if (value == nullptr || *value == false || *value == 1.0 || (value->is_array() && value->empty()))
+      continue;
+    refuse_param(
+        fields.param(field.name),
+        std::string("'").append(field.name).append("' is not supported: ").append(field.reason).append("."));
+  }
 }
 
 void read_streaming(const RequestFields& fields, GenerationFields& out) {
@@ -153,15 +124,10 @@ std::string read_model_name(const RequestFields& fields) { return fields.string(
 
 GenerationFields read_generation_fields(const RequestFields& fields, const RequestLimits& limits) {
   GenerationFields out;
+  refuse_unsupported(fields);
   out.model = read_model_name(fields);
-  const double temperature = fields.number("temperature", 0, 2).value_or(1);
-  out.sampling.temperature = temperature < kLeastTemperature ? 0.0F : static_cast<float>(temperature);
-  read_filters(fields, out.sampling);
-  read_penalties(fields, out.sampling);
-  read_logit_bias(fields, limits, out.sampling);
-  if (const std::optional<int64_t> seed = fields.integer("seed", kMinInt64, kMaxInt64)) {
-    out.seed = static_cast<uint64_t>(*seed);
-  }
+  out.sampling = read_sampling(fields, limits.n_vocab, limits.tokenizer);
+  out.seed = read_seed(fields);
   out.stop = read_stop(fields);
   if (const Json* ids = fields.array("stop_token_ids")) {
     if (ids->size() > kMaxStopTokens) {
@@ -170,7 +136,9 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
     }
     out.stop_token_ids = read_token_ids(*ids, "stop_token_ids", limits);
   }
+  out.min_tokens = static_cast<int>(fields.integer("min_tokens", 0, kMaxInt32).value_or(0));
   out.ignore_eos = fields.boolean("ignore_eos").value_or(false);
+  out.format = read_answer_format(fields);
   out.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
   read_streaming(fields, out);
   return out;

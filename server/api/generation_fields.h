@@ -10,13 +10,16 @@
 #include <vector>
 
 #include "engine/serving/request.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "server/api/constraint_fields.h"
 #include "server/api/json.h"
 
 namespace hearth {
 
 /// What a request is checked against.
 struct RequestLimits {
-  int n_vocab = 0;  // token ids are 0 .. n_vocab - 1
+  int n_vocab = 0;                       // token ids are 0 .. n_vocab - 1
+  const Tokenizer* tokenizer = nullptr;  // finds the tokens of texts; null: see read_sampling
 };
 
 struct GenerationFields {
@@ -24,15 +27,17 @@ struct GenerationFields {
   SamplingParams sampling;              // without the seed
   std::optional<uint64_t> seed;         // absent: one is drawn for every sequence
   std::vector<std::string> stop;        // none of them empty
+  int min_tokens = 0;                   // extension: no end token before so many others
   std::vector<int32_t> stop_token_ids;  // extension: tokens that end the text like the model's own end tokens
+  AnswerFormat format;                  // what the answer must look like
   bool ignore_eos = false;              // extension: the model's own end tokens do not end the text
   int n = 1;                            // choices for every prompt
   bool stream = false;
   bool include_usage = false;  // only with stream
 };
 
-/// Reads the fields from a request's body. Throws RequestError. Takes these extensions to OpenAI's
-/// specification: top_k, min_p, repetition_penalty (or repeat_penalty), stop_token_ids and ignore_eos.
+/// Reads the fields from a request's body. Throws RequestError, also for fields of other servers that would change the
+/// answer and are not supported here. docs/api.md lists the extensions to OpenAI's specification.
 GenerationFields read_generation_fields(const RequestFields& fields, const RequestLimits& limits);
 
 /// A list of token ids, each checked against the vocabulary. REQUIRES: ids is an array.

@@ -51,7 +51,7 @@ PreparedPrompt prepare_ids(const std::vector<int32_t>& ids, const Tokenizer& tok
 [[noreturn]] void refuse_length(std::string_view param, const std::string& asked, int context_tokens) {
   refuse_param(param,
                "This model's maximum context length is " + std::to_string(context_tokens) +
-                   " tokens. However, " + asked + " Please shorten the prompt or ask for fewer tokens.",
+                   " tokens. However, " + asked + " Please shorten the prompt.",
                "context_length_exceeded");
 }
 
@@ -97,27 +97,15 @@ PreparedPrompt prepare_chat_prompt(std::string_view rendered, bool opens_answer,
 }
 
 int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_tokens) {
-  const int64_t prompt = static_cast<int64_t>(n_prompt);
-  const int64_t left = context_tokens - prompt;
-  if (!rule.asked) {
-    if (left < 1) {
-      refuse_length(
-          rule.prompt_param,
-          "your prompt has " + std::to_string(prompt) + " tokens, which leaves no room for an answer.",
-          context_tokens);
-    }
-    return static_cast<int>(std::min<int64_t>(left, rule.default_tokens.value_or(context_tokens)));
+  const int64_t left = context_tokens - static_cast<int64_t>(n_prompt);
+  const int64_t asked = rule.asked.value_or(rule.default_tokens > 0 ? rule.default_tokens : context_tokens);
+  if (left < std::min<int64_t>(asked, 1)) {
+    refuse_length(
+        rule.prompt_param,
+        "your prompt has " + std::to_string(n_prompt) + " tokens, which leaves no room for an answer.",
+        context_tokens);
   }
-  if (*rule.asked > left) {
-    const std::string total =
-        *rule.asked > INT32_MAX ? "more" : std::to_string(prompt + *rule.asked) + " tokens";
-    refuse_length(left < 1 ? rule.prompt_param : rule.asked_param,
-                  "you requested " + total + " (" + std::to_string(prompt) + " in the " +
-                      std::string(rule.prompt_param) + ", " + std::to_string(*rule.asked) +
-                      " for the completion).",
-                  context_tokens);
-  }
-  return static_cast<int>(*rule.asked);
+  return static_cast<int>(std::min(asked, left));
 }
 
 SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedPrompt& prompt, int max_tokens,
@@ -131,6 +119,8 @@ SequenceRequest make_sequence(const SequenceTemplate& common, const PreparedProm
   if (!generation.ignore_eos) sequence.end_tokens = tokenizer.end_tokens();
   sequence.end_tokens.insert(sequence.end_tokens.end(), generation.stop_token_ids.begin(),
                              generation.stop_token_ids.end());
+  sequence.constraint = common.constraint;
+  sequence.min_tokens = generation.min_tokens;
   sequence.n_top_logprobs = common.n_top_logprobs;
   sequence.prompt_logprobs = common.prompt_logprobs;
   return sequence;

@@ -41,24 +41,24 @@ size_t longest_token_bytes(const Tokenizer& tokenizer);
 void refuse_hopeless(std::string_view text, size_t longest_token_bytes, int context_tokens,
                      std::string_view param);
 
-/// How the length of an answer is decided, and which parameters to name when it cannot be.
+/// How the length of an answer is decided.
 struct LengthRule {
-  std::optional<int64_t> asked;  // the request's max_tokens
-  /// Used if nothing was asked, as far as the context has room; absent: all the room it has.
-  std::optional<int> default_tokens;
-  std::string_view prompt_param;                // "prompt" or "messages"
-  std::string_view asked_param = "max_tokens";  // the parameter that `asked` was given as
+  std::optional<int64_t> asked;   // the request's max_tokens
+  int default_tokens = 0;         // used if nothing was asked; 0: all the room there is
+  std::string_view prompt_param;  // "prompt" or "messages", for errors
 };
 
-/// Tokens to generate. Throws RequestError (400, context_length_exceeded) if prompt and answer do not fit, or
-/// if nothing was asked for and the prompt leaves no room for one token.
+/// Tokens to generate: what was asked for, as far as the context has room, because clients with a fixed limit do not know
+/// how much that is. Throws RequestError (400, context_length_exceeded) if the prompt does not fit, or leaves no room for
+/// one token where one is wanted.
 int decide_max_tokens(const LengthRule& rule, size_t n_prompt, int context_tokens);
 
 /// What is the same for all sequences of a request.
 struct SequenceTemplate {
-  const GenerationFields* generation = nullptr;  // not null
-  int n_top_logprobs = -1;                       // as in SequenceRequest
-  bool prompt_logprobs = false;                  // as in SequenceRequest
+  const GenerationFields* generation = nullptr;       // not null
+  int n_top_logprobs = -1;                            // as in SequenceRequest
+  bool prompt_logprobs = false;                       // as in SequenceRequest
+  std::shared_ptr<const Constraint> constraint = {};  // as in SequenceRequest
 };
 
 /// The engine's request for one choice of one prompt.

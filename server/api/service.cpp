@@ -16,8 +16,10 @@
 
 #include "server/api/answer.h"
 #include "server/api/answer_json.h"
+#include "server/api/chat_dialect.h"
 #include "server/api/chat_request.h"
 #include "server/api/completion_request.h"
+#include "server/api/constraint_compiler.h"
 #include "server/api/error.h"
 #include "server/api/prompt_tokens.h"
 #include "server/chat/chat_template.h"
@@ -30,14 +32,12 @@ namespace {
 constexpr std::chrono::milliseconds kFirstLook{10};
 /// OpenAI's default for completions.
 constexpr int kDefaultCompletionTokens = 16;
-/// The queue moves whenever an answer ends, so clients may try again soon. Their own backoff is 0.5 s to 8 s.
-constexpr const char* kQueueRetrySeconds = "1";
 /// Long enough for a restart to begin, so that the retry does not reach the server that is stopping.
 constexpr const char* kStoppingRetrySeconds = "5";
 
-HttpResponse retry_response(const ApiError& error, const char* retry_seconds) {
+HttpResponse retry_response(const ApiError& error, std::string retry_seconds) {
   HttpResponse response = error_response(error);
-  response.headers.emplace_back("Retry-After", retry_seconds);
+  response.headers.emplace_back("Retry-After", std::move(retry_seconds));
   return response;
 }
 
@@ -47,8 +47,8 @@ HttpResponse failure_response(const ApiError& failure) {
 }
 
 /// The response to a request that the engine did not accept.
-HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, bool engine_failed) {
-  if (engine_failed) {
+HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, const EngineStatus& engine) {
+  if (engine.failed) {
     return retry_response(
         {.status = 503,
          .message = "The engine has failed and the server is ending; try again when it is back.",
@@ -58,11 +58,13 @@ HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, bo
   }
   switch (refusal) {
     case Refusal::kQueueFull:
-      return retry_response({.status = 429,
-                             .message = "The server is busy and its queue is full; try again shortly.",
-                             .param = {},
-                             .code = "queue_full"},
-                            kQueueRetrySeconds);
+      return retry_response(
+          {.status = 429,
+           .message = "The server is busy and its queue is full; Retry-After says when to try "
+                      "again.",
+           .param = {},
+           .code = "queue_full"},
+          std::to_string(retry_after_seconds(engine.mean_service_seconds, engine.n_waiting, engine.n_slots)));
     case Refusal::kStopping:
       return retry_response({.status = 503,
                              .message = "The server is stopping; try again when it is back.",
@@ -90,6 +92,12 @@ ApiError unknown_model(const ServedModel& model, std::string_view name) {
   message.append(name.substr(0, kShownBytes)).append(name.size() > kShownBytes ? "..." : "");
   message.append("' does not exist here; this server has ").append(served).append(".");
   return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
+}
+
+/// The model that the body names, else the one that the path names; empty: none.
+std::string asked_model(const Json& body, std::string_view path_model) {
+  std::string name = read_model_name(RequestFields(body));
+  return name.empty() ? std::string(path_model) : name;
 }
 
 /// The name to answer with. Throws RequestError (404).
@@ -139,8 +147,9 @@ HttpResponse answer(AnswerSpec spec, GenerationRequest generation, std::string_v
                     const ServedModel& model, const ApiWorld& world) {
   std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = model.engine->submit(std::move(generation));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
-    return refusal_response(*refusal, prompt_param, model.engine->status().failed);
+    return refusal_response(*refusal, prompt_param, model.engine->status());
   }
+  spec.blank_line_interval = model.blank_line_interval;
   const bool stream = spec.stream;
   // Shared because std::function must be copyable; the last copy to go cancels what still runs.
   const auto answer =
@@ -157,9 +166,12 @@ HttpResponse answer(AnswerSpec spec, GenerationRequest generation, std::string_v
   }
   if (!stream) {
     response.before_status = [answer](ResponseClient& client) -> std::optional<HttpResponse> {
-      const std::optional<ApiError> failure = answer->await(client);
-      if (!failure) return std::nullopt;
-      return failure_response(*failure);
+      if (const std::optional<ApiError> failure = answer->await(client)) return failure_response(*failure);
+      std::optional<std::string> body = answer->whole(client);
+      if (!body) return std::nullopt;
+      HttpResponse whole;
+      whole.body = std::move(*body);
+      return whole;
     };
   }
   response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
@@ -179,19 +191,6 @@ HttpResponse guarded(Handler handler) {
          .message = std::string("The server met an error of its own: ").append(error.what()),
          .param = {},
          .code = "internal_error"});
-  }
-}
-
-/// The text that the template makes of these messages. Throws RequestError if the template refuses them.
-std::string render(const ChatTemplate* chat_template, const ChatRequest& request) {
-  if (chat_template == nullptr) {
-    refuse_param("messages", "This model has no chat template; use /v1/completions.");
-  }
-  try {
-    return chat_template->render(request.messages, request.tools, request.add_generation_prompt,
-                                 request.template_arguments);
-  } catch (const TemplateError& error) {
-    refuse_param("messages", error.what(), "chat_template_error");
   }
 }
 
@@ -250,14 +249,23 @@ ApiWorld ApiWorld::real() {
 ApiService::ApiService(ServedModel model, ApiWorld world)
     : model_(std::move(model)),
       world_(std::move(world)),
-      longest_token_bytes_(longest_token_bytes(*model_.tokenizer)) {}
+      longest_token_bytes_(longest_token_bytes(*model_.tokenizer)),
+      dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer)),
+      constraints_(
+          std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->control_tokens())) {}
 
-HttpResponse ApiService::completions(const HttpRequest& request) const {
+ApiService::~ApiService() = default;
+
+RequestLimits ApiService::limits() const {
+  return {.n_vocab = model_.tokenizer->n_vocab(), .tokenizer = model_.tokenizer};
+}
+
+HttpResponse ApiService::completions(const HttpRequest& request, std::string_view path_model) const {
   return guarded([&] {
     // 1. Bytes to checked parameters.
     const Json body = parse_json_body(request.body);
-    std::string name = served_name(model_, read_model_name(RequestFields(body)));
-    CompletionRequest asked = parse_completion_request(body, {.n_vocab = model_.tokenizer->n_vocab()});
+    std::string name = served_name(model_, asked_model(body, path_model));
+    CompletionRequest asked = parse_completion_request(body, limits());
     // 2. Prompts to tokens.
     AnswerSpec spec;
     spec.head = new_head(false, std::move(name), model_, world_);
@@ -279,7 +287,8 @@ HttpResponse ApiService::completions(const HttpRequest& request) const {
     const bool ranked = asked.best_of > asked.generation.n;
     const SequenceTemplate common{.generation = &asked.generation,
                                   .n_top_logprobs = asked.logprobs.value_or(ranked ? 0 : -1),
-                                  .prompt_logprobs = asked.echo && asked.logprobs.has_value()};
+                                  .prompt_logprobs = asked.echo && asked.logprobs.has_value(),
+                                  .constraint = constraints_->compile(asked.generation.format)};
     const LengthRule length{
         .asked = asked.max_tokens, .default_tokens = kDefaultCompletionTokens, .prompt_param = "prompt"};
     GenerationRequest generation = make_generation(spec, common, length, model_, world_);
@@ -287,16 +296,16 @@ HttpResponse ApiService::completions(const HttpRequest& request) const {
   });
 }
 
-HttpResponse ApiService::chat_completions(const HttpRequest& request) const {
+HttpResponse ApiService::chat_completions(const HttpRequest& request, std::string_view path_model) const {
   return guarded([&] {
     // 1. Bytes to checked parameters.
     const Json body = parse_json_body(request.body);
-    std::string name = served_name(model_, read_model_name(RequestFields(body)));
-    const ChatRequest asked = parse_chat_request(body, {.n_vocab = model_.tokenizer->n_vocab()});
+    std::string name = served_name(model_, asked_model(body, path_model));
+    const ChatRequest asked = parse_chat_request(body, limits());
     // 2. Messages to tokens.
     AnswerSpec spec;
     spec.head = new_head(true, std::move(name), model_, world_);
-    const std::string rendered = render(model_.chat_template, asked);
+    const std::string rendered = dialect_->render(asked);
     refuse_hopeless(rendered, longest_token_bytes_, model_.context_tokens, "messages");
     spec.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, *model_.tokenizer));
     // 3. How to answer.
@@ -306,14 +315,17 @@ HttpResponse ApiService::chat_completions(const HttpRequest& request) const {
     spec.best_of = asked.generation.n;
     if (asked.logprobs) spec.n_logprobs = asked.top_logprobs;
     spec.stop = asked.generation.stop;
+    if (dialect_->has_parts(asked)) {
+      spec.reading = dialect_->reading(asked, rendered, world_.random_bits());
+      spec.shown_tokens = dialect_->control_tokens();
+    }
     // 4. What the engine is to do.
     const SequenceTemplate common{.generation = &asked.generation,
                                   .n_top_logprobs = spec.n_logprobs.value_or(-1),
-                                  .prompt_logprobs = false};
-    const LengthRule length{.asked = asked.max_tokens,
-                            .default_tokens = {},
-                            .prompt_param = "messages",
-                            .asked_param = asked.max_tokens_param};
+                                  .prompt_logprobs = false,
+                                  .constraint = dialect_->constraint(asked, rendered, *constraints_)};
+    const LengthRule length{
+        .asked = asked.max_tokens, .default_tokens = model_.max_tokens_default, .prompt_param = "messages"};
     GenerationRequest generation = make_generation(spec, common, length, model_, world_);
     return answer(std::move(spec), std::move(generation), length.prompt_param, model_, world_);
   });

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,10 @@
 
 namespace hearth {
 
+class ChatDialect;
 class ChatTemplate;
+class ConstraintCompiler;
+struct RequestLimits;
 
 /// The loaded model as the handlers see it. Filled by hearthd; read-only after that.
 struct ServedModel {
@@ -33,10 +37,13 @@ struct ServedModel {
   /// The system_fingerprint of answers. Changes with the version, the model file and the kind of arithmetic
   /// in use.
   std::string fingerprint = "hearth";
-  int context_tokens = 0;                       // prompt plus generated tokens of one sequence, at most
-  std::string device;                           // what computes the model; /v1/models shows it
-  SparsityReport sparsity;                      // how the FFN is computed; /v1/models shows it
-  const Tokenizer* tokenizer = nullptr;         // not null; outlives the service
+  /// After how much silence an answer that is sent whole gets a blank line; 0: never (--keepalive-seconds).
+  std::chrono::seconds blank_line_interval{0};
+  int max_tokens_default = 0;            // of chat answers that ask for no length; 0: what the context leaves
+  int context_tokens = 0;                // prompt plus generated tokens of one sequence, at most
+  std::string device;                    // what computes the model; /v1/models shows it
+  SparsityReport sparsity;               // how the FFN is computed; /v1/models shows it
+  const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
   const ChatTemplate* chat_template = nullptr;  // null: the model has none, chat is refused
   TokenGenerator* engine = nullptr;             // not null; outlives the service
 };
@@ -53,17 +60,24 @@ struct ApiWorld {
 class ApiService {
  public:
   explicit ApiService(ServedModel model, ApiWorld world = ApiWorld::real());
+  ~ApiService();
 
-  HttpResponse completions(const HttpRequest& request) const;       // POST /v1/completions
-  HttpResponse chat_completions(const HttpRequest& request) const;  // POST /v1/chat/completions
-  HttpResponse list_models() const;                                 // GET /v1/models
+  /// POST /v1/completions. path_model: the model named by the request's path, if the body names none.
+  HttpResponse completions(const HttpRequest& request, std::string_view path_model = {}) const;
+  /// POST /v1/chat/completions; likewise.
+  HttpResponse chat_completions(const HttpRequest& request, std::string_view path_model = {}) const;
+  HttpResponse list_models() const;  // GET /v1/models
   /// GET /v1/models/{id}; id as it stands after the prefix, percent-decoded; it may hold slashes.
   HttpResponse retrieve_model(std::string_view id) const;
 
  private:
+  RequestLimits limits() const;
+
   ServedModel model_;
   ApiWorld world_;
   size_t longest_token_bytes_;
+  std::unique_ptr<const ChatDialect> dialect_;
+  std::unique_ptr<const ConstraintCompiler> constraints_;
 };
 
 }  // namespace hearth

@@ -52,9 +52,9 @@ int64_t count_characters(std::string_view utf8) {
 }
 
 TextStream::TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop,
-                       bool keep_tokens)
+                       bool keep_tokens, std::vector<int32_t> shown)
     : tokenizer_(&tokenizer),
-      detokenizer_(tokenizer, at_start),
+      detokenizer_(tokenizer, at_start, false, std::move(shown)),
       matcher_(std::move(stop)),
       keep_tokens_(keep_tokens) {}
 

@@ -58,9 +58,10 @@ struct TextPiece {
 /// Turns the tokens of one sequence into pieces of text that a client may see. One per generated sequence.
 class TextStream {
  public:
-  /// at_start: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: whether pieces have
+  /// at_start, shown: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: whether pieces have
   /// tokens. The tokenizer must outlive this.
-  TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens);
+  TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
+             std::vector<int32_t> shown = {});
 
   /// Takes the next token and returns what can be shown now. Once stopped() is true everything has been
   /// returned: a token that begins after the end of the text is dropped, one that begins before it is kept.

@@ -1,6 +1,9 @@
 // Brings messages into the form that the template understands, and finds out which form that is.
 #include "server/chat/chat_template.h"
 
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
 #include <utility>
 
 namespace hearth {
@@ -39,23 +42,51 @@ std::string joined_parts(const Json& parts) {
   return joined;
 }
 
-// Replaces arguments that are the JSON text of an object by that object. Other text stays.
-void parse_arguments(Json& message) {
-  const auto calls = message.find("tool_calls");
-  if (calls == message.end() || !calls->is_array()) return;
-  for (Json& call : *calls) {
-    if (!call.is_object() || !call.contains("function") || !call["function"].is_object()) continue;
-    Json& function = call["function"];
-    if (!function.contains("arguments") || !function["arguments"].is_string()) continue;
-    Json parsed = Json::parse(function["arguments"].get_ref<const std::string&>(), nullptr, false);
-    if (parsed.is_object()) function["arguments"] = std::move(parsed);
-  }
+// Arguments that are the JSON text of an object, as that object; no text at all as an empty one. Other
+// text stays.
+void arguments_to_object(Json& arguments) {
+  if (!arguments.is_string()) return;
+  const std::string& text = arguments.get_ref<const std::string&>();
+  Json parsed = text.empty() ? Json::object() : Json::parse(text, nullptr, false);
+  if (parsed.is_object()) arguments = std::move(parsed);
 }
 
-Json conversation_with_call(Json arguments) {
-  Json call = {{"id", "call00000"}, {"type", "function"}};
-  call["function"] = {{"name", "probe"}, {"arguments", std::move(arguments)}};
-  Json assistant = {{"role", "assistant"}, {"content", ""}};
+constexpr std::string_view kLongId = "call_hearth_probe_0123456789";
+constexpr std::string_view kShortId = "hearth123";
+constexpr size_t kShortIdLength = 9;
+
+// Nine letters and digits: the id itself if it is that, otherwise some that follow from it (FNV-1a).
+std::string short_id(const std::string& id) {
+  constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyz";
+  const bool is_short = id.size() == kShortIdLength && std::all_of(id.begin(), id.end(), [](unsigned char c) {
+                          return c < 0x80 && std::isalnum(c) != 0;
+                        });
+  if (is_short) return id;
+  uint64_t hash = 14695981039346656037U;
+  for (const char c : id) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
+  std::string made;
+  for (size_t i = 0; i < kShortIdLength; ++i, hash /= kAlphabet.size())
+    made += kAlphabet[hash % kAlphabet.size()];
+  return made;
+}
+
+void shorten_id(Json& object, const char* key) {
+  const auto id = object.find(key);
+  if (id != object.end() && id->is_string()) *id = short_id(id->get_ref<const std::string&>());
+}
+
+// What the probes of one template have in common.
+struct CallProbe {
+  Json content = "";
+  std::string name = "probe";
+  Json arguments = Json::object();
+  std::string_view id = kShortId;
+};
+
+Json conversation_with_call(CallProbe probe) {
+  Json call = {{"id", probe.id}, {"type", "function"}};
+  call["function"] = {{"name", std::move(probe.name)}, {"arguments", std::move(probe.arguments)}};
+  Json assistant = {{"role", "assistant"}, {"content", std::move(probe.content)}};
   assistant["tool_calls"] = Json::array({std::move(call)});
   return Json::array({user_message("hello"), std::move(assistant)});
 }
@@ -73,7 +104,8 @@ ChatTemplate ChatTemplate::chatml(std::string bos_text, std::string eos_text) {
 
 ChatTemplate::ChatTemplate(std::string_view source, std::string bos_text, std::string eos_text,
                            jinja::Clock clock)
-    : template_(source),
+    : source_(source),
+      template_(source),
       bos_text_(std::move(bos_text)),
       eos_text_(std::move(eos_text)),
       clock_(std::move(clock)) {
@@ -93,30 +125,112 @@ void ChatTemplate::probe() {
   const Json as_text = Json::array({user_message(needle)});
   const Json as_parts = Json::array({user_message(Json::array({text_part(needle)}))});
   wants_content_parts_ = !prints(as_text, needle) && prints(as_parts, needle);
+  probe_content();
+  probe_arguments();
+  probe_ids();
+  probe_reasoning();
+}
 
-  // A template that prints the JSON text unchanged shows the key in plain quotes. One that applies tojson to
-  // the text escapes the quotes.
+// Sets no_content_. Some templates take arguments in one form only, so each content is tried with both.
+void ChatTemplate::probe_content() {
+  const std::string needle(kNeedle);
+  const auto shows_call = [&](const Json& content) {
+    for (const Json& arguments : {Json::object(), Json("{}")}) {
+      const Json messages =
+          conversation_with_call({.content = content, .name = needle, .arguments = arguments});
+      if (prints(messages, needle) && !prints(messages, "None")) return true;
+    }
+    return false;
+  };
+  const bool takes_null = shows_call(nullptr);
+  const bool takes_text = shows_call("");
+  if (takes_null != takes_text) {
+    no_content_ = takes_null ? NoContent::kNull : NoContent::kText;
+    return;
+  }
+  const Json with_null = conversation_with_call({.content = nullptr});
+  if (!takes_null && (!prints(with_null, "") || prints(with_null, "None"))) no_content_ = NoContent::kText;
+}
+
+// A template that prints the JSON text unchanged shows the key in plain quotes. One that applies tojson to
+// the text escapes the quotes.
+void ChatTemplate::probe_arguments() {
+  const std::string needle(kNeedle);
   const Json arguments = {{needle, 1}};
-  const bool takes_text = prints(conversation_with_call(arguments.dump()), "\"" + needle + "\":");
-  const Json with_object = conversation_with_call(arguments);
-  wants_argument_objects_ =
-      !takes_text && (prints(with_object, needle) || prints(with_object, "'" + needle + "'"));
+  const Json content = no_content_ == NoContent::kNull ? Json(nullptr) : Json("");
+  const std::string key = "\"" + needle + "\":";
+  const bool takes_text =
+      prints(conversation_with_call({.content = content, .arguments = arguments.dump()}), key);
+  const Json with_object = conversation_with_call({.content = content, .arguments = arguments});
+  wants_argument_objects_ = !takes_text && prints(with_object, needle);
+  wants_argument_text_ = takes_text && !prints(with_object, key);
+}
+
+void ChatTemplate::probe_ids() {
+  const Json content = no_content_ == NoContent::kNull ? Json(nullptr) : Json("");
+  const Json arguments = wants_argument_text_ ? Json("{}") : Json::object();
+  const auto renders = [&](std::string_view id) {
+    return prints(conversation_with_call({.content = content, .arguments = arguments, .id = id}), "");
+  };
+  wants_short_ids_ = renders(kShortId) && !renders(kLongId);
+}
+
+void ChatTemplate::probe_reasoning() {
+  const std::string needle(kNeedle);
+  const Json arguments = wants_argument_text_ ? Json("{}") : Json::object();
+  for (const char* key : {"reasoning_content", "reasoning", "thinking"}) {
+    Json messages = conversation_with_call({.arguments = arguments});
+    messages[1][key] = needle;
+    Json without_call = messages;
+    without_call[1].erase("tool_calls");
+    if (!prints(messages, needle) && !prints(without_call, needle)) continue;
+    reasoning_key_ = key;
+    return;
+  }
 }
 
 Json ChatTemplate::normalized(const Json& messages) const {
   Json result = messages;
   for (Json& message : result) {
     if (!message.is_object()) throw TemplateError(1, "a message is not an object");
-    const auto content = message.find("content");
-    if (content != message.end() && content->is_array()) {
-      std::string text = joined_parts(*content);
-      *content = wants_content_parts_ ? Json::array({text_part(text)}) : Json(std::move(text));
-    } else if (content != message.end() && content->is_string() && wants_content_parts_) {
-      *content = Json::array({text_part(content->get_ref<const std::string&>())});
-    }
-    if (wants_argument_objects_) parse_arguments(message);
+    normalize_message(message);
   }
   return result;
+}
+
+void ChatTemplate::normalize_message(Json& message) const {
+  normalize_calls(message);
+  const auto content = message.find("content");
+  if (content != message.end() && content->is_array()) {
+    std::string text = joined_parts(*content);
+    *content = wants_content_parts_ ? Json::array({text_part(text)}) : Json(std::move(text));
+  } else if (content != message.end() && content->is_string() && wants_content_parts_) {
+    *content = Json::array({text_part(content->get_ref<const std::string&>())});
+  }
+  if (wants_short_ids_) shorten_id(message, "tool_call_id");
+  const auto reasoning = message.find("reasoning_content");
+  if (reasoning != message.end() && !message.contains(reasoning_key_)) {
+    Json text = *reasoning;
+    message[reasoning_key_] = std::move(text);
+  }
+}
+
+void ChatTemplate::normalize_calls(Json& message) const {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end() || !calls->is_array() || calls->empty()) return;
+  for (Json& call : *calls) {
+    if (!call.is_object()) continue;
+    if (wants_short_ids_) shorten_id(call, "id");
+    const auto function = call.find("function");
+    if (function == call.end() || !function->is_object() || !function->contains("arguments")) continue;
+    Json& arguments = (*function)["arguments"];
+    if (wants_argument_objects_) arguments_to_object(arguments);
+    if (wants_argument_text_ && arguments.is_object()) arguments = arguments.dump();
+  }
+  const auto content = message.find("content");
+  const bool says_nothing = content == message.end() || content->is_null() || *content == "";
+  if (!says_nothing || no_content_ == NoContent::kAsSent) return;
+  message["content"] = no_content_ == NoContent::kNull ? Json(nullptr) : Json("");
 }
 
 std::string ChatTemplate::render_as_is(const Json& messages, const Json& tools, bool add_generation_prompt,

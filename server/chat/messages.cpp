@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "server/api/error.h"
@@ -22,7 +23,7 @@ std::string part_text(const Json& part, const std::string& param) {
     refuse_param(param, "'" + param + "' must be an object, found " + describe(part) + ".");
   const RequestFields fields(part, param + ".");
   const std::string type = fields.string("type").value_or("");
-  const bool is_text = type == "text" || type == "input_text";
+  const bool is_text = type == "text" || type == "input_text" || type == "output_text";
   if (!is_text && type != "refusal") {
     refuse_param(fields.param("type"),
                  "'" + fields.param("type") + "' is '" + type +
@@ -49,30 +50,59 @@ Json read_content(const Json& content, const std::string& param) {
   return text;
 }
 
-void check_tool_calls(const Json& calls, const std::string& param) {
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const std::string call_param = param + "[" + std::to_string(i) + "]";
-    if (!calls[i].is_object()) {
-      refuse_param(call_param, "'" + call_param + "' must be an object, found " + describe(calls[i]) + ".");
-    }
-    const RequestFields fields(calls[i], call_param + ".");
-    const Json* function = fields.object("function");
-    if (function == nullptr) {
-      refuse_param(fields.param("function"),
-                   "'" + fields.param("function") + "' is missing; send an object.");
-    }
-    const RequestFields function_fields(*function, fields.param("function."));
-    if (!function_fields.string("name")) {
-      refuse_param(function_fields.param("name"),
-                   "'" + function_fields.param("name") + "' is missing; send a string.");
-    }
-    const Json* arguments = function_fields.find("arguments");
-    if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
-      refuse_param(function_fields.param("arguments"), "'" + function_fields.param("arguments") +
-                                                           "' must be JSON text or an object, found " +
-                                                           describe(*arguments) + ".");
+void check_function(const Json& function, const std::string& param) {
+  const RequestFields fields(function, param + ".");
+  const std::optional<std::string> name = fields.string("name");
+  if (!name || name->empty()) {
+    refuse_param(fields.param("name"),
+                 "'" + fields.param("name") + "' is missing or empty; send the function's name.");
+  }
+  const Json* arguments = fields.find("arguments");
+  if (arguments != nullptr && !arguments->is_string() && !arguments->is_object()) {
+    refuse_param(fields.param("arguments"), "'" + fields.param("arguments") +
+                                                "' must be JSON text or an object, found " +
+                                                describe(*arguments) + ".");
+  }
+}
+
+/// Checks one tool call and fills in what templates count on.
+void read_tool_call(Json& call, const std::string& param) {
+  if (!call.is_object()) {
+    refuse_param(param, "'" + param + "' must be an object, found " + describe(call) + ".");
+  }
+  const RequestFields fields(call, param + ".");
+  fields.string("id");  // checks the type
+  if (fields.string("type").value_or("function") != "function") {
+    refuse_param(fields.param("type"), "'" + fields.param("type") + "' must be 'function'.");
+  }
+  const Json* function = fields.object("function");
+  if (function == nullptr) {
+    refuse_param(fields.param("function"), "'" + fields.param("function") + "' is missing; send an object.");
+  }
+  check_function(*function, fields.param("function"));
+  if (const auto id = call.find("id"); id != call.end() && id->is_null()) call.erase(id);
+  call["type"] = "function";
+  Json& written = call["function"];
+  if (!written.contains("arguments") || written["arguments"].is_null()) written["arguments"] = "{}";
+}
+
+/// Which function was called under an id, for the answers to those calls.
+using CallNames = std::unordered_map<std::string, std::string>;
+
+void remember_calls(const Json& message, CallNames& names) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return;
+  for (const Json& call : *calls) {
+    if (call.contains("id")) {
+      names[call["id"].get<std::string>()] = call["function"]["name"].get<std::string>();
     }
   }
+}
+
+void name_result(Json& message, const CallNames& names) {
+  if (message["role"] != "tool" || message.contains("name") || !message.contains("tool_call_id")) return;
+  const auto name = names.find(message["tool_call_id"].get<std::string>());
+  if (name != names.end()) message["name"] = name->second;
 }
 
 Json read_message(const Json& message, const std::string& param) {
@@ -97,8 +127,13 @@ Json read_message(const Json& message, const std::string& param) {
                      "' is missing; only an assistant's message with tool_calls may lack it.");
   }
   out["content"] = content == nullptr ? Json(nullptr) : read_content(*content, fields.param("content"));
-  if (calls != nullptr) check_tool_calls(*calls, fields.param("tool_calls"));
-  for (const char* name : {"name", "tool_call_id"}) {
+  if (calls != nullptr) {
+    Json& read = out["tool_calls"];
+    for (size_t i = 0; i < read.size(); ++i) {
+      read_tool_call(read[i], fields.param("tool_calls") + "[" + std::to_string(i) + "]");
+    }
+  }
+  for (const char* name : {"name", "tool_call_id", "reasoning_content"}) {
     fields.string(name);  // checks the type; the template gets it as it is
     if (const auto member = out.find(name); member != out.end() && member->is_null()) out.erase(member);
   }
@@ -117,8 +152,11 @@ Json read_messages(const Json& messages) {
                  "'messages' must be an array of at least one message, found " + describe(messages) + ".");
   }
   Json out = Json::array();
+  CallNames names;
   for (size_t i = 0; i < messages.size(); ++i) {
     out.push_back(read_message(messages[i], "messages[" + std::to_string(i) + "]"));
+    remember_calls(out.back(), names);
+    name_result(out.back(), names);
   }
   return out;
 }

@@ -34,7 +34,9 @@ std::string_view key_of(const HttpRequest& request) {
     for (char& c : scheme) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
     if (scheme == kScheme) return trimmed(authorization.substr(kScheme.size()));
   }
-  return trimmed(request.header("X-Api-Key"));
+  // X-Api-Key is Anthropic's and many proxies', api-key is Azure's.
+  const std::string_view key = trimmed(request.header("X-Api-Key"));
+  return key.empty() ? trimmed(request.header("api-key")) : key;
 }
 
 }  // namespace

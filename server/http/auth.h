@@ -27,8 +27,9 @@ class Auth {
   explicit Auth(std::vector<std::string> keys) : keys_(std::move(keys)) {}
 
   bool required() const { return !keys_.empty(); }
-  /// The 401 if the request carries none of the keys, as Authorization: Bearer or X-Api-Key. Keys are
-  /// compared in time that does not depend on how much of one was guessed.
+  /// The 401 if the request carries none of the keys, as Authorization: Bearer, X-Api-Key or api-key (the
+  /// first of these that is there counts). Keys are compared in time that does not depend on how much of one was
+  /// guessed.
   std::optional<ApiError> refusal(const HttpRequest& request) const;
 
  private:

@@ -123,7 +123,7 @@ ssize_t Connection::read(char* to, size_t size) {
     used_ += n;
     return static_cast<ssize_t>(n);
   }
-  // Refilled in blocks, for the HTTP library reads byte by byte; used_ moves through the block.
+  // Refilled in blocks, for chunk lines are read byte by byte; used_ moves through the block.
   input_.resize(16 * 1024);
   used_ = 0;
   ssize_t n = -1;

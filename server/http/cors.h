@@ -15,10 +15,12 @@ namespace hearth {
 
 class CorsPolicy {
  public:
-  /// origins as --cors-origin takes them: empty: pages served from this machine; "*": all; "none": no page.
+  /// origins as --cors-origin takes them: empty: pages served from this machine, and desktop programs on it;
+  /// "*": all; "none": no page.
   explicit CorsPolicy(std::vector<std::string> origins) : origins_(std::move(origins)) {}
 
-  bool allows(std::string_view origin) const;
+  /// remote_address: the client's, numeric. Desktop programs are allowed by default from this machine only.
+  bool allows(std::string_view origin, std::string_view remote_address) const;
   /// Is the origin a web page's (http, https, or the opaque "null")? Extensions and desktop programs have
   /// others.
   static bool is_web_page(std::string_view origin);

@@ -4,7 +4,6 @@
 
 #include <httplib.h>
 
-#include <limits>
 #include <memory>
 
 namespace hearth {
@@ -16,12 +15,12 @@ struct Current {
 };
 thread_local Current* current = nullptr;  // the library calls back on the thread that called it
 
-/// Gives the library our head, then the request's body. Nothing is marked override, because versions of the
+/// Gives the library our head, and no body. Nothing is marked override, because versions of the
 /// library have different functions. socket() is not used, but old versions refuse large descriptors.
-// NOLINTBEGIN(modernize-use-override)
 class FramedStream final : public httplib::Stream {
  public:
-  FramedStream(std::string head, FramedExchange& exchange) : head_(std::move(head)), exchange_(exchange) {}
+  // NOLINTBEGIN(modernize-use-override)
+  explicit FramedStream(FramedExchange& exchange) : exchange_(exchange) {}
   bool is_readable() const { return true; }
   bool wait_readable() const { return true; }
   bool is_writable() const { return exchange_.client_alive(); }
@@ -29,7 +28,7 @@ class FramedStream final : public httplib::Stream {
   ssize_t read(char* to, size_t size) {
     const size_t n = head_.copy(to, size);
     head_.erase(0, n);
-    return n > 0 ? static_cast<ssize_t>(n) : exchange_.read(to, size);
+    return static_cast<ssize_t>(n);
   }
   ssize_t write(const char* from, size_t size) {
     return exchange_.write({from, size}) ? static_cast<ssize_t>(size) : -1;
@@ -38,21 +37,18 @@ class FramedStream final : public httplib::Stream {
   void get_local_ip_and_port(std::string&, int&) const {}
   socket_t socket() const { return 0; }
   time_t duration() const { return 0; }
+  // NOLINTEND(modernize-use-override)
 
  private:
-  std::string head_;
   FramedExchange& exchange_;
-};  // NOLINTEND(modernize-use-override)
+  std::string head_ = exchange_.framing().is_head ? "HEAD / HTTP/1.1\r\n\r\n" : "GET / HTTP/1.1\r\n\r\n";
+};
 
 class Library final : private httplib::Server {
  public:
   Library() {
     svr_sock_ = 0;  // INVALID_SOCKET would mean "shutting down" and cut every answer
-    set_payload_max_length(std::numeric_limits<size_t>::max());  // our own limit is --max-body-mib
-    Get("/", [](const httplib::Request&, httplib::Response& to) { answer({}, to); });
-    Post("/", [](const httplib::Request&, httplib::Response& to, const httplib::ContentReader& reader) {
-      answer(std::cref(reader), to);
-    });
+    Get("/", [](const httplib::Request&, httplib::Response& to) { answer(to); });
     set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
       to.headers.erase("Keep-Alive");
       to.headers.erase("Connection");  // newer versions close after errors
@@ -70,8 +66,8 @@ class Library final : private httplib::Server {
     }
   }
 
-  static void answer(const FramedExchange::ReadBody& read_body, httplib::Response& to) {
-    const auto ours = std::make_shared<HttpResponse>(current->exchange.answer(read_body));
+  static void answer(httplib::Response& to) {
+    const auto ours = std::make_shared<HttpResponse>(current->exchange.answer());
     current->response = ours;
     to.status = ours->status;
     if (!ours->produce) return to.set_content(ours->body, ours->content_type);
@@ -91,7 +87,7 @@ bool frame(FramedExchange& exchange) {
   static Library library;
   Current here{exchange, std::make_shared<HttpResponse>()};
   current = &here;
-  FramedStream stream(exchange.framing().head, exchange);
+  FramedStream stream(exchange);
   const bool sent = library.process(stream);
   current = nullptr;
   return sent;

@@ -1,12 +1,13 @@
 // Connections, workers and what one request goes through; see the header.
 //
-// cpp-httplib reads bodies and frames answers (http_framing). Its accept loop, thread pool, keep-alive and
-// routing are replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past
-// FD_SETSIZE, and match paths with a recursive std::regex.
+// cpp-httplib frames answers (http_framing). Its accept loop, thread pool, keep-alive, parsing and routing are
+// replaced: they hold a thread per connection, end on ECONNABORTED, refuse descriptors past
+// FD_SETSIZE, match paths with a recursive std::regex, and refuse chunked bodies with trailers.
 #include "server/http/http_server.h"
 
 #include <atomic>
 #include <condition_variable>
+#include <ctime>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,8 +16,10 @@
 #include "kernels/mutex.h"
 #include "server/api/error.h"
 #include "server/http/connection_poller.h"
+#include "server/http/http_date.h"
 #include "server/http/http_framing.h"
 #include "server/http/listen_socket.h"
+#include "server/http/request_body.h"
 #include "server/http/request_head.h"
 #include "server/http/worker_pool.h"
 
@@ -54,6 +57,7 @@ std::string refusal_bytes(int status) {
   std::string answer =
       "HTTP/1.1 " + std::to_string(status) + " Refused\r\nContent-Type: application/json\r\n";
   answer += "Content-Length: " + std::to_string(body.size()) + "\r\nConnection: close\r\n";
+  answer += "Date: " + http_date(std::time(nullptr)) + "\r\n";
   if (status == 503) answer += "Retry-After: 1\r\n";
   return answer + "\r\n" + body;
 }
@@ -132,15 +136,13 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   }
 
   const Framing& framing() const override { return head_.framing; }
-  // Once the answer is decided, no more of the body is wanted.
-  ssize_t read(char* to, size_t size) override { return status_ == 0 ? connection_.read(to, size) : -1; }
   bool write(std::string_view bytes) override { return connection_.write(bytes); }
   bool client_alive() const override { return connection_.client_alive(); }
-  HttpResponse answer(const ReadBody& read_body) override;
+  HttpResponse answer() override;
   bool produce(HttpResponse& response, const TakePiece& send) override;
 
  private:
-  void read_whole(const ReadBody& read_body);
+  void receive_body();
   HttpResponse handle();
 
   Implementation& server_;
@@ -152,17 +154,21 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   std::optional<GenerationRecord> generation_;
 };
 
-HttpResponse HttpServer::Implementation::Exchange::answer(const ReadBody& read_body) {
-  if (read_body) read_whole(read_body);
+HttpResponse HttpServer::Implementation::Exchange::answer() {
+  receive_body();
   HttpResponse response = head_.fault ? error_response(*head_.fault) : handle();
   // After a fault the body, or a part of it, is still on its way.
   if (head_.fault || !server_.keeping_alive_) keep_ = false;
+  const bool is_http10 = head_.framing.is_http10;
+  if (is_http10 && response.produce) keep_ = false;  // the end of the connection is the end of the body
   status_ = response.status;
+  response.headers.emplace_back("Date", http_date(std::time(nullptr)));
   response.headers.emplace_back("x-request-id", head_.request.request_id);
   if (keep_) {
     const auto idle = std::chrono::duration_cast<std::chrono::seconds>(PollerOptions{}.idle_time).count();
     response.headers.emplace_back("Keep-Alive", "timeout=" + std::to_string(idle) +
                                                     ", max=" + std::to_string(kMaxRequestsPerConnection));
+    if (is_http10) response.headers.emplace_back("Connection", "keep-alive");
   } else {
     response.headers.emplace_back("Connection", "close");
   }
@@ -172,32 +178,27 @@ HttpResponse HttpServer::Implementation::Exchange::answer(const ReadBody& read_b
 HttpResponse HttpServer::Implementation::Exchange::handle() {
   try {
     HttpResponse response = server_.handler_(head_.request);
+    std::string().swap(head_.request.body);  // hundreds of requests may wait, each with megabytes
     if (!response.before_status) return response;
     Client client(connection_, generation_);
     std::optional<HttpResponse> instead = response.before_status(client);
-    return instead ? std::move(*instead) : std::move(response);
+    if (!instead) return response;
+    instead->headers.insert(instead->headers.end(), response.headers.begin(), response.headers.end());
+    return std::move(*instead);
   } catch (const std::exception& error) {
     server_.failure_log_(error.what(), head_.request.request_id);
     return error_response({500, "the server failed to answer this request; its log says why", "", ""});
   }
 }
 
-void HttpServer::Implementation::Exchange::read_whole(const ReadBody& read_body) {
-  const uint64_t max_bytes = server_.options_.max_body_bytes;
-  std::string& body = head_.request.body;
-  bool too_large = false;
+void HttpServer::Implementation::Exchange::receive_body() {
+  if (head_.body.is_empty()) return;
+  if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");
   server_.set_receiving(connection_, true);
-  const bool complete = read_body([&](const char* bytes, size_t n) {
-    too_large = body.size() + n > max_bytes;
-    if (!too_large) body.append(bytes, n);
-    return !too_large;
-  });
+  head_.fault = hearth::receive_body(
+      head_.body, server_.options_.max_body_bytes,
+      [this](char* to, size_t size) { return connection_.read(to, size); }, head_.request.body);
   server_.set_receiving(connection_, false);
-  if (too_large) {
-    head_.fault = body_too_large(max_bytes);
-  } else if (!complete) {
-    head_.fault = ApiError{400, "the request body ended early, came too slowly or is badly chunked", "", ""};
-  }
 }
 
 bool HttpServer::Implementation::Exchange::produce(HttpResponse& response, const TakePiece& send) {

@@ -1,7 +1,6 @@
 // HTTP/1.1 over TCP: turns bytes into HttpRequests, hands them to one handler, sends what it returns.
 //
-// Sockets, waiting, threads and the parsing of heads are ours; cpp-httplib reads bodies and frames answers
-// (http_framing). hearthd starts one server before the model is loaded and stops it last.
+// Sockets, waiting, threads and the parsing of requests are ours; cpp-httplib frames answers (http_framing). hearthd starts one server before the model is loaded and stops it last.
 #pragma once
 
 #include <chrono>

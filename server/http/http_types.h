@@ -44,6 +44,7 @@ struct HttpRequest {
 /// What a generation has cost and how it ended, for the access log.
 struct GenerationRecord {
   int64_t n_prompt = 0, n_cached = 0, n_generated = 0;  // tokens of all its sequences
+  bool has_times = false;  // the engine has told the times of at least one sequence
   // Each is the longest of the request's finished sequences.
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // or "client left", "failed"; static storage
@@ -73,7 +74,8 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and the framing
   std::string body;                                          // the body, if produce is empty
   /// If set, called once before anything is sent, when produce is set too: waits for what decides the status.
-  /// A response that it returns takes this one's place; it must have neither before_status nor produce.
+  /// A response that it returns takes this one's place, but for the headers, which it gets besides its own (those
+  /// that let a web page read the answer, say). It must have neither before_status nor produce.
   std::function<std::optional<HttpResponse>(ResponseClient&)> before_status;
   /// If set, makes the body on the HTTP thread after status and headers are out, in a chunked response; the
   /// transport calls it once, or never if the client is gone already (destroying it then cancels the work

@@ -94,7 +94,8 @@ std::string local_url(const std::string& host, int port) {
 
 bool is_loopback(const std::string& host) {
   const std::string name = without_brackets(host);
-  return name.rfind("127.", 0) == 0 || name == "::1" || name == "localhost";
+  return name.rfind("127.", 0) == 0 || name.rfind("::ffff:127.", 0) == 0 || name == "::1" ||
+         name == "localhost";
 }
 
 }  // namespace hearth

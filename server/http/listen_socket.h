@@ -27,7 +27,7 @@ ListenSocket open_listen_socket(const std::string& host, int port);
 /// address, so that the URL can be followed from this machine.
 std::string local_url(const std::string& host, int port);
 
-/// Does the host name only this machine (127.0.0.0/8, ::1, localhost)?
+/// Does the host name only this machine (127.0.0.0/8, also as ::ffff:127..., ::1, localhost)?
 bool is_loopback(const std::string& host);
 
 }  // namespace hearth

@@ -102,50 +102,56 @@ std::vector<std::string_view> values_of(const HttpRequest& request, std::string_
   return values;
 }
 
-/// The header line that delimits the body; empty if there is no body. Sets `fault` if the body is not to be
-/// read.
-std::string body_line(const HttpRequest& request, uint64_t max_body_bytes, std::optional<ApiError>& fault) {
+/// How the body is compressed; nullopt if it is so in a way that is not known here.
+std::optional<ContentCoding> content_coding(const HttpRequest& request) {
+  const std::vector<std::string_view> values = values_of(request, "content-encoding");
+  const std::string coding = values.empty() ? "" : lowered(values[0]);
+  if (values.size() > 1) return std::nullopt;
+  if (coding.empty() || coding == "identity") return ContentCoding::kIdentity;
+  if (coding == "gzip" || coding == "x-gzip") return ContentCoding::kGzip;
+  if (coding == "deflate") return ContentCoding::kDeflate;
+  return std::nullopt;
+}
+
+/// How the body is delimited and coded. Sets `fault` if it is not to be read.
+BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
+                         std::optional<ApiError>& fault) {
   const std::vector<std::string_view> lengths = values_of(request, "content-length");
   const std::vector<std::string_view> encodings = values_of(request, "transfer-encoding");
   const bool is_number = !lengths.empty() && !lengths[0].empty() &&
                          lengths[0].find_first_not_of("0123456789") == std::string::npos;
-  const std::string_view coding = request.header("content-encoding");
-  uint64_t length = 0;
+  const std::optional<ContentCoding> coding = content_coding(request);
+  BodyFraming body{.is_chunked = !encodings.empty(), .coding = coding.value_or(ContentCoding::kIdentity)};
   // A proxy in front could understand such a request differently from us (RFC 9112, 6.3).
   if (lengths.size() + encodings.size() > 1 || (lengths.size() == 1 && !is_number)) {
     fault = {400, "Content-Length and Transfer-Encoding of the request are contradictory or malformed", "",
              ""};
   } else if (!encodings.empty() && lowered(encodings[0]) != "chunked") {
     fault = {501, "Transfer-Encoding must be chunked or absent", "", ""};
-  } else if (!coding.empty() && coding != "identity") {
-    fault = {415, "compressed request bodies are not taken; send the body without Content-Encoding", "", ""};
-  } else if (!encodings.empty()) {
-    return "Transfer-Encoding: chunked\r\n";
+  } else if (!coding) {
+    fault = {415,
+             "this Content-Encoding of the request body is not known here; send gzip, deflate or none of it",
+             "", ""};
   } else if (is_number) {
     // from_chars fails on numbers that do not fit into 64 bits.
     const char* end = lengths[0].data() + lengths[0].size();
-    const bool fits = std::from_chars(lengths[0].data(), end, length).ec == std::errc();
-    if (!fits || length > max_body_bytes) fault = body_too_large(max_body_bytes);
+    const bool fits = std::from_chars(lengths[0].data(), end, body.length).ec == std::errc();
+    if (!fits || body.length > max_body_bytes) fault = body_too_large(max_body_bytes);
   }
-  return fault || length == 0 ? "" : "Content-Length: " + std::to_string(length) + "\r\n";
+  return fault ? BodyFraming{} : body;
 }
 
-bool wants_close(const HttpRequest& request) {
+/// Is the option ("close", "keep-alive") among those of the Connection headers?
+bool has_connection_option(const HttpRequest& request, std::string_view option) {
   for (std::string_view options : values_of(request, "connection")) {
     while (!options.empty()) {
-      if (lowered(trimmed(next_part(options, ","))) == "close") return true;
+      if (lowered(trimmed(next_part(options, ","))) == option) return true;
     }
   }
   return false;
 }
 
 }  // namespace
-
-ApiError body_too_large(uint64_t max_body_bytes) {
-  return {413,
-          "the request body is larger than " + std::to_string(max_body_bytes >> 20) + " MiB (--max-body-mib)",
-          "", ""};
-}
 
 std::string transport_fault(int status) {
   switch (status) {
@@ -172,21 +178,18 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
     head.request.headers.emplace_back(name, trimmed(line));
   }
   head.request.request_id = request_id_from(head.request.header("x-request-id"));
-  std::string body;
   if (is_http) {
-    body = body_line(head.request, max_body_bytes, head.fault);
+    head.body = body_framing(head.request, max_body_bytes, head.fault);
   } else {
     head.fault = {400, transport_fault(400), "", ""};
   }
+  head.framing.is_head = head.request.method == "HEAD";
+  const bool is_http10 = head.framing.is_http10;
+  head.expects_continue = !is_http10 && lowered(head.request.header("expect")) == "100-continue";
   // A chunked body ends where its framing says so, which may not be where the client meant it; what follows
-  // must not be read as a request.
-  head.closes =
-      head.fault || head.framing.is_http10 || body.starts_with("Transfer") || wants_close(head.request);
-  const std::string method = !body.empty() ? "POST" : head.request.method == "HEAD" ? "HEAD" : "GET";
-  if (!body.empty() && !head.framing.is_http10 && lowered(head.request.header("expect")) == "100-continue") {
-    body += "Expect: 100-continue\r\n";
-  }
-  head.framing.head = method + " / HTTP/1.1\r\n" + body + "\r\n";
+  // must not be read as a request. HTTP/1.0 closes unless asked not to.
+  head.closes = head.fault || head.body.is_chunked || has_connection_option(head.request, "close") ||
+                (is_http10 && !has_connection_option(head.request, "keep-alive"));
   return head;
 }
 

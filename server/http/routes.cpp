@@ -5,26 +5,28 @@
 #include <string_view>
 
 #include "server/api/error.h"
+#include "server/http/api_path.h"
+#include "server/http/content_type.h"
 
 namespace hearth {
 namespace {
 
-// Endpoints that need the model. Clients whose base URL lacks "/v1" are common enough to be served too.
+// Endpoints that need the model.
 struct Endpoint {
-  std::string_view path;  // after an optional "/v1"
-  bool is_prefix;         // the rest of the path is an argument
+  std::string_view path;  // as read_api_path() gives it
+  bool is_prefix;         // the rest of the path is the argument; else that is the model that the path names
   std::string_view method;
   HttpResponse (*handle)(const ApiService& api, const HttpRequest& request, std::string_view argument);
 };
 
 constexpr std::array<Endpoint, 4> kEndpoints = {{
     {"/completions", false, "POST",
-     [](const ApiService& api, const HttpRequest& request, std::string_view) {
-       return api.completions(request);
+     [](const ApiService& api, const HttpRequest& request, std::string_view model) {
+       return api.completions(request, model);
      }},
     {"/chat/completions", false, "POST",
-     [](const ApiService& api, const HttpRequest& request, std::string_view) {
-       return api.chat_completions(request);
+     [](const ApiService& api, const HttpRequest& request, std::string_view model) {
+       return api.chat_completions(request, model);
      }},
     {"/models", false, "GET",
      [](const ApiService& api, const HttpRequest&, std::string_view) { return api.list_models(); }},
@@ -32,13 +34,13 @@ constexpr std::array<Endpoint, 4> kEndpoints = {{
      [](const ApiService& api, const HttpRequest&, std::string_view id) { return api.retrieve_model(id); }},
 }};
 
-const Endpoint* find_endpoint(std::string_view path, std::string_view& argument) {
-  if (path.substr(0, 4) == "/v1/") path.remove_prefix(3);
+const Endpoint* find_endpoint(std::string_view whole_path, std::string_view& argument) {
+  const auto [path, model] = read_api_path(whole_path);
   for (const Endpoint& endpoint : kEndpoints) {
     const bool matches =
         endpoint.is_prefix ? path.substr(0, endpoint.path.size()) == endpoint.path : path == endpoint.path;
     if (!matches) continue;
-    argument = path.substr(endpoint.path.size());
+    argument = endpoint.is_prefix ? path.substr(endpoint.path.size()) : model;
     return &endpoint;
   }
   return nullptr;
@@ -81,7 +83,7 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
     return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET");
 
   const std::string_view origin = request.header("Origin");
-  if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin)) {
+  if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address)) {
     return error_response({403,
                            "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
                                std::string(origin) + " would allow it",
@@ -103,6 +105,10 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
          "", "unknown_url"});
   }
   if (!is_method(request, endpoint->method)) return wrong_method(request, endpoint->method);
+  if (endpoint->method == "POST") {
+    const std::optional<ApiError> refusal = content_type_refusal(request.header("Content-Type"));
+    if (refusal) return error_response(*refusal);
+  }
 
   const ServerState::Phase phase = state_.phase();
   if (phase == ServerState::Phase::kStopping) return unavailable("the server is shutting down");

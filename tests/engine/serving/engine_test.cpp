@@ -52,6 +52,7 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK(status.n_waiting == 0);
   CHECK(status.n_generated_tokens == 60);
   CHECK(status.n_prompt_tokens == 70);
+  CHECK(status.mean_service_seconds > 0);
   CHECK_FALSE(status.failed);
 }
 

@@ -63,6 +63,14 @@ std::vector<double> reference(std::span<const float> raw, const SamplingParams& 
   return p;
 }
 
+/// A token with no constraint and a state of its own.
+SampleResult sample(Sampler& sampler, std::span<const float> logits, const SamplingParams& params,
+                    std::span<const int32_t> tokens, int n_prompt) {
+  SamplerState state;
+  return sampler.sample(
+      {.logits = logits, .params = params, .tokens = tokens, .n_prompt = n_prompt, .state = state});
+}
+
 // Draws n tokens at consecutive seeds and compares them with the distribution: none outside it, and Pearson's
 // chi-square over tokens expected at least five times (the rest as one class) within 5 standard deviations of
 // its mean.
@@ -73,7 +81,7 @@ void check_draws(std::span<const float> logits, SamplingParams params, std::span
   std::vector<int> counts(logits.size(), 0);
   for (int i = 0; i < n; ++i) {
     params.seed = static_cast<uint64_t>(i);
-    const SampleResult result = sampler.sample(logits, params, tokens, static_cast<int>(n_prompt));
+    const SampleResult result = sample(sampler, logits, params, tokens, static_cast<int>(n_prompt));
     REQUIRE(result.error.empty());
     ++counts[static_cast<size_t>(result.token)];
   }
@@ -106,15 +114,15 @@ TEST_CASE("sampler: temperature 0 takes the most likely, the lowest id of equals
   SamplingParams params;
   params.temperature = 0;
   const std::vector<int32_t> tokens = {1, 1};
-  CHECK(sampler.sample(logits, params, tokens, 1).token == 1);
+  CHECK(sample(sampler, logits, params, tokens, 1).token == 1);
   params.logit_bias = {{1, -0.5f}};
-  CHECK(sampler.sample(logits, params, tokens, 1).token == 3);
+  CHECK(sample(sampler, logits, params, tokens, 1).token == 3);
   params.logit_bias = {{1, -100.0f}, {3, -100.0f}};
-  CHECK(sampler.sample(logits, params, tokens, 1).token == 2);
+  CHECK(sample(sampler, logits, params, tokens, 1).token == 2);
   params.logit_bias = {{5, 100.0f}};
-  CHECK(sampler.sample(logits, params, tokens, 1).token == 5);
+  CHECK(sample(sampler, logits, params, tokens, 1).token == 5);
   params.logit_bias = {};  // and nothing of that is left
-  CHECK(sampler.sample(logits, params, tokens, 1).token == 1);
+  CHECK(sample(sampler, logits, params, tokens, 1).token == 1);
 }
 
 TEST_CASE("sampler: penalties as defined, over prompt and generated tokens") {
@@ -124,24 +132,26 @@ TEST_CASE("sampler: penalties as defined, over prompt and generated tokens") {
   const std::vector<float> logits = {4.0f, 3.9f, 3.0f, -1.0f};
   const std::vector<int32_t> tokens = {0, 0, 1, 1, 2};  // prompt 0 0, generated 1 1 2
   params.repetition_penalty = 1.2f;                     // 0: 3.33, 1: 3.25, 2: 2.5
-  CHECK(sampler.sample(logits, params, tokens, 2).token == 0);
+  CHECK(sample(sampler, logits, params, tokens, 2).token == 0);
   params.repetition_penalty = 8.0f;  // 0.5, 0.49, 0.375, -1: untouched
-  CHECK(sampler.sample(logits, params, tokens, 2).token == 0);
+  CHECK(sample(sampler, logits, params, tokens, 2).token == 0);
   params = {};
   params.temperature = 0;
   params.presence_penalty = 2.0f;  // 0 is in the prompt only
-  CHECK(sampler.sample(logits, params, tokens, 2).token == 0);
-  CHECK(sampler.sample(logits, params, tokens, 0).token == 0);  // all generated: 2, 1.9, 1, -1
+  CHECK(sample(sampler, logits, params, tokens, 2).token == 0);
+  CHECK(sample(sampler, logits, params, tokens, 0).token == 0);  // all generated: 2, 1.9, 1, -1
   params.presence_penalty = 0;
   params.frequency_penalty = 1.5f;
-  CHECK(sampler.sample(logits, params, std::vector<int32_t>{0, 0, 1, 1, 2}, 1).token == 0);  // 2.5, .9, 1.5
-  CHECK(sampler.sample(logits, params, std::vector<int32_t>{0, 0, 1, 1, 2}, 0).token == 2);  // 1, .9, 1.5
-  CHECK(sampler.sample(logits, params, std::vector<int32_t>{0, 0, 0, 1, 2, 2}, 0).token == 1);  // -.5, 2.4, 0
+  CHECK(sample(sampler, logits, params, std::vector<int32_t>{0, 0, 1, 1, 2}, 1).token == 0);  // 2.5, .9, 1.5
+  CHECK(sample(sampler, logits, params, std::vector<int32_t>{0, 0, 1, 1, 2}, 0).token == 2);  // 1, .9, 1.5
+  CHECK(sample(sampler, logits, params, std::vector<int32_t>{0, 0, 0, 1, 2, 2}, 0).token ==
+        1);  // -.5, 2.4, 0
   // A negative logit is pushed down by multiplying.
   params = {};
   params.temperature = 0;
   params.repetition_penalty = 2.0f;
-  CHECK(sampler.sample(std::vector<float>{-1, -1.5f, -3, -3}, params, std::vector<int32_t>{0}, 1).token == 1);
+  CHECK(sample(sampler, std::vector<float>{-1, -1.5f, -3, -3}, params, std::vector<int32_t>{0}, 1).token ==
+        1);
 }
 
 TEST_CASE("sampler: never a crash over numbers that are none") {
@@ -151,12 +161,12 @@ TEST_CASE("sampler: never a crash over numbers that are none") {
   for (const float temperature : {0.0f, 1.0f}) {
     params.temperature = temperature;
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), kInfinity}) {
-      const SampleResult result = sampler.sample(std::vector<float>{1, 2, bad, 4, 5}, params, tokens, 1);
+      const SampleResult result = sample(sampler, std::vector<float>{1, 2, bad, 4, 5}, params, tokens, 1);
       CHECK(result.token == -1);
       CHECK_THAT(std::string(result.error), ContainsSubstring("NaN"));
     }
     params.logit_bias = {{0, -100.0f}, {1, -100.0f}, {2, -100.0f}, {3, -100.0f}, {4, -101.0f}};
-    const SampleResult result = sampler.sample(std::vector<float>{1, 2, 3, 4, 5}, params, tokens, 1);
+    const SampleResult result = sample(sampler, std::vector<float>{1, 2, 3, 4, 5}, params, tokens, 1);
     CHECK_THAT(std::string(result.error), ContainsSubstring("logit_bias"));
     params.logit_bias.clear();
   }
@@ -171,9 +181,9 @@ TEST_CASE("sampler: a temperature near nothing is the most likely token, a huge 
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     params.seed = seed;
     params.temperature = std::numeric_limits<float>::denorm_min();
-    REQUIRE(sampler.sample(logits, params, {}, 0).token == best);
+    REQUIRE(sample(sampler, logits, params, {}, 0).token == best);
     params.temperature = std::numeric_limits<float>::max();
-    seen.insert(sampler.sample(logits, params, {}, 0).token);
+    seen.insert(sample(sampler, logits, params, {}, 0).token);
   }
   CHECK(seen.size() == 50);
 }
@@ -245,7 +255,7 @@ TEST_CASE("sampler: random parameters never give a token outside the reference's
     const std::vector<double> p = reference(logits, params, tokens, n_prompt);
     for (int draw = 0; draw < 20; ++draw) {
       params.seed = random();
-      const SampleResult result = sampler.sample(logits, params, tokens, static_cast<int>(n_prompt));
+      const SampleResult result = sample(sampler, logits, params, tokens, static_cast<int>(n_prompt));
       REQUIRE(result.error.empty());
       REQUIRE(p[static_cast<size_t>(result.token)] > 0);
     }
@@ -264,16 +274,70 @@ TEST_CASE("sampler: the same seed and index give the same token, whatever came b
   std::vector<int32_t> tokens = {1, 2, 3};
   std::set<int32_t> seen;
   for (int i = 0; i < 50; ++i) {
-    const int32_t token = one.sample(logits, params, tokens, 3).token;
-    other.sample(logits, loud, tokens, 1);
-    REQUIRE(other.sample(logits, params, tokens, 3).token == token);
+    const int32_t token = sample(one, logits, params, tokens, 3).token;
+    sample(other, logits, loud, tokens, 1);
+    REQUIRE(sample(other, logits, params, tokens, 3).token == token);
     seen.insert(token);
     tokens.push_back(token);
   }
   CHECK(seen.size() > 20);  // the index moves the draw
   // It counts generated tokens: how long the prompt was does not matter.
-  CHECK(one.sample(logits, params, std::vector<int32_t>{1, 2, 3, 4}, 3).token ==
-        one.sample(logits, params, std::vector<int32_t>{1, 2}, 1).token);
+  CHECK(sample(one, logits, params, std::vector<int32_t>{1, 2, 3, 4}, 3).token ==
+        sample(one, logits, params, std::vector<int32_t>{1, 2}, 1).token);
+}
+
+TEST_CASE("sampler: only allowed tokens, and no banned ones, whatever the bias; none left is a sentence") {
+  Sampler sampler(130);
+  const std::vector<float> logits = random_logits(130, 5, 3);
+  SamplingParams params;
+  params.logit_bias = {{7, 100.0f}};
+  TokenMask allowed(130);
+  for (const int32_t token : {1, 63, 64, 129}) allowed.allow(token);
+  const std::vector<int32_t> banned = {64}, every = {1, 63, 64, 129};
+  SamplerState state;
+  std::set<int32_t> seen;
+  for (params.seed = 0; params.seed < 3000; ++params.seed) {
+    params.temperature = params.seed % 2 == 0 ? 3.0f : 50.0f;
+    params.top_p = params.seed % 3 == 0 ? 0.999f : 1.0f;
+    seen.insert(sampler
+                    .sample({.logits = logits,
+                             .params = params,
+                             .tokens = {},
+                             .n_prompt = 0,
+                             .allowed = &allowed,
+                             .banned = banned,
+                             .state = state})
+                    .token);
+  }
+  CHECK(seen == std::set<int32_t>{1, 63, 129});
+  const SampleResult none = sampler.sample({.logits = logits,
+                                            .params = params,
+                                            .tokens = {},
+                                            .n_prompt = 0,
+                                            .allowed = &allowed,
+                                            .banned = every,
+                                            .state = state});
+  CHECK(none.token == -1);
+  CHECK_THAT(std::string(none.error), ContainsSubstring("constraints leave no token"));
+}
+
+TEST_CASE("sampler: Mirostat keeps the surprise of what it draws near tau") {
+  Sampler sampler(500);
+  SamplingParams params;
+  params.mirostat = true;
+  params.mirostat_tau = 3.0f;
+  SamplerState state;
+  std::vector<int32_t> tokens;
+  for (size_t i = 0; i < 400; ++i) {
+    const std::vector<float> logits = random_logits(500, i, 2);
+    tokens.push_back(
+        sampler.sample({.logits = logits, .params = params, .tokens = tokens, .n_prompt = 0, .state = state})
+            .token);
+  }
+  REQUIRE(state.mirostat_bits.has_value());
+  // The bound only moves by what the surprise differs from tau, so where it ends tells the mean.
+  const double mean_excess = (2 * 3.0 - *state.mirostat_bits) / 0.1 / 400;
+  CHECK(std::abs(mean_excess) < 0.5);
 }
 
 TEST_CASE("uniform_at: even over indices of one seed, over seeds at one index, and over both") {

@@ -261,3 +261,36 @@ TEST_CASE("scheduler: any mix of requests gets done within its limits") {
   CHECK(rig.finished.size() == 60);
   CHECK(rig.blocks.n_free() + rig.blocks.n_unused_cached() == 25);
 }
+
+TEST_CASE(
+    "scheduler: forced tokens go in together, half a chunk at most, and nobody who decodes is left out") {
+  Rig rig({.n_slots = 3, .prefill_chunk = 8, .max_tokens = 32, .max_logit_rows = 8});
+  for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 2, .max_tokens = 100});
+  rig.admit();
+  rig.step();
+  // 1 has ten tokens that were forced, 2 three, and 3 the one that it has drawn.
+  const auto& slots = rig.scheduler.slots();
+  slots[0]->tokens.insert(slots[0]->tokens.end(), 9, 5);
+  slots[1]->tokens.insert(slots[1]->tokens.end(), 2, 5);
+  const auto step = [&] {
+    const std::span<const StepPiece> pieces = rig.scheduler.next_step();
+    const std::vector<StepPiece> copy(pieces.begin(), pieces.end());
+    for (const StepPiece& piece : copy) rig.scheduler.computed(piece);
+    return copy;
+  };
+  std::vector<StepPiece> pieces = step();
+  REQUIRE(pieces.size() == 3);
+  CHECK(pieces[0].n_tokens == 5);  // one, and half of the chunk
+  CHECK(pieces[0].n_rows == 0);
+  CHECK(pieces[1].n_tokens == 1);
+  CHECK(pieces[1].n_rows == 0);
+  CHECK(pieces[2].n_tokens == 1);
+  CHECK(pieces[2].n_rows == 1);
+  slots[2]->tokens.push_back(7);
+  pieces = step();
+  CHECK(pieces[0].n_tokens == 5);
+  CHECK(pieces[0].n_rows == 1);  // its last token: the next is drawn from here
+  CHECK(pieces[0].first_row == 4);
+  CHECK(pieces[1].n_tokens == 1);
+  CHECK(pieces[2].n_tokens == 1);
+}

@@ -145,15 +145,45 @@ TEST_CASE("a response that is never sent cancels its request") {
   ApiBench bench;
   {
     const HttpResponse response = bench.completions(R"({"prompt": "p"})");
-    const HttpResponse copy = response;
+    HttpResponse copy = response;  // copies share the request
+    copy.status = 0;
     CHECK_FALSE(bench.engine.stream->cancelled(0));
   }
   CHECK(bench.engine.stream->cancelled(0));
 }
 
+TEST_CASE("the log's record of a client that left has the times that the engine tells") {
+  for (const bool streamed : {false, true}) {
+    ApiBench bench;
+    RecordingClient client;
+    client.alive = [&] {
+      // The engine's last event is on its way when the client is found gone.
+      if (!bench.engine.stream->cancelled(0)) play_end(*bench.engine.stream, 0, FinishReason::kCancelled);
+      return false;
+    };
+    const HttpResponse response =
+        bench.completions(std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"));
+    if (streamed) {
+      CHECK_FALSE(response.produce(client));
+    } else {
+      const std::optional<HttpResponse> gone = response.before_status(client);
+      REQUIRE(gone);
+      CHECK(gone->status == 499);
+    }
+    CHECK(bench.engine.stream->cancelled(0));
+    REQUIRE(client.reported);
+    CHECK(client.reported->ended == std::string_view("client left"));
+    CHECK(client.reported->has_times);
+    CHECK(client.reported->queue_seconds == 1);
+    CHECK(client.reported->prefill_seconds == 2);
+    CHECK(client.reported->decode_seconds == 3);
+  }
+}
+
 TEST_CASE("silence is filled with what parsers skip") {
   for (const bool streamed : {false, true}) {
     ApiBench bench;
+    bench.model.blank_line_interval = std::chrono::seconds(streamed ? 0 : 10);
     bench.tick = std::chrono::seconds(3);
     const HttpResponse response =
         bench.completions(std::string(R"({"prompt": "p", "stream": )") + (streamed ? "true}" : "false}"));
@@ -217,7 +247,7 @@ TEST_CASE("a failure on the way is an error in the stream, and a status of an an
   }
 }
 
-TEST_CASE("an answer sent whole waits with its status for its end, but not for ever") {
+TEST_CASE("an answer sent whole waits with its status for its end, and has a length then") {
   ApiBench bench;
   RecordingClient client;
   bench.engine.play = [](TokenStream& stream) {
@@ -225,22 +255,39 @@ TEST_CASE("an answer sent whole waits with its status for its end, but not for e
     play_end(stream, 0, FinishReason::kStop);
   };
   HttpResponse response = bench.completions(R"({"prompt": "p"})");
-  CHECK_FALSE(response.before_status(client));
-  CHECK(response.produce(client));
-  CHECK(json::parse(client.received)["choices"][0]["text"] == "all");
+  std::optional<HttpResponse> whole = response.before_status(client);
+  REQUIRE(whole);
+  CHECK(whole->status == 200);
+  CHECK(json::parse(whole->body)["choices"][0]["text"] == "all");
+  CHECK_FALSE(whole->produce);
+  CHECK(client.reported->ended == std::string_view("complete"));
   CHECK_FALSE(bench.completions(R"({"prompt": "p", "stream": true})").before_status);
 
-  // The client left: produce() finds that too.
+  // Silence does not end the wait: a byte sent early would restart clients' read timeouts.
   client = {};
-  client.alive = [] { return false; };
+  bench.tick = std::chrono::seconds(60);
+  int looks = 0;
+  client.alive = [&] {
+    if (++looks == 3) {
+      play_text(*bench.engine.stream, 0, "late");
+      play_end(*bench.engine.stream, 0, FinishReason::kStop);
+    }
+    return true;
+  };
   bench.engine.play = [](TokenStream&) {};
-  response = bench.completions(R"({"prompt": "p"})");
-  CHECK_FALSE(response.before_status(client));
-  CHECK_FALSE(response.produce(client));
+  whole = bench.completions(R"({"prompt": "p"})").before_status(client);
+  REQUIRE(whole);
+  CHECK(json::parse(whole->body)["choices"][0]["text"] == "late");
+  CHECK(client.received.empty());
+}
 
-  // Once bytes must show that the server lives, a failure can only break the answer off.
-  client = {};
+TEST_CASE("with --keepalive-seconds an answer sent whole begins after so much silence") {
+  ApiBench bench;
+  bench.model.blank_line_interval = std::chrono::seconds(10);
   bench.tick = std::chrono::seconds(6);
+  RecordingClient client;
+  HttpResponse response;
+  // Once bytes must show that the server lives, a failure can only break the answer off.
   bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "half"); };
   response = bench.completions(R"({"prompt": "p"})");
   CHECK_FALSE(response.before_status(client));
@@ -256,6 +303,10 @@ TEST_CASE("what the engine refuses has its status") {
   CHECK(response.status == 429);
   CHECK(header_of(response, "Retry-After") == "1");
   CHECK(error_of(response)["type"] == "rate_limit_error");
+  bench.engine.now.n_waiting = 100;
+  bench.engine.now.n_slots = 4;
+  bench.engine.now.mean_service_seconds = 0.5;
+  CHECK(header_of(bench.chat(kChat), "Retry-After") == "13");  // 100 requests of 0.5 s in 4 slots take 12.5 s
   bench.engine.refusal = Refusal::kStopping;
   response = bench.chat(kChat);
   CHECK(response.status == 503);
@@ -296,17 +347,18 @@ TEST_CASE("what does not fit the context is refused with the numbers") {
   const auto prompt = [](int n, const std::string& rest) {
     return "{\"prompt\": \"" + std::string(static_cast<size_t>(n), 'x') + "\"" + rest + "}";
   };
-  json error = error_of(bench.completions(prompt(60, ", \"max_tokens\": 5")));
-  CHECK(error["code"] == "context_length_exceeded");
-  CHECK(error["param"] == "max_tokens");
-  CHECK_THAT(error["message"].get<std::string>(),
-             ContainsSubstring("64 tokens") && ContainsSubstring("65") && ContainsSubstring("60"));
-  error = error_of(bench.completions(prompt(64, "")));
+  json error = error_of(bench.completions(prompt(64, "")));
   CHECK(error["code"] == "context_length_exceeded");
   CHECK(error["param"] == "prompt");
-  CHECK(error_of(bench.completions(prompt(1, ", \"max_tokens\": 9223372036854775807")))["param"] ==
-        "max_tokens");
+  CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("64 tokens"));
+  error = error_of(bench.completions(prompt(64, ", \"max_tokens\": 1")));
+  CHECK(error["param"] == "prompt");
   CHECK(bench.engine.requests.empty());
+  // A length that is asked for gives way to the context.
+  for (const char* length : {"5", "9223372036854775807", "-1"}) {
+    whole_body(bench.completions(prompt(60, std::string(", \"max_tokens\": ") + length)));
+    CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
+  }
   whole_body(bench.completions(prompt(60, ", \"max_tokens\": 4")));
   CHECK(bench.engine.requests.back().sequences[0].max_tokens == 4);
   whole_body(bench.completions(prompt(60, "")));  // the default gives way to the context
@@ -320,11 +372,14 @@ TEST_CASE("what does not fit the context is refused with the numbers") {
   error = error_of(bench.chat(many));
   CHECK(error["code"] == "context_length_exceeded");
   CHECK(error["param"] == "messages");
-  for (const std::string name : {"max_tokens", "max_completion_tokens"}) {
-    error =
-        error_of(bench.chat(R"({"messages": [{"role": "user", "content": "x"}], ")" + name + R"(": 99})"));
-    CHECK(error["param"] == name);
+  for (const std::string length :
+       {"\"max_tokens\": 99", "\"max_completion_tokens\": 99", "\"max_tokens\": -1"}) {
+    whole_body(bench.chat(R"({"messages": [{"role": "user", "content": "Say"}], )" + length + "}"));
+    CHECK(bench.engine.requests.back().sequences[0].max_tokens == 64 - 20);
   }
+  bench.model.max_tokens_default = 7;
+  whole_body(bench.chat(kChat));
+  CHECK(bench.engine.requests.back().sequences[0].max_tokens == 7);
 }
 
 TEST_CASE("the chat template gets messages, tools and the client's variables, and its objections are 400") {

@@ -25,6 +25,7 @@ struct PlayedEngine final : TokenGenerator {
   std::function<void(TokenStream&)> play = [](TokenStream&) {};
   std::optional<Refusal> refusal;
   bool failed = false;
+  EngineStatus now;
 
   std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) override {
     if (refusal) return *refusal;
@@ -34,7 +35,7 @@ struct PlayedEngine final : TokenGenerator {
     return stream;
   }
   EngineStatus status() const override {
-    EngineStatus status;
+    EngineStatus status = now;
     status.failed = failed;
     return status;
   }
@@ -43,7 +44,7 @@ struct PlayedEngine final : TokenGenerator {
 /// One token for every byte of the text, the k-th with log-probability -0.25 * (k + 1) and these
 /// alternatives.
 inline void play_text(TokenStream& stream, int sequence, std::string_view text,
-                      std::vector<TokenLogprob> top = {}) {
+                      const std::vector<TokenLogprob>& top = {}) {
   float logprob = 0;
   for (const char c : text) {
     logprob -= 0.25F;
@@ -54,7 +55,7 @@ inline void play_text(TokenStream& stream, int sequence, std::string_view text,
 
 inline void play_end(TokenStream& stream, int sequence, FinishReason reason, int n_cached = 0,
                      std::string error = {}) {
-  FinishedEvent event;
+  FinishedEvent event{.queue_seconds = 1, .prefill_seconds = 2, .decode_seconds = 3, .error = {}};
   event.reason = reason;
   event.n_cached_tokens = n_cached;
   event.error = std::move(error);
@@ -66,6 +67,7 @@ class RecordingClient final : public ResponseSink {
  public:
   std::string received;
   std::vector<std::string> writes;
+  std::optional<GenerationRecord> reported;
   std::function<bool()> alive = [] { return true; };
   std::function<bool(std::string_view)> on_write = [](std::string_view) { return true; };
 
@@ -75,7 +77,7 @@ class RecordingClient final : public ResponseSink {
     return on_write(bytes);
   }
   bool client_alive() override { return alive(); }
-  void report(const GenerationRecord&) override {}
+  void report(const GenerationRecord& record) override { reported = record; }
 };
 
 inline constexpr const char* kBenchTemplate =

@@ -85,9 +85,22 @@ TEST_CASE("max_completion_tokens goes before its older name") {
 
 TEST_CASE("tools are shown to the template unless tool_choice is none") {
   const std::string tools = R"(, "tools": [{"type": "function", "function": {"name": "f", "z": 1, "a": 2}}])";
-  CHECK(chat(tools).tools.dump() == R"([{"type":"function","function":{"name":"f","z":1,"a":2}}])");
-  CHECK(chat(tools + R"(, "tool_choice": "none")").tools.is_null());
-  CHECK(chat("").tools.is_null());
+  CHECK(chat(tools).choice.tools.dump() == R"([{"type":"function","function":{"name":"f","z":1,"a":2}}])");
+  CHECK(chat(tools).choice.mode == ToolMode::kAuto);
+  CHECK(chat(tools + R"(, "tool_choice": "none")").choice.tools.is_null());
+  CHECK(chat("").choice.tools.is_null());
+  CHECK(chat(tools + R"(, "tool_choice": "required")").choice.mode == ToolMode::kRequired);
+  const ToolChoice named =
+      chat(tools + R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})").choice;
+  CHECK(named.mode == ToolMode::kRequired);
+  CHECK(named.allowed == std::vector<std::string>{"f"});
+  const ToolChoice allowed =
+      chat(tools + R"(, "parallel_tool_calls": false, "tool_choice": {"type": "allowed_tools",
+      "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}})")
+          .choice;
+  CHECK(allowed.mode == ToolMode::kAuto);
+  CHECK(allowed.allowed == std::vector<std::string>{"f"});
+  CHECK_FALSE(allowed.parallel);
 }
 
 TEST_CASE("messages reach the template plain") {
@@ -103,7 +116,7 @@ TEST_CASE("messages reach the template plain") {
         R"([{"role":"system","content":"be kind"},{"role":"user","content":"a\nb"},)"
         R"({"role":"assistant","tool_calls":[{"id":"1","type":"function","function":)"
         R"({"name":"f","arguments":"{\"x\": 1}"}}],"content":null},)"
-        R"({"role":"tool","tool_call_id":"1","content":"42"},)"
+        R"({"role":"tool","tool_call_id":"1","content":"42","name":"f"},)"
         R"({"role":"assistant","content":"x","reasoning_content":"r"}])");
 }
 

@@ -11,7 +11,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/http/api_path.h"
 #include "server/http/auth.h"
+#include "server/http/content_type.h"
 #include "server/http/cors.h"
 #include "server/http/http_server.h"
 #include "server/process/healthcheck.h"
@@ -63,7 +65,7 @@ std::string key_file_failure(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("a key is taken as bearer token or X-Api-Key, and only a whole one") {
+TEST_CASE("a key is taken as bearer token, X-Api-Key or api-key, and only a whole one") {
   const Auth auth({"alpha", "beta-2"});
   const auto code = [&auth](const std::string& name, const std::string& value) {
     const std::optional<ApiError> refusal = auth.refusal(request_with({{name, value}}));
@@ -72,6 +74,8 @@ TEST_CASE("a key is taken as bearer token or X-Api-Key, and only a whole one") {
   CHECK(code("Authorization", "Bearer alpha") == "allowed");
   CHECK(code("authorization", "bearer  beta-2 ") == "allowed");
   CHECK(code("X-Api-Key", "alpha") == "allowed");
+  CHECK(code("api-key", "beta-2") == "allowed");
+  CHECK(code("Api-Key", "gamma") == "invalid_api_key");
   CHECK(code("Authorization", "Bearer alph") == "invalid_api_key");
   CHECK(code("Authorization", "Bearer alphaalpha") == "invalid_api_key");
   CHECK(code("Authorization", "Bearer ") == "missing_api_key");
@@ -96,18 +100,78 @@ TEST_CASE("by default pages of this machine may call, others may not") {
   for (const std::string origin : {"http://localhost", "http://localhost:3000", "https://127.0.0.1:8443",
                                    "http://[::1]:3000", "http://app.localhost:1"}) {
     INFO(origin);
-    CHECK(policy.allows(origin));
+    CHECK(policy.allows(origin, "192.0.2.1"));
   }
-  for (const std::string origin :
-       {"http://evil.com", "http://localhost.evil.com", "http://localhost@evil.com", "null", "",
-        "http://127.0.0.1.evil.com:80", "file://localhost", "http://evil.com/localhost"}) {
+  for (const std::string origin : {"http://evil.com", "http://localhost.evil.com",
+                                   "http://localhost@evil.com", "null", "", "http://127.0.0.1.evil.com:80",
+                                   "http://evil.com/localhost", "app:", "http://app://", "ftp://localhost"}) {
     INFO(origin);
-    CHECK_FALSE(policy.allows(origin));
+    CHECK_FALSE(policy.allows(origin, "127.0.0.1"));
   }
-  CHECK(CorsPolicy({"*"}).allows("http://evil.com"));
-  CHECK_FALSE(CorsPolicy({"none"}).allows("http://localhost"));
-  CHECK(CorsPolicy({"https://a.org"}).allows("https://a.org"));
-  CHECK_FALSE(CorsPolicy({"https://a.org"}).allows("http://a.org"));
+  CHECK(CorsPolicy({"*"}).allows("http://evil.com", "192.0.2.1"));
+  CHECK_FALSE(CorsPolicy({"none"}).allows("http://localhost", "127.0.0.1"));
+  CHECK(CorsPolicy({"https://a.org"}).allows("https://a.org", "192.0.2.1"));
+  CHECK_FALSE(CorsPolicy({"https://a.org"}).allows("http://a.org", "127.0.0.1"));
+}
+
+TEST_CASE("by default frontends of desktop programs and editors may call, from this machine") {
+  const CorsPolicy policy({});
+  for (const std::string origin :
+       {"app://-", "app://obsidian.md", "tauri://localhost", "vscode-webview://0a1b2c", "file://"}) {
+    INFO(origin);
+    for (const std::string address : {"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"})
+      CHECK(policy.allows(origin, address));
+    for (const std::string address : {"192.0.2.1", "::ffff:192.0.2.1", "", "unknown"})
+      CHECK_FALSE(policy.allows(origin, address));
+    CHECK_FALSE(CorsPolicy({"none"}).allows(origin, "127.0.0.1"));
+    CHECK_FALSE(CorsPolicy({"http://localhost:3000"}).allows(origin, "127.0.0.1"));
+    CHECK(CorsPolicy({origin}).allows(origin, "192.0.2.1"));
+  }
+  HttpRequest request = request_with({{"Origin", "tauri://localhost"}});
+  request.remote_address = "127.0.0.1";
+  HttpResponse answer = policy.preflight(request);
+  policy.allow(request, answer);
+  CHECK(header_of(answer, "Access-Control-Allow-Origin") == "tauri://localhost");
+  CHECK(header_of(answer, "Access-Control-Allow-Methods") == "GET, POST, OPTIONS");
+}
+
+TEST_CASE("a path names its endpoint however the base URL is spelt") {
+  const auto read = [](std::string_view path) {
+    const ApiPath found = read_api_path(path);
+    return std::string(found.endpoint) + " of '" + std::string(found.model) + "'";
+  };
+  for (const std::string before : {"", "/v1", "/v1/v1", "/openai/v1"}) {
+    CAPTURE(before);
+    CHECK(read(before + "/chat/completions") == "/chat/completions of ''");
+    CHECK(read(before + "/models/org/name") == "/models/org/name of ''");
+  }
+  CHECK(read("/openai/deployments/tiny/chat/completions") == "/chat/completions of 'tiny'");
+  CHECK(read("/openai/deployments/tiny/completions") == "/completions of 'tiny'");
+  CHECK(read("/openai/deployments/org/tiny/chat/completions") == "/chat/completions of 'org/tiny'");
+  CHECK(read("/openai/deployments/tiny/embeddings") == "/embeddings of 'tiny'");
+  for (const std::string path :
+       {"/", "", "/v1", "/v1x/models", "/openai", "/openai/deployments", "/openai/deployments/",
+        "/openai/deployments/tiny", "/openai/deployments//completions"}) {
+    CHECK(read(path) == path + " of ''");
+  }
+}
+
+TEST_CASE("JSON is taken under any type that may stand for it") {
+  for (const std::string type :
+       {"", "application/json", "Application/JSON; charset=utf-8", "text/json", "application/vnd.api+json",
+        "text/plain;charset=UTF-8", "application/octet-stream", "application/x-www-form-urlencoded"}) {
+    CAPTURE(type);
+    CHECK_FALSE(content_type_refusal(type));
+  }
+  for (const std::string type : {"multipart/form-data; boundary=json", "application/xml", "text/xml",
+                                 "image/png", "text/html", "json/x"}) {
+    CAPTURE(type);
+    const std::optional<ApiError> refusal = content_type_refusal(type);
+    REQUIRE(refusal);
+    CHECK(refusal->status == 415);
+    CHECK_THAT(refusal->message, ContainsSubstring("application/json"));
+  }
+  CHECK(content_type_refusal(std::string(5000, 'x'))->message.size() < 300);
 }
 
 TEST_CASE("a preflight gets back the headers it asked for, never credentials") {

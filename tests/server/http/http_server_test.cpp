@@ -6,6 +6,7 @@
 #include <mutex>
 #include <thread>
 
+#include "server/http/http_date.h"
 #include "server/http/listen_socket.h"
 #include "tests/server/http/raw_client.h"
 #include "tests/support/catch.h"
@@ -88,6 +89,9 @@ TEST_CASE(
              ContainsSubstring("POST /p hello<closed>"));
   CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose +
                         "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"),
+             ContainsSubstring("POST /p hello<closed>"));
+  CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose +
+                        "Transfer-Encoding: chunked\r\nTrailer: A\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n"),
              ContainsSubstring("POST /p hello<closed>"));
   CHECK_THAT(server.ask("POST /p HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("POST /p <closed>"));
   CHECK_THAT(server.ask("PUT /p HTTP/1.1\r\n" + kClose + "Content-Length: 2\r\n\r\nhi"),
@@ -210,7 +214,10 @@ TEST_CASE("what is too large or no HTTP is refused with an error body, and the a
         "HTTP/1.1 400");
   CHECK(status("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\nab") == "HTTP/1.1 400");
   CHECK(status("POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\nab") == "HTTP/1.1 501");
-  CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nab") == "HTTP/1.1 415");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nab") == "HTTP/1.1 415");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 2\r\n\r\nab") ==
+        "HTTP/1.1 415");
+  CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: gzip\r\nContent-Length: 2\r\n\r\nab") == "HTTP/1.1 400");
 }
 
 TEST_CASE("a produced body is chunked, leaves piece by piece, and is never compressed or cut into ranges") {
@@ -246,6 +253,40 @@ TEST_CASE("to an HTTP/1.0 client a produced body ends with the connection") {
   CHECK_THAT(answer, ContainsSubstring("\r\n\r\n{}<closed>"));
 }
 
+TEST_CASE("an HTTP/1.0 client keeps its connection if it asks to, as long as answers have a length") {
+  const Fixture server([](const HttpRequest& request) {
+    HttpResponse response = text("hello");
+    if (request.path == "/produced") response.produce = [](ResponseSink& sink) { return sink.write("{}"); };
+    return response;
+  });
+  RawClient client(server.port());
+  for (int i = 0; i < 2; ++i) {
+    client.send("GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n");
+    const std::string answer = client.read_until("hello");
+    CHECK_THAT(answer, ContainsSubstring("Connection: keep-alive\r\n"));
+    CHECK_THAT(answer, ContainsSubstring("Content-Length: 5\r\n"));
+  }
+  client.send("GET /produced HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+  const std::string produced = client.read_until();
+  CHECK_THAT(produced, ContainsSubstring("Connection: close\r\n"));
+  CHECK_THAT(produced, ContainsSubstring("\r\n\r\n{}<closed>"));
+  CHECK_THAT(server.ask("GET / HTTP/1.0\r\n\r\n"), ContainsSubstring("hello<closed>"));
+}
+
+TEST_CASE("every answer has a date") {
+  CHECK(http_date(784111777) == "Sun, 06 Nov 1994 08:49:37 GMT");
+  CHECK(http_date(951782400) == "Tue, 29 Feb 2000 00:00:00 GMT");
+  const Fixture server(echo);
+  for (const std::string& bytes : {"GET / HTTP/1.1\r\n" + kClose + "\r\n", std::string("\x16 no HTTP"),
+                                   "GET / HTTP/3.0\r\n" + kClose + "\r\n"}) {
+    const std::string answer = server.ask(bytes);
+    const size_t date = answer.find("\r\nDate: ");
+    REQUIRE(date != std::string::npos);
+    CHECK(answer.substr(date + 33, 6) == " GMT\r\n");
+    CHECK(answer.find("\r\nDate: ", date + 1) == std::string::npos);
+  }
+}
+
 TEST_CASE("a body that cannot be completed breaks the connection") {
   Fixture server([](const HttpRequest& request) {
     HttpResponse response;
@@ -268,6 +309,7 @@ TEST_CASE("a body that cannot be completed breaks the connection") {
 TEST_CASE("a response may wait before its status, and be another then") {
   Fixture server([](const HttpRequest& request) {
     HttpResponse response;
+    response.headers.emplace_back("Vary", "Origin");
     response.before_status = [path = request.path](ResponseClient& client) -> std::optional<HttpResponse> {
       if (path == "/throw") throw std::runtime_error("secret detail");
       client.report({.n_prompt = 7});
@@ -287,6 +329,7 @@ TEST_CASE("a response may wait before its status, and be another then") {
   CHECK_THAT(as_it_is, ContainsSubstring("{}"));
   CHECK(starts_with(other, "HTTP/1.1 500 "));
   CHECK_THAT(other, ContainsSubstring("\r\n\r\ninstead"));
+  CHECK_THAT(other, ContainsSubstring("\r\nVary: Origin\r\n"));
   CHECK(starts_with(throws, "HTTP/1.1 500 "));
   CHECK_THAT(throws, !ContainsSubstring("secret"));
   const std::vector<AccessRecord> records = server.stop_and_get_records();
@@ -446,5 +489,6 @@ TEST_CASE("ports in use, strange hosts and IPv6 are told or taken") {
   CHECK(local_url("::", 80) == "http://[::1]:80");
   CHECK(local_url("[::1]", 80) == "http://[::1]:80");
   CHECK(is_loopback("127.0.0.1"));
+  CHECK(is_loopback("::ffff:127.0.0.1"));
   CHECK_FALSE(is_loopback("0.0.0.0"));
 }

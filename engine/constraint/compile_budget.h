@@ -1,0 +1,47 @@
+// How much compiling one grammar may take. Grammars come from clients: a short one can describe an automaton of any size,
+// so states and work are counted while it is built.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "engine/constraint/grammar.h"
+
+namespace hearth {
+
+class CompileBudget {
+ public:
+  /// All states of a grammar together; a state takes about 100 bytes. A string of at most 10,000 characters, in JSON, takes 130,000.
+  static constexpr size_t kMostStates = 150'000;
+  /// Steps of the constructions; a step takes 10 to 50 ns.
+  static constexpr size_t kMostWork = 8'000'000;
+
+  CompileBudget() = default;
+  CompileBudget(size_t most_states, size_t most_work) : states_left_(most_states), work_left_(most_work) {}
+
+  /// Names the rule that messages speak of. The name must outlive the next call.
+  void enter(const std::string& rule_name) { rule_name_ = &rule_name; }
+
+  /// Each throws ConstraintError when the grammar has had its share.
+  void take_state() {
+    if (states_left_-- == 0) refuse("states");
+  }
+  void take_work(size_t steps = 1) {
+    if (steps > work_left_) refuse("steps to build");
+    work_left_ -= steps;
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* of_what) const {
+    throw ConstraintError("The grammar is too large: its automaton takes too many " + std::string(of_what) +
+                              " at the rule \"" + (rule_name_ != nullptr ? *rule_name_ : "root") +
+                              "\"; shorten its repeats, or make it of fewer or simpler alternatives.",
+                          "");
+  }
+
+  size_t states_left_ = kMostStates;
+  size_t work_left_ = kMostWork;
+  const std::string* rule_name_ = nullptr;
+};
+
+}  // namespace hearth

@@ -1,0 +1,80 @@
+// Constrained decoding: a grammar compiled for a vocabulary, and where one sequence is in it.
+//
+// Constraint::compile() runs on the thread that reads a request. The engine thread keeps a ConstraintState for each sequence:
+// before sampling it takes mask(), afterwards it calls accept().
+//
+// Measured with GPT-2's 50,257 tokens on one core, in microseconds a token: any JSON 5, an object with 60 properties 14, a
+// string of at most 2,000 characters 50; 0.4 where a text before has come by. Compiling these takes 3, 43 and 39 ms.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/constraint/automaton.h"
+#include "engine/constraint/compile_budget.h"
+#include "engine/constraint/grammar.h"
+#include "engine/constraint/mask_cache.h"
+#include "engine/constraint/token_mask.h"
+#include "engine/constraint/token_trie.h"
+#include "kernels/mutex.h"
+
+namespace hearth {
+
+/// Immutable to its users, thread-safe. Shared by all sequences with the same grammar, which find its masks together.
+class Constraint {
+ public:
+  /// Throws ConstraintError with a sentence for the user: see Automaton, and ConstraintState::mask() for ambiguity. The
+  /// grammar is not needed afterwards. budget: what compiling may take.
+  static std::shared_ptr<const Constraint> compile(const Grammar& grammar,
+                                                   std::shared_ptr<const TokenTrie> trie,
+                                                   CompileBudget budget = {});
+
+  // For compile() and ConstraintState.
+  Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> trie, CompileBudget budget);
+  const TokenTrie& trie() const { return *trie_; }
+  std::shared_ptr<MaskCache> cache() const;
+  /// The cache to use instead of a full one.
+  std::shared_ptr<MaskCache> cache_after(const std::shared_ptr<MaskCache>& full) const;
+
+ private:
+  const std::shared_ptr<const TokenTrie> trie_;
+  const Automaton automaton_;
+  mutable Mutex mutex_;
+  mutable std::shared_ptr<MaskCache> cache_ HEARTH_GUARDED_BY(mutex_);
+};
+
+/// One sequence's place in a constraint. Copies are cheap and independent. One thread at a time for each object.
+///
+/// Whatever is accepted, the text can be completed: there are no dead ends in the grammar. But the vocabulary may lack the
+/// bytes that are needed; then mask() allows nothing although may_end() is false.
+class ConstraintState {
+ public:
+  explicit ConstraintState(std::shared_ptr<const Constraint> constraint);
+
+  /// The tokens that may come next, as far as the vocabulary's text tokens go: control and end tokens are never in it. Valid
+  /// until the next call of a method that is not const.
+  /// Throws ConstraintError if the text so far, or what may follow, can be read in too many ways; so does accept().
+  const TokenMask& mask();
+  /// Appends a token to the text. Returns false and changes nothing if it is not allowed.
+  bool accept(int32_t token);
+  /// The text so far is complete: an end token may come next.
+  bool may_end() const { return place_.may_end; }
+  /// Nothing else can come next.
+  bool must_end() const { return place_.must_end; }
+  /// The longest bytes that must follow whatever is chosen; empty if the text may end here, at most
+  /// MaskCache::kMostForcedBytes. Tokens are not asked: the bytes may be part of a character.
+  std::string forced() const;
+  const TokenTrie& trie() const { return constraint_->trie(); }
+
+ private:
+  void leave_full_cache();
+
+  std::shared_ptr<const Constraint> constraint_;
+  std::shared_ptr<MaskCache> cache_;
+  MaskCache::Place place_;
+  std::shared_ptr<const TokenMask> mask_;  // of place_; null if it has not been asked for
+};
+
+}  // namespace hearth

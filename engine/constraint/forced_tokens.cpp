@@ -1,0 +1,18 @@
+#include "engine/constraint/forced_tokens.h"
+
+#include <string>
+
+namespace hearth {
+
+std::vector<int32_t> forced_tokens(const ConstraintState& state) {
+  const std::string text = state.forced();
+  if (text.empty()) return {};
+  std::vector<int32_t> tokens = state.trie().encode(text);
+  ConstraintState after = state;
+  for (const int32_t token : tokens)
+    if (!after.accept(token)) return {};  // not reached: a constraint allows what it forces
+  if (!tokens.empty() && !after.must_end()) tokens.pop_back();
+  return tokens;
+}
+
+}  // namespace hearth

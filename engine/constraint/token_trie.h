@@ -1,0 +1,78 @@
+// The byte strings of a vocabulary's tokens as tries, which constraints walk to find the tokens that may come next.
+//
+// Built once for a tokenizer and shared by all constraints; const and thread-safe after that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/tokenizer.h"
+
+namespace hearth {
+
+/// A trie as an array in depth-first order: a node's subtree lies right behind it, so that a walk skips a rejected
+/// subtree by going on at its end.
+struct ByteTrie {
+  struct Node {
+    uint32_t end;  // index of the first node behind the subtree
+    uint32_t
+        first_token;  // tokens[first_token] to the next node's first_token have exactly the bytes up to this node
+    uint16_t depth;  // bytes from the root to here, this node's included: 1 for the root's children
+    uint8_t byte;
+  };
+  /// The root is no node. One more node stands behind the last one; only its first_token counts.
+  std::vector<Node> nodes;
+  std::vector<int32_t> tokens;  // several may have the same bytes
+
+  uint32_t n_nodes() const { return static_cast<uint32_t>(nodes.size() - 1); }
+  std::span<const int32_t> tokens_at(uint32_t node) const {
+    const uint32_t first = nodes[node].first_token;
+    return std::span(tokens).subspan(first, nodes[node + 1].first_token - first);
+  }
+};
+
+class TokenTrie {
+ public:
+  /// Tokens of at most so many bytes are in short_tokens(), the others in long_tokens(). Two states of a constraint that
+  /// differ only in what follows after so many bytes then share their mask of short tokens: see Automaton::view().
+  /// 12 leaves 1,208 of GPT-2's 50,257 tokens to the long ones, which are read anew for each set of stacks.
+  static constexpr size_t kShortBytes = 12;
+  /// Longer tokens are never allowed. The longest ones of known vocabularies are runs of 128 spaces.
+  static constexpr size_t kMostBytes = 1024;
+
+  /// Tokens that stand for text. Left out are control tokens, end tokens and tokens without bytes: a constraint never
+  /// allows them.
+  /// A tokenizer may drop the space that begins the first word of a text (strips_leading_space()). Here that space counts
+  /// as any other byte: what is generated continues a prompt, and so its first token keeps its space when it is shown.
+  /// The tokenizer must outlive the trie.
+  /// controls: control tokens that stand for their text all the same, such as <tool_call>.
+  static std::shared_ptr<const TokenTrie> from_tokenizer(const Tokenizer& tokenizer,
+                                                         std::span<const int32_t> controls = {});
+
+  /// pieces: [n_vocab] the bytes of each token; empty for tokens that are left out.
+  explicit TokenTrie(std::vector<std::string> pieces);
+
+  const ByteTrie& short_tokens() const { return short_tokens_; }
+  const ByteTrie& long_tokens() const { return long_tokens_; }
+  size_t n_vocab() const { return pieces_.size(); }
+  /// The bytes of a token; empty if it is left out or not in the vocabulary.
+  std::string_view bytes(int32_t token) const;
+  /// Text tokens that spell the text, as the tokenizer does if that gives exactly this text, else the longest ones from left
+  /// to right. Empty if the vocabulary lacks a byte.
+  std::vector<int32_t> encode(std::string_view text) const;
+
+ private:
+  std::vector<int32_t> encode_greedily(std::string_view text) const;
+
+  const Tokenizer* tokenizer_ = nullptr;  // null: there are only pieces
+  bool has_controls_ = false;
+  std::vector<std::string> pieces_;
+  ByteTrie short_tokens_, long_tokens_;
+};
+
+}  // namespace hearth

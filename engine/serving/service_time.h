@@ -1,0 +1,27 @@
+// How long sequences hold a slot, and from that how long a client that found the queue full should wait.
+//
+// The engine thread adds a time whenever a sequence leaves its slot; HTTP threads read the mean (EngineStatus).
+#pragma once
+
+#include <atomic>
+
+namespace hearth {
+
+class ServiceTime {
+ public:
+  /// Engine thread. A sequence has left its slot after so many seconds; not negative.
+  void add(double seconds);
+  /// Any thread. The exponentially weighted mean; 0 before the first sequence.
+  double mean_seconds() const { return mean_seconds_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<double> mean_seconds_{0};
+  bool any_ = false;  // engine thread only
+};
+
+/// The Retry-After of a client that found the queue full: about when the requests that wait now have been
+/// served, mean_service_seconds * n_waiting / n_slots, in whole seconds from 1 to 60 (OpenAI's clients ignore
+/// longer ones).
+int retry_after_seconds(double mean_service_seconds, int n_waiting, int n_slots);
+
+}  // namespace hearth

@@ -1,0 +1,206 @@
+#include "server/api/chat_dialect.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/constraint/json_schema.h"
+#include "server/api/error.h"
+#include "server/chat/tool_description.h"
+
+namespace hearth {
+namespace {
+
+std::vector<std::string> end_texts(const Tokenizer& tokenizer) {
+  std::vector<std::string> texts;
+  for (const int32_t token : tokenizer.end_tokens())
+    tokenizer.append_bytes(token, true, texts.emplace_back());
+  return texts;
+}
+
+/// The control tokens that have these texts.
+std::vector<int32_t> tokens_of(const std::vector<std::string>& texts, const Tokenizer& tokenizer) {
+  std::vector<int32_t> tokens;
+  for (const std::string& text : texts) {
+    const std::vector<int32_t> spelled = tokenizer.encode(text, false, true);
+    if (spelled.size() == 1 && tokenizer.is_control(spelled.front())) tokens.push_back(spelled.front());
+  }
+  std::ranges::sort(tokens);
+  return tokens;
+}
+
+/// The texts of tags in this model's calls and thinking.
+std::vector<std::string> tags_of(const ToolSyntax& syntax, const ThinkingSyntax& thinking) {
+  ToolGrammarRequest request;
+  request.tools = {
+      {.name = "f", .arguments = [](Grammar& grammar) { return grammar.empty(); }, .parameters = {}}};
+  return build_tool_grammar(syntax, thinking, request).control_texts;
+}
+
+Json schema_of(const Json& tool) {
+  const Json& function = tool["function"];
+  const auto found = function.find("parameters");
+  if (found != function.end() && found->is_object() && !found->empty()) return *found;
+  return {{"type", "object"}, {"properties", Json::object()}, {"additionalProperties", false}};
+}
+
+bool is_strict(const Json& tool) {
+  const auto strict = tool["function"].find("strict");
+  return strict != tool["function"].end() && *strict == true;
+}
+
+/// A value that follows the schema. loose: any JSON value of its type, for schemas that cannot be enforced.
+ValueExpr value_expr(const Json& schema, bool loose) {
+  if (!loose) {
+    return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
+  }
+  return [](Grammar& grammar) { return json_schema_expression(grammar, R"({"type": "object"})"); };
+}
+
+std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
+  std::vector<GrammarParameter> parameters;
+  const auto properties = schema.find("properties");
+  if (properties == schema.end() || !properties->is_object()) return parameters;
+  const Json required = schema.value("required", Json::array());
+  for (const auto& [name, property] : properties->items()) {
+    const bool is_text = !property.is_object() || property.value("type", Json("string")) == "string";
+    parameters.push_back(
+        {.name = name,
+         .required = std::ranges::find(required, Json(name)) != required.end(),
+         .value = is_text && !property.contains("enum") ? ValueExpr{} : value_expr(property, loose)});
+  }
+  return parameters;
+}
+
+/// Can the schema be enforced? Throws RequestError if the tool is strict and its schema cannot.
+bool is_enforceable(const Json& tool, const Json& schema, size_t index) {
+  try {
+    Grammar grammar;
+    json_schema_expression(grammar, json_text(schema));
+    return true;
+  } catch (const ConstraintError& error) {
+    if (is_strict(tool)) refuse_constraint("tools[" + std::to_string(index) + "].function.parameters", error);
+    return false;
+  }
+}
+
+std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
+  std::vector<GrammarTool> out;
+  for (size_t i = 0; i < tools.size(); ++i) {
+    const Json schema = schema_of(tools[i]);
+    const bool loose = (all_loose && !is_strict(tools[i])) || !is_enforceable(tools[i], schema, i);
+    out.push_back({.name = tools[i]["function"]["name"].get<std::string>(),
+                   .arguments = value_expr(schema, loose),
+                   .parameters = parameters_of(schema, loose)});
+  }
+  return out;
+}
+
+/// Cuts what the template writes behind the last message, so that the model goes on with it.
+std::string cut_behind_last_message(std::string rendered, const Json& messages) {
+  const Json& content = messages.back()["content"];
+  const std::string text = content.is_string() ? content.get<std::string>() : std::string();
+  const size_t first = text.find_first_not_of(" \t\r\n"), last = text.find_last_not_of(" \t\r\n");
+  if (first == std::string::npos) return rendered;
+  const std::string_view trimmed = std::string_view(text).substr(first, last + 1 - first);
+  const size_t at = rendered.rfind(trimmed);
+  if (at == std::string::npos) {
+    refuse_param("continue_final_message",
+                 "'continue_final_message' cannot be done: the model's chat template changes the last "
+                 "message's text.");
+  }
+  // White space at its end is kept as far as the template has kept it.
+  size_t end = at + trimmed.size();
+  for (size_t i = last + 1; i < text.size() && end < rendered.size() && rendered[end] == text[i]; ++i) ++end;
+  rendered.resize(end);
+  return rendered;
+}
+
+}  // namespace
+
+ChatDialect::ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer)
+    : template_(chat_template), syntax_(plain_tool_syntax()) {
+  if (chat_template == nullptr) return;
+  syntax_ = derive_tool_syntax(*chat_template, end_texts(tokenizer));
+  thinking_ = derive_thinking_syntax(*chat_template);
+  control_tokens_ = tokens_of(tags_of(syntax_, thinking_), tokenizer);
+}
+
+std::string ChatDialect::render(const ChatRequest& request) const {
+  if (template_ == nullptr) refuse_param("messages", "This model has no chat template; use /v1/completions.");
+  try {
+    const bool in_text = !syntax_.template_shows_tools;
+    const Json messages =
+        in_text ? with_tools_in_text(request.messages, request.choice.tools) : request.messages;
+    const Json tools = in_text ? Json(nullptr) : request.choice.tools;
+    std::string rendered =
+        template_->render(messages, tools, request.add_generation_prompt, request.template_arguments);
+    return request.continue_last ? cut_behind_last_message(std::move(rendered), messages) : rendered;
+  } catch (const TemplateError& error) {
+    refuse_param("messages", error.what(), "chat_template_error");
+  }
+}
+
+bool ChatDialect::has_parts(const ChatRequest& request) const {
+  const bool thinks = thinking_.exists() || syntax_.form == ToolSyntax::Form::kHarmony;
+  return thinks || request.choice.mode != ToolMode::kNone;
+}
+
+ThinkingMode ChatDialect::thinking_mode(std::string_view rendered) const {
+  if (syntax_.form == ToolSyntax::Form::kHarmony) return ThinkingMode::kMayBegin;
+  if (!thinking_.exists()) return ThinkingMode::kNone;
+  return prompt_opens_thinking(thinking_, rendered) ? ThinkingMode::kBegun : ThinkingMode::kMayBegin;
+}
+
+std::shared_ptr<const Constraint> ChatDialect::constraint(const ChatRequest& request,
+                                                          std::string_view rendered,
+                                                          const ConstraintCompiler& compiler) const {
+  const AnswerFormat& format = request.generation.format;
+  const bool formatted = format.kind != AnswerFormat::Kind::kText;
+  if (!has_parts(request)) return compiler.compile(format);
+  if (!formatted && request.choice.mode == ToolMode::kNone) return nullptr;
+  if (formatted && request.choice.mode != ToolMode::kNone) {
+    refuse_param(format.param, "'" + format.param +
+                                   "' and 'tools' cannot be enforced in one answer; set 'tool_choice' to "
+                                   "'none', or leave the format out.");
+  }
+  ToolGrammarRequest asked{.mode = request.choice.mode,
+                           .tools = {},
+                           .allowed = request.choice.allowed,
+                           .parallel = request.choice.parallel,
+                           .thinking = thinking_mode(rendered),
+                           .text = {}};
+  if (formatted) asked.text = [&format](Grammar& grammar) { return format_expression(grammar, format); };
+  const std::string key = std::to_string(static_cast<int>(asked.mode)) +
+                          std::to_string(static_cast<int>(asked.thinking)) + (asked.parallel ? "p" : "s") +
+                          json_text(request.choice.allowed) + format_key(format) +
+                          json_text(request.choice.tools);
+  const auto compile = [&](bool loose) {
+    asked.tools = grammar_tools(request.choice.tools.is_null() ? Json::array() : request.choice.tools, loose);
+    return compiler.compile_chat(key, [&] { return build_tool_grammar(syntax_, thinking_, asked).grammar; });
+  };
+  try {
+    return compile(false);
+  } catch (const ConstraintError& error) {
+    const Json& tools = request.choice.tools;
+    if (formatted) refuse_constraint(format.param, error);
+    if (std::ranges::any_of(tools, is_strict)) refuse_constraint("tools", error);
+  }
+  try {
+    return compile(true);  // each schema can be enforced, all together are too much
+  } catch (const ConstraintError& error) {
+    refuse_constraint("tools", error);
+  }
+}
+
+ToolParserOptions ChatDialect::reading(const ChatRequest& request, std::string_view rendered,
+                                       uint64_t seed) const {
+  const bool short_id = template_ != nullptr && template_->wants_short_ids();
+  return {.syntax = syntax_,
+          .thinking = thinking_,
+          .in_thinking = thinking_mode(rendered) == ThinkingMode::kBegun,
+          .find_calls = request.choice.mode != ToolMode::kNone,
+          .tools = request.choice.tools,
+          .make_id = [seed, short_id](int index) { return make_call_id(seed, index, short_id); }};
+}
+
+}  // namespace hearth

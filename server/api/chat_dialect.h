@@ -1,0 +1,52 @@
+// How this model speaks in a chat: from a request to the prompt, to the language that its answer must keep to, and to what is
+// needed to read the answer.
+//
+// Made once with the model, from its chat template; used by all HTTP threads.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "server/api/chat_request.h"
+#include "server/api/constraint_compiler.h"
+#include "server/chat/chat_template.h"
+#include "server/chat/thinking_syntax.h"
+#include "server/chat/tool_call_parser.h"
+#include "server/chat/tool_syntax.h"
+
+namespace hearth {
+
+class ChatDialect {
+ public:
+  /// chat_template: null if the model has none. Both must outlive this.
+  ChatDialect(const ChatTemplate* chat_template, const Tokenizer& tokenizer);
+
+  /// The conversation as the template writes it. Throws RequestError if there is no template or it refuses the messages.
+  std::string render(const ChatRequest& request) const;
+
+  /// What the answer must keep to; null: nothing. rendered: the prompt. Throws RequestError for what cannot be enforced.
+  std::shared_ptr<const Constraint> constraint(const ChatRequest& request, std::string_view rendered,
+                                               const ConstraintCompiler& compiler) const;
+
+  /// Whether answers must be read by a ChatReader: this model thinks, or the request has tools.
+  bool has_parts(const ChatRequest& request) const;
+  /// seed: ids of calls are made from it.
+  ToolParserOptions reading(const ChatRequest& request, std::string_view rendered, uint64_t seed) const;
+
+  /// Control tokens that stand in calls and thinking, ascending: their text belongs to the answer.
+  const std::vector<int32_t>& control_tokens() const { return control_tokens_; }
+
+ private:
+  ThinkingMode thinking_mode(std::string_view rendered) const;
+
+  const ChatTemplate* template_;
+  ToolSyntax syntax_;
+  ThinkingSyntax thinking_;
+  std::vector<int32_t> control_tokens_;
+};
+
+}  // namespace hearth

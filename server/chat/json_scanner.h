@@ -1,0 +1,67 @@
+// Follows one JSON value byte by byte and says where it ends, without building it. What a model generates
+// arrives in pieces and may stop being JSON anywhere.
+//
+// Used by the readers of tool calls. One value per object, one thread.
+#pragma once
+
+#include <bitset>
+#include <cstddef>
+#include <cstdint>
+
+namespace hearth {
+
+class JsonScanner {
+ public:
+  enum class Status {
+    kMore,        // the byte belongs to the value, which goes on
+    kDone,        // the byte was the value's last
+    kDoneBefore,  // the value, a number, ended before this byte
+    kBad,         // no JSON value begins like this, or it nests deeper than kMaxDepth
+  };
+  static constexpr size_t kMaxDepth = 256;
+
+  /// Takes the next byte. White space before the value counts as part of it. After any status but kMore
+  /// the scanner must not be used any more. UTF-8 is not checked.
+  Status push(char c);
+
+ private:
+  enum class State : uint8_t {
+    kValue,         // a value must follow
+    kFirstElement,  // a value or ]
+    kFirstKey,      // a key or }
+    kKey,           // a key
+    kColon,
+    kAfterValue,  // , or the end of the container
+    kString,
+    kEscape,
+    kHex,
+    kWord,  // true, false, null
+    kMinus,
+    kZero,
+    kDigits,
+    kPoint,
+    kFraction,
+    kExponent,
+    kExponentSign,
+    kExponentDigits,
+  };
+
+  Status begin_value(char c);
+  Status open(bool object);
+  Status close(bool object);
+  Status end_value();
+  Status after_value(char c);
+  Status string_byte(char c);
+  Status number_byte(char c);
+  Status number_end(char c);
+  Status word_byte(char c);
+
+  State state_ = State::kValue;
+  size_t depth_ = 0;
+  std::bitset<kMaxDepth> is_object_;
+  bool in_key_ = false;
+  int n_hex_ = 0;
+  const char* word_ = nullptr;  // what is left of the word
+};
+
+}  // namespace hearth

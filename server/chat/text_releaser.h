@@ -1,0 +1,66 @@
+// Text on its way to the client that gives up the white space at its ends when a call or a thought borders
+// on it.
+//
+// Used by the parsers of answers: one for text, one for reasoning.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "server/chat/probe_text.h"
+#include "server/chat/tool_call_parser.h"
+
+namespace hearth {
+
+class TextReleaser {
+ public:
+  TextReleaser(ToolEvent::Kind kind, std::vector<ToolEvent>& events) : kind_(kind), events_(&events) {}
+
+  /// More text. White space at its end is held back until text follows.
+  void push(std::string_view text) {
+    if (at_edge_) text = probe::trim_start(text);
+    if (text.empty()) return;
+    at_edge_ = false;
+    const size_t solid = probe::trim_end(text).size();
+    if (solid > 0) give(std::exchange(held_, {}).append(text.substr(0, solid)));
+    held_ += text.substr(solid);
+  }
+
+  /// Something else borders here: white space that is held back, and what follows, is dropped.
+  void edge() {
+    held_.clear();
+    at_edge_ = true;
+  }
+
+  /// The answer has ended: white space that is held back counts as text.
+  void finish() {
+    if (!held_.empty()) give(std::exchange(held_, {}));
+  }
+
+ private:
+  void give(std::string text) {
+    if (!events_->empty() && events_->back().kind == kind_) {
+      events_->back().text += text;
+    } else {
+      events_->push_back({kind_, std::move(text)});
+    }
+  }
+
+  ToolEvent::Kind kind_;
+  std::vector<ToolEvent>* events_;
+  std::string held_;
+  bool at_edge_ = false;
+};
+
+/// The part of `text` that is certainly before any occurrence of `wanted`: all but a beginning of it at
+/// the end.
+inline size_t certain_before(std::string_view text, std::string_view wanted) {
+  const size_t most = std::min(wanted.empty() ? 0 : wanted.size() - 1, text.size());
+  for (size_t n = most; n > 0; --n)
+    if (text.ends_with(wanted.substr(0, n))) return text.size() - n;
+  return text.size();
+}
+
+}  // namespace hearth

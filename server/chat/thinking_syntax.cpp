@@ -1,0 +1,93 @@
+#include "server/chat/thinking_syntax.h"
+
+#include <array>
+#include <cctype>
+#include <optional>
+
+#include "server/api/json.h"
+#include "server/chat/probe_text.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::string_view kThought = "hearth thinks this";
+constexpr std::string_view kText = "hearth says this";
+constexpr size_t kNone = std::string_view::npos;
+
+std::optional<std::string> render(const ChatTemplate& chat_template, const Json& messages, bool prompt) {
+  try {
+    return chat_template.render(messages, nullptr, prompt);
+  } catch (const TemplateError&) {
+    return std::nullopt;
+  }
+}
+
+/// What stands around the reasoning of a past message. Not accepted unless it is a tag on either side:
+/// some templates print the reasoning as if it were a turn.
+ThinkingSyntax from_rendering(const ChatTemplate& chat_template) {
+  Json messages = Json::array({{{"role", "user"}, {"content", "hearth asks this"}}});
+  const std::optional<std::string> prompt = render(chat_template, messages, true);
+  messages.push_back({{"role", "assistant"}, {"reasoning_content", kThought}, {"content", kText}});
+  const std::optional<std::string> rendered = render(chat_template, messages, false);
+  const size_t thought = rendered ? rendered->find(kThought) : kNone;
+  const size_t text = rendered ? rendered->find(kText) : kNone;
+  if (!prompt || thought == kNone || text == kNone || text < thought) return {};
+  const std::string_view all(*rendered);
+  const size_t behind = thought + kThought.size();
+  const std::string_view before = probe::trim(all.substr(0, thought));
+  const std::string_view close = probe::trim(all.substr(behind, text - behind));
+  const size_t tag = before.empty() ? kNone : probe::tag_around(before, before.size() - 1);
+  if (tag == kNone || close.empty() || probe::tag_around(close, close.size() - 1) != 0) return {};
+  return {std::string(before.substr(tag)), std::string(close)};
+}
+
+bool is_word(std::string_view name) {
+  for (const char c : name)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '_' && c != ':' && c != '-') return false;
+  return !name.empty();
+}
+
+bool means_thinking(std::string_view name) {
+  std::string lower;
+  for (const char c : name) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const char* word : {"think", "thought", "reason"})
+    if (lower.find(word) != std::string::npos) return true;
+  return false;
+}
+
+/// The ways to write a pair of tags around a name.
+struct TagStyle {
+  std::string_view open, close, end;
+};
+constexpr std::array<TagStyle, 4> kStyles{
+    {{"<", "</", ">"}, {"[", "[/", "]"}, {"<|START_", "<|END_", "|>"}, {"<|begin_of_", "<|end_of_", "|>"}}};
+
+/// A closing tag in the template's text whose name is about thinking.
+ThinkingSyntax from_source(std::string_view source) {
+  for (const TagStyle& style : kStyles) {
+    for (size_t at = source.find(style.close); at != kNone; at = source.find(style.close, at + 1)) {
+      const size_t name = at + style.close.size();
+      const size_t end = source.find(style.end, name);
+      if (end == kNone) break;
+      const std::string_view word = source.substr(name, end - name);
+      if (!is_word(word) || !means_thinking(word)) continue;
+      const std::string text(word), tail(style.end);
+      return {std::string(style.open) + text + tail, std::string(style.close) + text + tail};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+ThinkingSyntax derive_thinking_syntax(const ChatTemplate& chat_template) {
+  if (chat_template.source().find("<|channel|>") != std::string::npos) return {};  // harmony
+  ThinkingSyntax syntax = from_rendering(chat_template);
+  return syntax.exists() ? syntax : from_source(chat_template.source());
+}
+
+bool prompt_opens_thinking(const ThinkingSyntax& syntax, std::string_view prompt) {
+  return syntax.exists() && probe::trim_end(prompt).ends_with(syntax.open);
+}
+
+}  // namespace hearth

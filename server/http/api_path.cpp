@@ -1,0 +1,31 @@
+// See the header.
+#include "server/http/api_path.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::string_view kDeployments = "/openai/deployments/";
+constexpr std::string_view kAzureV1 = "/openai/v1/";
+
+/// path: "NAME/ENDPOINT", what follows "/openai/deployments/". A model's name may hold slashes, so the endpoint is
+/// found from the end: its last part, or both parts of "chat/completions".
+ApiPath read_deployment(std::string_view path) {
+  constexpr std::string_view kChat = "/chat/completions";
+  const size_t end = path.ends_with(kChat) ? path.size() - kChat.size() : path.rfind('/');
+  if (end == std::string_view::npos || end == 0) return {};
+  return {path.substr(end), path.substr(0, end)};
+}
+
+}  // namespace
+
+ApiPath read_api_path(std::string_view path) {
+  if (path.starts_with(kDeployments)) {
+    const ApiPath azure = read_deployment(path.substr(kDeployments.size()));
+    return azure.endpoint.empty() ? ApiPath{path, {}} : azure;
+  }
+  if (path.starts_with(kAzureV1)) path.remove_prefix(std::string_view("/openai").size());
+  while (path.starts_with("/v1/")) path.remove_prefix(std::string_view("/v1").size());
+  return {path, {}};
+}
+
+}  // namespace hearth

@@ -1,0 +1,12 @@
+// The Date header's form of a time (RFC 9110, 5.6.7). Pure.
+#pragma once
+
+#include <ctime>
+#include <string>
+
+namespace hearth {
+
+/// "Sun, 06 Nov 1994 08:49:37 GMT". time: Unix seconds.
+std::string http_date(std::time_t time);
+
+}  // namespace hearth

@@ -1,0 +1,213 @@
+// Answers that must look like something: formats, tool calls and thinking, through the whole API with a scripted engine.
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+#include <string>
+
+#include "engine/engine.h"
+#include "tests/server/api/api_bench.h"
+#include "tests/support/catch.h"
+#include "tests/support/scripted_model.h"
+
+namespace hearth {
+namespace {
+
+using nlohmann::json;
+
+/// A model that knows tools in the manner of Hermes, and thinks.
+constexpr const char* kToolTemplate =
+    "{% if tools %}[tools]{{ tools | tojson }}{% endif %}{% for m in messages %}[{{ m.role }}]"
+    "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content or '' }}"
+    "{% for c in m.tool_calls or [] %}<tool_call>{\"name\": {{ c.function.name | tojson }}, \"arguments\": "
+    "{{ c.function.arguments | tojson }}}</tool_call>{% endfor %}{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}";
+
+constexpr const char* kTools =
+    R"("tools": [{"type": "function", "function": {"name": "weather", "strict": true, "parameters": {"type": "object",
+       "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+       "required": ["city", "days"], "additionalProperties": false}}}])";
+
+json error_of(const HttpResponse& response) { return json::parse(response.body)["error"]; }
+
+struct ToolBench : ApiBench {
+  explicit ToolBench(std::string_view said, FinishReason reason = FinishReason::kStop) {
+    chat_template = ChatTemplate::parse(kToolTemplate, "<s>", "</s>");
+    model.context_tokens = 1000;
+    engine.play = [said = std::string(said), reason](TokenStream& stream) {
+      play_text(stream, 0, said);
+      play_end(stream, 0, reason);
+    };
+  }
+  json ask(const std::string& rest) {
+    return whole_body(chat(R"({"messages": [{"role": "user", "content": "Say"}], )" + rest + "}"));
+  }
+};
+
+const std::string kSaid =
+    R"(<think>hm, stop?</think>Let me see.<tool_call>{"name": "weather", "arguments": {"city": "Ulm", "days": 2}}</tool_call>)";
+
+TEST_CASE(
+    "a call in the answer becomes tool_calls, thinking reasoning_content; stop strings do not count in "
+    "either") {
+  ToolBench bench(kSaid);
+  const json answer = bench.ask(std::string(kTools) + R"(, "stop": "stop?")");
+  const json& choice = answer["choices"][0];
+  CHECK(choice["finish_reason"] == "tool_calls");
+  const json& message = choice["message"];
+  CHECK(message["content"] == "Let me see.");
+  CHECK(message["reasoning_content"] == "hm, stop?");
+  REQUIRE(message["tool_calls"].size() == 1);
+  const json& call = message["tool_calls"][0];
+  CHECK(call["type"] == "function");
+  CHECK_FALSE(call["id"].get<std::string>().empty());
+  CHECK(call["function"]["name"] == "weather");
+  CHECK(json::parse(call["function"]["arguments"].get<std::string>()) ==
+        json({{"city", "Ulm"}, {"days", 2}}));
+  CHECK(bench.engine.requests.back().sequences[0].constraint != nullptr);
+  // Only a call: no content. Cut short: length.
+  ToolBench only(kSaid.substr(kSaid.find("<tool_call>")));
+  CHECK(only.ask(kTools)["choices"][0]["message"]["content"].is_null());
+  ToolBench cut(kSaid.substr(0, kSaid.size() - 15), FinishReason::kLength);
+  CHECK(cut.ask(kTools)["choices"][0]["finish_reason"] == "length");
+}
+
+TEST_CASE("streamed: id, type and name first, then the arguments in pieces, then the reason") {
+  ToolBench bench(kSaid);
+  const HttpResponse response = bench.chat(
+      R"({"messages": [{"role": "user", "content": "Say"}], "stream": true, )" + std::string(kTools) + "}");
+  RecordingClient client;
+  REQUIRE(response.produce(client));
+  std::string content, reasoning, arguments, reason;
+  int n_begins = 0;
+  for (const json& event : sse_data(client.received)) {
+    if (!event.is_object() || event["choices"].empty()) continue;
+    const json& choice = event["choices"][0];
+    const json& delta = choice["delta"];
+    if (choice["finish_reason"].is_string()) reason = choice["finish_reason"];
+    content += delta.value("content", "");
+    reasoning += delta.value("reasoning_content", "");
+    if (!delta.contains("tool_calls")) continue;
+    const json& call = delta["tool_calls"][0];
+    CHECK(call["index"] == 0);
+    if (call.contains("id")) {
+      ++n_begins;
+      CHECK(arguments.empty());
+      CHECK(call["function"]["name"] == "weather");
+      CHECK(call["type"] == "function");
+    }
+    arguments += call["function"]["arguments"].get<std::string>();
+  }
+  CHECK(n_begins == 1);
+  CHECK(content == "Let me see.");
+  CHECK(reasoning == "hm, stop?");
+  CHECK(json::parse(arguments) == json({{"city", "Ulm"}, {"days", 2}}));
+  CHECK(reason == "tool_calls");
+}
+
+TEST_CASE("a stop string ends the answer's text") {
+  ToolBench bench("<think>one END two</think>three END four");
+  const json answer = bench.ask(R"("stop": ["END"])");
+  CHECK(answer["choices"][0]["message"]["content"] == "three ");
+  CHECK(answer["choices"][0]["message"]["reasoning_content"] == "one END two");
+  CHECK(answer["choices"][0]["finish_reason"] == "stop");
+}
+
+TEST_CASE("what cannot be enforced is refused with the place in the schema") {
+  ToolBench bench("");
+  const auto refused = [&](const std::string& rest) {
+    return error_of(bench.chat(R"({"messages": [{"role": "user", "content": "Say"}], )" + rest + "}"));
+  };
+  json error = refused(R"("response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema":
+      {"type": "object", "properties": {"a": {"type": "string", "format": "made-up"}}}}})");
+  CHECK(error["param"] == "response_format.json_schema.schema");
+  CHECK_THAT(error["message"].get<std::string>(), ContainsSubstring("#/properties/a/format"));
+  error = refused(R"("tools": [{"type": "function", "function": {"name": "f", "strict": true, "parameters":
+      {"type": "object", "properties": {"a": {"type": "string", "format": "made-up"}}}}}])");
+  CHECK(error["param"] == "tools[0].function.parameters");
+  CHECK(refused(R"("guided_regex": "(")")["param"] == "guided_regex");
+  CHECK(refused(R"("grammar": "root ::= ")")["param"] == "grammar");
+  CHECK(bench.engine.requests.empty());
+}
+
+TEST_CASE("a schema that cannot be enforced does not keep a tool that is not strict from being called") {
+  ToolBench bench(R"(<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>)");
+  const json answer = bench.ask(R"("tools": [{"type": "function", "function": {"name": "f", "parameters":
+      {"type": "object", "properties": {"a": {"format": "made-up", "type": "string"}}}}}])");
+  CHECK(answer["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] == R"({"a": 1})");
+}
+
+TEST_CASE("an answer goes on with the last message if it is asked to") {
+  ToolBench bench(" Ulm");
+  const auto prompt = [&] {
+    std::string text;
+    for (const int32_t token : bench.engine.requests.back().sequences[0].prompt)
+      text += static_cast<char>(token);
+    return text;
+  };
+  whole_body(bench.chat(
+      R"({"messages": [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "It is in"}],
+      "continue_final_message": true, "add_generation_prompt": false})"));
+  CHECK(prompt() == "[user]Where?[assistant]It is in");
+  whole_body(bench.chat(R"({"messages": [{"role": "user", "content": "Where?"},
+      {"role": "assistant", "content": "It is in", "prefix": true}]})"));
+  CHECK(prompt() == "[user]Where?[assistant]It is in");
+}
+
+/// Random logits over every byte, so that only a constraint makes sense of them.
+struct ConstrainedBench : ToolBench {
+  ScriptedModel scripted;
+  Engine real;
+
+  ConstrainedBench()
+      : ToolBench(""),
+        scripted({.limits = {.max_tokens = 600,
+                             .max_logit_rows = 32,
+                             .n_vocab = ApiVocabulary::kFirstWord,
+                             .block_tokens = 4,
+                             .n_blocks = 2000},
+                  .script = ScriptedModel::hashed(),
+                  .before_step = {}}),
+        real(scripted, {.n_slots = 3, .context_tokens = 1000, .queue_capacity = 16, .prefill_chunk = 64}) {
+    // Without thinking, which a model of random logits would not end.
+    const std::string_view thinks =
+        "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}";
+    std::string source = kToolTemplate;
+    source.erase(source.find(thinks), thinks.size());
+    chat_template = ChatTemplate::parse(source, "<s>", "</s>");
+    model.engine = &real;
+  }
+};
+
+TEST_CASE("formats hold whatever the model would rather say") {
+  ConstrainedBench bench;
+  for (int seed = 0; seed < 20; ++seed) {
+    const std::string rest = R"(, "max_tokens": 400, "seed": )" + std::to_string(seed);
+    const auto content = [&](const std::string& format) {
+      const json choice = bench.ask(format + rest)["choices"][0];
+      INFO(choice.dump());
+      CHECK(choice["finish_reason"] == "stop");
+      return choice["message"]["content"].get<std::string>();
+    };
+    CHECK(std::set<std::string>{"yes", "no"}.contains(content(R"("guided_choice": ["yes", "no"])")));
+    CHECK(std::regex_match(content(R"("guided_regex": "[a-c]{3}-\\d{2}")"), std::regex("[a-c]{3}-[0-9]{2}")));
+    const json value =
+        json::parse(content(R"("response_format": {"type": "json_schema", "json_schema": {"name": "n",
+        "schema": {"type": "object", "properties": {"a": {"enum": [1, "x", null]}, "b": {"type": "integer",
+        "minimum": 10, "maximum": 99}}, "required": ["a", "b"], "additionalProperties": false}}})"));
+    CHECK(value.size() == 2);
+    CHECK(value["b"] >= 10);
+    CHECK(value["b"] <= 99);
+    const json call =
+        bench.ask(std::string(kTools) + R"(, "parallel_tool_calls": false, "tool_choice": "required")" +
+                  rest)["choices"][0];
+    if (call["finish_reason"] == "length") continue;  // a city whose name does not end
+    CHECK(call["finish_reason"] == "tool_calls");
+    const json arguments =
+        json::parse(call["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>());
+    CHECK(arguments["days"] >= 1);
+    CHECK(arguments["days"] <= 9);
+  }
+}
+
+}  // namespace
+}  // namespace hearth

@@ -1,0 +1,119 @@
+// What tests of tool calls share: the templates of tests/data/chat_templates, two tools, and the outcome
+// of parsing an answer.
+#pragma once
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "server/chat/tool_call_parser.h"
+#include "tests/support/catch.h"
+#include "tests/support/frozen_clock.h"
+#include "tests/support/source_dir.h"
+
+namespace hearth::tests {
+
+inline ChatTemplate chat_template(const std::string& name) {
+  std::ifstream file(hearth::testing::source_dir() + "/tests/data/chat_templates/" + name + ".jinja");
+  REQUIRE(file.good());
+  std::ostringstream text;
+  text << file.rdbuf();
+  return ChatTemplate::parse(text.str(), "<s>", "</s>", frozen_clock);
+}
+
+inline const Json& tools() {
+  static const Json json = Json::parse(R"([
+    {"type": "function", "function": {"name": "get_weather", "description": "Weather.", "parameters": {
+      "type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"},
+      "options": {"type": "object"}}, "required": ["city"]}}},
+    {"type": "function", "function": {"name": "now", "description": "Time.",
+      "parameters": {"type": "object", "properties": {}}}}])");
+  return json;
+}
+
+struct ParsedCall {
+  std::string name, id, arguments;
+  bool whole = false;
+  bool operator==(const ParsedCall&) const = default;
+};
+
+/// Events joined, in the order of the answer for each kind.
+struct Outcome {
+  std::string text, reasoning;
+  std::vector<ParsedCall> calls;
+  bool operator==(const Outcome&) const = default;
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Outcome& outcome) {
+  out << "text " << Json(outcome.text) << " reasoning " << Json(outcome.reasoning);
+  for (const ParsedCall& call : outcome.calls) {
+    out << " call " << call.name << " " << call.id << " " << call.arguments
+        << (call.whole ? "" : " broken off");
+  }
+  return out;
+}
+
+inline void add(const std::vector<ToolEvent>& events, Outcome& outcome) {
+  for (const ToolEvent& event : events) {
+    switch (event.kind) {
+      case ToolEvent::Kind::kText:
+        outcome.text += event.text;
+        break;
+      case ToolEvent::Kind::kReasoning:
+        outcome.reasoning += event.text;
+        break;
+      case ToolEvent::Kind::kCallBegin:
+        REQUIRE(event.index == static_cast<int>(outcome.calls.size()));
+        outcome.calls.push_back({event.text, event.id, {}, false});
+        break;
+      case ToolEvent::Kind::kArguments:
+        REQUIRE(event.index + 1 == static_cast<int>(outcome.calls.size()));
+        CHECK_FALSE(event.text.empty());
+        outcome.calls.back().arguments += event.text;
+        break;
+      case ToolEvent::Kind::kCallEnd:
+        REQUIRE(event.index + 1 == static_cast<int>(outcome.calls.size()));
+        outcome.calls.back().whole = event.whole;
+        break;
+    }
+  }
+}
+
+inline Outcome parse_in_pieces(const ToolParserOptions& options, const std::string& answer, size_t piece) {
+  ToolCallParser parser(options);
+  Outcome outcome;
+  for (size_t at = 0; at < answer.size(); at += piece) add(parser.push(answer.substr(at, piece)), outcome);
+  add(parser.finish(), outcome);
+  return outcome;
+}
+
+/// Parses the answer whole and in pieces of every length, which must come to the same.
+inline Outcome parse_answer(const ToolParserOptions& options, const std::string& answer) {
+  const Outcome whole = parse_in_pieces(options, answer, std::max<size_t>(answer.size(), 1));
+  for (size_t piece = 1; piece < answer.size(); ++piece) {
+    INFO("pieces of " << piece << " bytes of: " << answer);
+    const Outcome outcome = parse_in_pieces(options, answer, piece);
+    REQUIRE(outcome == whole);
+  }
+  return whole;
+}
+
+inline ToolParserOptions parser_options(const ChatTemplate& chat) {
+  ToolParserOptions options;
+  options.syntax = derive_tool_syntax(chat);
+  options.thinking = derive_thinking_syntax(chat);
+  options.tools = tools();
+  options.make_id = [](int index) { return "made" + std::to_string(index); };
+  return options;
+}
+
+inline Outcome parse_answer(const std::string& template_name, const std::string& answer,
+                            bool in_thinking = false) {
+  ToolParserOptions options = parser_options(chat_template(template_name));
+  options.in_thinking = in_thinking;
+  return parse_answer(options, answer);
+}
+
+}  // namespace hearth::tests

@@ -1,0 +1,209 @@
+// The language of answers: what each mode lets through, and that the parser finds in it what was meant.
+#include "server/chat/tool_grammar.h"
+
+#include "server/chat/probe_text.h"
+#include "tests/server/chat/tool_answers.h"
+#include "tests/support/grammar_matcher.h"
+
+namespace hearth::tests {
+namespace {
+
+ValueExpr exactly(const std::string& text) {
+  return [text](Grammar& grammar) { return grammar.literal(text); };
+}
+
+const std::string kBern = R"({"city": "Bern", "days": 2})";
+
+ToolGrammarRequest request(ToolMode mode) {
+  ToolGrammarRequest request;
+  request.mode = mode;
+  request.tools = {{"get_weather", exactly(kBern), {{"city", true, {}}, {"days", false, exactly("2")}}},
+                   {"now", exactly("{}"), {}}};
+  return request;
+}
+
+struct Built {
+  ToolSyntax syntax;
+  ThinkingSyntax thinking;
+  Grammar grammar;
+  bool has(const std::string& text) const { return test::GrammarMatcher(grammar).matches(text); }
+};
+
+Built build(const std::string& name, const ToolGrammarRequest& request) {
+  const ChatTemplate chat = chat_template(name);
+  Built built{derive_tool_syntax(chat), derive_thinking_syntax(chat), {}};
+  built.grammar = build_tool_grammar(built.syntax, built.thinking, request).grammar;
+  return built;
+}
+
+std::string hermes(const std::string& name, const std::string& arguments) {
+  return "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": " + arguments + "}\n</tool_call>";
+}
+
+TEST_CASE("auto lets text and calls through, and no calls that break off") {
+  const Built built = build("qwen25_tools", request(ToolMode::kAuto));
+  CHECK(built.has(""));
+  CHECK(built.has("Just text < with [brackets] {\"a\": 1} äöü"));
+  CHECK(built.has(hermes("now", "{}")));
+  CHECK(built.has("I look.\n" + hermes("get_weather", kBern)));
+  CHECK(built.has(hermes("get_weather", kBern) + "\n" + hermes("now", "{}")));
+  CHECK_FALSE(built.has(hermes("unknown", "{}")));
+  CHECK_FALSE(built.has(hermes("get_weather", "{}")));
+  CHECK_FALSE(built.has("<tool_call>"));
+  CHECK_FALSE(built.has(hermes("now", "{}") + " more"));
+  CHECK_FALSE(built.has("a <tool_call> b"));
+}
+
+TEST_CASE("the other modes") {
+  const Built none = build("qwen25_tools", request(ToolMode::kNone));
+  CHECK(none.has("text"));
+  CHECK_FALSE(none.has(hermes("now", "{}")));
+  const Built required = build("qwen25_tools", request(ToolMode::kRequired));
+  CHECK(required.has("\n" + hermes("now", "{}")));
+  CHECK_FALSE(required.has("text"));
+  CHECK_FALSE(required.has(""));
+  ToolGrammarRequest named = request(ToolMode::kRequired);
+  named.allowed = {"now"};
+  CHECK(build("qwen25_tools", named).has(hermes("now", "{}")));
+  CHECK_FALSE(build("qwen25_tools", named).has(hermes("get_weather", kBern)));
+  ToolGrammarRequest single = request(ToolMode::kRequired);
+  single.parallel = false;
+  CHECK_FALSE(build("qwen25_tools", single).has(hermes("now", "{}") + "\n" + hermes("now", "{}")));
+  named.allowed = {"gone"};
+  CHECK_THROWS_AS(build("qwen25_tools", named), ConstraintError);
+}
+
+TEST_CASE("thinking comes first") {
+  ToolGrammarRequest thinking = request(ToolMode::kRequired);
+  thinking.thinking = ThinkingMode::kMayBegin;
+  const Built may = build("qwen3", thinking);
+  CHECK(may.has(hermes("now", "{}")));
+  CHECK(may.has("<think>\nHm, <tool_call>\n</think>\n\n" + hermes("now", "{}")));
+  CHECK_FALSE(may.has("<think>\nHm."));
+  thinking.thinking = ThinkingMode::kBegun;
+  const Built begun = build("qwen3", thinking);
+  CHECK(begun.has("Hm.\n</think>\n\n" + hermes("now", "{}")));
+  CHECK_FALSE(begun.has(hermes("now", "{}")));
+  thinking.mode = ToolMode::kNone;
+  CHECK(
+      build("gpt_oss", thinking)
+          .has("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."));
+}
+
+/// Two calls as the syntax writes them, put together by hand.
+struct Sample {
+  std::string chat_template, answer;
+};
+
+TEST_CASE("two calls in every syntax are in its grammar, and mean the same to the parser") {
+  const std::vector<Sample> samples{
+      {"qwen3_coder",
+       "<tool_call>\n<function=get_weather>\n<parameter=city>\nBern\n</parameter>\n<parameter=days>\n2\n</"
+       "parameter>\n</function>\n"
+       "</tool_call>\n<tool_call>\n<function=now>\n</function>\n</tool_call>"},
+      {"glm45",
+       "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Bern</arg_value>\n<arg_key>days</"
+       "arg_key>\n<arg_value>2</arg_value>"
+       "\n</tool_call>\n<tool_call>now\n</tool_call>"},
+      {"minimax_m2",
+       "<minimax:tool_call>\n<invoke name=\"get_weather\">\n<parameter "
+       "name=\"city\">Bern</parameter>\n<parameter name=\"days\">2"
+       "</parameter>\n</invoke>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>"},
+      {"llama4", "[get_weather(city=\"Bern\", days=2), now()]"},
+      {"lfm2", "<|tool_call_start|>[get_weather(city=\"Bern\", days=2), now()]<|tool_call_end|>"},
+      {"llama33_ipython", "{\"type\": \"function\", \"name\": \"get_weather\", \"parameters\": " + kBern +
+                              "}; {\"type\": \"function\", \"name\": \"now\", \"parameters\": {}}"},
+      {"mistral_v3",
+       "[TOOL_CALLS] [{\"name\": \"get_weather\", \"arguments\": " + kBern +
+           ", \"id\": \"abcdefgh1\"}, {\"name\": \"now\", \"arguments\": {}, \"id\": \"abcdefgh2\"}]"},
+      {"mistral_v11_call_id", "[TOOL_CALLS]get_weather[CALL_ID]abcdefgh1[ARGS]" + kBern +
+                                  "[TOOL_CALLS]now[CALL_ID]abcdefgh2[ARGS]{}"},
+      {"functionary_v31", "<function=get_weather>" + kBern + "</function><function=now>{}</function>"},
+      {"functionary_v32", "get_weather\n" + kBern + ">>>now\n{}"},
+      {"command_r7b",
+       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"get_weather\", \"parameters\": " +
+           kBern +
+           "},\n    {\"tool_call_id\": \"1\", \"tool_name\": \"now\", \"parameters\": {}}\n]<|END_ACTION|>"},
+      {"deepseek_v3",
+       "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>get_weather\n```json\n" + kBern +
+           "\n```<｜tool▁call▁end｜>\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>now\n```json\n{}\n```<"
+           "｜tool▁call▁end｜>"
+           "<｜tool▁calls▁end｜>"},
+      {"kimi_k2",
+       "<|tool_calls_section_begin|><|tool_call_begin|>functions.get_weather:0<|tool_call_argument_begin|>" +
+           kBern +
+           "<|tool_call_end|><|tool_call_begin|>functions.now:1<|tool_call_argument_begin|>{}<|tool_call_end|"
+           ">"
+           "<|tool_calls_section_end|>"},
+      {"minimax_m1", "<tool_calls>\n{\"name\": \"get_weather\", \"arguments\": " + kBern +
+                         "}\n{\"name\": \"now\", \"arguments\": {}}\n</tool_calls>"},
+      {"apertus", "<|tools_prefix|>[{\"get_weather\": " + kBern + "}, {\"now\": {}}]<|tools_suffix|>"},
+  };
+  for (const Sample& sample : samples) {
+    INFO(sample.chat_template << ": " << sample.answer);
+    CHECK(build(sample.chat_template, request(ToolMode::kAuto)).has(sample.answer));
+    const Built required = build(sample.chat_template, request(ToolMode::kRequired));
+    CHECK(required.has(sample.answer));
+    CHECK_FALSE(required.has(sample.answer + "x"));
+    CHECK_FALSE(required.has(sample.answer.substr(0, sample.answer.size() - 1)));
+    const Outcome outcome = parse_answer(sample.chat_template, sample.answer);
+    REQUIRE(outcome.calls.size() == 2);
+    CHECK(Json::parse(outcome.calls[0].arguments) == Json::parse(kBern));
+    CHECK(outcome.calls[1].name == "now");
+    CHECK(outcome.text.empty());
+  }
+}
+
+TEST_CASE("a call that begins with nothing but itself is told from text") {
+  const Built llama = build("llama31", request(ToolMode::kAuto));
+  CHECK(llama.has("{\"name\": \"now\", \"parameters\": {}}"));
+  CHECK(llama.has("{\"city\": 1}"));
+  CHECK_FALSE(llama.has(" { \"name\": \"Bob\"}"));
+  const Built python = build("llama4", request(ToolMode::kAuto));
+  CHECK(python.has("[1, 2]"));
+  CHECK(python.has("[now()]"));
+  CHECK_FALSE(python.has("[now(]"));
+}
+
+TEST_CASE("parameters come in their order, and only those that are not required may lack") {
+  const Built built = build("llama4", request(ToolMode::kRequired));
+  CHECK(built.has("[get_weather(city=\"B\\\"ern\")]"));
+  CHECK_FALSE(built.has("[get_weather(days=2)]"));
+  CHECK_FALSE(built.has("[get_weather(days=2, city=\"x\")]"));
+  ToolGrammarRequest optional = request(ToolMode::kRequired);
+  optional.tools[0].parameters[0].required = false;
+  CHECK(build("llama4", optional).has("[get_weather(days=2)]"));
+  CHECK(build("llama4", optional).has("[get_weather()]"));
+}
+
+TEST_CASE("harmony: a final message, or a call behind thinking and words") {
+  ToolGrammarRequest automatic = request(ToolMode::kAuto);
+  automatic.thinking = ThinkingMode::kMayBegin;
+  const Built built = build("gpt_oss", automatic);
+  const std::string call = "<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}";
+  CHECK(built.has("<|channel|>final<|message|>Yes."));
+  CHECK(built.has(call));
+  CHECK(built.has("<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant" + call));
+  CHECK_FALSE(built.has("Yes."));
+  automatic.mode = ToolMode::kRequired;
+  CHECK_FALSE(build("gpt_oss", automatic).has("<|channel|>final<|message|>Yes."));
+}
+
+TEST_CASE("the tags that may be control tokens are named") {
+  const auto tags = [](const char* name) {
+    const ChatTemplate chat = chat_template(name);
+    return build_tool_grammar(derive_tool_syntax(chat), derive_thinking_syntax(chat),
+                              request(ToolMode::kAuto))
+        .control_texts;
+  };
+  using Tags = std::vector<std::string>;
+  CHECK(tags("qwen3") == Tags{"<think>", "</think>", "<tool_call>", "</tool_call>"});
+  CHECK(tags("mistral_v11_call_id") == Tags{"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"});
+  CHECK(tags("deepseek_v31") == Tags{"<think>", "</think>", "<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>",
+                                     "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"});
+  CHECK(tags("llama31").empty());
+  CHECK(tags("gpt_oss").size() == 5);
+}
+
+}  // namespace
+}  // namespace hearth::tests

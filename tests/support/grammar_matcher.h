@@ -1,0 +1,48 @@
+// Does a grammar match a text? The slow reference for what is compiled from grammars: it follows the definition of each kind
+// of expression and nothing else. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "engine/constraint/grammar.h"
+
+namespace hearth::test {
+
+class GrammarMatcher {
+ public:
+  static constexpr size_t kMostBytes = 63;  // of matching_prefixes() only
+
+  /// The grammar must outlive the matcher.
+  explicit GrammarMatcher(const Grammar& grammar) : grammar_(grammar) {}
+
+  /// Does the root match the whole text?
+  bool matches(std::string_view text) { return matches(text, grammar_.body(grammar_.root())); }
+  /// Does the expression match the whole text?
+  bool matches(std::string_view text, Grammar::Expr expr);
+  /// Which prefixes of the text are in the language: bit n is set if the first n bytes are.
+  /// REQUIRES: text.size() <= kMostBytes.
+  uint64_t matching_prefixes(std::string_view text);
+
+ private:
+  using Ends = std::set<size_t>;
+
+  Ends all_ends(std::string_view text, Grammar::Expr expr);
+  Ends ends(Grammar::Expr expr, size_t start);
+  Ends compute(Grammar::Expr expr, size_t start);
+  Ends repeat(const Grammar::Node& node, size_t start);
+  Ends call(Grammar::Rule rule, size_t start);
+
+  const Grammar& grammar_;
+  std::string_view text_;
+  // What is known of rules grows from round to round until a round brings nothing new: left recursion ends so.
+  std::map<std::pair<Grammar::Rule, size_t>, Ends> rule_ends_;
+  std::map<std::pair<Grammar::Expr, size_t>, Ends> known_;  // of this round
+  std::set<std::pair<Grammar::Rule, size_t>> called_;       // in this round
+  bool grew_ = false;
+};
+
+}  // namespace hearth::test
