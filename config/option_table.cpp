@@ -41,6 +41,21 @@ std::vector<OptionSpec> make_table() {
        "PowerInfer's files, else the architecture's.",
        TextField{&O::ffn_activation}, Sources::kAll, Program::kBoth},
 
+      {"embedding-model", "Embeddings", "FILE",
+       "A second, small model that embeds texts for /v1/embeddings: a GGUF file. It runs on the CPU, beside "
+       "the model, "
+       "and has a queue of its own. Not given: the model embeds.",
+       TextField{&O::embedding_model}},
+      {"embedding-alias", "Embeddings", "NAME",
+       "Another name the embedding model answers to, such as text-embedding-3-small. May be given several "
+       "times.",
+       ListField{&O::embedding_alias}},
+      {"embedding-context", "Embeddings", "N",
+       "Tokens of one text, at most, for the embedding model. Memory for one text of this length is reserved "
+       "at start; "
+       "shorter ones share it. 0: what the model was trained for, at most 8192.",
+       IntField{&O::embedding_context, 0, 1 << 24}},
+
       {"host", "Server", "ADDRESS",
        "Address to listen on. 0.0.0.0 or :: opens the server to the network: set an API key then.",
        TextField{&O::host}},

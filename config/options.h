@@ -33,6 +33,11 @@ struct Options {
   int context = 0;             // tokens of one request, prompt and answer; 0: the model's own, at most 8192
   std::string ffn_activation;  // the FFN's activation, if the file does not name it; empty: the file's
 
+  // Embeddings
+  std::string embedding_model;               // path of a second GGUF file; empty: the model embeds
+  std::vector<std::string> embedding_alias;  // names it answers to besides its own
+  int embedding_context = 0;                 // tokens of one text; 0: the model's own, at most 8192
+
   // Server
   std::string host = "127.0.0.1";
   int port = 8080;                       // 0: any free one

@@ -65,6 +65,7 @@ Engine::Engine(ForwardModel& model, EngineOptions options)
   batch_.positions.reserve(n_tokens);
   batch_.slots.reserve(n_tokens);
   batch_.logit_rows.reserve(static_cast<size_t>(limits_.max_logit_rows));
+  batch_.hidden_rows.reserve(n_tokens);
   beat();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -165,12 +166,18 @@ void Engine::step() {
   const std::span<const StepPiece> chosen = scheduler_.next_step();
   pieces_.assign(chosen.begin(), chosen.end());
   build_batch(pieces_);
-  std::span<const float> logits = run_model();
+  StepOutput rest = run_model();
   n_steps_.fetch_add(1, std::memory_order_relaxed);
+  const auto take = [](std::span<const float>& rows, int n_rows, int n_cols) {
+    const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
+    return std::exchange(rows, rows.subspan(n)).first(n);
+  };
   for (const StepPiece& piece : pieces_) {
-    const size_t n = static_cast<size_t>(piece.n_rows) * static_cast<size_t>(limits_.n_vocab);
-    finish_piece(piece, logits.first(n));
-    logits = logits.subspan(n);
+    if (scheduler_.slots()[static_cast<size_t>(piece.slot)]->request.embedding) {
+      finish_embedded_piece(piece, take(rest.hidden, piece.n_rows, limits_.d_model));
+    } else {
+      finish_piece(piece, take(rest.logits, piece.n_rows, limits_.n_vocab));
+    }
   }
 }
 
@@ -213,6 +220,7 @@ void Engine::admit() {
     sequence.admitted_at = Clock::now();
     // Reserves room for every token it may generate, so that the token loop does not allocate.
     sequence.tokens.reserve(sequence.tokens.size() + static_cast<size_t>(sequence.request.max_tokens));
+    if (sequence.request.embedding) sequence.pooled.emplace(limits_.d_model);
     n_prompt_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
     n_cached_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
   });
@@ -225,7 +233,8 @@ void Engine::build_batch(std::span<const StepPiece> pieces) {
   for (const StepPiece& piece : pieces) {
     const Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
     const int first_row = batch_.n_tokens() + piece.first_row;
-    for (int row = 0; row < piece.n_rows; ++row) batch_.logit_rows.push_back(first_row + row);
+    std::vector<int32_t>& rows = sequence.request.embedding ? batch_.hidden_rows : batch_.logit_rows;
+    for (int row = 0; row < piece.n_rows; ++row) rows.push_back(first_row + row);
     for (int position = piece.begin; position < piece.begin + piece.n_tokens; ++position) {
       batch_.tokens.push_back(sequence.tokens[static_cast<size_t>(position)]);
       batch_.positions.push_back(position);
@@ -234,22 +243,30 @@ void Engine::build_batch(std::span<const StepPiece> pieces) {
   }
 }
 
-std::span<const float> Engine::run_model() {
-  const std::span<const float> logits = model_.forward(batch_);
-  const size_t n_expected = batch_.logit_rows.size() * static_cast<size_t>(limits_.n_vocab);
-  if (logits.size() < n_expected) {
-    throw std::runtime_error("the forward pass returned " + std::to_string(logits.size()) +
-                             " logits, expected " + std::to_string(n_expected));
-  }
-  return logits;
+StepOutput Engine::run_model() {
+  const StepOutput output = model_.forward(batch_);
+  const auto check = [](std::span<const float> rows, size_t n_rows, int n_cols, const char* what) {
+    const size_t n_expected = n_rows * static_cast<size_t>(n_cols);
+    if (rows.size() >= n_expected) return;
+    throw std::runtime_error("the forward pass returned " + std::to_string(rows.size()) + " " + what +
+                             ", expected " + std::to_string(n_expected));
+  };
+  check(output.logits, batch_.logit_rows.size(), limits_.n_vocab, "logits");
+  check(output.hidden, batch_.hidden_rows.size(), limits_.d_model, "values of hidden states");
+  return output;
+}
+
+// Counts a piece that was computed.
+void Engine::advance(const StepPiece& piece) {
+  if (scheduler_.slots()[static_cast<size_t>(piece.slot)]->prefilling())
+    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(piece.n_tokens), std::memory_order_relaxed);
+  scheduler_.computed(piece);
 }
 
 void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const bool was_prefilling = sequence.prefilling();
-  if (was_prefilling)
-    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(piece.n_tokens), std::memory_order_relaxed);
-  scheduler_.computed(piece);
+  advance(piece);
   if (was_prefilling && sequence.request.prompt_logprobs && !publish_prompt_logprobs(piece, logits)) {
     finish_slot(
         piece.slot, FinishReason::kFailed,
@@ -264,6 +281,24 @@ void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits)
   } else {
     choose_token(piece.slot, logits.last(static_cast<size_t>(limits_.n_vocab)));
   }
+}
+
+void Engine::finish_embedded_piece(const StepPiece& piece, std::span<const float> hidden) {
+  Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
+  advance(piece);
+  sequence.pooled->add(hidden);
+  if (sequence.prefilling()) return;
+  sequence.prefilled_at = Clock::now();
+  std::optional<std::vector<float>> values = sequence.pooled->unit_vector();
+  if (!values) {
+    finish_slot(
+        piece.slot, FinishReason::kFailed,
+        "the model's hidden states hold a NaN or an infinity, so they give no embedding; the model file may "
+        "be damaged or its numbers out of range");
+    return;
+  }
+  sequence.stream->push({.sequence = sequence.index, .what = EmbeddingEvent{*std::move(values)}});
+  finish_slot(piece.slot, FinishReason::kStop);
 }
 
 // Publishes the rows of a scored prompt's piece: row r belongs to the token after the piece's r-th. Returns

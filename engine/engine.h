@@ -114,8 +114,10 @@ class Engine final : public TokenGenerator {
   void drop_cancelled();
   void admit();
   void build_batch(std::span<const StepPiece> pieces);
-  std::span<const float> run_model();
+  StepOutput run_model();
+  void advance(const StepPiece& piece);
   void finish_piece(const StepPiece& piece, std::span<const float> logits);
+  void finish_embedded_piece(const StepPiece& piece, std::span<const float> hidden);
   bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
   void choose_token(int slot, std::span<const float> row);
   std::optional<FinishReason> generate(Sequence& sequence, std::span<const float> row);

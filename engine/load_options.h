@@ -47,6 +47,9 @@ struct LoadOptions {
   int n_slots = 4;          // sequences that run at once
   int context_tokens = 0;   // of one sequence; 0: what the model was trained on, at most kDefaultContext
   int prefill_chunk = 128;  // prompt tokens of one step, at most
+  // Sequences of full length whose keys and values are in memory at once. With fewer than slots, long sequences may have
+  // to wait for each other. 0: as many as slots.
+  int n_kv_contexts = 0;
 
   // The host.
   int n_threads = 0;                // 0: one per physical core

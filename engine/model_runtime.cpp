@@ -279,6 +279,7 @@ void ModelRuntime::State::publish() {
                                 .plan = plan ? &*plan : nullptr,
                                 .prefetcher = prefetcher.get(),
                                 .kv_bytes = kv->bytes(),
+                                .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
                                 .neuron_bytes = neurons->host_bytes(),
                                 .order_hash = device ? 0 : order_hash(neurons->order()),
                                 .notes = notes});
@@ -362,19 +363,20 @@ StepLimits ModelRuntime::limits() const {
   return {.max_tokens = s.max_tokens,
           .max_logit_rows = s.pass->max_logit_rows(),
           .n_vocab = s.spec.n_vocab,
+          .d_model = s.spec.d_model,
           .block_tokens = kKvBlockTokens,
           .n_blocks = s.kv->shape().n_blocks};
 }
 
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
-std::span<const float> ModelRuntime::forward(const Batch& batch) {
+StepOutput ModelRuntime::forward(const Batch& batch) {
   const ActivityCounter::StepScope counted(state_->observation.counter(), batch);
   if (!state_->prefetcher) return state_->pass->run(batch);
   state_->prefetcher->begin_step();
-  const std::span<const float> logits = state_->pass->run(batch);
+  const StepOutput output = state_->pass->run(batch);
   state_->prefetcher->end_step();
-  return logits;
+  return output;
 }
 
 }  // namespace hearth

@@ -42,6 +42,7 @@ struct PlacedModel {
   const Plan* plan;                // what the GPU holds; null: the CPU computes everything
   const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
   size_t kv_bytes;                 // keys and values, reserved for all slots
+  size_t work_bytes;               // scratch of a step, reserved too
   size_t neuron_bytes;             // FFN weights that were copied to bundles in host memory
   /// Hash of the neuron order. Two orders that round sums differently have different hashes. 0: the file's
   /// order, or neurons shared with a device, whose sums are integers and do not depend on the order.
@@ -78,7 +79,7 @@ class ModelRuntime final : public ForwardModel {
 
   StepLimits limits() const override;
   void bind_thread() override;
-  std::span<const float> forward(const Batch& batch) override;
+  StepOutput forward(const Batch& batch) override;
 
  private:
   struct State;

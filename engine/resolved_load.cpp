@@ -53,8 +53,9 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   r.label = gguf::file_label(facts.file.path().string());
   r.context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
   r.n_slots = options.n_slots;
+  r.n_kv_contexts = options.n_kv_contexts > 0 ? options.n_kv_contexts : options.n_slots;
   r.bounds = load_bounds(r.context_tokens, options.n_slots, options.prefill_chunk);
-  const int64_t blocks = kv_blocks(r.context_tokens, r.n_slots);
+  const int64_t blocks = kv_blocks(r.context_tokens, r.n_kv_contexts);
   r.kv_bytes = KvMemory::bytes_needed(facts.spec, blocks);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows);
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
@@ -70,6 +71,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
 
 void check_options(const LoadOptions& options) {
   check_option("slots", options.n_slots, 1);
+  check_option("contexts of keys and values", options.n_kv_contexts, 0);
   check_option("prompt tokens per step", options.prefill_chunk, 1);
   check_option("threads", options.n_threads, 0);
   if (options.context_tokens < 0) {
@@ -87,9 +89,10 @@ PassBounds Reservation::pass_bounds(bool shares, size_t stream_bytes) const {
 
 void Reservation::refuse(const std::string& why) const {
   gguf::fail(label, "a context of " + std::to_string(context_tokens) + " tokens for each of " +
-                        std::to_string(n_slots) + (n_slots == 1 ? " slot" : " slots") + " needs " +
-                        bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
-                        " of work space, " + why + "; ask for a smaller context or fewer slots");
+                        std::to_string(n_kv_contexts) + (n_kv_contexts == 1 ? " slot" : " slots") +
+                        " needs " + bytes_text(kv_bytes) + " for keys and values and " +
+                        bytes_text(work_bytes) + " of work space, " + why +
+                        "; ask for a smaller context or fewer slots");
 }
 
 DeviceAnswer choose_device(const LoadOptions& options) {

@@ -53,7 +53,8 @@ DeviceAnswer choose_device(const LoadOptions& options);
 struct Reservation {
   std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
-  PassBounds bounds;  // the plan sets shares and stream_bytes
+  int n_kv_contexts = 0;  // see LoadOptions
+  PassBounds bounds;      // the plan sets shares and stream_bytes
   int n_kv_blocks = 0;
   double kv_bytes = 0, work_bytes = 0;
   uint64_t memory_limit_bytes = 0;  // limit for the whole process

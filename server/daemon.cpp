@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "profiler/cache_folder.h"
-#include "server/http/listen_socket.h"
+#include "server/http/connection/listen_socket.h"
 #include "server/http/routes.h"
 #include "server/process/logging.h"
 
@@ -76,18 +76,20 @@ HttpServerOptions server_options(const Options& options) {
   server.max_body_bytes = static_cast<uint64_t>(options.max_body_mib) << 20;
   server.max_threads =
       static_cast<size_t>(options.slots) + static_cast<size_t>(options.queue) + kSpareThreads;
+  if (!options.embedding_model.empty())
+    server.max_threads += kEmbeddingSlots + static_cast<size_t>(options.queue);
   return server;
 }
 
 }  // namespace
 
 Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-               std::shared_ptr<const ModelFile> file, Trace* trace)
+               ModelFiles files, Trace* trace)
     : options_(invocation.options),
       version_(version),
       environment_(environment),
       cache_(cache_folder(environment)),
-      file_(std::move(file)),
+      files_(std::move(files)),
       trace_(trace),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")) {
@@ -114,7 +116,7 @@ Daemon::Outcome Daemon::run() {
     if (signals_.skip_asked()) skip_profiling();
     look_after_loading();
     beat_watchdog();
-    if (engine_has_failed()) return end_after_failure();
+    if (const std::optional<std::string> why = failure()) return end_after_failure(*why);
   }
   return loading_.valid() ? abandon_loading() : drain();
 }
@@ -123,7 +125,7 @@ void Daemon::start_loading() {
   load_start_ = last_progress_ = Clock::now();
   service_manager_.notify("STATUS=Loading " + options_.model);
   loading_ = std::async(std::launch::async, [this] {
-    return ServingModel::load(std::move(file_), options_, environment_, cache_, version_, trace_,
+    return ServingModel::load(std::move(files_), options_, environment_, cache_, version_, trace_,
                               [this](double fraction) {
                                 state_.set_progress(fraction);
                                 if (abandon_) throw LoadAbandoned();
@@ -162,14 +164,16 @@ void Daemon::skip_profiling() {
   if (model_ == nullptr || !model_->skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
 }
 
-bool Daemon::engine_has_failed() const { return model_ != nullptr && model_->engine().status().failed; }
+std::optional<std::string> Daemon::failure() const {
+  return model_ != nullptr ? model_->failure() : std::nullopt;
+}
 
 void Daemon::beat_watchdog() {
   const std::optional<std::chrono::microseconds> interval = service_manager_.watchdog_interval();
   const Clock::time_point now = Clock::now();
   if (!interval || now - last_beat_ < *interval / 2) return;
   // A stuck or failed engine gets no beat, and the service manager restarts the daemon.
-  if (!loading_.valid() && !state_.engine_is_well()) return;
+  if (!loading_.valid() && !state_.engines_are_well()) return;
   last_beat_ = now;
   service_manager_.notify("WATCHDOG=1");
 }
@@ -194,7 +198,7 @@ Daemon::Outcome Daemon::drain() {
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  draining_ = std::async(std::launch::async, [this, deadline] { return model_->engine().drain(deadline); });
+  draining_ = std::async(std::launch::async, [this, deadline] { return model_->drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
     if (const std::optional<int> signal = signals_.wait_for(kTick / 4)) {
       log_warning("second signal: stopping at once", {{"signal", *signal}});
@@ -205,7 +209,7 @@ Daemon::Outcome Daemon::drain() {
     log_warning("answers still running after --drain-seconds were cut",
                 {{"drain_seconds", options_.drain_seconds}});
   }
-  if (engine_has_failed()) return end_after_failure();
+  if (const std::optional<std::string> why = failure()) return end_after_failure(*why);
   model_->finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
@@ -214,8 +218,7 @@ Daemon::Outcome Daemon::drain() {
 
 // The engine has ended all its requests with an error, and new ones are answered 503 until the end. The
 // daemon frees nothing then: after a fault of the GPU, its memory and threads are best left to the system.
-Daemon::Outcome Daemon::end_after_failure() {
-  const std::string why = model_->engine().status().failure;
+Daemon::Outcome Daemon::end_after_failure(const std::string& why) {
   log_error("the engine has failed, and hearthd ends so that its supervisor can start it anew",
             {{"why", why}, {"exit_code", kFailed}});
   service_manager_.notify("STOPPING=1\nSTATUS=The engine has failed");

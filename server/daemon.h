@@ -6,6 +6,7 @@
 #include <atomic>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "config/invocation.h"
@@ -19,10 +20,10 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. `file` is the model's, from open_checked(). The trace, if there is one, outlives the
+  /// Binds the port. `files` are the models', from open_checked(). The trace, if there is one, outlives the
   /// daemon. Throws ListenError, KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-         std::shared_ptr<const ModelFile> file, Trace* trace);
+         ModelFiles files, Trace* trace);
   ~Daemon();
 
   struct Outcome {
@@ -42,18 +43,18 @@ class Daemon {
   void look_after_loading();
   void skip_profiling();
   void beat_watchdog();
-  bool engine_has_failed() const;
+  std::optional<std::string> failure() const;
   Outcome drain();
-  Outcome end_after_failure();
+  Outcome end_after_failure(const std::string& why);
   Outcome abandon_loading();
 
   const Options options_;
   const std::string version_;
   const Environment environment_;
   const CacheFolder cache_;
-  std::shared_ptr<const ModelFile> file_;  // until loading takes it
-  Trace* const trace_;                     // null: nothing is traced
-  const StopSignals signals_;              // constructed before any thread starts
+  ModelFiles files_;           // until loading takes them
+  Trace* const trace_;         // null: nothing is traced
+  const StopSignals signals_;  // constructed before any thread starts
   const ServiceManager service_manager_;
   ServerState state_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server

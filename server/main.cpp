@@ -103,11 +103,11 @@ int serve(const Invocation& invocation, const Environment& environment) {
   // 1. Set up the log, and log the configuration.
   set_up_logging(invocation.options.log_level, invocation.options.log_format);
   log_configuration(invocation);
-  // 2. Open the model's file, and refuse what cannot work.
-  std::shared_ptr<const ModelFile> file = open_checked(invocation.options);
+  // 2. Open the models' files, and refuse what cannot work.
+  ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
   // 3. Bind the port, so that clients are told to wait instead of being turned away.
-  Daemon daemon(invocation, environment, hearth_version(), std::move(file),
+  Daemon daemon(invocation, environment, hearth_version(), std::move(files),
                 timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();

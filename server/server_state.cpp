@@ -5,6 +5,15 @@
 #include <nlohmann/json.hpp>
 
 namespace hearth {
+namespace {
+
+void add_engine(nlohmann::ordered_json& body, const std::string& name, const EngineStatus& status) {
+  body["model"] = name;
+  body["slots"] = {{"total", status.n_slots}, {"running", status.n_running}};
+  body["waiting"] = status.n_waiting;
+}
+
+}  // namespace
 
 void ServerState::set_ready(ReadyModel model) {
   model_ = std::move(model);
@@ -13,12 +22,15 @@ void ServerState::set_ready(ReadyModel model) {
   phase_.compare_exchange_strong(loading, Phase::kReady);  // a stop in between stays a stop
 }
 
-bool ServerState::engine_is_well() const {
-  if (!has_model_) return false;
-  const EngineStatus status = model_.engine->status();
+bool ServerState::is_well(const EngineStatus& status) const {
   const bool has_work = status.n_running + status.n_waiting > 0;
   const bool stale = std::chrono::steady_clock::now() - status.heartbeat > stale_after_;
   return !status.failed && !(has_work && stale);
+}
+
+bool ServerState::engines_are_well() const {
+  return has_model_ && is_well(model_.engine->status()) &&
+         (model_.embedder == nullptr || is_well(model_.embedder->status()));
 }
 
 HttpResponse ServerState::health() const {
@@ -31,12 +43,12 @@ HttpResponse ServerState::health() const {
     body["status"] = "stopping";
   } else {
     const EngineStatus status = model_.engine->status();
-    serving = engine_is_well();
-    body["status"] = serving ? "ok" : status.failed ? "failed" : "stuck";
-    if (status.failed) body["reason"] = status.failure;
-    body["model"] = model_.name;
-    body["slots"] = {{"total", status.n_slots}, {"running", status.n_running}};
-    body["waiting"] = status.n_waiting;
+    const EngineStatus embedder = model_.embedder != nullptr ? model_.embedder->status() : EngineStatus();
+    serving = is_well(status) && (model_.embedder == nullptr || is_well(embedder));
+    body["status"] = serving ? "ok" : status.failed || embedder.failed ? "failed" : "stuck";
+    if (status.failed || embedder.failed) body["reason"] = status.failed ? status.failure : embedder.failure;
+    add_engine(body, model_.name, status);
+    if (model_.embedder != nullptr) add_engine(body["embedding"], model_.embedder_name, embedder);
   }
   HttpResponse response;
   response.status = serving ? 200 : 503;

@@ -8,16 +8,18 @@
 #include <string>
 
 #include "engine/engine.h"
-#include "server/api/service.h"
+#include "server/api/api_context.h"
 #include "server/http/http_types.h"
 
 namespace hearth {
 
 /// The loaded model as the routes need it. What it points to outlives the server.
 struct ReadyModel {
-  const ApiService* api = nullptr;
+  const ApiContext* api = nullptr;
   const TokenGenerator* engine = nullptr;
   std::string name;
+  const TokenGenerator* embedder = nullptr;  // the embedding model's engine; null: there is none
+  std::string embedder_name = {};
 };
 
 class ServerState {
@@ -40,12 +42,14 @@ class ServerState {
   double progress() const { return progress_; }
   /// The loaded model, valid as long as this object; null while loading.
   const ReadyModel* model() const { return has_model_ ? &model_ : nullptr; }
-  /// Is the engine alive and, if it has work, beating? False while loading.
-  bool engine_is_well() const;
+  /// Are the engines alive and, if they have work, beating? False while loading.
+  bool engines_are_well() const;
   /// 200 if requests are served; else 503 with Retry-After. Never waits for the engine.
   HttpResponse health() const;
 
  private:
+  bool is_well(const EngineStatus& status) const;
+
   const std::chrono::seconds stale_after_;
   std::atomic<Phase> phase_{Phase::kLoading};
   std::atomic<double> progress_{0};

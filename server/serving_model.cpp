@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "engine/forward/ffn_activation.h"
+#include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime/device.h"
@@ -213,9 +214,42 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
   }
 }
 
+/// Opens a file and reads the facts of its model. Throws StartError.
+std::shared_ptr<const ModelFile> open_model(const std::string& path, const std::string& ffn_activation) try {
+  auto file = std::make_shared<const ModelFile>(ModelFile::open(path));
+  read_model_spec(*file, ffn_activation);
+  return file;
+} catch (const ModelFileError& error) {
+  throw StartError(error.what());
+} catch (const std::invalid_argument& error) {
+  throw StartError(error.what());
+}
+
+/// A file's name without ".gguf" and without a split's "-00001-of-00002".
+std::string own_name(const std::string& path) {
+  std::string name = fs::path(path).filename().string();
+  if (name.size() > 5 && name.substr(name.size() - 5) == ".gguf") name.resize(name.size() - 5);
+  const size_t split = name.rfind("-00001-of-");
+  if (split != std::string::npos && split > 0) name.resize(split);
+  return name;
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// Takes what the embedding model has from the memory that the model may use. A budget is for memory besides the files'
+/// pages; a machine's memory has to hold those too.
+void leave_memory_to(const EmbeddingModel& embedder, LoadOptions& load) {
+  const bool budget = load.memory_limit_bytes > 0;
+  const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
+  const uint64_t taken = embedder.reserved_bytes() + (budget ? 0 : embedder.file_bytes());
+  load.memory_limit_bytes = limit > taken ? limit - taken : 1;
+}
+
 }  // namespace
 
-std::shared_ptr<const ModelFile> open_checked(const Options& options) {
+ModelFiles open_checked(const Options& options) {
   if (options.model.empty()) {
     throw StartError(
         "no model was given: say --model FILE.gguf, set HEARTH_MODEL, or put model into the --config file");
@@ -223,43 +257,58 @@ std::shared_ptr<const ModelFile> open_checked(const Options& options) {
   wanted_isa(options);
   if (options.device == Options::Device::kCuda) find_device(options);
   if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
-  try {
-    auto file = std::make_shared<const ModelFile>(ModelFile::open(options.model));
-    read_model_spec(*file, options.ffn_activation);
-    return file;
-  } catch (const ModelFileError& error) {
-    throw StartError(error.what());
-  } catch (const std::invalid_argument& error) {
-    throw StartError(error.what());
+  ModelFiles files{.model = open_model(options.model, options.ffn_activation), .embedding = nullptr};
+  if (options.embedding_model.empty()) return files;
+  if (embedding_model_names(options).empty()) {
+    throw StartError(
+        "--embedding-model " + options.embedding_model +
+        ": its name is the model's too, so requests could not choose it; --embedding-alias gives it another");
   }
+  files.embedding = open_model(options.embedding_model, {});
+  return files;
 }
 
 std::vector<std::string> model_names(const Options& options) {
   std::vector<std::string> names;
   for (const std::string& alias : options.alias) {
-    if (alias != "*" && std::find(names.begin(), names.end(), alias) == names.end()) names.push_back(alias);
+    if (alias != "*" && !contains(names, alias)) names.push_back(alias);
   }
-  std::string own = std::filesystem::path(options.model).filename().string();
-  if (own.size() > 5 && own.substr(own.size() - 5) == ".gguf") own.resize(own.size() - 5);
-  const size_t split = own.rfind("-00001-of-");
-  if (split != std::string::npos && split > 0) own.resize(split);
-  if (std::find(names.begin(), names.end(), own) == names.end()) names.push_back(own);
+  const std::string own = own_name(options.model);
+  if (!contains(names, own)) names.push_back(own);
   return names;
 }
 
-std::unique_ptr<ServingModel> ServingModel::load(std::shared_ptr<const ModelFile> file,
-                                                 const Options& options, const Environment& environment,
-                                                 const CacheFolder& cache, const std::string& version,
-                                                 Trace* trace, std::function<void(double)> progress) try {
+std::vector<std::string> embedding_model_names(const Options& options) {
+  const std::vector<std::string> taken = model_names(options);
+  std::vector<std::string> asked = options.embedding_alias, names;
+  asked.push_back(own_name(options.embedding_model));
+  for (std::string& name : asked) {
+    if (!contains(taken, name) && !contains(names, name)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
+std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options& options,
+                                                 const Environment& environment, const CacheFolder& cache,
+                                                 const std::string& version, Trace* trace,
+                                                 std::function<void(double)> progress) try {
   log_device(options);
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions& load = model->load_;
   load = engine_options(options);
-  load.file = std::move(file);
+  double begin = 0;  // of the model's part of the progress
+  if (files.embedding) {
+    begin = static_cast<double>(files.embedding->total_bytes()) / static_cast<double>(files.bytes());
+    model->embedder_ =
+        EmbeddingModel::load(std::move(files.embedding), options, embedding_model_names(options),
+                             [&](double done) { progress(begin * done); });
+    leave_memory_to(*model->embedder_, load);
+  }
+  load.file = std::move(files.model);
   load.trace = trace;
   load.warn = [](const std::string& sentence) { log_warning(sentence); };
   use_what_is_known(options, environment, cache, load);
-  load.progress = std::move(progress);
+  load.progress = [&](double done) { progress(begin + (1 - begin) * done); };
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
   model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
@@ -284,13 +333,19 @@ std::unique_ptr<ServingModel> ServingModel::load(std::shared_ptr<const ModelFile
   served.max_tokens_default = options.max_tokens_default;
   served.blank_line_interval = std::chrono::seconds(options.keepalive_seconds);
   served.context_tokens = model->runtime_->facts().context_tokens;
+  served.facts = read_model_file_facts(model->runtime_->facts().file, model->runtime_->facts().spec);
+  const Plan* plan = model->runtime_->placed().plan;
+  served.facts.device_bytes = plan != nullptr ? static_cast<int64_t>(plan->device.total()) : 0;
   served.device = model->runtime_->placed().backend;
   served.sparsity = model->runtime_->placed().sparsity;
   served.tokenizer = &model->runtime_->facts().tokenizer;
   served.chat_template = model->chat_template_.get();
   served.engine = model->engine_.get();
+  served.n_dimensions = model->runtime_->facts().spec.d_model;
+  served.pooling = model->runtime_->facts().spec.pooling;
+  if (model->embedder_) served.embedder = model->embedder_->target();
   model->name_ = served.names.front();
-  model->api_ = std::make_unique<ApiService>(std::move(served));
+  model->api_ = std::make_unique<ApiContext>(std::move(served));
   return model;
 } catch (const ModelFileError& error) {
   throw StartError(error.what());
@@ -309,6 +364,20 @@ void ServingModel::start_profiling(const Environment& environment) {
 
 bool ServingModel::skip_profiling() { return profiling_ != nullptr && profiling_->skip(); }
 
+std::optional<std::string> ServingModel::failure() const {
+  const EngineStatus status = engine_->status();
+  if (status.failed) return status.failure;
+  if (!embedder_) return std::nullopt;
+  const EngineStatus embedder = embedder_->engine().status();
+  if (!embedder.failed) return std::nullopt;
+  return "the embedding model: " + embedder.failure;
+}
+
+bool ServingModel::drain(std::chrono::steady_clock::time_point deadline) {
+  const bool drained = engine_->drain(deadline);
+  return (!embedder_ || embedder_->engine().drain(deadline)) && drained;
+}
+
 void ServingModel::finish_profile() {
   profiling_.reset();
   if (!activity_) return;
@@ -317,7 +386,15 @@ void ServingModel::finish_profile() {
                         {"file", activity_->file().string()}});
 }
 
-ReadyModel ServingModel::ready() const { return {api_.get(), engine_.get(), name_}; }
+ReadyModel ServingModel::ready() const {
+  ReadyModel ready{
+      .api = api_.get(), .engine = engine_.get(), .name = name_, .embedder = nullptr, .embedder_name = {}};
+  if (embedder_) {
+    ready.embedder = &embedder_->engine();
+    ready.embedder_name = embedder_->name();
+  }
+  return ready;
+}
 
 void ServingModel::log_summary() const {
   const ModelSpec& spec = runtime_->facts().spec;
@@ -339,6 +416,7 @@ void ServingModel::log_summary() const {
   log_placement(*runtime_);
   log_info("memory", {{"weights", megabytes(runtime_->facts().weight_bytes)},
                       {"kv_cache", megabytes(runtime_->placed().kv_bytes)}});
+  if (embedder_) embedder_->log_summary();
 }
 
 }  // namespace hearth

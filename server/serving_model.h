@@ -1,12 +1,15 @@
 // Everything that a loaded model needs to be served, in one object with one lifetime: runtime, template,
-// engine, API.
+// engine, API; and the embedding model beside it, if there is one.
 //
 // Built by hearthd's load thread; const for everyone after that.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -16,31 +19,44 @@
 #include "engine/engine.h"
 #include "engine/model_runtime.h"
 #include "profiler/activity/online_activity.h"
-#include "server/api/service.h"
+#include "server/api/api_context.h"
 #include "server/chat/chat_template.h"
+#include "server/embedding_model.h"
 #include "server/profiling.h"
 #include "server/server_state.h"
 
 namespace hearth {
 
-/// Opens the model's file, once for the whole start, and refuses at once what loading could not repair: no
+/// The files to serve, open.
+struct ModelFiles {
+  std::shared_ptr<const ModelFile> model;
+  std::shared_ptr<const ModelFile> embedding;  // of --embedding-model; null: none
+
+  uint64_t bytes() const { return model->total_bytes() + (embedding ? embedding->total_bytes() : 0); }
+};
+
+/// Opens the models' files, once for the whole start, and refuses at once what loading could not repair: no
 /// model given, a path that is not a readable, complete GGUF file, a chat template file that cannot be read,
-/// an ISA or a GPU that this machine lacks. Throws StartError.
-std::shared_ptr<const ModelFile> open_checked(const Options& options);
+/// an ISA or a GPU that this machine lacks, no name left for the embedding model. Throws StartError.
+ModelFiles open_checked(const Options& options);
 
 /// The names the model is served under, the default first: --alias in their order (without '*'), then the
 /// file's name without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);
+
+/// The names of the embedding model: --embedding-alias, then the file's name, without those that the first model has.
+/// Empty if none is left.
+std::vector<std::string> embedding_model_names(const Options& options);
 
 /// The cache folder, or the reason why there is none.
 using CacheFolder = std::variant<std::filesystem::path, std::string>;
 
 class ServingModel {
  public:
-  /// Loads the model from its open file. `progress` is called from this thread with fractions in [0, 1] and
+  /// Loads the models from their open files. `progress` is called from this thread with fractions in [0, 1] and
   /// may throw to give up. `cache` is where activity of models is kept (profiler/cache_folder.h). The trace
   /// may be null, and outlives the model. Throws StartError, std::bad_alloc.
-  static std::unique_ptr<ServingModel> load(std::shared_ptr<const ModelFile> file, const Options& options,
+  static std::unique_ptr<ServingModel> load(ModelFiles files, const Options& options,
                                             const Environment& environment, const CacheFolder& cache,
                                             const std::string& version, Trace* trace,
                                             std::function<void(double)> progress);
@@ -50,8 +66,11 @@ class ServingModel {
   /// Ends that early (Profiling::skip). Returns false if it is over or was never started.
   bool skip_profiling();
 
-  Engine& engine() const { return *engine_; }
-  /// Call once the engine is drained. Writes the activity that was counted while the model served.
+  /// Why an engine has failed; nullopt: none has.
+  std::optional<std::string> failure() const;
+  /// Drains all engines; see Engine::drain(). Any thread.
+  bool drain(std::chrono::steady_clock::time_point deadline);
+  /// Call once the engines are drained. Writes the activity that was counted while the model served.
   void finish_profile();
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
@@ -61,6 +80,7 @@ class ServingModel {
 
  private:
   // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
+  std::unique_ptr<EmbeddingModel> embedder_;  // null: the model itself embeds
   std::string name_;
   LoadOptions load_;       // how the runtime was loaded
   bool profiles_ = false;  // something is left to measure
@@ -68,7 +88,7 @@ class ServingModel {
   std::unique_ptr<OnlineActivity> activity_;  // null: nothing is counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
-  std::unique_ptr<ApiService> api_;
+  std::unique_ptr<ApiContext> api_;
   std::unique_ptr<Profiling> profiling_;  // null: nothing is being measured
 };
 

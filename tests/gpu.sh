@@ -46,14 +46,19 @@ pack() {
   command -v dpkg >/dev/null || stop "pack: needs a Debian or Ubuntu on which docker/install-deps.sh build has run"
   mkdir -p "$pack_to" || stop "pack: $pack_to cannot be made"
   [ -z "$(ls -A "$pack_to")" ] || stop "pack: $pack_to is not empty"
-  local package file
+  local package file library
   for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libtomlplusplus-dev catch2; do
     dpkg -L "$package" >/dev/null 2>&1 || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
     dpkg -L "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
       [ ! -d "$file" ] || [ -L "$file" ] || continue
       mkdir -p "$pack_to${file%/*}" && cp -P "$file" "$pack_to$file" || exit 1
       # A link for linkers has the library itself beside it, in the package of those who only run programs.
-      case "$file" in *.so) cp -P "$file".* "$pack_to${file%/*}/" || exit 1 ;; esac
+      case "$file" in
+        *.so)
+          for library in "$file".*; do
+            [ ! -e "$library" ] || cp -P "$library" "$pack_to${file%/*}/" || exit 1
+          done ;;
+      esac
     done || stop "pack: the files of $package could not be copied to $pack_to"
   done
   local pcre2

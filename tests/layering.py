@@ -24,7 +24,7 @@ DAEMONS_PROFILER = {"activity", "machine", "placement"}
 TOP_LEVEL = {"CMakeLists.txt", "CMakePresets.json", "README.md", "LICENSE", "server", "engine", "kernels", "profiler",
              "config", "docker", "tests", "docs"}
 MAX_LINES = 700
-HTTP_SEAM = "server/http/http_framing.cpp"  # the one file that includes cpp-httplib
+HTTP_SEAM = "server/http/message/http_framing.cpp"  # the one file that includes cpp-httplib
 MAX_SEAM_LINES = 100
 CUDA_HEADER = re.compile(r"(cuda|cublas|nv/|crt/|cooperative_groups|driver_types|vector_types|device_launch|cub/|thrust/)")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)

@@ -3,6 +3,7 @@
 # they are counted as skipped or failed, as each says. Ends with one line, "N passed, N failed, N skipped".
 #
 #   all tests of the release build, those of the container images among them
+#   clients of many kinds, each as its users install it
 #   the CUDA kernels for every architecture tests compile for
 #   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
 #   fuzzers ten times as long
@@ -21,11 +22,12 @@ check() {  # check NAME COMMAND...: what it says goes to the terminal, its exit 
   checks+=("$name=$code")
 }
 
-rm -f build/*/ctest-*.xml build/release/pytest.xml  # of an earlier run
+rm -f build/*/ctest-*.xml build/release/pytest*.xml  # of an earlier run
 unset HEARTH_SKIP_NIGHTLY
 export HEARTH_WERROR=ON  # warnings are errors here
 check "packages" ./docker/install-deps.sh test
 check "release" ./tests/run.sh
+check "clients" ./tests/clients/run.sh
 check "clang-tidy" ./tests/check_tidy.sh --all
 check "cuda" ./tests/run.sh cuda
 HEARTH_FUZZ_TIMES=10 check "asan" ./tests/run.sh asan
@@ -35,4 +37,5 @@ for suite in bookworm trixie; do
 done
 
 exec python3 tests/support/sum_results.py "${checks[@]}" build/release/ctest-fast.xml build/release/ctest-slow.xml \
-  build/release/pytest.xml build/cuda/ctest-all.xml build/asan/ctest-all.xml build/tsan/ctest-all.xml
+  build/release/pytest.xml build/cuda/ctest-all.xml build/asan/ctest-all.xml build/tsan/ctest-all.xml \
+  build/release/pytest-clients-openai3.xml build/release/pytest-clients-openai2.xml

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "engine/constraint/grammar.h"
+#include "engine/constraint/constraint_error.h"
 
 namespace hearth {
 

@@ -3,6 +3,10 @@
 
 #include <utility>
 
+#include "engine/constraint/automaton/automaton.h"
+#include "engine/constraint/mask/mask_cache.h"
+#include "engine/constraint/mask/token_trie.h"
+
 namespace hearth {
 
 std::shared_ptr<const Constraint> Constraint::compile(const Grammar& grammar,
@@ -13,11 +17,13 @@ std::shared_ptr<const Constraint> Constraint::compile(const Grammar& grammar,
 
 Constraint::Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> trie, CompileBudget budget)
     : trie_(std::move(trie)),
-      automaton_(grammar, TokenTrie::kShortBytes, budget),
-      cache_(std::make_shared<MaskCache>(automaton_, *trie_)) {
+      automaton_(std::make_unique<Automaton>(grammar, TokenTrie::kShortBytes, budget)),
+      cache_(std::make_shared<MaskCache>(*automaton_, *trie_)) {
   cache_->initial();  // refuses what is ambiguous from the start
   cache_->warm();
 }
+
+Constraint::~Constraint() = default;
 
 std::shared_ptr<MaskCache> Constraint::cache() const {
   const MutexLock lock(mutex_);
@@ -26,7 +32,7 @@ std::shared_ptr<MaskCache> Constraint::cache() const {
 
 std::shared_ptr<MaskCache> Constraint::cache_after(const std::shared_ptr<MaskCache>& full) const {
   const MutexLock lock(mutex_);
-  if (cache_ == full) cache_ = std::make_shared<MaskCache>(automaton_, *trie_);
+  if (cache_ == full) cache_ = std::make_shared<MaskCache>(*automaton_, *trie_);
   return cache_;
 }
 
@@ -45,7 +51,7 @@ bool ConstraintState::accept(int32_t token) {
   const std::string_view bytes = constraint_->trie().bytes(token);
   if (bytes.empty()) return false;
   leave_full_cache();
-  const MaskCache::Place next = cache_->after(place_.set, bytes);
+  const ConstraintPlace next = cache_->after(place_.set, bytes);
   if (next.set == StackSets::kDead) return false;
   place_ = next;
   mask_.reset();

@@ -12,15 +12,18 @@
 #include <string>
 #include <string_view>
 
-#include "engine/constraint/automaton.h"
 #include "engine/constraint/compile_budget.h"
-#include "engine/constraint/grammar.h"
-#include "engine/constraint/mask_cache.h"
+#include "engine/constraint/constraint_error.h"
+#include "engine/constraint/mask/place.h"
 #include "engine/constraint/token_mask.h"
-#include "engine/constraint/token_trie.h"
 #include "kernels/mutex.h"
 
 namespace hearth {
+
+class Automaton;
+class Grammar;
+class MaskCache;
+class TokenTrie;
 
 /// Immutable to its users, thread-safe. Shared by all sequences with the same grammar, which find its masks together.
 class Constraint {
@@ -33,6 +36,7 @@ class Constraint {
 
   // For compile() and ConstraintState.
   Constraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> trie, CompileBudget budget);
+  ~Constraint();
   const TokenTrie& trie() const { return *trie_; }
   std::shared_ptr<MaskCache> cache() const;
   /// The cache to use instead of a full one.
@@ -40,7 +44,7 @@ class Constraint {
 
  private:
   const std::shared_ptr<const TokenTrie> trie_;
-  const Automaton automaton_;
+  const std::unique_ptr<const Automaton> automaton_;
   mutable Mutex mutex_;
   mutable std::shared_ptr<MaskCache> cache_ HEARTH_GUARDED_BY(mutex_);
 };
@@ -73,7 +77,7 @@ class ConstraintState {
 
   std::shared_ptr<const Constraint> constraint_;
   std::shared_ptr<MaskCache> cache_;
-  MaskCache::Place place_;
+  ConstraintPlace place_;
   std::shared_ptr<const TokenMask> mask_;  // of place_; null if it has not been asked for
 };
 

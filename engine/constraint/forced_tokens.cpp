@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "engine/constraint/mask/token_trie.h"
+
 namespace hearth {
 
 std::vector<int32_t> forced_tokens(const ConstraintState& state) {

@@ -29,7 +29,7 @@ StepShape shape_of(const Batch& batch) {
   for (const int32_t slot : batch.slots) shape.n_tables = std::max(shape.n_tables, slot + 1);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
   // A step of prompts alone may have the same shape; recording it is then wasted, but harmless.
-  shape.decoding = shape.n_logit_rows == shape.n_tokens;
+  shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
   return shape;
 }
 
@@ -91,13 +91,14 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
       output_(devices.of_output(), spec, bounds.max_logit_rows) {
   if (spec.arch.position_offset) position_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
+  hidden_.reserve(static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(spec.d_model));
   if (devices.device() != nullptr) {
     on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
   }
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  const double per_token = 3.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim();
+  const double per_token = 4.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim();
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
          FfnPass::bytes_needed(spec, max_tokens);
@@ -108,10 +109,11 @@ ForwardPass::Side ForwardPass::side_of(int layer) {
   return {&devices_.cpu(), &on_cpu_};
 }
 
-std::span<const float> ForwardPass::run(const Batch& batch) {
+StepOutput ForwardPass::run(const Batch& batch) {
   const int n_tokens = batch.n_tokens();
   assert(n_tokens > 0 && n_tokens <= bounds_.max_tokens &&
          static_cast<int>(batch.logit_rows.size()) <= bounds_.max_logit_rows);
+  assert(static_cast<int>(batch.hidden_rows.size()) <= n_tokens);
   const TraceBlock whole(trace_, "engine", "step");
   const KvPlaces places{.n_tokens = n_tokens,
                         .positions = batch.positions.data(),
@@ -151,11 +153,14 @@ std::span<const float> ForwardPass::run(const Batch& batch) {
     ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens);
   }
 
-  // 3. Logits, for the tokens that need them.
-  const Side last{&devices_.of_output(), devices_.device() == nullptr ? &on_cpu_ : &on_device_};
-  const std::span<const float> logits = output(moved(side, last, n_tokens), batch);
+  // 3. Hidden states and logits, for the tokens that need them.
+  side =
+      moved(side, {&devices_.of_output(), devices_.device() == nullptr ? &on_cpu_ : &on_device_}, n_tokens);
+  StepOutput out;
+  out.hidden = hidden_states(side, batch);
+  out.logits = logits(side, batch);
   ffn_.end_step();
-  return logits;
+  return out;
 }
 
 /// Moves the residual stream to the other device's memory.
@@ -180,7 +185,20 @@ void ForwardPass::embed(const Side& side, const Batch& batch) {
   side.backend->add(positions, int64_t{batch.n_tokens()} * spec_.d_model, x);
 }
 
-std::span<const float> ForwardPass::output(const Side& side, const Batch& batch) {
+std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch& batch) {
+  hidden_.clear();
+  const int n_rows = static_cast<int>(batch.hidden_rows.size());
+  if (n_rows == 0) return {};
+  float* rows = side.work->normed.floats();  // the last layer is done with it
+  side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.hidden_rows, rows);
+  norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
+  const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(spec_.d_model);
+  const float* values = side.backend->to_host(rows, n);
+  hidden_.assign(values, values + n);
+  return hidden_;
+}
+
+std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch) {
   const int n_logits = static_cast<int>(batch.logit_rows.size());
   if (n_logits == 0) {
     side.backend->finish();

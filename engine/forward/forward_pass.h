@@ -58,8 +58,8 @@ class ForwardPass {
   /// Bytes of the buffers above, on one device. A double, so that absurd sizes do not wrap around.
   static double bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows);
 
-  /// One step; see ForwardModel::forward. Returns logits [n_logit_rows, n_vocab].
-  std::span<const float> run(const Batch& batch);
+  /// One step; see ForwardModel::forward.
+  StepOutput run(const Batch& batch);
 
   /// Traces steps from now on: whole steps, and the stages of layers that the CPU runs (a device's backend
   /// traces its own). Null: stops tracing. The trace must outlive the pass.
@@ -82,7 +82,8 @@ class ForwardPass {
   void attention_block(const Side& side, const LayerWeights& layer, KvLayer kv_layer, const Batch& batch,
                        const KvPlaces& places);
   void norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows, float* out);
-  std::span<const float> output(const Side& side, const Batch& batch);
+  std::span<const float> hidden_states(const Side& side, const Batch& batch);
+  std::span<const float> logits(const Side& side, const Batch& batch);
 
   Devices devices_;
   const ModelSpec& spec_;
@@ -95,6 +96,8 @@ class ForwardPass {
   Workspace on_cpu_, on_device_;  // empty for a device without layers
   OutputWorkspace output_;
   std::vector<int32_t> position_rows_;  // [max_tokens], learned positions
+  // [max_tokens, d_model]. A copy, because the logits of the same step take the memory that to_host() gives.
+  std::vector<float> hidden_;
   Trace* trace_ = nullptr;
 };
 

@@ -191,6 +191,21 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   return head_dim;
 }
 
+/// How the model was trained to embed texts. A model that was not, or a file that asks for one vector a token (0), gets
+/// the last token's: with attention that looks back only, no other token has seen the whole text.
+Pooling read_pooling(const Keys& keys) {
+  switch (keys.integer_or("pooling_type", 0, 0, 4)) {
+    case 1:
+      return Pooling::kMean;
+    case 2:
+      return Pooling::kFirst;
+    case 4:
+      keys.fail("pooling_type", "4 (rank)", "0 to 3: models that rank pairs of texts do not run yet");
+    default:
+      return Pooling::kLast;
+  }
+}
+
 int read_vocab_size(const ModelFile& file) {
   const TensorInfo* embedding = file.find_tensor("token_embd.weight");
   if (embedding == nullptr) {
@@ -238,6 +253,10 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
     keys.fail("expert_count", std::to_string(n_experts), "0: mixtures of experts do not run yet");
   }
 
+  if (!file.find_bool(std::string(arch.name) + ".attention.causal").value_or(true)) {
+    keys.fail("attention.causal", "false", "true: attention that looks ahead does not run yet");
+  }
+
   ModelSpec spec;
   spec.arch = arch;
   spec.gated = arch.gated;
@@ -265,6 +284,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
       arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, spec.head_dim, spec.context_train);
+  spec.pooling = read_pooling(keys);
   return spec;
 }
 

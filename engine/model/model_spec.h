@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "engine/model/model_file.h"
+#include "engine/model/pooling.h"
 #include "kernels/backend.h"
 
 namespace hearth {
@@ -77,6 +78,7 @@ struct ModelSpec {
   float norm_eps = 0;
   RopeSpec rope;
   FfnActivation activation;
+  Pooling pooling = Pooling::kLast;  // of embeddings, if a request asks for one
   bool gated = true;
   bool powerinfer = false;     // the file is PowerInfer's
   bool predictors = false;     // layers may have predictors: PowerInfer's file, or one beside the model

@@ -1,4 +1,5 @@
-// The input of one step: its tokens, their slots and positions, and the tokens whose logits are wanted.
+// The input of one step: its tokens, their slots and positions, and the tokens whose logits or hidden states are
+// wanted.
 //
 // The Engine fills it from the scheduler's pieces, and ForwardPass reads it. Plain data, reused from step to
 // step.
@@ -15,6 +16,7 @@ struct Batch {
   std::vector<int32_t> positions;         // [n_tokens], 0-based within the sequence
   std::vector<int32_t> slots;             // [n_tokens], the sequence's slot: which row of block_tables
   std::vector<int32_t> logit_rows;        // indices into tokens whose logits are wanted, ascending
+  std::vector<int32_t> hidden_rows;       // indices into tokens whose hidden states are wanted, ascending
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   int max_blocks = 0;
 
@@ -24,6 +26,7 @@ struct Batch {
     positions.clear();
     slots.clear();
     logit_rows.clear();
+    hidden_rows.clear();
   }
 };
 
@@ -31,8 +34,15 @@ struct StepLimits {
   int max_tokens = 0;      // tokens of one step
   int max_logit_rows = 0;  // logit rows of one step
   int n_vocab = 0;
+  int d_model = 0;       // floats of a hidden state
   int block_tokens = 0;  // positions per KV block
   int n_blocks = 0;      // KV blocks in the cache
+};
+
+/// What a step gives, in the order of the batch's rows. Valid until the next step.
+struct StepOutput {
+  std::span<const float> logits;  // [logit_rows.size(), n_vocab]
+  std::span<const float> hidden;  // [hidden_rows.size(), d_model], the residual stream after the final norm
 };
 
 /// The model as the Engine sees it. Tests give the Engine a scripted one.
@@ -42,11 +52,11 @@ class ForwardModel {
   virtual StepLimits limits() const = 0;
   /// Called once by the engine thread, before it calls forward(). See Backend::bind_thread.
   virtual void bind_thread() {}
-  /// Runs one step: appends keys and values of every token to the KV cache, then returns logits
-  /// [logit_rows.size(), n_vocab], valid until the next call. Engine thread only.
+  /// Runs one step: appends keys and values of every token to the KV cache, then returns the rows that are wanted.
+  /// Engine thread only.
   /// REQUIRES: the batch is within limits(); the block tables list a KV block for each of its positions; a
   /// sequence's tokens are in order of position, and all its earlier positions are in the cache.
-  virtual std::span<const float> forward(const Batch& batch) = 0;
+  virtual StepOutput forward(const Batch& batch) = 0;
 };
 
 }  // namespace hearth

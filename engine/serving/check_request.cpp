@@ -22,6 +22,7 @@ void check_sampling(const SamplingParams& sampling, int n_vocab) {
   require(sampling.min_p >= 0 && sampling.min_p < 1, "min_p must be in [0, 1)");
   require(std::isfinite(sampling.repetition_penalty) && sampling.repetition_penalty > 0,
           "repetition_penalty must be a number > 0");
+  require(sampling.repetition_last_n >= -1, "repetition_last_n must be -1 or more");
   require(std::isfinite(sampling.presence_penalty), "presence_penalty must be a number");
   require(std::isfinite(sampling.frequency_penalty), "frequency_penalty must be a number");
   require(sampling.typical_p > 0 && sampling.typical_p <= 1, "typical_p must be in (0, 1]");
@@ -76,6 +77,9 @@ void check_request(const GenerationRequest& request, int n_vocab) {
     require(sequence.max_tokens >= 0, "max_tokens must be >= 0");
     require(sequence.min_tokens >= 0, "min_tokens must be >= 0");
     require(sequence.n_top_logprobs >= -1, "n_top_logprobs must be >= -1");
+    require(!sequence.embedding ||
+                (sequence.max_tokens == 0 && !sequence.constraint && !sequence.prompt_logprobs),
+            "a sequence that is embedded generates and scores nothing");
     for (const int32_t token : sequence.prompt) {
       require(token >= 0 && token < n_vocab, "the prompt holds token " + std::to_string(token) +
                                                  ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 namespace hearth {
 namespace {
@@ -61,18 +62,25 @@ void forbid_others(const TokenMask& allowed, std::span<float> logits) {
 void subtract_penalties(const SamplingParams& params, std::span<const int32_t> tokens, size_t n_prompt,
                         std::vector<int32_t>& counts, std::span<float> logits) {
   if (!has_penalties(params)) return;
-  // One entry per token: how often it was generated, plus one. Zeroed again on the way, so each counts once.
-  for (const int32_t token : tokens.first(n_prompt)) counts[static_cast<size_t>(token)] = 1;
-  for (const int32_t token : tokens.subspan(n_prompt)) counts[static_cast<size_t>(token)] = 1;
-  for (const int32_t token : tokens.subspan(n_prompt)) ++counts[static_cast<size_t>(token)];
-  for (const int32_t token : tokens) {
-    const int n_generated = counts[static_cast<size_t>(token)] - 1;
-    if (n_generated < 0) continue;  // done already
-    counts[static_cast<size_t>(token)] = 0;
+  const size_t n_seen = params.repetition_last_n < 0
+                            ? tokens.size()
+                            : std::min(tokens.size(), static_cast<size_t>(params.repetition_last_n));
+  // Repetition: each token once, however often it occurs. A count marks those that are done.
+  for (const int32_t token : tokens.last(n_seen)) {
+    if (counts[static_cast<size_t>(token)]++ > 0) continue;
     float& logit = logits[static_cast<size_t>(token)];
     logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
-    if (n_generated > 0) logit -= params.presence_penalty;
-    logit -= params.frequency_penalty * static_cast<float>(n_generated);
+  }
+  for (const int32_t token : tokens.last(n_seen)) counts[static_cast<size_t>(token)] = 0;
+  // Presence and frequency: by how often a token was generated.
+  const std::span<const int32_t> generated = tokens.subspan(n_prompt);
+  for (const int32_t token : generated) ++counts[static_cast<size_t>(token)];
+  for (const int32_t token : generated) {
+    const int n = std::exchange(counts[static_cast<size_t>(token)], 0);
+    if (n == 0) continue;  // done already
+    float& logit = logits[static_cast<size_t>(token)];
+    logit -= params.presence_penalty;
+    logit -= params.frequency_penalty * static_cast<float>(n);
   }
 }
 

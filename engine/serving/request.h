@@ -1,24 +1,26 @@
-// A generation request and its events, as plain structs of token ids: no text, no JSON.
+// A request to generate tokens or to embed texts, and its events, as plain structs of token ids: no text, no JSON.
 //
-// HTTP threads build a GenerationRequest and read the events of its TokenStream. The engine thread generates the
-// tokens and pushes the events.
+// HTTP threads build a GenerationRequest and read the events of its TokenStream. The engine thread computes the
+// answer and pushes the events.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "engine/model/pooling.h"
 #include "engine/serving/sampling_params.h"
 
 namespace hearth {
 
 class Constraint;
 
-/// One sequence to generate.
+/// One sequence to generate, or to embed.
 struct SequenceRequest {
   std::vector<int32_t> prompt;  // at least one token, every id inside the vocabulary
   int max_tokens = 16;          // >= 0; 0 only scores the prompt
@@ -31,6 +33,13 @@ struct SequenceRequest {
   int n_top_logprobs = -1;  // -1: none; k >= 0: the chosen token's log-probability and the k most likely
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
+  // Set: nothing is generated. The prompt's hidden states are pooled like this, and the answer is one EmbeddingEvent.
+  // REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
+  std::optional<Pooling> embedding;
+
+  /// Whether every prompt token must be computed, so that none may come from the prefix cache: scoring needs the logits
+  /// of them all. Embeddings leave the cache to prompts that come again (docs/decisions.md).
+  bool computes_whole_prompt() const { return prompt_logprobs || embedding.has_value(); }
 };
 
 /// One HTTP request: one or more sequences that are accepted together and answered over one stream. It counts as
@@ -58,6 +67,11 @@ struct PromptEvent {
   std::vector<TokenEvent> tokens;
 };
 
+/// The pooled hidden state of an embedded sequence: [d_model], of length 1 (or zeros).
+struct EmbeddingEvent {
+  std::vector<float> values;
+};
+
 enum class FinishReason { kStop, kLength, kCancelled, kFailed };
 
 /// Always the last event of a sequence.
@@ -72,7 +86,7 @@ struct FinishedEvent {
 
 struct StreamEvent {
   int sequence = 0;  // index into GenerationRequest::sequences
-  std::variant<PromptEvent, TokenEvent, FinishedEvent> what;
+  std::variant<PromptEvent, TokenEvent, EmbeddingEvent, FinishedEvent> what;
 };
 
 /// Why a request was not accepted. A value and no exception, because refusals are expected.

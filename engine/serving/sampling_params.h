@@ -37,6 +37,7 @@ struct SamplingParams {
   float top_p = 1.0f;               // (0, 1]
   float min_p = 0.0f;               // [0, 1): keep tokens with p >= min_p * max p
   float repetition_penalty = 1.0f;  // > 0; over prompt and generated tokens (CTRL, Keskar 2019)
+  int repetition_last_n = -1;       // of those, the last ones that it looks at; -1: all
   float presence_penalty = 0.0f;    // [-2, 2]; over generated tokens, as OpenAI defines it
   float frequency_penalty = 0.0f;   // [-2, 2]; likewise
   DryParams dry;

@@ -8,8 +8,22 @@
 namespace hearth {
 namespace {
 
-// Whether the logits of the token at this position of the sequence are needed.
+// Whether the token at this position is among those that are pooled.
+bool is_pooled(Pooling pooling, int position, int n_prompt) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return true;
+    case Pooling::kFirst:
+      return position == 0;
+    case Pooling::kLast:
+      break;
+  }
+  return position == n_prompt - 1;
+}
+
+// Whether the logits, or of an embedded sequence the hidden state, of the token at this position are needed.
 bool wants_row(const Sequence& sequence, int position) {
+  if (sequence.request.embedding) return is_pooled(*sequence.request.embedding, position, sequence.n_prompt);
   if (position < sequence.n_prompt - 1) return sequence.request.prompt_logprobs;
   return sequence.request.max_tokens > 0 && static_cast<size_t>(position) + 1 == sequence.tokens.size();
 }
@@ -37,8 +51,7 @@ int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
       ++i;
       continue;
     }
-    // Scoring needs the logits of every prompt token, so every one is computed.
-    const bool reuse = !sequence.request.prompt_logprobs;
+    const bool reuse = !sequence.request.computes_whole_prompt();
     const int n_positions = sequence.n_prompt + sequence.request.max_tokens;
     const std::optional<int> n_cached = blocks_.reserve(slot, sequence.tokens, n_positions, reuse);
     if (!n_cached) break;
@@ -68,6 +81,7 @@ void Scheduler::computed(const StepPiece& piece) {
   Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
   assert(piece.begin == sequence.n_computed);
   sequence.n_computed += piece.n_tokens;
+  if (sequence.request.embedding) return;  // leaves the prefix cache as it is
   blocks_.commit(piece.slot, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
 }
 
@@ -92,7 +106,7 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
 // cache: waiting for them is cheaper than computing them too.
 bool Scheduler::held_back(const Sequence& sequence) const {
   const int n_reusable = (sequence.n_prompt - 1) / blocks_.block_tokens() * blocks_.block_tokens();
-  if (n_reusable == 0 || sequence.request.prompt_logprobs) return false;
+  if (n_reusable == 0 || sequence.request.computes_whole_prompt()) return false;
   return std::ranges::any_of(slots_, [&](const std::unique_ptr<Sequence>& other) {
     return other && other->request_id == sequence.request_id &&
            other->prompt_group == sequence.prompt_group && other->n_computed < n_reusable;
@@ -167,12 +181,13 @@ void Scheduler::grow(StepPiece& piece, Budget& budget) const {
   for (int at = piece.begin + piece.n_tokens;
        at < static_cast<int>(sequence.tokens.size()) && budget.tokens > 0; ++at) {
     const int rows = wants_row(sequence, at) ? 1 : 0;
-    if (rows > budget.rows) break;
+    const int logit_rows = sequence.request.embedding ? 0 : rows;
+    if (logit_rows > budget.rows) break;
     if (rows > 0 && piece.n_rows == 0) piece.first_row = piece.n_tokens;
     ++piece.n_tokens;
     piece.n_rows += rows;
     --budget.tokens;
-    budget.rows -= rows;
+    budget.rows -= logit_rows;
   }
 }
 

@@ -29,7 +29,8 @@ namespace hearth {
 
 /// The tokens [begin, begin + n_tokens) of one sequence in a step. Logits are wanted for the piece's tokens
 /// [first_row, first_row + n_rows): the last one if a token is sampled next; if the prompt is scored, all that a
-/// prompt token follows; none in the middle of other prompts.
+/// prompt token follows; none in the middle of other prompts. Of a sequence that is embedded, these are the tokens
+/// whose hidden states are wanted: those that are pooled.
 struct StepPiece {
   int slot = 0;
   int begin = 0;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/constraint/constraint.h"
+#include "engine/serving/pooled_state.h"
 #include "engine/serving/request.h"
 #include "engine/serving/sampler.h"
 #include "engine/serving/token_stream.h"
@@ -26,7 +27,8 @@ struct Sequence {
   std::vector<int32_t> tokens;  // the prompt, then what was generated
   SamplerState sampler_state;   // after the tokens generated so far
   std::optional<ConstraintState>
-      constraint;  // after the tokens generated so far; absent: nothing is constrained
+      constraint;                     // after the tokens generated so far; absent: nothing is constrained
+  std::optional<PooledState> pooled;  // if it is embedded: of the tokens computed so far; made at admission
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the cache
   int n_cached = 0;        // prompt tokens that were in the prefix cache at admission

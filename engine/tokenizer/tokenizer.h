@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/model/model_file.h"
+#include "engine/tokenizer/fill_in_middle.h"
 
 namespace hearth {
 
@@ -38,6 +39,9 @@ class Tokenizer {
   /// Tokens that end a generation: eos, eot, eom and those known by name (<|im_end|>, ...). Ascending.
   virtual const std::vector<int32_t>& end_tokens() const = 0;
   virtual bool is_control(int32_t token) const = 0;
+  /// A token as the vocabulary spells it ("▁the", "Ġthe"). REQUIRES: 0 <= token < n_vocab(). Valid as long as this.
+  virtual std::string_view spelling(int32_t token) const = 0;
+  virtual const FimTokens& fim() const = 0;
   /// Does the model drop a leading space of the first word when decoding (SentencePiece's space prefix)?
   virtual bool strips_leading_space() const = 0;
 

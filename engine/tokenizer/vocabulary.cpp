@@ -158,24 +158,6 @@ void read_types(const ModelFile& file, Vocabulary& vocabulary) {
   }
 }
 
-/// The id under key. If the file has no such key: by_default, if that token exists and has one of the special
-/// types.
-int32_t read_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key, int32_t by_default) {
-  // Some converters write "none" as the largest unsigned number.
-  constexpr int64_t kNone = 0xFFFFFFFF;
-  const auto id = file.find_int(key);
-  if (id && (*id == kNone || *id == -1)) return -1;
-  if (id && (*id < 0 || *id >= vocabulary.size())) {
-    refuse(vocabulary.file, std::string(key) + " is " + std::to_string(*id) +
-                                ", expected a token from 0 to " + std::to_string(vocabulary.size() - 1) +
-                                "; the file is damaged");
-  }
-  if (id) return static_cast<int32_t>(*id);
-  if (by_default < 0 || by_default >= vocabulary.size()) return -1;
-  const TokenType type = vocabulary.types[by_default];
-  return type == TokenType::kControl || type == TokenType::kUnknown ? by_default : -1;
-}
-
 void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
   const bool sentencepiece = vocabulary.kind == TokenizerKind::kSentencePiece;
   const PreTokenizer::Habits habits =
@@ -185,9 +167,10 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
   // llama.cpp's defaults: Llama 2's ids, and Falcon's 11.
   const int32_t bpe_end = one_end ? old->end : 11;
   const int32_t bos_default = sentencepiece ? 1 : habits.has_bos ? bpe_end : -1;
-  vocabulary.bos = read_id(file, vocabulary, "tokenizer.ggml.bos_token_id", bos_default);
-  vocabulary.eos = read_id(file, vocabulary, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : bpe_end);
-  vocabulary.unk = read_id(file, vocabulary, "tokenizer.ggml.unknown_token_id", sentencepiece ? 0 : -1);
+  vocabulary.bos = read_token_id(file, vocabulary, "tokenizer.ggml.bos_token_id", bos_default);
+  vocabulary.eos =
+      read_token_id(file, vocabulary, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : bpe_end);
+  vocabulary.unk = read_token_id(file, vocabulary, "tokenizer.ggml.unknown_token_id", sentencepiece ? 0 : -1);
 
   const auto add_bos = file.find_bool("tokenizer.ggml.add_bos_token");
   const auto add_eos = file.find_bool("tokenizer.ggml.add_eos_token");
@@ -207,8 +190,8 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
 
 void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary) {
   std::vector<int32_t>& ends = vocabulary.end_tokens;
-  ends = {vocabulary.eos, read_id(file, vocabulary, "tokenizer.ggml.eot_token_id", -1),
-          read_id(file, vocabulary, "tokenizer.ggml.eom_token_id", -1)};
+  ends = {vocabulary.eos, read_token_id(file, vocabulary, "tokenizer.ggml.eot_token_id", -1),
+          read_token_id(file, vocabulary, "tokenizer.ggml.eom_token_id", -1)};
   for (int32_t token = 0; token < vocabulary.size(); ++token) {
     const std::string& text = vocabulary.texts[token];
     if (std::find(kEndNames.begin(), kEndNames.end(), text) != kEndNames.end()) {
@@ -241,6 +224,23 @@ bool Vocabulary::is_plain(int32_t token) const {
   return type == TokenType::kNormal || type == TokenType::kUndefined || type == TokenType::kUnused;
 }
 
+int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
+                      int32_t by_default) {
+  // Some converters write "none" as the largest unsigned number.
+  constexpr int64_t kNone = 0xFFFFFFFF;
+  const auto id = file.find_int(key);
+  if (id && (*id == kNone || *id == -1)) return -1;
+  if (id && (*id < 0 || *id >= vocabulary.size())) {
+    refuse(vocabulary.file, std::string(key) + " is " + std::to_string(*id) +
+                                ", expected a token from 0 to " + std::to_string(vocabulary.size() - 1) +
+                                "; the file is damaged");
+  }
+  if (id) return static_cast<int32_t>(*id);
+  if (by_default < 0 || by_default >= vocabulary.size()) return -1;
+  const TokenType type = vocabulary.types[by_default];
+  return type == TokenType::kControl || type == TokenType::kUnknown ? by_default : -1;
+}
+
 std::vector<std::string> Vocabulary::decoded_bytes() const {
   std::vector<std::string> decoded;
   decoded.reserve(texts.size());
@@ -269,6 +269,7 @@ Vocabulary read_vocabulary(const ModelFile& file) {
   read_types(file, vocabulary);
   read_roles(file, vocabulary);
   find_end_tokens(file, vocabulary);
+  vocabulary.fim = find_fim_tokens(file, vocabulary);
   return vocabulary;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/model/model_file.h"
+#include "engine/tokenizer/fill_in_middle.h"
 
 namespace hearth {
 
@@ -42,6 +43,7 @@ struct Vocabulary {
   bool add_eos = false;
   bool add_space_prefix = false;
   std::vector<int32_t> end_tokens;  // ascending, no duplicates
+  FimTokens fim;
 
   int size() const { return static_cast<int>(texts.size()); }
   /// May ordinary text produce the token? Control and unknown tokens never come from plain text.
@@ -53,5 +55,10 @@ struct Vocabulary {
 /// Reads and checks the tokenizer.ggml.* keys. Throws ModelFileError that names the unknown tokenizer model,
 /// or the damaged key.
 Vocabulary read_vocabulary(const ModelFile& file);
+
+/// The id under key. If the file has no such key: by_default, if that token exists and has one of the special types. Throws
+/// ModelFileError for an id outside the vocabulary, of which only texts and types are used.
+int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
+                      int32_t by_default);
 
 }  // namespace hearth

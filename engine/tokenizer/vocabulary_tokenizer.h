@@ -29,6 +29,8 @@ class VocabularyTokenizer final : public Tokenizer {
   int32_t eos() const override { return vocabulary_.eos; }
   const std::vector<int32_t>& end_tokens() const override { return vocabulary_.end_tokens; }
   bool is_control(int32_t token) const override;
+  std::string_view spelling(int32_t token) const override { return vocabulary_.texts[token]; }
+  const FimTokens& fim() const override { return vocabulary_.fim; }
   bool strips_leading_space() const override { return vocabulary_.add_space_prefix; }
 
  private:

@@ -34,7 +34,7 @@ std::span<const float> SequenceRun::step(std::span<const int32_t> tokens, size_t
   }
   batch_.block_tables = table_;
   batch_.max_blocks = limits_.n_blocks;
-  return model_.forward(batch_);
+  return model_.forward(batch_).logits;
 }
 
 }  // namespace hearth

@@ -1,7 +1,10 @@
 // The bench subcommand: its options, then load, measure, report.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <variant>
 
@@ -10,6 +13,7 @@
 #include "kernels/cuda/runtime/speed.h"
 #include "kernels/trace.h"
 #include "profiler/bench/bench.h"
+#include "profiler/bench/constraint_bench.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/terminal.h"
@@ -21,9 +25,40 @@ struct BenchCommand {
   ModelOptions model;
   BenchOptions options;
   bool json = false;
+  bool constraints = false;  // measure these instead
+  std::string schema_file;   // one more form; empty: none
 };
 
+/// Measures what constrained decoding costs instead of prefill and decode.
+int run_constraint_command(const BenchCommand& command) {
+  std::vector<ConstraintCase> cases = built_in_cases();
+  if (!command.schema_file.empty())
+    cases.push_back(schema_case(std::filesystem::path(command.schema_file).filename().string(),
+                                read_text(command.schema_file, "--schema")));
+  const ConstraintBenchOptions options{.n_slots = command.model.slots,
+                                       .n_generate = command.options.n_generate,
+                                       .n_repeats = command.options.n_repeats};
+  ModelOptions loading = command.model;
+  loading.n_slots = slots_of(cases, options);
+  const int context = context_of(options);
+  const auto model = load_model(loading, context, std::max(loading.prefill_chunk, context));
+  std::vector<ConstraintCost> costs;
+  try {
+    ProgressLine line("Measuring");
+    costs = run_constraint_bench(*model, cases, options, [&line](double fraction) { line.update(fraction); });
+  } catch (const ConstraintError& error) {  // of the file: the built-in forms can be enforced
+    const std::string where = error.where().empty() ? "" : " (at " + error.where() + ")";
+    throw std::runtime_error(command.schema_file + ": the schema cannot be enforced" + where + ": " +
+                             error.what());
+  }
+  print_result(command.json ? constraint_bench_json(*model, options, costs)
+                            : constraint_bench_text(*model, options, costs));
+  return 0;
+}
+
 int run_bench_command(BenchCommand command) {
+  if (command.constraints) return run_constraint_command(command);
+
   // 1. Files first: report those that cannot be written before minutes of work.
   std::optional<TraceFile> timeline;
   if (!command.model.trace.empty()) command.model.timeline = &timeline.emplace(command.model.trace).trace();
@@ -73,9 +108,18 @@ std::function<int()> add_bench_command(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   bench->add_flag("--activity", command->options.counts,
                   "Count single neurons in half of the decode steps, and tell what that costs");
+  CLI::Option* const schema = bench->add_option(
+      "--schema", command->schema_file,
+      "Measure instead what holding answers to a form costs in decoding: built-in JSON schemas and a regular "
+      "expression, and the JSON schema in FILE");
+  schema->expected(0, 1)->type_name("[FILE]");
+  add_options(*bench, {"slots"}, command->model);
   bench->add_flag("--json", command->json, "Print one JSON object");
   add_options(*bench, {"trace"}, command->model);
-  return [command] { return run_bench_command(*command); };
+  return [command, schema] {
+    command->constraints = schema->count() > 0;
+    return run_bench_command(*command);
+  };
 }
 
 }  // namespace hearth

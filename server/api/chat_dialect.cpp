@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/constraint/json_schema.h"
+#include "engine/constraint/automaton/automaton.h"
+#include "engine/constraint/schema/json_schema.h"
 #include "server/api/error.h"
-#include "server/chat/tool_description.h"
+#include "server/chat/tools/tool_description.h"
 
 namespace hearth {
 namespace {
@@ -95,6 +96,19 @@ std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
   return out;
 }
 
+/// Refuses a format that cannot be enforced by itself.
+void check_format(const AnswerFormat& format) {
+  try {
+    Grammar grammar;
+    const Grammar::Rule root = grammar.declare("root");
+    grammar.define(root, format_expression(grammar, format));
+    grammar.set_root(root);
+    Automaton(grammar, 0);
+  } catch (const ConstraintError& error) {
+    refuse_constraint(format.param, error);
+  }
+}
+
 /// Cuts what the template writes behind the last message, so that the model goes on with it.
 std::string cut_behind_last_message(std::string rendered, const Json& messages) {
   const Json& content = messages.back()["content"];
@@ -104,9 +118,9 @@ std::string cut_behind_last_message(std::string rendered, const Json& messages) 
   const std::string_view trimmed = std::string_view(text).substr(first, last + 1 - first);
   const size_t at = rendered.rfind(trimmed);
   if (at == std::string::npos) {
-    refuse_param("continue_final_message",
-                 "'continue_final_message' cannot be done: the model's chat template changes the last "
-                 "message's text.");
+    refuse_param(
+        "messages",
+        "The answer cannot go on with the last of 'messages': the model's chat template changes its text.");
   }
   // White space at its end is kept as far as the template has kept it.
   size_t end = at + trimmed.size();
@@ -140,9 +154,10 @@ std::string ChatDialect::render(const ChatRequest& request) const {
   }
 }
 
+bool ChatDialect::thinks() const { return thinking_.exists() || syntax_.form == ToolSyntax::Form::kHarmony; }
+
 bool ChatDialect::has_parts(const ChatRequest& request) const {
-  const bool thinks = thinking_.exists() || syntax_.form == ToolSyntax::Form::kHarmony;
-  return thinks || request.choice.mode != ToolMode::kNone;
+  return thinks() || request.choice.mode != ToolMode::kNone;
 }
 
 ThinkingMode ChatDialect::thinking_mode(std::string_view rendered) const {
@@ -158,17 +173,14 @@ std::shared_ptr<const Constraint> ChatDialect::constraint(const ChatRequest& req
   const bool formatted = format.kind != AnswerFormat::Kind::kText;
   if (!has_parts(request)) return compiler.compile(format);
   if (!formatted && request.choice.mode == ToolMode::kNone) return nullptr;
-  if (formatted && request.choice.mode != ToolMode::kNone) {
-    refuse_param(format.param, "'" + format.param +
-                                   "' and 'tools' cannot be enforced in one answer; set 'tool_choice' to "
-                                   "'none', or leave the format out.");
-  }
   ToolGrammarRequest asked{.mode = request.choice.mode,
                            .tools = {},
                            .allowed = request.choice.allowed,
                            .parallel = request.choice.parallel,
                            .thinking = thinking_mode(rendered),
-                           .text = {}};
+                           .text = {},
+                           .text_is_regular = format.kind == AnswerFormat::Kind::kRegex ||
+                                              format.kind == AnswerFormat::Kind::kChoice};
   if (formatted) asked.text = [&format](Grammar& grammar) { return format_expression(grammar, format); };
   const std::string key = std::to_string(static_cast<int>(asked.mode)) +
                           std::to_string(static_cast<int>(asked.thinking)) + (asked.parallel ? "p" : "s") +
@@ -182,7 +194,8 @@ std::shared_ptr<const Constraint> ChatDialect::constraint(const ChatRequest& req
     return compile(false);
   } catch (const ConstraintError& error) {
     const Json& tools = request.choice.tools;
-    if (formatted) refuse_constraint(format.param, error);
+    if (formatted && request.choice.mode == ToolMode::kNone) refuse_constraint(format.param, error);
+    if (formatted) check_format(format);
     if (std::ranges::any_of(tools, is_strict)) refuse_constraint("tools", error);
   }
   try {
@@ -199,6 +212,7 @@ ToolParserOptions ChatDialect::reading(const ChatRequest& request, std::string_v
           .thinking = thinking_,
           .in_thinking = thinking_mode(rendered) == ThinkingMode::kBegun,
           .find_calls = request.choice.mode != ToolMode::kNone,
+          .only_at_start = request.generation.format.kind != AnswerFormat::Kind::kText,
           .tools = request.choice.tools,
           .make_id = [seed, short_id](int index) { return make_call_id(seed, index, short_id); }};
 }

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "server/api/chat_request.h"
 #include "server/api/constraint_compiler.h"
+#include "server/api/openai/chat_request.h"
 #include "server/chat/chat_template.h"
 #include "server/chat/thinking_syntax.h"
-#include "server/chat/tool_call_parser.h"
-#include "server/chat/tool_syntax.h"
+#include "server/chat/tools/tool_call_parser.h"
+#include "server/chat/tools/tool_syntax.h"
 
 namespace hearth {
 
@@ -32,6 +32,8 @@ class ChatDialect {
   std::shared_ptr<const Constraint> constraint(const ChatRequest& request, std::string_view rendered,
                                                const ConstraintCompiler& compiler) const;
 
+  /// Whether this model thinks before it answers, in a form that is known.
+  bool thinks() const;
   /// Whether answers must be read by a ChatReader: this model thinks, or the request has tools.
   bool has_parts(const ChatRequest& request) const;
   /// seed: ids of calls are made from it.

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "engine/constraint/gbnf.h"
-#include "engine/constraint/json_schema.h"
-#include "engine/constraint/regex.h"
+#include "engine/constraint/grammar/gbnf.h"
+#include "engine/constraint/regex/regex.h"
+#include "engine/constraint/schema/json_schema.h"
 #include "server/api/error.h"
 
 namespace hearth {
@@ -58,8 +58,9 @@ Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format) {
     case Kind::kRegex:
       return regex_expression(grammar, format.text, write_utf8, RegexMatch::kWhole);
     case Kind::kGrammar:
-      refuse_param(format.param,
-                   "'" + format.param + "' cannot be enforced behind the model's thinking; turn it off.");
+      refuse_param(format.param, "'" + format.param +
+                                     "' cannot be enforced behind thinking or beside tools, because it has "
+                                     "rules of its own; leave these out, or send a schema.");
     case Kind::kChoice: {
       std::vector<Grammar::Expr> options;
       for (const std::string& choice : format.choices) options.push_back(grammar.literal(choice));

@@ -12,9 +12,10 @@
 #include <utility>
 
 #include "engine/constraint/constraint.h"
-#include "engine/constraint/token_trie.h"
+#include "engine/constraint/grammar/grammar.h"
+#include "engine/constraint/mask/token_trie.h"
 #include "kernels/mutex.h"
-#include "server/api/constraint_fields.h"
+#include "server/api/request/constraint_fields.h"
 
 namespace hearth {
 

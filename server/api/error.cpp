@@ -1,4 +1,4 @@
-// Error bodies as OpenAI's clients read them.
+// See the header.
 #include "server/api/error.h"
 
 #include <utility>
@@ -26,20 +26,58 @@ std::string_view error_type(int status) {
   }
 }
 
-std::string error_json(const ApiError& error) {
+namespace {
+
+Json openai_error(const ApiError& error) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
-  const Json body{{"error",
-                   {{"message", error.message},
-                    {"type", error_type(error.status)},
-                    {"param", or_null(error.param)},
-                    {"code", or_null(error.code)}}}};
-  return json_text(body);
+  return {{"error",
+           {{"message", error.message},
+            {"type", error_type(error.status)},
+            {"param", or_null(error.param)},
+            {"code", or_null(error.code)}}}};
 }
 
-HttpResponse error_response(const ApiError& error) {
+/// Anthropic has a name of its own for most statuses.
+std::string_view anthropic_type(int status) {
+  switch (status) {
+    case 413:
+      return "request_too_large";
+    case 503:
+      return "overloaded_error";
+    default:
+      return status >= 500 ? "api_error" : error_type(status);
+  }
+}
+
+/// Programs shorten their conversation when they read the words with which Anthropic says that it is too long.
+std::string anthropic_message(const ApiError& error) {
+  const bool too_long = error.code == "context_length_exceeded";
+  return (too_long ? "prompt is too long: " : "") + error.message;
+}
+
+Json anthropic_error(const ApiError& error) {
+  return {{"type", "error"},
+          {"error", {{"type", anthropic_type(error.status)}, {"message", anthropic_message(error)}}}};
+}
+
+}  // namespace
+
+std::string error_json(const ApiError& error, ErrorStyle style) {
+  switch (style) {
+    case ErrorStyle::kAnthropic:
+      return json_text(anthropic_error(error));
+    case ErrorStyle::kOllama:
+      return json_text({{"error", error.message}});
+    case ErrorStyle::kOpenAi:
+      break;
+  }
+  return json_text(openai_error(error));
+}
+
+HttpResponse error_response(const ApiError& error, ErrorStyle style) {
   HttpResponse response;
   response.status = error.status;
-  response.body = error_json(error);
+  response.body = error_json(error, style);
   if (error.status >= 500 && error.status != 503) response.headers.emplace_back("x-should-retry", "false");
   return response;
 }

@@ -1,5 +1,4 @@
-// OpenAI's error body, {"error":{"message","type","param","code"}}, and the exception by which a request is
-// refused.
+// Error bodies as each family of clients reads them, and the exception by which a request is refused.
 //
 // The API handlers and the HTTP transport build all their error answers here, so that they look alike.
 // Thread-safe: no state.
@@ -26,14 +25,20 @@ struct ApiError {
 /// 503 unavailable_error; other 4xx are invalid_request_error, other 5xx server_error.
 std::string_view error_type(int status);
 
+/// The shape of an error's body, by the family of the endpoint:
+///   kOpenAi     {"error": {"message", "type", "param", "code"}}
+///   kAnthropic  {"type": "error", "error": {"type", "message"}}
+///   kOllama     {"error": "message"}
+enum class ErrorStyle { kOpenAi, kAnthropic, kOllama };
+
 /// The JSON text of the body. Bytes that are not UTF-8 become U+FFFD.
-std::string error_json(const ApiError& error);
+std::string error_json(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
 /// A whole response. Statuses from 500 on except 503 carry "x-should-retry: false", because OpenAI's clients
 /// would otherwise send the request twice more.
-HttpResponse error_response(const ApiError& error);
+HttpResponse error_response(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
-/// Thrown by what parses and checks a request; caught by ApiService, never leaves it.
+/// Thrown by what parses and checks a request; caught by guarded(), never leaves a handler.
 class RequestError : public std::exception {
  public:
   explicit RequestError(ApiError error) : error_(std::move(error)) {}

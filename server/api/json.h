@@ -1,7 +1,7 @@
 // JSON of the API: a request's body parsed with limits, its members read with type and range checked, and
 // JSON text for answers.
 //
-// Used by the request parsers and ApiService on the HTTP thread. A client may send anything. Parsing is
+// Used by the request parsers and handlers on the HTTP thread. A client may send anything. Parsing is
 // therefore stricter than the JSON library alone: nesting, the number of values and repeated keys are checked
 // while parsing, so that nothing large is built before it is refused. JSON null means absent everywhere, as
 // in OpenAI's specification.

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/chat/probe_text.h"
-#include "server/chat/tool_call_parser.h"
+#include "server/chat/tools/probe_text.h"
+#include "server/chat/tools/tool_call_parser.h"
 
 namespace hearth {
 

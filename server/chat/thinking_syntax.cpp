@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "server/api/json.h"
-#include "server/chat/probe_text.h"
+#include "server/chat/tools/probe_text.h"
 
 namespace hearth {
 namespace {

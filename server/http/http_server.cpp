@@ -15,13 +15,13 @@
 
 #include "kernels/mutex.h"
 #include "server/api/error.h"
-#include "server/http/connection_poller.h"
-#include "server/http/http_date.h"
-#include "server/http/http_framing.h"
-#include "server/http/listen_socket.h"
-#include "server/http/request_body.h"
-#include "server/http/request_head.h"
-#include "server/http/worker_pool.h"
+#include "server/http/connection/connection_poller.h"
+#include "server/http/connection/listen_socket.h"
+#include "server/http/connection/worker_pool.h"
+#include "server/http/message/http_date.h"
+#include "server/http/message/http_framing.h"
+#include "server/http/message/request_body.h"
+#include "server/http/message/request_head.h"
 
 namespace hearth {
 namespace {

@@ -18,6 +18,7 @@ namespace hearth {
 struct HttpRequest {
   std::string method;          // "GET", "POST", ...; upper case
   std::string path;            // normalised: percent-decoded, no doubled slashes, no query, no trailing slash
+  std::string query;           // what follows the path's '?', as it was sent; empty: nothing
   std::string body;            // whole, within the transport's limit
   std::string remote_address;  // numeric, for logs
   std::string request_id;      // the client's x-request-id, else one the transport made

@@ -1,66 +1,61 @@
-// The table of endpoints and the gates before them; see the header.
+// See the header.
 #include "server/http/routes.h"
 
-#include <array>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "server/api/endpoints.h"
 #include "server/api/error.h"
 #include "server/http/api_path.h"
-#include "server/http/content_type.h"
+#include "server/http/message/content_type.h"
 
 namespace hearth {
 namespace {
-
-// Endpoints that need the model.
-struct Endpoint {
-  std::string_view path;  // as read_api_path() gives it
-  bool is_prefix;         // the rest of the path is the argument; else that is the model that the path names
-  std::string_view method;
-  HttpResponse (*handle)(const ApiService& api, const HttpRequest& request, std::string_view argument);
-};
-
-constexpr std::array<Endpoint, 4> kEndpoints = {{
-    {"/completions", false, "POST",
-     [](const ApiService& api, const HttpRequest& request, std::string_view model) {
-       return api.completions(request, model);
-     }},
-    {"/chat/completions", false, "POST",
-     [](const ApiService& api, const HttpRequest& request, std::string_view model) {
-       return api.chat_completions(request, model);
-     }},
-    {"/models", false, "GET",
-     [](const ApiService& api, const HttpRequest&, std::string_view) { return api.list_models(); }},
-    {"/models/", true, "GET",
-     [](const ApiService& api, const HttpRequest&, std::string_view id) { return api.retrieve_model(id); }},
-}};
-
-const Endpoint* find_endpoint(std::string_view whole_path, std::string_view& argument) {
-  const auto [path, model] = read_api_path(whole_path);
-  for (const Endpoint& endpoint : kEndpoints) {
-    const bool matches =
-        endpoint.is_prefix ? path.substr(0, endpoint.path.size()) == endpoint.path : path == endpoint.path;
-    if (!matches) continue;
-    argument = endpoint.is_prefix ? path.substr(endpoint.path.size()) : model;
-    return &endpoint;
-  }
-  return nullptr;
-}
 
 /// HEAD is answered like GET; the transport leaves the body out.
 bool is_method(const HttpRequest& request, std::string_view method) {
   return request.method == method || (method == "GET" && request.method == "HEAD");
 }
 
-HttpResponse wrong_method(const HttpRequest& request, std::string_view allowed) {
-  HttpResponse response =
-      error_response({405, request.path + " takes " + std::string(allowed) + ", not " + request.method, "",
-                      "method_not_allowed"});
-  response.headers.emplace_back("Allow", allowed == "GET" ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed, ErrorStyle errors) {
+  HttpResponse response = error_response(
+      {405, request.path + " takes " + allowed + ", not " + request.method, "", "method_not_allowed"},
+      errors);
+  const bool get = allowed.find("GET") != std::string::npos;
+  response.headers.emplace_back("Allow", allowed + (get ? ", HEAD, OPTIONS" : ", OPTIONS"));
   return response;
 }
 
-HttpResponse unavailable(const std::string& message) {
-  HttpResponse response = error_response({503, message, "", ""});
+/// What the request's path leads to.
+struct Destination {
+  const Endpoint* endpoint = nullptr;  // null: no endpoint of this path takes the method
+  std::string_view argument = {};
+  ErrorStyle errors = ErrorStyle::kOpenAi;
+  std::string methods = {};  // that the path takes; empty: there is no such path
+};
+
+Destination find_destination(const HttpRequest& request) {
+  const auto [path, model] = read_api_path(request.path);
+  Destination found;
+  for (const Endpoint& endpoint : endpoints()) {
+    const std::optional<std::string_view> argument = match_path(endpoint.path, path);
+    if (!argument) continue;
+    if (found.methods.empty()) found.errors = endpoint.errors;
+    if (is_method(request, endpoint.method)) {
+      found.endpoint = &endpoint;
+      found.argument = argument->empty() ? model : *argument;
+      found.errors = endpoint.errors;
+      found.methods = endpoint.method;
+      return found;
+    }
+    found.methods += (found.methods.empty() ? "" : ", ") + std::string(endpoint.method);
+  }
+  return found;
+}
+
+HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
+  HttpResponse response = error_response({503, message, "", ""}, errors);
   // Without it clients use up their retries within two seconds.
   response.headers.emplace_back("Retry-After", "1");
   return response;
@@ -80,44 +75,44 @@ HttpResponse Routes::operator()(const HttpRequest& request) const {
 HttpResponse Routes::dispatch(const HttpRequest& request) const {
   if (request.method == "OPTIONS") return cors_.preflight(request);
   if (request.path == "/health")
-    return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET");
+    return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET", ErrorStyle::kOpenAi);
 
+  const Destination to = find_destination(request);
   const std::string_view origin = request.header("Origin");
   if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address)) {
     return error_response({403,
                            "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
                                std::string(origin) + " would allow it",
-                           "", "origin_not_allowed"});
+                           "", "origin_not_allowed"},
+                          to.errors);
   }
   if (const std::optional<ApiError> refusal = auth_.refusal(request)) {
-    HttpResponse response = error_response(*refusal);
+    HttpResponse response = error_response(*refusal, to.errors);
     response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
     return response;
   }
-
-  std::string_view argument;
-  const Endpoint* endpoint = find_endpoint(request.path, argument);
-  if (endpoint == nullptr) {
+  if (to.methods.empty()) {
     return error_response(
         {404,
          "there is no " + request.path +
-             " here; endpoints are /v1/chat/completions, /v1/completions, /v1/models and /health",
+             " here; GET /openapi.json lists the endpoints, among them /v1/chat/completions and /v1/models",
          "", "unknown_url"});
   }
-  if (!is_method(request, endpoint->method)) return wrong_method(request, endpoint->method);
-  if (endpoint->method == "POST") {
+  if (to.endpoint == nullptr) return wrong_method(request, to.methods, to.errors);
+  if (request.method == "POST") {
     const std::optional<ApiError> refusal = content_type_refusal(request.header("Content-Type"));
-    if (refusal) return error_response(*refusal);
+    if (refusal) return error_response(*refusal, to.errors);
   }
 
   const ServerState::Phase phase = state_.phase();
-  if (phase == ServerState::Phase::kStopping) return unavailable("the server is shutting down");
+  if (phase == ServerState::Phase::kStopping) return unavailable("the server is shutting down", to.errors);
   const ReadyModel* model = state_.model();
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
-    return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly");
+    return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
+                       to.errors);
   }
-  return endpoint->handle(*model->api, request, argument);
+  return to.endpoint->handle(*model->api, request, to.argument);
 }
 
 }  // namespace hearth

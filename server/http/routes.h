@@ -5,8 +5,8 @@
 // nobody without a key learns anything but whether the server is well.
 #pragma once
 
-#include "server/http/auth.h"
-#include "server/http/cors.h"
+#include "server/http/access/auth.h"
+#include "server/http/access/cors.h"
 #include "server/http/http_types.h"
 #include "server/server_state.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "server/http/unique_fd.h"
+#include "server/http/connection/unique_fd.h"
 
 namespace hearth {
 

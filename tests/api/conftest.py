@@ -3,18 +3,7 @@ import openai
 import pytest
 
 import hearthd as daemon
-
-
-@pytest.fixture(scope="session", autouse=True)
-def program():
-    assert daemon.BINARY.exists(), f"{daemon.BINARY} is not built: cmake --build --preset release"
-
-
-@pytest.fixture(scope="session")
-def model_path():
-    if not daemon.MODEL.exists():
-        pytest.skip(f"{daemon.MODEL} is not there: server/fetch-model.sh fetches it")
-    return daemon.MODEL
+from fixtures import model_path, program, start  # noqa: F401  (pytest finds them here)
 
 
 @pytest.fixture(scope="session")
@@ -24,20 +13,6 @@ def server(model_path):
     yield shared
     shared.signal()
     assert shared.wait() == 0, shared.log()
-
-
-@pytest.fixture()
-def start(model_path):
-    """start(*flags, env=...) -> a server of the test's own, killed at its end if it still runs."""
-    started = []
-
-    def make(*flags, **options):
-        started.append(daemon.Hearthd(*flags, model=options.pop("model", model_path), **options))
-        return started[-1]
-
-    yield make
-    for one in started:
-        one.kill()
 
 
 @pytest.fixture()

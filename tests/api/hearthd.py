@@ -64,6 +64,8 @@ class Hearthd:
             self.port = int(wait_until(self._find_port, "the line that says where it listens"))
             if wait:
                 wait_until(self.is_ready, "the model to be loaded")
+                # All that is logged about the load comes before this line; what reads it may lag behind /health.
+                wait_until(lambda: any("load_ms" in line for line in self.lines), "the line that ends the load")
         except BaseException:
             self.kill()
             raise

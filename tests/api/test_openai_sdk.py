@@ -1,5 +1,6 @@
 """The API through the openai package: what its users see."""
 import concurrent.futures
+import json
 
 import openai
 import pytest
@@ -131,3 +132,26 @@ def test_clients_at_once_get_what_they_get_alone(client):
     alone = [complete(prompt) for prompt in prompts]
     with concurrent.futures.ThreadPoolExecutor(len(prompts)) as pool:
         assert list(pool.map(complete, prompts)) == alone
+
+
+def test_a_format_and_tools_give_calls_or_a_text_of_the_format(client):
+    schema = {"type": "object", "properties": {"capital": {"type": "string", "maxLength": 20}}, "required": ["capital"],
+              "additionalProperties": False}
+    tool = {"type": "function", "function": {"name": "look_up", "strict": True, "parameters": {
+        "type": "object", "properties": {"place": {"enum": ["Paris", "Rome"]}}, "required": ["place"], "additionalProperties": False}}}
+
+    def ask(choice, seed):
+        answer = client.chat.completions.create(
+            model="smol", messages=PARIS, temperature=1.5, seed=seed, max_tokens=120, tools=[tool], tool_choice=choice, parallel_tool_calls=False,
+            response_format={"type": "json_schema", "json_schema": {"name": "capital", "schema": schema}})
+        return answer.choices[0]
+
+    for seed in range(6):
+        choice = ask("auto", seed)
+        if choice.finish_reason == "tool_calls":
+            assert json.loads(choice.message.tool_calls[0].function.arguments)["place"] in ("Paris", "Rome")
+            assert choice.message.content is None
+        else:
+            assert list(json.loads(choice.message.content)) == ["capital"]
+    assert ask("required", 1).finish_reason == "tool_calls"
+    assert list(json.loads(ask("none", 1).message.content)) == ["capital"]

@@ -76,6 +76,10 @@ TEST_CASE("model runtime: the context asked for, in whole blocks for each slot")
   CHECK(model->facts().context_tokens == 33);
   CHECK(model->limits().n_blocks == 3 * 3);
   CHECK(model->limits().max_tokens == 8);
+  CHECK(model->limits().d_model == 32);
+  disk.options.n_kv_contexts = 1;
+  CHECK(disk.load()->limits().n_blocks == 3);
+  disk.options.n_kv_contexts = 0;
   // More slots than rows of logits by default: each may still want one.
   disk.options.n_slots = 100;
   CHECK(disk.load()->limits().max_logit_rows >= 100);

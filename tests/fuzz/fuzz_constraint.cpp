@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "engine/constraint/constraint.h"
-#include "engine/constraint/gbnf.h"
+#include "engine/constraint/grammar/gbnf.h"
+#include "engine/constraint/mask/token_trie.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "server/http/request_body.h"
+#include "server/http/message/request_body.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace hearth;

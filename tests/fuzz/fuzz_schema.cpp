@@ -13,8 +13,9 @@
 #include <vector>
 
 #include "engine/constraint/constraint.h"
-#include "engine/constraint/json_schema.h"
-#include "engine/constraint/regex.h"
+#include "engine/constraint/mask/token_trie.h"
+#include "engine/constraint/regex/regex.h"
+#include "engine/constraint/schema/json_schema.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "server/chat/probe_text.h"
-#include "server/chat/tool_call_parser.h"
+#include "server/chat/tools/probe_text.h"
+#include "server/chat/tools/tool_call_parser.h"
 #include "tests/support/source_dir.h"
 
 namespace {
@@ -114,6 +114,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   hearth::ToolParserOptions with = options(data[0] % 64);
   with.in_thinking = (data[0] & 64) != 0;
+  with.only_at_start = (data[0] & 128) != 0;
   const std::string_view answer(reinterpret_cast<const char*>(data) + 1, size - 1);
   const Outcome whole = parse(with, answer, true);
   require(whole == parse(with, answer, false));

@@ -57,6 +57,30 @@ def test_bench_prints_text():
         assert word in done.stdout
 
 
+def bench_of_forms(*arguments):
+    return profiler("bench", "--model", RELU, "--generate", 8, "--repeat", 1, "--threads", 1, "--slots", 2, *arguments)
+
+
+def test_bench_of_constraints_has_a_line_for_every_form(tmp_path):
+    schema = tmp_path / "small.json"
+    schema.write_text('{"enum": ["yes", "no"]}')
+    done = bench_of_forms("--schema", schema)
+    assert done.returncode == 0, done.stderr
+    for name in ("free text", "any JSON object", "flat record", "nested arrays", "regular expression", "small.json"):
+        assert re.search(rf"^{re.escape(name)} +[0-9.]+", done.stdout, re.MULTILINE), (name, done.stdout)
+    forms = json.loads(bench_of_forms("--schema", "--json").stdout)["forms"]
+    assert len(forms) == 6 and forms[1]["compile_ms"] > 0
+
+
+def test_bench_of_a_schema_that_cannot_be_enforced_names_file_and_place(tmp_path):
+    schema = tmp_path / "bad.json"
+    schema.write_text('{"properties": {"a": {"if": true}}}')
+    done = bench_of_forms("--schema", schema)
+    assert done.returncode != 0
+    assert "bad.json" in done.stderr and "#/properties/a/if" in done.stderr
+    assert done.stdout == ""
+
+
 def test_perplexity_of_a_text(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("Some text of no great length. " * 8)
@@ -120,7 +144,9 @@ def test_options_that_hearthd_has_too_have_its_default_and_its_words():
     for command in re.findall(r"(?m)^  ([a-z-]+) ", profiler("--help").stdout.split("Subcommands:")[1]):
         help_ = profiler(command, "--help").stdout
         for entry in re.split(r"(?m)^  (?=-)", help_)[1:]:
-            name, value = re.match(r"(?:-\w,)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+))?)?", entry).groups()
+            # CLI11 writes a default as "=0" or, in newer versions, as "[0]".
+            name, before, after = re.match(r"(?:-\w, ?)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+)| \[(\S+)\])?)?", entry).groups()
+            value = before or after
             if name not in rows or name in ("help", "version"):
                 continue
             takes, default = rows[name]

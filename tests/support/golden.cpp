@@ -81,7 +81,7 @@ std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& to
     }
     batch.block_tables = table;
     batch.max_blocks = n_blocks;
-    const std::span<const float> rows = model.forward(batch);
+    const std::span<const float> rows = model.forward(batch).logits;
     logits.insert(logits.end(), rows.begin(), rows.end());
   }
   return logits;

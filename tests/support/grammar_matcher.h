@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "engine/constraint/grammar.h"
+#include "engine/constraint/grammar/grammar.h"
 
 namespace hearth::test {
 

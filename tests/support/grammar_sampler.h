@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/constraint/grammar.h"
+#include "engine/constraint/grammar/grammar.h"
 
 namespace hearth::test {
 

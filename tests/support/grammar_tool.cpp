@@ -1,14 +1,14 @@
-// Constraints on standard input and output, for tests/engine/constraint/test_regex_oracle.py and
-// tests/engine/constraint/test_json_schema_oracle.py. Reads lines of JSON
+// Constraints on standard input and output, for tests/engine/constraint/regex/test_regex_oracle.py and
+// tests/engine/constraint/schema/test_json_schema_oracle.py. Reads lines of JSON
 //   {"regex": text | "schema": text | "object": true, "seed": n, "members": n, "match": [text, ...], "compile": bool}
 // and answers each with a line {"members": [text, ...], "matches": [bool, ...], "n_states": n} or {"error": text, "where": text}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "engine/constraint/automaton.h"
-#include "engine/constraint/json_schema.h"
-#include "engine/constraint/regex.h"
+#include "engine/constraint/automaton/automaton.h"
+#include "engine/constraint/regex/regex.h"
+#include "engine/constraint/schema/json_schema.h"
 #include "tests/support/grammar_matcher.h"
 #include "tests/support/grammar_sampler.h"
 

@@ -75,7 +75,7 @@ size_t rows_changed_by_mixing(ForwardModel& model, const std::vector<int>& lengt
     if (batch.tokens.empty()) continue;
     batch.block_tables = tables;
     batch.max_blocks = max_blocks;
-    const std::span<const float> logits = model.forward(batch);
+    const std::span<const float> logits = model.forward(batch).logits;
     for (size_t t = 0; t < batch.tokens.size(); ++t) {
       const Sequence& sequence = sequences[static_cast<size_t>(batch.slots[t])];
       const float* alone = sequence.alone.data() + static_cast<size_t>(batch.positions[t]) * n_vocab;

@@ -35,6 +35,7 @@ hearth::SamplingParams params_of(const Json& given, size_t n_vocab) {
   read("top_p", params.top_p);
   read("min_p", params.min_p);
   read("repetition_penalty", params.repetition_penalty);
+  read("repetition_last_n", params.repetition_last_n);
   read("presence_penalty", params.presence_penalty);
   read("frequency_penalty", params.frequency_penalty);
   read("xtc_probability", params.xtc_probability);

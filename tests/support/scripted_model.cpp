@@ -27,24 +27,37 @@ ScriptedModel::ScriptedModel(Options options) : options_(std::move(options)) {
   const StepLimits& limits = options_.limits;
   cache_.assign(static_cast<size_t>(limits.n_blocks) * static_cast<size_t>(limits.block_tokens), -1);
   logits_.resize(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.n_vocab));
+  hidden_.resize(static_cast<size_t>(limits.max_tokens) * static_cast<size_t>(limits.d_model));
 }
 
-std::span<const float> ScriptedModel::forward(const Batch& batch) {
+StepOutput ScriptedModel::forward(const Batch& batch) {
   if (options_.before_step) options_.before_step(batch);
   check(batch);
   write(batch);
   const size_t n_vocab = static_cast<size_t>(options_.limits.n_vocab);
-  std::span<float> out = logits_;
+  const size_t d_model = static_cast<size_t>(options_.limits.d_model);
+  std::span<float> logits = logits_;
   for (const int32_t row : batch.logit_rows) {
-    const size_t i = static_cast<size_t>(row);
-    history_.clear();
-    for (int position = 0; position <= batch.positions[i]; ++position) {
-      history_.push_back(cell(batch, batch.slots[i], position));
-    }
-    options_.script(history_, out.first(n_vocab));
-    out = out.subspan(n_vocab);
+    options_.script(history(batch, row), logits.first(n_vocab));
+    logits = logits.subspan(n_vocab);
   }
-  return std::span<const float>(logits_).first(batch.logit_rows.size() * n_vocab);
+  std::span<float> hidden = hidden_;
+  for (const int32_t row : batch.hidden_rows) {
+    options_.hidden(history(batch, row), hidden.first(d_model));
+    hidden = hidden.subspan(d_model);
+  }
+  return {.logits = std::span<const float>(logits_).first(batch.logit_rows.size() * n_vocab),
+          .hidden = std::span<const float>(hidden_).first(batch.hidden_rows.size() * d_model)};
+}
+
+// The tokens of the row's sequence, up to the row's own, as the cache has them.
+std::span<const int32_t> ScriptedModel::history(const Batch& batch, int32_t row) {
+  const size_t i = static_cast<size_t>(row);
+  history_.clear();
+  for (int position = 0; position <= batch.positions[i]; ++position) {
+    history_.push_back(cell(batch, batch.slots[i], position));
+  }
+  return history_;
 }
 
 int32_t& ScriptedModel::cell(const Batch& batch, int slot, int position) {
@@ -71,6 +84,11 @@ void ScriptedModel::check(const Batch& batch) const {
          "logit rows do not ascend");
   for (const int32_t row : batch.logit_rows)
     expect(row >= 0 && row < batch.n_tokens(), "a logit row outside the batch");
+  expect(std::ranges::is_sorted(batch.hidden_rows) &&
+             std::ranges::adjacent_find(batch.hidden_rows) == batch.hidden_rows.end(),
+         "hidden rows do not ascend");
+  for (const int32_t row : batch.hidden_rows)
+    expect(row >= 0 && row < batch.n_tokens(), "a hidden row outside the batch");
   for (const int32_t token : batch.tokens)
     expect(token >= 0 && token < limits.n_vocab, "a token outside the vocabulary");
 }

@@ -20,22 +20,29 @@ class ScriptedModel : public ForwardModel {
  public:
   /// Fills logits [n_vocab] of the token after this history.
   using Script = std::function<void(std::span<const int32_t> history, std::span<float> logits)>;
+  /// Fills the hidden state [d_model] of the last token of this history.
+  using HiddenScript = std::function<void(std::span<const int32_t> history, std::span<float> hidden)>;
   /// Called at the start of each forward(), on the engine thread: to wait, to record the batch, to throw.
   using BeforeStep = std::function<void(const Batch& batch)>;
 
   struct Options {
-    StepLimits limits{
-        .max_tokens = 64, .max_logit_rows = 32, .n_vocab = 97, .block_tokens = 4, .n_blocks = 256};
+    StepLimits limits{.max_tokens = 64,
+                      .max_logit_rows = 32,
+                      .n_vocab = 97,
+                      .d_model = 11,
+                      .block_tokens = 4,
+                      .n_blocks = 256};
     Script script = hashed();
+    HiddenScript hidden = hashed();
     BeforeStep before_step;  // may be empty
   };
 
   explicit ScriptedModel(Options options);
 
   StepLimits limits() const override { return options_.limits; }
-  std::span<const float> forward(const Batch& batch) override;
+  StepOutput forward(const Batch& batch) override;
 
-  /// Logits in [-8, 8), each a hash of its id and every token of the history.
+  /// Logits, or a hidden state, in [-8, 8): each value a hash of its index and every token of the history.
   static Script hashed();
   /// Answers any prompt with these tokens: after the longest part of the answer that ends the history, the
   /// next of it; after all of it `end`. So the last prompt token must not be one of the answer's, and the
@@ -46,11 +53,13 @@ class ScriptedModel : public ForwardModel {
   int32_t& cell(const Batch& batch, int slot, int position);
   void check(const Batch& batch) const;
   void write(const Batch& batch);
+  std::span<const int32_t> history(const Batch& batch, int32_t row);
 
   Options options_;
   std::vector<int32_t> cache_;    // [n_blocks, block_tokens] tokens, -1 where nothing was written
   std::vector<int32_t> history_;  // scratch
   std::vector<float> logits_;     // [max_logit_rows, n_vocab]
+  std::vector<float> hidden_;     // [max_tokens, d_model]
 };
 
 }  // namespace hearth

@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/constraint/gbnf.h"
+#include "engine/constraint/grammar/gbnf.h"
+#include "engine/constraint/mask/token_trie.h"
 #include "tests/support/catch.h"
 
 namespace hearth {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/constraint/constraint.h"
+#include "engine/constraint/mask/token_trie.h"
 #include "tests/engine/constraint/random_grammar.h"
 #include "tests/support/catch.h"
 #include "tests/support/grammar_matcher.h"

@@ -65,5 +65,56 @@ TEST_CASE("requests that share a device and are cancelled at random get the answ
   CHECK(n_cancelled > 0);
 }
 
+SequenceRequest embedding(int n_tokens, uint64_t seed, Pooling pooling) {
+  SequenceRequest request = greedy(some_tokens(n_tokens, seed), 0);
+  request.embedding = pooling;
+  return request;
+}
+
+TEST_CASE("a plain model embeds on the device with the CPU's bits, and so it does beside generations") {
+  LoadOptions options = device_options("arch/qwen3.gguf", "dense");
+  options.n_slots = 4;
+  options.prefill_chunk = 16;
+  const std::vector<SequenceRequest> texts = {
+      embedding(40, 1, Pooling::kMean), embedding(17, 2, Pooling::kLast), embedding(1, 3, Pooling::kMean),
+      embedding(33, 4, Pooling::kFirst)};
+  std::vector<std::vector<float>> on_cpu;
+  {
+    LoadOptions cpu = options;
+    cpu.device = DeviceChoice::kCpu;
+    const auto model = ModelRuntime::load(cpu);
+    Engine engine(*model, {.n_slots = 1, .context_tokens = kContext});
+    for (const SequenceRequest& text : texts) on_cpu.push_back(ask(engine, text).embedding);
+  }
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->placed().backend.starts_with("CUDA "));
+  Engine engine(*model, {.n_slots = 4, .context_tokens = kContext, .prefill_chunk = 16});
+  const std::vector<int32_t> alone = ask(engine, greedy(some_tokens(9, 5), 40)).tokens;
+  const auto generation =
+      submit(engine, greedy(some_tokens(9, 5), 40));  // its steps are recorded and played back
+  for (int round = 0; round < 2; ++round) {
+    const std::vector<Answer> answers = read_all(*submit(engine, GenerationRequest{texts}), 4);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      INFO("text " << i);
+      if (supported_isas().front() != Isa::kScalar) CHECK(answers[i].embedding == on_cpu[i]);
+      CHECK(answers[i].embedding == ask(engine, texts[i]).embedding);
+    }
+  }
+  CHECK(read_all(*generation, 1).front().tokens == alone);
+}
+
+TEST_CASE("a model shared with the device embeds with the same bits however it is shared") {
+  const SequenceRequest text = embedding(40, 6, Pooling::kMean);
+  std::vector<float> expected;
+  for (const Share share : {Share::kAll, Share::kThird, Share::kNone}) {
+    const auto model = load(share, 2);
+    Engine engine(*model, {.n_slots = 2, .context_tokens = kContext, .prefill_chunk = 16});
+    const std::vector<float> found = ask(engine, text).embedding;
+    REQUIRE(found.size() == 64);
+    if (expected.empty()) expected = found;
+    CHECK(found == expected);
+  }
+}
+
 }  // namespace
 }  // namespace hearth::testing

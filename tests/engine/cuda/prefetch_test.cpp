@@ -23,10 +23,10 @@ class Settled final : public ForwardModel {
  public:
   explicit Settled(ModelRuntime& model) : model_(model) {}
   StepLimits limits() const override { return model_.limits(); }
-  std::span<const float> forward(const Batch& batch) override {
-    const std::span<const float> logits = model_.forward(batch);
+  StepOutput forward(const Batch& batch) override {
+    const StepOutput output = model_.forward(batch);
     if (model_.placed().prefetcher != nullptr) model_.placed().prefetcher->settle();
-    return logits;
+    return output;
   }
 
  private:

@@ -2,6 +2,7 @@
 // every combination, those included that no architecture uses yet.
 #include "engine/forward/forward_pass.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -65,7 +66,7 @@ std::vector<float> run(ForwardPass& pass, const std::vector<int32_t>& tokens) {
     }
     batch.block_tables = table;
     batch.max_blocks = static_cast<int>(table.size());
-    const std::span<const float> rows = pass.run(batch);
+    const std::span<const float> rows = pass.run(batch).logits;
     logits.insert(logits.end(), rows.begin(), rows.end());
   }
   return logits;
@@ -241,16 +242,76 @@ TEST_CASE("forward pass: steps without logit rows give none and still fill the c
   };
   std::vector<int32_t> all(kTokens);
   std::iota(all.begin(), all.end(), 0);
-  const std::span<const float> rows = pass.run(batch_of(0, kTokens, all));
+  const std::span<const float> rows = pass.run(batch_of(0, kTokens, all)).logits;
   const std::vector<float> whole(rows.begin(), rows.end());
 
-  CHECK(pass.run(batch_of(0, 10, {})).empty());
-  const std::span<const float> some = pass.run(batch_of(10, kTokens, {0, 4, 10}));
+  CHECK(pass.run(batch_of(0, 10, {})).logits.empty());
+  const std::span<const float> some = pass.run(batch_of(10, kTokens, {0, 4, 10})).logits;
   const size_t n_vocab = static_cast<size_t>(spec.n_vocab);
   REQUIRE(some.size() == 3 * n_vocab);
   CHECK(std::equal(some.begin(), some.begin() + 259, whole.begin() + 10 * 259));
   CHECK(std::equal(some.begin() + 259, some.begin() + 2 * 259, whole.begin() + 14 * 259));
   CHECK(std::equal(some.begin() + 2 * 259, some.end(), whole.begin() + 20 * 259));
+}
+
+TEST_CASE("forward pass: hidden states are what the output matrix makes the logits of, in any step") {
+  TinyModel model;
+  const bool layer_norms = GENERATE(false, true);
+  Architecture arch = architectures()[0];
+  if (layer_norms) arch.norm = NormKind::kLayer;
+  fit(model, arch, layer_norms);
+  const TempFolder folder;
+  model.write(folder / "model.gguf");
+  const ModelFile file = ModelFile::open(folder / "model.gguf");
+  ModelSpec spec = read_model_spec(file);
+  spec.arch = arch;
+  CpuBackend backend(1, supported_isas().front());
+  const Weights weights = bind_weights(file, spec);
+  const KvMemory kv(spec, 4, backend);
+  ForwardPass pass(backend, spec, weights, kv, {kTokens, 4, 32});
+  const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
+  const std::vector<int32_t> table{1, 2};
+  const size_t d_model = static_cast<size_t>(spec.d_model);
+  const auto step = [&](int begin, int end, std::vector<int32_t> logit_rows,
+                        std::vector<int32_t> hidden_rows) {
+    Batch batch;
+    for (int i = begin; i < end; ++i) {
+      batch.tokens.push_back(tokens[static_cast<size_t>(i)]);
+      batch.positions.push_back(i);
+      batch.slots.push_back(0);
+    }
+    batch.logit_rows = std::move(logit_rows);
+    batch.hidden_rows = std::move(hidden_rows);
+    batch.block_tables = table;
+    batch.max_blocks = 2;
+    return pass.run(batch);
+  };
+  std::vector<int32_t> all(kTokens);
+  std::iota(all.begin(), all.end(), 0);
+  const StepOutput whole = step(0, kTokens, {}, all);
+  CHECK(whole.logits.empty());
+  REQUIRE(whole.hidden.size() == kTokens * d_model);
+  const std::vector<float> hidden(whole.hidden.begin(), whole.hidden.end());
+
+  step(0, 8, {}, {});
+  const StepOutput part = step(8, kTokens, {0, 5, 12}, {0, 1, 5, 12});
+  REQUIRE(part.hidden.size() == 4 * d_model);
+  for (const auto& [row, position] : {std::pair{0, 8}, std::pair{1, 9}, std::pair{2, 13}, std::pair{3, 20}}) {
+    CHECK(std::equal(part.hidden.begin() + row * spec.d_model, part.hidden.begin() + (row + 1) * spec.d_model,
+                     hidden.begin() + position * spec.d_model));
+  }
+  std::vector<float> rows;
+  for (const int position : {8, 13, 20}) {
+    rows.insert(rows.end(), hidden.begin() + position * spec.d_model,
+                hidden.begin() + (position + 1) * spec.d_model);
+  }
+  std::vector<float> logits(3 * static_cast<size_t>(spec.n_vocab));
+  backend.matmul(rows.data(), 3,
+                 std::array{Product{.weight = weights.output.weight,
+                                    .bias = weights.output.bias,
+                                    .out = logits.data(),
+                                    .out_stride = spec.n_vocab}});
+  CHECK(std::equal(part.logits.begin(), part.logits.end(), logits.begin(), logits.end()));
 }
 
 }  // namespace hearth::test

@@ -121,6 +121,24 @@ TEST_CASE("model spec: any integer type is taken, and a window and a partial rot
   CHECK(spec.rope.n_rot == 4);
 }
 
+TEST_CASE("model spec: embeddings are pooled as the file says, else the last token's") {
+  CHECK(spec_of(TinyModel()).pooling == Pooling::kLast);
+  CHECK(spec_of(TinyModel().key("llama.pooling_type", uint32_t{0})).pooling == Pooling::kLast);
+  CHECK(spec_of(TinyModel().key("llama.pooling_type", uint32_t{1})).pooling == Pooling::kMean);
+  CHECK(spec_of(TinyModel().key("llama.pooling_type", uint32_t{2})).pooling == Pooling::kFirst);
+  CHECK(spec_of(TinyModel().key("llama.pooling_type", uint32_t{3})).pooling == Pooling::kLast);
+  CHECK_THAT(complaint(TinyModel().key("llama.pooling_type", uint32_t{4})),
+             ContainsSubstring("pooling_type") && ContainsSubstring("rank pairs of texts"));
+  CHECK_THAT(complaint(TinyModel().key("llama.pooling_type", uint32_t{5})),
+             ContainsSubstring("pooling_type") && ContainsSubstring("is 5"));
+}
+
+TEST_CASE("model spec: attention that looks ahead is refused") {
+  CHECK(complaint(TinyModel().key("llama.attention.causal", true)).empty());
+  CHECK_THAT(complaint(TinyModel().key("llama.attention.causal", false)),
+             ContainsSubstring("attention.causal") && ContainsSubstring("looks ahead"));
+}
+
 TEST_CASE("model spec: an architecture that does not run is refused by name, with those that do") {
   const std::string said = complaint(TinyModel("mamba"));
   CHECK_THAT(said, ContainsSubstring("\"mamba\""));

@@ -72,6 +72,9 @@ std::vector<Answer> read_all(TokenStream& stream, int n_sequences) {
     } else if (auto* token = std::get_if<TokenEvent>(&event->what)) {
       answer.tokens.push_back(token->token);
       answer.events.push_back(std::move(*token));
+    } else if (auto* embedding = std::get_if<EmbeddingEvent>(&event->what)) {
+      if (!answer.embedding.empty()) throw std::runtime_error("two embeddings of one sequence");
+      answer.embedding = std::move(embedding->values);
     } else {
       answer.finished = std::get<FinishedEvent>(event->what);
       done[i] = true;

@@ -26,6 +26,7 @@ struct Answer {
   std::vector<TokenEvent> prompt;  // log-probabilities of prompt tokens
   std::vector<TokenEvent> events;  // of generated tokens
   std::vector<int32_t> tokens;     // those tokens
+  std::vector<float> embedding;    // of an embedded sequence
   FinishedEvent finished;
 };
 

@@ -6,7 +6,8 @@
 #include <string>
 
 #include "engine/constraint/constraint.h"
-#include "engine/constraint/gbnf.h"
+#include "engine/constraint/grammar/gbnf.h"
+#include "engine/constraint/mask/token_trie.h"
 #include "engine/engine.h"
 #include "tests/engine/serving/engine_client.h"
 #include "tests/support/catch.h"

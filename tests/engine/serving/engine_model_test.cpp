@@ -82,3 +82,34 @@ TEST_CASE("engine over a model: nothing but the request itself changes its answe
   for (const auto& other : others)
     CHECK(read_all(*other, 1).front().finished.reason == FinishReason::kLength);
 }
+
+TEST_CASE("engine over a model: nothing but the text itself changes its embedding") {
+  const std::string file =
+      GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "arch/opt.gguf", "relu/relu-5m-q8_0.gguf");
+  std::vector<SequenceRequest> requests;
+  for (const Pooling pooling : {Pooling::kMean, Pooling::kFirst, Pooling::kLast}) {
+    SequenceRequest request = greedy(some_tokens(41, 4), 0);
+    request.embedding = pooling;
+    requests.push_back(request);
+  }
+  std::vector<std::vector<float>> expected;
+  {
+    const auto model = load(file, 1, 128, 1);
+    Engine engine(*model, {.n_slots = 1, .context_tokens = kContext});
+    for (const SequenceRequest& request : requests) expected.push_back(ask(engine, request).embedding);
+  }
+  CHECK(expected[0] != expected[2]);
+  const int chunk = GENERATE(1, 7, 40);
+  const auto model = load(file, 6, chunk, 1 + chunk % 2);
+  Engine engine(*model, {.n_slots = 6, .context_tokens = kContext, .prefill_chunk = chunk});
+  std::vector<std::shared_ptr<TokenStream>> others;
+  for (uint64_t i = 0; i < 5; ++i) others.push_back(submit(engine, sampled(some_tokens(12, i), 20, i)));
+  const auto stream = submit(engine, GenerationRequest{.sequences = requests});
+  const std::vector<Answer> among_others = read_all(*stream, 3);
+  for (size_t i = 0; i < 3; ++i) {
+    CHECK(among_others[i].embedding.size() == static_cast<size_t>(model->limits().d_model));
+    CHECK(among_others[i].embedding == expected[i]);
+  }
+  for (const auto& other : others)
+    CHECK(read_all(*other, 1).front().finished.reason == FinishReason::kLength);
+}

@@ -231,7 +231,7 @@ TEST_CASE("engine: too few logits from the model are its failure, not a read pas
     StepLimits limits() const override {
       return {.max_tokens = 8, .max_logit_rows = 8, .n_vocab = 10, .block_tokens = 4, .n_blocks = 8};
     }
-    std::span<const float> forward(const Batch&) override { return logits_; }
+    StepOutput forward(const Batch&) override { return {.logits = logits_, .hidden = {}}; }
 
    private:
     std::vector<float> logits_ = std::vector<float>(9);

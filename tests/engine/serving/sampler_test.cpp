@@ -135,6 +135,12 @@ TEST_CASE("sampler: penalties as defined, over prompt and generated tokens") {
   CHECK(sample(sampler, logits, params, tokens, 2).token == 0);
   params.repetition_penalty = 8.0f;  // 0.5, 0.49, 0.375, -1: untouched
   CHECK(sample(sampler, logits, params, tokens, 2).token == 0);
+  params.repetition_last_n = 3;  // 1 1 2: 0 is untouched
+  CHECK(sample(sampler, logits, params, tokens, 2).token == 0);
+  params.repetition_last_n = 0;
+  CHECK(sample(sampler, std::vector<float>{0.1f, 0.2f, 4.0f, -1}, params, tokens, 2).token == 2);
+  params.repetition_last_n = 1;  // 2: 0.5 and 0.2
+  CHECK(sample(sampler, std::vector<float>{0.1f, 0.6f, 4.0f, -1}, params, tokens, 2).token == 1);
   params = {};
   params.temperature = 0;
   params.presence_penalty = 2.0f;  // 0 is in the prompt only

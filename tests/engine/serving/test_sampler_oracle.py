@@ -56,8 +56,10 @@ def adjusted(row, case, tokens):
         logits[[t for t in range(len(logits)) if t not in set(case["allowed"])]] = -np.inf
     logits[case["banned"]] = -np.inf
     generated = tokens[case["n_prompt"]:]
+    last_n = p.get("repetition_last_n", -1)
+    seen = set(tokens if last_n < 0 else tokens[max(0, len(tokens) - last_n):])
     for token in set(tokens):
-        penalty = np.float32(p.get("repetition_penalty", 1))
+        penalty = np.float32(p.get("repetition_penalty", 1) if token in seen else 1)
         logits[token] = logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
         count = generated.count(token)
         logits[token] -= np.float32(p.get("presence_penalty", 0)) if count else 0
@@ -157,7 +159,8 @@ def twin(case):
 
 SETTINGS = {
     "temperature": [0, 0.3, 0.8, 1.5], "top_k": [1, 5, 20, 1000], "typical_p": [0.2, 0.7, 0.95], "top_p": [0.1, 0.6, 0.95],
-    "min_p": [0.02, 0.2], "repetition_penalty": [0.8, 1.3], "presence_penalty": [-1, 1.5], "frequency_penalty": [-0.5, 0.7],
+    "min_p": [0.02, 0.2], "repetition_penalty": [0.8, 1.3],
+    "repetition_last_n": [0, 1, 5, 1000], "presence_penalty": [-1, 1.5], "frequency_penalty": [-0.5, 0.7],
     "xtc_probability": [0.5, 1.0], "xtc_threshold": [0.05, 0.2], "dynatemp_range": [0.3, 2.0],
     "dynatemp_exponent": [0.5, 2.0], "mirostat": [True], "mirostat_tau": [1.0, 4.0], "mirostat_eta": [0.05, 0.5],
     "dry_multiplier": [0.8, 3.0], "dry_base": [1.2, 1.75], "dry_allowed_length": [0, 1, 3], "dry_last_n": [0, 7, 100],

@@ -1,4 +1,5 @@
 // Reading vocabularies from model files: defaults, roles, and what is refused, with the key's name.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -221,6 +222,61 @@ TEST_CASE("Damaged vocabularies are refused with the key at fault") {
       "tokenizer.ggml.add_bos_token", "names no token");
   refused([&](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.eos_token_id", "x"); },
           "tokenizer.ggml.eos_token_id", "");
+}
+
+TEST_CASE(
+    "Tokens for filling in a middle are found by their texts, if they are control or user-defined tokens") {
+  const auto with_texts = [](const Strings& texts, int32_t type) {
+    Strings tokens = {"a", "b", "ab"};
+    tokens.insert(tokens.end(), texts.begin(), texts.end());
+    Types types(tokens.size(), 1);
+    std::fill(types.begin() + 3, types.end(), type);
+    return read([&](GgufWriter& w) {
+             w.key("tokenizer.ggml.model", "gpt2")
+                 .array("tokenizer.ggml.tokens", tokens)
+                 .array("tokenizer.ggml.token_type", types)
+                 .array("tokenizer.ggml.merges", Strings{"a b"});
+           })
+        .fim;
+  };
+  const Strings qwen = {"<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>",
+                        "<|fim_pad|>",    "<|repo_name|>",  "<|file_sep|>"};
+  const FimTokens found = with_texts(qwen, 3);
+  CHECK(found.can_fill());
+  CHECK(found.all() == std::vector<int32_t>{3, 4, 5, 6, 7, 8});
+  CHECK(found.prefix == 3);
+  CHECK(found.middle == 4);
+  CHECK(found.file == 8);
+  CHECK(with_texts(qwen, 4).can_fill());
+  CHECK_FALSE(with_texts(qwen, 1).can_fill());
+  CHECK_FALSE(with_texts({"<|fim_prefix|>", "<|fim_suffix|>"}, 3).can_fill());  // no middle
+  CHECK(with_texts({"<PRE>", "<SUF>", "<MID>"}, 3).all() == std::vector<int32_t>{3, 4, 5});
+  CHECK(with_texts({"<｜fim▁begin｜>", "<｜fim▁hole｜>", "<｜fim▁end｜>"}, 3).suffix == 4);
+  const FimTokens codestral = with_texts({"[PREFIX]", "[MIDDLE]", "[SUFFIX]"}, 3);
+  CHECK(codestral.can_fill());
+  CHECK(codestral.suffix_first);
+  CHECK(codestral.middle == -1);
+  const FimTokens starcoder = with_texts(
+      {"<fim_prefix>", "<fim_middle>", "<fim_suffix>", "<fim_pad>", "<filename>", "<reponame>"}, 3);
+  CHECK(starcoder.file == 7);
+  CHECK(starcoder.repo == 8);
+}
+
+TEST_CASE("Tokens for filling in a middle are those that the file's keys name, older names included") {
+  const FimTokens named = read([](GgufWriter& w) {
+                            byte_level(w)
+                                .key("tokenizer.ggml.fim_pre_token_id", uint32_t{3})
+                                .key("tokenizer.ggml.suffix_token_id", uint32_t{4})
+                                .key("tokenizer.ggml.fim_mid_token_id", uint32_t{5})
+                                .key("tokenizer.ggml.middle_token_id", uint32_t{6});
+                          }).fim;
+  CHECK(named.prefix == 3);
+  CHECK(named.suffix == 4);
+  CHECK(named.middle == 5);
+  CHECK(named.can_fill());
+  CHECK_FALSE(read([](GgufWriter& w) { byte_level(w); }).fim.can_fill());
+  refused([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.fim_pre_token_id", uint32_t{12}); },
+          "tokenizer.ggml.fim_pre_token_id", "12");
 }
 
 }  // namespace hearth::test

@@ -338,7 +338,7 @@ TEST_CASE("an unknown model is 404 and says what is served; any name goes if the
   CHECK(whole_body(bench.chat(kChat))["model"] == "tiny");
   bench.model.any_name = true;
   CHECK(whole_body(bench.completions(R"({"model": "gpt-4", "prompt": "p"})"))["model"] == "gpt-4");
-  CHECK(ApiService(bench.model, bench.world()).retrieve_model("gpt-4").status == 200);
+  CHECK(retrieve_model(ApiContext(bench.model, bench.world()), "gpt-4").status == 200);
 }
 
 TEST_CASE("what does not fit the context is refused with the numbers") {
@@ -404,10 +404,12 @@ TEST_CASE("the chat template gets messages, tools and the client's variables, an
 TEST_CASE("nothing of one request is left for the next") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
-  const ApiService service(bench.model, bench.world());
-  whole_body(service.completions(ApiBench::post(
-      R"({"prompt": "p", "logit_bias": {"5": 50}, "stop": "x", "temperature": 0, "top_k": 3, "ignore_eos": true})")));
-  whole_body(service.completions(ApiBench::post(R"({"prompt": "p"})")));
+  const ApiContext service(bench.model, bench.world());
+  whole_body(completions(
+      service,
+      ApiBench::post(
+          R"({"prompt": "p", "logit_bias": {"5": 50}, "stop": "x", "temperature": 0, "top_k": 3, "ignore_eos": true})")));
+  whole_body(completions(service, ApiBench::post(R"({"prompt": "p"})")));
   const SequenceRequest& first = bench.engine.requests[0].sequences[0];
   CHECK(first.sampling.logit_bias == std::vector<std::pair<int32_t, float>>{{5, 50.0F}});
   CHECK(first.end_tokens.empty());

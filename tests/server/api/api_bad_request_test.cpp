@@ -2,9 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "server/api/chat_request.h"
-#include "server/api/completion_request.h"
 #include "server/api/error.h"
+#include "server/api/openai/chat_request.h"
+#include "server/api/openai/completion_request.h"
 #include "tests/support/catch.h"
 
 namespace hearth {
@@ -98,7 +98,25 @@ const std::vector<BadRequest> kBothEndpoints = {
     {R"("stop_token_ids": [100])", "stop_token_ids"},
     {R"("stop_token_ids": ["5"])", "stop_token_ids"},
     {R"("ignore_eos": 1)", "ignore_eos"},
-    {R"("logit_bias": [[5, 1]])", "logit_bias"},
+    {R"("logit_bias": [[5]])", "logit_bias"},
+    {R"("logit_bias": [5])", "logit_bias"},
+    {R"("logit_bias": [["5", 1]])", "logit_bias"},
+    {R"("logit_bias": [[100, 1]])", "logit_bias"},
+    {R"("logit_bias": [[5, true]])", "logit_bias"},
+    {R"("repeat_last_n": -2)", "repeat_last_n"},
+    {R"("n_predict": "5")", "n_predict"},
+    {R"("user": 5)", "user"},
+    {R"("metadata": "x")", "metadata"},
+    {R"("store": 1)", "store"},
+    {R"("verbosity": "loud")", "verbosity"},
+    {R"("web_search_options": {"search_context_size": "low"})", "web_search_options"},
+    {R"("bad_words": ["x"])", "bad_words"},
+    {R"("guidance_scale": 1.5)", "guidance_scale"},
+    {R"("skip_special_tokens": false)", "skip_special_tokens"},
+    {R"("top_n_sigma": 1)", "top_n_sigma"},
+    {R"("tfs_z": 0.5)", "tfs_z"},
+    {R"("documents": [{"text": "a"}])", "documents"},
+    {R"("prompt_logprobs": 1)", "prompt_logprobs"},
     {R"("logit_bias": 5)", "logit_bias"},
     {R"("logit_bias": {"x": 1})", "logit_bias"},
     {R"("logit_bias": {"": 1})", "logit_bias"},
@@ -116,6 +134,10 @@ const std::vector<BadRequest> kBothEndpoints = {
     {R"("stream": false, "stream_options": {"include_usage": true})", "stream_options"},
     {R"("stream": true, "stream_options": true)", "stream_options"},
     {R"("stream": true, "stream_options": {"include_usage": 1})", "stream_options.include_usage"},
+    {R"("repeat_penalty": 1e-38)", "repeat_penalty"},
+    {R"("truncate_prompt_tokens": 0)", "truncate_prompt_tokens"},
+    {R"("truncate_prompt_tokens": -2)", "truncate_prompt_tokens"},
+    {R"("truncate_prompt_tokens": "all")", "truncate_prompt_tokens"},
     {R"("max_tokens": -2)", "max_tokens"},
     {R"("max_tokens": "16")", "max_tokens"},
     {R"("max_tokens": 1.5)", "max_tokens"},
@@ -160,7 +182,7 @@ TEST_CASE("bad parameters of completions are refused by name") {
              {R"("logprobs": 6)", "logprobs"},
              {R"("logprobs": -1)", "logprobs"},
              {R"("logprobs": "1")", "logprobs"},
-             {R"("suffix": "tail")", "suffix"},
+             {R"("suffix": "tail", "echo": true)", "echo"},
              {R"("suffix": 5)", "suffix"},
              {R"("add_special_tokens": "no")", "add_special_tokens"}},
             "", false);
@@ -175,6 +197,9 @@ TEST_CASE("bad parameters of chat are refused by name") {
        {R"("max_completion_tokens": 0)", "max_completion_tokens"},
        {R"("max_completion_tokens": "5")", "max_completion_tokens"},
        {R"("max_completion_tokens": 2.5)", "max_completion_tokens"},
+       {R"("echo": true)", "echo"},
+       {R"("best_of": 2)", "best_of"},
+       {R"("suffix": "x")", "suffix"},
        {R"("logprobs": 1)", "logprobs"},
        {R"("logprobs": "true")", "logprobs"},
        {R"("top_logprobs": 5)", "top_logprobs"},

@@ -1,4 +1,4 @@
-// A bench to put ApiService on without sockets and, if wished, without an engine: played events, a recording
+// A bench to put the handlers on without sockets and, if wished, without an engine: played events, a recording
 // client, a still clock. Used by the api_*_test files.
 #pragma once
 
@@ -12,7 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "server/api/service.h"
+#include "server/api/openai/completions.h"
+#include "server/api/openai/models.h"
 #include "server/chat/chat_template.h"
 #include "tests/server/api/api_vocabulary.h"
 
@@ -129,10 +130,10 @@ struct ApiBench {
             .random_bits = [] { return uint64_t{0}; }};
   }
   HttpResponse completions(std::string body) {
-    return ApiService(model, world()).completions(post(std::move(body)));
+    return hearth::completions(ApiContext(model, world()), post(std::move(body)));
   }
   HttpResponse chat(std::string body) {
-    return ApiService(model, world()).chat_completions(post(std::move(body)));
+    return hearth::chat_completions(ApiContext(model, world()), post(std::move(body)));
   }
 
   static HttpRequest post(std::string body) {

@@ -129,14 +129,14 @@ TEST_CASE("many clients at once get what each would get alone") {
     alone.push_back(whole_body(bench.completions(body(i, false)))["choices"][0]["text"]);
   CHECK(std::set<std::string>(alone.begin(), alone.end()).size() > 4);
   // The clock of the bench belongs to one thread; these use the real one.
-  const ApiService service(bench.model);
+  const ApiContext service(bench.model);
   std::vector<std::string> together(alone.size());
   {
     std::vector<std::jthread> clients;
     for (size_t i = 0; i < alone.size(); ++i) {
       clients.emplace_back([&, i] {
         const bool stream = i % 2 == 0;
-        const HttpResponse response = service.completions(ApiBench::post(body(static_cast<int>(i), stream)));
+        const HttpResponse response = completions(service, ApiBench::post(body(static_cast<int>(i), stream)));
         together[i] =
             stream ? streamed_text(response) : whole_body(response)["choices"][0]["text"].get<std::string>();
       });

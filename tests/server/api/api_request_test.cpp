@@ -1,7 +1,7 @@
 // Good requests: defaults, ranges at their ends, and what clients send that means nothing here.
-#include "server/api/chat_request.h"
-#include "server/api/completion_request.h"
-#include "server/api/prompt_tokens.h"
+#include "server/api/openai/chat_request.h"
+#include "server/api/openai/completion_request.h"
+#include "server/api/request/prompt_tokens.h"
 #include "tests/server/api/api_vocabulary.h"
 #include "tests/support/catch.h"
 
@@ -42,6 +42,28 @@ TEST_CASE("absent and null parameters have OpenAI's defaults") {
   }
 }
 
+TEST_CASE("parameters of other servers that ask for nothing are taken") {
+  const std::string members =
+      R"("user": "u", "store": true, "metadata": {"a": "b"}, "service_tier": "auto", "prediction": {}, "verbosity": "low",
+         "bad_words": [], "length_penalty": 1.0, "use_beam_search": false, "guidance_scale": 1, "tfs_z": 1.0, "top_a": 0,
+         "epsilon_cutoff": 0, "eta_cutoff": 0.0, "skip_special_tokens": true, "cache_prompt": true, "id_slot": -1,
+         "top_n_sigma": -1, "negative_prompt": "", "reasoning_format": "auto", "nobody_knows_this": 5)";
+  CHECK(completion("{" + members + "}").generation.n == 1);
+  CHECK(chat(", " + members).generation.n == 1);
+}
+
+TEST_CASE("llama.cpp's names for length, bias and window mean the same") {
+  const CompletionRequest request =
+      completion(R"({"n_predict": 7, "logit_bias": [[5, 1.5], [6, false]], "repeat_last_n": 64})");
+  CHECK(request.max_tokens == 7);
+  CHECK(request.generation.sampling.repetition_last_n == 64);
+  CHECK(request.generation.sampling.logit_bias ==
+        std::vector<std::pair<int32_t, float>>{{5, 1.5F}, {6, -100.0F}});
+  CHECK(completion(R"({"n_predict": 7, "max_tokens": 3})").max_tokens == 3);
+  CHECK(chat(R"(, "n_predict": 7)").max_tokens == 7);
+  CHECK_FALSE(chat(R"(, "n_predict": -1)").max_tokens);
+}
+
 TEST_CASE("values at the ends of their ranges are taken") {
   const CompletionRequest request = completion(
       R"({"prompt": [0, 99.0], "max_tokens": 0, "temperature": 2, "top_p": 0, "top_k": -1, "min_p": 1,
@@ -60,6 +82,13 @@ TEST_CASE("values at the ends of their ranges are taken") {
   CHECK(completion(R"({"temperature": 1e-30})").generation.sampling.temperature == 0);
   CHECK(completion(R"({"max_tokens": 9223372036854775807})").max_tokens == 9223372036854775807);
   CHECK(completion(R"({"n": 3, "best_of": 0})").best_of == 3);
+}
+
+TEST_CASE("numbers above 0 stay above 0, however small") {
+  const SamplingParams sampling =
+      completion(R"({"dynatemp_exponent": 5e-324, "typical_p": 1e-320})").generation.sampling;
+  CHECK(sampling.dynatemp_exponent > 0);
+  CHECK(sampling.typical_p > 0);
 }
 
 TEST_CASE("prompts come in four forms") {
@@ -94,6 +123,7 @@ TEST_CASE("tools are shown to the template unless tool_choice is none") {
       chat(tools + R"(, "tool_choice": {"type": "function", "function": {"name": "f"}})").choice;
   CHECK(named.mode == ToolMode::kRequired);
   CHECK(named.allowed == std::vector<std::string>{"f"});
+  CHECK_FALSE(named.parallel);  // one call, whatever parallel_tool_calls says
   const ToolChoice allowed =
       chat(tools + R"(, "parallel_tool_calls": false, "tool_choice": {"type": "allowed_tools",
       "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "f"}}]}})")

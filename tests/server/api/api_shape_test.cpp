@@ -197,19 +197,24 @@ TEST_CASE("log-probabilities in a stream come with the text of their tokens") {
 
 TEST_CASE("the models") {
   ApiBench bench;
-  const ApiService service(bench.model, bench.world());
+  const ApiContext service(bench.model, bench.world());
   const json sparsity = {{"mode", "predicted"},          {"reason", "asked for"},
                          {"active_share", 0.25},         {"proposed_share", 0.5},
                          {"predictor_threshold", -1.5},  {"bytes_per_token", 1001},
                          {"dense_bytes_per_token", 2000}};
-  const json tiny = {{"id", "tiny"},         {"object", "model"},   {"created", 1600000000},
-                     {"owned_by", "hearth"}, {"max_model_len", 64}, {"device", "CPU"},
+  const json tiny = {{"id", "tiny"},
+                     {"object", "model"},
+                     {"created", 1600000000},
+                     {"owned_by", "hearth"},
+                     {"max_model_len", 64},
+                     {"device", "CPU"},
+                     {"embedding", {{"dimensions", 0}, {"pooling", "last"}}},
                      {"sparsity", sparsity}};
   json other = tiny;
   other["id"] = "org/tiny";
-  CHECK(json::parse(service.list_models().body) == json{{"object", "list"}, {"data", {tiny, other}}});
-  CHECK(json::parse(service.retrieve_model("org/tiny").body) == other);
-  const HttpResponse unknown = service.retrieve_model("gpt-4");
+  CHECK(json::parse(list_models(service).body) == json{{"object", "list"}, {"data", {tiny, other}}});
+  CHECK(json::parse(retrieve_model(service, "org/tiny").body) == other);
+  const HttpResponse unknown = retrieve_model(service, "gpt-4");
   CHECK(unknown.status == 404);
   CHECK(json::parse(unknown.body)["error"]["code"] == "model_not_found");
 }

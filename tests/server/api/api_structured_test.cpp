@@ -209,5 +209,51 @@ TEST_CASE("formats hold whatever the model would rather say") {
   }
 }
 
+TEST_CASE("with a format and tools, the answer is calls or a text of the format") {
+  ConstrainedBench bench;
+  std::string asked = kTools;
+  asked += R"(, "response_format": {"type": "json_schema", "json_schema": {"name": "n",
+      "schema": {"type": "object", "properties": {"a": {"enum": [1, "<tool_call>"]}}, "required": ["a"],
+      "additionalProperties": false}}}, "max_tokens": 400, "seed": )";
+  int n_texts = 0, n_calls = 0;
+  for (int seed = 0; seed < 60; ++seed) {
+    const json choice = bench.ask(asked + std::to_string(seed))["choices"][0];
+    INFO(choice.dump());
+    const json& message = choice["message"];
+    if (choice["finish_reason"] == "stop") {
+      const json value = json::parse(message["content"].get<std::string>());
+      CHECK((value == json({{"a", 1}}) || value == json({{"a", "<tool_call>"}})));
+      CHECK_FALSE(message.contains("tool_calls"));
+      ++n_texts;
+    } else if (choice["finish_reason"] == "tool_calls") {
+      CHECK(message["content"].is_null());
+      const json arguments =
+          json::parse(message["tool_calls"][0]["function"]["arguments"].get<std::string>());
+      CHECK(arguments["days"] >= 1);
+      CHECK(arguments["days"] <= 9);
+      ++n_calls;
+    }
+  }
+  CHECK(n_texts > 5);
+  CHECK(n_calls > 5);
+}
+
+TEST_CASE("a format and tools: what is wrong with either is said of it") {
+  ToolBench bench("");
+  const auto param = [&](const std::string& rest) {
+    return error_of(
+        bench.chat(R"({"messages": [{"role": "user", "content": "Say"}], )" + rest + "}"))["param"];
+  };
+  std::string asked = kTools;
+  CHECK(param(asked.append(R"(, "guided_regex": "(")")) == "guided_regex");
+  asked = kTools;
+  CHECK(param(asked.append(R"(, "guided_grammar": "root ::= \"x\"")")) == "guided_grammar");
+  CHECK(
+      param(
+          R"("guided_choice": ["a"], "tools": [{"type": "function", "function": {"name": "f", "strict": true,
+      "parameters": {"type": "object", "properties": {"a": {"format": "made-up", "type": "string"}}}}}])") ==
+      "tools[0].function.parameters");
+}
+
 }  // namespace
 }  // namespace hearth

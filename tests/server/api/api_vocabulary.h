@@ -55,11 +55,17 @@ class ApiVocabulary final : public Tokenizer {
   const std::vector<int32_t>& end_tokens() const override { return end_tokens_; }
   bool is_control(int32_t token) const override { return token >= kBos && token < kFirstWord; }
   bool strips_leading_space() const override { return strips_space_; }
+  std::string_view spelling(int32_t token) const override { return texts_.at(static_cast<size_t>(token)); }
+  const FimTokens& fim() const override { return fim_; }
+
+  /// The next words are this model's tokens for filling in a middle.
+  void set_fim(const FimTokens& fim) { fim_ = fim; }
 
  private:
   bool adds_bos_, strips_space_;
   std::vector<std::string> texts_;
   std::vector<int32_t> end_tokens_{kEos};
+  FimTokens fim_;
 };
 
 }  // namespace hearth

@@ -1,5 +1,5 @@
 // JsonScanner against the JSON library, over every value and every beginning of one.
-#include "server/chat/json_scanner.h"
+#include "server/chat/tools/json_scanner.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "server/chat/python_literals.h"
+#include "server/chat/tools/python_literals.h"
 
 #include "tests/support/catch.h"
 

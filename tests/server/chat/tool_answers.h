@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/chat/tool_call_parser.h"
+#include "server/chat/tools/tool_call_parser.h"
 #include "tests/support/catch.h"
 #include "tests/support/frozen_clock.h"
 #include "tests/support/source_dir.h"

@@ -1,7 +1,7 @@
 // Answers in every syntax, as the makers of each family document it: parsed whole and in pieces of every length.
-#include "server/chat/tool_call_parser.h"
+#include "server/chat/tools/tool_call_parser.h"
 
-#include "server/chat/probe_text.h"
+#include "server/chat/tools/probe_text.h"
 #include "tests/server/chat/tool_answers.h"
 
 namespace hearth::tests {
@@ -326,12 +326,25 @@ TEST_CASE("without tools only thinking is looked for") {
   CHECK(parse_answer(options, "<think>a</think>" + call) == Outcome{call, "a", {}});
 }
 
+TEST_CASE("calls at the start only: later ones are text") {
+  ToolParserOptions options = parser_options(chat_template("qwen3"));
+  options.only_at_start = true;
+  const std::string call = "<tool_call>{\"name\": \"now\", \"arguments\": {}}</tool_call>";
+  CHECK(parse_answer(options, "{\"a\": 1} " + call) == Outcome{"{\"a\": 1} " + call, "", {}});
+  const Outcome outcome = parse_answer(options, "<think>a</think>\n" + call);
+  CHECK(outcome.reasoning == "a");
+  CHECK(outcome.calls.size() == 1);
+  CHECK(outcome.text.empty());
+}
+
 TEST_CASE("ids are made from a seed") {
   CHECK(make_call_id(1, 0, false) == make_call_id(1, 0, false));
   CHECK(make_call_id(1, 0, false) != make_call_id(1, 1, false));
   CHECK(make_call_id(1, 0, false) != make_call_id(2, 0, false));
   CHECK(make_call_id(1, 0, false).size() == 29);
   CHECK(make_call_id(1, 0, true).size() == 9);
+  // The second is not the first moved on by one letter.
+  CHECK(make_call_id(1, 0, false).substr(6) != make_call_id(1, 1, false).substr(5, 23));
 }
 
 TEST_CASE("arguments are passed on while they are generated") {

@@ -1,7 +1,8 @@
 // The language of answers: what each mode lets through, and that the parser finds in it what was meant.
-#include "server/chat/tool_grammar.h"
+#include "server/chat/tools/tool_grammar.h"
 
-#include "server/chat/probe_text.h"
+#include "engine/constraint/schema/json_schema.h"
+#include "server/chat/tools/probe_text.h"
 #include "tests/server/chat/tool_answers.h"
 #include "tests/support/grammar_matcher.h"
 
@@ -163,6 +164,86 @@ TEST_CASE("a call that begins with nothing but itself is told from text") {
   CHECK(python.has("[1, 2]"));
   CHECK(python.has("[now()]"));
   CHECK_FALSE(python.has("[now(]"));
+}
+
+/// An object with one number: {"a": 1}.
+ToolGrammarRequest with_format(ToolMode mode) {
+  ToolGrammarRequest formatted = request(mode);
+  formatted.text = [](Grammar& grammar) {
+    return json_schema_expression(
+        grammar, R"({"properties": {"a": {"type": ["integer", "string"]}}, "required": ["a"]})");
+  };
+  return formatted;
+}
+
+TEST_CASE("text in a form: either calls or such a text") {
+  const Built built = build("qwen25_tools", with_format(ToolMode::kAuto));
+  CHECK(built.has("{\"a\": 1}"));
+  CHECK(built.has(hermes("now", "{}")));
+  CHECK(built.has(hermes("get_weather", kBern) + "\n" + hermes("now", "{}")));
+  CHECK_FALSE(built.has("Just text"));
+  CHECK_FALSE(built.has(""));
+  CHECK_FALSE(built.has("{\"a\": 1}\n" + hermes("now", "{}")));
+  CHECK_FALSE(built.has("{\"b\": 1}"));
+  const Built required = build("qwen25_tools", with_format(ToolMode::kRequired));
+  CHECK(required.has(hermes("now", "{}")));
+  CHECK_FALSE(required.has("{\"a\": 1}"));
+  const Built none = build("qwen25_tools", with_format(ToolMode::kNone));
+  CHECK(none.has("{\"a\": 1}"));
+  CHECK_FALSE(none.has(hermes("now", "{}")));
+}
+
+TEST_CASE(
+    "text in a form, where calls begin with nothing but themselves, are opened by the prompt, or in "
+    "channels") {
+  const Built llama = build("llama31", with_format(ToolMode::kAuto));
+  CHECK(llama.has("{\"a\": 1}"));
+  CHECK(llama.has("{\"name\": \"now\", \"parameters\": {}}"));
+  CHECK_FALSE(llama.has("text"));
+  const Built harmony = build("gpt_oss", with_format(ToolMode::kAuto));
+  CHECK(harmony.has("<|channel|>final<|message|>{\"a\": 1}"));
+  CHECK(harmony.has("<|channel|>commentary to=functions.now <|constrain|>json<|message|>{}"));
+  CHECK_FALSE(harmony.has("<|channel|>final<|message|>Yes."));
+  const Built functionary = build("functionary_v2", with_format(ToolMode::kAuto));
+  REQUIRE(functionary.syntax.prompt_opens_call);
+  const std::string after_name = functionary.syntax.pieces[1].text;
+  CHECK(functionary.has("all" + after_name + "{\"a\": 1}"));
+  CHECK(functionary.has("now" + after_name + "{}"));
+  CHECK_FALSE(functionary.has("all" + after_name + "Yes."));
+  CHECK(build("functionary_v2", with_format(ToolMode::kNone)).has("all" + after_name + "{\"a\": 1}"));
+  CHECK_FALSE(build("functionary_v2", with_format(ToolMode::kNone)).has("all" + after_name + "Yes."));
+}
+
+TEST_CASE("a regular form leaves out what the parser would take for a call") {
+  ToolGrammarRequest formatted = request(ToolMode::kAuto);
+  formatted.text = [](Grammar& grammar) {
+    return grammar.choice(std::vector{grammar.literal("yes"), grammar.literal("<tool_call> no")});
+  };
+  formatted.text_is_regular = true;
+  const Built built = build("qwen25_tools", formatted);
+  CHECK(built.has("yes"));
+  CHECK_FALSE(built.has("<tool_call> no"));
+  formatted.mode = ToolMode::kNone;
+  CHECK(build("qwen25_tools", formatted).has("<tool_call> no"));
+}
+
+TEST_CASE("text in a form may hold what begins a call") {
+  const Built built = build("qwen25_tools", with_format(ToolMode::kAuto));
+  const std::string text = "{\"a\": \"<tool_call>\\n{\\\"name\\\": \\\"now\\\"\"}";
+  REQUIRE(built.has(text));
+  ToolParserOptions options;
+  options.syntax = built.syntax;
+  options.thinking = built.thinking;
+  options.only_at_start = true;
+  options.make_id = [](int) { return std::string("id"); };
+  for (const size_t piece : {size_t{1}, size_t{7}, text.size()}) {
+    const Outcome outcome = parse_in_pieces(options, text, piece);
+    CHECK(outcome.text == text);
+    CHECK(outcome.calls.empty());
+    const Outcome called = parse_in_pieces(options, " " + hermes("now", "{}"), piece);
+    CHECK(called.calls.size() == 1);
+    CHECK(called.text.empty());
+  }
 }
 
 TEST_CASE("parameters come in their order, and only those that are not required may lack") {

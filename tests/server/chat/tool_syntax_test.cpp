@@ -1,5 +1,5 @@
 // What derive_tool_syntax() and derive_thinking_syntax() read off templates.
-#include "server/chat/tool_syntax.h"
+#include "server/chat/tools/tool_syntax.h"
 
 #include <filesystem>
 

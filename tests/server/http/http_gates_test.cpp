@@ -11,11 +11,11 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/http/access/auth.h"
+#include "server/http/access/cors.h"
 #include "server/http/api_path.h"
-#include "server/http/auth.h"
-#include "server/http/content_type.h"
-#include "server/http/cors.h"
 #include "server/http/http_server.h"
+#include "server/http/message/content_type.h"
 #include "server/process/healthcheck.h"
 #include "server/process/logging.h"
 #include "server/process/service_manager.h"
@@ -132,7 +132,7 @@ TEST_CASE("by default frontends of desktop programs and editors may call, from t
   HttpResponse answer = policy.preflight(request);
   policy.allow(request, answer);
   CHECK(header_of(answer, "Access-Control-Allow-Origin") == "tauri://localhost");
-  CHECK(header_of(answer, "Access-Control-Allow-Methods") == "GET, POST, OPTIONS");
+  CHECK(header_of(answer, "Access-Control-Allow-Methods") == "GET, POST, DELETE, OPTIONS");
 }
 
 TEST_CASE("a path names its endpoint however the base URL is spelt") {
@@ -219,6 +219,30 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   state.set_stopping();
   CHECK(state.health().status == 503);
   CHECK(state.health().body == R"({"status":"stopping"})");
+}
+
+TEST_CASE("health is that of both engines, if there is an embedding model") {
+  ServerState state(seconds(10));
+  StatusOnly generator, embedder;
+  generator.now.heartbeat = embedder.now.heartbeat = std::chrono::steady_clock::now();
+  generator.now.n_slots = 4;
+  embedder.now.n_slots = 16;
+  embedder.now.n_waiting = 3;
+  state.set_ready(
+      {.api = nullptr, .engine = &generator, .name = "m", .embedder = &embedder, .embedder_name = "e"});
+  CHECK(state.health().status == 200);
+  CHECK(state.engines_are_well());
+  CHECK(state.health().body == R"({"status":"ok","model":"m","slots":{"total":4,"running":0},"waiting":0,)"
+                               R"("embedding":{"model":"e","slots":{"total":16,"running":0},"waiting":3}})");
+  embedder.now.heartbeat -= seconds(60);
+  CHECK_FALSE(state.engines_are_well());
+  CHECK(state.health().status == 503);
+  CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"stuck")"));
+  embedder.now.heartbeat += seconds(60);
+  embedder.now.failed = true;
+  embedder.now.failure = "no memory";
+  CHECK_FALSE(state.engines_are_well());
+  CHECK_THAT(state.health().body, ContainsSubstring(R"("status":"failed","reason":"no memory")"));
 }
 
 TEST_CASE("a stop while loading stays a stop when the model is ready") {

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <thread>
 
-#include "server/http/http_date.h"
-#include "server/http/listen_socket.h"
+#include "server/http/connection/listen_socket.h"
+#include "server/http/message/http_date.h"
 #include "tests/server/http/raw_client.h"
 #include "tests/support/catch.h"
 

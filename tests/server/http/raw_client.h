@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "server/http/unique_fd.h"
+#include "server/http/connection/unique_fd.h"
 
 namespace hearth {
 

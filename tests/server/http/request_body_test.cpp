@@ -1,5 +1,5 @@
 // Bodies byte by byte: chunks, trailers, compression, and what is wrong with them.
-#include "server/http/request_body.h"
+#include "server/http/message/request_body.h"
 
 #include <zlib.h>
 

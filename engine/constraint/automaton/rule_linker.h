@@ -1,0 +1,27 @@
+// Joins the automata of a grammar's rules to one, without what can never be part of a text.
+//
+// Used only while a grammar is compiled (automaton.h), by one thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/constraint/automaton/dfa.h"
+
+namespace hearth {
+
+struct LinkedRules {
+  Dfa dfa;            // `rule` of a call edge is the callee's start state
+  int32_t start = 0;  // of the root
+  /// [n_states] 0, but for starts of rules that are called: more than that of every state that calls them.
+  std::vector<int32_t> call_rank;
+};
+
+/// rules: [n_rules] their automata; empty (no states) for rules that the root does not reach. names: [n_rules].
+/// nullable: [n_rules] do their starts accept?
+/// Leaves out calls of rules that match nothing, and states from which their rule cannot end. The starts of the result are
+/// not accepting. Throws ConstraintError if the root matches no text or a rule begins with itself.
+LinkedRules link_rules(const std::vector<Dfa>& rules, const std::vector<std::string>& names, int32_t root);
+
+}  // namespace hearth

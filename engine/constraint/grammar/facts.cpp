@@ -1,0 +1,297 @@
+// Facts of rules, from passes over the grammar's nodes: see the header.
+#include "engine/constraint/grammar/facts.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+namespace hearth {
+namespace {
+
+using Expr = Grammar::Expr;
+using Node = Grammar::Node;
+using Kind = Grammar::Node::Kind;
+
+size_t index(Expr expr) { return static_cast<size_t>(expr); }
+size_t index(Grammar::Rule rule) { return static_cast<size_t>(rule); }
+
+/// The expressions that a node is made of; of a call, the callee's body.
+std::vector<Expr> parts(const Grammar& grammar, const Node& node) {
+  switch (node.kind) {
+    case Kind::kEmpty:
+    case Kind::kNothing:
+    case Kind::kBytes:
+    case Kind::kSet:
+      return {};
+    case Kind::kRepeat:
+      return {grammar.children(node)[0]};
+    case Kind::kCall:
+      return {grammar.body(grammar.callee(node))};
+    default: {
+      const std::span<const Expr> all = grammar.children(node);
+      return {all.begin(), all.end()};
+    }
+  }
+}
+
+/// The nodes reachable from the root, in the order in which a depth-first walk leaves them.
+class Walk {
+ public:
+  explicit Walk(const Grammar& grammar)
+      : grammar_(grammar),
+        seen_(grammar.n_nodes()),
+        rule_seen_(grammar.n_rules()),
+        order_(grammar.n_nodes(), 0),
+        low_(grammar.n_nodes(), 0),
+        on_stack_(grammar.n_nodes()),
+        cyclic_(grammar.n_nodes()) {
+    note_rule(grammar.root());
+    visit(grammar.body(grammar.root()));
+  }
+
+  const std::vector<Expr>& nodes() const { return nodes_; }
+  const std::vector<Grammar::Rule>& rules() const { return rules_; }
+  /// Can the node be reached from itself?
+  bool is_cyclic(Expr expr) const { return cyclic_[index(expr)] != 0; }
+
+ private:
+  struct Frame {
+    Expr expr;
+    std::vector<Expr> parts;
+    size_t next = 0;
+  };
+
+  void note_rule(Grammar::Rule rule) {
+    if (rule_seen_[index(rule)]) return;
+    rule_seen_[index(rule)] = 1;
+    rules_.push_back(rule);
+  }
+
+  void open(Expr expr) {
+    const Node& node = grammar_.node(expr);
+    if (node.kind == Kind::kCall) note_rule(grammar_.callee(node));
+    seen_[index(expr)] = 1;
+    order_[index(expr)] = low_[index(expr)] = ++time_;
+    stack_.push_back(expr);
+    on_stack_[index(expr)] = 1;
+    frames_.push_back({expr, parts(grammar_, node)});
+  }
+
+  void close() {
+    const Expr expr = frames_.back().expr;
+    const std::vector<Expr> its_parts = std::move(frames_.back().parts);
+    frames_.pop_back();
+    if (!frames_.empty()) lower(frames_.back().expr, low_[index(expr)]);
+    nodes_.push_back(expr);
+    if (low_[index(expr)] != order_[index(expr)]) return;
+    // The nodes above on the stack are all that reach each other.
+    const bool many = stack_.back() != expr;
+    const bool own_part = std::find(its_parts.begin(), its_parts.end(), expr) != its_parts.end();
+    for (bool more = true; more; stack_.pop_back()) {
+      more = stack_.back() != expr;
+      on_stack_[index(stack_.back())] = 0;
+      cyclic_[index(stack_.back())] = many || own_part;
+    }
+  }
+
+  void lower(Expr expr, int32_t value) { low_[index(expr)] = std::min(low_[index(expr)], value); }
+
+  /// Tarjan's strongly connected components (1972), with the recursion's frames in a vector.
+  void visit(Expr root) {
+    open(root);
+    while (!frames_.empty()) {
+      Frame& frame = frames_.back();
+      if (frame.next == frame.parts.size()) {
+        close();
+        continue;
+      }
+      const Expr part = frame.parts[frame.next++];
+      if (!seen_[index(part)])
+        open(part);
+      else if (on_stack_[index(part)])
+        lower(frame.expr, order_[index(part)]);
+    }
+  }
+
+  const Grammar& grammar_;
+  std::vector<uint8_t> seen_, rule_seen_;
+  std::vector<int32_t> order_, low_;
+  std::vector<uint8_t> on_stack_, cyclic_;
+  std::vector<Expr> stack_;
+  std::vector<Frame> frames_;
+  std::vector<Expr> nodes_;
+  std::vector<Grammar::Rule> rules_;
+  int32_t time_ = 0;
+};
+
+/// The least solution of: a leaf is true if the caller says so; a sequence is true if all its parts are, a choice if one
+/// is, a repeat if its part is or none is needed, a call if the callee's body is.
+class LeastSolution {
+ public:
+  /// truth: [n_nodes] of what is decided from the start: leaves, both and except.
+  LeastSolution(const Grammar& grammar, const std::vector<Expr>& nodes, std::vector<uint8_t> truth)
+      : grammar_(grammar),
+        truth_(std::move(truth)),
+        missing_(grammar.n_nodes()),
+        first_user_(grammar.n_nodes() + 1) {
+    list_users(nodes);
+    for (const Expr expr : nodes)
+      if (truth_[index(expr)] || holds_at_once(grammar.node(expr))) set(expr);
+    while (!news_.empty()) {
+      const Expr expr = news_.back();
+      news_.pop_back();
+      for (size_t i = first_user_[index(expr)]; i < first_user_[index(expr) + 1]; ++i) tell(users_[i]);
+    }
+  }
+
+  bool holds(Expr expr) const { return truth_[index(expr)] != 0; }
+
+ private:
+  static bool follows_parts(Kind kind) {
+    return kind == Kind::kSequence || kind == Kind::kChoice || kind == Kind::kRepeat || kind == Kind::kCall;
+  }
+  static bool holds_at_once(const Node& node) {
+    return (node.kind == Kind::kRepeat && node.least == 0) ||
+           (node.kind == Kind::kSequence && node.count == 0);
+  }
+
+  /// For each node those that it is a part of, and how many true parts each of these still needs.
+  void list_users(const std::vector<Expr>& nodes) {
+    for (const Expr expr : nodes) {
+      const Node& node = grammar_.node(expr);
+      if (!follows_parts(node.kind)) continue;
+      const std::vector<Expr> all = parts(grammar_, node);
+      missing_[index(expr)] = node.kind == Kind::kSequence ? static_cast<int32_t>(all.size()) : 1;
+      for (const Expr part : all) ++first_user_[index(part) + 1];
+    }
+    for (size_t i = 1; i < first_user_.size(); ++i) first_user_[i] += first_user_[i - 1];
+    users_.resize(first_user_.back());
+    std::vector<size_t> next(first_user_.begin(), first_user_.end() - 1);
+    for (const Expr expr : nodes) {
+      const Node& node = grammar_.node(expr);
+      if (!follows_parts(node.kind)) continue;
+      for (const Expr part : parts(grammar_, node)) users_[next[index(part)]++] = expr;
+    }
+  }
+
+  void set(Expr expr) {
+    truth_[index(expr)] = 1;
+    news_.push_back(expr);
+  }
+  void tell(Expr user) {
+    if (--missing_[index(user)] == 0 && !truth_[index(user)]) set(user);
+  }
+
+  const Grammar& grammar_;
+  std::vector<uint8_t> truth_;
+  std::vector<int32_t> missing_;
+  std::vector<size_t> first_user_;
+  std::vector<Expr> users_, news_;
+};
+
+/// What a node without calls is, found from its parts, which have smaller numbers.
+struct Shape {
+  uint32_t weight = 0;  // about the states it takes, up to kHeavy
+  bool has_call = false, has_loop = false, nullable = false;
+};
+constexpr uint32_t kHeavy = 1000;
+
+Shape shape_of(const Grammar& grammar, const Node& node, const std::vector<Shape>& shapes) {
+  Shape shape;
+  shape.weight = node.kind == Kind::kBytes ? static_cast<uint32_t>(std::min(node.count, 1000)) : 1;
+  shape.has_call = node.kind == Kind::kCall;
+  shape.has_loop = node.kind == Kind::kRepeat && node.most == Grammar::kNoMaximum;
+  bool all_nullable = true, one_nullable = false;
+  if (node.kind != Kind::kCall) {
+    for (const Expr part : parts(grammar, node)) {
+      const Shape& its = shapes[index(part)];
+      shape.weight = std::min(kHeavy, shape.weight + its.weight);
+      shape.has_call |= its.has_call;
+      shape.has_loop |= its.has_loop;
+      all_nullable &= its.nullable;
+      one_nullable |= its.nullable;
+    }
+  }
+  const auto nth_nullable = [&](size_t n) { return shapes[index(grammar.children(node)[n])].nullable; };
+  switch (node.kind) {
+    case Kind::kEmpty:
+      shape.nullable = true;
+      break;
+    case Kind::kSequence:
+    case Kind::kBoth:
+      shape.nullable = all_nullable;
+      break;
+    case Kind::kChoice:
+      shape.nullable = one_nullable;
+      break;
+    case Kind::kExcept:
+      shape.nullable = nth_nullable(0) && !nth_nullable(1);
+      break;
+    case Kind::kRepeat: {
+      const int times = node.most == Grammar::kNoMaximum ? node.least + 1 : node.most;
+      shape.weight =
+          std::min<uint32_t>(kHeavy, shape.weight * static_cast<uint32_t>(std::clamp(times, 1, 1000)));
+      shape.nullable = node.least == 0 || one_nullable;
+      break;
+    }
+    default:
+      break;
+  }
+  return shape;
+}
+
+std::vector<Shape> find_shapes(const Grammar& grammar) {
+  std::vector<Shape> shapes(grammar.n_nodes());
+  for (size_t i = 0; i < shapes.size(); ++i)
+    shapes[i] = shape_of(grammar, grammar.node(static_cast<Expr>(i)), shapes);
+  return shapes;
+}
+
+/// Copied are rules without calls that cost less than their calls. Rules with loops, such as strings, are worth more as
+/// they are: all their callers share their masks.
+bool is_small(const Shape& shape) { return !shape.has_call && shape.weight <= (shape.has_loop ? 8U : 64U); }
+
+LeastSolution solve_endings(const Grammar& grammar, const std::vector<Expr>& nodes) {
+  std::vector<uint8_t> leaves(grammar.n_nodes());
+  for (const Expr expr : nodes) {
+    const Kind kind = grammar.node(expr).kind;
+    leaves[index(expr)] =
+        kind != Kind::kSequence && kind != Kind::kChoice && kind != Kind::kRepeat && kind != Kind::kCall;
+  }
+  return {grammar, nodes, std::move(leaves)};
+}
+
+LeastSolution solve_nullable(const Grammar& grammar, const std::vector<Expr>& nodes,
+                             const std::vector<Shape>& shapes) {
+  std::vector<uint8_t> leaves(grammar.n_nodes());
+  for (const Expr expr : nodes)
+    leaves[index(expr)] = !shapes[index(expr)].has_call && shapes[index(expr)].nullable;
+  return {grammar, nodes, std::move(leaves)};
+}
+
+}  // namespace
+
+GrammarFacts find_facts(const Grammar& grammar) {
+  if (grammar.n_rules() == 0)
+    throw ConstraintError("The grammar has no rules; it needs at least a root.", "");
+  const Walk walk(grammar);
+  const std::vector<Shape> shapes = find_shapes(grammar);
+  const LeastSolution ends = solve_endings(grammar, walk.nodes());
+  const LeastSolution nullable = solve_nullable(grammar, walk.nodes(), shapes);
+  GrammarFacts facts{walk.rules(), std::vector<uint8_t>(grammar.n_rules()),
+                     std::vector<uint8_t>(grammar.n_rules()), std::vector<uint8_t>(grammar.n_rules())};
+  for (const Grammar::Rule rule : facts.reachable) {
+    const Expr body = grammar.body(rule);
+    if (!ends.holds(body))
+      throw ConstraintError(
+          "The rule \"" + grammar.name(rule) +
+              "\" can never end: each of its alternatives calls it again; add one that does not.",
+          "");
+    facts.nullable[index(rule)] = nullable.holds(body);
+    facts.recursive[index(rule)] = walk.is_cyclic(body);
+    facts.is_small[index(rule)] = is_small(shapes[index(body)]);
+  }
+  return facts;
+}
+
+}  // namespace hearth

@@ -1,0 +1,22 @@
+// GBNF, the notation for grammars that llama.cpp introduced, as its grammars/README.md describes it.
+//
+//   root  ::= "yes" | "no" " " reason   # a rule; alternatives; what follows each other; a comment
+//   reason ::= [a-z]+ ("," [^"\n]*)? .{1,3}
+//
+// Literals and classes are of characters, written as UTF-8 or as \n \r \t \\ \" \[ \] \xNN \uNNNN \UNNNNNNNN. What is repeated
+// is the item before: a whole literal, class, rule or group. A line break ends a rule, except within ( ), behind ::= and
+// beside |. Names consist of letters, digits, - and _. The text must match `root` as a whole.
+// Not supported: tokens (<think>, <[1000]>), which constraints never allow.
+#pragma once
+
+#include <string_view>
+
+#include "engine/constraint/grammar/grammar.h"
+
+namespace hearth {
+
+/// Throws ConstraintError; its where() is "line L, column C", counted from 1, columns in bytes. Whether the rules can be
+/// enforced is found out by Constraint::compile().
+Grammar parse_gbnf(std::string_view text);
+
+}  // namespace hearth

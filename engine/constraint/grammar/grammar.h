@@ -1,0 +1,102 @@
+// A language of byte strings: rules of expressions, as in a context-free grammar. The common form that regular
+// expressions (../regex/regex.h), GBNF (gbnf.h) and JSON Schema (../schema/json_schema.h) are translated to, and that Constraint
+// (constraint.h) compiles for a vocabulary.
+//
+// Expressions are numbers of nodes that the grammar owns; a node never changes, so expressions may be shared. One thread.
+#pragma once
+
+#include <bitset>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/constraint/constraint_error.h"
+
+namespace hearth {
+
+using ByteSet = std::bitset<256>;
+/// First and last code point, both included.
+using CharRange = std::pair<char32_t, char32_t>;
+
+class Grammar {
+ public:
+  enum class Expr : int32_t {};
+  enum class Rule : int32_t {};
+  static constexpr int kNoMaximum = -1;
+
+  // Constructors of expressions. Each throws ConstraintError if the grammar has become too large (kMaxNodes).
+  Expr empty();    // the empty string alone
+  Expr nothing();  // no string at all
+  Expr literal(std::string_view bytes);
+  Expr byte(const ByteSet& set);                      // one byte
+  Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are left out
+  Expr sequence(std::span<const Expr> parts);
+  Expr choice(std::span<const Expr> options);
+  Expr repeat(Expr what, int least, int most);  // most: kNoMaximum for any number
+  Expr call(Rule rule);
+  // Of two regular expressions, which contain no call: what both match; what the first matches and the second does not.
+  Expr both(Expr a, Expr b);
+  Expr except(Expr a, Expr b);
+
+  /// A rule without a body yet, so that bodies may call it. The name is for messages.
+  Rule declare(std::string name);
+  void define(Rule rule, Expr body);  // REQUIRES: not defined before
+  void set_root(Rule rule);
+
+  struct Node {
+    enum class Kind : uint8_t {
+      kEmpty,
+      kNothing,
+      kBytes,
+      kSet,
+      kSequence,
+      kChoice,
+      kRepeat,
+      kCall,
+      kBoth,
+      kExcept
+    };
+    Kind kind;
+    // kBytes: [first, first + count) of bytes(); kSet: sets()[first]; kSequence, kChoice, kBoth, kExcept: children()
+    // [first, first + count); kRepeat: children()[first], least, most; kCall: rule first.
+    int32_t first = 0, count = 0;
+    int32_t least = 0, most = 0;
+  };
+  static constexpr size_t kMaxNodes = 400'000;
+
+  // For those who read the grammar.
+  const Node& node(Expr expr) const { return nodes_[static_cast<size_t>(expr)]; }
+  std::string_view bytes(const Node& node) const;          // of kBytes
+  const ByteSet& set(const Node& node) const;              // of kSet
+  std::span<const Expr> children(const Node& node) const;  // of kSequence, kChoice, kRepeat, kBoth, kExcept
+  Rule callee(const Node& node) const { return static_cast<Rule>(node.first); }  // of kCall
+  size_t n_nodes() const { return nodes_.size(); }
+  size_t n_rules() const { return rules_.size(); }
+  const std::string& name(Rule rule) const { return rules_[static_cast<size_t>(rule)].name; }
+  /// Throws ConstraintError if the rule was never defined: the name of a rule that is called and has no body.
+  Expr body(Rule rule) const;
+  /// REQUIRES: set_root was called.
+  Rule root() const { return root_; }
+
+ private:
+  struct RuleEntry {
+    std::string name;
+    Expr body;
+    bool defined;
+  };
+
+  Expr add(Node node);
+  Expr add_parents(Node::Kind kind, std::span<const Expr> children, int least, int most);
+
+  std::vector<Node> nodes_;
+  std::string bytes_;
+  std::vector<ByteSet> sets_;
+  std::vector<Expr> children_;
+  std::vector<RuleEntry> rules_;
+  Rule root_{};
+};
+
+}  // namespace hearth

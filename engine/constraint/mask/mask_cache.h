@@ -1,0 +1,89 @@
+// Which tokens may come next, for each set of stacks (stack_sets.h) that a constraint has met; found once and kept.
+//
+// A token that stays within the rule on top of a stack is allowed or not whatever lies below. Such tokens are found once for
+// each view of a state (automaton.h), by one walk through the vocabulary, which takes about a millisecond inside a JSON string.
+// What remains are the few places where the rule ends within a token: from there the rest of the token is read with the
+// stack below. The idea is XGrammar's (Dong et al. 2024, arXiv:2411.15100). Tokens longer than views reach are read with the
+// whole set of stacks.
+//
+// Thread-safe: each call holds the cache's mutex. Automaton and trie must outlive it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/constraint/automaton/automaton.h"
+#include "engine/constraint/mask/place.h"
+#include "engine/constraint/mask/stack_sets.h"
+#include "engine/constraint/mask/token_trie.h"
+#include "engine/constraint/token_mask.h"
+#include "kernels/mutex.h"
+
+namespace hearth {
+
+class MaskCache {
+ public:
+  using Set = StackSets::Set;
+  using Place = ConstraintPlace;
+  /// A full cache is replaced by an empty one; see Constraint.
+  static constexpr size_t kMostBytes = size_t{64} << 20;
+  /// forced() stops here: a short grammar can force a text of any length.
+  static constexpr size_t kMostForcedBytes = 4096;
+
+  MaskCache(const Automaton& automaton, const TokenTrie& trie);
+
+  // Each throws ConstraintError if the text can be read in too many ways (StackSets).
+  /// Before any text.
+  Place initial();
+  /// After some more bytes; place.set is kDead if they are not allowed.
+  Place after(Set set, std::string_view bytes);
+  std::shared_ptr<const TokenMask> mask(Set set);
+  std::string forced(Set set);
+  /// Finds masks ahead, from the root on, until what would take 10 to 20 ms has been done.
+  void warm();
+
+  bool is_full();
+  /// A set of another cache of the same automaton. Throws ConstraintError if its stacks have become too large.
+  Set copy(MaskCache& from, Set set);
+
+ private:
+  /// Of one view of a state: what the rule alone decides.
+  struct ViewMask {
+    TokenMask mask;               // if the tokens are many
+    std::vector<int32_t> tokens;  // if they are few
+    std::vector<uint32_t>
+        ends;  // nodes of the trie of short tokens, not leaves, at which the rule may have ended
+  };
+
+  Place place(Set set) HEARTH_REQUIRES(mutex_);
+  const ViewMask& view_mask(int32_t state) HEARTH_REQUIRES(mutex_);
+  std::unique_ptr<const ViewMask> find_view_mask(int32_t state) HEARTH_REQUIRES(mutex_);
+  void add_short_tokens(Set set, TokenMask& mask) HEARTH_REQUIRES(mutex_);
+  void add_separately(const std::vector<StackSets::Stack>& stacks, TokenMask& mask) HEARTH_REQUIRES(mutex_);
+  int only_byte(Set set) HEARTH_REQUIRES(mutex_);
+  /// Calls visit(node, set) for each node of [first, last) that is reached from `from`, the set at the node above them.
+  template <typename Visit>
+  void walk(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, Visit visit)
+      HEARTH_REQUIRES(mutex_);
+  /// Allows the tokens at all nodes of [first, last) that are reached.
+  void allow_reached(const ByteTrie& trie, uint32_t first, uint32_t last, Set from, TokenMask& mask)
+      HEARTH_REQUIRES(mutex_);
+  size_t bytes() const HEARTH_REQUIRES(mutex_);
+
+  const Automaton& automaton_;
+  const TokenTrie& trie_;
+  Mutex mutex_;
+  StackSets sets_ HEARTH_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<const ViewMask>> views_
+      HEARTH_GUARDED_BY(mutex_);  // [n_views], null: not found yet
+  std::vector<std::shared_ptr<const TokenMask>> set_masks_
+      HEARTH_GUARDED_BY(mutex_);                     // by set, null: not found yet
+  size_t mask_bytes_ HEARTH_GUARDED_BY(mutex_) = 0;  // of both
+  size_t n_visited_ HEARTH_GUARDED_BY(mutex_) = 0;   // nodes of tries
+  std::vector<Set> set_at_depth_ HEARTH_GUARDED_BY(mutex_);
+};
+
+}  // namespace hearth

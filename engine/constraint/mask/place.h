@@ -1,0 +1,14 @@
+// Where a text has come to in a constraint. Found by MaskCache, kept by ConstraintState.
+#pragma once
+
+#include <cstdint>
+
+namespace hearth {
+
+struct ConstraintPlace {
+  int32_t set = 0;        // StackSets::Set; StackSets::kDead if the text is not allowed
+  bool may_end = false;   // the text is in the language
+  bool must_end = false;  // and nothing can follow it
+};
+
+}  // namespace hearth

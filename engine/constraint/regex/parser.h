@@ -1,0 +1,41 @@
+// Parses a regular expression to a tree. What is accepted is what JSON Schema's `pattern` (ECMA-262) and the regular
+// expressions of Python and Rust read alike; docs/constraints.md lists it. Whatever they read differently, and whatever is
+// not regular (lookaround, backreferences), is refused with its position.
+//
+// Used by regex.h. Bounded: patterns of at most 20,000 bytes, groups at most 100 deep, and a count of at most 10,000.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "engine/constraint/regex/character_set.h"
+
+namespace hearth {
+
+struct RegexNode {
+  enum class Kind {
+    kCharacter,  // one character of the set
+    kSequence,   // the children one after the other; without children the empty text
+    kChoice,     // one of the children
+    kRepeat,     // children[0], from least to most times
+    kStart,      // ^: nothing stands before
+    kEnd,        // $: nothing stands behind
+  };
+  Kind kind = Kind::kSequence;
+  size_t position = 1;  // where it begins in the pattern, in characters from 1
+  CharacterSet characters{};
+  std::vector<RegexNode> children{};
+  int least = 1, most = 1;  // of kRepeat; most may be Grammar::kNoMaximum
+};
+
+/// Throws ConstraintError with where() "position N".
+RegexNode parse_regex(std::string_view pattern);
+
+/// How many characters the tree stands for when its counted repeats are written out; at most kMaxRegexSize.
+size_t regex_size(const RegexNode& node);
+constexpr size_t kMaxRegexSize = 50'000;
+
+[[noreturn]] void refuse_regex(const RegexNode& node, const std::string& sentence);
+
+}  // namespace hearth

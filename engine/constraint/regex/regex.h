@@ -1,0 +1,36 @@
+// Regular expressions to expressions of a grammar, for guided_regex and for patterns in JSON schemas, and a matcher for
+// texts that are known already.
+//
+// The syntax is parser.h's. Anchors have a meaning at the edges of the pattern and of its alternatives, and are refused
+// elsewhere. Lazy quantifiers match what greedy ones do. \d and \w mean ASCII. Where ECMA-262 and Python differ, \s, \S and
+// the dot match what both match. One thread.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "engine/constraint/grammar/grammar.h"
+#include "engine/constraint/regex/parser.h"
+
+namespace hearth {
+
+/// Makes the expression of one character of a set, as the text is written: as UTF-8, or as in a JSON string.
+using CharacterWriter = std::function<Grammar::Expr(Grammar&, std::span<const CharRange>)>;
+
+enum class RegexMatch {
+  kWhole,      // the text as a whole matches
+  kSomewhere,  // a part of the text matches, as JSON Schema's `pattern` means it
+};
+
+/// Throws ConstraintError with where() "position N" if the pattern is malformed or not supported.
+Grammar::Expr regex_expression(Grammar& grammar, std::string_view pattern, const CharacterWriter& writer,
+                               RegexMatch match);
+
+/// Texts that match the pattern as a whole, as UTF-8.
+Grammar regex_grammar(std::string_view pattern);
+
+/// Does the text match? Takes at most about regex_size() times text.size() steps.
+bool regex_matches(const RegexNode& regex, std::u32string_view text, RegexMatch match);
+
+}  // namespace hearth

@@ -1,0 +1,32 @@
+// Lists of things in a fixed order, of which some may be missing: the members of an object, or the items of a set. One thread.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/constraint/schema/json_text.h"
+
+namespace hearth {
+
+struct ChainLink {
+  Grammar::Expr text;
+  bool required = false;
+};
+
+struct Chain {
+  std::string name{};  // of rules, in messages
+  std::vector<ChainLink> links{};
+  /// What may follow the links, any number of times. It may repeat itself, so only one counts towards least.
+  std::optional<Grammar::Expr> extra{};
+  int least = 0;
+  std::optional<int> most{};
+};
+
+/// open, links and extras with commas between them, close. nothing() if the counts cannot be met. Throws ConstraintError,
+/// without a place, if counting takes too many states.
+Grammar::Expr chain_expression(Grammar& grammar, JsonText& text, std::string_view open, Chain chain,
+                               std::string_view close);
+
+}  // namespace hearth

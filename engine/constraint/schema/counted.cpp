@@ -1,0 +1,62 @@
+#include "engine/constraint/schema/counted.h"
+
+#include <array>
+
+namespace hearth {
+namespace {
+
+using Expr = Grammar::Expr;
+
+/// Below, repeats are written out: two blocks take as many states.
+constexpr int kMostWrittenOut = 3 * kCountedBlock;
+
+class Blocks {
+ public:
+  Blocks(Grammar& grammar, Expr what)
+      : grammar_(grammar),
+        what_(what),
+        whole_(rule("block", kCountedBlock)),
+        part_(rule("part of a block", 0)) {}
+
+  /// From none to so many.
+  Expr up_to(int most) {
+    const int n_blocks = most / kCountedBlock;
+    const Expr some = grammar_.sequence(std::array{grammar_.repeat(whole_, 0, n_blocks - 1), part_});
+    const Expr all = grammar_.sequence(
+        std::array{exactly(n_blocks * kCountedBlock), grammar_.repeat(what_, 0, most % kCountedBlock)});
+    return grammar_.choice(std::array{some, all});
+  }
+
+  Expr exactly(int n) {
+    const int rest = n % kCountedBlock;
+    return grammar_.sequence(std::array{grammar_.repeat(whole_, n / kCountedBlock, n / kCountedBlock),
+                                        grammar_.repeat(what_, rest, rest)});
+  }
+
+ private:
+  /// From `least` repeats to one fewer than a block has, or a block.
+  Expr rule(const char* name, int least) {
+    const Grammar::Rule rule = grammar_.declare(name);
+    grammar_.define(rule, grammar_.repeat(what_, least, least == 0 ? kCountedBlock - 1 : kCountedBlock));
+    return grammar_.call(rule);
+  }
+
+  Grammar& grammar_;
+  Expr what_, whole_, part_;
+};
+
+}  // namespace
+
+Expr counted(Grammar& grammar, Expr what, int least, int most) {
+  const bool open = most == Grammar::kNoMaximum;
+  if ((open ? least : most) <= kMostWrittenOut || (!open && most < least))
+    return grammar.repeat(what, least, most);
+  Blocks blocks(grammar, what);
+  const Expr first = least <= kMostWrittenOut ? grammar.repeat(what, least, least) : blocks.exactly(least);
+  if (open) return grammar.sequence(std::array{first, grammar.repeat(what, 0, most)});
+  const int more = most - least;
+  const Expr rest = more <= kMostWrittenOut ? grammar.repeat(what, 0, more) : blocks.up_to(more);
+  return grammar.sequence(std::array{first, rest});
+}
+
+}  // namespace hearth

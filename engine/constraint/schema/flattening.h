@@ -1,0 +1,85 @@
+// Follows $ref and allOf: from schemas that all hold for a value to the list of all that hold, with the choices (anyOf, oneOf)
+// that are still to be made. Merging is done by gathering (keywords.h), so it is exact.
+//
+// A schema that comes back to itself without a step into the value, as {"$ref": "#"}, is refused. One thread.
+#pragma once
+
+#include <cstddef>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/constraint/schema/document.h"
+#include "engine/constraint/schema/keywords.h"
+
+namespace hearth {
+
+/// Counts the work on one document, so that a short schema cannot describe endless work.
+class SchemaBudget {
+ public:
+  /// Visits of a schema, a keyword or a name. A schema of 5,000 properties takes 100,000.
+  static constexpr size_t kMostSteps = 3'000'000;
+
+  void take(size_t steps) {
+    if (steps > left_)
+      throw ConstraintError(
+          "The schema takes too many steps to translate; make it smaller, with fewer combinations of anyOf, "
+          "oneOf and "
+          "allOf.",
+          "#");
+    left_ -= steps;
+  }
+
+ private:
+  size_t left_ = kMostSteps;
+};
+
+class FlatSchemas {
+ public:
+  /// Schemas without those that are true.
+  Schemas schemas() const;
+  /// A false schema is among them.
+  bool impossible = false;
+  /// The values of anyOf and oneOf that no alternative was chosen of yet.
+  bool has_choice() const { return !choices_.empty(); }
+
+ private:
+  friend class SchemaFlattener;
+  struct Entry {
+    const SchemaNode* schema;
+    int from;  // the entry that brought it, or -1
+    int depth;
+  };
+  struct Choice {
+    const SchemaNode* keyword;
+    int from;
+  };
+  std::vector<Entry> entries_;
+  std::vector<Choice> choices_;
+};
+
+class SchemaFlattener {
+ public:
+  SchemaFlattener(const SchemaDocument& document, SchemaBudget& budget)
+      : document_(document), budget_(budget) {}
+
+  /// Throws ConstraintError for references to nothing and references that go round.
+  FlatSchemas flatten(const Schemas& schemas);
+
+  struct Alternatives {
+    const SchemaNode* keyword;      // anyOf or oneOf
+    std::vector<FlatSchemas> flat;  // one for each alternative: it and everything else that holds
+  };
+  /// Makes the first choice in each way. REQUIRES: flat.has_choice().
+  Alternatives choose(const FlatSchemas& flat);
+
+ private:
+  void add(FlatSchemas& flat, const SchemaNode& schema, int from);
+  void add_parts(FlatSchemas& flat, const SchemaNode& schema, int entry);
+  const SchemaNode& target(const SchemaNode& reference);
+
+  const SchemaDocument& document_;
+  SchemaBudget& budget_;
+  std::unordered_map<const SchemaNode*, const SchemaNode*> targets_;
+};
+
+}  // namespace hearth

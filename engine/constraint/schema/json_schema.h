@@ -1,0 +1,35 @@
+// JSON schemas (2020-12, and what draft 4 to 7 share with it) as grammars of JSON texts. docs/constraints.md has the keywords.
+//
+// Every text of the grammar is valid under the schema. What cannot be enforced is refused, never dropped: ConstraintError with
+// where() a JSON pointer into the schema, "#/properties/age/minimum". Unknown keywords are refused, unless they begin with "x-";
+// annotations (title, description, default, ...) are ignored. Not every valid value can be written; these are the choices:
+//
+// - Properties stand in the schema's order. An object that declares properties has no others, unless additionalProperties
+//   says so; the same goes for items behind prefixItems.
+// - A schema without a type means the types that its keywords speak of: with "properties" an object.
+// - Texts are spelled as json_text.h says, numbers as numbers/numbers.h says. Maxima above what is counted are lowered to it (keywords.h).
+//
+// One thread; takes a bounded time and memory for any text.
+#pragma once
+
+#include <string_view>
+
+#include "engine/constraint/grammar/grammar.h"
+#include "engine/constraint/schema/json_text.h"
+
+namespace hearth {
+
+struct JsonSchemaOptions {
+  JsonSpacing spacing = JsonSpacing::kFree;
+};
+
+Grammar json_schema_grammar(std::string_view schema_json, const JsonSchemaOptions& options = {});
+/// The same as a part of a larger grammar.
+Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json,
+                                     const JsonSchemaOptions& options = {});
+
+/// Any JSON object.
+Grammar json_object_grammar(const JsonSchemaOptions& options = {});
+Grammar::Expr json_object_expression(Grammar& grammar, const JsonSchemaOptions& options = {});
+
+}  // namespace hearth

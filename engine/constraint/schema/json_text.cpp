@@ -1,0 +1,186 @@
+#include "engine/constraint/schema/json_text.h"
+
+#include <vector>
+
+#include "engine/constraint/regex/character_set.h"
+#include "engine/constraint/schema/numbers/numbers.h"
+
+namespace hearth {
+namespace {
+
+using Expr = Grammar::Expr;
+
+constexpr int kMaxIndent = 40;
+
+ByteSet bytes_of(std::string_view characters) {
+  ByteSet set;
+  for (const char c : characters) set.set(static_cast<unsigned char>(c));
+  return set;
+}
+
+/// What stands behind the backslash for characters that have a short escape.
+char short_escape(char32_t c) {
+  switch (c) {
+    case U'"':
+      return '"';
+    case U'\\':
+      return '\\';
+    case U'\b':
+      return 'b';
+    case U'\f':
+      return 'f';
+    case U'\n':
+      return 'n';
+    case U'\r':
+      return 'r';
+    case U'\t':
+      return 't';
+    default:
+      return '\0';
+  }
+}
+
+char hex_character(char32_t digit) { return "0123456789abcdef"[digit]; }
+
+/// Characters that a string has as they are.
+const CharacterSet& unescaped() {
+  static const CharacterSet set{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, kLastCodePoint}};
+  return set;
+}
+
+const CharacterSet& escaped() {
+  static const CharacterSet set = complement(unescaped());
+  return set;
+}
+
+void append_json(std::string& out, char32_t c) {
+  if (!contains(escaped(), c)) {
+    out += utf8(c);
+  } else if (const char letter = short_escape(c); letter != '\0') {
+    out.append({'\\', letter});
+  } else {
+    out.append({'\\', 'u', '0', '0', hex_character(c >> 4), hex_character(c & 0xF)});
+  }
+}
+
+/// The escapes of the escaped characters of a set.
+void add_escapes(Grammar& grammar, std::span<const CharRange> set, std::vector<Expr>& options) {
+  ByteSet letters;
+  ByteSet low_digits[2];  // of \u000X and \u001X; either case
+  for (const auto& [first, last] : set)
+    for (char32_t c = first; c <= last && c <= U'\\'; ++c) {
+      if (!contains(escaped(), c)) continue;
+      if (const char letter = short_escape(c); letter != '\0')
+        letters.set(static_cast<unsigned char>(letter));
+      else
+        low_digits[c >> 4].set(static_cast<unsigned char>(hex_character(c & 0xF)));
+    }
+  const auto add = [&](std::string_view begin, const ByteSet& rest) {
+    if (rest.none()) return;
+    const Expr parts[] = {grammar.literal(begin), grammar.byte(rest)};
+    options.push_back(grammar.sequence(parts));
+  };
+  add("\\", letters);
+  add("\\u000", low_digits[0]);
+  add("\\u001", low_digits[1]);
+}
+
+}  // namespace
+
+Expr json_characters(Grammar& grammar, std::span<const CharRange> set) {
+  const CharacterSet sorted(set.begin(), set.end());
+  std::vector<Expr> options;
+  const CharacterSet as_they_are = intersection(sorted, unescaped());
+  if (!as_they_are.empty()) options.push_back(grammar.character(as_they_are));
+  add_escapes(grammar, intersection(sorted, escaped()), options);
+  return grammar.choice(options);
+}
+
+std::string json_quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char32_t c : code_points(text)) append_json(out, c);
+  return out + '"';
+}
+
+Expr JsonText::character() {
+  if (!character_) character_ = json_characters(grammar_, all_characters());
+  return *character_;
+}
+
+Expr JsonText::quoted(Expr characters) { return sequence({text("\""), characters, text("\"")}); }
+
+Expr JsonText::string() { return quoted(grammar_.repeat(character(), 0, Grammar::kNoMaximum)); }
+
+Expr JsonText::hex_digit() { return grammar_.byte(bytes_of("0123456789abcdefABCDEF")); }
+
+/// Any escape of JSON; of surrogates whole pairs only.
+Expr JsonText::escapes() {
+  const Expr hex = hex_digit(), two_hex = grammar_.repeat(hex, 2, 2), three_hex = grammar_.repeat(hex, 3, 3);
+  const Expr plain =
+      choice({sequence({grammar_.byte(bytes_of("0123456789abcefABCEF")), three_hex}),
+              sequence({grammar_.byte(bytes_of("dD")), grammar_.byte(bytes_of("01234567")), two_hex})});
+  const Expr pair =
+      sequence({grammar_.byte(bytes_of("dD")), grammar_.byte(bytes_of("89abAB")), two_hex, text("\\u"),
+                grammar_.byte(bytes_of("dD")), grammar_.byte(bytes_of("cdefCDEF")), two_hex});
+  return sequence({text("\\"), choice({grammar_.byte(bytes_of("\"\\/bfnrt")),
+                                       sequence({text("u"), choice({plain, pair})})})});
+}
+
+Expr JsonText::free_string() {
+  if (!free_string_) {
+    free_string_ = grammar_.declare("string");
+    const Expr any = choice({grammar_.character(unescaped()), escapes()});
+    grammar_.define(*free_string_, quoted(grammar_.repeat(any, 0, Grammar::kNoMaximum)));
+  }
+  return grammar_.call(*free_string_);
+}
+
+Expr JsonText::gap() {
+  if (spacing_ == JsonSpacing::kOneLine) return grammar_.empty();
+  if (!gap_) {
+    gap_ = grammar_.declare("white space");
+    const Expr line = sequence({text("\n"), grammar_.repeat(text(" "), 0, kMaxIndent)});
+    grammar_.define(*gap_, choice({grammar_.empty(), text(" "), line}));
+  }
+  return grammar_.call(*gap_);
+}
+
+Expr JsonText::comma() {
+  return spacing_ == JsonSpacing::kOneLine ? text(", ") : sequence({text(","), gap()});
+}
+
+Expr JsonText::colon() {
+  return spacing_ == JsonSpacing::kOneLine ? text(": ") : sequence({text(":"), optional(text(" "))});
+}
+
+Expr JsonText::list(std::string_view open, Expr item, std::string_view close) {
+  const Expr more = grammar_.repeat(sequence({comma(), item}), 0, Grammar::kNoMaximum);
+  return sequence({text(open), optional(sequence({gap(), item, more, gap()})), text(close)});
+}
+
+Expr JsonText::object() {
+  if (!object_) {
+    object_ = grammar_.declare("object");
+    grammar_.define(*object_, list("{", sequence({free_string(), colon(), value()}), "}"));
+  }
+  return grammar_.call(*object_);
+}
+
+Expr JsonText::array() {
+  if (!array_) {
+    array_ = grammar_.declare("array");
+    grammar_.define(*array_, list("[", value(), "]"));
+  }
+  return grammar_.call(*array_);
+}
+
+Expr JsonText::value() {
+  if (!value_) {
+    value_ = grammar_.declare("value");
+    grammar_.define(*value_, choice({object(), array(), free_string(), number_expression(grammar_, {}),
+                                     text("true"), text("false"), text("null")}));
+  }
+  return grammar_.call(*value_);
+}
+
+}  // namespace hearth

@@ -1,0 +1,40 @@
+// Decimal numbers of any length, exactly as JSON writes them: bounds and values of JSON schemas, which a double may not hold.
+//
+// Used by numbers.h and by comparisons of JSON values. Pure functions, any thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+struct Decimal {
+  bool negative = false;      // never of zero
+  std::string whole = "0";    // digits before the point, without leading zeros
+  std::string fraction = "";  // digits behind the point, without trailing zeros
+
+  bool is_integer() const { return fraction.empty(); }
+  bool is_zero() const { return whole == "0" && fraction.empty(); }
+};
+
+/// The value of a JSON number. Nothing if its exponent is beyond 400 or -400, or if it has more than 400 characters. REQUIRES: it is one by JSON's grammar.
+std::optional<Decimal> parse_decimal(std::string_view json_number);
+
+std::strong_ordering operator<=>(const Decimal& a, const Decimal& b);
+inline bool operator==(const Decimal& a, const Decimal& b) {
+  return (a <=> b) == std::strong_ordering::equal;
+}
+
+/// The value times 10^places. Nothing if that is no integer of at most 18 digits.
+std::optional<int64_t> scaled(const Decimal& value, size_t places);
+/// value / 10^places.
+Decimal unscaled(int64_t value, size_t places);
+/// The number as JSON, without an exponent.
+std::string decimal_text(const Decimal& value);
+/// Is value a whole number of times step? REQUIRES: step > 0. Nothing if step has more than 15 digits.
+std::optional<bool> is_multiple(const Decimal& value, const Decimal& step);
+
+}  // namespace hearth

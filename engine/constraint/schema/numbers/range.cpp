@@ -1,0 +1,212 @@
+#include "engine/constraint/schema/numbers/range.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+namespace {
+
+using Expr = Grammar::Expr;
+
+/// Decimal digits that a double always tells apart.
+constexpr size_t kDoubleDigits = 15;
+
+ByteSet digit_set(char first, char last) {
+  ByteSet set;
+  for (char c = first; c <= last; ++c) set.set(static_cast<unsigned char>(c));
+  return set;
+}
+
+/// Which of the bounds the digits so far are equal to: the next digit must not go past its digit there.
+struct Tight {
+  bool least = false, most = false;
+};
+
+/// Writes the numbers >= 0 between two bounds. While the digits so far equal those of a bound, the next digit is held against
+/// it (Tight); from the first digit that differs on, digits are free.
+class Magnitudes {
+ public:
+  /// places: the most digits behind the point; 0 for integers.
+  Magnitudes(Grammar& grammar, NumberBound least, std::optional<NumberBound> most, size_t places)
+      : grammar_(grammar), least_(std::move(least)), most_(std::move(most)), places_(places) {}
+
+  Expr numbers() const {
+    const bool from_zero = least_.value.is_zero() && least_.inclusive;
+    const size_t shortest = least_.value.whole.size();
+    const size_t longest = most_ ? most_->value.whole.size() : kMaxWholeDigits;
+    std::vector<Expr> options;
+    size_t first_free = 0, last_free = 0;
+    for (size_t length = shortest; length <= longest; ++length) {
+      const Tight tight{.least = length == shortest && !from_zero, .most = most_ && length == longest};
+      if (tight.least || tight.most) {
+        options.push_back(whole(length, 0, tight));
+      } else {
+        if (first_free == 0) first_free = length;
+        last_free = length;
+      }
+    }
+    if (first_free != 0) options.push_back(free_numbers(first_free, last_free));
+    return choice(options);
+  }
+
+ private:
+  Expr choice(std::vector<Expr> options) const {
+    std::erase_if(options, [&](Expr e) { return grammar_.node(e).kind == Grammar::Node::Kind::kNothing; });
+    return grammar_.choice(options);
+  }
+  Expr sequence(Expr a, Expr b) const {
+    if (grammar_.node(b).kind == Grammar::Node::Kind::kNothing) return b;
+    return grammar_.sequence(std::array{a, b});
+  }
+  Expr digits(size_t least, size_t most) const {
+    return grammar_.repeat(grammar_.byte(digit_set('0', '9')), static_cast<int>(least),
+                           static_cast<int>(most));
+  }
+
+  /// All numbers whose whole part has so many digits.
+  Expr free_numbers(size_t least_digits, size_t most_digits) const {
+    std::vector<Expr> wholes;
+    if (least_digits == 1) wholes.push_back(grammar_.byte(digit_set('0', '9')));
+    const size_t least = std::max<size_t>(least_digits, 2);
+    if (most_digits >= least)
+      wholes.push_back(sequence(grammar_.byte(digit_set('1', '9')), digits(least - 1, most_digits - 1)));
+    return sequence(choice(wholes), free_fraction());
+  }
+
+  Expr free_fraction() const {
+    if (places_ == 0) return grammar_.empty();
+    return grammar_.repeat(sequence(grammar_.literal("."), digits(1, places_)), 0, 1);
+  }
+
+  /// The whole part's digits from one place on, and what follows them.
+  Expr whole(size_t length, size_t place, Tight tight) const {
+    if (place == length) return fraction(tight);
+    if (!tight.least && !tight.most) return sequence(digits(length - place, length - place), free_fraction());
+    const char low = tight.least ? least_.value.whole[place] : (place == 0 && length > 1) ? '1' : '0';
+    const char high = tight.most ? most_->value.whole[place] : '9';
+    return next_digit(low, high, tight, [&](Tight then) { return whole(length, place + 1, then); });
+  }
+
+  Expr fraction(Tight tight) const {
+    if (!tight.least && !tight.most) return free_fraction();
+    std::vector<Expr> options;
+    if (may_end(0, tight)) options.push_back(grammar_.empty());
+    if (places_ > 0) options.push_back(sequence(grammar_.literal("."), more_places(0, tight)));
+    return choice(options);
+  }
+
+  /// One more digit behind the point at least.
+  Expr more_places(size_t place, Tight tight) const {
+    if (!tight.least && !tight.most) return digits(1, places_ - place);
+    const auto digit_of = [&](const Decimal& d) {
+      return place < d.fraction.size() ? d.fraction[place] : '0';
+    };
+    const char low = tight.least ? digit_of(least_.value) : '0';
+    const char high = tight.most ? digit_of(most_->value) : '9';
+    return next_digit(low, high, tight, [&](Tight then) { return places_from(place + 1, then); });
+  }
+
+  Expr places_from(size_t place, Tight tight) const {
+    if (!tight.least && !tight.most) return digits(0, places_ - place);
+    std::vector<Expr> options;
+    if (may_end(place, tight)) options.push_back(grammar_.empty());
+    if (place < places_) options.push_back(more_places(place, tight));
+    return choice(options);
+  }
+
+  /// The digits from low to high, and after each what follows it: at low and high bounds stay tight.
+  template <typename Rest>
+  Expr next_digit(char low, char high, Tight tight, const Rest& rest) const {
+    std::vector<Expr> options;
+    const auto add = [&](char first, char last, Tight then) {
+      if (first <= last) options.push_back(sequence(grammar_.byte(digit_set(first, last)), rest(then)));
+    };
+    if (low > high) return grammar_.nothing();
+    if (low == high) {
+      add(low, high, tight);
+      return choice(options);
+    }
+    if (tight.least) add(low, low, {.least = true, .most = false});
+    if (tight.most) add(high, high, {.least = false, .most = true});
+    add(static_cast<char>(tight.least ? low + 1 : low), static_cast<char>(tight.most ? high - 1 : high), {});
+    return choice(options);
+  }
+
+  /// May a number end whose digits so far are a bound's, with so many places behind the point?
+  bool may_end(size_t place, Tight tight) const {
+    const auto is_whole_bound = [&](const Decimal& d) { return d.fraction.size() <= place; };
+    if (tight.least && !(is_whole_bound(least_.value) && least_.inclusive)) return false;
+    return !tight.most || !is_whole_bound(most_->value) || most_->inclusive;
+  }
+
+  Grammar& grammar_;
+  NumberBound least_;
+  std::optional<NumberBound> most_;
+  size_t places_;
+};
+
+/// Digits behind the point: a bound's own, and otherwise as many as keep a double's digits.
+size_t most_places(const NumberLimits& limits, size_t least_places) {
+  if (limits.integer) return 0;
+  size_t whole = 1, places = least_places;
+  for (const auto& bound : {limits.least, limits.most}) {
+    if (!bound) continue;
+    whole = std::max(whole, bound->value.whole.size());
+    places = std::max(places, bound->value.fraction.size());
+  }
+  return std::max(places, kDoubleDigits - std::min(whole, kDoubleDigits));
+}
+
+NumberBound without_sign(NumberBound bound) {
+  bound.value.negative = false;
+  return bound;
+}
+
+/// A bound too far away to be reached by kMaxWholeDigits digits is none.
+std::optional<NumberBound> reachable(const std::optional<NumberBound>& bound) {
+  return bound && bound->value.whole.size() <= kMaxWholeDigits ? bound : std::nullopt;
+}
+
+Expr unbounded_number(Grammar& grammar) {
+  const Expr positive = Magnitudes(grammar, {.value = {}, .inclusive = false}, {}, kDoubleDigits).numbers();
+  const Expr number =
+      grammar.choice(std::array{Magnitudes(grammar, {}, {}, kDoubleDigits).numbers(),
+                                grammar.sequence(std::array{grammar.literal("-"), positive})});
+  ByteSet e, sign;
+  e.set('e').set('E');
+  sign.set('+').set('-');
+  const Expr exponent[] = {grammar.byte(e), grammar.repeat(grammar.byte(sign), 0, 1),
+                           grammar.repeat(grammar.byte(digit_set('0', '9')), 1, 2)};
+  return grammar.sequence(std::array{number, grammar.repeat(grammar.sequence(exponent), 0, 1)});
+}
+
+}  // namespace
+
+Expr number_range(Grammar& grammar, const NumberLimits& limits, size_t least_places) {
+  if (!limits.integer && !limits.least && !limits.most && limits.multiples_of.empty())
+    return unbounded_number(grammar);
+  const size_t places = most_places(limits, least_places);
+  const std::optional<NumberBound>&least = limits.least, &most = limits.most;
+  const NumberBound zero{}, above_zero{.value = {}, .inclusive = false};
+  std::vector<Expr> options;
+  if (!most || !most->value.negative) {
+    const NumberBound from = least && !least->value.negative ? *least : zero;
+    if (from.value.whole.size() <= kMaxWholeDigits)
+      options.push_back(Magnitudes(grammar, from, reachable(most), places).numbers());
+  }
+  if (!least || least->value.negative) {
+    const NumberBound from = most && most->value.negative ? without_sign(*most) : above_zero;
+    const std::optional<NumberBound> to = least ? std::optional(without_sign(*least)) : std::nullopt;
+    if (from.value.whole.size() <= kMaxWholeDigits) {
+      const Expr magnitude = Magnitudes(grammar, from, reachable(to), places).numbers();
+      if (grammar.node(magnitude).kind != Grammar::Node::Kind::kNothing)
+        options.push_back(grammar.sequence(std::array{grammar.literal("-"), magnitude}));
+    }
+  }
+  std::erase_if(options, [&](Expr e) { return grammar.node(e).kind == Grammar::Node::Kind::kNothing; });
+  return grammar.choice(options);
+}
+
+}  // namespace hearth

@@ -1,0 +1,159 @@
+// Objects of schemas: declared properties in their order, then members of other names.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "engine/constraint/regex/regex.h"
+#include "engine/constraint/schema/chain.h"
+#include "engine/constraint/schema/translator.h"
+
+namespace hearth {
+
+using Expr = Grammar::Expr;
+
+namespace {
+
+/// How many patterns of names may be told apart: each combination of matches becomes an expression.
+constexpr size_t kMaxNamePatterns = 3;
+
+}  // namespace
+
+const SchemaNode* SchemaTranslator::member_of(const SchemaNode& object, const std::string& name) {
+  auto& index = indexes_[&object];
+  if (index.empty())
+    for (const SchemaNode* member : object.children) index.emplace(member->key, member);
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
+Expr SchemaTranslator::object(const Keywords& keywords) {
+  ++n_brackets_;
+  if (keywords.properties.impossible()) return grammar_.nothing();
+  DeclaredNames names = declared_names(keywords);
+  bool open = is_open(keywords);
+  const std::optional<std::vector<std::string>> listed =
+      keywords.names.empty() ? std::nullopt : listed_names(keywords.names);
+  if (open && listed) {
+    for (const std::string& name : *listed) names.add(name, keywords.names[0]);
+    open = false;
+  }
+  const std::set<std::string> allowed =
+      listed ? std::set(listed->begin(), listed->end()) : std::set<std::string>{};
+  Chain chain{.name = names.order.empty() ? "object" : "object of " + json_quoted(names.order[0].name)};
+  chain.least = keywords.properties.least;
+  chain.most = keywords.properties.most;
+  for (const DeclaredName& name : names.order) {
+    const Schemas schemas = property_schemas(keywords, name.name);
+    const bool is_allowed =
+        listed ? allowed.count(name.name) != 0 : is_name_allowed(keywords.names, *name.where, name.name);
+    const Expr inner = is_allowed ? value(schemas) : grammar_.nothing();
+    if (!is_nothing(inner))
+      chain.links.push_back({member(text_.text(json_quoted(name.name)), inner), name.required});
+    else if (name.required)
+      return contradict(*name.where,
+                        "The property " + json_quoted(name.name) + " is required and can have no value.");
+  }
+  chain.extra = extra_members(keywords, names, open);
+  const SchemaNode& where = names.order.empty() ? document_.root() : *names.order[0].where;
+  return at(where, [&] { return chain_expression(grammar_, text_, "{", std::move(chain), "}"); });
+}
+
+void SchemaTranslator::DeclaredNames::add(const std::string& name, const SchemaNode* where) {
+  if (index.emplace(name, order.size()).second) order.push_back({name, where});
+}
+
+SchemaTranslator::DeclaredNames SchemaTranslator::declared_names(const Keywords& keywords) {
+  DeclaredNames names;
+  for (const ObjectPart& part : keywords.objects)
+    if (part.properties != nullptr)
+      for (const SchemaNode* property : part.properties->children) names.add(property->key, property);
+  for (const SchemaNode* name : keywords.required) {
+    names.add(name->text, name);
+    names.order[names.index[name->text]].required = true;
+  }
+  return names;
+}
+
+/// May there be members that no schema declares? If additionalProperties says so, or if no schema names any property.
+bool SchemaTranslator::is_open(const Keywords& keywords) const {
+  const auto names_any = [](const ObjectPart& part) {
+    return part.properties != nullptr || part.patterns != nullptr;
+  };
+  const auto says_so = [](const ObjectPart& part) { return part.additional != nullptr; };
+  const auto& parts = keywords.objects;
+  if (std::any_of(parts.begin(), parts.end(), says_so)) return true;
+  return keywords.required.empty() && std::none_of(parts.begin(), parts.end(), names_any);
+}
+
+/// All that holds for the property of that name.
+Schemas SchemaTranslator::property_schemas(const Keywords& keywords, const std::string& name) {
+  Schemas all;
+  budget_.take(keywords.objects.size());
+  for (const ObjectPart& part : keywords.objects) {
+    const size_t before = all.size();
+    if (part.properties != nullptr)
+      if (const SchemaNode* schema = member_of(*part.properties, name)) all.push_back(schema);
+    if (part.patterns != nullptr)
+      for (const SchemaNode* schema : part.patterns->children)
+        if (regex_holds(*schema, schema->key, name, RegexMatch::kSomewhere)) all.push_back(schema);
+    if (all.size() == before && part.additional != nullptr) all.push_back(part.additional);
+  }
+  return all;
+}
+
+/// Members of names that are not declared: by patternProperties, and any others if open. Each set of patterns that a name may
+/// match is an option.
+std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, const DeclaredNames& declared,
+                                                    bool open) {
+  std::vector<const SchemaNode*> patterns;
+  for (const ObjectPart& part : keywords.objects)
+    if (part.patterns != nullptr)
+      patterns.insert(patterns.end(), part.patterns->children.begin(), part.patterns->children.end());
+  if (patterns.size() > kMaxNamePatterns)
+    refuse_schema(*patterns[kMaxNamePatterns],
+                  "More than " + std::to_string(kMaxNamePatterns) +
+                      " patterns of names in one object are not supported; write fewer.");
+  std::vector<Expr> options;
+  for (unsigned matched = open ? 0 : 1; matched < 1U << patterns.size(); ++matched) {
+    Schemas schemas;
+    size_t next = 0;
+    for (const ObjectPart& part : keywords.objects) {
+      const size_t before = schemas.size(), n = part.patterns == nullptr ? 0 : part.patterns->children.size();
+      for (size_t i = 0; i < n; ++i, ++next)
+        if (matched >> next & 1) schemas.push_back(patterns[next]);
+      if (schemas.size() == before && part.additional != nullptr) schemas.push_back(part.additional);
+    }
+    const Expr inner = value(schemas);
+    if (is_nothing(inner)) continue;
+    const Expr name = extra_name(keywords, declared, patterns, matched);
+    if (!is_nothing(name)) options.push_back(member(name, inner));
+  }
+  if (options.empty()) return {};
+  return as_rule(grammar_.choice(options), "other members");
+}
+
+/// Names that are not declared and match just these of the patterns, in ASCII where there are patterns: there all dialects of
+/// regular expressions agree on what does not match.
+Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames& declared,
+                                  const std::vector<const SchemaNode*>& patterns, unsigned matched) {
+  if (patterns.empty() && declared.order.empty() && keywords.names.empty()) return text_.free_string();
+  Expr names = text_.string();
+  if (!patterns.empty()) {
+    const Expr ascii = json_characters(grammar_, std::array{CharRange{U' ', U'~'}});
+    names = text_.quoted(grammar_.repeat(ascii, 0, Grammar::kNoMaximum));
+  }
+  for (size_t i = 0; i < patterns.size(); ++i) {
+    const Expr pattern = pattern_string(*patterns[i], patterns[i]->key, RegexMatch::kSomewhere);
+    names = matched >> i & 1 ? grammar_.both(names, pattern) : grammar_.except(names, pattern);
+  }
+  if (!keywords.names.empty()) {
+    const Expr allowed = name_expression(flattener_.flatten(keywords.names));
+    if (is_nothing(allowed)) return allowed;
+    names = grammar_.both(names, allowed);
+  }
+  std::vector<Expr> taken;
+  for (const DeclaredName& name : declared.order) taken.push_back(text_.text(json_quoted(name.name)));
+  return taken.empty() ? names : grammar_.except(names, grammar_.choice(taken));
+}
+
+}  // namespace hearth

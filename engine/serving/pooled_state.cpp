@@ -1,0 +1,27 @@
+// See the header.
+#include "engine/serving/pooled_state.h"
+
+#include <cassert>
+#include <cmath>
+
+namespace hearth {
+
+void PooledState::add(std::span<const float> rows) {
+  assert(rows.size() % sums_.size() == 0);
+  for (size_t begin = 0; begin < rows.size(); begin += sums_.size()) {
+    for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += rows[begin + i];
+  }
+}
+
+std::optional<std::vector<float>> PooledState::unit_vector() const {
+  // Floats' squares, and sums of them over a context, are far from a double's largest number.
+  double squares = 0;
+  for (const double sum : sums_) squares += sum * sum;
+  if (!std::isfinite(squares)) return std::nullopt;
+  const double length = std::sqrt(squares);
+  std::vector<float> unit(sums_.size());
+  for (size_t i = 0; i < sums_.size() && length > 0; ++i) unit[i] = static_cast<float>(sums_[i] / length);
+  return unit;
+}
+
+}  // namespace hearth

@@ -1,0 +1,28 @@
+// The forms of answers whose cost `bench --schema` measures: what requests commonly ask for.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/constraint/grammar/grammar.h"
+
+namespace hearth {
+
+struct ConstraintCase {
+  std::string name;
+  enum class Kind { kFree, kJsonObject, kJsonSchema, kRegex } kind = Kind::kFree;
+  std::string text;  // the schema or the regular expression
+
+  bool is_constrained() const { return kind != Kind::kFree; }
+  /// Throws ConstraintError. REQUIRES: is_constrained().
+  Grammar grammar() const;
+};
+
+/// Free text first: the others are compared with it.
+std::vector<ConstraintCase> built_in_cases();
+
+/// name: shown in the report. schema_json is checked when it is compiled.
+ConstraintCase schema_case(std::string name, std::string schema_json);
+
+}  // namespace hearth

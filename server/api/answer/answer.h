@@ -1,0 +1,72 @@
+// Sends one answer: waits for the engine's events, checks that the client is still there, writes what the answer's shape
+// makes of them.
+//
+// Made by respond() once the engine has accepted the request. look_ahead() and await() run on the HTTP
+// thread before the status line is sent, produce() after it. Destroying an Answer cancels what still runs for
+// it, so a client that left early costs nothing.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "engine/serving/token_stream.h"
+#include "server/api/answer/answer_shape.h"
+#include "server/api/answer/choices.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+class Answer {
+ public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  /// shape: not null. now: the clock by which pings are sent. The tokenizer must outlive this.
+  Answer(AnswerSpec spec, std::unique_ptr<AnswerShape> shape, const Tokenizer& tokenizer,
+         std::shared_ptr<TokenStream> events, Clock now);
+  ~Answer();
+  Answer(const Answer&) = delete;
+  Answer& operator=(const Answer&) = delete;
+
+  /// Waits up to `timeout` for the first event. Returns the failure if it says that the request has failed;
+  /// an error status can still be sent then.
+  std::optional<ApiError> look_ahead(std::chrono::milliseconds timeout);
+
+  /// For an answer that is sent whole. Waits until it is complete, has failed, its client has left or the
+  /// first blank line is due. Returns the failure, if any, or that the client has left (status 499, which the
+  /// log shows); such a status can still be sent.
+  std::optional<ApiError> await(ResponseClient& client);
+  /// After await() found no failure: the body, if it is complete. nullopt: produce() has to write it. Call once.
+  std::optional<std::string> whole(ResponseClient& client);
+
+  /// Writes the body; see HttpResponse::produce. Call once.
+  bool produce(ResponseSink& sink);
+
+  const AnswerShape& shape() const { return *shape_; }
+
+ private:
+  bool produce_events(ResponseSink& sink);
+  bool send(ResponseSink& sink, std::string_view bytes);
+  bool send_begin(ResponseSink& sink);
+  bool send_update(ResponseSink& sink, const Choices::Update& update);
+  bool send_failure(ResponseSink& sink, const ApiError& error);
+  bool send_end(ResponseSink& sink);
+  void settle();
+  std::chrono::seconds ping_interval() const;
+  std::optional<StreamEvent> next_event(ResponseSink& sink);
+  StreamEvent take_early();
+  Choices::Update take(StreamEvent event);
+
+  const AnswerSpec spec_;
+  const std::unique_ptr<AnswerShape> shape_;
+  Choices choices_;
+  std::shared_ptr<TokenStream> events_;
+  Clock now_;
+  std::deque<StreamEvent> early_;  // the events that look_ahead() took
+  std::chrono::steady_clock::time_point last_sent_, last_look_;
+  bool failed_ = false;
+};
+
+}  // namespace hearth

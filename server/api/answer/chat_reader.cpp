@@ -1,0 +1,40 @@
+#include "server/api/answer/chat_reader.h"
+
+#include <utility>
+
+namespace hearth {
+
+using Kind = ToolEvent::Kind;
+
+ChatReader::ChatReader(ToolParserOptions options, std::vector<std::string> stop)
+    : parser_(std::move(options)), matcher_(std::move(stop)) {}
+
+std::vector<ToolEvent> ChatReader::push(std::string_view text) { return shown(parser_.push(text)); }
+
+std::vector<ToolEvent> ChatReader::finish() {
+  if (stopped()) return {};
+  std::vector<ToolEvent> out = shown(parser_.finish());
+  if (!stopped()) release(matcher_.finish(), out);
+  return out;
+}
+
+std::vector<ToolEvent> ChatReader::shown(std::vector<ToolEvent> events) {
+  std::vector<ToolEvent> out;
+  for (ToolEvent& event : events) {
+    if (event.kind == Kind::kText) {
+      release(matcher_.push(event.text), out);
+      if (stopped()) return out;
+      continue;
+    }
+    release(matcher_.finish(), out);  // no stop string goes on across a call or a thought
+    made_calls_ = made_calls_ || event.kind == Kind::kCallBegin;
+    out.push_back(std::move(event));
+  }
+  return out;
+}
+
+void ChatReader::release(std::string text, std::vector<ToolEvent>& out) {
+  if (!text.empty()) out.push_back({.kind = Kind::kText, .text = std::move(text)});
+}
+
+}  // namespace hearth

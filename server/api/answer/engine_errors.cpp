@@ -1,0 +1,82 @@
+// See the header.
+#include "server/api/answer/engine_errors.h"
+
+#include <string>
+#include <utility>
+
+#include "engine/serving/service_time.h"
+
+namespace hearth {
+namespace {
+
+/// Long enough for a restart to begin, so that the retry does not reach the server that is stopping.
+constexpr const char* kStoppingRetrySeconds = "5";
+
+HttpResponse retry_response(const ApiError& error, std::string retry_seconds, ErrorStyle style) {
+  HttpResponse response = error_response(error, style);
+  response.headers.emplace_back("Retry-After", std::move(retry_seconds));
+  return response;
+}
+
+}  // namespace
+
+HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, const EngineStatus& engine,
+                              ErrorStyle style) {
+  if (engine.failed) {
+    return retry_response(
+        {.status = 503,
+         .message = "The engine has failed and the server is ending; try again when it is back.",
+         .param = {},
+         .code = "engine_failed"},
+        kStoppingRetrySeconds, style);
+  }
+  switch (refusal) {
+    case Refusal::kQueueFull:
+      return retry_response(
+          {.status = 429,
+           .message = "The server is busy and its queue is full; Retry-After says when to try "
+                      "again.",
+           .param = {},
+           .code = "queue_full"},
+          std::to_string(retry_after_seconds(engine.mean_service_seconds, engine.n_waiting, engine.n_slots)),
+          style);
+    case Refusal::kStopping:
+      return retry_response({.status = 503,
+                             .message = "The server is stopping; try again when it is back.",
+                             .param = {},
+                             .code = "server_stopping"},
+                            kStoppingRetrySeconds, style);
+    case Refusal::kContextExceeded:
+      break;  // checked before; the engine's own limit may be lower
+  }
+  return error_response({.status = 400,
+                         .message = "Prompt and completion exceed the context of this model.",
+                         .param = std::string(prompt_param),
+                         .code = "context_length_exceeded"},
+                        style);
+}
+
+ApiError failure_of(const FinishedEvent& event) {
+  if (event.reason == FinishReason::kFailed) {
+    return {
+        .status = 500, .message = "The engine failed: " + event.error, .param = {}, .code = "engine_failed"};
+  }
+  return {.status = 503,
+          .message = "The server is stopping and has cut this answer short; send the request again.",
+          .param = {},
+          .code = "server_stopping"};
+}
+
+HttpResponse failure_response(const ApiError& failure, ErrorStyle style) {
+  return failure.status == 503 ? retry_response(failure, kStoppingRetrySeconds, style)
+                               : error_response(failure, style);
+}
+
+ApiError client_left() {
+  return {.status = 499,
+          .message = "The client closed its side of the connection before the answer was complete.",
+          .param = {},
+          .code = "client_left"};
+}
+
+}  // namespace hearth

@@ -1,0 +1,141 @@
+// See the header.
+#include "server/api/answer/respond.h"
+
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "server/api/answer/answer.h"
+#include "server/api/answer/engine_errors.h"
+#include "server/api/chat_dialect.h"
+#include "server/api/constraint_compiler.h"
+
+namespace hearth {
+namespace {
+
+/// If the engine fails at once, it says so within this time and an error status can still be sent. Other
+/// requests lose nothing, because their first token takes longer.
+constexpr std::chrono::milliseconds kFirstLook{10};
+
+GenerationRequest make_generation(const AnswerSpec& spec, const SequenceTemplate& common,
+                                  const LengthRule& length, const ApiContext& api) {
+  GenerationRequest request;
+  for (const PreparedPrompt& prompt : spec.prompts) {
+    const int max_tokens = decide_max_tokens(length, prompt.tokens.size(), api.model().context_tokens);
+    for (int i = 0; i < spec.best_of; ++i) {
+      const std::optional<uint64_t>& seed = common.generation->seed;
+      const uint64_t choice_seed = seed ? *seed + static_cast<uint64_t>(i) : api.world().random_bits();
+      request.sequences.push_back(make_sequence(common, prompt, max_tokens, choice_seed, api.tokenizer()));
+    }
+  }
+  return request;
+}
+
+int64_t count_tokens(const std::vector<PreparedPrompt>& prompts) {
+  int64_t n = 0;
+  for (const PreparedPrompt& prompt : prompts) n += static_cast<int64_t>(prompt.tokens.size());
+  return n;
+}
+
+/// Streams begin at once: the status is sent before the first token is there.
+HttpResponse stream_response(const std::shared_ptr<Answer>& answer) {
+  HttpResponse response;
+  response.content_type = answer->shape().stream_type();
+  response.headers.emplace_back("Cache-Control", "no-cache");
+  response.headers.emplace_back("X-Accel-Buffering", "no");  // nginx would hold the stream back
+  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
+  return response;
+}
+
+HttpResponse whole_response(const std::shared_ptr<Answer>& answer) {
+  HttpResponse response;
+  response.before_status = [answer](ResponseClient& client) -> std::optional<HttpResponse> {
+    if (const std::optional<ApiError> failure = answer->await(client))
+      return failure_response(*failure, answer->shape().error_style());
+    std::optional<std::string> body = answer->whole(client);
+    if (!body) return std::nullopt;
+    HttpResponse whole;
+    whole.body = std::move(*body);
+    return whole;
+  };
+  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
+  return response;
+}
+
+}  // namespace
+
+HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<AnswerShape> shape,
+                     const SequenceTemplate& common, const LengthRule& length) {
+  const ErrorStyle style = shape->error_style();
+  TokenGenerator& engine = *api.model().engine;
+  if (const std::optional<int64_t> keep = common.generation->keep_prompt_tokens) {
+    for (PreparedPrompt& prompt : spec.prompts)
+      truncate_prompt(prompt, *keep, length, api.model().context_tokens, api.tokenizer());
+  }
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submitted =
+      engine.submit(make_generation(spec, common, length, api));
+  if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
+    return refusal_response(*refusal, length.prompt_param, engine.status(), style);
+  }
+  shape->know_prompt(count_tokens(spec.prompts));
+  spec.blank_line_interval = api.model().blank_line_interval;
+  spec.control = shape->accepted();
+  if (spec.control) spec.control->attach(std::get<std::shared_ptr<TokenStream>>(submitted));
+  const bool stream = spec.stream;
+  // Shared because std::function must be copyable; the last copy to go cancels what still runs.
+  const auto answer =
+      std::make_shared<Answer>(std::move(spec), std::move(shape), api.tokenizer(),
+                               std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
+  if (const std::optional<ApiError> failure = answer->look_ahead(kFirstLook))
+    return failure_response(*failure, style);
+  return stream ? stream_response(answer) : whole_response(answer);
+}
+
+HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
+                             std::unique_ptr<AnswerShape> shape) {
+  // 1. Messages to tokens.
+  AnswerSpec spec;
+  const ChatDialect& dialect = api.dialect();
+  const std::string rendered = dialect.render(asked);
+  if (!asked.generation.keep_prompt_tokens)
+    refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
+  spec.prompts.push_back(prepare_chat_prompt(rendered, asked.add_generation_prompt, api.tokenizer()));
+  // 2. How to answer.
+  spec.stream = asked.generation.stream;
+  spec.n = asked.generation.n;
+  spec.best_of = asked.generation.n;
+  spec.with_logprobs = asked.logprobs;
+  spec.stop = asked.generation.stop;
+  if (dialect.has_parts(asked)) {
+    spec.reading = dialect.reading(asked, rendered, api.world().random_bits());
+    spec.shown_tokens = dialect.control_tokens();
+  }
+  // 3. What the engine is to do.
+  const SequenceTemplate common{.generation = &asked.generation,
+                                .n_top_logprobs = asked.logprobs ? asked.top_logprobs : -1,
+                                .prompt_logprobs = false,
+                                .constraint = dialect.constraint(asked, rendered, api.constraints())};
+  const LengthRule length{.asked = asked.max_tokens,
+                          .default_tokens = api.model().max_tokens_default,
+                          .prompt_param = "messages"};
+  return respond(api, std::move(spec), std::move(shape), common, length);
+}
+
+HttpResponse response_to_exception(ErrorStyle style) {
+  try {
+    throw;
+  } catch (const RequestError& refused) {
+    return error_response(refused.error(), style);
+  } catch (const std::exception& error) {
+    return error_response(
+        {.status = 500,
+         .message = std::string("The server met an error of its own: ").append(error.what()),
+         .param = {},
+         .code = "internal_error"},
+        style);
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,41 @@
+// The last steps of every endpoint that generates: sequences for the engine, and the response that sends what it makes of
+// them. Called on the HTTP thread.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "server/api/answer/answer_shape.h"
+#include "server/api/answer/choices.h"
+#include "server/api/api_context.h"
+#include "server/api/error.h"
+#include "server/api/openai/chat_request.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+/// Asks the engine for best_of sequences of every prompt, and makes the response from its first reaction. Choices of one
+/// prompt differ by their seed; the same prompt, seed and choice give the same text whatever else is in the request. Throws
+/// RequestError if a prompt does not fit.
+HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<AnswerShape> shape,
+                     const SequenceTemplate& common, const LengthRule& length);
+
+/// Answers a conversation. shape: of this answer. Throws RequestError.
+HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
+                             std::unique_ptr<AnswerShape> shape);
+
+/// The response to an exception that a handler has thrown. Call only while one is being handled.
+HttpResponse response_to_exception(ErrorStyle style);
+
+/// Runs a handler and turns its exceptions into error responses.
+template <typename Handler>
+HttpResponse guarded(ErrorStyle style, Handler handler) {
+  try {
+    return handler();
+  } catch (...) {
+    return response_to_exception(style);
+  }
+}
+
+}  // namespace hearth

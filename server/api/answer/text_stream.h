@@ -1,0 +1,104 @@
+// From the tokens of one sequence to the text that a client may see: whole characters, nothing of a stop
+// string, nothing lost.
+//
+// Used by the HTTP thread that answers the request. Tokens are returned with the text they made, so that
+// log-probabilities sent beside a piece of text are those of its tokens.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/serving/request.h"
+#include "engine/tokenizer/tokenizer.h"
+
+namespace hearth {
+
+/// Finds stop strings in text that arrives in pieces, and holds back what may turn out to be the start of
+/// one. What comes out does not depend on how the text was cut: the text ends at the first character that
+/// completes a stop string. If that character completes several, the longest counts. One per generated
+/// sequence.
+class StopMatcher {
+ public:
+  /// stops: whole UTF-8 strings, none empty.
+  explicit StopMatcher(std::vector<std::string> stops);
+
+  /// Takes the next piece and returns the text that now certainly lies before any stop string. Both are whole
+  /// UTF-8 characters. When a stop string is complete, returns the text left before it, and stopped() is
+  /// true. REQUIRES: !stopped().
+  std::string push(std::string_view text);
+  /// The text has ended: returns what was held back, because no stop string can be completed any more.
+  std::string finish();
+  bool stopped() const { return stopped_; }
+  /// The stop string that was completed; empty until stopped().
+  const std::string& stop_string() const { return stop_string_; }
+
+ private:
+  size_t held_length() const;
+
+  std::vector<std::string> stops_;
+  std::string held_;  // a suffix of the text so far that is a proper prefix of a stop string
+  bool stopped_ = false;
+  std::string stop_string_;
+};
+
+/// Number of code points in well-formed UTF-8, the unit of OpenAI's text_offset.
+int64_t count_characters(std::string_view utf8);
+
+/// A token and where its text begins, in characters from the start of the generated text.
+struct PlacedToken {
+  TokenEvent event;
+  int64_t offset = 0;
+};
+
+struct TextPiece {
+  std::string text;                 // may be empty
+  std::vector<PlacedToken> tokens;  // those whose text has been released by now; empty unless keep_tokens
+};
+
+/// Turns the tokens of one sequence into pieces of text that a client may see. One per generated sequence.
+class TextStream {
+ public:
+  /// at_start, shown: see Detokenizer. stop: strings that end the text, none empty. keep_tokens: whether pieces have
+  /// tokens. The tokenizer must outlive this.
+  TextStream(const Tokenizer& tokenizer, bool at_start, std::vector<std::string> stop, bool keep_tokens,
+             std::vector<int32_t> shown = {});
+
+  /// Takes the next token and returns what can be shown now. Once stopped() is true everything has been
+  /// returned: a token that begins after the end of the text is dropped, one that begins before it is kept.
+  /// REQUIRES: !stopped().
+  TextPiece push(TokenEvent event);
+  /// The sequence has ended: returns all that was held back. An incomplete character becomes U+FFFD. Empty
+  /// after a stop.
+  TextPiece finish();
+
+  bool stopped() const { return matcher_.stopped(); }
+  const std::string& stop_string() const { return matcher_.stop_string(); }  // empty: none was completed
+  /// Tokens taken so far, including the one that completed a stop string, and the sum of their
+  /// log-probabilities.
+  int n_tokens() const { return n_tokens_; }
+  double sum_logprob() const { return sum_logprob_; }
+
+ private:
+  struct HeldToken {
+    PlacedToken token;
+    int64_t end = 0;  // characters decoded before and with it
+  };
+
+  /// The piece with this text and the tokens that belong to it; all: and all tokens left.
+  TextPiece release(std::string text, bool all);
+
+  const Tokenizer* tokenizer_;
+  Detokenizer detokenizer_;
+  StopMatcher matcher_;
+  bool keep_tokens_;
+  int n_tokens_ = 0;
+  double sum_logprob_ = 0;
+  int64_t n_decoded_ = 0;   // characters that the detokenizer has given
+  int64_t n_released_ = 0;  // characters that pieces have had
+  std::deque<HeldToken> held_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,15 @@
+// Anthropic's `tools` and `tool_choice` as the choice that dialects of chats know.
+//
+// Called by parse_messages_request on the HTTP thread.
+#pragma once
+
+#include "server/api/json.h"
+#include "server/api/request/tool_choice.h"
+
+namespace hearth {
+
+/// Throws RequestError, also for tools that are not the client's own: those that Anthropic's servers run, and those whose
+/// parameters only Anthropic's models know.
+ToolChoice read_message_tools(const RequestFields& fields);
+
+}  // namespace hearth

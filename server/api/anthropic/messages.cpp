@@ -1,0 +1,56 @@
+// See the header.
+#include "server/api/anthropic/messages.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "server/api/answer/respond.h"
+#include "server/api/anthropic/message_shape.h"
+#include "server/api/anthropic/messages_request.h"
+#include "server/api/chat_dialect.h"
+
+namespace hearth {
+namespace {
+
+/// Anthropic's clients look for the request's id under this name.
+HttpResponse with_request_id(HttpResponse response, const HttpRequest& request) {
+  response.headers.emplace_back("request-id", request.request_id);
+  return response;
+}
+
+/// Tokens of the prompt that the conversation becomes. Throws RequestError.
+size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
+  const std::string rendered = api.dialect().render(asked);
+  refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "messages");
+  return prepare_chat_prompt(rendered, asked.add_generation_prompt, api.tokenizer()).tokens.size();
+}
+
+}  // namespace
+
+HttpResponse create_message(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
+  HttpResponse response = guarded(ErrorStyle::kAnthropic, [&] {
+    const Json body = parse_json_body(request.body);
+    std::string model = api.model_name(body, path_model);
+    const MessagesRequest asked = parse_messages_request(body, api.limits());
+    return respond_to_chat(
+        api, asked.chat,
+        std::make_unique<MessageShape>(api.new_id("msg_"), std::move(model), asked.shows_thinking));
+  });
+  return with_request_id(std::move(response), request);
+}
+
+HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& request,
+                                  std::string_view path_model) {
+  HttpResponse response = guarded(ErrorStyle::kAnthropic, [&] {
+    const Json body = parse_json_body(request.body);
+    api.model_name(body, path_model);  // throws for one that is not served
+    HttpResponse counted;
+    counted.body =
+        json_text({{"input_tokens", count_tokens(api, parse_messages_request(body, api.limits()).chat)}});
+    return counted;
+  });
+  return with_request_id(std::move(response), request);
+}
+
+}  // namespace hearth

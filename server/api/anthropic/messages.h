@@ -1,0 +1,17 @@
+// POST /v1/messages and POST /v1/messages/count_tokens: Anthropic's API.
+#pragma once
+
+#include <string_view>
+
+#include "server/api/api_context.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+/// path_model: the model named by the request's path, if the body names none.
+HttpResponse create_message(const ApiContext& api, const HttpRequest& request,
+                            std::string_view path_model = {});
+HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& request,
+                                  std::string_view path_model = {});
+
+}  // namespace hearth

@@ -1,0 +1,144 @@
+// Parameters of messages, each as Anthropic's documentation has it; sampling and formats also take this server's extensions.
+#include "server/api/anthropic/messages_request.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "server/api/anthropic/conversation.h"
+#include "server/api/anthropic/message_tools.h"
+#include "server/api/error.h"
+#include "server/api/request/foreign_fields.h"
+#include "server/api/request/thinking_switch.h"
+
+namespace hearth {
+namespace {
+
+constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+
+/// Throws RequestError unless the text is one of the words.
+template <size_t N>
+void require_word(const RequestFields& fields, const char* name, const std::string& text,
+                  const std::array<std::string_view, N>& words) {
+  if (std::ranges::find(words, text) != words.end()) return;
+  std::string list;
+  for (const std::string_view word : words) list.append(list.empty() ? "'" : ", '").append(word).append("'");
+  const std::string param = fields.param(name);
+  refuse_param(param, "'" + param + "' must be one of " + list + ", found " + describe(Json(text)) + ".");
+}
+
+/// What Anthropic's servers would do beside the model.
+void refuse_services(const RequestFields& fields) {
+  for (const char* name : {"mcp_servers", "container"}) {
+    const Json* value = fields.find(name);
+    if (value == nullptr || value->empty()) continue;
+    refuse_param(name, std::string("'").append(name).append(
+                           "' is not supported: this server runs no tools itself. Leave it out."));
+  }
+}
+
+GenerationFields read_generation(const RequestFields& fields, const RequestLimits& limits) {
+  fields.number("temperature", 0, 1);  // Anthropic's range
+  GenerationFields generation = read_generation_fields(fields, limits);
+  if (generation.n != 1) refuse_param("n", "'n' must be 1: a message is one answer.");
+  for (std::string& text : read_stop_strings(fields, "stop_sequences"))
+    generation.stop.push_back(std::move(text));
+  return generation;
+}
+
+/// A last message of the assistant is the beginning of the answer.
+void read_prefill(ChatRequest& request) {
+  const Json& last = request.messages.back();
+  if (last["role"] != "assistant") return;
+  if (last.contains("tool_calls")) {
+    refuse_param(
+        "messages",
+        "The last of 'messages' has a 'tool_use'; send its 'tool_result' in a message of the user after it.");
+  }
+  const std::string text = last["content"].get<std::string>();
+  const bool says_nothing = text.find_first_not_of(" \t\r\n") == std::string::npos;
+  if (says_nothing) {
+    request.messages.erase(request.messages.size() - 1);
+    if (request.messages.empty())
+      refuse_param("messages", "'messages' says nothing; send a message of the user.");
+    return;
+  }
+  request.continue_last = true;
+  request.add_generation_prompt = false;
+}
+
+/// Whether the model is to think. between_tools: after results of tools only.
+bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
+  const std::string type = thinking.string("type").value_or("");
+  require_word<4>(thinking, "type", type, {"enabled", "disabled", "adaptive", "between_tools"});
+  return type == "between_tools" ? messages.back()["role"] == "tool" : type != "disabled";
+}
+
+/// Absent means disabled, as with Anthropic.
+void read_thinking(const RequestFields& fields, MessagesRequest& out) {
+  bool thinks = false;
+  if (const Json* json = fields.object("thinking")) {
+    const RequestFields thinking(*json, fields.param("thinking."));
+    thinks = read_thinking_type(thinking, out.chat.messages);
+    thinking.integer("budget_tokens", 0, kMaxInt64);  // checks the type
+    const std::string display = thinking.string("display").value_or("summarized");
+    require_word<2>(thinking, "display", display, {"summarized", "omitted"});
+    out.shows_thinking = display != "omitted";
+  }
+  set_thinking(out.chat.template_arguments, thinks);
+}
+
+/// {"type": "json_schema", "schema": {...}}
+void read_format(const RequestFields& fields, const char* name, AnswerFormat& out) {
+  const Json* json = fields.object(name);
+  if (json == nullptr) return;
+  const RequestFields format(*json, fields.param(name) + ".");
+  require_word<1>(format, "type", format.string("type").value_or(""), {"json_schema"});
+  const Json* schema = format.object("schema");
+  if (schema == nullptr) {
+    refuse_param(format.param("schema"),
+                 "'" + format.param("schema") + "' is missing; send a JSON schema (an object).");
+  }
+  if (out.kind != AnswerFormat::Kind::kText) {
+    refuse_param(fields.param(name), "'" + out.param + "' and '" + fields.param(name) +
+                                         "' both say what the answer is to look like; send one of them.");
+  }
+  out = {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, fields.param(name)};
+}
+
+void read_output(const RequestFields& fields, ChatRequest& out) {
+  read_format(fields, "output_format", out.generation.format);
+  const Json* json = fields.object("output_config");
+  if (json == nullptr) return;
+  const RequestFields config(*json, fields.param("output_config."));
+  read_format(config, "format", out.generation.format);
+  const std::optional<std::string> effort = config.string("effort");
+  if (!effort) return;
+  require_word<5>(config, "effort", *effort, {"low", "medium", "high", "xhigh", "max"});
+  if (!out.template_arguments.contains("reasoning_effort"))
+    out.template_arguments["reasoning_effort"] = *effort;
+}
+
+}  // namespace
+
+MessagesRequest parse_messages_request(const Json& body, const RequestLimits& limits) {
+  const RequestFields fields(body);
+  check_foreign_fields(fields, true);
+  refuse_services(fields);
+  MessagesRequest request;
+  ChatRequest& chat = request.chat;
+  chat.generation = read_generation(fields, limits);
+  chat.messages = read_conversation(fields);
+  read_prefill(chat);
+  chat.choice = read_message_tools(fields);
+  chat.max_tokens = fields.integer("max_tokens", 1, kMaxInt64);
+  if (const Json* arguments = fields.object("chat_template_kwargs")) chat.template_arguments = *arguments;
+  read_thinking(fields, request);
+  read_output(fields, chat);
+  return request;
+}
+
+}  // namespace hearth

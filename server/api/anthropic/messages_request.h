@@ -1,0 +1,20 @@
+// A POST /v1/messages body as a chat request.
+//
+// Parsed on the HTTP thread. What the server cannot do is refused, not ignored; docs/api.md lists what is taken without
+// effect.
+#pragma once
+
+#include "server/api/json.h"
+#include "server/api/openai/chat_request.h"
+
+namespace hearth {
+
+struct MessagesRequest {
+  ChatRequest chat;
+  bool shows_thinking = true;  // false: blocks of thinking are empty (thinking.display "omitted")
+};
+
+/// Parses the body's JSON object. Throws RequestError.
+MessagesRequest parse_messages_request(const Json& body, const RequestLimits& limits);
+
+}  // namespace hearth

@@ -1,0 +1,135 @@
+// See the header.
+#include "server/api/api_context.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "server/api/chat_dialect.h"
+#include "server/api/constraint_compiler.h"
+#include "server/api/error.h"
+#include "server/api/request/generation_fields.h"
+#include "server/api/request/prompt_tokens.h"
+#include "server/api/responses/response_store.h"
+
+namespace hearth {
+namespace {
+
+ApiError unknown_model(const ServedModel& model, std::string_view name) {
+  std::string served;
+  const auto add = [&served](const std::vector<std::string>& names) {
+    for (const std::string& known : names) {
+      served += served.empty() ? "'" : ", '";
+      served += known;
+      served += "'";
+    }
+  };
+  add(model.names);
+  if (model.embedder) add(model.embedder->names);
+  constexpr size_t kShownBytes = 100;  // enough to recognise the name
+  std::string message = "The model '";
+  message.append(name.substr(0, kShownBytes)).append(name.size() > kShownBytes ? "..." : "");
+  message.append("' does not exist here; this server has ").append(served).append(".");
+  return {.status = 404, .message = std::move(message), .param = "model", .code = "model_not_found"};
+}
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+EmbeddingTarget own_target(const ServedModel& model, size_t longest_token_bytes) {
+  return {.names = model.names,
+          .created = model.created,
+          .context_tokens = model.context_tokens,
+          .n_dimensions = model.n_dimensions,
+          .pooling = model.pooling,
+          .device = model.device,
+          .tokenizer = model.tokenizer,
+          .longest_token_bytes = longest_token_bytes,
+          .engine = model.engine};
+}
+
+}  // namespace
+
+ApiWorld ApiWorld::real() {
+  return {
+      .unix_seconds =
+          [] {
+            const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+            return static_cast<int64_t>(
+                std::chrono::duration_cast<std::chrono::seconds>(since_epoch).count());
+          },
+      .now = [] { return std::chrono::steady_clock::now(); },
+      .random_bits =
+          [] {
+            // Ids must not repeat between threads or restarts, so each thread's generator is seeded by the
+            // system.
+            thread_local std::mt19937_64 generator{[] {
+              std::random_device device;
+              return (static_cast<uint64_t>(device()) << 32) | device();
+            }()};
+            return generator();
+          },
+  };
+}
+
+ApiContext::ApiContext(ServedModel model, ApiWorld world)
+    : model_(std::move(model)),
+      world_(std::move(world)),
+      longest_token_bytes_(hearth::longest_token_bytes(*model_.tokenizer)),
+      own_target_(own_target(model_, longest_token_bytes_)),
+      dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer)),
+      constraints_(std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->control_tokens())),
+      responses_(std::make_unique<ResponseStore>(world_.now)) {
+  if (model_.embedder) {
+    model_.embedder->longest_token_bytes = hearth::longest_token_bytes(*model_.embedder->tokenizer);
+  }
+}
+
+ApiContext::~ApiContext() = default;
+
+RequestLimits ApiContext::limits() const {
+  return {.n_vocab = model_.tokenizer->n_vocab(), .tokenizer = model_.tokenizer};
+}
+
+std::string ApiContext::model_name(const Json& body, std::string_view path_model) const {
+  const std::string named = read_model_name(RequestFields(body));
+  return served_name(named.empty() ? std::string(path_model) : named);
+}
+
+std::string ApiContext::served_name(const std::string& asked) const {
+  if (asked.empty()) return model_.names.front();
+  if (contains(model_.names, asked)) return asked;
+  if (model_.embedder && contains(model_.embedder->names, asked)) {
+    refuse_param("model", "The model '" + asked +
+                              "' embeds texts and does nothing else; send it to /v1/embeddings, and "
+                              "this request to '" +
+                              model_.names.front() + "'.");
+  }
+  if (!model_.any_name) throw RequestError(unknown_model(model_, asked));
+  return asked;
+}
+
+std::pair<const EmbeddingTarget*, std::string> ApiContext::embedding_target(
+    const Json& body, std::string_view path_model) const {
+  std::string asked = read_model_name(RequestFields(body));
+  if (asked.empty()) asked = path_model;
+  const EmbeddingTarget* preferred = model_.embedder ? &*model_.embedder : &own_target_;
+  if (asked.empty()) return {preferred, preferred->names.front()};
+  if (contains(preferred->names, asked)) return {preferred, asked};
+  if (contains(own_target_.names, asked)) return {&own_target_, asked};
+  if (!model_.any_name) throw RequestError(unknown_model(model_, asked));
+  return {preferred, asked};
+}
+
+std::string ApiContext::new_id(std::string_view prefix) const {
+  constexpr char kHex[] = "0123456789abcdef";
+  std::string id(prefix);
+  for (int word = 0; word < 2; ++word) {
+    for (uint64_t bits = world_.random_bits(), digit = 0; digit < 16; ++digit, bits >>= 4)
+      id += kHex[bits & 15];
+  }
+  return id;
+}
+
+}  // namespace hearth

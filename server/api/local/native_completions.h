@@ -1,0 +1,18 @@
+// POST /completion and POST /infill, as llama.cpp's own clients and editors call them.
+//
+// Called on HTTP threads.
+#pragma once
+
+#include <string_view>
+
+#include "server/api/api_context.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+HttpResponse native_completion(const ApiContext& api, const HttpRequest& request,
+                               std::string_view path_model = {});
+/// Fills the gap between two texts.
+HttpResponse infill(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
+
+}  // namespace hearth

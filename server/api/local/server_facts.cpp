@@ -1,0 +1,106 @@
+// See the header.
+#include "server/api/local/server_facts.h"
+
+#include <string>
+#include <utility>
+
+#include "server/api/answer/respond.h"
+#include "server/api/openai/completion_request.h"
+#include "server/chat/chat_template.h"
+
+namespace hearth {
+namespace {
+
+HttpResponse json_response(const Json& json) {
+  HttpResponse response;
+  response.body = json_text(json);
+  return response;
+}
+
+/// A token's text; null if there is no such token.
+Json token_text(const Tokenizer& tokenizer, int32_t token) {
+  if (token < 0) return nullptr;
+  std::string text;
+  tokenizer.append_bytes(token, true, text);
+  return text;
+}
+
+Json template_text(const ServedModel& model) {
+  return model.chat_template == nullptr ? Json(nullptr) : Json(model.chat_template->source());
+}
+
+/// What a request that names no parameters is answered with.
+Json default_params(const ApiContext& api) {
+  const SamplingParams defaults = parse_completion_request(Json::object(), api.limits()).generation.sampling;
+  return {{"temperature", defaults.temperature},
+          {"top_k", defaults.top_k},
+          {"top_p", defaults.top_p},
+          {"min_p", defaults.min_p},
+          {"typical_p", defaults.typical_p},
+          {"repeat_penalty", defaults.repetition_penalty},
+          {"presence_penalty", defaults.presence_penalty},
+          {"frequency_penalty", defaults.frequency_penalty},
+          {"n_predict", -1},
+          {"stream", false}};
+}
+
+/// The control tokens by id, as the tokenizer_config.json of a model has them.
+Json added_tokens(const Tokenizer& tokenizer) {
+  Json added = Json::object();
+  for (int32_t token = 0; token < tokenizer.n_vocab(); ++token) {
+    if (!tokenizer.is_control(token)) continue;
+    added[std::to_string(token)] = {{"content", std::string(tokenizer.spelling(token))}, {"special", true}};
+  }
+  return added;
+}
+
+}  // namespace
+
+HttpResponse props(const ApiContext& api, const HttpRequest& /*request*/, std::string_view /*argument*/) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    const ServedModel& model = api.model();
+    Json json = Json::object();
+    json["default_generation_settings"] = {{"n_ctx", model.context_tokens}, {"params", default_params(api)}};
+    json["total_slots"] = model.engine->status().n_slots;
+    json["n_ctx"] = model.context_tokens;
+    json["model_alias"] = model.names.front();
+    json["modalities"] = {{"vision", false}, {"audio", false}};
+    json["chat_template"] = template_text(model);
+    json["bos_token"] = token_text(api.tokenizer(), api.tokenizer().bos());
+    json["eos_token"] = token_text(api.tokenizer(), api.tokenizer().eos());
+    json["build_info"] = model.fingerprint;
+    return json_response(json);
+  });
+}
+
+HttpResponse slots(const ApiContext& api, const HttpRequest& /*request*/, std::string_view /*argument*/) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    const EngineStatus status = api.model().engine->status();
+    Json list = Json::array();
+    for (int slot = 0; slot < status.n_slots; ++slot) {
+      list.push_back({{"id", slot},
+                      {"n_ctx", api.model().context_tokens},
+                      {"speculative", false},
+                      {"is_processing", slot < status.n_running}});
+    }
+    return json_response(list);
+  });
+}
+
+HttpResponse tokenizer_info(const ApiContext& api, const HttpRequest& /*request*/,
+                            std::string_view /*argument*/) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    const Tokenizer& tokenizer = api.tokenizer();
+    Json json = Json::object();
+    json["tokenizer_class"] = "HearthTokenizer";
+    json["model_max_length"] = api.model().context_tokens;
+    json["vocab_size"] = tokenizer.n_vocab();
+    json["bos_token"] = token_text(tokenizer, tokenizer.bos());
+    json["eos_token"] = token_text(tokenizer, tokenizer.eos());
+    json["chat_template"] = template_text(api.model());
+    json["added_tokens_decoder"] = added_tokens(tokenizer);
+    return json_response(json);
+  });
+}
+
+}  // namespace hearth

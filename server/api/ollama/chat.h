@@ -1,0 +1,18 @@
+// POST /api/chat: Ollama's chat.
+#pragma once
+
+#include <string_view>
+
+#include "server/api/api_context.h"
+#include "server/api/json.h"
+#include "server/api/openai/chat_request.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+/// The body of /api/chat that has messages. Throws RequestError.
+ChatRequest parse_ollama_chat(const Json& body, const RequestLimits& limits);
+
+HttpResponse ollama_chat(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
+
+}  // namespace hearth

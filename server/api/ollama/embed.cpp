@@ -1,0 +1,103 @@
+// Inputs are read as /v1/embeddings reads them; the answers are Ollama's.
+#include "server/api/ollama/embed.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api/answer/respond.h"
+#include "server/api/error.h"
+#include "server/api/ollama/wire.h"
+#include "server/api/openai/embeddings.h"
+
+namespace hearth {
+namespace {
+
+using Vectors = std::vector<std::vector<float>>;
+
+/// The model that embeds, by a name with a tag or without, and the name to answer with.
+std::pair<const EmbeddingTarget*, std::string> target_of(const ApiContext& api, const Json& body) {
+  const std::string asked = asked_model(body);
+  try {
+    return api.embedding_target({{"model", asked}}, {});
+  } catch (const RequestError&) {
+    return {api.embedding_target({{"model", without_tag(asked)}}, {}).first, asked};
+  }
+}
+
+/// The vectors as JSON arrays, with commas between. n_dimensions: 0: all.
+std::string vectors_json(Vectors vectors, size_t n_dimensions) {
+  std::string out;
+  for (std::vector<float>& values : vectors) {
+    if (n_dimensions > 0) values = shortened(std::move(values), n_dimensions);
+    if (!out.empty()) out += ',';
+    append_vector(out, values, false);
+    std::vector<float>().swap(values);
+  }
+  return out;
+}
+
+std::string embed_json(const std::string& model, const std::string& vectors, const GenerationRecord& cost) {
+  return R"({"model":)" + json_text(Json(model)) + R"(,"embeddings":[)" + vectors + R"(],"total_duration":)" +
+         std::to_string(nanoseconds(cost.queue_seconds + cost.prefill_seconds)) + R"(,"load_duration":)" +
+         std::to_string(nanoseconds(cost.queue_seconds)) + R"(,"prompt_eval_count":)" +
+         std::to_string(cost.n_prompt) + "}";
+}
+
+/// make_body: from the name, the vectors' JSON and the cost.
+template <typename MakeBody>
+HttpResponse respond_to(const ApiContext& api, const HttpRequest& request, const char* member,
+                        MakeBody make_body) {
+  return guarded(ErrorStyle::kOllama, [&] {
+    const Json body = parse_json_body(request.body);
+    auto [target, name] = target_of(api, body);
+    EmbeddingRequest asked = parse_ollama_embed(
+        body, member, {.n_vocab = target->tokenizer->n_vocab(), .tokenizer = target->tokenizer},
+        target->n_dimensions);
+    if (asked.inputs.empty()) {
+      HttpResponse loaded;
+      loaded.body = make_body(name, std::string(), GenerationRecord());
+      return loaded;
+    }
+    EmbeddingAnswer::Spec spec;
+    spec.model = name;
+    spec.errors = ErrorStyle::kOllama;
+    spec.body = [make_body, name = name, n = static_cast<size_t>(asked.dimensions.value_or(0))](
+                    Vectors vectors, const GenerationRecord& cost) {
+      return make_body(name, vectors_json(std::move(vectors), n), cost);
+    };
+    return respond_with_embeddings(api, *target, std::move(asked), std::move(spec));
+  });
+}
+
+}  // namespace
+
+EmbeddingRequest parse_ollama_embed(const Json& body, const char* member, const RequestLimits& limits,
+                                    int n_dimensions) {
+  const RequestFields fields(body);
+  fields.object("options");  // checks the type; nothing there concerns embeddings
+  const Json* input = fields.find(member);
+  if (std::string_view(member) == "prompt") fields.string(member);  // one text
+  const bool truncate = fields.boolean("truncate").value_or(true);
+  EmbeddingRequest request;
+  if (input == nullptr || *input == "" || (input->is_array() && input->empty())) return request;
+  Json form = {{"input", *input}};
+  if (const Json* dimensions = fields.find("dimensions")) form["dimensions"] = *dimensions;
+  request = parse_embedding_request(form, limits, n_dimensions);
+  if (truncate) request.n_kept_tokens = -1;
+  request.keeps_start = true;
+  return request;
+}
+
+HttpResponse ollama_embed(const ApiContext& api, const HttpRequest& request, std::string_view) {
+  return respond_to(api, request, "input", embed_json);
+}
+
+HttpResponse ollama_embeddings(const ApiContext& api, const HttpRequest& request, std::string_view) {
+  return respond_to(api, request, "prompt",
+                    [](const std::string&, const std::string& vector, const GenerationRecord&) {
+                      return R"({"embedding":)" + (vector.empty() ? std::string("[]") : vector) + "}";
+                    });
+}
+
+}  // namespace hearth

@@ -1,0 +1,27 @@
+// POST /api/generate: Ollama's answer to one prompt, through the chat template or, with `raw`, to the text as it is.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "server/api/api_context.h"
+#include "server/api/json.h"
+#include "server/api/openai/chat_request.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+struct OllamaGenerateRequest {
+  ChatRequest chat;  // its messages: the system text, if any, and the prompt
+  std::string prompt;
+  std::string suffix;  // not empty: the answer fills the gap between the prompt and this
+  bool raw = false;    // without the chat template; so is every request with a suffix
+};
+
+/// Throws RequestError.
+OllamaGenerateRequest parse_ollama_generate(const Json& body, const RequestLimits& limits);
+
+HttpResponse ollama_generate(const ApiContext& api, const HttpRequest& request,
+                             std::string_view argument = {});
+
+}  // namespace hearth

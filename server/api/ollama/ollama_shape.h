@@ -1,0 +1,63 @@
+// The answers of POST /api/chat and POST /api/generate: one JSON object, or one a line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/tokenizer/tokenizer.h"
+#include "server/api/answer/answer_shape.h"
+#include "server/api/json.h"
+#include "server/api/openai/chat_request.h"
+
+namespace hearth {
+
+enum class OllamaAnswer {
+  kChat,      // text in a message, beside thinking and tool calls
+  kGenerate,  // text in `response`, beside `thinking`
+};
+
+/// What all objects of one answer share.
+struct OllamaHead {
+  OllamaAnswer kind = OllamaAnswer::kChat;
+  std::string model;    // the name the client used
+  int64_t created = 0;  // Unix seconds
+};
+
+class OllamaShape final : public AnswerShape {
+ public:
+  /// n_logprobs: alternatives wanted with every token; absent: no log-probabilities. The tokenizer must outlive this.
+  OllamaShape(OllamaHead head, const Tokenizer& tokenizer, std::optional<int> n_logprobs);
+
+  ErrorStyle error_style() const override { return ErrorStyle::kOllama; }
+  std::string_view stream_type() const override { return "application/x-ndjson"; }
+  /// Clients parse every line.
+  std::string_view ping() const override { return {}; }
+
+  std::string part(const ChoicePart& part) override;
+  std::string end(const FinishedChoice& choice) override;
+  std::string finish(const AnswerTotals& totals) override;
+  std::string failure(const ApiError& error) override;
+  std::string whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) override;
+
+ private:
+  std::string line(std::span<const SaidItem> said);
+  void add_logprobs(std::span<const PlacedToken> tokens, Json& out) const;
+
+  OllamaHead head_;
+  const Tokenizer* tokenizer_;
+  std::optional<int> n_logprobs_;
+  // Of a stream.
+  std::vector<SaidItem> call_;       // that has begun; it is sent when it is complete
+  std::vector<PlacedToken> tokens_;  // that no line has had yet
+  int n_calls_ = 0;
+  FinishedChoice finished_;
+};
+
+/// The answer to a request that asks for nothing but that the model be loaded.
+Json ollama_load_answer(const OllamaHead& head);
+
+}  // namespace hearth

@@ -1,0 +1,99 @@
+// Parameters of chat completions, each as OpenAI's specification has it.
+#include "server/api/openai/chat_request.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "server/api/error.h"
+#include "server/api/request/foreign_fields.h"
+#include "server/api/request/thinking_switch.h"
+#include "server/chat/messages.h"
+
+namespace hearth {
+namespace {
+
+constexpr int kMaxTopLogprobs = 20;
+
+/// vLLM's continue_final_message, and DeepSeek's "prefix": true in the last message.
+bool read_continuation(const RequestFields& fields, Json& messages, bool& add_generation_prompt) {
+  const bool asked = fields.boolean("continue_final_message").value_or(false);
+  if (asked && fields.boolean("add_generation_prompt").value_or(false)) {
+    refuse_param(
+        "continue_final_message",
+        "'continue_final_message' and 'add_generation_prompt' exclude each other; send one of them.");
+  }
+  Json& last = messages.back();
+  const std::string place = "messages[" + std::to_string(messages.size() - 1) + "].";
+  const bool prefix = RequestFields(last, place).boolean("prefix").value_or(false);
+  last.erase("prefix");
+  if (!asked && !prefix) return false;
+  if (last["role"] != "assistant" || !last["content"].is_string() || last["content"] == "") {
+    refuse_param(asked ? "continue_final_message" : place + "prefix",
+                 "The last message must be an assistant's with some text, for the answer to go on with it.");
+  }
+  add_generation_prompt = false;
+  return true;
+}
+
+void check_modalities(const RequestFields& fields) {
+  const Json* modalities = fields.array("modalities");
+  if (modalities == nullptr) return;
+  for (const Json& item : *modalities) {
+    if (item != "text")
+      refuse_param("modalities", "'modalities' must be ['text']: the model writes text only.");
+  }
+}
+
+}  // namespace
+
+void read_reasoning_effort(const RequestFields& fields, std::string_view name, Json& arguments) {
+  const std::optional<std::string> effort = fields.string(name);
+  if (!effort) return;
+  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
+                                                               "high", "xhigh",   "max"};
+  if (std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
+    const std::string param = fields.param(name);
+    refuse_param(param, "'" + param + "' must be none, minimal, low, medium, high, xhigh or max, found " +
+                            describe(Json(*effort)) + ".");
+  }
+  if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = *effort;
+  if (*effort == "none") set_thinking(arguments, false);
+}
+
+ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
+  const RequestFields fields(body);
+  check_foreign_fields(fields, true);
+  ChatRequest request;
+  request.generation = read_generation_fields(fields, limits);
+  check_copies(request.generation, static_cast<size_t>(request.generation.n));
+  const Json* messages = fields.find("messages");
+  if (messages == nullptr) refuse_param("messages", "'messages' is missing; send an array of messages.");
+  request.messages = read_messages(*messages);
+  request.choice = read_tool_choice(fields);
+  check_modalities(fields);
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"}) {  // the last one counts
+    const std::optional<int64_t> n = fields.integer(name, -1, kMax);
+    if (!n) continue;
+    if (*n == 0)
+      refuse_param(name, std::string("'").append(name).append(
+                             "' must be at least 1, or -1 for all the room there is."));
+    request.max_tokens = *n < 0 ? std::nullopt : n;
+  }
+  request.logprobs = fields.boolean("logprobs").value_or(false);
+  const std::optional<int64_t> top = fields.integer("top_logprobs", 0, kMaxTopLogprobs);
+  if (top.value_or(0) > 0 && !request.logprobs) {
+    refuse_param("top_logprobs", "'top_logprobs' is only allowed when 'logprobs' is true.");
+  }
+  request.top_logprobs = static_cast<int>(top.value_or(0));
+  request.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
+  if (const Json* arguments = fields.object("chat_template_kwargs")) request.template_arguments = *arguments;
+  read_reasoning_effort(fields, "reasoning_effort", request.template_arguments);
+  request.continue_last = read_continuation(fields, request.messages, request.add_generation_prompt);
+  return request;
+}
+
+}  // namespace hearth

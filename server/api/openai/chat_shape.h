@@ -1,0 +1,42 @@
+// The answer of POST /v1/chat/completions: chat.completion, whole or in chunks.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "server/api/answer/answer_shape.h"
+#include "server/api/json.h"
+#include "server/api/openai/answer_json.h"
+#include "server/api/openai/chat_request.h"
+
+namespace hearth {
+
+class ChatShape final : public AnswerShape {
+ public:
+  /// The tokenizer must outlive this.
+  ChatShape(AnswerHead head, const Tokenizer& tokenizer, const ChatRequest& asked);
+
+  std::string begin() override;
+  std::string part(const ChoicePart& part) override;
+  std::string end(const FinishedChoice& choice) override;
+  std::string finish(const AnswerTotals& totals) override;
+  std::string failure(const ApiError& error) override;
+  std::string whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) override;
+
+ private:
+  std::string chunk(int index, Json delta, Json logprobs, const char* reason) const;
+  Json logprobs(std::span<const PlacedToken> tokens) const;
+  Json choice_json(const WholeChoice& choice) const;
+
+  AnswerHead head_;
+  const Tokenizer* tokenizer_;
+  int n_choices_;
+  std::optional<int> n_logprobs_;  // alternatives wanted with every token; absent: no log-probabilities
+  bool include_usage_;
+};
+
+/// A message's `tool_calls`, of what it has said.
+Json tool_calls_json(std::span<const SaidItem> said);
+
+}  // namespace hearth

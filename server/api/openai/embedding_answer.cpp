@@ -1,0 +1,113 @@
+// See the header.
+#include "server/api/openai/embedding_answer.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "server/api/answer/engine_errors.h"
+
+namespace hearth {
+namespace {
+
+/// How long to wait for an event before checking whether the client is still there.
+constexpr std::chrono::milliseconds kLookInterval{50};
+/// How many look intervals the log line of a client that has left waits for the engine's last word.
+constexpr int kSettleLooks = 20;
+
+}  // namespace
+
+EmbeddingAnswer::EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, Clock now)
+    : spec_(std::move(spec)),
+      events_(std::move(events)),
+      now_(std::move(now)),
+      next_blank_line_(now_() + spec_.blank_line_interval),
+      vectors_(spec_.n_inputs),
+      n_open_(spec_.n_inputs) {
+  record_.n_prompt = spec_.n_prompt_tokens;
+}
+
+std::optional<HttpResponse> EmbeddingAnswer::before_status(ResponseClient& client) {
+  HttpResponse response;
+  switch (wait(client)) {
+    case Outcome::kComplete:
+      client.report(record("complete"));
+      response.body = json();
+      return response;
+    case Outcome::kFailed:
+      client.report(record("failed"));
+      return failure_response(*failure_, spec_.errors);
+    case Outcome::kClientLeft:
+      settle();
+      client.report(record("client left"));
+      return error_response(client_left());
+    case Outcome::kBlankLineDue:
+      break;
+  }
+  return std::nullopt;
+}
+
+bool EmbeddingAnswer::produce(ResponseSink& sink) {
+  Outcome outcome = wait(sink);
+  while (outcome == Outcome::kBlankLineDue) {
+    next_blank_line_ += spec_.blank_line_interval;
+    outcome = sink.write("\n") ? wait(sink) : Outcome::kClientLeft;
+  }
+  if (outcome == Outcome::kComplete && !sink.write(json())) outcome = Outcome::kClientLeft;
+  if (outcome == Outcome::kClientLeft) settle();
+  sink.report(record(outcome == Outcome::kComplete ? "complete"
+                     : outcome == Outcome::kFailed ? "failed"
+                                                   : "client left"));
+  return outcome == Outcome::kComplete;
+}
+
+EmbeddingAnswer::Outcome EmbeddingAnswer::wait(ResponseClient& client) {
+  while (n_open_ > 0) {
+    if (spec_.blank_line_interval.count() > 0 && now_() >= next_blank_line_) return Outcome::kBlankLineDue;
+    if (!client.client_alive()) return Outcome::kClientLeft;
+    std::optional<StreamEvent> event = events_->pop_for(kLookInterval);
+    if (event) take(*std::move(event));
+    if (failure_) {
+      events_->cancel();
+      return Outcome::kFailed;
+    }
+  }
+  return Outcome::kComplete;
+}
+
+void EmbeddingAnswer::take(StreamEvent event) {
+  if (EmbeddingEvent* embedding = std::get_if<EmbeddingEvent>(&event.what)) {
+    vectors_[static_cast<size_t>(event.sequence)] = std::move(embedding->values);
+  } else if (const FinishedEvent* finished = std::get_if<FinishedEvent>(&event.what)) {
+    --n_open_;
+    record_.has_times = true;
+    record_.queue_seconds = std::max(record_.queue_seconds, finished->queue_seconds);
+    record_.prefill_seconds = std::max(record_.prefill_seconds, finished->prefill_seconds);
+    if (!failure_ && finished->reason != FinishReason::kStop) failure_ = failure_of(*finished);
+  }
+}
+
+/// Cancels the request and takes what the engine still says of it, for the log.
+void EmbeddingAnswer::settle() {
+  events_->cancel();
+  for (int looks = 0; looks < kSettleLooks && n_open_ > 0;) {
+    if (std::optional<StreamEvent> event = events_->pop_for(kLookInterval)) {
+      take(*std::move(event));
+    } else {
+      ++looks;
+    }
+  }
+}
+
+std::string EmbeddingAnswer::json() {
+  if (spec_.body) return spec_.body(std::move(vectors_), record_);
+  return embeddings_json(std::move(vectors_), spec_.format, spec_.model, spec_.n_prompt_tokens);
+}
+
+GenerationRecord EmbeddingAnswer::record(const char* ended) const {
+  GenerationRecord record = record_;
+  record.ended = ended;
+  return record;
+}
+
+}  // namespace hearth

@@ -1,0 +1,65 @@
+// Waits for the vectors of one /v1/embeddings request and sends them.
+//
+// Made by answer_embeddings() once the engine has accepted the request; used by the request's HTTP thread. Destroying it
+// cancels what still runs for it, so a client that left early costs nothing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/serving/token_stream.h"
+#include "server/api/error.h"
+#include "server/api/openai/embedding_json.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+class EmbeddingAnswer {
+ public:
+  using Clock = std::function<std::chrono::steady_clock::time_point()>;
+
+  struct Spec {
+    size_t n_inputs = 0;          // sequences of the request, in the order of its inputs
+    int64_t n_prompt_tokens = 0;  // of all of them
+    EmbeddingFormat format;
+    std::string model;                            // the name that the answer tells
+    std::chrono::seconds blank_line_interval{0};  // as in ServedModel
+    ErrorStyle errors = ErrorStyle::kOpenAi;
+    /// Makes the body: the vectors in the order of the inputs, and what they have cost. Empty: OpenAI's.
+    std::function<std::string(std::vector<std::vector<float>>, const GenerationRecord&)> body = {};
+  };
+
+  EmbeddingAnswer(Spec spec, std::shared_ptr<TokenStream> events, Clock now);
+  ~EmbeddingAnswer() { events_->cancel(); }
+  EmbeddingAnswer(const EmbeddingAnswer&) = delete;
+  EmbeddingAnswer& operator=(const EmbeddingAnswer&) = delete;
+
+  /// See HttpResponse::before_status: waits for the answer, its failure, the client's leaving or the first blank line.
+  std::optional<HttpResponse> before_status(ResponseClient& client);
+  /// See HttpResponse::produce.
+  bool produce(ResponseSink& sink);
+
+ private:
+  enum class Outcome { kComplete, kFailed, kClientLeft, kBlankLineDue };
+  Outcome wait(ResponseClient& client);
+  void take(StreamEvent event);
+  void settle();
+  std::string json();
+  GenerationRecord record(const char* ended) const;
+
+  const Spec spec_;
+  std::shared_ptr<TokenStream> events_;
+  Clock now_;
+  std::chrono::steady_clock::time_point next_blank_line_;
+  std::vector<std::vector<float>> vectors_;  // [n_inputs]; empty until they come
+  size_t n_open_;                            // sequences that have not ended
+  std::optional<ApiError> failure_;
+  GenerationRecord record_;
+};
+
+}  // namespace hearth

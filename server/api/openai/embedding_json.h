@@ -1,0 +1,34 @@
+// The JSON of /v1/embeddings, as OpenAI's specification has it.
+//
+// Written as text: a request may ask for millions of numbers, and a tree of them would take some ten times the memory.
+// Pure functions of plain data, called on the HTTP thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hearth {
+
+/// Base64 (RFC 4648, with padding) of the floats' bytes, little-endian.
+std::string base64_of(std::span<const float> values);
+
+/// Appends the values as a JSON array, or as base64 in quotes.
+void append_vector(std::string& out, std::span<const float> values, bool base64);
+
+/// The first n of the values, scaled to length 1 again; all of them unchanged if there are no more than n.
+std::vector<float> shortened(std::vector<float> values, size_t n);
+
+/// How the vectors are written.
+struct EmbeddingFormat {
+  bool base64 = false;
+  size_t n_dimensions = 0;  // 0: all
+};
+
+/// {"object":"list","data":[{"object":"embedding","index":i,"embedding":...}],"model":...,"usage":{...}}
+std::string embeddings_json(std::vector<std::vector<float>> vectors, const EmbeddingFormat& format,
+                            std::string_view model, int64_t n_prompt_tokens);
+
+}  // namespace hearth

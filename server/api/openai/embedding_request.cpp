@@ -1,0 +1,83 @@
+// Parameters of embeddings, each as OpenAI's specification has it; the extensions as vLLM has them.
+#include "server/api/openai/embedding_request.h"
+
+#include <limits>
+#include <string>
+
+#include "server/api/error.h"
+
+namespace hearth {
+namespace {
+
+std::vector<Prompt> read_inputs(const RequestFields& fields, const RequestLimits& limits) {
+  const Json* input = fields.find("input");
+  if (input == nullptr) {
+    refuse_param(
+        "input",
+        "'input' is missing; send a string, an array of strings, an array of token ids or an array of such "
+        "arrays.");
+  }
+  std::vector<Prompt> inputs = read_prompts(*input, "input", limits);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string* text = std::get_if<std::string>(&inputs[i]);
+    if (text == nullptr || !text->empty()) continue;
+    const std::string which = input->is_string() ? "'input'" : "'input[" + std::to_string(i) + "]'";
+    refuse_param("input", which + " is an empty string, which has no meaning to embed; leave it out.");
+  }
+  return inputs;
+}
+
+bool read_base64(const RequestFields& fields) {
+  const std::string format = fields.string("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") {
+    refuse_param("encoding_format",
+                 "'encoding_format' must be \"float\" or \"base64\", found " + describe(Json(format)) + ".");
+  }
+  return format == "base64";
+}
+
+std::optional<int64_t> read_n_kept(const RequestFields& fields) {
+  const std::optional<int64_t> n =
+      fields.integer("truncate_prompt_tokens", -1, std::numeric_limits<int64_t>::max());
+  if (n == 0) {
+    refuse_param(
+        "truncate_prompt_tokens",
+        "'truncate_prompt_tokens' is 0, which would leave nothing to embed; send how many of the last tokens "
+        "to keep, or -1 for as many as fit.");
+  }
+  return n;
+}
+
+/// What other servers take and would change the vectors.
+void refuse_unsupported(const RequestFields& fields) {
+  if (fields.boolean("normalize") == false) {
+    refuse_param("normalize",
+                 "'normalize' cannot be false: vectors always have length 1 here. Leave it out.");
+  }
+  if (fields.integer("embd_normalize", -1, std::numeric_limits<int>::max()).value_or(2) != 2) {
+    refuse_param(
+        "embd_normalize",
+        "'embd_normalize' can only be 2: vectors always have the Euclidean length 1 here. Leave it out.");
+  }
+  if (fields.find("messages") != nullptr) {
+    refuse_param("messages", "'messages' cannot be embedded; send the text as 'input'.");
+  }
+}
+
+}  // namespace
+
+EmbeddingRequest parse_embedding_request(const Json& body, const RequestLimits& limits, int n_dimensions) {
+  const RequestFields fields(body);
+  refuse_unsupported(fields);
+  EmbeddingRequest request;
+  request.inputs = read_inputs(fields, limits);
+  request.base64 = read_base64(fields);
+  if (const std::optional<int64_t> n = fields.integer("dimensions", 1, n_dimensions)) {
+    request.dimensions = static_cast<int>(*n);
+  }
+  request.add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+  request.n_kept_tokens = read_n_kept(fields);
+  return request;
+}
+
+}  // namespace hearth

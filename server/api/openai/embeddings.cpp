@@ -1,0 +1,108 @@
+// From a request's JSON to accepted sequences; then EmbeddingAnswer takes over.
+#include "server/api/openai/embeddings.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "server/api/answer/engine_errors.h"
+#include "server/api/answer/respond.h"
+#include "server/api/error.h"
+#include "server/api/openai/embedding_answer.h"
+#include "server/api/openai/embedding_request.h"
+#include "server/api/request/prompt_tokens.h"
+
+namespace hearth {
+namespace {
+
+[[noreturn]] void refuse_length(size_t index, size_t n_tokens, int context_tokens) {
+  refuse_param(
+      "input",
+      "This model's maximum context length is " + std::to_string(context_tokens) +
+          " tokens. However, input " + std::to_string(index) + " has " + std::to_string(n_tokens) +
+          ". Please shorten it, or send 'truncate_prompt_tokens': -1 to embed the end of it that fits.",
+      "context_length_exceeded");
+}
+
+/// The tokens of an input, whole or the last of them.
+std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, const EmbeddingTarget& target) {
+  std::vector<int32_t> tokens;
+  if (const std::string* text = std::get_if<std::string>(&input)) {
+    if (!asked.n_kept_tokens)
+      refuse_hopeless(*text, target.longest_token_bytes, target.context_tokens, "input");
+    tokens = target.tokenizer->encode(*text, asked.add_special_tokens, true);
+  } else {
+    tokens = std::get<std::vector<int32_t>>(std::move(input));
+  }
+  if (!asked.n_kept_tokens) return tokens;
+  const size_t n_kept = *asked.n_kept_tokens < 0 ? static_cast<size_t>(target.context_tokens)
+                                                 : static_cast<size_t>(*asked.n_kept_tokens);
+  if (tokens.size() <= n_kept) return tokens;
+  if (asked.keeps_start) {
+    tokens.resize(n_kept);
+  } else {
+    tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(n_kept));
+  }
+  return tokens;
+}
+
+/// One sequence for each input. Takes the inputs.
+GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& target) {
+  GenerationRequest request;
+  for (size_t i = 0; i < asked.inputs.size(); ++i) {
+    SequenceRequest sequence;
+    sequence.prompt = tokens_of(std::move(asked.inputs[i]), asked, target);
+    sequence.max_tokens = 0;
+    sequence.embedding = target.pooling;
+    if (sequence.prompt.empty()) {
+      refuse_param("input", "Input " + std::to_string(i) + " has no tokens, so there is nothing to embed.");
+    }
+    if (sequence.prompt.size() > static_cast<size_t>(target.context_tokens)) {
+      refuse_length(i, sequence.prompt.size(), target.context_tokens);
+    }
+    request.sequences.push_back(std::move(sequence));
+  }
+  return request;
+}
+
+}  // namespace
+
+HttpResponse respond_with_embeddings(const ApiContext& api, const EmbeddingTarget& target,
+                                     EmbeddingRequest asked, EmbeddingAnswer::Spec spec) {
+  // 1. Texts to tokens.
+  GenerationRequest request = make_request(asked, target);
+  // 2. How to answer.
+  spec.n_inputs = request.sequences.size();
+  spec.blank_line_interval = api.model().blank_line_interval;
+  for (const SequenceRequest& sequence : request.sequences)
+    spec.n_prompt_tokens += static_cast<int64_t>(sequence.prompt.size());
+  // 3. To the engine.
+  std::variant<std::shared_ptr<TokenStream>, Refusal> submitted = target.engine->submit(std::move(request));
+  if (const Refusal* refusal = std::get_if<Refusal>(&submitted))
+    return refusal_response(*refusal, "input", target.engine->status(), spec.errors);
+  // Shared because std::function must be copyable; the last copy to go cancels what still runs.
+  const auto answer = std::make_shared<EmbeddingAnswer>(
+      std::move(spec), std::get<std::shared_ptr<TokenStream>>(std::move(submitted)), api.world().now);
+  HttpResponse response;
+  response.before_status = [answer](ResponseClient& client) { return answer->before_status(client); };
+  response.produce = [answer](ResponseSink& sink) { return answer->produce(sink); };
+  return response;
+}
+
+HttpResponse embeddings(const ApiContext& api, const HttpRequest& http, std::string_view path_model) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    const Json body = parse_json_body(http.body);
+    const auto [target, name] = api.embedding_target(body, path_model);
+    EmbeddingRequest asked = parse_embedding_request(
+        body, {.n_vocab = target->tokenizer->n_vocab(), .tokenizer = target->tokenizer},
+        target->n_dimensions);
+    EmbeddingAnswer::Spec spec;
+    spec.format.base64 = asked.base64;
+    if (asked.dimensions) spec.format.n_dimensions = static_cast<size_t>(*asked.dimensions);
+    spec.model = name;
+    return respond_with_embeddings(api, *target, std::move(asked), std::move(spec));
+  });
+}
+
+}  // namespace hearth

@@ -1,0 +1,20 @@
+// POST /v1/embeddings: texts to vectors, by the model that is served or by the embedding model beside it.
+#pragma once
+
+#include <string_view>
+
+#include "server/api/api_context.h"
+#include "server/api/openai/embedding_answer.h"
+#include "server/api/openai/embedding_request.h"
+#include "server/http/http_types.h"
+
+namespace hearth {
+
+/// Embeds the inputs, for an endpoint of any family. spec: format, model, errors and body. Throws RequestError.
+HttpResponse respond_with_embeddings(const ApiContext& api, const EmbeddingTarget& target,
+                                     EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
+
+/// path_model: the model named by the request's path, if the body names none.
+HttpResponse embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});
+
+}  // namespace hearth

@@ -1,0 +1,76 @@
+// See the header.
+#include "server/api/request/fill_in_middle.h"
+
+#include "server/api/error.h"
+
+namespace hearth {
+namespace {
+
+/// What models were shown in training where a project or the file at hand had no name.
+constexpr std::string_view kProjectName = "project\n";
+constexpr std::string_view kFileName = "file\n";
+
+using Tokens = std::vector<int32_t>;
+
+void append(Tokens& out, const Tokens& tokens) { out.insert(out.end(), tokens.begin(), tokens.end()); }
+
+Tokens plain(std::string_view text, const Tokenizer& tokenizer) {
+  return text.empty() ? Tokens() : tokenizer.encode(text, false, false);
+}
+
+/// The other files, and the head of the one that has the gap.
+Tokens file_tokens(const FimText& text, const Tokenizer& tokenizer) {
+  const FimTokens& fim = tokenizer.fim();
+  Tokens out;
+  if (text.files.empty()) return out;
+  if (fim.repo >= 0) {
+    out.push_back(fim.repo);
+    append(out, plain(kProjectName, tokenizer));
+  }
+  for (const FimFile& file : text.files) {
+    out.push_back(fim.file);
+    append(out, plain(file.name + "\n", tokenizer));
+    append(out, plain(file.text, tokenizer));
+  }
+  out.push_back(fim.file);
+  append(out, plain(kFileName, tokenizer));
+  return out;
+}
+
+}  // namespace
+
+void require_fim(const Tokenizer& tokenizer, std::string_view param) {
+  if (tokenizer.fim().can_fill()) return;
+  refuse_param(param, "'" + std::string(param) +
+                          "' needs a model that can fill in the middle of a text; this one has no tokens for "
+                          "that. Leave it out, or serve a model for code.");
+}
+
+PreparedPrompt prepare_fim_prompt(const FimText& text, const Tokenizer& tokenizer) {
+  const FimTokens& fim = tokenizer.fim();
+  PreparedPrompt prompt;
+  const Tokens begin = tokenizer.encode("", true, false);
+  if (!begin.empty() && begin.front() == tokenizer.bos()) prompt.tokens.push_back(tokenizer.bos());
+  append(prompt.tokens, file_tokens(text, tokenizer));
+
+  Tokens before = {fim.prefix}, after = {fim.suffix};
+  append(before, plain(text.prefix, tokenizer));
+  append(before, plain(text.begun, tokenizer));
+  append(after, plain(text.suffix, tokenizer));
+  const bool suffix_first = fim.suffix_first || text.suffix_first;
+  append(prompt.tokens, suffix_first ? after : before);
+  append(prompt.tokens, suffix_first ? before : after);
+  if (fim.middle >= 0) prompt.tokens.push_back(fim.middle);
+  return prompt;
+}
+
+void end_at_fim_tokens(GenerationFields& generation, const Tokenizer& tokenizer) {
+  if (generation.keep_prompt_tokens)
+    refuse_param("truncate_prompt_tokens",
+                 "'truncate_prompt_tokens' would cut off the token that begins a prompt with a gap; send a "
+                 "shorter prefix.");
+  if (generation.ignore_eos) return;
+  append(generation.stop_token_ids, tokenizer.fim().all());
+}
+
+}  // namespace hearth

@@ -1,0 +1,117 @@
+// See the header.
+#include "server/api/request/foreign_fields.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "server/api/error.h"
+
+namespace hearth {
+namespace {
+
+struct Refused {
+  const char* name;
+  const char*
+      neutral;  // JSON: the values that ask for nothing, besides null and empty strings, arrays and objects
+  const char* advice;
+};
+
+constexpr Refused kRefused[] = {
+    {"adaptive_target", "[-1]", "this sampler does not exist here"},
+    {"allowed_token_ids", "[]",
+     "constrain the answer with 'guided_regex' or 'guided_choice', or use 'logit_bias'"},
+    {"audio", "[]", "the model writes text"},
+    {"bad_words", "[]", "ban single tokens with 'logit_bias' instead"},
+    {"cfg_scale", "[1]", "guidance by a second prompt does not exist here"},
+    {"chat_template", "[]", "templates run on the server, so only its owner sets one (--chat-template-file)"},
+    {"detokenize", "[true]", "answers are text"},
+    {"documents", "[]",
+     "pass them with 'chat_template_kwargs' if the model's template takes them, else in a message"},
+    {"epsilon_cutoff", "[0]", "use 'min_p' instead"},
+    {"eta_cutoff", "[0]", "use 'min_p' or 'typical_p' instead"},
+    {"guidance_scale", "[1]", "guidance by a second prompt does not exist here"},
+    {"include_reasoning", "[true]", "thinking stands apart in 'reasoning_content'; leave it unread"},
+    {"include_stop_str_in_output", "[false]", "stop strings are never part of the text"},
+    {"length_penalty", "[1, 0]", "it belongs to beam search, which this server does not have"},
+    {"logits_processors", "[]", "this server runs no code of requests"},
+    {"lora", "[]", "this server has no adapters"},
+    {"n_probs", "[0]", "send 'logprobs' instead"},
+    {"negative_prompt", "[]", "guidance by a second prompt does not exist here"},
+    {"post_sampling_probs", "[false]", "log-probabilities are the model's own"},
+    {"prompt_logprobs", "[false]",
+     "use /v1/completions with 'echo' and 'logprobs', which gives those of the prompt"},
+    {"reasoning_format", R"(["auto", "deepseek"])", "thinking stands in 'reasoning_content'"},
+    {"response_fields", "[]", "answers have all their members"},
+    {"return_token_ids", "[false]", "send 'logprobs', which lists the tokens"},
+    {"return_tokens", "[false]", "send 'logprobs', which lists the tokens"},
+    {"return_tokens_as_token_ids", "[false]", "send 'logprobs', which lists the tokens' texts"},
+    {"samplers", "[]", "the order of samplers is fixed; docs/api.md has it"},
+    {"skip_special_tokens", "[true]", "control tokens are never part of the text"},
+    {"smoothing_factor", "[0]", "this sampler does not exist here"},
+    {"t_max_predict_ms", "[0, -1]", "bound the answer with 'max_tokens'"},
+    {"tfs_z", "[1, 0]", "use 'typical_p' or 'min_p' instead"},
+    {"top_a", "[0]", "use 'min_p' instead"},
+    {"top_n_sigma", "[-1, 0]", "use 'min_p' instead"},
+    {"use_beam_search", "[false]", "use 'best_of' with /v1/completions"},
+    {"web_search_options", "[]", "this server searches nothing; give the model a tool that does"},
+};
+
+bool is_empty(const Json& value) {
+  return value.is_string() ? value.get_ref<const std::string&>().empty()
+                           : value.is_structured() && value.empty();
+}
+
+void refuse_what_is_missing(const RequestFields& fields) {
+  for (const Refused& field : kRefused) {
+    const Json* value = fields.find(field.name);
+    if (value == nullptr || is_empty(*value)) continue;
+    const Json neutral = Json::parse(field.neutral);
+    if (std::ranges::find(neutral, *value) != neutral.end()) continue;
+    const std::string param = fields.param(field.name);
+    refuse_param(
+        param,
+        std::string("'").append(param).append("' is not supported: ").append(field.advice).append("."));
+  }
+}
+
+/// What concerns accounts, billing, caches and logs of other servers: of the right type, and without effect.
+void check_harmless(const RequestFields& fields) {
+  for (const char* name : {"user", "service_tier", "safety_identifier", "prompt_cache_key",
+                           "prompt_cache_retention", "cache_salt", "request_id"})
+    fields.string(name);
+  for (const char* name : {"store", "cache_prompt", "timings_per_token", "spaces_between_special_tokens"})
+    fields.boolean(name);
+  for (const char* name : {"metadata", "prediction"}) fields.object(name);
+  for (const char* name : {"id_slot", "n_keep", "priority"})
+    fields.integer(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+}
+
+void check_verbosity(const RequestFields& fields) {
+  const std::optional<std::string> verbosity = fields.string("verbosity");
+  if (!verbosity || *verbosity == "low" || *verbosity == "medium" || *verbosity == "high") return;
+  refuse_param(fields.param("verbosity"),
+               "'verbosity' must be low, medium or high, found " + describe(Json(*verbosity)) + ".");
+}
+
+/// What only the other endpoint has.
+void refuse_of_completions(const RequestFields& fields) {
+  if (fields.boolean("echo").value_or(false))
+    refuse_param("echo", "'echo' belongs to /v1/completions; a chat's prompt is not repeated.");
+  if (fields.integer("best_of", 0, std::numeric_limits<int64_t>::max()).value_or(1) > 1)
+    refuse_param("best_of", "'best_of' belongs to /v1/completions; send 'n' and choose among the answers.");
+  if (!fields.string("suffix").value_or("").empty())
+    refuse_param("suffix", "'suffix' belongs to /v1/completions.");
+}
+
+}  // namespace
+
+void check_foreign_fields(const RequestFields& fields, bool chat) {
+  refuse_what_is_missing(fields);
+  check_harmless(fields);
+  check_verbosity(fields);
+  if (chat) refuse_of_completions(fields);
+}
+
+}  // namespace hearth

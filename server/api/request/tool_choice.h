@@ -1,0 +1,25 @@
+// A request's tools, and which of them the answer may or must call.
+//
+// Called by the request parsers on the HTTP thread; plain data afterwards.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "server/api/json.h"
+#include "server/chat/tools/tool_grammar.h"
+
+namespace hearth {
+
+struct ToolChoice {
+  Json tools;                        // an array, as the client sent it; null: none, or tool_choice "none"
+  ToolMode mode = ToolMode::kNone;   // kNone if and only if tools is null
+  std::vector<std::string> allowed;  // names of those that may be called; empty: all
+  bool parallel = true;              // more than one call in an answer
+};
+
+/// Reads tools, tool_choice and parallel_tool_calls. Throws RequestError. Schemas of parameters are checked when they are
+/// compiled.
+ToolChoice read_tool_choice(const RequestFields& fields);
+
+}  // namespace hearth

@@ -1,0 +1,160 @@
+// From a request's bytes to an accepted generation, in numbered steps.
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/api/answer/respond.h"
+#include "server/api/chat_dialect.h"
+#include "server/api/responses/conversation.h"
+#include "server/api/responses/response_request.h"
+#include "server/api/responses/response_shape.h"
+#include "server/api/responses/responses.h"
+#include "server/api/responses/truncation.h"
+
+namespace hearth {
+namespace {
+
+std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
+
+/// Items that are only named become those that are kept.
+void resolve_references(ResponseStore& store, Json& items) {
+  std::set<std::string> ids;
+  for (const Json& item : items) {
+    if (item["type"] == "item_reference") ids.insert(item["id"].get<std::string>());
+  }
+  if (ids.empty()) return;
+  const std::map<std::string, Json> kept = store.items(ids);
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i]["type"] != "item_reference") continue;
+    const auto found = kept.find(items[i]["id"].get<std::string>());
+    if (found == kept.end()) {
+      refuse_param(place_of(i) + ".id", "'" + place_of(i) + ".id' is " + describe(items[i]["id"]) +
+                                            ", and no item with this id is kept here; send the item itself.");
+    }
+    items[i] = found->second;
+  }
+}
+
+/// Items without an id get one.
+void name_items(const ApiContext& api, Json& items) {
+  for (Json& item : items) {
+    if (item.contains("id")) continue;
+    const Json& type = item["type"];
+    item["id"] = api.new_id(type == "message" ? "msg_" : type == "reasoning" ? "rs_" : "fc_");
+  }
+}
+
+/// What was said before, as far as the request names it. Throws RequestError if it is not all kept, or not complete.
+std::vector<KeptResponse> earlier(ResponseStore& store, const std::string& previous_id) {
+  if (previous_id.empty()) return {};
+  std::string missing;
+  std::vector<KeptResponse> kept = store.conversation(previous_id, missing);
+  if (!missing.empty()) {
+    refuse_param("previous_response_id",
+                 "Previous response with id " + describe(Json(missing)) +
+                     " not found: it was not stored, has been deleted, or is too long ago. Send the whole "
+                     "conversation as 'input'.",
+                 "previous_response_not_found");
+  }
+  if (kept.back().control != nullptr) {
+    refuse_param("previous_response_id",
+                 "The response " + describe(Json(previous_id)) +
+                     " is still being generated; wait until it is complete, or cancel it.");
+  }
+  return kept;
+}
+
+/// The messages of the conversation that the request goes on with, in asked.chat.
+void assemble(const ApiContext& api, ResponseRequest& asked) {
+  resolve_references(api.responses(), asked.input);
+  name_items(api, asked.input);
+  Conversation conversation(asked.instructions);
+  for (const KeptResponse& before : earlier(api.responses(), asked.previous_id)) {
+    for (const Json& item : *before.input) conversation.add(item, "previous_response_id");
+    for (const Json& item : (*before.response)["output"]) conversation.add(item, "previous_response_id");
+  }
+  for (size_t i = 0; i < asked.input.size(); ++i) conversation.add(asked.input[i], place_of(i));
+  asked.chat.messages = conversation.take();
+  if (asked.truncate) drop_oldest_turns(api, asked.chat);
+}
+
+void replace_all(std::string& text, std::string_view what, std::string_view with) {
+  for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
+    text.replace(at, what.size(), with);
+}
+
+/// An error of what chats and responses share speaks of a chat's parameters.
+ApiError in_own_words(ApiError error) {
+  const bool named_itself = error.message.starts_with("'messages' is not supported");
+  if (error.param == "messages" && !named_itself) {
+    error.param = "input";
+    replace_all(error.message, "'messages'", "'input'");
+  }
+  // A tool of a response has no inner object.
+  if (error.param.starts_with("tools[")) {
+    replace_all(error.param, "].function.", "].");
+    replace_all(error.message, "].function.", "].");
+  }
+  return error;
+}
+
+/// Runs what is done with a request once it is parsed.
+template <typename Steps>
+HttpResponse in_own_words(Steps steps) {
+  try {
+    return steps();
+  } catch (const RequestError& error) {
+    throw RequestError(in_own_words(error.error()));
+  }
+}
+
+}  // namespace
+
+HttpResponse create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    // 1. Bytes to checked parameters.
+    const Json body = parse_json_body(request.body);
+    std::string model = api.model_name(body, path_model);
+    ResponseRequest asked = parse_response_request(body, api.limits());
+    return in_own_words([&] {
+      // 2. Items to messages.
+      assemble(api, asked);
+      // 3. How to answer.
+      ResponseHead head{.id = api.new_id("resp_"),
+                        .created = api.world().unix_seconds(),
+                        .model = std::move(model),
+                        .echo = std::move(asked.echo)};
+      const ChatRequest& chat = asked.chat;
+      ResponseShape::Asked shown{
+          .n_logprobs = chat.logprobs ? std::optional<int>(chat.top_logprobs) : std::nullopt,
+          .store = asked.store,
+          .previous_id = asked.previous_id,
+          .input = std::move(asked.input)};
+      return respond_to_chat(api, chat,
+                             std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
+    });
+  });
+}
+
+HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& request,
+                                std::string_view path_model) {
+  return guarded(ErrorStyle::kOpenAi, [&] {
+    const Json body = parse_json_body(request.body);
+    api.model_name(body, path_model);  // an unknown model is refused
+    ResponseRequest asked = parse_response_request(body, api.limits());
+    return in_own_words([&] {
+      assemble(api, asked);
+      const std::string rendered = api.dialect().render(asked.chat);
+      refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "input");
+      const PreparedPrompt prompt = prepare_chat_prompt(rendered, true, api.tokenizer());
+      HttpResponse response;
+      response.body =
+          json_text({{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}});
+      return response;
+    });
+  });
+}
+
+}  // namespace hearth

@@ -1,0 +1,187 @@
+// A reader for each type of item. What the model cannot see is refused by its name: images, files, sounds, other tools.
+#include "server/api/responses/input_items.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "server/api/error.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::array<std::string_view, 4> kRoles = {"user", "assistant", "system", "developer"};
+
+[[noreturn]] void refuse_type(const RequestFields& fields, std::string_view name, std::string_view must) {
+  const Json* found = fields.find(name);
+  const std::string param = fields.param(name);
+  refuse_param(param, "'" + param + "' must be " + std::string(must) + ", found " +
+                          (found == nullptr ? "nothing" : describe(*found)) + ".");
+}
+
+std::string required_text(const RequestFields& fields, std::string_view name) {
+  std::optional<std::string> text = fields.string(name);
+  if (!text || text->empty()) refuse_type(fields, name, "a string that is not empty");
+  return std::move(*text);
+}
+
+/// The text of a part. types: those that may stand here.
+std::string part_text(const Json& part, const std::string& param, std::span<const std::string_view> types) {
+  if (!part.is_object())
+    refuse_param(param, "'" + param + "' must be an object, found " + describe(part) + ".");
+  const RequestFields fields(part, param + ".");
+  const std::string type = fields.string("type").value_or("");
+  if (std::ranges::find(types, type) == types.end()) {
+    refuse_param(fields.param("type"), "'" + fields.param("type") + "' is " + describe(Json(type)) +
+                                           "; this server takes parts of type '" +
+                                           std::string(types.front()) + "' here: the model reads text only.");
+  }
+  const char* member = type == "refusal" ? "refusal" : "text";
+  std::optional<std::string> text = fields.string(member);
+  if (!text) refuse_type(fields, member, "a string");
+  return std::move(*text);
+}
+
+/// Checks an array of parts; absent: an empty one.
+Json read_parts(const RequestFields& fields, std::string_view name, std::string_view type) {
+  Json parts = Json::array();
+  const Json* sent = fields.array(name);
+  if (sent == nullptr) return parts;
+  const std::array<std::string_view, 1> types = {type};
+  for (size_t i = 0; i < sent->size(); ++i) {
+    const std::string place = fields.param(name) + "[" + std::to_string(i) + "]";
+    parts.push_back({{"type", type}, {"text", part_text((*sent)[i], place, types)}});
+  }
+  return parts;
+}
+
+Json content_part(bool of_assistant, std::string text) {
+  if (!of_assistant) return {{"type", "input_text"}, {"text", std::move(text)}};
+  return {{"type", "output_text"}, {"text", std::move(text)}, {"annotations", Json::array()}};
+}
+
+Json read_content(const RequestFields& fields, bool of_assistant) {
+  const Json* content = fields.find("content");
+  if (content != nullptr && content->is_string())
+    return Json::array({content_part(of_assistant, content->get<std::string>())});
+  if (content == nullptr || !content->is_array())
+    refuse_type(fields, "content", "a string or an array of parts");
+  static constexpr std::array<std::string_view, 3> kInput = {"input_text", "text", "output_text"};
+  static constexpr std::array<std::string_view, 4> kOutput = {"output_text", "text", "input_text", "refusal"};
+  Json parts = Json::array();
+  for (size_t i = 0; i < content->size(); ++i) {
+    const Json& part = (*content)[i];
+    const std::string place = fields.param("content") + "[" + std::to_string(i) + "]";
+    std::string text = of_assistant ? part_text(part, place, kOutput) : part_text(part, place, kInput);
+    if (part["type"] == "refusal") {
+      parts.push_back({{"type", "refusal"}, {"refusal", std::move(text)}});
+    } else {
+      parts.push_back(content_part(of_assistant, std::move(text)));
+    }
+  }
+  return parts;
+}
+
+Json read_message(const RequestFields& fields) {
+  const std::string role = fields.string("role").value_or("");
+  if (std::ranges::find(kRoles, role) == kRoles.end())
+    refuse_type(fields, "role", "user, assistant, system or developer");
+  Json item = {{"type", "message"}, {"role", role}, {"status", "completed"}};
+  item["content"] = read_content(fields, role == "assistant");
+  return item;
+}
+
+Json read_call(const RequestFields& fields) {
+  std::optional<std::string> arguments = fields.string("arguments");
+  if (!arguments) refuse_type(fields, "arguments", "JSON text");
+  return {{"type", "function_call"},
+          {"call_id", required_text(fields, "call_id")},
+          {"name", required_text(fields, "name")},
+          {"arguments", std::move(*arguments)},
+          {"status", "completed"}};
+}
+
+Json read_call_output(const RequestFields& fields) {
+  const Json* output = fields.find("output");
+  if (output == nullptr || (!output->is_string() && !output->is_array()))
+    refuse_type(fields, "output", "a string or an array of parts");
+  return {{"type", "function_call_output"},
+          {"call_id", required_text(fields, "call_id")},
+          {"output", output->is_string() ? *output : read_parts(fields, "output", "input_text")},
+          {"status", "completed"}};
+}
+
+Json read_reasoning(const RequestFields& fields) {
+  if (!fields.string("encrypted_content").value_or("").empty()) {
+    const std::string param = fields.param("encrypted_content");
+    refuse_param(param, "'" + param + "' cannot be read here; send the reasoning as 'content'.");
+  }
+  return {{"type", "reasoning"},
+          {"summary", read_parts(fields, "summary", "summary_text")},
+          {"content", read_parts(fields, "content", "reasoning_text")}};
+}
+
+Json read_reference(const RequestFields& fields) {
+  return {{"type", "item_reference"}, {"id", required_text(fields, "id")}};
+}
+
+/// The type that an item has, or must be meant to have.
+std::string type_of(const RequestFields& fields) {
+  if (const std::optional<std::string> type = fields.string("type")) return *type;
+  if (fields.find("role") != nullptr) return "message";
+  return fields.find("id") != nullptr ? "item_reference" : "";
+}
+
+Json read_item(const Json& sent, const std::string& param) {
+  struct Reader {
+    std::string_view type;
+    Json (*read)(const RequestFields& fields);
+  };
+  static constexpr std::array kReaders = std::to_array<Reader>({{"message", read_message},
+                                                                {"function_call", read_call},
+                                                                {"function_call_output", read_call_output},
+                                                                {"reasoning", read_reasoning},
+                                                                {"item_reference", read_reference}});
+  if (!sent.is_object())
+    refuse_param(param, "'" + param + "' must be an object, found " + describe(sent) + ".");
+  const RequestFields fields(sent, param + ".");
+  const auto reader = std::ranges::find(kReaders, std::string_view(type_of(fields)), &Reader::type);
+  if (reader == kReaders.end()) {
+    refuse_type(
+        fields, "type",
+        "message, function_call, function_call_output, reasoning or item_reference (this server has no "
+        "other items)");
+  }
+  Json item = reader->read(fields);
+  if (const std::optional<std::string> id = fields.string("id"); id && !id->empty()) item["id"] = *id;
+  return item;
+}
+
+}  // namespace
+
+std::string text_of_parts(const Json& parts) {
+  if (parts.is_string()) return parts.get<std::string>();
+  std::string text;
+  for (const Json& part : parts) {
+    if (&part != &parts.front()) text += '\n';
+    text += part[part["type"] == "refusal" ? "refusal" : "text"].get_ref<const std::string&>();
+  }
+  return text;
+}
+
+Json read_input_items(const Json& input) {
+  if (input.is_string()) return Json::array({read_item({{"role", "user"}, {"content", input}}, "input")});
+  if (!input.is_array() || input.empty()) {
+    refuse_param("input",
+                 "'input' must be a string or an array of at least one item, found " + describe(input) + ".");
+  }
+  Json items = Json::array();
+  for (size_t i = 0; i < input.size(); ++i)
+    items.push_back(read_item(input[i], "input[" + std::to_string(i) + "]"));
+  return items;
+}
+
+}  // namespace hearth

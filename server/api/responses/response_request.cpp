@@ -1,0 +1,208 @@
+// Parameters of responses, each as OpenAI's specification has it.
+#include "server/api/responses/response_request.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "server/api/error.h"
+#include "server/api/request/foreign_fields.h"
+#include "server/api/responses/input_items.h"
+#include "server/api/responses/response_tools.h"
+
+namespace hearth {
+namespace {
+
+constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
+constexpr int kMaxTopLogprobs = 20;
+constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // OpenAI's limits
+
+/// What would change the answer and is not done here, or has another name in this API.
+void refuse_unsupported(const RequestFields& fields) {
+  struct Unsupported {
+    const char* name;
+    const char* reason;
+  };
+  static constexpr Unsupported kUnsupported[] = {
+      {"background", "this server answers while its client waits; 'stream' shows the answer as it comes"},
+      {"conversation", "send 'previous_response_id', or the whole conversation as 'input'"},
+      {"prompt", "this server keeps no prompt templates; send 'instructions' and 'input'"},
+      {"context_management", "send 'truncation': 'auto' to drop the oldest turns of a long conversation"},
+      {"moderation", "this server judges no content"},
+      {"messages", "send 'input'"},
+      {"max_tokens", "send 'max_output_tokens'"},
+      {"max_completion_tokens", "send 'max_output_tokens'"},
+      {"logprobs", "send 'top_logprobs', or 'message.output_text.logprobs' in 'include'"},
+      {"reasoning_effort", "send 'reasoning': {'effort': ...}"},
+      {"functions", "send 'tools'"},
+      {"continue_final_message", "use /v1/chat/completions"},
+  };
+  for (const Unsupported& field : kUnsupported) {
+    const Json* value = fields.find(field.name);
+    if (value == nullptr || *value == false || (value->is_array() && value->empty())) continue;
+    refuse_param(
+        fields.param(field.name),
+        std::string("'").append(field.name).append("' is not supported: ").append(field.reason).append("."));
+  }
+}
+
+/// A string that is one of these, if there is one.
+std::optional<std::string> read_word(const RequestFields& fields, std::string_view name,
+                                     std::span<const std::string_view> words) {
+  std::optional<std::string> word = fields.string(name);
+  if (!word || std::ranges::find(words, *word) != words.end()) return word;
+  std::string listed;
+  for (const std::string_view one : words) listed.append(listed.empty() ? "" : ", ").append(one);
+  const std::string param = fields.param(name);
+  refuse_param(param, "'" + param + "' must be one of " + listed + "; found " + describe(Json(*word)) + ".");
+}
+
+Json or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
+
+AnswerFormat read_schema(const RequestFields& format) {
+  format.string("name");  // checks the types; none of them changes what is enforced
+  format.string("description");
+  format.boolean("strict");
+  const Json* schema = format.find("schema");
+  const std::string param = format.param("schema");
+  if (schema == nullptr || !(schema->is_object() || schema->is_boolean())) {
+    refuse_param(param, "'" + param + "' must be a JSON schema (an object), found " +
+                            (schema == nullptr ? "nothing" : describe(*schema)) + ".");
+  }
+  return {AnswerFormat::Kind::kJsonSchema, json_text(*schema), {}, param};
+}
+
+/// `text`: {"format": {"type": ...}, "verbosity"}. Returns what the response repeats of it.
+Json read_text(const RequestFields& fields, AnswerFormat& out) {
+  Json echo = {{"format", {{"type", "text"}}}, {"verbosity", "medium"}};
+  const Json* text = fields.object("text");
+  if (text == nullptr) return echo;
+  const RequestFields inner(*text, fields.param("text."));
+  static constexpr std::array<std::string_view, 3> kVerbosities = {"low", "medium", "high"};
+  if (const auto verbosity = read_word(inner, "verbosity", kVerbosities)) echo["verbosity"] = *verbosity;
+  const Json* sent = inner.object("format");
+  if (sent == nullptr) return echo;
+  const RequestFields format(*sent, inner.param("format."));
+  static constexpr std::array<std::string_view, 3> kTypes = {"text", "json_object", "json_schema"};
+  const std::optional<std::string> type = read_word(format, "type", kTypes);
+  if (!type)
+    refuse_param(format.param("type"),
+                 "'" + format.param("type") + "' is missing; send text, json_object or json_schema.");
+  echo["format"] = *sent;
+  if (*type == "text") return echo;
+  if (out.kind != AnswerFormat::Kind::kText) {
+    refuse_param(inner.param("format"), "'" + out.param + "' and '" + inner.param("format") +
+                                            "' both say what the answer is to look like; send one of them.");
+  }
+  out = *type == "json_object" ? AnswerFormat{AnswerFormat::Kind::kJsonObject, {}, {}, inner.param("format")}
+                               : read_schema(format);
+  return echo;
+}
+
+Json read_reasoning(const RequestFields& fields, Json& arguments) {
+  Json echo = {{"effort", nullptr}, {"summary", nullptr}};
+  const Json* reasoning = fields.object("reasoning");
+  if (reasoning == nullptr) return echo;
+  const RequestFields inner(*reasoning, fields.param("reasoning."));
+  read_reasoning_effort(inner, "effort", arguments);
+  static constexpr std::array<std::string_view, 3> kSummaries = {"auto", "concise", "detailed"};
+  echo["effort"] = or_null(inner.string("effort"));
+  echo["summary"] = or_null(read_word(inner, "summary", kSummaries));
+  read_word(inner, "generate_summary", kSummaries);  // its older name
+  return echo;
+}
+
+/// `top_logprobs`, and `include`, of which only the log-probabilities are there to be included.
+void read_logprobs(const RequestFields& fields, ChatRequest& chat) {
+  static constexpr std::array<std::string_view, 8> kIncludable = {
+      "message.output_text.logprobs",   "reasoning.encrypted_content",
+      "file_search_call.results",       "web_search_call.results",
+      "web_search_call.action.sources", "message.input_image.image_url",
+      "code_interpreter_call.outputs",  "computer_call_output.output.image_url"};
+  chat.top_logprobs = static_cast<int>(fields.integer("top_logprobs", 0, kMaxTopLogprobs).value_or(0));
+  chat.logprobs = chat.top_logprobs > 0;
+  const Json* include = fields.array("include");
+  if (include == nullptr) return;
+  for (const Json& item : *include) {
+    const bool known =
+        item.is_string() &&
+        std::ranges::find(kIncludable, item.get_ref<const std::string&>()) != kIncludable.end();
+    if (!known)
+      refuse_param("include", "'include' must hold strings that OpenAI's specification lists, found " +
+                                  describe(item) + ".");
+    if (item == "message.output_text.logprobs") chat.logprobs = true;
+  }
+}
+
+Json read_metadata(const RequestFields& fields) {
+  const Json* metadata = fields.object("metadata");
+  if (metadata == nullptr) return Json::object();
+  bool fits = metadata->size() <= kMaxMetadata;
+  for (const auto& [key, value] : metadata->items()) {
+    fits = fits && key.size() <= kMaxMetadataKey && value.is_string() &&
+           value.get_ref<const std::string&>().size() <= kMaxMetadataValue;
+  }
+  if (!fits) {
+    refuse_param("metadata", "'metadata' must be an object of at most " + std::to_string(kMaxMetadata) +
+                                 " strings, names of up to " + std::to_string(kMaxMetadataKey) +
+                                 " and values of up to " + std::to_string(kMaxMetadataValue) + " bytes.");
+  }
+  return *metadata;
+}
+
+/// Members that are repeated and have no other effect.
+void read_labels(const RequestFields& fields, Json& echo) {
+  for (const char* name : {"user", "safety_identifier", "prompt_cache_key"})
+    echo[name] = or_null(fields.string(name));
+  fields.string("service_tier");
+  echo["service_tier"] = "default";  // there is one
+  const std::optional<int64_t> calls = fields.integer("max_tool_calls", 1, kMaxInt64);
+  echo["max_tool_calls"] = calls ? Json(*calls) : Json(nullptr);  // of built-in tools, which are not here
+  if (const Json* options = fields.object("stream_options"))
+    RequestFields(*options, "stream_options.").boolean("include_obfuscation");
+}
+
+}  // namespace
+
+ResponseRequest parse_response_request(const Json& body, const RequestLimits& limits) {
+  const RequestFields fields(body);
+  ResponseRequest request;
+  ChatRequest& chat = request.chat;
+  Json& echo = request.echo;
+  refuse_unsupported(fields);
+  check_foreign_fields(fields, true);
+  chat.generation = read_generation_fields(fields, limits);
+  if (chat.generation.n != 1) refuse_param("n", "'n' must be 1: a response is one answer.");
+  const Json* input = fields.find("input");
+  if (input == nullptr) refuse_param("input", "'input' is missing; send a string or an array of items.");
+  request.input = read_input_items(*input);
+  request.instructions = fields.string("instructions").value_or("");
+  request.previous_id = fields.string("previous_response_id").value_or("");
+  request.store = fields.boolean("store").value_or(true);
+  static constexpr std::array<std::string_view, 2> kTruncations = {"disabled", "auto"};
+  request.truncate = read_word(fields, "truncation", kTruncations) == "auto";
+  chat.max_tokens = fields.integer("max_output_tokens", 1, kMaxInt64);
+  if (const Json* arguments = fields.object("chat_template_kwargs")) chat.template_arguments = *arguments;
+
+  echo["instructions"] = or_null(fields.string("instructions"));
+  echo["max_output_tokens"] = chat.max_tokens ? Json(*chat.max_tokens) : Json(nullptr);
+  read_labels(fields, echo);
+  echo["metadata"] = read_metadata(fields);
+  read_response_tools(fields, chat.choice, echo);
+  echo["previous_response_id"] = or_null(fields.string("previous_response_id"));
+  echo["reasoning"] = read_reasoning(fields, chat.template_arguments);
+  echo["store"] = request.store;
+  echo["temperature"] = fields.number("temperature", 0, 2).value_or(1);
+  echo["text"] = read_text(fields, chat.generation.format);
+  read_logprobs(fields, chat);
+  echo["top_logprobs"] = chat.top_logprobs;
+  echo["top_p"] = fields.number("top_p", 0, 1).value_or(1);
+  echo["truncation"] = request.truncate ? "auto" : "disabled";
+  return request;
+}
+
+}  // namespace hearth

@@ -1,0 +1,61 @@
+// The answer of POST /v1/responses: a response object, or the events that tell how it comes about.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "server/api/answer/answer_shape.h"
+#include "server/api/api_context.h"
+#include "server/api/responses/response_object.h"
+#include "server/api/responses/response_store.h"
+
+namespace hearth {
+
+/// Keeps its response in the store, if that was asked for: from the moment the engine has accepted it, until it has ended. If
+/// the client leaves before, what a stream has told by then is kept as cancelled; an answer that was to be sent whole, of which
+/// nobody knows the id, is dropped.
+class ResponseShape final : public AnswerShape {
+ public:
+  struct Asked {
+    std::optional<int> n_logprobs;  // alternatives wanted with every token; absent: no log-probabilities
+    bool store = false;
+    std::string previous_id = {};  // as in KeptResponse
+    Json input = Json::array();    // as in KeptResponse
+  };
+  /// The context must outlive this.
+  ResponseShape(const ApiContext& api, ResponseHead head, Asked asked);
+  ~ResponseShape() override;
+  ResponseShape(const ResponseShape&) = delete;
+  ResponseShape& operator=(const ResponseShape&) = delete;
+
+  std::shared_ptr<AnswerControl> accepted() override;
+  std::string begin() override;
+  std::string part(const ChoicePart& part) override;
+  std::string end(const FinishedChoice& choice) override;
+  std::string finish(const AnswerTotals& totals) override;
+  std::string failure(const ApiError& error) override;
+  std::string whole(std::span<const WholeChoice> choices, const AnswerTotals& totals) override;
+
+ private:
+  std::string event(const char* type, Json data);
+  std::string item_event(const char* type, Json data);
+  std::string open(SaidItem said);
+  std::string add_text(const std::string& text, std::span<const PlacedToken> tokens);
+  std::string close(const char* status);
+  Json logprobs(std::span<const PlacedToken> tokens) const;
+  Json ended(ResponseState state);
+  void leave();
+
+  const ApiContext& api_;
+  const ResponseHead head_;
+  Asked asked_;
+  int64_t n_events_ = 0;
+  Json output_ = Json::array();     // finished items
+  std::optional<OutputItem> item_;  // the one that is being said
+  FinishedChoice finished_;
+  bool is_accepted_ = false, has_begun_ = false, has_ended_ = false;
+};
+
+}  // namespace hearth

@@ -1,0 +1,358 @@
+// The readers of calls that are not JSON objects: a name and then JSON, parameters in tags, Python's
+// notation.
+#include <algorithm>
+#include <utility>
+
+#include "server/chat/tools/call_reader.h"
+#include "server/chat/tools/json_scanner.h"
+#include "server/chat/tools/probe_text.h"
+#include "server/chat/tools/python_literals.h"
+
+namespace hearth {
+namespace {
+
+using Status = CallReader::Status;
+using Piece = ToolSyntax::Piece;
+
+std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+/// The name in front of a call's arguments, and the id that it may carry.
+struct CallName {
+  std::string name, id;
+};
+
+/// Reads NAME, or with name_prefix and name_index (Kimi K2) functions.NAME:0, which is the id as well.
+class NameReader {
+ public:
+  explicit NameReader(const ToolSyntax& syntax) : syntax_(&syntax) {}
+
+  Match read(TextWindow& window, std::string_view next_text, CallName& out) {
+    if (!prefix_read_) {
+      const Match prefix = match(window, syntax_->name_prefix);
+      if (prefix != Match::kYes) return prefix;
+      prefix_read_ = true;
+    }
+    const Match word = read_word(window, next_text, out.name);
+    if (word != Match::kYes || !syntax_->name_index) return word;
+    out.id = syntax_->name_prefix + out.name;
+    out.name.resize(std::min(out.name.rfind(':'), out.name.size()));
+    return out.name.empty() ? Match::kNo : Match::kYes;
+  }
+
+ private:
+  const ToolSyntax* syntax_;
+  bool prefix_read_ = false;
+};
+
+/// The pieces of the syntax one after the other.
+class TaggedCallReader : public CallReader {
+ public:
+  TaggedCallReader(const ToolSyntax& syntax, const Json& tools)
+      : syntax_(&syntax), tools_(&tools), name_reader_(syntax) {
+    for (const Piece& piece : syntax.pieces) has_id_ = has_id_ || piece.kind == Piece::Kind::kId;
+  }
+
+  Status read(TextWindow& window, CallSink& sink) override {
+    for (; piece_ < syntax_->pieces.size(); ++piece_) {
+      const Match found = read_piece(window, sink);
+      if (found != Match::kYes) return found == Match::kNo ? Status::kBad : Status::kMore;
+      if (is_text_ && syntax_->pieces[piece_].kind == Piece::Kind::kText) return Status::kText;
+    }
+    if (is_text_ || name_.name.empty()) return is_text_ ? Status::kText : Status::kBad;
+    release(sink, true);
+    window.kept = window.at;
+    return Status::kDone;
+  }
+
+ private:
+  std::string_view next_text() const {
+    const bool last = piece_ + 1 == syntax_->pieces.size();
+    return last ? std::string_view() : std::string_view(syntax_->pieces[piece_ + 1].text);
+  }
+
+  Match read_piece(TextWindow& window, CallSink& sink) {
+    switch (syntax_->pieces[piece_].kind) {
+      case Piece::Kind::kText:
+        return match(window, syntax_->pieces[piece_].text);
+      case Piece::Kind::kName:
+        return read_name(window);
+      case Piece::Kind::kId:
+        return read_word(window, next_text(), name_.id);
+      case Piece::Kind::kIndex:
+        return read_word(window, next_text(), index_);
+      case Piece::Kind::kArguments:
+        break;
+    }
+    return read_arguments(window, sink);
+  }
+
+  /// Where any text may begin with a word, the word must be the name of a tool.
+  Match read_name(TextWindow& window) {
+    const Match found = name_reader_.read(window, next_text(), name_);
+    if (found != Match::kYes) return found;
+    is_text_ = !syntax_->text_recipient.empty() && name_.name == syntax_->text_recipient;
+    const bool doubtful = syntax_->prompt_opens_call || syntax_->bare();
+    return is_text_ || !doubtful || has_tool(*tools_, name_.name) ? Match::kYes : Match::kNo;
+  }
+
+  Match read_arguments(TextWindow& window, CallSink& sink) {
+    if (waiting_.empty() && !sink.begun()) {
+      window.skip_white();
+      if (window.empty()) return Match::kMore;
+      if (window.rest().front() != '{') return Match::kNo;
+    }
+    while (!window.empty()) {
+      const char c = window.text[window.at];
+      const JsonScanner::Status status = scanner_.push(c);
+      if (status == JsonScanner::Status::kBad) {
+        pass_on(window, sink);
+        return Match::kNo;
+      }
+      waiting_ += c;
+      ++window.at;
+      if (status == JsonScanner::Status::kDone) {
+        pass_on(window, sink);
+        return Match::kYes;
+      }
+    }
+    pass_on(window, sink);
+    return Match::kMore;
+  }
+
+  void pass_on(TextWindow& window, CallSink& sink) {
+    release(sink, !has_id_ || !name_.id.empty());
+    if (sink.begun()) window.kept = window.at;
+  }
+
+  void release(CallSink& sink, bool can_begin) {
+    if (waiting_.empty() || name_.name.empty()) return;
+    if (!sink.begun() && can_begin) sink.begin(name_.name, name_.id);
+    if (sink.begun()) sink.arguments(std::exchange(waiting_, {}));
+  }
+
+  const ToolSyntax* syntax_;
+  const Json* tools_;
+  NameReader name_reader_;
+  bool has_id_ = false, is_text_ = false;
+  size_t piece_ = 0;
+  CallName name_;
+  std::string index_, waiting_;
+  JsonScanner scanner_;
+};
+
+/// Whether a parameter takes text, so that its value is not to be read as JSON.
+bool takes_text(const Json* parameters, const std::string& key, const std::string& value) {
+  if (parameters == nullptr || !parameters->is_object()) return false;
+  const auto properties = parameters->find("properties");
+  if (properties == parameters->end() || !properties->is_object()) return false;
+  const auto schema = properties->find(key);
+  if (schema == properties->end() || !schema->is_object()) return false;
+  const auto type = schema->find("type");
+  if (type != schema->end() && type->is_string()) return *type == "string";
+  const auto choices = schema->find("enum");
+  return choices != schema->end() && choices->is_array() &&
+         std::find(choices->begin(), choices->end(), Json(value)) != choices->end();
+}
+
+/// The JSON of a value that a model wrote without quotes.
+Json read_value(const Json* parameters, const std::string& key, const std::string& value) {
+  if (takes_text(parameters, key, value)) return value;
+  const std::string_view trimmed = probe::trim(value);
+  const bool number = !trimmed.empty() && probe::json_end(std::string(trimmed) + " ", 0) == trimmed.size();
+  if (number || (!trimmed.empty() && probe::json_end(trimmed, 0) == trimmed.size())) {
+    Json parsed = Json::parse(trimmed, nullptr, false);  // of bounded depth, as json_end() says
+    if (!parsed.is_discarded()) return parsed;
+  }
+  if (value == "True" || value == "False") return value == "True";
+  return value == "None" ? Json(nullptr) : Json(value);
+}
+
+/// NAME, then each parameter between texts, then what closes the call, which the parser reads.
+class ParameterCallReader : public CallReader {
+ public:
+  ParameterCallReader(const ToolSyntax& syntax, const Json& tools)
+      : syntax_(&syntax), tools_(&tools), name_reader_(syntax) {}
+
+  Status read(TextWindow& window, CallSink& sink) override {
+    while (true) {
+      const Match found = read_next(window, sink);
+      if (done_) return Status::kDone;
+      if (found != Match::kYes) return found == Match::kNo ? Status::kBad : Status::kMore;
+    }
+  }
+
+ private:
+  enum class State { kName, kNameEnd, kKeyBegin, kKey, kKeyEnd, kValue };
+
+  Match read_next(TextWindow& window, CallSink& sink) {
+    switch (state_) {
+      case State::kName:
+        return then(State::kNameEnd, name_reader_.read(window, syntax_->name_end, name_));
+      case State::kNameEnd:
+        return read_name_end(window, sink);
+      case State::kKeyBegin:
+        return read_key_begin(window, sink);
+      case State::kKey:
+        return then(State::kKeyEnd, read_word(window, syntax_->key_end, key_));
+      case State::kKeyEnd:
+        return then(State::kValue, match(window, syntax_->key_end));
+      case State::kValue:
+        break;
+    }
+    return read_parameter_value(window, sink);
+  }
+
+  Match then(State next, Match found) {
+    if (found == Match::kYes) state_ = next;
+    return found;
+  }
+
+  Match read_name_end(TextWindow& window, CallSink& sink) {
+    const Match found = then(State::kKeyBegin, match(window, syntax_->name_end));
+    // Without a text after the name, the next tag must show that this is a call.
+    if (found == Match::kYes && !probe::trim(syntax_->name_end).empty()) begin(window, sink);
+    return found;
+  }
+
+  void begin(TextWindow& window, CallSink& sink) {
+    if (sink.begun()) return;
+    sink.begin(name_.name, name_.id);
+    window.kept = window.at;
+  }
+
+  Match read_key_begin(TextWindow& window, CallSink& sink) {
+    const size_t before = window.at;
+    const Match key = match(window, syntax_->key_begin);
+    if (key == Match::kYes) {
+      begin(window, sink);
+      key_.clear();
+      searched_ = 0;
+      return then(State::kKey, key);
+    }
+    if (key == Match::kMore && !window.ended && probe::trim(syntax_->call_end).empty()) return key;
+    const Match end = match(window, syntax_->call_end);
+    window.at = before;  // the parser reads what closes the call
+    if (end != Match::kYes) return end == Match::kMore ? end : key;
+    begin(window, sink);
+    sink.arguments(n_values_ == 0 ? "{}" : "}");
+    window.kept = before;
+    done_ = true;
+    return end;
+  }
+
+  Match read_parameter_value(TextWindow& window, CallSink& sink) {
+    const std::string_view rest = window.rest();
+    const std::string_view close = probe::trim(syntax_->value_end);
+    const size_t end = rest.find(close, searched_);
+    if (end == std::string_view::npos) {
+      searched_ = rest.size() < close.size() ? 0 : rest.size() - close.size() + 1;
+      return Match::kMore;
+    }
+    std::string_view value = rest.substr(0, end);
+    if (syntax_->key_end.ends_with('\n') && value.starts_with('\n')) value.remove_prefix(1);
+    if (syntax_->value_end.starts_with('\n') && value.ends_with('\n')) value.remove_suffix(1);
+    const Json json = read_value(find_parameters(*tools_, name_.name), key_, std::string(value));
+    sink.arguments((n_values_++ == 0 ? "{" : ", ") + one_line(key_) + ": " + one_line(json));
+    window.at += end + close.size();
+    window.kept = window.at;
+    return then(State::kKeyBegin, Match::kYes);
+  }
+
+  const ToolSyntax* syntax_;
+  const Json* tools_;
+  NameReader name_reader_;
+  State state_ = State::kName;
+  CallName name_;
+  std::string key_;
+  size_t searched_ = 0;  // how far in the value its end has been looked for
+  int n_values_ = 0;
+  bool done_ = false;
+};
+
+/// NAME(...), converted when it is complete.
+class PythonCallReader : public CallReader {
+ public:
+  PythonCallReader(const ToolSyntax& syntax, const Json& tools)
+      : syntax_(&syntax), tools_(&tools), name_reader_(syntax) {}
+
+  Status read(TextWindow& window, CallSink& sink) override {
+    if (!open_) {
+      const Match found = read_open(window);
+      if (found != Match::kYes) return found == Match::kNo ? Status::kBad : Status::kMore;
+    }
+    while (!window.empty()) {
+      const char c = window.text[window.at++];
+      if (end_.push(c)) return give(window, sink);
+      inside_ += c;
+    }
+    return Status::kMore;
+  }
+
+ private:
+  Match read_open(TextWindow& window) {
+    if (!named_) {
+      const Match found = name_reader_.read(window, "(", name_);
+      if (found != Match::kYes) return found;
+      named_ = true;
+    }
+    const Match found = match(window, "(");
+    open_ = found == Match::kYes;
+    return open_ && syntax_->bare() && !has_tool(*tools_, name_.name) ? Match::kNo : found;
+  }
+
+  Status give(TextWindow& window, CallSink& sink) {
+    const std::optional<std::string> json = python_arguments_to_json(inside_);
+    if (!json) return Status::kBad;
+    sink.begin(name_.name, {});
+    sink.arguments(*json);
+    window.kept = window.at;
+    return Status::kDone;
+  }
+
+  const ToolSyntax* syntax_;
+  const Json* tools_;
+  NameReader name_reader_;
+  CallName name_;
+  PythonCallEnd end_;
+  std::string inside_;
+  bool named_ = false, open_ = false;
+};
+
+const Json* find_function(const Json& tools, std::string_view name) {
+  if (!tools.is_array()) return nullptr;
+  for (const Json& tool : tools) {
+    const auto function = tool.is_object() ? tool.find("function") : tool.end();
+    if (!tool.is_object() || function == tool.end() || !function->is_object()) continue;
+    const auto found = function->find("name");
+    if (found != function->end() && found->is_string() && found->get_ref<const std::string&>() == name) {
+      return &*function;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool has_tool(const Json& tools, std::string_view name) { return find_function(tools, name) != nullptr; }
+
+const Json* find_parameters(const Json& tools, std::string_view name) {
+  const Json* function = find_function(tools, name);
+  if (function == nullptr) return nullptr;
+  const auto parameters = function->find("parameters");
+  return parameters == function->end() ? nullptr : &*parameters;
+}
+
+std::unique_ptr<CallReader> make_call_reader(const ToolSyntax& syntax, const Json& tools) {
+  switch (syntax.form) {
+    case ToolSyntax::Form::kTagged:
+      return std::make_unique<TaggedCallReader>(syntax, tools);
+    case ToolSyntax::Form::kParameters:
+      return std::make_unique<ParameterCallReader>(syntax, tools);
+    case ToolSyntax::Form::kPython:
+      return std::make_unique<PythonCallReader>(syntax, tools);
+    default:
+      return make_json_call_reader(syntax, tools);
+  }
+}
+
+}  // namespace hearth

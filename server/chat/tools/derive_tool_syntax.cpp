@@ -1,0 +1,265 @@
+// Reads the syntax of tool calls off a template. Renders the start of an answer, an answer of text, one
+// with one call and one with two; what they have in common and where they differ tells what opens,
+// separates and closes calls.
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "server/chat/thinking_syntax.h"
+#include "server/chat/tools/call_locator.h"
+#include "server/chat/tools/probe_text.h"
+#include "server/chat/tools/tool_syntax.h"
+
+namespace hearth {
+namespace {
+
+constexpr std::string_view kText = "hearth says this";
+constexpr size_t kNone = std::string_view::npos;
+
+Json tool_of(const ProbeCall& call) {
+  Json properties = {{call.text_key, {{"type", "string"}, {"description", "Some text"}}},
+                     {call.number_key, {{"type", "integer"}, {"description", "Some number"}}}};
+  Json parameters = {{"type", "object"}, {"properties", std::move(properties)}, {"required", Json::array()}};
+  Json function = {{"name", call.name}, {"description", "Probes."}, {"parameters", std::move(parameters)}};
+  return {{"type", "function"}, {"function", std::move(function)}};
+}
+
+/// What one template renders for the probing conversations.
+class Probe {
+ public:
+  Probe(const ChatTemplate& chat_template, bool id_has_name)
+      : template_(&chat_template), calls_{probe_call(0, id_has_name), probe_call(1, id_has_name)} {
+    tools_ = Json::array({tool_of(calls_[0]), tool_of(calls_[1])});
+    question_ = {{"role", "user"}, {"content", "hearth asks this"}};
+  }
+
+  const ProbeCall& call(size_t i) const { return calls_[i]; }
+  /// The prompt to be answered. nullopt, here and below, if the template raises an error.
+  std::optional<std::string> prompt(bool with_tools, const Json& extra = nullptr) const {
+    return render(Json::array({question_}), with_tools ? tools_ : Json(nullptr), true, extra);
+  }
+  std::optional<std::string> text_answer() const {
+    return answer({{"role", "assistant"}, {"content", kText}});
+  }
+  std::optional<std::string> calls_answer(size_t n_calls) const {
+    Json calls = Json::array();
+    for (size_t i = 0; i < n_calls; ++i) calls.push_back(calls_[i].message_part());
+    return answer({{"role", "assistant"}, {"content", nullptr}, {"tool_calls", std::move(calls)}});
+  }
+
+ private:
+  std::optional<std::string> answer(Json message) const {
+    return render(Json::array({question_, std::move(message)}), tools_, false, nullptr);
+  }
+  std::optional<std::string> render(const Json& messages, const Json& tools, bool prompt,
+                                    const Json& extra) const {
+    try {
+      return template_->render(messages, tools, prompt, extra);
+    } catch (const TemplateError&) {
+      return std::nullopt;
+    }
+  }
+
+  const ChatTemplate* template_;
+  std::array<ProbeCall, 2> calls_;
+  Json tools_, question_;
+};
+
+/// Where the answer begins in a rendered conversation: after the longest of the prompts that it begins
+/// with, or, if there is none, after what it shares with the usual prompt.
+size_t answer_begin(const Probe& probe, std::string_view rendered) {
+  size_t whole = 0, shared = 0;
+  for (const Json& extra : {Json(nullptr), Json{{"enable_thinking", false}}, Json{{"thinking", false}}}) {
+    for (const bool with_tools : {true, false}) {  // some show tools only with the last message
+      const std::optional<std::string> prompt = probe.prompt(with_tools, extra);
+      if (!prompt) continue;
+      shared = std::max(shared, probe::common_prefix(rendered, *prompt));
+      if (rendered.starts_with(*prompt)) whole = std::max(whole, prompt->size());
+    }
+  }
+  return whole > 0 ? whole : shared;
+}
+
+/// What stands behind an answer of text: the end of the turn.
+std::string turn_end(const Probe& probe) {
+  const std::optional<std::string> rendered = probe.text_answer();
+  const size_t at = rendered ? rendered->rfind(kText) : kNone;
+  return at == kNone ? std::string() : rendered->substr(at + kText.size());
+}
+
+/// An answer of calls without what stands before and after it.
+class Answer {
+ public:
+  Answer(const Probe& probe, std::string_view rendered, const ThinkingSyntax& thinking,
+         std::span<const std::string> end_texts)
+      : text_(rendered.substr(answer_begin(probe, rendered))) {
+    text_.resize(text_.size() - probe::common_suffix(text_, turn_end(probe)));
+    for (const std::string& end : end_texts) {
+      const size_t at = end.empty() ? kNone : text_.rfind(end);
+      if (at != kNone && probe::trim(text_.substr(at + end.size())).empty()) text_.resize(at);
+    }
+    const size_t thought = thinking.exists() ? text_.find(thinking.close) : kNone;
+    if (thought != kNone) text_.erase(0, thought + thinking.close.size());
+    text_ = std::string(probe::trim(text_));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+/// Calls in the answer that opens with the prompt's end: the separator then is what each begins with.
+void take_opener_from_prompt(const Probe& probe, ToolSyntax& syntax) {
+  const std::string_view opener = probe::trim(syntax.separator);
+  const std::string prompt = probe.prompt(true).value_or("");
+  if (opener.empty() || !syntax.opener().empty() || !probe::trim_end(prompt).ends_with(opener)) return;
+  syntax.prompt_opens_call = true;
+  syntax.call_begin = opener;
+  syntax.separator.clear();
+  const std::optional<std::string> rendered = probe.text_answer();
+  if (!rendered || !rendered->starts_with(prompt)) return;
+  std::string_view recipient(*rendered);
+  recipient = recipient.substr(prompt.size(), recipient.rfind(kText) - prompt.size());
+  const std::string_view after_name =
+      syntax.pieces.size() > 1 ? probe::trim(syntax.pieces[1].text) : std::string_view();
+  recipient = probe::trim(recipient);
+  if (!recipient.ends_with(after_name)) return;
+  recipient.remove_suffix(after_name.size());
+  syntax.text_recipient = probe::trim(recipient);
+}
+
+/// The syntax without a second call to compare with.
+ToolSyntax of_one_call(const std::string& answer, const LocatedCall& call) {
+  ToolSyntax syntax = call.written;
+  syntax.derived = true;
+  syntax.several_calls = false;
+  syntax.call_begin = answer.substr(0, call.begin);
+  syntax.call_end = answer.substr(call.end);
+  return syntax;
+}
+
+/// Splits what stands around one call into what stands around each and what around all.
+void compare_with_two(const Probe& probe, const std::string& two, ToolSyntax& syntax) {
+  const std::optional<LocatedCall> first = locate_call(two, probe.call(0));
+  if (!first) return;
+  const std::string_view rest = std::string_view(two).substr(first->end);
+  const std::optional<LocatedCall> second = locate_call(rest, probe.call(1));
+  if (!second || second->written.form != syntax.form) return;
+  const std::string_view between = rest.substr(0, second->begin);
+  if (two.substr(0, first->begin) != syntax.call_begin)
+    return;  // the second call changes how the first is opened
+  const std::string_view before = syntax.call_begin;
+  const std::string_view after = syntax.call_end;
+  const size_t n_end = probe::common_prefix(after, between);
+  const size_t n_begin =
+      std::min(probe::common_suffix(before, between), between.size() - std::min(n_end, between.size()));
+  const std::string section_begin(before.substr(0, before.size() - n_begin));
+  const std::string call_begin(before.substr(before.size() - n_begin));
+  const std::string section_end(after.substr(n_end));
+  const std::string call_end(after.substr(0, n_end));
+  syntax.several_calls = true;
+  syntax.separator = between.substr(n_end, between.size() - n_begin - n_end);
+  syntax.section_begin = section_begin;
+  syntax.call_begin = call_begin;
+  syntax.section_end = section_end;
+  syntax.call_end = call_end;
+}
+
+std::optional<ToolSyntax> read_off(const Probe& probe, const ThinkingSyntax& thinking,
+                                   std::span<const std::string> end_texts) {
+  const std::optional<std::string> rendered = probe.calls_answer(1);
+  if (!rendered) return std::nullopt;
+  const Answer one(probe, *rendered, thinking, end_texts);
+  const std::optional<LocatedCall> call = locate_call(one.text(), probe.call(0));
+  if (!call) return std::nullopt;
+  ToolSyntax syntax = of_one_call(one.text(), *call);
+  if (const std::optional<std::string> with_two = probe.calls_answer(2)) {
+    compare_with_two(probe, Answer(probe, *with_two, thinking, end_texts).text(), syntax);
+  }
+  // What closes calls that nothing opened is the end of the turn, in a form that text does not have
+  // (Llama's eom).
+  if (probe::trim(syntax.section_begin).empty()) syntax.section_end.clear();
+  take_opener_from_prompt(probe, syntax);
+  return syntax;
+}
+
+/// Harmony's channels are recognised by an answer of text, which has one as well.
+bool is_harmony(const Probe& probe) {
+  const std::string text = probe.text_answer().value_or("");
+  return text.find("<|channel|>") != kNone && text.find("<|message|>") != kNone;
+}
+
+/// Templates that show tools but not calls: their models are known by words of the template. Each form is
+/// documented by the model's makers.
+struct Family {
+  std::string_view word;
+  ToolSyntax (*syntax)();
+};
+
+ToolSyntax json_list(std::string_view begin, std::string_view end) {
+  ToolSyntax syntax = plain_tool_syntax();
+  syntax.section_begin = std::string(begin) + "[";
+  syntax.section_end = "]" + std::string(end);
+  syntax.call_begin = syntax.call_end = "";
+  syntax.separator = ", ";
+  return syntax;
+}
+
+ToolSyntax phi() { return json_list("<|tool_call|>", "<|/tool_call|>"); }
+ToolSyntax granite() { return json_list("<|tool_call|>", ""); }
+ToolSyntax mistral() { return json_list("[TOOL_CALLS]", ""); }
+ToolSyntax lfm() {
+  ToolSyntax syntax = json_list("<|tool_call_start|>", "<|tool_call_end|>");
+  syntax.form = ToolSyntax::Form::kPython;
+  syntax.pieces.clear();
+  return syntax;
+}
+ToolSyntax llama() {
+  ToolSyntax syntax = plain_tool_syntax();
+  syntax.call_begin = syntax.call_end = syntax.separator = "";
+  syntax.several_calls = false;
+  syntax.arguments_key = "parameters";
+  syntax.pieces[2].text = "\", \"parameters\": ";
+  return syntax;
+}
+
+constexpr std::array<Family, 6> kFamilies{{{"<|/tool|>", phi},
+                                           {"<|tool_call|>", granite},
+                                           {"[AVAILABLE_TOOLS]", mistral},
+                                           {"<|tool_call_start|>", lfm},
+                                           {"<|tool_list_start|>", lfm},
+                                           {"<|python_tag|>", llama}}};
+
+ToolSyntax of_family(const ChatTemplate& chat_template) {
+  for (const Family& family : kFamilies)
+    if (chat_template.source().find(family.word) != std::string::npos) return family.syntax();
+  return plain_tool_syntax();
+}
+
+}  // namespace
+
+ToolSyntax derive_tool_syntax(const ChatTemplate& chat_template, std::span<const std::string> end_texts) {
+  std::vector<std::string> ends(end_texts.begin(), end_texts.end());
+  ends.push_back(chat_template.eos_text());
+  const ThinkingSyntax thinking = derive_thinking_syntax(chat_template);
+  const Probe probe(chat_template, false);
+  const std::optional<std::string> with_tools = probe.prompt(true);
+  const bool shows_tools = with_tools && with_tools != probe.prompt(false);
+  ToolSyntax syntax;
+  if (is_harmony(probe)) {
+    syntax = harmony_tool_syntax();
+  } else if (auto derived = read_off(probe, thinking, ends)) {
+    syntax = *std::move(derived);
+  } else if (auto by_id = read_off(Probe(chat_template, true), thinking, ends)) {
+    syntax = *std::move(by_id);
+    syntax.name_prefix = "functions.";
+    syntax.name_index = true;
+  } else {
+    syntax = shows_tools ? of_family(chat_template) : plain_tool_syntax();
+  }
+  syntax.template_shows_tools = shows_tools;
+  if (!shows_tools && !syntax.derived) return plain_tool_syntax();
+  return syntax;
+}
+
+}  // namespace hearth

@@ -1,0 +1,47 @@
+// Answers in OpenAI's harmony format (gpt-oss): messages, each with a channel and perhaps a recipient.
+//
+//   <|channel|>analysis<|message|>THINKING<|end|><|start|>assistant<|channel|>final<|message|>TEXT
+//   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>ARGUMENTS
+//
+// The recipient may also stand before the channel. Source: OpenAI's description of the format ("OpenAI
+// harmony response format"). Same contract as ToolCallParser.
+#pragma once
+
+#include "server/chat/text_releaser.h"
+#include "server/chat/tools/call_reader.h"
+#include "server/chat/tools/json_scanner.h"
+
+namespace hearth {
+
+class HarmonyParser : public AnswerParser {
+ public:
+  explicit HarmonyParser(ToolParserOptions options);
+  std::vector<ToolEvent> push(std::string_view text) override;
+  std::vector<ToolEvent> finish() override;
+
+ private:
+  enum class State { kBetween, kHeader, kText, kReasoning, kCall, kCallRest };
+
+  std::vector<ToolEvent> read_on();
+  bool advance();  // false: more text is needed
+  bool read_between();
+  bool read_header();
+  void enter_message(std::string_view header);
+  bool read_body(TextReleaser& out);
+  bool read_call();
+  void end_call(bool whole);
+  /// What the header announced as a call is none.
+  bool call_is_text();
+
+  ToolParserOptions options_;
+  std::vector<ToolEvent> events_;
+  CallSink sink_;
+  TextReleaser text_, reasoning_;
+  TextWindow window_;
+  State state_ = State::kBetween;
+  JsonScanner arguments_;
+  std::string function_;
+  bool had_text_ = false;
+};
+
+}  // namespace hearth

@@ -1,0 +1,191 @@
+#include "server/chat/tools/python_literals.h"
+
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include "server/api/json.h"
+#include "server/chat/tools/json_scanner.h"
+
+namespace hearth {
+namespace {
+
+constexpr int kMaxDepth = 64;
+
+bool is_name_byte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+void append_utf8(uint32_t c, std::string& out) {
+  const auto tail = [](uint32_t bits) { return static_cast<char>(0x80 | (bits & 0x3F)); };
+  if (c < 0x80) {
+    out += static_cast<char>(c);
+  } else if (c < 0x800) {
+    out += {static_cast<char>(0xC0 | (c >> 6)), tail(c)};
+  } else {
+    out += {static_cast<char>(0xE0 | (c >> 12)), tail(c >> 6), tail(c)};
+  }
+}
+
+/// A recursive descent over one text. Each method returns false if the text is not what it reads.
+class PythonReader {
+ public:
+  explicit PythonReader(std::string_view text) : text_(text) {}
+
+  bool arguments(Json& out) {
+    out = Json::object();
+    while (!at_end()) {
+      std::string key;
+      while (at_ < text_.size() && is_name_byte(text_[at_])) key += text_[at_++];
+      Json value;
+      if (key.empty() || out.contains(key) || !sign('=') || !this->value(value, 0)) return false;
+      out[key] = std::move(value);
+      if (!sign(',') && !at_end()) return false;
+    }
+    return true;
+  }
+
+ private:
+  void skip_white() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_])) != 0) ++at_;
+  }
+  bool at_end() {
+    skip_white();
+    return at_ == text_.size();
+  }
+  bool sign(char wanted) {
+    if (at_end() || text_[at_] != wanted) return false;
+    ++at_;
+    skip_white();
+    return true;
+  }
+
+  bool value(Json& out, int depth) {
+    if (at_end() || depth > kMaxDepth) return false;
+    const char c = text_[at_];
+    if (c == '"' || c == '\'') return string(out);
+    if (c == '[') return list(out, ']', depth);
+    if (c == '(') return list(out, ')', depth);
+    if (c == '{') return dict(out, depth);
+    return std::isalpha(static_cast<unsigned char>(c)) != 0 ? word(out) : number(out);
+  }
+
+  bool word(Json& out) {
+    static const std::array<std::pair<std::string_view, Json>, 6> kWords{{{"True", true},
+                                                                          {"False", false},
+                                                                          {"None", nullptr},
+                                                                          {"true", true},
+                                                                          {"false", false},
+                                                                          {"null", nullptr}}};
+    for (const auto& [name, value] : kWords) {
+      if (!text_.substr(at_).starts_with(name)) continue;
+      at_ += name.size();
+      out = value;
+      return at_ == text_.size() || !is_name_byte(text_[at_]);
+    }
+    return false;
+  }
+
+  bool number(Json& out) {
+    JsonScanner scanner;
+    const size_t begin = at_;
+    while (at_ < text_.size() && scanner.push(text_[at_]) == JsonScanner::Status::kMore) ++at_;
+    out = Json::parse(text_.substr(begin, at_ - begin), nullptr, false);
+    return out.is_number();
+  }
+
+  bool list(Json& out, char close, int depth) {
+    out = Json::array();
+    ++at_;
+    while (!sign(close)) {
+      Json element;
+      if (!value(element, depth + 1)) return false;
+      out.push_back(std::move(element));
+      if (!sign(',')) return sign(close);
+    }
+    return true;
+  }
+
+  bool dict(Json& out, int depth) {
+    out = Json::object();
+    ++at_;
+    while (!sign('}')) {
+      Json key, element;
+      if (!value(key, depth + 1) || !key.is_string() || !sign(':') || !value(element, depth + 1))
+        return false;
+      out[key.get<std::string>()] = std::move(element);
+      if (!sign(',')) return sign('}');
+    }
+    return true;
+  }
+
+  bool string(Json& out) {
+    const char quote = text_[at_++];
+    std::string read;
+    while (at_ < text_.size() && text_[at_] != quote) {
+      const char c = text_[at_++];
+      if (c != '\\') {
+        read += c;
+      } else if (!escape(read)) {
+        return false;
+      }
+    }
+    out = std::move(read);
+    return at_++ < text_.size();
+  }
+
+  bool escape(std::string& out) {
+    constexpr std::string_view kNames = "ntr\\'\"bf/", kBytes = "\n\t\r\\'\"\b\f/";
+    if (at_ == text_.size()) return false;
+    const char c = text_[at_++];
+    if (c == 'x' || c == 'u') return hex_escape(c == 'x' ? 2 : 4, out);
+    const size_t known = kNames.find(c);
+    if (known != std::string_view::npos) {
+      out += kBytes[known];
+    } else {
+      out += {'\\', c};  // as in Python, which leaves such a backslash in
+    }
+    return true;
+  }
+
+  bool hex_escape(size_t n_digits, std::string& out) {
+    uint32_t code = 0;
+    for (size_t i = 0; i < n_digits; ++i) {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      if (at_ == text_.size()) return false;
+      const size_t digit =
+          kDigits.find(static_cast<char>(std::tolower(static_cast<unsigned char>(text_[at_++]))));
+      if (digit == std::string_view::npos) return false;
+      code = code * 16 + static_cast<uint32_t>(digit);
+    }
+    if (code >= 0xD800 && code < 0xE000) return false;  // half of a pair, which Python's literals do not have
+    append_utf8(code, out);
+    return true;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+bool PythonCallEnd::push(char c) {
+  if (quote_ != 0) {
+    if (!escaped_ && c == quote_) quote_ = 0;
+    escaped_ = !escaped_ && c == '\\';
+  } else if (c == '"' || c == '\'') {
+    quote_ = c;
+  } else if (c == '(' || c == '[' || c == '{') {
+    ++depth_;
+  } else if (c == ')' || c == ']' || c == '}') {
+    if (depth_ == 0) return c == ')';
+    --depth_;
+  }
+  return false;
+}
+
+std::optional<std::string> python_arguments_to_json(std::string_view arguments) {
+  Json object;
+  if (!PythonReader(arguments).arguments(object)) return std::nullopt;
+  return object.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace hearth

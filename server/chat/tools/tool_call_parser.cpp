@@ -1,0 +1,302 @@
+// Text, thinking and the texts around calls. What is within a call is read by a CallReader.
+#include "server/chat/tools/tool_call_parser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "server/chat/text_releaser.h"
+#include "server/chat/tools/call_reader.h"
+#include "server/chat/tools/harmony_parser.h"
+
+namespace hearth {
+namespace {
+
+constexpr size_t kNone = std::string_view::npos;
+
+class TextAnswerParser : public AnswerParser {
+ public:
+  explicit TextAnswerParser(ToolParserOptions options);
+  std::vector<ToolEvent> push(std::string_view text) override;
+  std::vector<ToolEvent> finish() override;
+
+ private:
+  enum class State { kReasoning, kText, kCallBegin, kCallBody, kCallEnd, kAfterCall };
+
+  std::vector<ToolEvent> read_on();
+  bool advance();  // false: more text is needed
+  bool read_reasoning();
+  bool read_text();
+  bool read_answer_start(bool& waits);
+  bool read_call_begin();
+  bool read_call_body();
+  bool read_call_end();
+  bool read_after_call();
+  void begin_call(size_t opener_bytes);
+  void enter_body();
+  void end_call(bool whole);
+  void give_up_call();
+  void compact();
+
+  ToolParserOptions options_;
+  std::string opener_, begin_, next_call_, after_last_;
+  bool more_may_follow_;  // after a call comes another or an end, rather than text
+  std::vector<ToolEvent> events_;
+  CallSink sink_;
+  TextReleaser text_, reasoning_;
+  TextWindow window_;
+  State state_ = State::kText;
+  bool answer_begins_ = true;  // nothing but white space since the start, thinking or a call
+  std::unique_ptr<CallReader> reader_;
+  size_t virtual_bytes_ = 0;  // what the prompt said already, at the front of the window
+  size_t opener_bytes_ = 0;   // how much of an attempted call is text for good if it fails
+};
+
+TextAnswerParser::TextAnswerParser(ToolParserOptions options)
+    : options_(std::move(options)),
+      opener_(options_.syntax.opener()),
+      begin_(options_.syntax.section_begin + options_.syntax.call_begin),
+      next_call_(options_.syntax.next_call()),
+      after_last_(options_.syntax.after_last()),
+      more_may_follow_(!probe::trim(options_.syntax.section_begin + options_.syntax.separator).empty()),
+      sink_(options_.make_id, events_),
+      text_(ToolEvent::Kind::kText, events_),
+      reasoning_(ToolEvent::Kind::kReasoning, events_) {
+  if (options_.in_thinking && options_.thinking.exists()) {
+    state_ = State::kReasoning;
+    reasoning_.edge();
+  } else if (options_.syntax.prompt_opens_call && options_.find_calls) {
+    window_.text = begin_;
+    virtual_bytes_ = begin_.size();
+    state_ = State::kCallBegin;
+    begin_call(0);
+  }
+}
+
+std::vector<ToolEvent> TextAnswerParser::push(std::string_view text) {
+  window_.text += text;
+  return read_on();
+}
+
+std::vector<ToolEvent> TextAnswerParser::finish() {
+  window_.ended = true;
+  std::vector<ToolEvent> events = read_on();
+  text_.finish();
+  for (ToolEvent& event : std::exchange(events_, {})) events.push_back(std::move(event));
+  return events;
+}
+
+std::vector<ToolEvent> TextAnswerParser::read_on() {
+  while (advance()) {
+  }
+  compact();
+  return std::exchange(events_, {});
+}
+
+/// Forgets what has become events.
+void TextAnswerParser::compact() {
+  const bool in_call = state_ == State::kCallBegin || state_ == State::kCallBody;
+  if (!in_call) window_.kept = window_.at;
+  const size_t n = window_.kept;
+  window_.text.erase(0, n);
+  window_.at -= n;
+  window_.kept = 0;
+  virtual_bytes_ -= std::min(virtual_bytes_, n);
+}
+
+bool TextAnswerParser::advance() {
+  switch (state_) {
+    case State::kReasoning:
+      return read_reasoning();
+    case State::kText:
+      return read_text();
+    case State::kCallBegin:
+      return read_call_begin();
+    case State::kCallBody:
+      return read_call_body();
+    case State::kCallEnd:
+      return read_call_end();
+    case State::kAfterCall:
+      break;
+  }
+  return read_after_call();
+}
+
+bool TextAnswerParser::read_reasoning() {
+  const std::string_view rest = window_.rest();
+  const std::string& close = options_.thinking.close;
+  const size_t end = rest.find(close);
+  if (end == kNone) {
+    const size_t certain = window_.ended ? rest.size() : certain_before(rest, close);
+    reasoning_.push(rest.substr(0, certain));
+    window_.at += certain;
+    return false;
+  }
+  reasoning_.push(rest.substr(0, end));
+  reasoning_.edge();
+  window_.at += end + close.size();
+  text_.edge();
+  answer_begins_ = true;
+  state_ = State::kText;
+  return true;
+}
+
+/// Looks for thinking and for calls without an opener, which stand at the start of an answer only. True
+/// if it found one. waits: what is there may become one.
+bool TextAnswerParser::read_answer_start(bool& waits) {
+  const std::string_view rest = window_.rest();
+  const std::string_view solid = probe::trim_start(rest);
+  if (solid.empty()) return false;
+  const std::string& open = options_.thinking.open;
+  if (options_.thinking.exists() && solid.starts_with(open)) {
+    window_.at += rest.size() - solid.size() + open.size();
+    text_.edge();
+    reasoning_.edge();
+    state_ = State::kReasoning;
+    return true;
+  }
+  waits = options_.thinking.exists() && open.starts_with(solid) && !window_.ended;
+  if (waits || !options_.find_calls || !opener_.empty()) return false;
+  if (options_.syntax.form == ToolSyntax::Form::kJsonObject && solid.front() != '{') return false;
+  text_.push(rest.substr(0, rest.size() - solid.size()));
+  window_.at += rest.size() - solid.size();
+  begin_call(0);
+  return true;
+}
+
+bool TextAnswerParser::read_text() {
+  if (answer_begins_) {
+    bool waits = false;
+    if (read_answer_start(waits)) return true;
+    if (waits) return false;
+  }
+  const std::string_view rest = window_.rest();
+  const bool looks = options_.find_calls && !opener_.empty();
+  // Python's calls in a list: at the start only, as a [ may stand anywhere.
+  const bool only_at_start = opener_ == "[" || options_.only_at_start;
+  const size_t found = looks && (!only_at_start || answer_begins_) ? rest.find(opener_) : kNone;
+  const bool white_before = probe::trim(rest.substr(0, std::min(found, rest.size()))).empty();
+  if (found != kNone && (!only_at_start || white_before)) {
+    text_.push(rest.substr(0, found));
+    window_.at += found;
+    begin_call(opener_.size());
+    return true;
+  }
+  const size_t certain = looks && !window_.ended ? certain_before(rest, opener_) : rest.size();
+  answer_begins_ = answer_begins_ && probe::trim(rest.substr(0, certain)).empty();
+  text_.push(rest.substr(0, certain));
+  window_.at += certain;
+  return false;
+}
+
+void TextAnswerParser::begin_call(size_t opener_bytes) {
+  window_.kept = window_.at;
+  opener_bytes_ = opener_bytes;
+  answer_begins_ = false;
+  state_ = State::kCallBegin;
+}
+
+bool TextAnswerParser::read_call_begin() {
+  const Match found = match(window_, begin_);
+  if (found == Match::kMore && !window_.ended) return false;
+  if (found == Match::kYes) {
+    enter_body();
+  } else {
+    give_up_call();
+  }
+  return true;
+}
+
+void TextAnswerParser::enter_body() {
+  reader_ = make_call_reader(options_.syntax, options_.tools);
+  state_ = State::kCallBody;
+}
+
+bool TextAnswerParser::read_call_body() {
+  const CallReader::Status status = reader_->read(window_, sink_);
+  if (status == CallReader::Status::kMore && !window_.ended) return false;
+  if (status == CallReader::Status::kDone) {
+    state_ = State::kCallEnd;
+  } else if (status == CallReader::Status::kText) {
+    text_.edge();
+    state_ = State::kText;
+  } else {
+    give_up_call();
+  }
+  return true;
+}
+
+/// What was taken for a call is none, or breaks off: everything that is not yet an event is text.
+void TextAnswerParser::give_up_call() {
+  if (sink_.begun()) end_call(false);
+  const size_t real = std::max(window_.kept, virtual_bytes_);
+  const size_t resume = std::min(std::max(window_.kept + opener_bytes_, real), window_.text.size());
+  text_.push(std::string_view(window_.text).substr(real, resume - real));
+  window_.at = resume;
+  opener_bytes_ = 0;
+  state_ = State::kText;
+}
+
+void TextAnswerParser::end_call(bool whole) {
+  text_.edge();
+  sink_.end(whole);
+  opener_bytes_ = 0;
+}
+
+bool TextAnswerParser::read_call_end() {
+  const Match found = match(window_, options_.syntax.call_end);
+  if (found == Match::kMore && !window_.ended) return false;
+  end_call(true);
+  answer_begins_ = found == Match::kYes;
+  state_ = found == Match::kYes ? State::kAfterCall : State::kText;
+  return true;
+}
+
+/// After a call in a section comes another one or the section's end; without a section, text.
+bool TextAnswerParser::read_after_call() {
+  window_.skip_white();
+  if (more_may_follow_) {
+    const Match last = after_last_.empty() ? Match::kNo : match(window_, after_last_);
+    if (last == Match::kYes) {
+      state_ = State::kText;
+      return true;
+    }
+    const Match next = next_call_.empty() && window_.empty() ? Match::kMore : match(window_, next_call_);
+    const bool goes_on = next == Match::kYes && (last == Match::kNo || !next_call_.empty());
+    const bool waits = !goes_on && (next == Match::kMore || last == Match::kMore);
+    if (waits && !window_.ended) return false;
+    if (goes_on) {
+      begin_call(0);
+      enter_body();
+      return true;
+    }
+  }
+  state_ = State::kText;
+  return true;
+}
+
+}  // namespace
+
+ToolCallParser::ToolCallParser(ToolParserOptions options) {
+  if (options.syntax.form == ToolSyntax::Form::kHarmony) {
+    parser_ = std::make_unique<HarmonyParser>(std::move(options));
+  } else {
+    parser_ = std::make_unique<TextAnswerParser>(std::move(options));
+  }
+}
+
+std::string make_call_id(uint64_t seed, int index, bool short_id) {
+  constexpr std::string_view kAlphabet = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  std::string id = short_id ? "" : "call_";
+  // An id takes up to 24 numbers of the sequence; with 32 for each, none repeats a part of another.
+  uint64_t state = seed + 0x9E3779B97F4A7C15U * 32 * (static_cast<uint64_t>(index) + 1);
+  for (int i = 0; i < (short_id ? 9 : 24); ++i) {
+    // splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014)
+    uint64_t bits = state += 0x9E3779B97F4A7C15U;
+    bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9U;
+    bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EBU;
+    id += kAlphabet[(bits ^ (bits >> 31)) % kAlphabet.size()];
+  }
+  return id;
+}
+
+}  // namespace hearth

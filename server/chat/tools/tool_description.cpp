@@ -1,0 +1,92 @@
+#include "server/chat/tools/tool_description.h"
+
+#include <utility>
+
+namespace hearth {
+namespace {
+
+std::string one_line(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+std::string content_of(const Json& message) {
+  const auto content = message.find("content");
+  if (content == message.end() || content->is_null()) return {};
+  return content->is_string() ? content->get<std::string>() : one_line(*content);
+}
+
+/// Arguments that a client sent as JSON text are written as that text.
+std::string arguments_of(const Json& function) {
+  const auto arguments = function.find("arguments");
+  if (arguments == function.end()) return "{}";
+  return arguments->is_string() ? arguments->get<std::string>() : one_line(*arguments);
+}
+
+void calls_to_text(Json& message) {
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return;
+  std::string text = content_of(message);
+  for (const Json& call : *calls) {
+    const Json& function = call.at("function");
+    if (!text.empty()) text += '\n';
+    text += "<tool_call>\n{\"name\": " + one_line(function.at("name")) +
+            ", \"arguments\": " + arguments_of(function) + "}\n</tool_call>";
+  }
+  message["content"] = std::move(text);
+  message.erase("tool_calls");
+}
+
+/// A result becomes, or joins, a message of the user.
+void add_result(const Json& message, bool joins, Json& out) {
+  std::string text = "<tool_response>\n" + content_of(message) + "\n</tool_response>";
+  if (joins) {
+    out.back()["content"] = content_of(out.back()) + "\n" + text;
+  } else {
+    out.push_back({{"role", "user"}, {"content", std::move(text)}});
+  }
+}
+
+void add_description(const std::string& description, Json& messages) {
+  for (const char* role : {"system", "user"}) {
+    for (Json& message : messages) {
+      if (message["role"] != role) continue;
+      const std::string content = content_of(message);
+      message["content"] = *role == 's' ? content + "\n\n" + description : description + "\n\n" + content;
+      return;
+    }
+  }
+  Json system = {{"role", "system"}, {"content", description}};
+  messages.insert(messages.begin(), std::move(system));
+}
+
+}  // namespace
+
+std::string describe_tools(const Json& tools) {
+  std::string text = "You can call these functions. Each is described by one line of JSON:\n<tools>\n";
+  for (const Json& tool : tools) text += one_line(tool.contains("function") ? tool["function"] : tool) + "\n";
+  text +=
+      "</tools>\n\nTo call a function, answer with its name and its arguments in this form, and nothing "
+      "after "
+      "it:\n<tool_call>\n{\"name\": \"the function's name\", \"arguments\": {\"parameter\": \"value\"}}\n"
+      "</tool_call>\nThe results then follow between <tool_response> and </tool_response>. If no function "
+      "helps, "
+      "answer in plain words.";
+  return text;
+}
+
+Json with_tools_in_text(const Json& messages, const Json& tools) {
+  Json out = Json::array();
+  bool after_result = false;
+  for (const Json& message : messages) {
+    const bool is_result = message["role"] == "tool" || message["role"] == "function";
+    if (is_result) {
+      add_result(message, after_result, out);
+    } else {
+      out.push_back(message);
+      calls_to_text(out.back());
+    }
+    after_result = is_result;
+  }
+  if (tools.is_array() && !tools.empty()) add_description(describe_tools(tools), out);
+  return out;
+}
+
+}  // namespace hearth

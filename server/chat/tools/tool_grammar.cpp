@@ -1,0 +1,315 @@
+#include "server/chat/tools/tool_grammar.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "server/chat/tools/probe_text.h"
+
+namespace hearth {
+namespace {
+
+using Expr = Grammar::Expr;
+using Form = ToolSyntax::Form;
+using Piece = ToolSyntax::Piece;
+
+constexpr int kMaxIdBytes = 64;
+constexpr int kMaxIndexDigits = 6;
+
+ByteSet bytes_of(std::string_view bytes) {
+  ByteSet set;
+  for (const char c : bytes) set.set(static_cast<unsigned char>(c));
+  return set;
+}
+
+ByteSet range(char first, char last) {
+  ByteSet set;
+  for (int c = first; c <= last; ++c) set.set(static_cast<size_t>(c));
+  return set;
+}
+
+class Builder {
+ public:
+  Builder(const ToolSyntax& syntax, const ThinkingSyntax& thinking, const ToolGrammarRequest& request)
+      : syntax_(&syntax), thinking_(&thinking), request_(&request) {
+    for (const GrammarTool& tool : request.tools) {
+      const auto& allowed = request.allowed;
+      const bool may =
+          allowed.empty() || std::find(allowed.begin(), allowed.end(), tool.name) != allowed.end();
+      if (may) tools_.push_back(&tool);
+    }
+    if (tools_.empty() && request.mode == ToolMode::kRequired) {
+      throw ConstraintError("A tool must be called, but no tool is allowed; send tools or allow one.", "");
+    }
+  }
+
+  Grammar take() {
+    const Expr body = syntax_->form == Form::kHarmony ? harmony() : sequence({thinking(), answer()});
+    const Grammar::Rule root = grammar_.declare("answer");
+    grammar_.define(root, body);
+    grammar_.set_root(root);
+    return std::move(grammar_);
+  }
+
+ private:
+  Expr literal(std::string_view text) { return grammar_.literal(text); }
+  Expr sequence(std::initializer_list<Expr> parts) {
+    return grammar_.sequence(std::span(parts.begin(), parts.size()));
+  }
+  Expr choice(std::initializer_list<Expr> parts) {
+    return grammar_.choice(std::span(parts.begin(), parts.size()));
+  }
+  Expr maybe(Expr what) { return grammar_.repeat(what, 0, 1); }
+  Expr any_number(Expr what) { return grammar_.repeat(what, 0, Grammar::kNoMaximum); }
+  Expr white() { return any_number(grammar_.byte(bytes_of(probe::kWhiteSpace))); }
+  Expr any_text() { return any_number(grammar_.character(std::array{CharRange{0, 0x10FFFF}})); }
+
+  Expr text_without(std::string_view text) {
+    if (text.empty()) return any_text();
+    return grammar_.except(any_text(), sequence({any_text(), literal(text), any_text()}));
+  }
+
+  // The answer.
+
+  Expr thinking() {
+    if (!thinking_->exists() || request_->thinking == ThinkingMode::kNone) return grammar_.empty();
+    const Expr thought = sequence({text_without(thinking_->close), literal(thinking_->close), white()});
+    return request_->thinking == ThinkingMode::kBegun ? thought
+                                                      : maybe(sequence({literal(thinking_->open), thought}));
+  }
+
+  Expr answer() {
+    if (syntax_->prompt_opens_call) return answer_to_open_call();
+    if (request_->mode == ToolMode::kRequired) return sequence({white(), calls(true)});
+    if (request_->mode == ToolMode::kNone || tools_.empty()) return text();
+    if (syntax_->bare() || request_->text) return choice({sequence({white(), calls(true)}), text()});
+    return sequence({text(), maybe(calls(true))});
+  }
+
+  /// The prompt has said what begins a call; text is a call of its own.
+  Expr answer_to_open_call() {
+    if (request_->mode == ToolMode::kRequired) return calls(false);
+    const std::string after_name = syntax_->pieces.size() > 1 ? syntax_->pieces[1].text : std::string();
+    const Expr said = sequence({literal(syntax_->text_recipient + after_name),
+                                request_->text ? formatted_text() : text_without(syntax_->opener())});
+    if (request_->mode == ToolMode::kNone || tools_.empty()) return said;
+    if (request_->text) return choice({said, calls(false)});
+    return choice({sequence({said, maybe(calls(true))}), calls(false)});
+  }
+
+  /// Text that ToolCallParser does not take for the beginning of a call.
+  Expr text() {
+    if (request_->text) return formatted_text();
+    if (!syntax_->bare()) return text_without(syntax_->opener());
+    return grammar_.except(any_text(), sequence({white(), call_begin(), any_text()}));
+  }
+
+  /// With a form, calls are looked for at the answer's start only. JSON begins like a call only where calls are bare
+  /// objects.
+  Expr formatted_text() {
+    const Expr text = request_->text(grammar_);
+    const bool leave_out = request_->text_is_regular && request_->mode == ToolMode::kAuto && !tools_.empty();
+    return leave_out ? grammar_.except(text, sequence({white(), call_begin(), any_text()})) : text;
+  }
+
+  /// What the parser takes for the beginning of a call.
+  Expr call_begin() {
+    if (!syntax_->bare()) return literal(syntax_->opener());
+    if (syntax_->form == Form::kJsonObject)
+      return sequence({literal("{"), white(), literal("\"" + syntax_->name_key + "\"")});
+    std::vector<Expr> names{grammar_.nothing()};
+    for (const GrammarTool* tool : tools_) names.push_back(literal(tool->name + "("));
+    return sequence({literal(probe::trim(syntax_->section_begin)), white(), grammar_.choice(names)});
+  }
+
+  // Calls.
+
+  /// opened: what begins the first call is to be written.
+  Expr calls(bool opened) {
+    const Expr first = opened ? call(syntax_->section_begin + syntax_->call_begin) : call("");
+    const bool several = request_->parallel && syntax_->several_calls;
+    const Expr more = several ? any_number(call(syntax_->separator + syntax_->call_begin)) : grammar_.empty();
+    return sequence({first, more, literal(syntax_->section_end)});
+  }
+
+  Expr call(const std::string& begin) {
+    return sequence({literal(begin), grammar_.call(body_rule()), literal(syntax_->call_end)});
+  }
+
+  /// A call of any tool, without what stands around calls.
+  Grammar::Rule body_rule() {
+    if (!has_body_) {
+      std::vector<Expr> bodies;
+      for (const GrammarTool* tool : tools_) bodies.push_back(body(*tool));
+      body_ = grammar_.declare("call");
+      grammar_.define(body_, grammar_.choice(bodies));
+      has_body_ = true;
+    }
+    return body_;
+  }
+
+  Expr body(const GrammarTool& tool) {
+    switch (syntax_->form) {
+      case Form::kParameters:
+        return sequence({name(tool), literal(syntax_->name_end),
+                         parameters(
+                             tool, [this](const GrammarParameter& p) { return tagged_parameter(p); },
+                             syntax_->value_separator)});
+      case Form::kPython:
+        return sequence({name(tool), literal("("),
+                         parameters(
+                             tool, [this](const GrammarParameter& p) { return python_parameter(p); }, ", "),
+                         literal(")")});
+      case Form::kHarmony:
+        return sequence({name(tool), literal(syntax_->name_end), tool.arguments(grammar_)});
+      default:
+        return pieces(tool);
+    }
+  }
+
+  Expr name(const GrammarTool& tool) {
+    const Expr text = literal(syntax_->name_prefix + tool.name + (syntax_->name_index ? ":" : ""));
+    return syntax_->name_index ? sequence({text, index()}) : text;
+  }
+  Expr index() { return grammar_.repeat(grammar_.byte(range('0', '9')), 1, kMaxIndexDigits); }
+  Expr id() {
+    const ByteSet letters = range('0', '9') | range('a', 'z') | range('A', 'Z') | bytes_of("_-");
+    return grammar_.repeat(grammar_.byte(letters), 1, kMaxIdBytes);
+  }
+
+  Expr pieces(const GrammarTool& tool) {
+    std::vector<Expr> parts;
+    for (const Piece& piece : syntax_->pieces) parts.push_back(this->piece(piece, tool));
+    return grammar_.sequence(parts);
+  }
+
+  Expr piece(const Piece& piece, const GrammarTool& tool) {
+    switch (piece.kind) {
+      case Piece::Kind::kName:
+        return name(tool);
+      case Piece::Kind::kId:
+        return id();
+      case Piece::Kind::kIndex:
+        return index();
+      case Piece::Kind::kArguments:
+        return tool.arguments(grammar_);
+      case Piece::Kind::kText:
+        break;
+    }
+    return literal(piece.text);
+  }
+
+  /// The parameters in their order, those that are not required perhaps left out, with a separator
+  /// between two. Built from the last to the first: what may follow differs by whether something stands
+  /// before it.
+  Expr parameters(const GrammarTool& tool, const std::function<Expr(const GrammarParameter&)>& written,
+                  const std::string& separator) {
+    Expr rest_first = grammar_.empty(), rest_later = grammar_.empty();
+    for (size_t i = tool.parameters.size(); i > 0; --i) {
+      const GrammarParameter& parameter = tool.parameters[i - 1];
+      const Expr here = written(parameter);
+      const Expr first = sequence({here, rest_later});
+      const Expr later = sequence({literal(separator), here, rest_later});
+      rest_first = as_rule(parameter.required ? first : choice({first, rest_first}));
+      rest_later = as_rule(parameter.required ? later : choice({later, rest_later}));
+    }
+    return rest_first;
+  }
+
+  /// A rule of its own, so that what stands in two places is written once.
+  Expr as_rule(Expr what) {
+    const Grammar::Rule rule = grammar_.declare("parameters");
+    grammar_.define(rule, what);
+    return grammar_.call(rule);
+  }
+
+  Expr tagged_parameter(const GrammarParameter& parameter) {
+    const Expr value =
+        parameter.value ? parameter.value(grammar_) : text_without(probe::trim(syntax_->value_end));
+    return sequence({literal(syntax_->key_begin + parameter.name + syntax_->key_end), value,
+                     literal(syntax_->value_end)});
+  }
+
+  Expr python_parameter(const GrammarParameter& parameter) {
+    const Expr value = parameter.value ? parameter.value(grammar_) : quoted();
+    return sequence({literal(parameter.name + "="), value});
+  }
+
+  Expr quoted() {
+    const Expr escape = sequence({literal("\\"), grammar_.byte(bytes_of("\"\\nt"))});
+    const std::array<CharRange, 3> ranges{{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}}};
+    return sequence({literal("\""), any_number(choice({grammar_.character(ranges), escape})), literal("\"")});
+  }
+
+  // Harmony: messages with channels instead of text around calls.
+
+  Expr message(std::string_view channel) {
+    return sequence({literal("<|channel|>" + std::string(channel) + "<|message|>"), text_without("<|")});
+  }
+  Expr before(Expr what) { return maybe(sequence({what, literal("<|end|><|start|>assistant")})); }
+
+  Expr harmony() {
+    const bool thinks = request_->thinking != ThinkingMode::kNone;
+    const Expr thought = thinks ? before(message("analysis")) : grammar_.empty();
+    const bool may_call = request_->mode != ToolMode::kNone && !tools_.empty();
+    const Expr last = request_->text
+                          ? sequence({literal("<|channel|>final<|message|>"), request_->text(grammar_)})
+                          : message("final");
+    if (!may_call) return sequence({thought, last});
+    const Expr made = sequence({before(message("commentary")), call(syntax_->call_begin)});
+    if (request_->mode == ToolMode::kRequired) return sequence({thought, made});
+    return sequence({thought, choice({last, made})});
+  }
+
+  const ToolSyntax* syntax_;
+  const ThinkingSyntax* thinking_;
+  const ToolGrammarRequest* request_;
+  std::vector<const GrammarTool*> tools_;
+  Grammar grammar_;
+  Grammar::Rule body_{};
+  bool has_body_ = false;
+};
+
+/// The tags in a text: <...> and [CAPITALS] without white space.
+void collect_tags(std::string_view text, std::vector<std::string>& out) {
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] != '<' && text[at] != '[') continue;
+    const size_t end = text.find(text[at] == '<' ? '>' : ']', at);
+    if (end == std::string_view::npos) continue;
+    const std::string tag(text.substr(at, end + 1 - at));
+    const std::string_view inside = std::string_view(tag).substr(1, tag.size() - 2);
+    const bool capitals = inside.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_/") == std::string_view::npos;
+    const bool is_tag = tag[0] == '<' ? inside.find_first_of(" \n<{\"") == std::string_view::npos : capitals;
+    if (inside.empty() || !is_tag) continue;
+    if (std::find(out.begin(), out.end(), tag) == out.end()) out.push_back(tag);
+    at = end;
+  }
+}
+
+std::vector<std::string> control_texts(const ToolSyntax& syntax, const ThinkingSyntax& thinking) {
+  std::vector<std::string> tags;
+  if (syntax.form == Form::kHarmony) {
+    tags = {"<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|constrain|>"};
+    return tags;
+  }
+  for (const std::string* text : {&thinking.open, &thinking.close}) collect_tags(*text, tags);
+  collect_tags(syntax.section_begin + syntax.call_begin, tags);
+  for (const Piece& piece : syntax.pieces) collect_tags(piece.text, tags);
+  for (const std::string* text :
+       {&syntax.name_end, &syntax.key_begin, &syntax.key_end, &syntax.value_end, &syntax.value_separator}) {
+    collect_tags(*text, tags);
+  }
+  collect_tags(syntax.call_end + syntax.separator + syntax.call_begin, tags);
+  collect_tags(syntax.call_end + syntax.section_end, tags);
+  return tags;
+}
+
+}  // namespace
+
+ToolGrammar build_tool_grammar(const ToolSyntax& syntax, const ThinkingSyntax& thinking,
+                               const ToolGrammarRequest& request) {
+  Builder builder(syntax, thinking, request);
+  return {builder.take(), control_texts(syntax, thinking)};
+}
+
+}  // namespace hearth

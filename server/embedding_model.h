@@ -1,0 +1,51 @@
+// The second model of --embedding-model: it embeds texts for /v1/embeddings, with an engine of its own, so that long lists
+// of texts and running answers do not wait for each other.
+//
+// Owned by ServingModel. It runs on the CPU with half of the threads: the first model has the GPU if there is one, and
+// where both compute at the same time they share the processors like two programs.
+//
+// Built by hearthd's load thread, before the first model; const for everyone after that.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/options.h"
+#include "engine/engine.h"
+#include "engine/model_runtime.h"
+#include "server/api/embedding_target.h"
+
+namespace hearth {
+
+/// Sequences that are embedded at once: texts of eight tokens then fill a step of the default --prefill-chunk.
+inline constexpr int kEmbeddingSlots = 16;
+
+class EmbeddingModel {
+ public:
+  /// `names`: what it answers to, see embedding_model_names(). Throws StartError, std::bad_alloc, and whatever `progress`
+  /// throws.
+  static std::unique_ptr<EmbeddingModel> load(std::shared_ptr<const ModelFile> file, const Options& options,
+                                              std::vector<std::string> names,
+                                              std::function<void(double)> progress);
+
+  Engine& engine() const { return *engine_; }
+  /// The memory that it reserved at load, besides the pages of its file.
+  uint64_t reserved_bytes() const;
+  uint64_t file_bytes() const { return runtime_->facts().file.total_bytes(); }
+  /// What the API needs; this must outlive it.
+  EmbeddingTarget target() const;
+  const std::string& name() const { return names_.front(); }
+  void log_summary() const;
+
+ private:
+  // Destroyed from the last to the first: the engine uses the runtime.
+  std::vector<std::string> names_;
+  int64_t created_ = 0;  // Unix seconds
+  std::unique_ptr<ModelRuntime> runtime_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,85 @@
+// See the header.
+#include "server/http/access/cors.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "server/http/connection/listen_socket.h"
+
+namespace hearth {
+namespace {
+
+bool is_local_page(std::string_view origin) {
+  const size_t scheme = origin.find("://");
+  if (!CorsPolicy::is_web_page(origin) || scheme == std::string_view::npos) return false;
+  std::string_view host = origin.substr(scheme + 3);
+  if (host.find_first_of("/@?#") != std::string_view::npos) return false;
+  const size_t port = host.rfind(':');
+  if (port != std::string_view::npos && host.find(']', port) == std::string_view::npos)
+    host = host.substr(0, port);
+  constexpr std::string_view kSuffix = ".localhost";  // resolves to this machine by definition (RFC 6761)
+  const bool under_localhost =
+      host.size() > kSuffix.size() && host.substr(host.size() - kSuffix.size()) == kSuffix;
+  return host == "localhost" || host == "127.0.0.1" || host == "[::1]" || under_localhost;
+}
+
+/// Frontends made of web pages that a program on the desktop, or an editor, brings with it: Electron (app://), Tauri,
+/// VS Code's panels, pages opened from the disk. No web site can have such an origin.
+bool is_desktop_page(std::string_view origin) {
+  constexpr std::array<std::string_view, 4> kSchemes = {"app://", "tauri://", "vscode-webview://", "file://"};
+  return std::any_of(kSchemes.begin(), kSchemes.end(),
+                     [origin](std::string_view scheme) { return origin.starts_with(scheme); });
+}
+
+/// A list of header names, fit to be sent back.
+bool is_header_list(std::string_view text) {
+  return text.size() <= 4096 && std::all_of(text.begin(), text.end(), [](char c) {
+           return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '_' || c == ',' ||
+                  c == ' ';
+         });
+}
+
+}  // namespace
+
+bool CorsPolicy::is_web_page(std::string_view origin) {
+  return origin.rfind("http://", 0) == 0 || origin.rfind("https://", 0) == 0 || origin == "null";
+}
+
+bool CorsPolicy::allows(std::string_view origin, std::string_view remote_address) const {
+  if (origins_.empty()) {
+    return is_local_page(origin) || (is_desktop_page(origin) && is_loopback(std::string(remote_address)));
+  }
+  return std::any_of(origins_.begin(), origins_.end(),
+                     [origin](const std::string& allowed) { return allowed == "*" || allowed == origin; });
+}
+
+void CorsPolicy::allow(const HttpRequest& request, HttpResponse& response) const {
+  const std::string_view origin = request.header("Origin");
+  if (origin.empty()) return;
+  response.headers.emplace_back("Vary", "Origin");
+  if (!allows(origin, request.remote_address)) return;
+  response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+  response.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after");
+}
+
+HttpResponse CorsPolicy::preflight(const HttpRequest& request) const {
+  HttpResponse response;
+  response.status = 204;
+  response.headers.emplace_back("Allow", "GET, HEAD, POST, OPTIONS");
+  if (!allows(request.header("Origin"), request.remote_address)) return response;
+  response.headers.emplace_back("Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+  // Repeats the wanted headers one by one: "*" does not cover Authorization, and SDKs send a dozen
+  // x-stainless-* headers.
+  const std::string_view wanted = request.header("Access-Control-Request-Headers");
+  if (!wanted.empty() && is_header_list(wanted)) {
+    response.headers.emplace_back("Access-Control-Allow-Headers", std::string(wanted));
+  }
+  if (request.header("Access-Control-Request-Private-Network") == "true") {
+    response.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
+  }
+  response.headers.emplace_back("Access-Control-Max-Age", "600");
+  return response;
+}
+
+}  // namespace hearth

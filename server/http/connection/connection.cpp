@@ -1,0 +1,186 @@
+// Bounded reads and writes on a socket that never blocks; see the header.
+#include "server/http/connection/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+namespace hearth {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A client that takes none of its tokens for so long is gone for all purposes: proxies give up after 60 s.
+constexpr seconds kStallTime{30};
+// A body may take this long, and a second more for each 16 KiB of it: slower than any modem that is still in
+// use.
+constexpr seconds kBodyTime{20};
+constexpr uint64_t kBodyBytesPerSecond = 16 * 1024;
+
+/// Waits for events on fd until the deadline. False: timeout or error.
+bool wait_for(int fd, short events, SteadyTime deadline) {
+  for (;;) {
+    const milliseconds left =
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now()) +
+        milliseconds(1);
+    if (left <= milliseconds(0)) return false;
+    pollfd entry{fd, events, 0};
+    const int n = ::poll(&entry, 1, static_cast<int>(left.count()));
+    if (n > 0) return true;
+    if (n == 0 || errno != EINTR) return false;
+  }
+}
+
+/// Is the line free of control characters? A proxy in front may end a line at a bare CR, LF or NUL where we
+/// do not.
+bool is_head_text(std::string_view line) {
+  return std::none_of(line.begin(), line.end(),
+                      [](unsigned char c) { return (c < ' ' && c != '\t') || c == 127; });
+}
+
+/// Is the line "name:value", with a token as its name (RFC 9112, 5)? Programs differ in how they read a blank
+/// before the colon, a folded line or a line without a colon. Such differences let requests be smuggled past
+/// a proxy.
+bool is_field(std::string_view line) {
+  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  const std::string_view name = line.substr(0, line.find(':'));
+  return !name.empty() && name.size() < line.size() &&
+         std::all_of(name.begin(), name.end(), [kMarks](unsigned char c) {
+           return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                  kMarks.find(static_cast<char>(c)) != std::string_view::npos;
+         });
+}
+
+}  // namespace
+
+Connection::Connection(UniqueFd fd, std::string remote_address)
+    : fd_(std::move(fd)), remote_address_(std::move(remote_address)) {}
+
+Connection::Head Connection::receive_head() {
+  input_.erase(0, used_);
+  used_ = scanned_ = 0;
+  // A pipelined request may be here already. Otherwise read, but never much more than a head: the body waits.
+  Head head = check_head();
+  while (head == Head::kIncomplete) {
+    std::array<char, 4096> chunk;
+    const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Head::kIncomplete;
+    if (n <= 0) return Head::kClosed;
+    input_.append(chunk.data(), static_cast<size_t>(n));
+    head = check_head();
+  }
+  return head;
+}
+
+Connection::Head Connection::check_head() {
+  const auto bad = [this](int status) {
+    bad_status_ = status;
+    return Head::kBad;
+  };
+  // Empty lines before a request line are skipped (RFC 9112, 2.2).
+  if (scanned_ == 0) input_.erase(0, std::min(input_.find_first_not_of("\r\n"), input_.size()));
+  if (input_.empty()) return Head::kIncomplete;
+  // Methods are capital letters. A TLS greeting or a stray byte is refused at once, not after the time for a
+  // head.
+  if (input_[0] < 'A' || input_[0] > 'Z') return bad(400);
+  const size_t end = input_.find("\r\n\r\n", scanned_);
+  scanned_ = input_.size() < 3 ? 0 : input_.size() - 3;
+  const size_t first_line = std::min(input_.find("\r\n"), input_.size());
+  if (first_line > kMaxLineBytes) return bad(414);
+  if (end == std::string::npos) return input_.size() > kMaxHeadBytes ? bad(431) : Head::kIncomplete;
+  if (end > kMaxHeadBytes) return bad(431);
+  size_t n_lines = 0;
+  for (size_t begin = 0; begin < end; ++n_lines) {
+    const size_t line_end = input_.find("\r\n", begin);
+    if (line_end - begin > kMaxLineBytes) return bad(431);
+    const std::string_view line = std::string_view(input_).substr(begin, line_end - begin);
+    if (!is_head_text(line) || (n_lines > 0 && !is_field(line))) return bad(400);
+    begin = line_end + 2;
+  }
+  return n_lines > kMaxHeaderLines ? bad(431) : Head::kComplete;
+}
+
+std::string Connection::take_head() {
+  used_ = input_.find("\r\n\r\n") + 4;
+  return input_.substr(0, used_);
+}
+
+void Connection::begin_body() {
+  body_start_ = std::chrono::steady_clock::now();
+  body_bytes_ = bytes_sent_ = 0;
+}
+
+ssize_t Connection::read(char* to, size_t size) {
+  if (used_ < input_.size()) {
+    const size_t n = std::min(size, input_.size() - used_);
+    std::memcpy(to, input_.data() + used_, n);
+    used_ += n;
+    return static_cast<ssize_t>(n);
+  }
+  // Refilled in blocks, for chunk lines are read byte by byte; used_ moves through the block.
+  input_.resize(16 * 1024);
+  used_ = 0;
+  ssize_t n = -1;
+  for (;;) {
+    n = ::recv(fd_.get(), input_.data(), input_.size(), 0);
+    if (n >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) break;
+    const seconds earned(body_bytes_ / kBodyBytesPerSecond);
+    if (!wait_for(fd_.get(), POLLIN, body_start_ + kBodyTime + earned)) break;
+  }
+  input_.resize(n > 0 ? static_cast<size_t>(n) : 0);
+  if (n <= 0) return n;
+  body_bytes_ += static_cast<uint64_t>(n);
+  return read(to, size);
+}
+
+bool Connection::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (n > 0) {
+      bytes.remove_prefix(static_cast<size_t>(n));
+      bytes_sent_ += static_cast<uint64_t>(n);
+      continue;
+    }
+    if (n < 0 && errno == EINTR) continue;
+    if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
+    if (!wait_for(fd_.get(), POLLOUT, std::chrono::steady_clock::now() + kStallTime)) return false;
+  }
+  return true;
+}
+
+bool Connection::client_alive() const {
+  // POLLRDHUP: the client has closed its side, even if bytes it sent before are still unread.
+  pollfd entry{fd_.get(), POLLRDHUP, 0};
+  if (::poll(&entry, 1, 0) < 0) return errno == EINTR;
+  return (entry.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) == 0;
+}
+
+void Connection::break_off() { ::shutdown(fd_.get(), SHUT_RDWR); }
+
+void Connection::reset_on_close() {
+  const linger hard{1, 0};
+  ::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &hard, sizeof(hard));
+}
+
+void Connection::finish_sending() { ::shutdown(fd_.get(), SHUT_WR); }
+
+bool Connection::discard_input() {
+  input_.clear();
+  used_ = 0;
+  std::array<char, 16 * 1024> chunk;
+  // A bounded number of blocks: the poller has other connections to look after.
+  for (int i = 0; i < 16; ++i) {
+    const ssize_t n = ::recv(fd_.get(), chunk.data(), chunk.size(), 0);
+    if (n == 0) return false;
+    if (n < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+  }
+  return true;
+}
+
+}  // namespace hearth

@@ -1,0 +1,70 @@
+// The thread that waits: it accepts connections and holds them until a request's head has arrived.
+//
+// A connection that sends nothing, or sends slowly, costs a descriptor and no thread, so any number of
+// half-open ones cannot keep /health from being answered. The workers give connections back for their next
+// request.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/mutex.h"
+#include "server/http/connection/connection.h"
+#include "server/http/connection/unique_fd.h"
+
+namespace hearth {
+
+struct PollerOptions {
+  size_t max_waiting = 1000;                    // beyond, the one that would expire first is closed
+  std::chrono::milliseconds head_time{10'000};  // from the first byte, or the accept, to the head's end
+  std::chrono::milliseconds idle_time{75'000};  // between requests: longer than the 60 s proxies keep theirs
+};
+
+class ConnectionPoller {
+ public:
+  /// on_request: takes over a connection whose head is complete. If it returns false, the connection stays
+  /// with the poller, which answers 503. refusal: makes the whole answer, head and body, to a request that is
+  /// not served: 400, 408, 414, 431 or 503.
+  ConnectionPoller(UniqueFd listen_fd, PollerOptions options,
+                   std::function<bool(std::unique_ptr<Connection>&)> on_request,
+                   std::function<std::string(int status)> refusal);
+  /// Stops the thread and joins it.
+  ~ConnectionPoller();
+
+  void start();
+  /// Closes the port and all waiting connections, and joins. Idempotent.
+  void stop();
+  /// Takes a connection back, to wait for its next request or, if it is lingering, for the client to close.
+  /// Any thread.
+  void give_back(std::unique_ptr<Connection> connection);
+
+ private:
+  void run();
+  void accept_all();
+  void take_returned();
+  /// Handles a connection that has input. Returns false if the poller no longer keeps the connection.
+  bool advance(std::unique_ptr<Connection>& connection);
+  void refuse(Connection& connection, int status);
+  void expire();
+  void wake();
+  int wait_ms() const;
+
+  UniqueFd listen_fd_;
+  const PollerOptions options_;
+  const std::function<bool(std::unique_ptr<Connection>&)> on_request_;
+  const std::function<std::string(int)> refusal_;
+  UniqueFd wake_fd_;
+  std::atomic<bool> stopping_{false};
+  SteadyTime accept_again_;  // after the process ran out of descriptors
+
+  Mutex mutex_;
+  std::vector<std::unique_ptr<Connection>> returned_ HEARTH_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Connection>> waiting_;  // poller thread only
+  std::thread thread_;
+};
+
+}  // namespace hearth

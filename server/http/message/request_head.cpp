@@ -1,0 +1,204 @@
+// See the header.
+#include "server/http/message/request_head.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <random>
+
+namespace hearth {
+namespace {
+
+constexpr std::array<std::string_view, 9> kMethods = {"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
+                                                      "CONNECT", "OPTIONS", "TRACE", "PATCH"};
+
+/// The text up to the separator, which is removed from rest with it; all of rest if there is no separator.
+std::string_view next_part(std::string_view& rest, std::string_view separator) {
+  const size_t end = std::min(rest.find(separator), rest.size());
+  const std::string_view part = rest.substr(0, end);
+  rest.remove_prefix(std::min(end + separator.size(), rest.size()));
+  return part;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlank) + 1);
+}
+
+std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+/// "%41b" -> "Ab". A percent sign that no two hexadecimal digits follow stands for itself.
+std::string percent_decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const std::string_view digits = text.substr(i + 1, 2);
+    const char* end = digits.data() + digits.size();
+    if (text[i] == '%' && digits.size() == 2 && std::from_chars(digits.data(), end, value, 16).ptr == end) {
+      out += static_cast<char>(value);
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+/// The path that routes are compared with: no scheme and host of the absolute form, no doubled or trailing
+/// slashes ("/v1//models/" -> "/v1/models"), "/" if nothing is left. Dots are left alone: no files are
+/// served.
+std::string normalised_path(std::string_view path) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (path.substr(0, scheme.size()) != scheme) continue;
+    path.remove_prefix(scheme.size());
+    path.remove_prefix(std::min(path.find('/'), path.size()));
+  }
+  std::string out = "/";
+  for (char c : path) {
+    if (c != '/' || out.back() != '/') out += c;
+  }
+  if (out.size() > 1 && out.back() == '/') out.pop_back();
+  return out;
+}
+
+/// The client's x-request-id if it is 1 to 128 plain characters (letters, digits and -_.:/+=@), else a new one.
+std::string request_id_from(std::string_view client_id) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=@";
+  if (!client_id.empty() && client_id.size() <= 128 &&
+      client_id.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(client_id);
+  }
+  thread_local std::mt19937_64 bits{std::random_device{}()};  // an id, no secret
+  char text[40];
+  std::snprintf(text, sizeof(text), "req-%016llx", static_cast<unsigned long long>(bits()));
+  return text;
+}
+
+/// What stands between '?' and '#'.
+std::string query_of(std::string_view target) {
+  target = target.substr(0, target.find('#'));
+  const size_t mark = target.find('?');
+  return std::string(mark == std::string_view::npos ? std::string_view() : target.substr(mark + 1));
+}
+
+/// Reads "METHOD target HTTP/1.x". Returns false if the line is something else.
+bool parse_request_line(std::string_view line, RequestHead& head) {
+  head.request.method = next_part(line, " ");
+  std::string_view target = next_part(line, " ");
+  head.request.path = normalised_path(percent_decoded(target.substr(0, target.find_first_of("?#"))));
+  head.request.query = query_of(target);
+  head.framing.is_http10 = line == "HTTP/1.0";
+  return !target.empty() && (line == "HTTP/1.1" || line == "HTTP/1.0") &&
+         std::find(kMethods.begin(), kMethods.end(), head.request.method) != kMethods.end();
+}
+
+/// The values of all header lines of this name, in order. Lines of the same name are never joined.
+std::vector<std::string_view> values_of(const HttpRequest& request, std::string_view name) {
+  std::vector<std::string_view> values;
+  for (const auto& [key, value] : request.headers) {
+    if (lowered(key) == name) values.push_back(value);
+  }
+  return values;
+}
+
+/// How the body is compressed; nullopt if it is so in a way that is not known here.
+std::optional<ContentCoding> content_coding(const HttpRequest& request) {
+  const std::vector<std::string_view> values = values_of(request, "content-encoding");
+  const std::string coding = values.empty() ? "" : lowered(values[0]);
+  if (values.size() > 1) return std::nullopt;
+  if (coding.empty() || coding == "identity") return ContentCoding::kIdentity;
+  if (coding == "gzip" || coding == "x-gzip") return ContentCoding::kGzip;
+  if (coding == "deflate") return ContentCoding::kDeflate;
+  return std::nullopt;
+}
+
+/// How the body is delimited and coded. Sets `fault` if it is not to be read.
+BodyFraming body_framing(const HttpRequest& request, uint64_t max_body_bytes,
+                         std::optional<ApiError>& fault) {
+  const std::vector<std::string_view> lengths = values_of(request, "content-length");
+  const std::vector<std::string_view> encodings = values_of(request, "transfer-encoding");
+  const bool is_number = !lengths.empty() && !lengths[0].empty() &&
+                         lengths[0].find_first_not_of("0123456789") == std::string::npos;
+  const std::optional<ContentCoding> coding = content_coding(request);
+  BodyFraming body{.is_chunked = !encodings.empty(), .coding = coding.value_or(ContentCoding::kIdentity)};
+  // A proxy in front could understand such a request differently from us (RFC 9112, 6.3).
+  if (lengths.size() + encodings.size() > 1 || (lengths.size() == 1 && !is_number)) {
+    fault = {400, "Content-Length and Transfer-Encoding of the request are contradictory or malformed", "",
+             ""};
+  } else if (!encodings.empty() && lowered(encodings[0]) != "chunked") {
+    fault = {501, "Transfer-Encoding must be chunked or absent", "", ""};
+  } else if (!coding) {
+    fault = {415,
+             "this Content-Encoding of the request body is not known here; send gzip, deflate or none of it",
+             "", ""};
+  } else if (is_number) {
+    // from_chars fails on numbers that do not fit into 64 bits.
+    const char* end = lengths[0].data() + lengths[0].size();
+    const bool fits = std::from_chars(lengths[0].data(), end, body.length).ec == std::errc();
+    if (!fits || body.length > max_body_bytes) fault = body_too_large(max_body_bytes);
+  }
+  return fault ? BodyFraming{} : body;
+}
+
+/// Is the option ("close", "keep-alive") among those of the Connection headers?
+bool has_connection_option(const HttpRequest& request, std::string_view option) {
+  for (std::string_view options : values_of(request, "connection")) {
+    while (!options.empty()) {
+      if (lowered(trimmed(next_part(options, ","))) == option) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string transport_fault(int status) {
+  switch (status) {
+    case 408:
+      return "the request did not arrive in time";
+    case 414:
+      return "the request line is too long";
+    case 431:
+      return "the request headers are too large";
+    case 503:
+      return "the server is answering as many requests as it can; try again shortly";
+    default:
+      return "the bytes received are not an HTTP/1.1 request; note that this port does not speak TLS";
+  }
+}
+
+RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
+  RequestHead head;
+  const bool is_http = parse_request_line(next_part(bytes, "\r\n"), head);
+  while (!bytes.empty()) {
+    std::string_view line = next_part(bytes, "\r\n");
+    if (line.empty()) break;
+    const std::string_view name = next_part(line, ":");
+    head.request.headers.emplace_back(name, trimmed(line));
+  }
+  head.request.request_id = request_id_from(head.request.header("x-request-id"));
+  if (is_http) {
+    head.body = body_framing(head.request, max_body_bytes, head.fault);
+  } else {
+    head.fault = {400, transport_fault(400), "", ""};
+  }
+  head.framing.is_head = head.request.method == "HEAD";
+  const bool is_http10 = head.framing.is_http10;
+  head.expects_continue = !is_http10 && lowered(head.request.header("expect")) == "100-continue";
+  // A chunked body ends where its framing says so, which may not be where the client meant it; what follows
+  // must not be read as a request. HTTP/1.0 closes unless asked not to.
+  head.closes = head.fault || head.body.is_chunked || has_connection_option(head.request, "close") ||
+                (is_http10 && !has_connection_option(head.request, "keep-alive"));
+  return head;
+}
+
+}  // namespace hearth

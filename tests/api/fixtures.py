@@ -1,0 +1,30 @@
+"""Fixtures shared by tests/api and tests/clients: the program, the default model, servers of a test's own."""
+import pytest
+
+import hearthd
+
+
+@pytest.fixture(scope="session", autouse=True)
+def program():
+    assert hearthd.BINARY.exists(), f"{hearthd.BINARY} is not built: cmake --build --preset release"
+
+
+@pytest.fixture(scope="session")
+def model_path():
+    if not hearthd.MODEL.exists():
+        pytest.skip(f"{hearthd.MODEL} is not there: server/fetch-model.sh fetches it")
+    return hearthd.MODEL
+
+
+@pytest.fixture()
+def start(model_path):
+    """start(*flags, env=...) -> a server of the test's own, killed at its end if it still runs."""
+    started = []
+
+    def make(*flags, **options):
+        started.append(hearthd.Hearthd(*flags, model=options.pop("model", model_path), **options))
+        return started[-1]
+
+    yield make
+    for one in started:
+        one.kill()

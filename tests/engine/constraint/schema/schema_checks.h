@@ -1,0 +1,40 @@
+// Checks of what a JSON schema's grammar matches, for the tests in this folder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/constraint/schema/json_schema.h"
+#include "tests/support/catch.h"
+#include "tests/support/grammar_matcher.h"
+
+namespace hearth::test {
+
+/// Texts that the grammar must match, and texts that it must not.
+inline void check_schema(const std::string& schema, const std::vector<std::string>& members,
+                         const std::vector<std::string>& others, const JsonSchemaOptions& options = {}) {
+  const Grammar grammar = json_schema_grammar(schema, options);
+  GrammarMatcher matcher(grammar);
+  for (const std::string& text : members) {
+    INFO(schema << " should match " << text);
+    CHECK(matcher.matches(text));
+  }
+  for (const std::string& text : others) {
+    INFO(schema << " should not match " << text);
+    CHECK_FALSE(matcher.matches(text));
+  }
+}
+
+/// The schema must be refused at that place, with a sentence that has this part.
+inline void check_refused(const std::string& schema, const std::string& where, const std::string& part) {
+  INFO(schema.substr(0, 300));
+  try {
+    json_schema_grammar(schema);
+    FAIL("not refused");
+  } catch (const ConstraintError& error) {
+    CHECK(error.where() == where);
+    CHECK_THAT(error.what(), ContainsSubstring(part));
+  }
+}
+
+}  // namespace hearth::test

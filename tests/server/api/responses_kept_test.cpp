@@ -1,0 +1,247 @@
+// Responses that are kept: conversations that go on, retrieving, deleting, listing, and ending one while it is generated.
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/api/request/query.h"
+#include "tests/server/api/responses_bench.h"
+#include "tests/support/catch.h"
+#include "tests/support/scripted_model.h"
+
+namespace hearth {
+namespace {
+
+using nlohmann::json;
+
+TEST_CASE("previous_response_id goes on with the conversation; instructions do not carry over") {
+  ResponsesBench bench("<think>hm</think>One.");
+  const json first = bench.ask(R"("instructions": "S")", R"("a")");
+  const json second = bench.ask(R"("previous_response_id": )" + first["id"].dump(), R"("b")");
+  CHECK(bench.prompt() == "[user]a[assistant]<think>hm</think>One.[user]b[assistant]");
+  CHECK(second["previous_response_id"] == first["id"]);
+  // A second branch from the first, and a third turn.
+  bench.ask(R"("previous_response_id": )" + first["id"].dump(), R"("c")");
+  CHECK(bench.prompt() == "[user]a[assistant]<think>hm</think>One.[user]c[assistant]");
+  bench.ask(R"("instructions": "T", "previous_response_id": )" + second["id"].dump(), R"("d")");
+  CHECK(bench.prompt() ==
+        "[system]T[user]a[assistant]<think>hm</think>One.[user]b[assistant]<think>hm</"
+        "think>One.[user]d[assistant]");
+}
+
+TEST_CASE("the result of a call may be sent alone, after the response that made the call") {
+  ResponsesBench bench(
+      R"(<tool_call>{"name": "weather", "arguments": {"city": "Ulm", "days": 2}}</tool_call>)");
+  const json first = bench.ask(kResponseTools, R"("a")");
+  bench.says("Sun.");
+  const std::string result = R"([{"type": "function_call_output", "call_id": )" +
+                             first["output"][0]["call_id"].dump() + R"(, "output": "sun"}])";
+  bench.ask(R"("previous_response_id": )" + first["id"].dump(), result);
+  CHECK_THAT(bench.prompt(), ContainsSubstring(R"([assistant]<tool_call>{"name": "weather")"));
+  CHECK(bench.prompt().ends_with("[tool]sun[assistant]"));
+  CHECK(bench.error(R"({"input": )" + result + "}")["param"] == "input[0].call_id");
+}
+
+TEST_CASE("what is kept can be retrieved and deleted; what is not kept is not found") {
+  ResponsesBench bench;
+  const json kept = bench.ask("");
+  CHECK(bench.get(kept["id"]) == kept);
+  const json streamed = bench.stream("").back().data["response"];
+  CHECK(bench.get(streamed["id"]) == streamed);
+  const json unkept = bench.ask(R"("store": false)");
+  CHECK(unkept["store"] == false);
+  CHECK(bench.get(unkept["id"])["error"]["code"] == "response_not_found");
+  const json refused = bench.error(R"({"input": "b", "previous_response_id": )" + unkept["id"].dump() + "}");
+  CHECK(refused["code"] == "previous_response_not_found");
+  CHECK(refused["param"] == "previous_response_id");
+
+  const json next = bench.ask(R"("previous_response_id": )" + kept["id"].dump());
+  const HttpResponse deleted = delete_response(bench.api(), HttpRequest(), kept["id"].get<std::string>());
+  CHECK(json::parse(deleted.body) == json({{"id", kept["id"]}, {"object", "response"}, {"deleted", true}}));
+  CHECK(delete_response(bench.api(), HttpRequest(), kept["id"].get<std::string>()).status == 404);
+  CHECK(retrieve_response(bench.api(), HttpRequest(), kept["id"].get<std::string>()).status == 404);
+  // What went on from it has lost its beginning.
+  CHECK(bench.error(R"({"input": "b", "previous_response_id": )" + next["id"].dump() + "}")["code"] ==
+        "previous_response_not_found");
+  HttpRequest stream;
+  stream.query = "stream=true";
+  CHECK(retrieve_response(bench.api(), stream, next["id"].get<std::string>()).status == 400);
+}
+
+TEST_CASE("input items are listed newest first, page by page") {
+  ResponsesBench bench;
+  const json response = bench.ask("", R"([{"id": "msg_a", "role": "user", "content": "a"},
+      {"type": "reasoning", "id": "rs_b", "summary": []}, {"role": "assistant", "content": "b"},
+      {"id": "msg_c", "role": "user", "content": "c"}])");
+  const std::string id = response["id"];
+  const auto ids = [](const json& list) {
+    std::vector<std::string> out;
+    for (const json& item : list["data"]) out.push_back(item["id"]);
+    return out;
+  };
+  const json all = bench.input_items(id);
+  CHECK(all["object"] == "list");
+  CHECK(all["has_more"] == false);
+  REQUIRE(all["data"].size() == 4);
+  CHECK(all["first_id"] == "msg_c");
+  CHECK(all["last_id"] == "msg_a");
+  CHECK(all["data"][0] == json({{"type", "message"},
+                                {"role", "user"},
+                                {"status", "completed"},
+                                {"content", {{{"type", "input_text"}, {"text", "c"}}}},
+                                {"id", "msg_c"}}));
+  CHECK(all["data"][1]["id"].get<std::string>().starts_with("msg_"));
+  CHECK(all["data"][1]["content"][0]["type"] == "output_text");
+  std::vector<std::string> oldest_first = ids(bench.input_items(id, "order=asc"));
+  std::ranges::reverse(oldest_first);
+  CHECK(oldest_first == ids(all));
+  const json page = bench.input_items(id, "limit=2&order=asc");
+  CHECK(ids(page) == std::vector<std::string>{"msg_a", "rs_b"});
+  CHECK(page["has_more"] == true);
+  const json rest = bench.input_items(id, "order=asc&after=rs%5Fb&include=x");
+  CHECK(rest["data"].size() == 2);
+  CHECK(rest["last_id"] == "msg_c");
+  CHECK(bench.input_items(id, "after=msg_a")["data"] == json::array());
+  CHECK(bench.input_items(id, "after=msg_a")["first_id"].is_null());
+  for (const auto& [query, param] : std::map<std::string, std::string>{{"limit=0", "limit"},
+                                                                       {"limit=101", "limit"},
+                                                                       {"limit=2x", "limit"},
+                                                                       {"order=up", "order"},
+                                                                       {"after=nothing", "after"}}) {
+    INFO(query);
+    CHECK(bench.input_items(id, query)["error"]["param"] == param);
+  }
+  CHECK(bench.input_items("resp_unknown")["error"]["code"] == "response_not_found");
+}
+
+TEST_CASE("parameters of a query are decoded; the first of a name counts") {
+  CHECK(query_value("a=1&b=x%20y+z&a=2", "a") == "1");
+  CHECK(query_value("a=1&b=x%20y+z", "b") == "x y z");
+  CHECK(query_value("a", "a") == "");
+  CHECK(query_value("a=", "a") == "");
+  CHECK(query_value("a=%4", "a") == "%4");
+  CHECK(query_value("&&=&b", "b") == "");
+  CHECK_FALSE(query_value("", "a"));
+  CHECK_FALSE(query_value("ab=1", "a"));
+}
+
+TEST_CASE("an item that is kept can be sent by its id") {
+  ResponsesBench bench("One.");
+  const json first = bench.ask("", R"([{"id": "msg_a", "role": "user", "content": "a"}])");
+  bench.ask("", R"([{"type": "item_reference", "id": "msg_a"}, {"id": )" + first["output"][0]["id"].dump() +
+                    R"(}, {"role": "user", "content": "b"}])");
+  CHECK(bench.prompt() == "[user]a[assistant]One.[user]b[assistant]");
+}
+
+/// The id of a bench's first response: its input's item takes two draws, then it takes two itself.
+const std::string kFirstId = "resp_30000000000000004000000000000000";
+
+/// The engine's end of a request that was cancelled.
+void end_cancelled(TokenStream& stream) { play_end(stream, 0, FinishReason::kCancelled); }
+
+TEST_CASE("cancelling ends the engine's request; the client gets what there is, and the status cancelled") {
+  ResponsesBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
+  for (const bool streamed : {false, true}) {  // the first one's id is known beforehand
+    const HttpResponse response =
+        bench.create(streamed ? R"({"input": "x", "stream": true})" : R"({"input": "x"})");
+    std::string id;
+    RecordingClient client;
+    client.alive = [&] {  // asked while the engine is silent
+      if (bench.engine.stream->cancelled(0)) return true;
+      id = streamed ? sse_events(client.received)[0].data["response"]["id"].get<std::string>() : kFirstId;
+      const HttpResponse cancelled = cancel_response(bench.api(), HttpRequest(), id);
+      CHECK(cancelled.status == 200);
+      CHECK(json::parse(cancelled.body)["status"] == "cancelled");
+      CHECK(bench.engine.stream->cancelled(0));
+      end_cancelled(*bench.engine.stream);
+      return true;
+    };
+    REQUIRE(response.produce(client));
+    const json got =
+        streamed ? sse_events(client.received).back().data["response"] : json::parse(client.received);
+    CHECK(got["status"] == "cancelled");
+    CHECK(got["incomplete_details"].is_null());
+    CHECK(got["output"][0]["status"] == "incomplete");
+    CHECK(got["output"][0]["content"][0]["text"] == "He");
+    CHECK(got["usage"]["output_tokens"] == 2);
+    CHECK(bench.get(got["id"]) == got);
+    CHECK(client.reported->ended == std::string("complete"));
+    if (streamed) CHECK(sse_events(client.received).back().name == "response.incomplete");
+    // Again: what there is. The conversation can go on from it.
+    CHECK(json::parse(cancel_response(bench.api(), HttpRequest(), got["id"].get<std::string>()).body) == got);
+  }
+}
+
+TEST_CASE("only a response that is being generated can be cancelled, and it cannot be gone on from") {
+  ResponsesBench bench;
+  const json complete = bench.ask("");
+  const HttpResponse refused = cancel_response(bench.api(), HttpRequest(), complete["id"].get<std::string>());
+  CHECK(refused.status == 400);
+  CHECK_THAT(refused.body, ContainsSubstring("completed"));
+  CHECK(cancel_response(bench.api(), HttpRequest(), "resp_unknown").status == 404);
+  bench.engine.play = [](TokenStream&) {};
+  const HttpResponse running = bench.create(R"({"input": "x", "stream": true})");
+  RecordingClient client;
+  client.on_write = [&](std::string_view) {
+    const std::string id = sse_events(client.received)[0].data["response"]["id"];
+    CHECK(bench.get(id)["status"] == "in_progress");
+    CHECK(bench.error(R"({"input": "b", "previous_response_id": ")" + id + R"("})")["param"] ==
+          "previous_response_id");
+    return false;
+  };
+  CHECK_FALSE(running.produce(client));
+}
+
+TEST_CASE(
+    "a client that leaves a stream leaves a cancelled response; one that waits for the whole leaves "
+    "nothing") {
+  ResponsesBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "He"); };
+  RecordingClient gone;
+  gone.alive = [] { return false; };
+  {
+    const HttpResponse whole = bench.create(R"({"input": "x"})");
+    CHECK(bench.api().responses().size() == 1);
+    CHECK(whole.before_status(gone)->status == 499);
+  }
+  CHECK(bench.api().responses().size() == 0);
+  {
+    const HttpResponse streamed = bench.create(R"({"input": "x", "stream": true})");
+    CHECK_FALSE(streamed.produce(gone));
+  }
+  const json kept = bench.get(sse_events(gone.received)[0].data["response"]["id"]);
+  CHECK(kept["status"] == "cancelled");
+  CHECK(kept["output"][0]["content"][0]["text"] == "He");
+  CHECK(kept["output"][0]["status"] == "incomplete");
+}
+
+TEST_CASE("the engine stops within a step of the cancellation") {
+  constexpr int kCancelStep = 6;
+  int n_steps = 0;
+  ResponsesBench bench;
+  ScriptedModel scripted({.limits = {.max_tokens = 64,
+                                     .max_logit_rows = 8,
+                                     .n_vocab = ApiVocabulary::kFirstWord,
+                                     .block_tokens = 4,
+                                     .n_blocks = 128},
+                          .before_step = [&](const Batch&) {
+                            if (++n_steps != kCancelStep) return;
+                            cancel_response(bench.api(), HttpRequest(), kFirstId);
+                          }});
+  Engine engine(scripted, {.n_slots = 1, .context_tokens = 256, .queue_capacity = 4, .prefill_chunk = 64});
+  bench.model.engine = &engine;
+  bench.model.context_tokens = 256;
+  const std::vector<SseEvent> events =
+      bench.stream(R"("ignore_eos": true, "max_output_tokens": 200)", R"("x")");
+  CHECK(events.front().data["response"]["id"] == kFirstId);
+  CHECK(events.back().data["response"]["status"] == "cancelled");
+  CHECK(engine.drain(std::chrono::steady_clock::now() + std::chrono::seconds(60)));
+  CHECK(n_steps <= kCancelStep + 1);
+}
+
+}  // namespace
+}  // namespace hearth
