@@ -48,10 +48,12 @@ void refuse_without(const RequestFields& fields) {
   }
 }
 
-/// The body without what these endpoints have and others refuse, and without a seed that asks for a random one.
+/// The body without what these endpoints have and others refuse, and without a seed that asks for a random one. A limit in
+/// milliseconds is left out because it would make answers depend on the machine's load; n_predict bounds them.
 Json for_other_readers(const Json& body) {
   Json rest = body;
-  for (const char* name : {"n_probs", "response_fields", "return_tokens"}) rest.erase(name);
+  for (const char* name : {"n_probs", "response_fields", "return_tokens", "t_max_predict_ms"})
+    rest.erase(name);
   const auto seed = rest.find("seed");
   if (seed != rest.end() && *seed == -1) rest.erase("seed");
   return rest;

@@ -47,7 +47,6 @@ constexpr Refused kRefused[] = {
     {"return_token_ids", "[false]", "send 'logprobs', which lists the tokens"},
     {"return_tokens", "[false]", "send 'logprobs', which lists the tokens"},
     {"return_tokens_as_token_ids", "[false]", "send 'logprobs', which lists the tokens' texts"},
-    {"samplers", "[]", "the order of samplers is fixed; docs/api.md has it"},
     {"skip_special_tokens", "[true]", "control tokens are never part of the text"},
     {"smoothing_factor", "[0]", "this sampler does not exist here"},
     {"t_max_predict_ms", "[0, -1]", "bound the answer with 'max_tokens'"},

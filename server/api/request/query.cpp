@@ -5,10 +5,8 @@
 #include <charconv>
 
 namespace hearth {
-namespace {
 
-/// A percent sign that no two hexadecimal digits follow stands for itself.
-std::string decoded(std::string_view text) {
+std::string percent_decoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
     unsigned value = 0;
@@ -18,10 +16,18 @@ std::string decoded(std::string_view text) {
       out += static_cast<char>(value);
       i += 2;
     } else {
-      out += text[i] == '+' ? ' ' : text[i];
+      out += text[i];
     }
   }
   return out;
+}
+
+namespace {
+
+std::string form_decoded(std::string_view text) {
+  std::string spaced(text);
+  std::ranges::replace(spaced, '+', ' ');
+  return percent_decoded(spaced);
 }
 
 }  // namespace
@@ -31,8 +37,8 @@ std::optional<std::string> query_value(std::string_view query, std::string_view 
     const std::string_view pair = query.substr(0, query.find('&'));
     query.remove_prefix(std::min(pair.size() + 1, query.size()));
     const size_t equals = std::min(pair.find('='), pair.size());
-    if (decoded(pair.substr(0, equals)) != name) continue;
-    return decoded(pair.substr(std::min(equals + 1, pair.size())));
+    if (form_decoded(pair.substr(0, equals)) != name) continue;
+    return form_decoded(pair.substr(std::min(equals + 1, pair.size())));
   }
   return std::nullopt;
 }

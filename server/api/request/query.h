@@ -1,6 +1,6 @@
-// The parameters behind a path's '?'.
+// Text of URLs: percent-decoding, and the parameters behind a path's '?'.
 //
-// Called by handlers on the HTTP thread.
+// Pure; called by the transport and by handlers on HTTP threads.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,9 @@
 #include <string_view>
 
 namespace hearth {
+
+/// "%41b" -> "Ab". A percent sign that no two hexadecimal digits follow stands for itself.
+std::string percent_decoded(std::string_view text);
 
 /// The value of the first parameter of that name, percent-decoded, '+' read as a space; empty if it stands without a value.
 /// nullopt: it is not there. query: HttpRequest::query.

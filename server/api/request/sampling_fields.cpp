@@ -2,6 +2,7 @@
 #include "server/api/request/sampling_fields.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -150,6 +151,42 @@ void check_something_is_left(int n_vocab, const SamplingParams& sampling, std::s
   refuse_param(param, "'logit_bias' bans every token of the vocabulary with -100; leave at least one.");
 }
 
+/// llama.cpp's list of samplers: those that it does not name are off. Their order stays this server's.
+void read_samplers(const RequestFields& fields, SamplingParams& sampling) {
+  const Json* names = fields.find("samplers");
+  if (names == nullptr || (names->is_array() && names->empty())) return;
+  const std::string param = fields.param("samplers");
+  static constexpr std::array<std::string_view, 11> kNames = {"dry",   "penalties",   "temperature", "top_k",
+                                                              "typ_p", "typical_p",   "top_p",       "min_p",
+                                                              "xtc",   "top_n_sigma", "infill"};
+  const auto listed = [names](std::string_view name) {
+    return std::ranges::find(*names, Json(name)) != names->end();
+  };
+  if (!names->is_array())
+    refuse_param(param, "'" + param + "' must be an array of names, found " + describe(*names) + ".");
+  for (const Json& name : *names) {
+    const bool known =
+        name.is_string() && std::ranges::find(kNames, name.get_ref<const std::string&>()) != kNames.end();
+    if (!known)
+      refuse_param(param, "'" + param + "' names " + describe(name) +
+                              "; there are dry, penalties, temperature, top_k, typ_p, top_p, min_p and xtc.");
+  }
+  const SamplingParams off;
+  if (!listed("dry")) sampling.dry.multiplier = off.dry.multiplier;
+  if (!listed("penalties")) {
+    sampling.repetition_penalty = off.repetition_penalty;
+    sampling.presence_penalty = off.presence_penalty;
+    sampling.frequency_penalty = off.frequency_penalty;
+  }
+  if (!listed("temperature"))
+    sampling.temperature = off.temperature, sampling.dynatemp_range = off.dynatemp_range;
+  if (!listed("top_k")) sampling.top_k = off.top_k;
+  if (!listed("typ_p") && !listed("typical_p")) sampling.typical_p = off.typical_p;
+  if (!listed("top_p")) sampling.top_p = off.top_p;
+  if (!listed("min_p")) sampling.min_p = off.min_p;
+  if (!listed("xtc")) sampling.xtc_probability = off.xtc_probability;
+}
+
 /// A token and what is added to its logit. name: the token as the request wrote it.
 std::pair<int32_t, float> read_bias(std::optional<int64_t> token, const std::string& name, const Json& value,
                                     const std::string& param, int n_vocab) {
@@ -212,6 +249,7 @@ SamplingParams read_sampling(const RequestFields& fields, int n_vocab, const Tok
   read_xtc(fields, sampling);
   read_dynamic_temperature(fields, sampling);
   read_mirostat(fields, sampling);
+  read_samplers(fields, sampling);
   read_logit_bias(fields, n_vocab, sampling);
   return sampling;
 }

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <random>
 
+#include "server/api/request/query.h"
+
 namespace hearth {
 namespace {
 
@@ -31,23 +33,6 @@ std::string lowered(std::string_view text) {
   std::string out(text);
   for (char& c : out) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
-}
-
-/// "%41b" -> "Ab". A percent sign that no two hexadecimal digits follow stands for itself.
-std::string percent_decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned value = 0;
-    const std::string_view digits = text.substr(i + 1, 2);
-    const char* end = digits.data() + digits.size();
-    if (text[i] == '%' && digits.size() == 2 && std::from_chars(digits.data(), end, value, 16).ptr == end) {
-      out += static_cast<char>(value);
-      i += 2;
-    } else {
-      out += text[i];
-    }
   }
   return out;
 }

@@ -64,6 +64,36 @@ TEST_CASE("llama.cpp's names for length, bias and window mean the same") {
   CHECK_FALSE(chat(R"(, "n_predict": -1)").max_tokens);
 }
 
+TEST_CASE("samplers that are not listed are off") {
+  const std::string asked =
+      R"("temperature": 0.5, "top_k": 40, "top_p": 0.9, "min_p": 0.1, "typical_p": 0.7, "repeat_penalty": 1.2,
+         "presence_penalty": 1, "dry_multiplier": 1, "xtc_probability": 0.5, "dynatemp_range": 0.1)";
+  const SamplingParams some =
+      completion("{" + asked + R"(, "samplers": ["top_k", "top_p", "infill"]})").generation.sampling;
+  CHECK(some.top_k == 40);
+  CHECK(some.top_p == 0.9F);
+  CHECK(some.temperature == 1);
+  CHECK(some.min_p == 0);
+  CHECK(some.typical_p == 1);
+  CHECK(some.repetition_penalty == 1);
+  CHECK(some.presence_penalty == 0);
+  CHECK(some.dry.multiplier == 0);
+  CHECK(some.xtc_probability == 0);
+  CHECK(some.dynatemp_range == 0);
+  const SamplingParams others =
+      completion("{" + asked +
+                 R"(, "samplers": ["dry", "penalties", "temperature", "typ_p", "min_p", "xtc"]})")
+          .generation.sampling;
+  CHECK(others.top_k == 0);
+  CHECK(others.top_p == 1);
+  CHECK(others.temperature == 0.5F);
+  CHECK(others.min_p == 0.1F);
+  CHECK(others.typical_p == 0.7F);
+  CHECK(others.repetition_penalty == 1.2F);
+  CHECK(others.dry.multiplier == 1);
+  CHECK(others.xtc_probability == 0.5F);
+}
+
 TEST_CASE("values at the ends of their ranges are taken") {
   const CompletionRequest request = completion(
       R"({"prompt": [0, 99.0], "max_tokens": 0, "temperature": 2, "top_p": 0, "top_k": -1, "min_p": 1,
