@@ -145,7 +145,7 @@ def test_options_that_hearthd_has_too_have_its_default_and_its_words():
         help_ = profiler(command, "--help").stdout
         for entry in re.split(r"(?m)^  (?=-)", help_)[1:]:
             # CLI11 writes a default as "=0" or, in newer versions, as "[0]".
-            name, before, after = re.match(r"(?:-\w, ?)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+)| \[(\S+)\])?)?", entry).groups()
+            name, before, after = re.match(r"(?:-\w, *)?--([a-z-]+)(?: [A-Z|]+(?:=(\S+)| \[(\S+)\])?)?", entry).groups()
             value = before or after
             if name not in rows or name in ("help", "version"):
                 continue
