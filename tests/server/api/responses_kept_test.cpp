@@ -1,5 +1,6 @@
 // Responses that are kept: conversations that go on, retrieving, deleting, listing, and ending one while it is generated.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -222,6 +223,7 @@ TEST_CASE(
 TEST_CASE("the engine stops within a step of the cancellation") {
   constexpr int kCancelStep = 6;
   int n_steps = 0;
+  std::atomic<bool> answering = false;  // the response can be cancelled from here on
   ResponsesBench bench;
   ScriptedModel scripted({.limits = {.max_tokens = 64,
                                      .max_logit_rows = 8,
@@ -230,13 +232,19 @@ TEST_CASE("the engine stops within a step of the cancellation") {
                                      .n_blocks = 128},
                           .before_step = [&](const Batch&) {
                             if (++n_steps != kCancelStep) return;
+                            answering.wait(false);
                             cancel_response(bench.api(), HttpRequest(), kFirstId);
                           }});
   Engine engine(scripted, {.n_slots = 1, .context_tokens = 256, .queue_capacity = 4, .prefill_chunk = 64});
   bench.model.engine = &engine;
   bench.model.context_tokens = 256;
-  const std::vector<SseEvent> events =
-      bench.stream(R"("ignore_eos": true, "max_output_tokens": 200)", R"("x")");
+  const HttpResponse response =
+      bench.create(R"({"input": "x", "stream": true, "ignore_eos": true, "max_output_tokens": 200})");
+  answering = true;
+  answering.notify_all();
+  RecordingClient client;
+  CHECK(response.produce(client));
+  const std::vector<SseEvent> events = sse_events(client.received);
   CHECK(events.front().data["response"]["id"] == kFirstId);
   CHECK(events.back().data["response"]["status"] == "cancelled");
   CHECK(engine.drain(std::chrono::steady_clock::now() + std::chrono::seconds(60)));
