@@ -46,8 +46,9 @@ pack() {
   command -v dpkg >/dev/null || stop "pack: needs a Debian or Ubuntu on which docker/install-deps.sh build has run"
   mkdir -p "$pack_to" || stop "pack: $pack_to cannot be made"
   [ -z "$(ls -A "$pack_to")" ] || stop "pack: $pack_to is not empty"
-  local package file library
-  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libtomlplusplus-dev catch2; do
+  local package file library catch2=catch2
+  dpkg -L libcatch2-dev >/dev/null 2>&1 && catch2=libcatch2-dev  # Debian 13 has the files there
+  for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libtomlplusplus-dev "$catch2"; do
     dpkg -L "$package" >/dev/null 2>&1 || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
     dpkg -L "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
       [ ! -d "$file" ] || [ -L "$file" ] || continue
