@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -105,6 +106,7 @@ struct ApiBench {
   ApiVocabulary vocabulary;
   ChatTemplate chat_template = ChatTemplate::parse(kBenchTemplate, "<s>", "</s>");
   PlayedEngine engine;
+  std::mutex time_mutex;
   std::chrono::steady_clock::time_point time{};
   std::chrono::seconds tick{0};  // added each time the clock is read
   ServedModel model{.names = {"tiny", "org/tiny"},
@@ -126,7 +128,11 @@ struct ApiBench {
 
   ApiWorld world() {
     return {.unix_seconds = [] { return int64_t{1700000000}; },
-            .now = [this] { return time += tick; },
+            .now =
+                [this] {
+                  const std::lock_guard lock(time_mutex);  // engines have a thread of their own
+                  return time += tick;
+                },
             .random_bits = [] { return uint64_t{0}; }};
   }
   HttpResponse completions(std::string body) {
