@@ -12,7 +12,7 @@
 namespace hearth {
 
 struct ToolChoice {  // NOLINT(bugprone-exception-escape): a Json that holds nothing does not throw
-  Json tools;                        // an array, as the client sent it; null: none, or tool_choice "none"
+  Json tools;        // an array, as the client sent it; null: none, or tool_choice "none"
   ToolMode mode = ToolMode::kNone;   // kNone if and only if tools is null
   std::vector<std::string> allowed;  // names of those that may be called; empty: all
   bool parallel = true;              // more than one call in an answer
