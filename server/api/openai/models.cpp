@@ -32,28 +32,28 @@ Json embedding_json(int n_dimensions, Pooling pooling) {
   return {{"dimensions", n_dimensions}, {"pooling", std::string(pooling_name(pooling))}};
 }
 
-Json model_json(const ServedModel& model, std::string_view name) {
+/// What the entries of both models have: facts is the model as /v1/embeddings knows it, owner the one that answers.
+Json entry_json(const EmbeddingTarget& facts, const std::string& owner, std::string_view name) {
   Json json = Json::object();
   json["id"] = name;
   json["object"] = "model";
-  json["created"] = model.created;
-  json["owned_by"] = model.owned_by;
-  json["max_model_len"] = model.context_tokens;
-  json["device"] = model.device;
-  json["embedding"] = embedding_json(model.n_dimensions, model.pooling);
-  json["sparsity"] = sparsity_json(model.sparsity);
+  json["created"] = facts.created;
+  json["owned_by"] = owner;
+  json["max_model_len"] = facts.context_tokens;
+  json["device"] = facts.device;
+  json["embedding"] = embedding_json(facts.n_dimensions, facts.pooling);
   return json;
 }
 
-Json model_json(const ServedModel& model, const EmbeddingTarget& embedder, std::string_view name) {
-  Json json = Json::object();
-  json["id"] = name;
-  json["object"] = "model";
-  json["created"] = embedder.created;
-  json["owned_by"] = model.owned_by;
-  json["max_model_len"] = embedder.context_tokens;
-  json["device"] = embedder.device;
-  json["embedding"] = embedding_json(embedder.n_dimensions, embedder.pooling);
+Json model_json(const ServedModel& model, std::string_view name) {
+  Json json = entry_json({.names = {},
+                          .created = model.created,
+                          .context_tokens = model.context_tokens,
+                          .n_dimensions = model.n_dimensions,
+                          .pooling = model.pooling,
+                          .device = model.device},
+                         model.owned_by, name);
+  json["sparsity"] = sparsity_json(model.sparsity);
   return json;
 }
 
@@ -68,7 +68,7 @@ HttpResponse list_models(const ApiContext& api) {
   for (const std::string& name : api.model().names) models.push_back(model_json(api.model(), name));
   if (const std::optional<EmbeddingTarget>& embedder = api.model().embedder) {
     for (const std::string& name : embedder->names)
-      models.push_back(model_json(api.model(), *embedder, name));
+      models.push_back(entry_json(*embedder, api.model().owned_by, name));
   }
   HttpResponse response;
   response.body = json_text({{"object", "list"}, {"data", std::move(models)}});
@@ -80,7 +80,7 @@ HttpResponse retrieve_model(const ApiContext& api, std::string_view id) {
     HttpResponse response;
     const ServedModel& model = api.model();
     const std::string name(id);
-    response.body = json_text(is_embedders(model, name) ? model_json(model, *model.embedder, name)
+    response.body = json_text(is_embedders(model, name) ? entry_json(*model.embedder, model.owned_by, name)
                                                         : model_json(model, api.served_name(name)));
     return response;
   });

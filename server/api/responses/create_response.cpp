@@ -87,8 +87,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
 
 /// An error of what chats and responses share speaks of a chat's parameters.
 ApiError in_own_words(ApiError error) {
-  const bool named_itself = error.message.starts_with("'messages' is not supported");
-  if (error.param == "messages" && !named_itself) {
+  if (error.param == "messages") {
     error.param = "input";
     replace_all(error.message, "'messages'", "'input'");
   }
