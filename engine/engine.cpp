@@ -37,10 +37,15 @@ FinishedEvent finished_event(const Sequence& sequence, FinishReason reason, std:
   return event;
 }
 
-/// A sequence that cannot go on. The message is for its client.
+/// A sequence that cannot go on, by its own request's fault or not. The message is for its client.
 class GenerationError : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  GenerationError(FinishReason reason, std::string_view message)
+      : std::runtime_error(std::string(message)), reason_(reason) {}
+  FinishReason reason() const { return reason_; }
+
+ private:
+  FinishReason reason_;
 };
 
 int blocks_for(int n_positions, int block_tokens) { return (n_positions + block_tokens - 1) / block_tokens; }
@@ -327,9 +332,9 @@ void Engine::choose_token(int slot, std::span<const float> row) {
       finish_slot(slot, *end);
     }
   } catch (const GenerationError& error) {
-    finish_slot(slot, FinishReason::kFailed, error.what());
+    finish_slot(slot, error.reason(), error.what());
   } catch (const ConstraintError& error) {
-    finish_slot(slot, FinishReason::kFailed, error.what());
+    finish_slot(slot, FinishReason::kUnsatisfiable, error.what());
   }
 }
 
@@ -345,7 +350,10 @@ std::optional<FinishReason> Engine::generate(Sequence& sequence, std::span<const
                        .allowed = allowed_tokens(sequence),
                        .banned = may_end ? std::span<const int32_t>{} : request.end_tokens,
                        .state = sequence.sampler_state});
-  if (!result.error.empty()) throw GenerationError(std::string(result.error));
+  if (!result.error.empty()) {
+    throw GenerationError(result.is_unsatisfiable ? FinishReason::kUnsatisfiable : FinishReason::kFailed,
+                          result.error);
+  }
   if (std::ranges::find(request.end_tokens, result.token) != request.end_tokens.end())
     return FinishReason::kStop;
   publish_token(sequence, result.token, row);
@@ -373,6 +381,7 @@ void Engine::publish_token(Sequence& sequence, int32_t token, std::span<const fl
   if (n_top >= 0 && !row.empty()) add_logprobs(row, n_top, event, top_ids_);
   if (sequence.constraint && !sequence.constraint->accept(token))
     throw GenerationError(
+        FinishReason::kFailed,
         "the constraint's mask offered a token that it then refused; this is a fault of the server");
   sequence.tokens.push_back(token);
   n_generated_tokens_.fetch_add(1, std::memory_order_relaxed);
@@ -380,12 +389,14 @@ void Engine::publish_token(Sequence& sequence, int32_t token, std::span<const fl
 }
 
 // Appends the tokens of the text that must follow. One step of the model computes them together. Log-probabilities need a
-// row of logits for every token, so with them nothing is forced: tokens are chosen one by one, from masks that leave no
-// choice of text.
+// row of logits for every token, and a logit_bias decides in which tokens a text is written, so with them nothing is
+// forced: tokens are chosen one by one, from masks that leave no choice of text. So is a token that ends the answer.
 void Engine::publish_forced(Sequence& sequence) {
-  if (sequence.request.n_top_logprobs >= 0) return;
+  const SequenceRequest& request = sequence.request;
+  if (request.n_top_logprobs >= 0 || !request.sampling.logit_bias.empty()) return;
   for (const int32_t token : forced_tokens(*sequence.constraint)) {
-    if (sequence.n_generated() == sequence.request.max_tokens) return;
+    if (sequence.n_generated() == request.max_tokens) return;
+    if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end()) return;
     publish_token(sequence, token, {});
   }
 }

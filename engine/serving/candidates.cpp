@@ -90,7 +90,10 @@ void drop_unlikely(Candidates& candidates, float min_p) {
 void exclude_top_choices(Candidates& candidates, double threshold) {
   const double least = threshold * candidates.total();
   const std::vector<size_t> all = indices_of(candidates);
-  const auto is_top = [&](size_t i) { return static_cast<double>(candidates.weights[i]) >= least; };
+  // Banned tokens weigh nothing, which is no less than a threshold of 0.
+  const auto is_top = [&](size_t i) {
+    return candidates.weights[i] > 0 && static_cast<double>(candidates.weights[i]) >= least;
+  };
   if (std::ranges::count_if(all, is_top) < 2) return;
   size_t last = all.size();
   for (const size_t i : all) {

@@ -72,7 +72,8 @@ struct EmbeddingEvent {
   std::vector<float> values;
 };
 
-enum class FinishReason { kStop, kLength, kCancelled, kFailed };
+/// kUnsatisfiable: what the request bans and demands leaves no token, or its grammar is too ambiguous to go on.
+enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable };
 
 /// Always the last event of a sequence.
 struct FinishedEvent {
@@ -81,7 +82,7 @@ struct FinishedEvent {
   int n_cached_tokens = 0;     // prompt tokens taken from the prefix cache
   int n_generated_tokens = 0;  // tokens that were emitted; the end token is not
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
-  std::string error;  // one sentence if kFailed
+  std::string error;  // one sentence if kUnsatisfiable or kFailed
 };
 
 struct StreamEvent {

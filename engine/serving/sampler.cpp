@@ -68,7 +68,8 @@ SampleResult Sampler::sample(const SampleInput& input) {
   const std::span<const float> logits = adjust(input);
   const float max = checked_max(logits);
   if (std::isnan(max))
-    return {.error = "logit_bias, penalties and constraints leave no token that could be chosen"};
+    return {.error = "logit_bias, penalties and constraints leave no token that could be chosen",
+            .is_unsatisfiable = true};
 
   // 2. Its greatest, or a draw.
   const SamplingParams& params = input.params;

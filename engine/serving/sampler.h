@@ -25,7 +25,8 @@ double uniform_at(uint64_t seed, uint64_t index);
 
 struct SampleResult {
   int32_t token = -1;
-  std::string_view error = {};  // if not empty: why no token can be chosen, one sentence; static storage
+  std::string_view error = {};    // if not empty: why no token can be chosen, one sentence; static storage
+  bool is_unsatisfiable = false;  // the error is the request's: it forbids every token
 };
 
 /// What the sampler carries from one token of a sequence to the next; the sequence owns it.

@@ -43,22 +43,20 @@ void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std
 
 int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
   int n_admitted = 0;
-  for (size_t i = 0; i < waiting_.size();) {
+  for (;;) {
     const int slot = free_slot();
     if (slot < 0) break;
-    Sequence& sequence = *waiting_[i];
-    if (held_back(sequence)) {
-      ++i;
-      continue;
-    }
+    const Waiting::iterator next = next_waiting();
+    if (next == waiting_.end()) break;
+    Sequence& sequence = **next;
     const bool reuse = !sequence.request.computes_whole_prompt();
     const int n_positions = sequence.n_prompt + sequence.request.max_tokens;
     const std::optional<int> n_cached = blocks_.reserve(slot, sequence.tokens, n_positions, reuse);
     if (!n_cached) break;
     sequence.n_cached = sequence.n_computed = *n_cached;
     sequence.admission = n_admitted_++;
-    slots_[static_cast<size_t>(slot)] = std::move(waiting_[i]);
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    slots_[static_cast<size_t>(slot)] = std::move(*next);
+    waiting_.erase(next);
     ++n_running_;
     ++n_admitted;
     on_admitted(sequence);
@@ -100,6 +98,25 @@ std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
   }
   if (!removed.empty()) std::erase(waiting_, nullptr);
   return removed;
+}
+
+// The sequence whose turn it is; end() if all are held back.
+Scheduler::Waiting::iterator Scheduler::next_waiting() {
+  Waiting::iterator best = waiting_.end();
+  std::ptrdiff_t fewest = limits_.n_slots, n_in_slots = 0;
+  uint64_t request_id = 0;  // of which n_in_slots is known: sequences of a request mostly stand together
+  for (auto it = waiting_.begin(); it != waiting_.end() && fewest > 0; ++it) {
+    if (it == waiting_.begin() || (*it)->request_id != request_id) {
+      request_id = (*it)->request_id;
+      n_in_slots = std::ranges::count_if(slots_, [&](const std::unique_ptr<Sequence>& other) {
+        return other && other->request_id == request_id;
+      });
+    }
+    if (n_in_slots >= fewest || held_back(**it)) continue;
+    best = it;
+    fewest = n_in_slots;
+  }
+  return best;
 }
 
 // Whether another sequence of the request is computing KV blocks that this one can then take from the prefix

@@ -1,11 +1,13 @@
 // Decides which sequences get slots, and which tokens enter the next step. Pure logic: no model, no threads, no
 // clock.
 //
-// Admission. Sequences get slots in order of arrival, with two exceptions:
-//   - While another sequence of its request computes the same prompt, a sequence is skipped. Later ones may be
-//     admitted meanwhile. Afterwards it finds the KV blocks in the prefix cache, and is first for a slot.
-//   - If the KV blocks do not suffice for a sequence, all sequences behind it wait too. Otherwise small
-//     sequences would starve it.
+// Admission. A free slot goes to the request that has the fewest sequences in slots; among equals, to the one that came
+// first. The sequences of a request come in their order. So whoever comes behind a list of a thousand texts waits until one
+// of them is done, not all; and the list always has one in a slot, for it came first. Two more rules:
+//   - While another sequence of its request computes the same prompt, a sequence is skipped. Others may be admitted
+//     meanwhile. Afterwards it finds the KV blocks in the prefix cache.
+//   - If the KV blocks do not suffice for the sequence whose turn it is, all others wait too. Otherwise small sequences
+//     would starve it.
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
 // prompt slows decoding, but never stops it. Where a constraint forces several tokens of a decoding sequence at once,
@@ -84,6 +86,9 @@ class Scheduler {
     int rows = 0;
   };
 
+  using Waiting = std::deque<std::unique_ptr<Sequence>>;
+
+  Waiting::iterator next_waiting();
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
   void take_decode(Budget& step);
@@ -93,7 +98,7 @@ class Scheduler {
 
   SchedulerLimits limits_;
   KvBlocks& blocks_;
-  std::deque<std::unique_ptr<Sequence>> waiting_;
+  Waiting waiting_;                               // in order of arrival
   std::vector<std::unique_ptr<Sequence>> slots_;  // [n_slots]
   std::vector<StepPiece> pieces_;                 // of the next step
   std::vector<StepPiece> prompts_;                // scratch of take_prefill

@@ -65,12 +65,7 @@ std::string spell_bytes(std::string_view bytes) {
   std::string text;
   for (const char c : bytes) {
     const uint16_t code = kAlphabet.code_point[static_cast<uint8_t>(c)];
-    if (code < 0x80) {
-      text.push_back(static_cast<char>(code));
-    } else {
-      text.push_back(static_cast<char>(0xC0 | code >> 6));
-      text.push_back(static_cast<char>(0x80 | (code & 0x3F)));
-    }
+    append_utf8(code, text);
   }
   return text;
 }

@@ -56,4 +56,29 @@ size_t utf8_valid_prefix(std::string_view bytes) {
   return at;
 }
 
+std::u32string code_points(std::string_view text) {
+  std::u32string out;
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<uint8_t>(text[i]);
+    const size_t n = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+    char32_t c = n == 1 ? lead : lead & (0x7F >> n);
+    for (size_t k = 1; k < n; ++k) c = (c << 6) | (static_cast<uint8_t>(text[i + k]) & 0x3F);
+    out += c;
+    i += n;
+  }
+  return out;
+}
+
+void append_utf8(char32_t c, std::string& out) {
+  const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
+  if (c < 0x80)
+    out += static_cast<char>(c);
+  else if (c < 0x800)
+    out += {static_cast<char>(0xC0 | (c >> 6)), tail(0)};
+  else if (c < 0x10000)
+    out += {static_cast<char>(0xE0 | (c >> 12)), tail(6), tail(0)};
+  else
+    out += {static_cast<char>(0xF0 | (c >> 18)), tail(12), tail(6), tail(0)};
+}
+
 }  // namespace hearth

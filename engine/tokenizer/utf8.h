@@ -1,10 +1,11 @@
 // Walking bytes as UTF-8 by the rules of the Unicode standard (table 3-7: no overlong forms, no surrogates).
 //
-// Used by the pre-tokenizer, which hands PCRE2 only well-formed text, and by the detokenizer, which shows
-// only whole characters. Pure functions, any thread.
+// Used by the pre-tokenizer, which hands PCRE2 only well-formed text, by the detokenizer, which shows only whole
+// characters, and by constraints. Pure functions, any thread.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace hearth {
@@ -26,5 +27,11 @@ Utf8Char utf8_front(std::string_view bytes);
 
 /// Number of bytes at the front of bytes that are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);
+
+/// The characters of a text. REQUIRES: it is well-formed.
+std::u32string code_points(std::string_view text);
+
+/// REQUIRES: c is at most U+10FFFF and no surrogate.
+void append_utf8(char32_t c, std::string& out);
 
 }  // namespace hearth

@@ -10,6 +10,7 @@
 #include "server/api/error.h"
 #include "server/api/request/generation_fields.h"
 #include "server/api/request/prompt_tokens.h"
+#include "server/api/responses/background.h"
 #include "server/api/responses/response_store.h"
 
 namespace hearth {
@@ -43,6 +44,7 @@ EmbeddingTarget own_target(const ServedModel& model, size_t longest_token_bytes)
           .context_tokens = model.context_tokens,
           .n_dimensions = model.n_dimensions,
           .pooling = model.pooling,
+          .facts = model.facts,
           .device = model.device,
           .tokenizer = model.tokenizer,
           .longest_token_bytes = longest_token_bytes,
@@ -80,7 +82,8 @@ ApiContext::ApiContext(ServedModel model, ApiWorld world)
       own_target_(own_target(model_, longest_token_bytes_)),
       dialect_(std::make_unique<const ChatDialect>(model_.chat_template, *model_.tokenizer)),
       constraints_(std::make_unique<const ConstraintCompiler>(*model_.tokenizer, dialect_->control_tokens())),
-      responses_(std::make_unique<ResponseStore>(world_.now)) {
+      responses_(std::make_unique<ResponseStore>(world_.now)),
+      background_(std::make_unique<BackgroundAnswers>()) {
   if (model_.embedder) {
     model_.embedder->longest_token_bytes = hearth::longest_token_bytes(*model_.embedder->tokenizer);
   }
@@ -120,6 +123,12 @@ std::pair<const EmbeddingTarget*, std::string> ApiContext::embedding_target(
   if (contains(own_target_.names, asked)) return {&own_target_, asked};
   if (!model_.any_name) throw RequestError(unknown_model(model_, asked));
   return {preferred, asked};
+}
+
+std::vector<const EmbeddingTarget*> ApiContext::targets() const {
+  std::vector<const EmbeddingTarget*> all = {&own_target_};
+  if (model_.embedder) all.push_back(&*model_.embedder);
+  return all;
 }
 
 std::string ApiContext::new_id(std::string_view prefix) const {

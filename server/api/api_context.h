@@ -1,8 +1,9 @@
 // What the handlers of all endpoints share: the served model, how it speaks in chats, time and chance.
 //
 // One ApiContext for the process, made when the model is loaded, used by any number of HTTP threads at once; nothing in it
-// changes but the responses that are kept. Handlers are functions of the context and a request (server/api/endpoints.h has their table). What can be refused
-// is refused in the call (4xx, 429, 503); an accepted request returns a response whose `produce` waits for the engine.
+// changes but the responses that are kept or in the background. Handlers are functions of the context and a request
+// (server/api/endpoints.h has their table). What can be refused is refused in the call (4xx, 429, 503); an accepted request
+// returns a response whose `produce` waits for the engine.
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,7 @@
 
 namespace hearth {
 
+class BackgroundAnswers;
 class ChatDialect;
 class ChatTemplate;
 class ConstraintCompiler;
@@ -77,6 +79,8 @@ class ApiContext {
   const ConstraintCompiler& constraints() const { return *constraints_; }
   /// Responses that are kept; the store is thread-safe.
   ResponseStore& responses() const { return *responses_; }
+  /// Responses that are made while their clients do something else; thread-safe.
+  BackgroundAnswers& background() const { return *background_; }
   size_t longest_token_bytes() const { return longest_token_bytes_; }
   /// What requests are checked against.
   RequestLimits limits() const;
@@ -92,6 +96,9 @@ class ApiContext {
   std::pair<const EmbeddingTarget*, std::string> embedding_target(const Json& body,
                                                                   std::string_view path_model) const;
 
+  /// All models: the one that is served, and behind it the embedding model, if there is one. Valid as long as the context.
+  std::vector<const EmbeddingTarget*> targets() const;
+
   /// A new identifier: the prefix and 32 hexadecimal digits.
   std::string new_id(std::string_view prefix) const;
 
@@ -103,6 +110,7 @@ class ApiContext {
   std::unique_ptr<const ChatDialect> dialect_;
   std::unique_ptr<const ConstraintCompiler> constraints_;
   std::unique_ptr<ResponseStore> responses_;
+  std::unique_ptr<BackgroundAnswers> background_;  // the last member: its answers use the others
 };
 
 }  // namespace hearth

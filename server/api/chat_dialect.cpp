@@ -1,6 +1,7 @@
 #include "server/api/chat_dialect.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "engine/constraint/automaton/automaton.h"
@@ -49,25 +50,46 @@ bool is_strict(const Json& tool) {
   return strict != tool["function"].end() && *strict == true;
 }
 
-/// A value that follows the schema. loose: any JSON value of its type, for schemas that cannot be enforced.
-ValueExpr value_expr(const Json& schema, bool loose) {
-  if (!loose) {
-    return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
-  }
-  return [](Grammar& grammar) { return json_schema_expression(grammar, R"({"type": "object"})"); };
+/// A value that follows the schema.
+ValueExpr value_expr(const Json& schema) {
+  return [text = json_text(schema)](Grammar& grammar) { return json_schema_expression(grammar, text); };
 }
 
+/// Does a schema say nothing of its values? Models then write text.
+bool says_nothing(const Json& schema) {
+  static const std::set<std::string_view> kNotes{"title", "description", "default", "examples"};
+  if (!schema.is_object()) return true;
+  for (auto keyword = schema.begin(); keyword != schema.end(); ++keyword)
+    if (!kNotes.contains(keyword.key())) return false;
+  return true;
+}
+
+/// Any value of the type that the schema names, for schemas that cannot be enforced; null for text.
+ValueExpr loose_value(const Json& schema) {
+  static const std::set<std::string_view> kTypes{"null", "boolean", "integer", "number", "array", "object"};
+  const Json type = schema.value("type", Json());
+  if (type == "string") return {};
+  const bool is_known = type.is_string() && kTypes.contains(type.get_ref<const std::string&>());
+  return value_expr(is_known ? Json{{"type", type}} : Json(true));
+}
+
+/// REQUIRES: if not loose, the schema can be enforced.
 std::vector<GrammarParameter> parameters_of(const Json& schema, bool loose) {
   std::vector<GrammarParameter> parameters;
   const auto properties = schema.find("properties");
   if (properties == schema.end() || !properties->is_object()) return parameters;
-  const Json required = schema.value("required", Json::array());
+  const Json listed = schema.value("required", Json::array());
+  const std::set<Json> required(listed.begin(), listed.end());
+  const auto values = loose ? nullptr : std::make_shared<JsonProperties>(json_text(schema));
   for (const auto& [name, property] : properties->items()) {
-    const bool is_text = !property.is_object() || property.value("type", Json("string")) == "string";
-    parameters.push_back(
-        {.name = name,
-         .required = std::ranges::find(required, Json(name)) != required.end(),
-         .value = is_text && !property.contains("enum") ? ValueExpr{} : value_expr(property, loose)});
+    GrammarParameter parameter{.name = name, .required = required.contains(name), .value = {}};
+    if (!says_nothing(property) && loose) parameter.value = loose_value(property);
+    if (!says_nothing(property) && !loose) {
+      parameter.value = [values, key = name](Grammar& grammar) { return values->value(grammar, key); };
+      if (property.value("type", Json()) == "string")
+        parameter.text = [values, key = name](Grammar& grammar) { return values->text(grammar, key); };
+    }
+    parameters.push_back(std::move(parameter));
   }
   return parameters;
 }
@@ -90,7 +112,7 @@ std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
     const Json schema = schema_of(tools[i]);
     const bool loose = (all_loose && !is_strict(tools[i])) || !is_enforceable(tools[i], schema, i);
     out.push_back({.name = tools[i]["function"]["name"].get<std::string>(),
-                   .arguments = value_expr(schema, loose),
+                   .arguments = value_expr(loose ? Json{{"type", "object"}} : schema),
                    .parameters = parameters_of(schema, loose)});
   }
   return out;
@@ -99,11 +121,7 @@ std::vector<GrammarTool> grammar_tools(const Json& tools, bool all_loose) {
 /// Refuses a format that cannot be enforced by itself.
 void check_format(const AnswerFormat& format) {
   try {
-    Grammar grammar;
-    const Grammar::Rule root = grammar.declare("root");
-    grammar.define(root, format_expression(grammar, format));
-    grammar.set_root(root);
-    Automaton(grammar, 0);
+    Automaton(format_grammar(format), 0);
   } catch (const ConstraintError& error) {
     refuse_constraint(format.param, error);
   }
@@ -187,8 +205,11 @@ std::shared_ptr<const Constraint> ChatDialect::constraint(const ChatRequest& req
                           json_text(request.choice.allowed) + format_key(format) +
                           json_text(request.choice.tools);
   const auto compile = [&](bool loose) {
-    asked.tools = grammar_tools(request.choice.tools.is_null() ? Json::array() : request.choice.tools, loose);
-    return compiler.compile_chat(key, [&] { return build_tool_grammar(syntax_, thinking_, asked).grammar; });
+    return compiler.compile_chat(key, [&] {
+      asked.tools =
+          grammar_tools(request.choice.tools.is_null() ? Json::array() : request.choice.tools, loose);
+      return build_tool_grammar(syntax_, thinking_, asked).grammar;
+    });
   };
   try {
     return compile(false);

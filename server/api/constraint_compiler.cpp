@@ -15,23 +15,11 @@ using Kind = AnswerFormat::Kind;
 
 /// A program has a handful; each holds up to some MB of masks.
 constexpr size_t kMostEntries = 32;
+/// The tools of a request are part of the key, and may have megabytes; such constraints are compiled each time.
+constexpr size_t kMostKeyBytes = size_t{1} << 20;
 
 Grammar::Expr write_utf8(Grammar& grammar, std::span<const CharRange> ranges) {
   return grammar.character(ranges);
-}
-
-Grammar with_root(Grammar grammar, Grammar::Expr body) {
-  const Grammar::Rule root = grammar.declare("root");
-  grammar.define(root, body);
-  grammar.set_root(root);
-  return grammar;
-}
-
-Grammar grammar_of(const AnswerFormat& format) {
-  if (format.kind == Kind::kGrammar) return parse_gbnf(format.text);
-  Grammar grammar;
-  const Grammar::Expr body = format_expression(grammar, format);
-  return with_root(std::move(grammar), body);
 }
 
 /// What fails before the first token is refused, not accepted and then broken off.
@@ -46,7 +34,8 @@ void check_beginning(const std::shared_ptr<const Constraint>& constraint) {
 
 /// Different formats have different keys: lengths come before what is joined.
 std::string format_key(const AnswerFormat& format) {
-  std::string key = std::to_string(static_cast<int>(format.kind)) + ":" + format.text;
+  std::string key = std::to_string(static_cast<int>(format.kind)) + ":" + std::to_string(format.text.size()) +
+                    ":" + format.text;
   for (const std::string& choice : format.choices) key += std::to_string(choice.size()) + ":" + choice;
   return key;
 }
@@ -58,9 +47,7 @@ Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format) {
     case Kind::kRegex:
       return regex_expression(grammar, format.text, write_utf8, RegexMatch::kWhole);
     case Kind::kGrammar:
-      refuse_param(format.param, "'" + format.param +
-                                     "' cannot be enforced behind thinking or beside tools, because it has "
-                                     "rules of its own; leave these out, or send a schema.");
+      return gbnf_expression(grammar, format.text);
     case Kind::kChoice: {
       std::vector<Grammar::Expr> options;
       for (const std::string& choice : format.choices) options.push_back(grammar.literal(choice));
@@ -71,6 +58,14 @@ Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format) {
       break;
   }
   return json_object_expression(grammar);
+}
+
+Grammar format_grammar(const AnswerFormat& format) {
+  Grammar grammar;
+  const Grammar::Rule root = grammar.declare("root");
+  grammar.define(root, format_expression(grammar, format));
+  grammar.set_root(root);
+  return grammar;
 }
 
 void refuse_constraint(const std::string& param, const ConstraintError& error) {
@@ -86,7 +81,7 @@ std::shared_ptr<const Constraint> ConstraintCompiler::compile(const AnswerFormat
   if (format.kind == Kind::kText) return nullptr;
   try {
     return compile(
-        "format:" + format_key(format), [&] { return grammar_of(format); }, trie_);
+        "format:" + format_key(format), [&] { return format_grammar(format); }, trie_);
   } catch (const ConstraintError& error) {
     refuse_constraint(format.param, error);
   }
@@ -116,6 +111,7 @@ std::shared_ptr<const Constraint> ConstraintCompiler::find(const std::string& ke
 }
 
 void ConstraintCompiler::keep(const std::string& key, std::shared_ptr<const Constraint> constraint) const {
+  if (key.size() > kMostKeyBytes) return;
   const MutexLock lock(mutex_);
   if (std::ranges::find(entries_, key, &Entry::first) != entries_.end())
     return;  // another thread was as quick

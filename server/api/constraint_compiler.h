@@ -19,8 +19,8 @@
 
 namespace hearth {
 
-/// The texts of a format as a part of a larger grammar. Throws ConstraintError, or RequestError for GBNF, which has rules of
-/// its own. REQUIRES: not kText.
+/// The texts of a format, alone and as a part of a larger grammar. Each throws ConstraintError. REQUIRES: not kText.
+Grammar format_grammar(const AnswerFormat& format);
 Grammar::Expr format_expression(Grammar& grammar, const AnswerFormat& format);
 
 /// The same for formats with the same texts, and only for those.

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "server/api/anthropic/messages.h"
+#include "server/api/anthropic/models.h"
+#include "server/api/api_path.h"
 #include "server/api/description/openapi.h"
 #include "server/api/local/native_completions.h"
 #include "server/api/local/server_facts.h"
@@ -20,52 +22,54 @@
 namespace hearth {
 namespace {
 
-HttpResponse list_all_models(const ApiContext& api, const HttpRequest&, std::string_view) {
-  return list_models(api);
+bool is_of_anthropic(const HttpRequest& request) { return error_style(request) == ErrorStyle::kAnthropic; }
+
+HttpResponse list_all_models(const ApiContext& api, const HttpRequest& request, std::string_view) {
+  return is_of_anthropic(request) ? list_anthropic_models(api, request) : list_models(api);
 }
 
-HttpResponse retrieve_one_model(const ApiContext& api, const HttpRequest&, std::string_view id) {
-  return retrieve_model(api, id);
+HttpResponse retrieve_one_model(const ApiContext& api, const HttpRequest& request, std::string_view id) {
+  return is_of_anthropic(request) ? retrieve_anthropic_model(api, id) : retrieve_model(api, id);
 }
 
 constexpr std::array kEndpoints = std::to_array<Endpoint>({
-    {"/completions", "POST", ErrorStyle::kOpenAi, completions},
-    {"/chat/completions", "POST", ErrorStyle::kOpenAi, chat_completions},
-    {"/responses", "POST", ErrorStyle::kOpenAi, create_response},
-    {"/responses/input_tokens", "POST", ErrorStyle::kOpenAi, count_input_tokens},
-    {"/responses/*/cancel", "POST", ErrorStyle::kOpenAi, cancel_response},
-    {"/responses/*/input_items", "GET", ErrorStyle::kOpenAi, list_input_items},
-    {"/responses/*", "GET", ErrorStyle::kOpenAi, retrieve_response},
-    {"/responses/*", "DELETE", ErrorStyle::kOpenAi, delete_response},
-    {"/embeddings", "POST", ErrorStyle::kOpenAi, embeddings},
-    {"/models", "GET", ErrorStyle::kOpenAi, list_all_models},
-    {"/models/*", "GET", ErrorStyle::kOpenAi, retrieve_one_model},
-    {"/messages", "POST", ErrorStyle::kAnthropic, create_message},
-    {"/messages/count_tokens", "POST", ErrorStyle::kAnthropic, count_message_tokens},
-    {"/api/chat", "POST", ErrorStyle::kOllama, ollama_chat},
-    {"/api/generate", "POST", ErrorStyle::kOllama, ollama_generate},
-    {"/api/embed", "POST", ErrorStyle::kOllama, ollama_embed},
-    {"/api/embeddings", "POST", ErrorStyle::kOllama, ollama_embeddings},
-    {"/api/version", "GET", ErrorStyle::kOllama, ollama_version},
-    {"/api/tags", "GET", ErrorStyle::kOllama, ollama_tags},
-    {"/api/ps", "GET", ErrorStyle::kOllama, ollama_ps},
-    {"/api/show", "POST", ErrorStyle::kOllama, ollama_show},
-    {"/api/pull", "POST", ErrorStyle::kOllama, refuse_management},
-    {"/api/push", "POST", ErrorStyle::kOllama, refuse_management},
-    {"/api/create", "POST", ErrorStyle::kOllama, refuse_management},
-    {"/api/copy", "POST", ErrorStyle::kOllama, refuse_management},
-    {"/api/delete", "DELETE", ErrorStyle::kOllama, refuse_management},
-    {"/api/blobs/*", "POST", ErrorStyle::kOllama, refuse_management},
-    {"/", "GET", ErrorStyle::kOpenAi, greeting},
-    {"/completion", "POST", ErrorStyle::kOpenAi, native_completion},
-    {"/infill", "POST", ErrorStyle::kOpenAi, infill},
-    {"/tokenize", "POST", ErrorStyle::kOpenAi, tokenize},
-    {"/detokenize", "POST", ErrorStyle::kOpenAi, detokenize},
-    {"/apply-template", "POST", ErrorStyle::kOpenAi, apply_template},
-    {"/props", "GET", ErrorStyle::kOpenAi, props},
-    {"/slots", "GET", ErrorStyle::kOpenAi, slots},
-    {"/tokenizer_info", "GET", ErrorStyle::kOpenAi, tokenizer_info},
-    {"/openapi.json", "GET", ErrorStyle::kOpenAi, openapi},
+    {"/completions", "POST", completions},
+    {"/chat/completions", "POST", chat_completions},
+    {"/responses", "POST", create_response},
+    {"/responses/input_tokens", "POST", count_input_tokens},
+    {"/responses/*/cancel", "POST", cancel_response},
+    {"/responses/*/input_items", "GET", list_input_items},
+    {"/responses/*", "GET", retrieve_response},
+    {"/responses/*", "DELETE", delete_response},
+    {"/embeddings", "POST", embeddings},
+    {"/models", "GET", list_all_models},
+    {"/models/*", "GET", retrieve_one_model},
+    {"/messages", "POST", create_message},
+    {"/messages/count_tokens", "POST", count_message_tokens},
+    {"/api/chat", "POST", ollama_chat},
+    {"/api/generate", "POST", ollama_generate},
+    {"/api/embed", "POST", ollama_embed},
+    {"/api/embeddings", "POST", ollama_embeddings},
+    {"/api/version", "GET", ollama_version},
+    {"/api/tags", "GET", ollama_tags},
+    {"/api/ps", "GET", ollama_ps},
+    {"/api/show", "POST", ollama_show},
+    {"/api/pull", "POST", refuse_management},
+    {"/api/push", "POST", refuse_management},
+    {"/api/create", "POST", refuse_management},
+    {"/api/copy", "POST", refuse_management},
+    {"/api/delete", "DELETE", refuse_management},
+    {"/api/blobs/*", "POST", refuse_management},
+    {"/", "GET", greeting},
+    {"/completion", "POST", native_completion},
+    {"/infill", "POST", infill},
+    {"/tokenize", "POST", tokenize},
+    {"/detokenize", "POST", detokenize},
+    {"/apply-template", "POST", apply_template},
+    {"/props", "GET", props},
+    {"/slots", "GET", slots},
+    {"/tokenizer_info", "GET", tokenizer_info},
+    {"/openapi.json", "GET", openapi},
 });
 
 }  // namespace

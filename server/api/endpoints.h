@@ -1,12 +1,12 @@
-// The table of endpoints that need the model: path, method, handler.
+// The table of endpoints: path, method, handler. Only /health is not in it (server/http/routes.h).
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
 
 #include "server/api/api_context.h"
-#include "server/api/error.h"
 #include "server/http/http_types.h"
 
 namespace hearth {
@@ -16,9 +16,12 @@ struct Endpoint {
   /// one, the argument is the model that the path names, if any.
   std::string_view path;
   std::string_view method;
-  ErrorStyle errors;
+  using OfModel = HttpResponse (*)(const ApiContext& api, const HttpRequest& request,
+                                   std::string_view argument);
+  using OfServer =
+      HttpResponse (*)(const HttpRequest& request);  // also answers while the model is being loaded
   /// Called by any HTTP thread.
-  HttpResponse (*handle)(const ApiContext& api, const HttpRequest& request, std::string_view argument);
+  std::variant<OfModel, OfServer> handle;
 };
 
 /// All of them; the first whose path and method match answers.

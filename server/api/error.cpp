@@ -28,6 +28,9 @@ std::string_view error_type(int status) {
 
 namespace {
 
+/// What messages repeat of a request, a grammar's place or a template's complaint, may have megabytes.
+constexpr size_t kMostMessageBytes = 2000;
+
 Json openai_error(const ApiError& error) {
   const auto or_null = [](const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); };
   return {{"error",
@@ -62,7 +65,9 @@ Json anthropic_error(const ApiError& error) {
 
 }  // namespace
 
-std::string error_json(const ApiError& error, ErrorStyle style) {
+std::string error_json(const ApiError& whole, ErrorStyle style) {
+  ApiError error = whole;
+  error.message = cut_short(std::move(error.message), kMostMessageBytes);
   switch (style) {
     case ErrorStyle::kAnthropic:
       return json_text(anthropic_error(error));

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <iterator>
 #include <limits>
 #include <sstream>
 #include <string>
@@ -160,17 +162,19 @@ std::string shown_number(double value) {
 
 }  // namespace
 
+std::string cut_short(std::string text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return text;
+  size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole characters only
+  text.resize(end);
+  return text += "...";
+}
+
 std::string describe(const Json& value) {
   if (value.is_null()) return "null";
   if (value.is_array()) return value.empty() ? "an empty array" : "an array";
   if (value.is_object()) return "an object";
-  std::string text = value.dump();
-  if (text.size() > kShownBytes) {
-    size_t end = kShownBytes;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole characters only
-    text.resize(end);
-    text += "...";
-  }
+  const std::string text = cut_short(json_text(value), kShownBytes);
   if (value.is_string()) return std::string("the string ").append(text);
   return value.is_number() ? std::string("the number ").append(text) : text;
 }
@@ -245,6 +249,28 @@ std::optional<std::string> RequestFields::string(std::string_view name) const {
   return value->get<std::string>();
 }
 
+std::optional<std::string> RequestFields::word(std::string_view name,
+                                               std::initializer_list<std::string_view> words) const {
+  const Json* value = find(name);
+  if (value == nullptr) return std::nullopt;
+  return required_word(name, words);
+}
+
+std::string RequestFields::required_word(std::string_view name,
+                                         std::initializer_list<std::string_view> words) const {
+  const Json* value = find(name);
+  if (value != nullptr && value->is_string()) {
+    const std::string& text = value->get_ref<const std::string&>();
+    if (std::find(words.begin(), words.end(), text) != words.end()) return text;
+  }
+  std::string expected;
+  for (const std::string_view word : words) {
+    expected += expected.empty() ? "'" : word == *std::prev(words.end()) ? " or '" : ", '";
+    expected.append(word).append("'");
+  }
+  refuse_value(param(name), expected, value == nullptr ? Json() : *value);
+}
+
 const Json* RequestFields::object(std::string_view name) const {
   const Json* value = find(name);
   if (value != nullptr && !value->is_object()) refuse_value(param(name), "an object", *value);
@@ -255,6 +281,15 @@ const Json* RequestFields::array(std::string_view name) const {
   const Json* value = find(name);
   if (value != nullptr && !value->is_array()) refuse_value(param(name), "an array", *value);
   return value;
+}
+
+std::string rfc3339(int64_t unix_seconds) {
+  const std::time_t seconds = unix_seconds;
+  std::tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[40];
+  const size_t n = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text, n};
 }
 
 std::string json_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }

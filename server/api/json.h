@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -30,7 +31,11 @@ inline constexpr size_t kMaxJsonValues = 2'000'000;
 /// twice in one object.
 Json parse_json_body(std::string_view body);
 
-/// A value as error messages name it: "the string \"abc\"", "the number 3.5", "an array". Cut short if long.
+/// The text, or its beginning and "..." if it has more bytes. Characters are not cut.
+std::string cut_short(std::string text, size_t most_bytes);
+
+/// A value as error messages name it: "the string \"abc\"", "the number 3.5", "an array". Cut short if long. Bytes that are
+/// no UTF-8 are replaced: paths and queries may have any.
 std::string describe(const Json& value);
 
 /// The value of a JSON number that is an integer; 16.0 is one, as in JSON Schema. nullopt for anything else
@@ -51,6 +56,10 @@ class RequestFields {
   std::optional<int64_t> integer(std::string_view name, int64_t min, int64_t max) const;
   std::optional<double> number(std::string_view name, double min, double max) const;
   std::optional<std::string> string(std::string_view name) const;
+  /// A string that is one of these.
+  std::optional<std::string> word(std::string_view name, std::initializer_list<std::string_view> words) const;
+  /// The same; absent or null is refused too.
+  std::string required_word(std::string_view name, std::initializer_list<std::string_view> words) const;
   const Json* object(std::string_view name) const;  // null if absent or null
   const Json* array(std::string_view name) const;   // null if absent or null
 
@@ -61,6 +70,9 @@ class RequestFields {
   const Json* object_;
   std::string prefix_;
 };
+
+/// A time as JSON texts write it: "2026-11-23T18:47:18Z".
+std::string rfc3339(int64_t unix_seconds);
 
 /// JSON text in one line. Bytes that are not UTF-8 (there should be none) become U+FFFD instead of an
 /// exception.

@@ -26,8 +26,8 @@ std::string part_text(const Json& part, const std::string& param) {
   const bool is_text = type == "text" || type == "input_text" || type == "output_text";
   if (!is_text && type != "refusal") {
     refuse_param(fields.param("type"),
-                 "'" + fields.param("type") + "' is '" + type +
-                     "'; this server takes parts of type 'text' only: the model reads text.");
+                 "'" + fields.param("type") + "' is " + describe(Json(type)) +
+                     "; this server takes parts of type 'text' only: the model reads text.");
   }
   const char* member = is_text ? "text" : "refusal";
   const std::optional<std::string> text = fields.string(member);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/mutex.h"
+#include "server/api/api_path.h"
 #include "server/api/error.h"
 #include "server/http/connection/connection_poller.h"
 #include "server/http/connection/listen_socket.h"
@@ -156,7 +157,7 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
 
 HttpResponse HttpServer::Implementation::Exchange::answer() {
   receive_body();
-  HttpResponse response = head_.fault ? error_response(*head_.fault) : handle();
+  HttpResponse response = head_.fault ? error_response(*head_.fault, error_style(head_.request)) : handle();
   // After a fault the body, or a part of it, is still on its way.
   if (head_.fault || !server_.keeping_alive_) keep_ = false;
   const bool is_http10 = head_.framing.is_http10;
@@ -187,7 +188,8 @@ HttpResponse HttpServer::Implementation::Exchange::handle() {
     return std::move(*instead);
   } catch (const std::exception& error) {
     server_.failure_log_(error.what(), head_.request.request_id);
-    return error_response({500, "the server failed to answer this request; its log says why", "", ""});
+    return error_response({500, "the server failed to answer this request; its log says why", "", ""},
+                          error_style(head_.request));
   }
 }
 

@@ -4,10 +4,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
+#include "server/api/api_path.h"
 #include "server/api/endpoints.h"
 #include "server/api/error.h"
-#include "server/http/api_path.h"
 #include "server/http/message/content_type.h"
 
 namespace hearth {
@@ -31,7 +32,6 @@ HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed
 struct Destination {
   const Endpoint* endpoint = nullptr;  // null: no endpoint of this path takes the method
   std::string_view argument = {};
-  ErrorStyle errors = ErrorStyle::kOpenAi;
   std::string methods = {};  // that the path takes; empty: there is no such path
 };
 
@@ -41,11 +41,9 @@ Destination find_destination(const HttpRequest& request) {
   for (const Endpoint& endpoint : endpoints()) {
     const std::optional<std::string_view> argument = match_path(endpoint.path, path);
     if (!argument) continue;
-    if (found.methods.empty()) found.errors = endpoint.errors;
     if (is_method(request, endpoint.method)) {
       found.endpoint = &endpoint;
       found.argument = argument->empty() ? model : *argument;
-      found.errors = endpoint.errors;
       found.methods = endpoint.method;
       return found;
     }
@@ -69,13 +67,17 @@ Routes::Routes(const ServerState& state, Auth auth, CorsPolicy cors)
 HttpResponse Routes::operator()(const HttpRequest& request) const {
   HttpResponse response = dispatch(request);
   cors_.allow(request, response);
+  // Anthropic's clients look for the request's id under this name.
+  if (error_style(request) == ErrorStyle::kAnthropic)
+    response.headers.emplace_back("request-id", request.request_id);
   return response;
 }
 
 HttpResponse Routes::dispatch(const HttpRequest& request) const {
   if (request.method == "OPTIONS") return cors_.preflight(request);
-  if (request.path == "/health")
-    return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET", ErrorStyle::kOpenAi);
+  const ErrorStyle errors = error_style(request);
+  if (read_api_path(request.path).endpoint == "/health")
+    return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET", errors);
 
   const Destination to = find_destination(request);
   const std::string_view origin = request.header("Origin");
@@ -84,10 +86,10 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
                            "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
                                std::string(origin) + " would allow it",
                            "", "origin_not_allowed"},
-                          to.errors);
+                          errors);
   }
   if (const std::optional<ApiError> refusal = auth_.refusal(request)) {
-    HttpResponse response = error_response(*refusal, to.errors);
+    HttpResponse response = error_response(*refusal, errors);
     response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
     return response;
   }
@@ -96,23 +98,25 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
         {404,
          "there is no " + request.path +
              " here; GET /openapi.json lists the endpoints, among them /v1/chat/completions and /v1/models",
-         "", "unknown_url"});
+         "", "unknown_url"},
+        errors);
   }
-  if (to.endpoint == nullptr) return wrong_method(request, to.methods, to.errors);
+  if (to.endpoint == nullptr) return wrong_method(request, to.methods, errors);
   if (request.method == "POST") {
     const std::optional<ApiError> refusal = content_type_refusal(request.header("Content-Type"));
-    if (refusal) return error_response(*refusal, to.errors);
+    if (refusal) return error_response(*refusal, errors);
   }
+  if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle)) return (*handle)(request);
 
   const ServerState::Phase phase = state_.phase();
-  if (phase == ServerState::Phase::kStopping) return unavailable("the server is shutting down", to.errors);
+  if (phase == ServerState::Phase::kStopping) return unavailable("the server is shutting down", errors);
   const ReadyModel* model = state_.model();
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
     return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
-                       to.errors);
+                       errors);
   }
-  return to.endpoint->handle(*model->api, request, to.argument);
+  return std::get<Endpoint::OfModel>(to.endpoint->handle)(*model->api, request, to.argument);
 }
 
 }  // namespace hearth

@@ -1,9 +1,11 @@
 """Writes a copy of a GGUF file with some keys changed: a model that pools its embeddings in another way, for example."""
 import gguf
 
+KINDS = {int: gguf.GGUFValueType.UINT32, bool: gguf.GGUFValueType.BOOL, str: gguf.GGUFValueType.STRING}
+
 
 def copy_with(source, target, keys):
-    """keys: {name: value}; integers become uint32, booleans bool."""
+    """keys: {name: value}; integers become uint32."""
     reader = gguf.GGUFReader(source)
     arch = reader.fields["general.architecture"].contents()
     writer = gguf.GGUFWriter(target, arch)
@@ -13,8 +15,7 @@ def copy_with(source, target, keys):
         kind = field.types[0]
         writer.add_key_value(name, field.contents(), kind, field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None)
     for name, value in keys.items():
-        kind = gguf.GGUFValueType.BOOL if isinstance(value, bool) else gguf.GGUFValueType.UINT32
-        writer.add_key_value(name, value, kind)
+        writer.add_key_value(name, value, KINDS[type(value)])
     for tensor in reader.tensors:
         writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
     writer.write_header_to_file()

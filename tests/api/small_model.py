@@ -6,8 +6,7 @@ import functools
 import pathlib
 import tempfile
 
-import gguf
-
+import gguf_edit
 import hearthd
 
 SOURCE = hearthd.ROOT / "tests" / "data" / "relu" / "relu-5m-q8_0.gguf"
@@ -21,29 +20,7 @@ FIM = {"tokenizer.ggml.fim_pre_token_id": 2045, "tokenizer.ggml.fim_suf_token_id
 FOLDER = tempfile.TemporaryDirectory(prefix="hearth-small-model-")
 
 
-def copy_keys(reader, writer):
-    for field in reader.fields.values():
-        if field.name.startswith("GGUF.") or field.name == "general.architecture":
-            continue
-        kind = field.types[0]
-        inner = field.types[-1] if kind == gguf.GGUFValueType.ARRAY else None
-        writer.add_key_value(field.name, field.contents(), kind, sub_type=inner)
-
-
 @functools.cache
 def path():
     """Written once for a run of the tests."""
-    reader = gguf.GGUFReader(SOURCE)
-    target = pathlib.Path(FOLDER.name) / "small.gguf"
-    writer = gguf.GGUFWriter(target, arch=reader.get_field("general.architecture").contents())
-    copy_keys(reader, writer)
-    writer.add_chat_template(TEMPLATE)
-    for key, token in FIM.items():
-        writer.add_uint32(key, token)
-    for tensor in reader.tensors:
-        writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return target
+    return gguf_edit.copy_with(SOURCE, pathlib.Path(FOLDER.name) / "small.gguf", {"tokenizer.chat_template": TEMPLATE, **FIM})

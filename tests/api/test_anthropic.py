@@ -124,6 +124,24 @@ def test_errors_are_the_right_exceptions(claude):
     assert caught.value.body["error"]["type"] == "not_found_error"
 
 
+def test_models_in_pages(claude, server):
+    models = list(claude.models.list(limit=1))  # as many pages as models
+    assert len(models) == 2 and models[0].id == "smol"
+    assert all(model.type == "model" and model.display_name == model.id for model in models)
+    assert claude.models.retrieve("smol").max_input_tokens == 1024
+    with pytest.raises(anthropic.NotFoundError) as caught:
+        claude.models.retrieve("claude-opus")
+    assert caught.value.body["error"]["type"] == "not_found_error"
+
+
+def test_errors_of_the_transport_and_of_unknown_paths(claude, server):
+    with pytest.raises(anthropic.NotFoundError) as unknown:
+        claude.messages.batches.list()
+    assert unknown.value.body["type"] == "error" and unknown.value.request_id
+    head = "POST /v1/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n"
+    assert '"type":"request_too_large"' in server.ask(head)
+
+
 def test_keys_headers_and_names_of_programs(start, tmp_path):
     keys = tmp_path / "keys"
     keys.write_text("secret\n")

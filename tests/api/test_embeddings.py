@@ -5,6 +5,7 @@ import json
 import struct
 
 import httpx
+import ollama
 import openai
 import pytest
 
@@ -216,6 +217,22 @@ class TestEmbeddingModel:
             with pytest.raises(openai.BadRequestError, match="embeds texts"):
                 sdk.completions.create(model="text-embedding-3-small", prompt="Hi")
             assert sdk.completions.create(model="smol", prompt="Hi", max_tokens=2).usage.completion_tokens == 2
+
+    def test_ollamas_clients_see_it(self, pair):
+        with ollama.Client(host=pair.url, timeout=daemon.PATIENCE) as lama:
+            names = [model.model for model in lama.list().models]
+            assert names[0] == "smol:latest" and names[2:] == ["text-embedding-3-small:latest", "qwen3:latest"]
+            assert [(model.model, model.context_length) for model in lama.ps().models] == [
+                ("smol:latest", 1024), ("text-embedding-3-small:latest", 64)]
+            for name in names[2:]:
+                shown = lama.show(name)
+                assert shown.capabilities == ["embedding"] and shown.modelinfo["general.architecture"] == "qwen3"
+                assert shown.modelinfo["qwen3.context_length"] == 64 and shown.details.family == "qwen3"
+                assert [list(lama.embed(name, "a").embeddings[0])] == vectors(pair, input="a")
+                assert [list(lama.embeddings(name, "a").embedding)] == vectors(pair, input="a")
+                with pytest.raises(ollama.ResponseError, match="embeds texts"):
+                    lama.chat(name, [{"role": "user", "content": "Hi"}])
+            assert [list(lama.embed("smol", "a").embeddings[0])] == vectors(pair, input="a", model="smol")
 
     def test_health_tells_of_both(self, pair):
         status, health = pair.health()

@@ -92,6 +92,38 @@ def test_a_long_unknown_model_name_is_not_sent_back_whole(shared):
     assert answer.status_code == 404 and len(answer.content) < 1000
 
 
+def test_ids_and_queries_may_hold_any_bytes(shared):
+    for path in ("responses/%ff", "responses/x/input_items?order=%ff", "responses/x/input_items?limit=%ff",
+                 "responses/x?stream=%ff", "models/%ff"):
+        answer = httpx.get(f"{shared.url}/v1/{path}", timeout=hearthd.PATIENCE)
+        assert answer.status_code in (400, 404), answer.text
+    assert httpx.delete(shared.url + "/v1/responses/%ff", timeout=hearthd.PATIENCE).status_code == 404
+
+
+def test_an_error_does_not_repeat_megabytes_of_the_request(shared):
+    for fields in ({"guided_json": {"$ref": "#/" + "a/" * 200_000}}, {"guided_regex": "[" + "\u00e9" * 9_000}):
+        answer = complete(shared, prompt="a", **fields)
+        assert answer.status_code == 400 and len(answer.content) < 5_000
+    answer = httpx.post(shared.url + "/v1/chat/completions", timeout=hearthd.PATIENCE, json={
+        "messages": [{"role": "user", "content": [{"type": "x" * 1_000_000}]}]})
+    assert answer.status_code == 400 and len(answer.content) < 1_000
+
+
+def test_a_format_of_which_every_token_is_banned_is_the_clients_fault(shared):
+    fields = {"prompt": "a", "guided_choice": ["yes"], "logit_bias": {str(i): -100 for i in range(2048) if i != 500}}
+    answer = complete(shared, **fields)
+    assert answer.status_code == 400 and answer.json()["error"]["code"] == "unsatisfiable_request"
+    assert complete(shared, prompt="a").status_code == 200
+
+
+def test_xtc_without_a_threshold_draws_no_token_that_is_banned(shared):
+    fields = {"prompt": "a", "temperature": 1, "seed": 1, "xtc_probability": 1, "xtc_threshold": 0}
+    chosen = complete(shared, guided_choice=["yes", "no"], max_tokens=9, **fields)
+    assert chosen.status_code == 200 and chosen.json()["choices"][0]["text"] in ("yes", "no")
+    unended = complete(shared, min_tokens=5, max_tokens=5, **fields)
+    assert unended.json()["usage"]["completion_tokens"] == 5
+
+
 # ---- around the process ----
 
 def test_closed_standard_streams_are_not_taken_by_sockets():

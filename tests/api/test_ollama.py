@@ -1,4 +1,5 @@
 """Ollama's API through the ollama package: what its users see."""
+import asyncio
 import json
 
 import httpx
@@ -44,6 +45,16 @@ def test_a_chat_streams_the_same_answer(lama):
     assert "".join(part.message.content for part in parts) == whole.message.content
     assert [part.done for part in parts] == [False] * (len(parts) - 1) + [True]
     assert parts[-1].eval_count == whole.eval_count and parts[-1].done_reason == whole.done_reason
+
+
+def test_the_async_client_answers_and_streams_the_same(lama, server):
+    async def ask():
+        client = ollama.AsyncClient(host=server.url, timeout=daemon.PATIENCE)
+        whole = await client.chat("smol", PARIS, options=GREEDY)
+        stream = await client.chat("smol", PARIS, options=GREEDY, stream=True)
+        return whole.message.content, "".join([part.message.content async for part in stream])
+
+    assert asyncio.run(ask()) == (lama.chat("smol", PARIS, options=GREEDY).message.content,) * 2
 
 
 def test_streaming_is_the_default_on_the_wire(server):
@@ -169,6 +180,13 @@ def test_errors_are_the_package_s_exception(lama):
         assert status_of(lambda: call("smol")) == 501
     assert status_of(lambda: lama.copy("smol", "other")) == 501
     assert status_of(lambda: lama.create("other", from_="smol")) == 501
+
+
+def test_errors_before_an_endpoint_have_ollamas_shape(server):
+    for method, path, status in (("GET", "/api/nothing", 404), ("PUT", "/api/chat", 405)):
+        answer = httpx.request(method, server.url + path)
+        assert answer.status_code == status and isinstance(answer.json()["error"], str)
+    assert '{"error":"the request body is larger' in server.ask("POST /api/chat HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n")
 
 
 def test_leaving_a_stream_cancels_it(lama, server):

@@ -91,7 +91,10 @@ def undocumented(document, schema, value, place="answer"):
 
 
 def check(document, path, method, status, body):
-    schema = answer_schema(document, path, method, status)
+    check_schema(document, answer_schema(document, path, method, status), body)
+
+
+def check_schema(document, schema, body):
     resource = referencing.Resource(document, referencing.jsonschema.DRAFT202012)
     registry = referencing.Registry().with_resource("urn:api", resource)
     # References in the schema are to places of the document.
@@ -162,6 +165,14 @@ def test_answers_are_as_the_document_says(small, document, path, body):
                                   "/api/tags", "/api/ps"])
 def test_facts_are_as_the_document_says(small, document, path):
     check(document, path, "get", 200, httpx.get(small.url + path, timeout=hearthd.PATIENCE).json())
+
+
+def test_models_for_anthropics_clients_are_as_the_document_says(small, document):
+    headers = {"anthropic-version": "2023-06-01"}
+    for path, place, status in (("/v1/models", "", 200), ("/v1/models/{model}", "/small", 200), ("/v1/models/{model}", "/none", 404)):
+        answer = httpx.get(small.url + "/v1/models" + place, headers=headers, timeout=hearthd.PATIENCE)
+        assert answer.status_code == status
+        check_schema(document, answer_schema(document, path, "get", status)["anyOf"][1], answer.json())
 
 
 def test_one_model_is_as_the_document_says(small, document):

@@ -147,6 +147,26 @@ def test_a_running_response_is_cancelled(client, server):
     daemon.wait_until(lambda: server.n_running() == 0, "the engine to have stopped")
 
 
+def test_a_response_in_the_background_is_asked_for_later(client):
+    whole = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40)
+    begun = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=40, background=True)
+    assert begun.status == "in_progress" and begun.background
+    ended = daemon.wait_until(lambda: (now := client.responses.retrieve(begun.id)).status == whole.status and now, "its end")
+    assert ended.output_text == whole.output_text and ended.usage.output_tokens == whole.usage.output_tokens
+
+
+def test_a_response_in_the_background_is_cancelled_or_deleted(client, server):
+    endless = {"model": "smol", "input": PARIS, "max_output_tokens": 900, "background": True, "extra_body": {"ignore_eos": True}}
+    begun = client.responses.create(**endless)
+    daemon.wait_until(lambda: server.n_running() == 1, "the engine to have begun")
+    assert client.responses.cancel(begun.id).status == "cancelled"
+    daemon.wait_until(lambda: server.n_running() == 0, "the engine to have stopped")
+    daemon.wait_until(lambda: client.responses.retrieve(begun.id).usage, "the last word on it")
+    assert client.responses.retrieve(begun.id).status == "cancelled"
+    client.responses.delete(client.responses.create(**endless).id)
+    daemon.wait_until(lambda: server.n_running() == 0, "the engine to have stopped")
+
+
 def test_logprobs(client):
     response = client.responses.create(model="smol", input=PARIS, temperature=0, max_output_tokens=6, top_logprobs=2,
                                        include=["message.output_text.logprobs"])
@@ -162,7 +182,7 @@ def test_input_tokens(client):
 
 
 def test_errors_are_the_right_exceptions(client):
-    for arguments, param in (({"background": True}, "background"), ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
+    for arguments, param in (({"background": True, "stream": True}, "background"), ({"tools": [{"type": "web_search"}]}, "tools[0].type"),
                              ({"temperature": 9}, "temperature"), ({"max_output_tokens": 0}, "max_output_tokens"),
                              ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
                               "input[0].content[0].type")):

@@ -5,7 +5,8 @@
 #
 #   tests/clients/run.sh [OPTIONS OF PYTEST...]
 #
-# tests/nightly.sh runs it. tests/run.sh runs those of these tests whose clients are in tests/requirements.txt.
+# tests/nightly.sh runs it. tests/run.sh runs those of these tests whose clients are in tests/requirements.txt. The packages
+# anthropic and ollama are tested in tests/api/; here only their examples in docs/clients.md are run.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 build="$PWD/build/release"
@@ -43,6 +44,6 @@ check() {  # check NAME CLIENTS...: runs the tests with these clients in the env
   results+=("$build/pytest-clients-$name.xml")
 }
 options=("$@")
-check openai3 documentation openai anthropic langchain llm ollama pydantic_ai semantic_kernel smolagents
+check openai3 documentation openai langchain llm pydantic_ai semantic_kernel smolagents
 check openai2 documentation instructor litellm llama_index lm_eval
 exec python3 tests/support/sum_results.py "${results[@]}"

@@ -45,9 +45,7 @@ std::array<uint64_t, 257> byte_weights() {
 Automaton::Automaton(const Grammar& grammar, size_t view_bytes, CompileBudget budget) {
   const GrammarFacts facts = find_facts(grammar);
   const std::vector<Dfa> rules = compile_rules(grammar, facts, budget);
-  std::vector<std::string> names;
-  for (size_t r = 0; r < grammar.n_rules(); ++r) names.push_back(grammar.name(static_cast<Grammar::Rule>(r)));
-  LinkedRules linked = link_rules(rules, names, static_cast<int32_t>(grammar.root()));
+  LinkedRules linked = link_rules(grammar, rules);
   dfa_ = std::move(linked.dfa);
   start_ = linked.start;
   call_rank_ = std::move(linked.call_rank);

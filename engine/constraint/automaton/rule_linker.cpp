@@ -6,8 +6,6 @@
 #include <span>
 #include <utility>
 
-#include "engine/constraint/grammar/grammar.h"
-
 namespace hearth {
 namespace {
 
@@ -16,9 +14,8 @@ size_t at(int32_t i) { return static_cast<size_t>(i); }
 /// All rules' states in one array, calls by the callee's number.
 struct Joined {
   Dfa dfa;
-  std::vector<int32_t> start;       // [n_rules], -1 if the rule has no states
-  std::vector<int32_t> rule_of;     // [n_states]
-  std::vector<uint8_t> is_entered;  // [n_states] does an edge lead there?
+  std::vector<int32_t> start;    // [n_rules], -1 if the rule has no states
+  std::vector<int32_t> rule_of;  // [n_states]
 };
 
 void append(Joined& joined, const Dfa& dfa, int32_t rule) {
@@ -158,8 +155,7 @@ class Pruned {
 };
 
 /// Follows calls from start to start, depth first: a circle is left recursion; else callers are left after their callees.
-std::vector<int32_t> rank_calls(const Dfa& dfa, const std::vector<int32_t>& rule_of,
-                                const std::vector<std::string>& names) {
+std::vector<int32_t> rank_calls(const Grammar& grammar, const Dfa& dfa, const std::vector<int32_t>& rule_of) {
   enum : uint8_t { kNew, kOpen, kDone };
   std::vector<uint8_t> status(rule_of.size(), kNew);
   std::vector<int32_t> rank(rule_of.size(), 0);
@@ -183,7 +179,7 @@ std::vector<int32_t> rank_calls(const Dfa& dfa, const std::vector<int32_t>& rule
       const int32_t callee = dfa.calls_of(start)[next++].rule;
       if (status[at(callee)] == kOpen)
         throw ConstraintError(
-            "The rule \"" + names[at(rule_of[at(callee)])] +
+            "The rule \"" + grammar.name(static_cast<Grammar::Rule>(rule_of[at(callee)])) +
                 "\" begins with itself (left recursion), which is not supported; write the repetition "
                 "with * or +, or let the rule call itself at its end.",
             "");
@@ -195,7 +191,8 @@ std::vector<int32_t> rank_calls(const Dfa& dfa, const std::vector<int32_t>& rule
 
 }  // namespace
 
-LinkedRules link_rules(const std::vector<Dfa>& rules, const std::vector<std::string>& names, int32_t root) {
+LinkedRules link_rules(const Grammar& grammar, const std::vector<Dfa>& rules) {
+  const auto root = static_cast<int32_t>(grammar.root());
   const bool root_nullable = rules[at(root)].accepting[0] != 0;
   const Joined joined = join(rules);
   const Endings endings(joined);
@@ -203,7 +200,7 @@ LinkedRules link_rules(const std::vector<Dfa>& rules, const std::vector<std::str
     throw ConstraintError("The grammar matches no text at all; its alternatives exclude everything.", "");
   Pruned pruned(joined, endings, root);
   LinkedRules linked = pruned.take();
-  linked.call_rank = rank_calls(linked.dfa, pruned.rules(), names);
+  linked.call_rank = rank_calls(grammar, linked.dfa, pruned.rules());
   return linked;
 }
 

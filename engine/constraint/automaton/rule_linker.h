@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "engine/constraint/automaton/dfa.h"
+#include "engine/constraint/grammar/grammar.h"
 
 namespace hearth {
 
@@ -18,10 +18,9 @@ struct LinkedRules {
   std::vector<int32_t> call_rank;
 };
 
-/// rules: [n_rules] their automata; empty (no states) for rules that the root does not reach. names: [n_rules].
-/// nullable: [n_rules] do their starts accept?
+/// rules: [n_rules] the automata of the grammar's rules; empty (no states) for rules that the root does not reach.
 /// Leaves out calls of rules that match nothing, and states from which their rule cannot end. The starts of the result are
 /// not accepting. Throws ConstraintError if the root matches no text or a rule begins with itself.
-LinkedRules link_rules(const std::vector<Dfa>& rules, const std::vector<std::string>& names, int32_t root);
+LinkedRules link_rules(const Grammar& grammar, const std::vector<Dfa>& rules);
 
 }  // namespace hearth

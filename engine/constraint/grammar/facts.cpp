@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 
 namespace hearth {
 namespace {
@@ -34,94 +35,35 @@ std::vector<Expr> parts(const Grammar& grammar, const Node& node) {
   }
 }
 
-/// The nodes reachable from the root, in the order in which a depth-first walk leaves them.
+/// What can be reached from the root.
 class Walk {
  public:
   explicit Walk(const Grammar& grammar)
-      : grammar_(grammar),
-        seen_(grammar.n_nodes()),
-        rule_seen_(grammar.n_rules()),
-        order_(grammar.n_nodes(), 0),
-        low_(grammar.n_nodes(), 0),
-        on_stack_(grammar.n_nodes()),
-        cyclic_(grammar.n_nodes()) {
+      : grammar_(grammar), seen_(grammar.n_nodes()), rule_seen_(grammar.n_rules()) {
     note_rule(grammar.root());
-    visit(grammar.body(grammar.root()));
+    note(grammar.body(grammar.root()));
+    for (size_t i = 0; i < nodes_.size(); ++i)
+      for (const Expr part : parts(grammar_, grammar_.node(nodes_[i]))) note(part);
   }
 
   const std::vector<Expr>& nodes() const { return nodes_; }
   const std::vector<Grammar::Rule>& rules() const { return rules_; }
-  /// Can the node be reached from itself?
-  bool is_cyclic(Expr expr) const { return cyclic_[index(expr)] != 0; }
 
  private:
-  struct Frame {
-    Expr expr;
-    std::vector<Expr> parts;
-    size_t next = 0;
-  };
-
   void note_rule(Grammar::Rule rule) {
-    if (rule_seen_[index(rule)]) return;
-    rule_seen_[index(rule)] = 1;
-    rules_.push_back(rule);
+    if (std::exchange(rule_seen_[index(rule)], uint8_t{1}) == 0) rules_.push_back(rule);
   }
-
-  void open(Expr expr) {
+  void note(Expr expr) {
+    if (std::exchange(seen_[index(expr)], uint8_t{1}) != 0) return;
+    nodes_.push_back(expr);
     const Node& node = grammar_.node(expr);
     if (node.kind == Kind::kCall) note_rule(grammar_.callee(node));
-    seen_[index(expr)] = 1;
-    order_[index(expr)] = low_[index(expr)] = ++time_;
-    stack_.push_back(expr);
-    on_stack_[index(expr)] = 1;
-    frames_.push_back({expr, parts(grammar_, node)});
-  }
-
-  void close() {
-    const Expr expr = frames_.back().expr;
-    const std::vector<Expr> its_parts = std::move(frames_.back().parts);
-    frames_.pop_back();
-    if (!frames_.empty()) lower(frames_.back().expr, low_[index(expr)]);
-    nodes_.push_back(expr);
-    if (low_[index(expr)] != order_[index(expr)]) return;
-    // The nodes above on the stack are all that reach each other.
-    const bool many = stack_.back() != expr;
-    const bool own_part = std::find(its_parts.begin(), its_parts.end(), expr) != its_parts.end();
-    for (bool more = true; more; stack_.pop_back()) {
-      more = stack_.back() != expr;
-      on_stack_[index(stack_.back())] = 0;
-      cyclic_[index(stack_.back())] = many || own_part;
-    }
-  }
-
-  void lower(Expr expr, int32_t value) { low_[index(expr)] = std::min(low_[index(expr)], value); }
-
-  /// Tarjan's strongly connected components (1972), with the recursion's frames in a vector.
-  void visit(Expr root) {
-    open(root);
-    while (!frames_.empty()) {
-      Frame& frame = frames_.back();
-      if (frame.next == frame.parts.size()) {
-        close();
-        continue;
-      }
-      const Expr part = frame.parts[frame.next++];
-      if (!seen_[index(part)])
-        open(part);
-      else if (on_stack_[index(part)])
-        lower(frame.expr, order_[index(part)]);
-    }
   }
 
   const Grammar& grammar_;
   std::vector<uint8_t> seen_, rule_seen_;
-  std::vector<int32_t> order_, low_;
-  std::vector<uint8_t> on_stack_, cyclic_;
-  std::vector<Expr> stack_;
-  std::vector<Frame> frames_;
   std::vector<Expr> nodes_;
   std::vector<Grammar::Rule> rules_;
-  int32_t time_ = 0;
 };
 
 /// The least solution of: a leaf is true if the caller says so; a sequence is true if all its parts are, a choice if one
@@ -279,7 +221,7 @@ GrammarFacts find_facts(const Grammar& grammar) {
   const LeastSolution ends = solve_endings(grammar, walk.nodes());
   const LeastSolution nullable = solve_nullable(grammar, walk.nodes(), shapes);
   GrammarFacts facts{walk.rules(), std::vector<uint8_t>(grammar.n_rules()),
-                     std::vector<uint8_t>(grammar.n_rules()), std::vector<uint8_t>(grammar.n_rules())};
+                     std::vector<uint8_t>(grammar.n_rules())};
   for (const Grammar::Rule rule : facts.reachable) {
     const Expr body = grammar.body(rule);
     if (!ends.holds(body))
@@ -288,7 +230,6 @@ GrammarFacts find_facts(const Grammar& grammar) {
               "\" can never end: each of its alternatives calls it again; add one that does not.",
           "");
     facts.nullable[index(rule)] = nullable.holds(body);
-    facts.recursive[index(rule)] = walk.is_cyclic(body);
     facts.is_small[index(rule)] = is_small(shapes[index(body)]);
   }
   return facts;

@@ -13,9 +13,8 @@ namespace hearth {
 struct GrammarFacts {
   std::vector<Grammar::Rule> reachable;  // from the root; the root is first
   // [n_rules], of reachable rules:
-  std::vector<uint8_t> nullable;   // does the rule match the empty string?
-  std::vector<uint8_t> recursive;  // may the rule come up again within itself?
-  std::vector<uint8_t> is_small;   // is the rule better copied to where it is called?
+  std::vector<uint8_t> nullable;  // does the rule match the empty string?
+  std::vector<uint8_t> is_small;  // is the rule better copied to where it is called?
 };
 
 /// Throws ConstraintError if a rule is called and not defined, or if a rule can never end (a ::= "x" a). A rule that

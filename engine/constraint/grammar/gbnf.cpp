@@ -8,6 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/constraint/grammar/character_set.h"
+#include "engine/tokenizer/utf8.h"
+
 namespace hearth {
 namespace {
 
@@ -17,7 +20,6 @@ using Rule = Grammar::Rule;
 constexpr size_t kMostBytes = 1 << 20;
 constexpr int kMostGroups = 200;  // within each other; each takes a few hundred bytes of stack
 constexpr int kMostTimes = 1'000'000;
-constexpr char32_t kLastCharacter = 0x10FFFF;
 
 bool is_name_char(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -32,9 +34,9 @@ int hex_digit(char c) {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(Grammar& grammar, std::string_view text) : text_(text), grammar_(grammar) {}
 
-  Grammar parse() {
+  Rule parse() {
     if (text_.size() > kMostBytes)
       throw ConstraintError("The grammar has " + std::to_string(text_.size()) + " bytes, expected at most " +
                                 std::to_string(kMostBytes) + ".",
@@ -44,8 +46,7 @@ class Parser {
     refuse_undefined_rules();
     const auto root = rules_.find("root");
     if (root == rules_.end()) fail("the grammar has no rule \"root\", which is where texts begin; add it");
-    grammar_.set_root(root->second.rule);
-    return std::move(grammar_);
+    return root->second.rule;
   }
 
  private:
@@ -176,7 +177,7 @@ class Parser {
     const size_t begin = at_;
     if (skip('"')) return parse_literal();
     if (skip('[')) return parse_class();
-    if (skip('.')) return grammar_.character(std::vector<CharRange>{{0, kLastCharacter}});
+    if (skip('.')) return grammar_.character(all_characters());
     if (skip('(')) return parse_group(depth);
     const std::string_view name = parse_name();
     return grammar_.call(rule_named(name, begin).rule);
@@ -216,19 +217,7 @@ class Parser {
       if (last < first) fail_at(begin, "the range ends before it begins; swap its ends");
       ranges.emplace_back(first, last);
     }
-    return grammar_.character(is_negated ? all_but(std::move(ranges)) : ranges);
-  }
-
-  static std::vector<CharRange> all_but(std::vector<CharRange> ranges) {
-    std::sort(ranges.begin(), ranges.end());
-    std::vector<CharRange> others;
-    char32_t next = 0;
-    for (const auto& [first, last] : ranges) {
-      if (first > next) others.emplace_back(next, first - 1);
-      next = std::max<char32_t>(next, last + 1);
-    }
-    if (next <= kLastCharacter) others.emplace_back(next, kLastCharacter);
-    return others;
+    return grammar_.character(is_negated ? complement(character_set(std::move(ranges))) : ranges);
   }
 
   /// One character of a literal or a class. REQUIRES: not at the end.
@@ -272,56 +261,27 @@ class Parser {
       if (digit < 0) fail("expected " + std::to_string(n_digits) + " hexadecimal digits, found " + found());
       value = value * 16 + static_cast<uint64_t>(digit);
     }
-    if (value > kLastCharacter || (value >= 0xD800 && value <= 0xDFFF))
+    if (value > kLastCodePoint || (value >= 0xD800 && value <= 0xDFFF))
       fail_at(begin, "the number is no character: expected 0 to 10FFFF without D800 to DFFF");
     return static_cast<char32_t>(value);
   }
 
-  /// Refuses what is not UTF-8: overlong forms, surrogates, pieces of characters.
   char32_t parse_utf8() {
-    const auto lead = static_cast<unsigned char>(text_[at_]);
-    const size_t length = lead < 0x80   ? 1
-                          : lead < 0xC2 ? 0
-                          : lead < 0xE0 ? 2
-                          : lead < 0xF0 ? 3
-                          : lead < 0xF5 ? 4
-                                        : 0;
-    if (length == 0 || text_.size() - at_ < length) fail("the grammar is not UTF-8; encode it so");
-    char32_t c = length == 1 ? lead : lead & (0x7FU >> length);
-    for (size_t i = 1; i < length; ++i) {
-      const auto tail = static_cast<unsigned char>(text_[at_ + i]);
-      if ((tail & 0xC0) != 0x80) fail("the grammar is not UTF-8; encode it so");
-      c = (c << 6) | (tail & 0x3FU);
-    }
-    constexpr char32_t kLeast[5] = {0, 0, 0x80, 0x800, 0x10000};
-    if (c < kLeast[length] || c > kLastCharacter || (c >= 0xD800 && c <= 0xDFFF))
-      fail("the grammar is not UTF-8; encode it so");
-    at_ += length;
-    return c;
-  }
-
-  static void append_utf8(char32_t c, std::string& out) {
-    const auto tail = [](char32_t bits) { return static_cast<char>(0x80 | (bits & 0x3F)); };
-    if (c < 0x80) {
-      out += static_cast<char>(c);
-    } else if (c < 0x800) {
-      out += {static_cast<char>(0xC0 | (c >> 6)), tail(c)};
-    } else if (c < 0x10000) {
-      out += {static_cast<char>(0xE0 | (c >> 12)), tail(c >> 6), tail(c)};
-    } else {
-      out += {static_cast<char>(0xF0 | (c >> 18)), tail(c >> 12), tail(c >> 6), tail(c)};
-    }
+    const Utf8Char front = utf8_front(text_.substr(at_));
+    if (front.status != Utf8Status::kWhole) fail("the grammar is not UTF-8; encode it so");
+    at_ += front.length;
+    return code_points(text_.substr(at_ - front.length, front.length))[0];
   }
 
   /// What stands behind an item: * + ? {m} {m,} {m,n}, also several.
   Expr parse_repeats(Expr item) {
     for (;;) {
       if (skip('*')) {
-        item = grammar_.repeat(item, 0, Grammar::kNoMaximum);
+        item = grammar_.any_number(item);
       } else if (skip('+')) {
         item = grammar_.repeat(item, 1, Grammar::kNoMaximum);
       } else if (skip('?')) {
-        item = grammar_.repeat(item, 0, 1);
+        item = grammar_.optional(item);
       } else if (skip('{')) {
         item = parse_times(item);
       } else {
@@ -365,12 +325,20 @@ class Parser {
 
   const std::string_view text_;
   size_t at_ = 0;
-  Grammar grammar_;
+  Grammar& grammar_;
   std::unordered_map<std::string_view, RuleUse> rules_;
 };
 
 }  // namespace
 
-Grammar parse_gbnf(std::string_view text) { return Parser(text).parse(); }
+Grammar parse_gbnf(std::string_view text) {
+  Grammar grammar;
+  grammar.set_root(Parser(grammar, text).parse());
+  return grammar;
+}
+
+Grammar::Expr gbnf_expression(Grammar& grammar, std::string_view text) {
+  return grammar.call(Parser(grammar, text).parse());
+}
 
 }  // namespace hearth

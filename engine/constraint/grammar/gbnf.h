@@ -18,5 +18,7 @@ namespace hearth {
 /// Throws ConstraintError; its where() is "line L, column C", counted from 1, columns in bytes. Whether the rules can be
 /// enforced is found out by Constraint::compile().
 Grammar parse_gbnf(std::string_view text);
+/// The same as a part of a larger grammar.
+Grammar::Expr gbnf_expression(Grammar& grammar, std::string_view text);
 
 }  // namespace hearth

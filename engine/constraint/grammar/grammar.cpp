@@ -3,23 +3,20 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/tokenizer/utf8.h"
+
 namespace hearth {
 namespace {
 
 using Kind = Grammar::Node::Kind;
 
 /// A code point as UTF-8 in 1 to 4 bytes.
-struct Utf8 {
-  std::array<unsigned char, 4> bytes{};
-  size_t n = 0;
-};
+using Utf8 = std::vector<unsigned char>;
 
 Utf8 utf8(char32_t c) {
-  const auto tail = [](char32_t bits) { return static_cast<unsigned char>(0x80 | (bits & 0x3F)); };
-  if (c < 0x80) return {{static_cast<unsigned char>(c)}, 1};
-  if (c < 0x800) return {{static_cast<unsigned char>(0xC0 | (c >> 6)), tail(c)}, 2};
-  if (c < 0x10000) return {{static_cast<unsigned char>(0xE0 | (c >> 12)), tail(c >> 6), tail(c)}, 3};
-  return {{static_cast<unsigned char>(0xF0 | (c >> 18)), tail(c >> 12), tail(c >> 6), tail(c)}, 4};
+  std::string bytes;
+  append_utf8(c, bytes);
+  return {bytes.begin(), bytes.end()};
 }
 
 /// Byte ranges, one for each place, whose product is a range of code points.
@@ -28,31 +25,27 @@ using ByteRanges = std::vector<std::pair<unsigned char, unsigned char>>;
 /// Cuts [first, last], of one encoded length, into products of byte ranges.
 void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges prefix,
                std::vector<ByteRanges>& out) {
-  const size_t n = first.n;
+  const size_t n = first.size();
   if (place == n) return out.push_back(std::move(prefix));
-  const auto is_least = [&](const Utf8& c, size_t from) {
-    return std::all_of(c.bytes.begin() + static_cast<long>(from), c.bytes.begin() + static_cast<long>(n),
-                       [](unsigned char b) { return b == 0x80; });
+  const auto behind = static_cast<long>(place) + 1;
+  const auto are_all = [&](const Utf8& c, unsigned char byte) {
+    return std::all_of(c.begin() + behind, c.end(), [&](unsigned char b) { return b == byte; });
   };
-  const auto is_greatest = [&](const Utf8& c, size_t from) {
-    return std::all_of(c.bytes.begin() + static_cast<long>(from), c.bytes.begin() + static_cast<long>(n),
-                       [](unsigned char b) { return b == 0xBF; });
-  };
-  unsigned char low = first.bytes[place], high = last.bytes[place];
+  unsigned char low = first[place], high = last[place];
   if (low == high) {
     prefix.emplace_back(low, high);
     return cut_range(first, last, place + 1, std::move(prefix), out);
   }
   Utf8 greatest = first, least = last;
-  std::fill(greatest.bytes.begin() + static_cast<long>(place) + 1, greatest.bytes.end(), 0xBF);
-  std::fill(least.bytes.begin() + static_cast<long>(place) + 1, least.bytes.end(), 0x80);
-  if (!is_least(first, place + 1)) {
+  std::fill(greatest.begin() + behind, greatest.end(), 0xBF);
+  std::fill(least.begin() + behind, least.end(), 0x80);
+  if (!are_all(first, 0x80)) {
     ByteRanges head = prefix;
     head.emplace_back(low, low);
     cut_range(first, greatest, place + 1, std::move(head), out);
     ++low;
   }
-  const bool has_tail = !is_greatest(last, place + 1);
+  const bool has_tail = !are_all(last, 0xBF);
   if (has_tail) --high;
   if (low <= high) {
     ByteRanges middle = prefix;
@@ -61,7 +54,7 @@ void cut_range(const Utf8& first, const Utf8& last, size_t place, ByteRanges pre
     out.push_back(std::move(middle));
   }
   if (has_tail) {
-    prefix.emplace_back(last.bytes[place], last.bytes[place]);
+    prefix.emplace_back(last[place], last[place]);
     cut_range(least, last, place + 1, std::move(prefix), out);
   }
 }
@@ -79,6 +72,19 @@ std::vector<ByteRanges> utf8_ranges(CharRange range) {
 }
 
 }  // namespace
+
+ByteSet byte_set(std::string_view text) {
+  ByteSet set;
+  for (const char c : text) set.set(static_cast<unsigned char>(c));
+  return set;
+}
+
+ByteSet byte_range(char first, char last) {
+  ByteSet set;
+  for (int b = static_cast<unsigned char>(first); b <= static_cast<unsigned char>(last); ++b)
+    set.set(static_cast<size_t>(b));
+  return set;
+}
 
 Grammar::Expr Grammar::add(Node node) {
   if (nodes_.size() >= kMaxNodes)
@@ -129,8 +135,7 @@ Grammar::Expr Grammar::character(std::span<const CharRange> ranges) {
   for (const ByteRanges& product : products) {
     places.clear();
     for (const auto& [low, high] : product) {
-      ByteSet set;
-      for (int b = low; b <= high; ++b) set.set(static_cast<size_t>(b));
+      const ByteSet set = byte_range(static_cast<char>(low), static_cast<char>(high));
       if (product.size() == 1) {
         ascii |= set;
       } else {
@@ -146,18 +151,22 @@ Grammar::Expr Grammar::character(std::span<const CharRange> ranges) {
 Grammar::Expr Grammar::sequence(std::span<const Expr> parts) {
   if (parts.empty()) return empty();
   if (parts.size() == 1) return parts[0];
+  if (std::any_of(parts.begin(), parts.end(), [&](Expr e) { return is_nothing(e); })) return nothing();
   return add_parents(Kind::kSequence, parts, 0, 0);
 }
 
 Grammar::Expr Grammar::choice(std::span<const Expr> options) {
-  if (options.empty()) return nothing();
-  if (options.size() == 1) return options[0];
-  return add_parents(Kind::kChoice, options, 0, 0);
+  std::vector<Expr> left(options.begin(), options.end());
+  std::erase_if(left, [&](Expr e) { return is_nothing(e); });
+  if (left.empty()) return nothing();
+  if (left.size() == 1) return left[0];
+  return add_parents(Kind::kChoice, left, 0, 0);
 }
 
 Grammar::Expr Grammar::repeat(Expr what, int least, int most) {
   if (least == 1 && most == 1) return what;
-  if (most == 0) return empty();
+  if (most == 0 || (least == 0 && is_nothing(what))) return empty();
+  if (is_nothing(what)) return what;
   return add_parents(Kind::kRepeat, std::span(&what, 1), least, most);
 }
 

@@ -7,6 +7,7 @@
 
 #include <bitset>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,6 +19,10 @@
 namespace hearth {
 
 using ByteSet = std::bitset<256>;
+/// The bytes of a text, and those from first to last.
+ByteSet byte_set(std::string_view text);
+ByteSet byte_range(char first, char last);
+
 /// First and last code point, both included.
 using CharRange = std::pair<char32_t, char32_t>;
 
@@ -33,9 +38,13 @@ class Grammar {
   Expr literal(std::string_view bytes);
   Expr byte(const ByteSet& set);                      // one byte
   Expr character(std::span<const CharRange> ranges);  // one code point, as UTF-8; surrogates are left out
-  Expr sequence(std::span<const Expr> parts);
-  Expr choice(std::span<const Expr> options);
-  Expr repeat(Expr what, int least, int most);  // most: kNoMaximum for any number
+  Expr sequence(std::span<const Expr> parts);         // nothing() if a part is
+  Expr choice(std::span<const Expr> options);         // nothing() if all options are
+  Expr repeat(Expr what, int least, int most);        // most: kNoMaximum for any number
+  Expr sequence(std::initializer_list<Expr> parts) { return sequence({parts.begin(), parts.size()}); }
+  Expr choice(std::initializer_list<Expr> options) { return choice({options.begin(), options.size()}); }
+  Expr optional(Expr what) { return repeat(what, 0, 1); }
+  Expr any_number(Expr what) { return repeat(what, 0, kNoMaximum); }
   Expr call(Rule rule);
   // Of two regular expressions, which contain no call: what both match; what the first matches and the second does not.
   Expr both(Expr a, Expr b);
@@ -69,6 +78,7 @@ class Grammar {
 
   // For those who read the grammar.
   const Node& node(Expr expr) const { return nodes_[static_cast<size_t>(expr)]; }
+  bool is_nothing(Expr expr) const { return node(expr).kind == Node::Kind::kNothing; }
   std::string_view bytes(const Node& node) const;          // of kBytes
   const ByteSet& set(const Node& node) const;              // of kSet
   std::span<const Expr> children(const Node& node) const;  // of kSequence, kChoice, kRepeat, kBoth, kExcept

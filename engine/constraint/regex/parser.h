@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/constraint/regex/character_set.h"
+#include "engine/constraint/grammar/character_set.h"
 
 namespace hearth {
 

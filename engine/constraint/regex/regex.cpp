@@ -78,7 +78,7 @@ class Translator {
   /// What may stand beside a match.
   Expr outside() {
     if (match_ == RegexMatch::kWhole) return grammar_.empty();
-    return grammar_.repeat(character(all_characters()), 0, Grammar::kNoMaximum);
+    return grammar_.any_number(character(all_characters()));
   }
 
   Expr character(const CharacterSet& set) {
@@ -96,10 +96,12 @@ class Translator {
 /// Follows all matches at once: from a set of places in the text to the places where a node's matches end.
 class Matcher {
  public:
-  explicit Matcher(std::u32string_view text) : text_(text) {}
+  Matcher(std::u32string_view text, const std::function<void(size_t)>& take_work)
+      : text_(text), take_work_(take_work) {}
   using Places = std::vector<bool>;  // [text.size() + 1]
 
   Places ends(const RegexNode& node, Places from) const {
+    take_work_(from.size());
     switch (node.kind) {
       case Kind::kCharacter:
         return after_character(node.characters, from);
@@ -151,6 +153,7 @@ class Matcher {
   }
 
   std::u32string_view text_;
+  const std::function<void(size_t)>& take_work_;
 };
 
 }  // namespace
@@ -169,10 +172,11 @@ Grammar regex_grammar(std::string_view pattern) {
   return grammar;
 }
 
-bool regex_matches(const RegexNode& regex, std::u32string_view text, RegexMatch match) {
+bool regex_matches(const RegexNode& regex, std::u32string_view text, RegexMatch match,
+                   const std::function<void(size_t)>& take_work) {
   Matcher::Places from(text.size() + 1, match == RegexMatch::kSomewhere);
   from[0] = true;
-  const Matcher::Places to = Matcher(text).ends(regex, from);
+  const Matcher::Places to = Matcher(text, take_work).ends(regex, from);
   return match == RegexMatch::kWhole ? to.back() : std::find(to.begin(), to.end(), true) != to.end();
 }
 

@@ -30,7 +30,10 @@ Grammar::Expr regex_expression(Grammar& grammar, std::string_view pattern, const
 /// Texts that match the pattern as a whole, as UTF-8.
 Grammar regex_grammar(std::string_view pattern);
 
-/// Does the text match? Takes at most about regex_size() times text.size() steps.
-bool regex_matches(const RegexNode& regex, std::u32string_view text, RegexMatch match);
+/// Does the text match? Repeats within repeats may take as many passes over the text as it has characters, and more.
+/// take_work: called before each pass with its steps; what it throws ends the work.
+bool regex_matches(
+    const RegexNode& regex, std::u32string_view text, RegexMatch match,
+    const std::function<void(size_t)>& take_work = [](size_t) {});
 
 }  // namespace hearth

@@ -40,7 +40,7 @@ Expr SchemaTranslator::array(const Keywords& keywords) {
   std::vector<Expr> first;
   for (size_t i = 0; i < std::min(n_first, most); ++i) {
     first.push_back(value(item_schemas(keywords, i)));
-    if (!is_nothing(first.back())) continue;
+    if (!grammar_.is_nothing(first.back())) continue;
     first.pop_back();  // so many items at most
     return item_list(first, {}, limits);
   }
@@ -48,7 +48,7 @@ Expr SchemaTranslator::array(const Keywords& keywords) {
   std::optional<Expr> rest;
   if (open && most > n_first) {
     const Expr item = value(item_schemas(keywords, n_first));
-    if (!is_nothing(item)) rest = as_rule(item, "item");
+    if (!grammar_.is_nothing(item)) rest = as_rule(item, "item");
   }
   return item_list(first, rest, limits);
 }
@@ -90,15 +90,12 @@ Expr SchemaTranslator::distinct_items(const Keywords& keywords) {
   const Keywords item = gather_keywords(flat.schemas());
   if (flat.has_choice() || item.values.empty()) refuse();
   Chain chain{.name = "set", .least = keywords.items.least, .most = keywords.items.most};
-  std::vector<const SchemaNode*> taken;
+  Schemas taken;
   for (const SchemaNode* value : common_values(item)) {
-    budget_.take(4 * taken.size());
-    if (std::any_of(taken.begin(), taken.end(),
-                    [&](const SchemaNode* other) { return same_value(*value, *other); }))
-      continue;
+    if (is_in(taken, *value)) continue;
     taken.push_back(value);
     const Expr text = constant(item, *value);
-    if (!is_nothing(text)) chain.links.push_back({text, false});
+    if (!grammar_.is_nothing(text)) chain.links.push_back({text, false});
   }
   return at(*keywords.unique, [&] { return chain_expression(grammar_, text_, "[", std::move(chain), "]"); });
 }

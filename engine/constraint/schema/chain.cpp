@@ -1,14 +1,11 @@
 #include "engine/constraint/schema/chain.h"
 
 #include <algorithm>
-#include <array>
 
 namespace hearth {
 namespace {
 
 using Expr = Grammar::Expr;
-using Kind = Grammar::Node::Kind;
-
 constexpr size_t kMaxStates = 40'000;
 
 /// Builds the rest of the list for each state (next link, number of links written), from the last link back. The number is
@@ -45,7 +42,6 @@ class ChainBuilder {
   }
 
  private:
-  bool is_nothing(Expr e) const { return grammar_.node(e).kind == Kind::kNothing; }
   bool is_full(size_t count) const { return chain_.most && count >= static_cast<size_t>(*chain_.most); }
   size_t after(size_t count) const { return chain_.most ? count + 1 : std::min(count + 1, count_limit_); }
 
@@ -64,7 +60,7 @@ class ChainBuilder {
   }
 
   Expr named(Expr rest, size_t i, size_t count) {
-    if (uses_[i][count] < 2 || is_nothing(rest)) return rest;
+    if (uses_[i][count] < 2 || grammar_.is_nothing(rest)) return rest;
     const Grammar::Rule rule = grammar_.declare(chain_.name + ", after " + std::to_string(i));
     grammar_.define(rule, rest);
     return grammar_.call(rule);
@@ -74,7 +70,7 @@ class ChainBuilder {
   Expr shared_text(size_t i) {
     const Expr text = chain_.links[i].text;
     const auto n = std::count_if(uses_[i].begin(), uses_[i].end(), [](size_t uses) { return uses > 0; });
-    if (n < 2 || grammar_.node(text).kind == Kind::kCall) return text;
+    if (n < 2 || grammar_.node(text).kind == Grammar::Node::Kind::kCall) return text;
     const Grammar::Rule rule = grammar_.declare(chain_.name + ", part " + std::to_string(i + 1));
     grammar_.define(rule, text);
     return grammar_.call(rule);
@@ -84,12 +80,10 @@ class ChainBuilder {
     const Expr separated = text_.sequence({count == 0 ? text_.gap() : text_.comma(), text});
     const bool can_take = !is_full(count), can_skip = !chain_.links[i].required;
     if (can_take && can_skip && after(count) == count)
-      return is_nothing(rests[count]) ? rests[count]
-                                      : text_.sequence({text_.optional(separated), rests[count]});
+      return grammar_.sequence({grammar_.optional(separated), rests[count]});
     std::vector<Expr> options;
-    if (can_take && !is_nothing(rests[after(count)]))
-      options.push_back(text_.sequence({separated, rests[after(count)]}));
-    if (can_skip && !is_nothing(rests[count])) options.push_back(rests[count]);
+    if (can_take) options.push_back(grammar_.sequence({separated, rests[after(count)]}));
+    if (can_skip) options.push_back(rests[count]);
     return grammar_.choice(options);
   }
 
@@ -121,9 +115,8 @@ class ChainBuilder {
 
 Expr chain_expression(Grammar& grammar, JsonText& text, std::string_view open, Chain chain,
                       std::string_view close) {
-  const Expr rest = ChainBuilder(grammar, text, close, std::move(chain)).build();
-  if (grammar.node(rest).kind == Kind::kNothing) return rest;
-  return grammar.sequence(std::array{grammar.literal(open), rest});
+  return grammar.sequence(
+      {grammar.literal(open), ChainBuilder(grammar, text, close, std::move(chain)).build()});
 }
 
 }  // namespace hearth

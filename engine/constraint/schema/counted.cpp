@@ -1,7 +1,5 @@
 #include "engine/constraint/schema/counted.h"
 
-#include <array>
-
 namespace hearth {
 namespace {
 
@@ -21,16 +19,15 @@ class Blocks {
   /// From none to so many.
   Expr up_to(int most) {
     const int n_blocks = most / kCountedBlock;
-    const Expr some = grammar_.sequence(std::array{grammar_.repeat(whole_, 0, n_blocks - 1), part_});
-    const Expr all = grammar_.sequence(
-        std::array{exactly(n_blocks * kCountedBlock), grammar_.repeat(what_, 0, most % kCountedBlock)});
-    return grammar_.choice(std::array{some, all});
+    return grammar_.choice({grammar_.sequence({grammar_.repeat(whole_, 0, n_blocks - 1), part_}),
+                            grammar_.sequence({exactly(n_blocks * kCountedBlock),
+                                               grammar_.repeat(what_, 0, most % kCountedBlock)})});
   }
 
   Expr exactly(int n) {
     const int rest = n % kCountedBlock;
-    return grammar_.sequence(std::array{grammar_.repeat(whole_, n / kCountedBlock, n / kCountedBlock),
-                                        grammar_.repeat(what_, rest, rest)});
+    return grammar_.sequence(
+        {grammar_.repeat(whole_, n / kCountedBlock, n / kCountedBlock), grammar_.repeat(what_, rest, rest)});
   }
 
  private:
@@ -53,10 +50,10 @@ Expr counted(Grammar& grammar, Expr what, int least, int most) {
     return grammar.repeat(what, least, most);
   Blocks blocks(grammar, what);
   const Expr first = least <= kMostWrittenOut ? grammar.repeat(what, least, least) : blocks.exactly(least);
-  if (open) return grammar.sequence(std::array{first, grammar.repeat(what, 0, most)});
+  if (open) return grammar.sequence({first, grammar.any_number(what)});
   const int more = most - least;
   const Expr rest = more <= kMostWrittenOut ? grammar.repeat(what, 0, more) : blocks.up_to(more);
-  return grammar.sequence(std::array{first, rest});
+  return grammar.sequence({first, rest});
 }
 
 }  // namespace hearth

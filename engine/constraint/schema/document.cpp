@@ -84,6 +84,7 @@ class SchemaDocument::Reader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool close() {
+    for (const SchemaNode* child : open_.back().node->children) open_.back().node->n_nodes += child->n_nodes;
     open_.pop_back();
     return true;
   }
@@ -126,23 +127,16 @@ std::string unescaped_part(std::string_view part) {
   return out;
 }
 
-const SchemaNode* follow(const SchemaNode* node, std::string_view pointer) {
-  while (node != nullptr && !pointer.empty()) {
-    if (pointer[0] != '/') return nullptr;
-    const size_t end = std::min(pointer.find('/', 1), pointer.size());
-    node = node->find(unescaped_part(pointer.substr(1, end - 1)));
-    pointer.remove_prefix(end);
-  }
-  return node;
+/// The items of an array as they stand; the members of an object by their names.
+std::vector<const SchemaNode*> in_order(const SchemaNode& node) {
+  std::vector<const SchemaNode*> children = node.children;
+  if (node.is(Kind::kObject)) std::ranges::sort(children, {}, &SchemaNode::key);
+  return children;
 }
+
+constexpr size_t kShortPointer = 200;
 
 }  // namespace
-
-const SchemaNode* SchemaNode::find(std::string_view name) const {
-  const auto found =
-      std::find_if(children.begin(), children.end(), [&](const SchemaNode* c) { return c->key == name; });
-  return found == children.end() ? nullptr : *found;
-}
 
 std::string json_pointer(const SchemaNode& node) {
   std::vector<const SchemaNode*> way;
@@ -155,17 +149,22 @@ std::string json_pointer(const SchemaNode& node) {
   return pointer;
 }
 
+std::string short_pointer(const SchemaNode& node) {
+  size_t size = 0;
+  for (const SchemaNode* at = &node; at != nullptr; at = at->parent) size += 1 + at->key.size();
+  return size <= kShortPointer ? json_pointer(node) : "#/...";
+}
+
 bool same_value(const SchemaNode& a, const SchemaNode& b) {
-  if (a.kind != b.kind || a.children.size() != b.children.size()) return false;
+  if (a.kind != b.kind || a.n_nodes != b.n_nodes || a.truth != b.truth) return false;
   if (a.is(Kind::kNumber)) {
     const auto x = parse_decimal(a.text), y = parse_decimal(b.text);
     return x && y ? *x == *y : a.text == b.text;
   }
-  for (size_t i = 0; i < a.children.size(); ++i) {
-    const SchemaNode* other = a.is(Kind::kObject) ? b.find(a.children[i]->key) : b.children[i];
-    if (other == nullptr || !same_value(*a.children[i], *other)) return false;
-  }
-  return a.truth == b.truth && a.text == b.text;
+  const auto same_part = [&](const SchemaNode* x, const SchemaNode* y) {
+    return (a.is(Kind::kArray) || x->key == y->key) && same_value(*x, *y);
+  };
+  return a.text == b.text && std::ranges::equal(in_order(a), in_order(b), same_part);
 }
 
 SchemaDocument::SchemaDocument(std::string_view json) {
@@ -192,15 +191,33 @@ void SchemaDocument::note_anchors() {
   }
 }
 
-const SchemaNode* SchemaDocument::find(std::string_view reference) const {
-  const SchemaNode* id = root_->is(Kind::kObject) ? root_->find("$id") : nullptr;
+const SchemaNode* SchemaDocument::member(const SchemaNode& node, std::string_view name) {
+  auto& index = indexes_[&node];
+  if (index.empty())
+    for (const SchemaNode* child : node.children) index.emplace(child->key, child);
+  const auto found = index.find(name);
+  return found == index.end() ? nullptr : found->second;
+}
+
+const SchemaNode* SchemaDocument::follow(std::string_view pointer) {
+  const SchemaNode* node = root_;
+  while (node != nullptr && !pointer.empty()) {
+    const size_t end = std::min(pointer.find('/', 1), pointer.size());
+    node = member(*node, unescaped_part(pointer.substr(1, end - 1)));
+    pointer.remove_prefix(end);
+  }
+  return node;
+}
+
+const SchemaNode* SchemaDocument::find(std::string_view reference) {
+  const SchemaNode* id = root_->is(Kind::kObject) ? member(*root_, "$id") : nullptr;
   if (id != nullptr && id->is(Kind::kString) && !id->text.empty() && reference.starts_with(id->text))
     reference.remove_prefix(id->text.size());
   if (reference.empty()) return root_;
   if (reference[0] != '#') return nullptr;
   const std::optional<std::string> fragment = percent_decoded(reference.substr(1));
   if (!fragment) return nullptr;
-  if (fragment->empty() || (*fragment)[0] == '/') return follow(root_, *fragment);
+  if (fragment->empty() || (*fragment)[0] == '/') return follow(*fragment);
   const auto anchor = anchors_.find(*fragment);
   return anchor == anchors_.end() ? nullptr : anchor->second;
 }

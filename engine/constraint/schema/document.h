@@ -22,15 +22,17 @@ struct SchemaNode {
   std::string key{};                          // the name or index that the parent has it by
   const SchemaNode* parent = nullptr;
 
+  size_t n_nodes = 1;  // it and all below it
+
   bool is(Kind k) const { return kind == k; }
-  /// The member of an object, or null.
-  const SchemaNode* find(std::string_view name) const;
 };
 
 /// Where the node stands: "#/properties/age".
 std::string json_pointer(const SchemaNode& node);
+/// The same for names of rules, of which there are many: "#/..." if it is long.
+std::string short_pointer(const SchemaNode& node);
 
-/// Are these the same JSON value? 1 is 1.0; objects have no order.
+/// Are these the same JSON value? 1 is 1.0; objects have no order. Takes about a.n_nodes steps.
 bool same_value(const SchemaNode& a, const SchemaNode& b);
 
 class SchemaDocument {
@@ -43,7 +45,9 @@ class SchemaDocument {
 
   const SchemaNode& root() const { return *root_; }
   /// What a reference within the document points to ("#", "#/$defs/x", "#anchor"); null if nothing is there.
-  const SchemaNode* find(std::string_view reference) const;
+  const SchemaNode* find(std::string_view reference);
+  /// The member of an object, or the item of an array by its index; null if there is none.
+  const SchemaNode* member(const SchemaNode& node, std::string_view name);
   /// A node beside the document, standing where parent's member of that name would. The document owns it.
   SchemaNode& add(SchemaNode::Kind kind, const SchemaNode* parent, std::string key);
 
@@ -51,10 +55,12 @@ class SchemaDocument {
   class Reader;
 
   void note_anchors();
+  const SchemaNode* follow(std::string_view pointer);
 
   std::deque<SchemaNode> nodes_;
   const SchemaNode* root_ = nullptr;
   std::unordered_map<std::string, const SchemaNode*> anchors_;
+  std::unordered_map<const SchemaNode*, std::unordered_map<std::string_view, const SchemaNode*>> indexes_;
 };
 
 [[noreturn]] void refuse_schema(const SchemaNode& node, const std::string& sentence);

@@ -59,8 +59,7 @@ class FlatSchemas {
 
 class SchemaFlattener {
  public:
-  SchemaFlattener(const SchemaDocument& document, SchemaBudget& budget)
-      : document_(document), budget_(budget) {}
+  SchemaFlattener(SchemaDocument& document, SchemaBudget& budget) : document_(document), budget_(budget) {}
 
   /// Throws ConstraintError for references to nothing and references that go round.
   FlatSchemas flatten(const Schemas& schemas);
@@ -77,7 +76,7 @@ class SchemaFlattener {
   void add_parts(FlatSchemas& flat, const SchemaNode& schema, int entry);
   const SchemaNode& target(const SchemaNode& reference);
 
-  const SchemaDocument& document_;
+  SchemaDocument& document_;
   SchemaBudget& budget_;
   std::unordered_map<const SchemaNode*, const SchemaNode*> targets_;
 };

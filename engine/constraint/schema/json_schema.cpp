@@ -22,7 +22,7 @@ Expr SchemaTranslator::value(Schemas schemas) {
   std::sort(key.begin(), key.end());
   key.erase(std::unique(key.begin(), key.end()), key.end());
   Known& known = known_[std::move(key)];
-  if (known.under_way && !known.rule) known.rule = grammar_.declare(json_pointer(*schemas[0]));
+  if (known.under_way && !known.rule) known.rule = grammar_.declare(short_pointer(*schemas[0]));
   if (known.under_way) return grammar_.call(*known.rule);
   if (known.expression) return *known.expression;
   if (depth_ >= kMaxNestedValues)
@@ -35,10 +35,10 @@ Expr SchemaTranslator::value(Schemas schemas) {
   --depth_;
   known.under_way = false;
   // Objects and arrays become rules: they may be asked for again, and whoever compiles the grammar builds them once.
-  if (n_brackets_ != brackets_before && !known.rule && !is_nothing(expression))
-    known.rule = grammar_.declare(json_pointer(*schemas[0]));
+  if (n_brackets_ != brackets_before && !known.rule && !grammar_.is_nothing(expression))
+    known.rule = grammar_.declare(short_pointer(*schemas[0]));
   if (known.rule) grammar_.define(*known.rule, expression);
-  if (known.rule && !is_nothing(expression)) expression = grammar_.call(*known.rule);
+  if (known.rule && !grammar_.is_nothing(expression)) expression = grammar_.call(*known.rule);
   known.expression = expression;
   return expression;
 }
@@ -56,7 +56,7 @@ Expr SchemaTranslator::alternatives(const FlatSchemas& flat, int depth) {
   if (all.keyword->key == "oneOf") check_exclusive(all);
   std::vector<Expr> options;
   for (const FlatSchemas& alternative : all.flat) options.push_back(flat_value(alternative, depth + 1));
-  return choice(std::move(options));
+  return grammar_.choice(options);
 }
 
 Expr SchemaTranslator::typed_value(const Schemas& schemas) {
@@ -68,11 +68,11 @@ Expr SchemaTranslator::typed_value(const Schemas& schemas) {
   std::vector<Expr> options;
   if (types & kObject) options.push_back(object(keywords));
   if (types & kArray) options.push_back(array(keywords));
-  if (types & kString) options.push_back(string(keywords, true));
+  if (types & kString) options.push_back(string(keywords, !text_.is_plain()));
   if (types & kNumber) options.push_back(number(keywords, types, *schemas[0]));
   if (types & kBoolean) options.insert(options.end(), {text_.text("true"), text_.text("false")});
   if (types & kNull) options.push_back(text_.text("null"));
-  return choice(std::move(options));
+  return grammar_.choice(options);
 }
 
 Expr SchemaTranslator::number(const Keywords& keywords, unsigned types, const SchemaNode& where) {
@@ -80,32 +80,28 @@ Expr SchemaTranslator::number(const Keywords& keywords, unsigned types, const Sc
   limits.integer = (types & kFraction) == 0;
   const SchemaNode& place = keywords.multiple != nullptr ? *keywords.multiple : where;
   const Expr expression = at(place, [&] { return number_expression(grammar_, limits); });
-  return is_nothing(expression) ? contradict(where, "No number lies within the bounds.") : expression;
+  return grammar_.is_nothing(expression) ? contradict(where, "No number lies within the bounds.")
+                                         : expression;
 }
 
 Expr SchemaTranslator::listed_value(const Keywords& keywords) {
   std::vector<Expr> options;
   for (const SchemaNode* value : common_values(keywords)) options.push_back(constant(keywords, *value));
-  const Expr all = choice(std::move(options));
-  return is_nothing(all) ? contradict(*keywords.values[0].front(),
-                                      "None of the listed values is allowed by the other keywords.")
-                         : all;
+  const Expr all = grammar_.choice(options);
+  return grammar_.is_nothing(all) ? contradict(*keywords.values[0].front(),
+                                               "None of the listed values is allowed by the other keywords.")
+                                  : all;
 }
 
 /// An object or array stands for the schema that only it is valid under, so that the other keywords apply to its members.
 Expr SchemaTranslator::constant(const Keywords& keywords, const SchemaNode& value) {
   if ((keywords.types & type_of(value)) == 0) return grammar_.nothing();
   if (!value.is(Kind::kObject) && !value.is(Kind::kArray))
-    return admits_scalar(keywords, value) ? grammar_.literal(scalar_text(value)) : grammar_.nothing();
+    return admits_scalar(keywords, value) ? scalar(value) : grammar_.nothing();
   Keywords members = keywords;
   members.values.clear();
   if (value.is(Kind::kArray)) return array(with_items_of(std::move(members), value));
   return object(with_members_of(std::move(members), value));
-}
-
-Expr SchemaTranslator::choice(std::vector<Expr> options) {
-  std::erase_if(options, [&](Expr e) { return is_nothing(e); });
-  return grammar_.choice(options);
 }
 
 Expr SchemaTranslator::contradict(const SchemaNode& where, const std::string& sentence) {
@@ -123,112 +119,79 @@ Expr SchemaTranslator::as_rule(Expr expression, const std::string& name) {
 
 namespace {
 
-/// Finds the expressions that have a member; intersections and differences are taken to have one. Each expression waits for
-/// so many others: all parts of a sequence, one of a choice, the body of a call.
-class MemberSearch {
- public:
-  explicit MemberSearch(const Grammar& grammar)
-      : grammar_(grammar), missing_(grammar.n_nodes()), waiting_(grammar.n_nodes()) {
-    for (size_t i = 0; i < grammar.n_nodes(); ++i) add(static_cast<Expr>(i));
-    while (!found_.empty()) {
-      const Expr expr = found_.back();
-      found_.pop_back();
-      for (const Expr parent : waiting_[index(expr)])
-        if (missing_[index(parent)] > 0 && --missing_[index(parent)] == 0) found_.push_back(parent);
-    }
-  }
-  bool has_member(Expr expr) const { return missing_[index(expr)] == 0; }
-
- private:
-  using NodeKind = Grammar::Node::Kind;
-  static size_t index(Expr expr) { return static_cast<size_t>(expr); }
-
-  void add(Expr expr) {
-    const Grammar::Node& node = grammar_.node(expr);
-    if (node.kind == NodeKind::kCall) {
-      wait_for(expr, {grammar_.body(grammar_.callee(node))}, 1);
-    } else if (node.kind == NodeKind::kNothing) {
-      missing_[index(expr)] = 1;
-    } else if (node.kind < NodeKind::kSequence || (node.kind == NodeKind::kRepeat && node.least == 0)) {
-      found_.push_back(expr);
-    } else {
-      const auto parts = grammar_.children(node);
-      wait_for(expr, {parts.begin(), parts.end()}, node.kind == NodeKind::kChoice ? 1 : parts.size());
-    }
-  }
-
-  void wait_for(Expr expr, const std::vector<Expr>& others, size_t n) {
-    missing_[index(expr)] = n;
-    for (const Expr other : others) waiting_[index(other)].push_back(expr);
-  }
-
-  const Grammar& grammar_;
-  std::vector<size_t> missing_;
-  std::vector<std::vector<Expr>> waiting_;
-  std::vector<Expr> found_;
-};
-
-/// Refuses values that contain themselves without an end, as a list whose next node is required.
-void refuse_endless(const Grammar& grammar) {
-  const MemberSearch search(grammar);
-  for (size_t i = 0; i < grammar.n_rules(); ++i) {
-    const auto rule = static_cast<Grammar::Rule>(i);
-    const Expr body = grammar.body(rule);
-    if (search.has_member(body) || grammar.node(body).kind == Grammar::Node::Kind::kNothing) continue;
-    throw ConstraintError(
-        "A value of this schema contains another one of it without an end; let the inner one be missing, or "
-        "null.",
-        grammar.name(rule).starts_with('#') ? grammar.name(rule) : "#");
-  }
+Expr translated(const Grammar& grammar, SchemaTranslator& translator, const SchemaNode& schema) {
+  const Expr value = translator.value({&schema});
+  if (!grammar.is_nothing(value)) return value;
+  const auto& why = translator.contradiction();
+  refuse_schema(why ? *why->second : schema, "No value is valid under the schema. " +
+                                                 (why ? why->first : "What it demands excludes everything."));
 }
 
-Expr translated(Grammar& grammar, std::string_view schema_json, const JsonSchemaOptions& options) {
-  SchemaDocument document(schema_json);
-  SchemaTranslator translator(grammar, document, options);
-  const Expr value = translator.value({&document.root()});
-  if (grammar.node(value).kind == Grammar::Node::Kind::kNothing) {
-    const auto& why = translator.contradiction();
-    refuse_schema(
-        why ? *why->second : document.root(),
-        "No value is valid under the schema. " + (why ? why->first : "What it demands excludes everything."));
+/// Errors that know no place are of the schema as a whole, as that it is too large.
+template <typename Work>
+auto placed(const Work& work) {
+  try {
+    return work();
+  } catch (const ConstraintError& error) {
+    if (!error.where().empty()) throw;
+    throw ConstraintError(error.what(), "#");
   }
-  return value;
 }
 
 Grammar with_root(Grammar grammar, Expr body) {
   const Grammar::Rule root = grammar.declare("root");
   grammar.define(root, body);
   grammar.set_root(root);
-  refuse_endless(grammar);
   return grammar;
 }
 
 }  // namespace
 
-Grammar json_schema_grammar(std::string_view schema_json, const JsonSchemaOptions& options) {
+Grammar json_schema_grammar(std::string_view schema_json) {
   Grammar grammar;
-  const Expr value = json_schema_expression(grammar, schema_json, options);
+  const Expr value = json_schema_expression(grammar, schema_json);
   return with_root(std::move(grammar), value);
 }
 
-Expr json_schema_expression(Grammar& grammar, std::string_view schema_json,
-                            const JsonSchemaOptions& options) {
-  try {
-    return translated(grammar, schema_json, options);
-  } catch (const ConstraintError& error) {
-    if (!error.where().empty()) throw;
-    throw ConstraintError(error.what(), "#");  // of the schema as a whole, as that it is too large
-  }
+Expr json_schema_expression(Grammar& grammar, std::string_view schema_json) {
+  return placed([&] {
+    SchemaDocument document(schema_json);
+    SchemaTranslator translator(grammar, document, StringForm::kJson);
+    return translated(grammar, translator, document.root());
+  });
 }
 
-Grammar json_object_grammar(const JsonSchemaOptions& options) {
+struct JsonProperties::Parts {
+  explicit Parts(std::string_view schema_json) : document(schema_json) {}
+  SchemaDocument document;
+  std::optional<SchemaTranslator> values{}, texts{};
+
+  Expr translate(std::optional<SchemaTranslator>& translator, Grammar& grammar, StringForm form,
+                 std::string_view name) {
+    if (!translator) translator.emplace(grammar, document, form);
+    const SchemaNode& properties = *document.member(document.root(), "properties");
+    return placed([&] { return translated(grammar, *translator, *document.member(properties, name)); });
+  }
+};
+
+JsonProperties::JsonProperties(std::string_view schema_json)
+    : parts_(placed([&] { return std::make_unique<Parts>(schema_json); })) {}
+JsonProperties::~JsonProperties() = default;
+
+Expr JsonProperties::value(Grammar& grammar, std::string_view name) {
+  return parts_->translate(parts_->values, grammar, StringForm::kJson, name);
+}
+
+Expr JsonProperties::text(Grammar& grammar, std::string_view name) {
+  return parts_->translate(parts_->texts, grammar, StringForm::kPlain, name);
+}
+
+Grammar json_object_grammar() {
   Grammar grammar;
-  const Expr object = json_object_expression(grammar, options);
+  const Expr object = json_object_expression(grammar);
   return with_root(std::move(grammar), object);
 }
 
-Expr json_object_expression(Grammar& grammar, const JsonSchemaOptions& options) {
-  return JsonText(grammar, options.spacing).object();
-}
+Expr json_object_expression(Grammar& grammar) { return JsonText(grammar, StringForm::kJson).object(); }
 
 }  // namespace hearth

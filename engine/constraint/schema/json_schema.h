@@ -12,24 +12,34 @@
 // One thread; takes a bounded time and memory for any text.
 #pragma once
 
+#include <memory>
 #include <string_view>
 
 #include "engine/constraint/grammar/grammar.h"
-#include "engine/constraint/schema/json_text.h"
 
 namespace hearth {
 
-struct JsonSchemaOptions {
-  JsonSpacing spacing = JsonSpacing::kFree;
+Grammar json_schema_grammar(std::string_view schema_json);
+/// The same as a part of a larger grammar.
+Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json);
+/// The properties of an object's schema, each by itself, as parts of one grammar. References go to the whole schema.
+class JsonProperties {
+ public:
+  explicit JsonProperties(std::string_view schema_json);
+  ~JsonProperties();
+
+  // REQUIRES: "properties" is an object that has the name, and the grammar is the same in all calls.
+  Grammar::Expr value(Grammar& grammar, std::string_view name);
+  /// Of a property of type string: its values without quotes and escapes. Contains no calls.
+  Grammar::Expr text(Grammar& grammar, std::string_view name);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
 };
 
-Grammar json_schema_grammar(std::string_view schema_json, const JsonSchemaOptions& options = {});
-/// The same as a part of a larger grammar.
-Grammar::Expr json_schema_expression(Grammar& grammar, std::string_view schema_json,
-                                     const JsonSchemaOptions& options = {});
-
 /// Any JSON object.
-Grammar json_object_grammar(const JsonSchemaOptions& options = {});
-Grammar::Expr json_object_expression(Grammar& grammar, const JsonSchemaOptions& options = {});
+Grammar json_object_grammar();
+Grammar::Expr json_object_expression(Grammar& grammar);
 
 }  // namespace hearth

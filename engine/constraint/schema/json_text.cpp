@@ -2,8 +2,9 @@
 
 #include <vector>
 
-#include "engine/constraint/regex/character_set.h"
+#include "engine/constraint/grammar/character_set.h"
 #include "engine/constraint/schema/numbers/numbers.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace hearth {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 using Expr = Grammar::Expr;
 
 constexpr int kMaxIndent = 40;
-
-ByteSet bytes_of(std::string_view characters) {
-  ByteSet set;
-  for (const char c : characters) set.set(static_cast<unsigned char>(c));
-  return set;
-}
 
 /// What stands behind the backslash for characters that have a short escape.
 char short_escape(char32_t c) {
@@ -55,7 +50,7 @@ const CharacterSet& escaped() {
 
 void append_json(std::string& out, char32_t c) {
   if (!contains(escaped(), c)) {
-    out += utf8(c);
+    append_utf8(c, out);
   } else if (const char letter = short_escape(c); letter != '\0') {
     out.append({'\\', letter});
   } else {
@@ -77,8 +72,7 @@ void add_escapes(Grammar& grammar, std::span<const CharRange> set, std::vector<E
     }
   const auto add = [&](std::string_view begin, const ByteSet& rest) {
     if (rest.none()) return;
-    const Expr parts[] = {grammar.literal(begin), grammar.byte(rest)};
-    options.push_back(grammar.sequence(parts));
+    options.push_back(grammar.sequence({grammar.literal(begin), grammar.byte(rest)}));
   };
   add("\\", letters);
   add("\\u000", low_digits[0]);
@@ -90,8 +84,7 @@ void add_escapes(Grammar& grammar, std::span<const CharRange> set, std::vector<E
 Expr json_characters(Grammar& grammar, std::span<const CharRange> set) {
   const CharacterSet sorted(set.begin(), set.end());
   std::vector<Expr> options;
-  const CharacterSet as_they_are = intersection(sorted, unescaped());
-  if (!as_they_are.empty()) options.push_back(grammar.character(as_they_are));
+  options.push_back(grammar.character(intersection(sorted, unescaped())));
   add_escapes(grammar, intersection(sorted, escaped()), options);
   return grammar.choice(options);
 }
@@ -103,26 +96,34 @@ std::string json_quoted(std::string_view text) {
 }
 
 Expr JsonText::character() {
-  if (!character_) character_ = json_characters(grammar_, all_characters());
+  if (!character_) character_ = characters(all_characters());
   return *character_;
 }
 
-Expr JsonText::quoted(Expr characters) { return sequence({text("\""), characters, text("\"")}); }
+Expr JsonText::characters(std::span<const CharRange> set) {
+  return is_plain() ? grammar_.character(set) : json_characters(grammar_, set);
+}
 
-Expr JsonText::string() { return quoted(grammar_.repeat(character(), 0, Grammar::kNoMaximum)); }
+Expr JsonText::quoted(Expr characters) {
+  return is_plain() ? characters : sequence({text("\""), characters, text("\"")});
+}
 
-Expr JsonText::hex_digit() { return grammar_.byte(bytes_of("0123456789abcdefABCDEF")); }
+Expr JsonText::constant(std::string_view string) { return text(is_plain() ? string : json_quoted(string)); }
+
+Expr JsonText::string() { return quoted(grammar_.any_number(character())); }
+
+Expr JsonText::hex_digit() { return grammar_.byte(byte_set("0123456789abcdefABCDEF")); }
 
 /// Any escape of JSON; of surrogates whole pairs only.
 Expr JsonText::escapes() {
   const Expr hex = hex_digit(), two_hex = grammar_.repeat(hex, 2, 2), three_hex = grammar_.repeat(hex, 3, 3);
   const Expr plain =
-      choice({sequence({grammar_.byte(bytes_of("0123456789abcefABCEF")), three_hex}),
-              sequence({grammar_.byte(bytes_of("dD")), grammar_.byte(bytes_of("01234567")), two_hex})});
+      choice({sequence({grammar_.byte(byte_set("0123456789abcefABCEF")), three_hex}),
+              sequence({grammar_.byte(byte_set("dD")), grammar_.byte(byte_set("01234567")), two_hex})});
   const Expr pair =
-      sequence({grammar_.byte(bytes_of("dD")), grammar_.byte(bytes_of("89abAB")), two_hex, text("\\u"),
-                grammar_.byte(bytes_of("dD")), grammar_.byte(bytes_of("cdefCDEF")), two_hex});
-  return sequence({text("\\"), choice({grammar_.byte(bytes_of("\"\\/bfnrt")),
+      sequence({grammar_.byte(byte_set("dD")), grammar_.byte(byte_set("89abAB")), two_hex, text("\\u"),
+                grammar_.byte(byte_set("dD")), grammar_.byte(byte_set("cdefCDEF")), two_hex});
+  return sequence({text("\\"), choice({grammar_.byte(byte_set("\"\\/bfnrt")),
                                        sequence({text("u"), choice({plain, pair})})})});
 }
 
@@ -130,13 +131,12 @@ Expr JsonText::free_string() {
   if (!free_string_) {
     free_string_ = grammar_.declare("string");
     const Expr any = choice({grammar_.character(unescaped()), escapes()});
-    grammar_.define(*free_string_, quoted(grammar_.repeat(any, 0, Grammar::kNoMaximum)));
+    grammar_.define(*free_string_, quoted(grammar_.any_number(any)));
   }
   return grammar_.call(*free_string_);
 }
 
 Expr JsonText::gap() {
-  if (spacing_ == JsonSpacing::kOneLine) return grammar_.empty();
   if (!gap_) {
     gap_ = grammar_.declare("white space");
     const Expr line = sequence({text("\n"), grammar_.repeat(text(" "), 0, kMaxIndent)});
@@ -145,16 +145,12 @@ Expr JsonText::gap() {
   return grammar_.call(*gap_);
 }
 
-Expr JsonText::comma() {
-  return spacing_ == JsonSpacing::kOneLine ? text(", ") : sequence({text(","), gap()});
-}
+Expr JsonText::comma() { return sequence({text(","), gap()}); }
 
-Expr JsonText::colon() {
-  return spacing_ == JsonSpacing::kOneLine ? text(": ") : sequence({text(":"), optional(text(" "))});
-}
+Expr JsonText::colon() { return sequence({text(":"), optional(text(" "))}); }
 
 Expr JsonText::list(std::string_view open, Expr item, std::string_view close) {
-  const Expr more = grammar_.repeat(sequence({comma(), item}), 0, Grammar::kNoMaximum);
+  const Expr more = grammar_.any_number(sequence({comma(), item}));
   return sequence({text(open), optional(sequence({gap(), item, more, gap()})), text(close)});
 }
 

@@ -188,7 +188,9 @@ class Gatherer {
   }
   void constant(const SchemaNode& value) { all_.values.push_back({&value}); }
   void enumeration(const SchemaNode& value) {
-    all_.values.push_back(must_be(value, Kind::kArray, "a list of values").children);
+    if (must_be(value, Kind::kArray, "a list of values").children.empty())
+      refuse_schema(value, "\"enum\" must list at least one value.");
+    all_.values.push_back(value.children);
   }
 
   /// Only types can be excluded, and everything.
@@ -263,14 +265,21 @@ class Gatherer {
   /// OpenAPI's formats of numbers are ranges; all others are formats of strings.
   void format(const SchemaNode& value) {
     const std::string& name = must_be(value, Kind::kString, "a text").text;
-    const bool is_int = name == "int32" || name == "int64";
-    if (is_int) {
-      const int64_t last = name == "int32" ? INT32_MAX : INT64_MAX,
-                    first = name == "int32" ? INT32_MIN : INT64_MIN;
-      all_.numbers.raise_least({*parse_decimal(std::to_string(first)), true});
-      all_.numbers.lower_most({*parse_decimal(std::to_string(last)), true});
+    static const std::unordered_map<std::string_view, std::pair<const char*, const char*>> kRanges{
+        {"int8", {"-128", "127"}},
+        {"int16", {"-32768", "32767"}},
+        {"int32", {"-2147483648", "2147483647"}},
+        {"int64", {"-9223372036854775808", "9223372036854775807"}},
+        {"uint8", {"0", "255"}},
+        {"uint16", {"0", "65535"}},
+        {"uint32", {"0", "4294967295"}},
+        {"uint64", {"0", "18446744073709551615"}}};
+    const auto range = kRanges.find(name);
+    if (range != kRanges.end()) {
+      all_.numbers.raise_least({*parse_decimal(range->second.first), true});
+      all_.numbers.lower_most({*parse_decimal(range->second.second), true});
     }
-    if (is_int || name == "float" || name == "double") {
+    if (range != kRanges.end() || name == "float" || name == "double") {
       all_.number_format = &value;
       all_.implied_types |= kNumber;
       return;

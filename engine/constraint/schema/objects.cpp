@@ -15,16 +15,10 @@ namespace {
 
 /// How many patterns of names may be told apart: each combination of matches becomes an expression.
 constexpr size_t kMaxNamePatterns = 3;
+/// Longer names are not told in messages: each rule of an object would have a copy.
+constexpr size_t kMaxNameShown = 60;
 
 }  // namespace
-
-const SchemaNode* SchemaTranslator::member_of(const SchemaNode& object, const std::string& name) {
-  auto& index = indexes_[&object];
-  if (index.empty())
-    for (const SchemaNode* member : object.children) index.emplace(member->key, member);
-  const auto found = index.find(name);
-  return found == index.end() ? nullptr : found->second;
-}
 
 Expr SchemaTranslator::object(const Keywords& keywords) {
   ++n_brackets_;
@@ -39,7 +33,9 @@ Expr SchemaTranslator::object(const Keywords& keywords) {
   }
   const std::set<std::string> allowed =
       listed ? std::set(listed->begin(), listed->end()) : std::set<std::string>{};
-  Chain chain{.name = names.order.empty() ? "object" : "object of " + json_quoted(names.order[0].name)};
+  Chain chain{.name = "object"};
+  if (!names.order.empty() && names.order[0].name.size() <= kMaxNameShown)
+    chain.name = "object of " + json_quoted(names.order[0].name);
   chain.least = keywords.properties.least;
   chain.most = keywords.properties.most;
   for (const DeclaredName& name : names.order) {
@@ -47,7 +43,7 @@ Expr SchemaTranslator::object(const Keywords& keywords) {
     const bool is_allowed =
         listed ? allowed.count(name.name) != 0 : is_name_allowed(keywords.names, *name.where, name.name);
     const Expr inner = is_allowed ? value(schemas) : grammar_.nothing();
-    if (!is_nothing(inner))
+    if (!grammar_.is_nothing(inner))
       chain.links.push_back({member(text_.text(json_quoted(name.name)), inner), name.required});
     else if (name.required)
       return contradict(*name.where,
@@ -92,7 +88,7 @@ Schemas SchemaTranslator::property_schemas(const Keywords& keywords, const std::
   for (const ObjectPart& part : keywords.objects) {
     const size_t before = all.size();
     if (part.properties != nullptr)
-      if (const SchemaNode* schema = member_of(*part.properties, name)) all.push_back(schema);
+      if (const SchemaNode* schema = document_.member(*part.properties, name)) all.push_back(schema);
     if (part.patterns != nullptr)
       for (const SchemaNode* schema : part.patterns->children)
         if (regex_holds(*schema, schema->key, name, RegexMatch::kSomewhere)) all.push_back(schema);
@@ -124,9 +120,9 @@ std::optional<Expr> SchemaTranslator::extra_members(const Keywords& keywords, co
       if (schemas.size() == before && part.additional != nullptr) schemas.push_back(part.additional);
     }
     const Expr inner = value(schemas);
-    if (is_nothing(inner)) continue;
+    if (grammar_.is_nothing(inner)) continue;
     const Expr name = extra_name(keywords, declared, patterns, matched);
-    if (!is_nothing(name)) options.push_back(member(name, inner));
+    if (!grammar_.is_nothing(name)) options.push_back(member(name, inner));
   }
   if (options.empty()) return {};
   return as_rule(grammar_.choice(options), "other members");
@@ -140,7 +136,7 @@ Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames&
   Expr names = text_.string();
   if (!patterns.empty()) {
     const Expr ascii = json_characters(grammar_, std::array{CharRange{U' ', U'~'}});
-    names = text_.quoted(grammar_.repeat(ascii, 0, Grammar::kNoMaximum));
+    names = text_.quoted(grammar_.any_number(ascii));
   }
   for (size_t i = 0; i < patterns.size(); ++i) {
     const Expr pattern = pattern_string(*patterns[i], patterns[i]->key, RegexMatch::kSomewhere);
@@ -148,7 +144,7 @@ Expr SchemaTranslator::extra_name(const Keywords& keywords, const DeclaredNames&
   }
   if (!keywords.names.empty()) {
     const Expr allowed = name_expression(flattener_.flatten(keywords.names));
-    if (is_nothing(allowed)) return allowed;
+    if (grammar_.is_nothing(allowed)) return allowed;
     names = grammar_.both(names, allowed);
   }
   std::vector<Expr> taken;

@@ -22,8 +22,10 @@ std::string_view SchemaTranslator::pattern_of_format(const SchemaNode& format) c
 }
 
 Expr SchemaTranslator::pattern_string(const SchemaNode& where, std::string_view pattern, RegexMatch match) {
-  return text_.quoted(
-      in_pattern(where, [&] { return regex_expression(grammar_, pattern, json_characters, match); }));
+  const CharacterWriter writer = [&](Grammar&, std::span<const CharRange> set) {
+    return text_.characters(set);
+  };
+  return text_.quoted(in_pattern(where, [&] { return regex_expression(grammar_, pattern, writer, match); }));
 }
 
 namespace {
@@ -75,14 +77,14 @@ Expr SchemaTranslator::name_expression(const FlatSchemas& flat) {
     const SchemaFlattener::Alternatives all = flattener_.choose(flat);
     if (all.keyword->key == "oneOf") check_exclusive(all);
     for (const FlatSchemas& alternative : all.flat) options.push_back(name_expression(alternative));
-    return choice(std::move(options));
+    return grammar_.choice(options);
   }
   const Keywords keywords = gather_keywords(flat.schemas());
   if ((keywords.types & kString) == 0) return grammar_.nothing();
   if (keywords.values.empty()) return string(keywords, false);
   for (const SchemaNode* value : common_values(keywords))
     if (value->is(Kind::kString)) options.push_back(constant(keywords, *value));
-  return choice(std::move(options));
+  return grammar_.choice(options);
 }
 
 /// The names that propertyNames allows, if it lists them.
@@ -105,7 +107,7 @@ bool SchemaTranslator::is_name_allowed(const Schemas& names, const SchemaNode& w
   text.text = name;
   Schemas all = names;
   all.push_back(&constant_schema(text));
-  return !is_nothing(value(all));
+  return !grammar_.is_nothing(value(all));
 }
 
 }  // namespace hearth

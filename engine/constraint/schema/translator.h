@@ -13,7 +13,6 @@
 #include "engine/constraint/regex/regex.h"
 #include "engine/constraint/schema/document.h"
 #include "engine/constraint/schema/flattening.h"
-#include "engine/constraint/schema/json_schema.h"
 #include "engine/constraint/schema/json_text.h"
 #include "engine/constraint/schema/keywords.h"
 
@@ -21,11 +20,9 @@ namespace hearth {
 
 class SchemaTranslator {
  public:
-  SchemaTranslator(Grammar& grammar, SchemaDocument& document, const JsonSchemaOptions& options)
-      : grammar_(grammar),
-        document_(document),
-        text_(grammar, options.spacing),
-        flattener_(document, budget_) {}
+  /// form: of strings. REQUIRES: kJson, where the values may be other than strings.
+  SchemaTranslator(Grammar& grammar, SchemaDocument& document, StringForm form)
+      : grammar_(grammar), document_(document), text_(grammar, form), flattener_(document, budget_) {}
 
   /// The values that all the schemas allow; nothing() if it is seen that there are none. Any value for no schemas.
   Grammar::Expr value(Schemas schemas);
@@ -60,16 +57,13 @@ class SchemaTranslator {
   Expr number(const Keywords& keywords, unsigned types, const SchemaNode& where);
   Expr listed_value(const Keywords& keywords);
   Expr constant(const Keywords& keywords, const SchemaNode& value);
-  Expr choice(std::vector<Expr> options);
   Expr contradict(const SchemaNode& where, const std::string& sentence);
   Expr as_rule(Expr expression, const std::string& name);
-  bool is_nothing(Expr e) const { return grammar_.node(e).kind == Grammar::Node::Kind::kNothing; }
 
   // objects.cpp
   Expr object(const Keywords& keywords);
   DeclaredNames declared_names(const Keywords& keywords);
   bool is_open(const Keywords& keywords) const;
-  const SchemaNode* member_of(const SchemaNode& object, const std::string& name);
   Schemas property_schemas(const Keywords& keywords, const std::string& name);
   Expr member(Expr name, Expr inner) { return text_.sequence({name, text_.colon(), inner}); }
   std::optional<Expr> extra_members(const Keywords& keywords, const DeclaredNames& declared, bool open);
@@ -93,12 +87,13 @@ class SchemaTranslator {
   bool is_name_allowed(const Schemas& names, const SchemaNode& where, const std::string& name);
 
   // values.cpp: values that are listed
+  bool is_in(const Schemas& list, const SchemaNode& value);
   std::vector<const SchemaNode*> common_values(const Keywords& keywords);
   bool admits_scalar(const Keywords& keywords, const SchemaNode& value);
   bool admits_string(const Keywords& keywords, const SchemaNode& value);
   bool regex_holds(const SchemaNode& where, std::string_view pattern, std::string_view text,
                    RegexMatch match);
-  std::string scalar_text(const SchemaNode& value) const;
+  Expr scalar(const SchemaNode& value);
   const SchemaNode& constant_schema(const SchemaNode& value);
   Keywords with_members_of(Keywords keywords, const SchemaNode& object);
   Keywords with_items_of(Keywords keywords, const SchemaNode& array);
@@ -139,7 +134,6 @@ class SchemaTranslator {
   std::map<Schemas, Known> known_;
   std::unordered_map<const SchemaNode*, RegexNode> regexes_;            // by where the pattern stands
   std::unordered_map<const SchemaNode*, const SchemaNode*> constants_;  // {"const": value} by value
-  std::unordered_map<const SchemaNode*, std::unordered_map<std::string_view, const SchemaNode*>> indexes_;
   std::optional<std::pair<std::string, const SchemaNode*>> contradiction_;
   size_t n_brackets_ = 0;  // objects and arrays so far
   int depth_ = 0;          // of value() within value()

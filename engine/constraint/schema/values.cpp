@@ -1,24 +1,28 @@
 // Values that a schema lists, held against its other keywords.
 #include <algorithm>
 
-#include "engine/constraint/regex/character_set.h"
 #include "engine/constraint/schema/translator.h"
+#include "engine/tokenizer/utf8.h"
 
 namespace hearth {
 
+using Expr = Grammar::Expr;
 using Kind = SchemaNode::Kind;
 using namespace json_type;
 
+bool SchemaTranslator::is_in(const Schemas& list, const SchemaNode& value) {
+  return std::any_of(list.begin(), list.end(), [&](const SchemaNode* other) {
+    budget_.take(3 + std::min(value.n_nodes, other->n_nodes));
+    return same_value(value, *other);
+  });
+}
+
 std::vector<const SchemaNode*> SchemaTranslator::common_values(const Keywords& keywords) {
   std::vector<const SchemaNode*> common;
-  for (const SchemaNode* value : keywords.values[0]) {
-    const auto is_in = [&](const Schemas& list) {
-      budget_.take(4 * list.size());
-      return std::any_of(list.begin(), list.end(),
-                         [&](const SchemaNode* other) { return same_value(*value, *other); });
-    };
-    if (std::all_of(keywords.values.begin() + 1, keywords.values.end(), is_in)) common.push_back(value);
-  }
+  for (const SchemaNode* value : keywords.values[0])
+    if (std::all_of(keywords.values.begin() + 1, keywords.values.end(),
+                    [&](const Schemas& list) { return is_in(list, *value); }))
+      common.push_back(value);
   return common;
 }
 
@@ -53,21 +57,20 @@ bool SchemaTranslator::regex_holds(const SchemaNode& where, std::string_view pat
       known != regexes_.end()
           ? known->second
           : regexes_.emplace(&where, in_pattern(where, [&] { return parse_regex(pattern); })).first->second;
-  const std::u32string characters = code_points(text);
-  budget_.take(regex_size(regex) * (characters.size() + 1) / 16);
-  return regex_matches(regex, characters, match);
+  return regex_matches(regex, code_points(text), match,
+                       [&](size_t n_places) { budget_.take(1 + n_places / 16); });
 }
 
-std::string SchemaTranslator::scalar_text(const SchemaNode& value) const {
+Expr SchemaTranslator::scalar(const SchemaNode& value) {
   switch (value.kind) {
     case Kind::kNull:
-      return "null";
+      return text_.text("null");
     case Kind::kBoolean:
-      return value.truth ? "true" : "false";
+      return text_.text(value.truth ? "true" : "false");
     case Kind::kString:
-      return json_quoted(value.text);
+      return text_.constant(value.text);
     default:
-      return value.text;
+      return text_.text(value.text);
   }
 }
 
@@ -80,6 +83,7 @@ const SchemaNode& SchemaTranslator::constant_schema(const SchemaNode& value) {
   copy.truth = value.truth;
   copy.text = value.text;
   copy.children = value.children;
+  copy.n_nodes = value.n_nodes;
   schema.children = {&copy};
   known = &schema;
   return schema;
@@ -113,10 +117,11 @@ Keywords SchemaTranslator::with_items_of(Keywords keywords, const SchemaNode& ar
 }
 
 bool SchemaTranslator::has_equal_items(const SchemaNode& array) {
-  budget_.take(array.children.size() * array.children.size());
-  for (size_t i = 0; i < array.children.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (same_value(*array.children[i], *array.children[j])) return true;
+  Schemas before;
+  for (const SchemaNode* item : array.children) {
+    if (is_in(before, *item)) return true;
+    before.push_back(item);
+  }
   return false;
 }
 

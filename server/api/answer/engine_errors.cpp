@@ -57,6 +57,12 @@ HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, co
 }
 
 ApiError failure_of(const FinishedEvent& event) {
+  if (event.reason == FinishReason::kUnsatisfiable) {
+    return {.status = 400,
+            .message = "The answer cannot be completed as it was asked for: " + event.error,
+            .param = {},
+            .code = "unsatisfiable_request"};
+  }
   if (event.reason == FinishReason::kFailed) {
     return {
         .status = 500, .message = "The engine failed: " + event.error, .param = {}, .code = "engine_failed"};

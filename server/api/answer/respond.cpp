@@ -123,6 +123,12 @@ HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
   return respond(api, std::move(spec), std::move(shape), common, length);
 }
 
+HttpResponse json_response(const Json& json) {
+  HttpResponse response;
+  response.body = json_text(json);
+  return response;
+}
+
 HttpResponse response_to_exception(ErrorStyle style) {
   try {
     throw;

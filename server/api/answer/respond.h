@@ -25,6 +25,9 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
 HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape);
 
+/// Status 200 with this body.
+HttpResponse json_response(const Json& json);
+
 /// The response to an exception that a handler has thrown. Call only while one is being handled.
 HttpResponse response_to_exception(ErrorStyle style);
 

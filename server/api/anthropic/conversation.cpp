@@ -61,7 +61,11 @@ std::string read_text(const Json& content, const std::string& param) {
 }
 
 void add_line(Json& text, const std::string& line) {
-  text = text.is_string() && text != "" ? text.get<std::string>() + "\n" + line : line;
+  if (!text.is_string() || text == "") {
+    text = line;
+  } else {
+    text.get_ref<std::string&>().append("\n").append(line);
+  }
 }
 
 /// The last message, if it is of this role, or a new one.

@@ -44,14 +44,11 @@ Json read_tool(const Json& json, const std::string& param) {
 }
 
 Json read_choice(const RequestFields& choice) {
-  const std::string type = choice.string("type").value_or("");
-  if (type == "auto" || type == "none") return type;
+  const std::string type = choice.required_word("type", {"auto", "any", "tool", "none"});
   if (type == "any") return "required";
   if (type == "tool")
     return {{"type", "function"}, {"function", {{"name", required_name(choice, "the name of a tool")}}}};
-  refuse_param(choice.param("type"), "'" + choice.param("type") +
-                                         "' must be 'auto', 'any', 'tool' or 'none', found " +
-                                         describe(Json(type)) + ".");
+  return type;
 }
 
 }  // namespace

@@ -13,12 +13,6 @@
 namespace hearth {
 namespace {
 
-/// Anthropic's clients look for the request's id under this name.
-HttpResponse with_request_id(HttpResponse response, const HttpRequest& request) {
-  response.headers.emplace_back("request-id", request.request_id);
-  return response;
-}
-
 /// Tokens of the prompt that the conversation becomes. Throws RequestError.
 size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
   const std::string rendered = api.dialect().render(asked);
@@ -29,7 +23,7 @@ size_t count_tokens(const ApiContext& api, const ChatRequest& asked) {
 }  // namespace
 
 HttpResponse create_message(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
-  HttpResponse response = guarded(ErrorStyle::kAnthropic, [&] {
+  return guarded(ErrorStyle::kAnthropic, [&] {
     const Json body = parse_json_body(request.body);
     std::string model = api.model_name(body, path_model);
     const MessagesRequest asked = parse_messages_request(body, api.limits());
@@ -37,20 +31,16 @@ HttpResponse create_message(const ApiContext& api, const HttpRequest& request, s
         api, asked.chat,
         std::make_unique<MessageShape>(api.new_id("msg_"), std::move(model), asked.shows_thinking));
   });
-  return with_request_id(std::move(response), request);
 }
 
 HttpResponse count_message_tokens(const ApiContext& api, const HttpRequest& request,
                                   std::string_view path_model) {
-  HttpResponse response = guarded(ErrorStyle::kAnthropic, [&] {
+  return guarded(ErrorStyle::kAnthropic, [&] {
     const Json body = parse_json_body(request.body);
     api.model_name(body, path_model);  // throws for one that is not served
-    HttpResponse counted;
-    counted.body =
-        json_text({{"input_tokens", count_tokens(api, parse_messages_request(body, api.limits()).chat)}});
-    return counted;
+    return json_response(
+        {{"input_tokens", count_tokens(api, parse_messages_request(body, api.limits()).chat)}});
   });
-  return with_request_id(std::move(response), request);
 }
 
 }  // namespace hearth

@@ -1,11 +1,8 @@
 // Parameters of messages, each as Anthropic's documentation has it; sampling and formats also take this server's extensions.
 #include "server/api/anthropic/messages_request.h"
 
-#include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "server/api/anthropic/conversation.h"
@@ -19,26 +16,11 @@ namespace {
 
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 
-/// Throws RequestError unless the text is one of the words.
-template <size_t N>
-void require_word(const RequestFields& fields, const char* name, const std::string& text,
-                  const std::array<std::string_view, N>& words) {
-  if (std::ranges::find(words, text) != words.end()) return;
-  std::string list;
-  for (const std::string_view word : words) list.append(list.empty() ? "'" : ", '").append(word).append("'");
-  const std::string param = fields.param(name);
-  refuse_param(param, "'" + param + "' must be one of " + list + ", found " + describe(Json(text)) + ".");
-}
-
 /// What Anthropic's servers would do beside the model.
-void refuse_services(const RequestFields& fields) {
-  for (const char* name : {"mcp_servers", "container"}) {
-    const Json* value = fields.find(name);
-    if (value == nullptr || value->empty()) continue;
-    refuse_param(name, std::string("'").append(name).append(
-                           "' is not supported: this server runs no tools itself. Leave it out."));
-  }
-}
+constexpr RefusedField kRefused[] = {
+    {"mcp_servers", "[]", "this server runs no tools itself"},
+    {"container", "[]", "this server runs no tools itself"},
+};
 
 GenerationFields read_generation(const RequestFields& fields, const RequestLimits& limits) {
   fields.number("temperature", 0, 1);  // Anthropic's range
@@ -72,8 +54,8 @@ void read_prefill(ChatRequest& request) {
 
 /// Whether the model is to think. between_tools: after results of tools only.
 bool read_thinking_type(const RequestFields& thinking, const Json& messages) {
-  const std::string type = thinking.string("type").value_or("");
-  require_word<4>(thinking, "type", type, {"enabled", "disabled", "adaptive", "between_tools"});
+  const std::string type =
+      thinking.required_word("type", {"enabled", "disabled", "adaptive", "between_tools"});
   return type == "between_tools" ? messages.back()["role"] == "tool" : type != "disabled";
 }
 
@@ -84,9 +66,7 @@ void read_thinking(const RequestFields& fields, MessagesRequest& out) {
     const RequestFields thinking(*json, fields.param("thinking."));
     thinks = read_thinking_type(thinking, out.chat.messages);
     thinking.integer("budget_tokens", 0, kMaxInt64);  // checks the type
-    const std::string display = thinking.string("display").value_or("summarized");
-    require_word<2>(thinking, "display", display, {"summarized", "omitted"});
-    out.shows_thinking = display != "omitted";
+    out.shows_thinking = thinking.word("display", {"summarized", "omitted"}) != "omitted";
   }
   set_thinking(out.chat.template_arguments, thinks);
 }
@@ -96,7 +76,7 @@ void read_format(const RequestFields& fields, const char* name, AnswerFormat& ou
   const Json* json = fields.object(name);
   if (json == nullptr) return;
   const RequestFields format(*json, fields.param(name) + ".");
-  require_word<1>(format, "type", format.string("type").value_or(""), {"json_schema"});
+  format.required_word("type", {"json_schema"});
   const Json* schema = format.object("schema");
   if (schema == nullptr) {
     refuse_param(format.param("schema"),
@@ -115,9 +95,8 @@ void read_output(const RequestFields& fields, ChatRequest& out) {
   if (json == nullptr) return;
   const RequestFields config(*json, fields.param("output_config."));
   read_format(config, "format", out.generation.format);
-  const std::optional<std::string> effort = config.string("effort");
+  const std::optional<std::string> effort = config.word("effort", {"low", "medium", "high", "xhigh", "max"});
   if (!effort) return;
-  require_word<5>(config, "effort", *effort, {"low", "medium", "high", "xhigh", "max"});
   if (!out.template_arguments.contains("reasoning_effort"))
     out.template_arguments["reasoning_effort"] = *effort;
 }
@@ -127,7 +106,7 @@ void read_output(const RequestFields& fields, ChatRequest& out) {
 MessagesRequest parse_messages_request(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
   check_foreign_fields(fields, true);
-  refuse_services(fields);
+  refuse_fields(fields, kRefused);
   MessagesRequest request;
   ChatRequest& chat = request.chat;
   chat.generation = read_generation(fields, limits);

@@ -6,7 +6,6 @@
 
 #include <string_view>
 
-#include "server/api/api_context.h"
 #include "server/http/http_types.h"
 
 namespace hearth {
@@ -14,6 +13,6 @@ namespace hearth {
 /// The document's text: JSON.
 std::string_view openapi_document();
 
-HttpResponse openapi(const ApiContext& api, const HttpRequest& request, std::string_view argument = {});
+HttpResponse openapi(const HttpRequest& request);
 
 }  // namespace hearth

@@ -1,7 +1,6 @@
 // Most parameters are read as for the other endpoints; here is what only llama.cpp's have.
 #include "server/api/local/native_request.h"
 
-#include <array>
 #include <limits>
 #include <string>
 #include <utility>
@@ -18,35 +17,14 @@ constexpr size_t kMaxResponseFields = 64;
 /// An editor sends pieces of the files that were open lately; the context has no room for more.
 constexpr size_t kMaxFiles = 256;
 
-/// A parameter of these endpoints alone that this server does not have, and the greatest value without effect.
-struct Without {
-  const char* name;
-  double harmless_max;
-  const char* advice;
+/// What llama.cpp has for these endpoints alone.
+constexpr RefusedField kRefused[] = {
+    {"n_indent", "[0, -1]", "indentation is not watched while tokens are generated; use 'stop'"},
+    {"min_keep", "[0, 1, -1]", "'top_p' and 'min_p' always keep the most likely token"},
+    {"n_cmpl", "[0, 1, -1]", "send one request for each answer"},
+    {"image_data", "[]", "the model reads text only"},
+    {"multimodal_data", "[]", "the model reads text only"},
 };
-constexpr std::array kWithout = {
-    Without{"n_indent", 0, "indentation is not watched while tokens are generated; use 'stop'"},
-    Without{"min_keep", 1, "'top_p' and 'min_p' always keep the most likely token"},
-    Without{"n_cmpl", 1, "send one request for each answer"},
-};
-
-void refuse_without(const RequestFields& fields) {
-  for (const Without& parameter : kWithout) {
-    const std::optional<double> value = fields.number(parameter.name, -1e18, 1e18);
-    if (!value || *value <= parameter.harmless_max) continue;
-    refuse_param(parameter.name, std::string("'")
-                                     .append(parameter.name)
-                                     .append("' is not supported: ")
-                                     .append(parameter.advice)
-                                     .append("."));
-  }
-  for (const char* name : {"image_data", "multimodal_data"}) {
-    const Json* data = fields.find(name);
-    if (data != nullptr && !data->empty())
-      refuse_param(name,
-                   std::string("'").append(name).append("' is not supported: the model reads text only."));
-  }
-}
 
 /// The body without what these endpoints have and others refuse, and without a seed that asks for a random one. A limit in
 /// milliseconds is left out because it would make answers depend on the machine's load; n_predict bounds them.
@@ -88,7 +66,7 @@ FimFile read_file(const Json& item, size_t index) {
 
 NativeRequest parse_native_request(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
-  refuse_without(fields);
+  refuse_fields(fields, kRefused);
   const Json rest = for_other_readers(body);
   check_foreign_fields(RequestFields(rest), false);
   NativeRequest request;

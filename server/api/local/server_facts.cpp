@@ -6,16 +6,11 @@
 
 #include "server/api/answer/respond.h"
 #include "server/api/openai/completion_request.h"
+#include "server/api/request/query.h"
 #include "server/chat/chat_template.h"
 
 namespace hearth {
 namespace {
-
-HttpResponse json_response(const Json& json) {
-  HttpResponse response;
-  response.body = json_text(json);
-  return response;
-}
 
 /// A token's text; null if there is no such token.
 Json token_text(const Tokenizer& tokenizer, int32_t token) {
@@ -73,9 +68,13 @@ HttpResponse props(const ApiContext& api, const HttpRequest& /*request*/, std::s
   });
 }
 
-HttpResponse slots(const ApiContext& api, const HttpRequest& /*request*/, std::string_view /*argument*/) {
+HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::string_view /*argument*/) {
   return guarded(ErrorStyle::kOpenAi, [&] {
     const EngineStatus status = api.model().engine->status();
+    const bool wants_free = query_value(request.query, "fail_on_no_slot").value_or("0") != "0";
+    if (wants_free && status.n_running >= status.n_slots)
+      return error_response(
+          {.status = 503, .message = "No slot is free.", .param = {}, .code = "no_free_slot"});
     Json list = Json::array();
     for (int slot = 0; slot < status.n_slots; ++slot) {
       list.push_back({{"id", slot},

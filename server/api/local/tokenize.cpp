@@ -41,12 +41,6 @@ void check_length(const Json& text, std::string_view param, const ApiContext& ap
   }
 }
 
-HttpResponse json_response(const Json& json) {
-  HttpResponse response;
-  response.body = json_text(json);
-  return response;
-}
-
 /// The text of a token, or its bytes if they are no text by themselves.
 Json piece_json(int32_t token, const Tokenizer& tokenizer) {
   std::string bytes;

@@ -44,11 +44,7 @@ HttpResponse ollama_chat(const ApiContext& api, const HttpRequest& request, std:
     const RequestFields fields(body);
     OllamaHead head{OllamaAnswer::kChat, ollama_model_name(api, body), api.world().unix_seconds()};
     const Json* messages = fields.array("messages");
-    if (messages == nullptr || messages->empty()) {
-      HttpResponse loaded;
-      loaded.body = json_text(ollama_load_answer(head));
-      return loaded;
-    }
+    if (messages == nullptr || messages->empty()) return json_response(ollama_load_answer(head));
     const ChatRequest asked = parse_ollama_chat(body, api.limits());
     check_thinking(api.dialect(), fields, head.model);
     const std::optional<int> n_logprobs = asked.logprobs ? std::optional(asked.top_logprobs) : std::nullopt;

@@ -18,11 +18,8 @@ using Vectors = std::vector<std::vector<float>>;
 /// The model that embeds, by a name with a tag or without, and the name to answer with.
 std::pair<const EmbeddingTarget*, std::string> target_of(const ApiContext& api, const Json& body) {
   const std::string asked = asked_model(body);
-  try {
-    return api.embedding_target({{"model", asked}}, {});
-  } catch (const RequestError&) {
-    return {api.embedding_target({{"model", without_tag(asked)}}, {}).first, asked};
-  }
+  if (const EmbeddingTarget* target = target_named(api, asked)) return {target, asked};
+  return api.embedding_target({{"model", asked}}, {});
 }
 
 /// The vectors as JSON arrays, with commas between. n_dimensions: 0: all.

@@ -12,28 +12,16 @@
 #include "server/api/ollama/ollama_shape.h"
 #include "server/api/ollama/wire.h"
 #include "server/api/request/fill_in_middle.h"
+#include "server/api/request/foreign_fields.h"
 
 namespace hearth {
 namespace {
 
-/// Members that would change the answer and that this server cannot honour.
-void refuse_unsupported(const RequestFields& fields) {
-  struct Unsupported {
-    const char* name;
-    const char* reason;
-  };
-  static constexpr Unsupported kUnsupported[] = {
-      {"template", "templates run on the server, so only its owner sets one (--chat-template-file)"},
-      {"context", "send the conversation to /api/chat"},
-      {"images", "the model reads text"},
-  };
-  for (const auto& [name, reason] : kUnsupported) {
-    const Json* value = fields.find(name);
-    if (value == nullptr || *value == "" || (value->is_array() && value->empty())) continue;
-    refuse_param(name,
-                 std::string("'").append(name).append("' is not supported: ").append(reason).append("."));
-  }
-}
+constexpr RefusedField kRefused[] = {
+    {"template", "[]", "templates run on the server, so only its owner sets one (--chat-template-file)"},
+    {"context", "[]", "send the conversation to /api/chat"},
+    {"images", "[]", "the model reads text"},
+};
 
 Json messages_of(const RequestFields& fields, const std::string& prompt) {
   Json messages = Json::array();
@@ -69,17 +57,11 @@ HttpResponse respond_raw(const ApiContext& api, const OllamaGenerateRequest& ask
   return respond(api, std::move(spec), std::move(shape), common, length);
 }
 
-HttpResponse loaded(const OllamaHead& head) {
-  HttpResponse response;
-  response.body = json_text(ollama_load_answer(head));
-  return response;
-}
-
 }  // namespace
 
 OllamaGenerateRequest parse_ollama_generate(const Json& body, const RequestLimits& limits) {
   const RequestFields fields(body);
-  refuse_unsupported(fields);
+  refuse_fields(fields, kRefused);
   OllamaGenerateRequest request;
   request.chat = read_ollama_fields(fields, limits);
   request.prompt = fields.string("prompt").value_or("");
@@ -98,7 +80,7 @@ HttpResponse ollama_generate(const ApiContext& api, const HttpRequest& request, 
     const Json body = parse_json_body(request.body);
     OllamaHead head{OllamaAnswer::kGenerate, ollama_model_name(api, body), api.world().unix_seconds()};
     OllamaGenerateRequest asked = parse_ollama_generate(body, api.limits());
-    if (asked.prompt.empty() && asked.suffix.empty()) return loaded(head);
+    if (asked.prompt.empty() && asked.suffix.empty()) return json_response(ollama_load_answer(head));
     if (!asked.suffix.empty()) {
       require_fim(api.tokenizer(), "suffix");
       end_at_fim_tokens(asked.chat.generation, api.tokenizer());

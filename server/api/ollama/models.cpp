@@ -18,12 +18,6 @@ constexpr const char* kOllamaVersion = "0.14.0";
 /// /api/ps says when a model is unloaded: never, here.
 constexpr int64_t kHundredYearsSeconds = int64_t{100} * 365 * 24 * 3600;
 
-HttpResponse json_response(const Json& json) {
-  HttpResponse response;
-  response.body = json_text(json);
-  return response;
-}
-
 /// "134.52M" or "7.2B".
 std::string parameter_size(int64_t n) {
   char text[32];
@@ -45,15 +39,16 @@ Json details(const ModelFileFacts& facts) {
           {"quantization_level", facts.quantization}};
 }
 
-Json entry(const ServedModel& model, const std::string& name) {
+Json entry(const EmbeddingTarget& target, const std::string& name) {
   return {{"name", with_tag(name)},
           {"model", with_tag(name)},
-          {"modified_at", rfc3339(model.facts.modified)},
-          {"size", model.facts.file_bytes},
-          {"digest", model.facts.digest},
-          {"details", details(model.facts)}};
+          {"modified_at", rfc3339(target.facts.modified)},
+          {"size", target.facts.file_bytes},
+          {"digest", target.facts.digest},
+          {"details", details(target.facts)}};
 }
 
+/// Of the model that is served.
 Json capabilities(const ApiContext& api) {
   Json list = Json::array({"completion"});
   if (api.model().chat_template != nullptr) list.push_back("tools");
@@ -63,69 +58,81 @@ Json capabilities(const ApiContext& api) {
 }
 
 /// The file's keys. The context is what a request may have here, not what the model was trained on.
-Json model_info(const ServedModel& model) {
-  Json info = model.facts.keys;
-  info[model.facts.architecture + ".context_length"] = model.context_tokens;
+Json model_info(const EmbeddingTarget& target) {
+  Json info = target.facts.keys;
+  info[target.facts.architecture + ".context_length"] = target.context_tokens;
   return info;
 }
 
-std::string parameters(const ServedModel& model) {
-  return "num_ctx                        " + std::to_string(model.context_tokens);
+std::string modelfile(const EmbeddingTarget& target, const std::string& name,
+                      const std::string& chat_template) {
+  std::string text = "# What this server serves, in the form of a Modelfile.\nFROM " + name + "\n";
+  if (!chat_template.empty()) text += "TEMPLATE \"\"\"" + chat_template + "\"\"\"\n";
+  return text + "PARAMETER num_ctx " + std::to_string(target.context_tokens) + "\n";
 }
 
-std::string modelfile(const ServedModel& model, const std::string& name, const std::string& chat_template) {
-  return "# What this server serves, in the form of a Modelfile.\nFROM " + name + "\nTEMPLATE \"\"\"" +
-         chat_template + "\"\"\"\nPARAMETER num_ctx " + std::to_string(model.context_tokens) + "\n";
+/// name: as the client wrote it. can: capabilities.
+Json description(const EmbeddingTarget& target, const std::string& name, const std::string& chat_template,
+                 Json can) {
+  return {{"modelfile", modelfile(target, name, chat_template)},
+          {"parameters", "num_ctx                        " + std::to_string(target.context_tokens)},
+          {"template", chat_template},
+          {"details", details(target.facts)},
+          {"model_info", model_info(target)},
+          {"capabilities", std::move(can)},
+          {"modified_at", rfc3339(target.facts.modified)}};
 }
 
 }  // namespace
 
-HttpResponse ollama_version(const ApiContext&, const HttpRequest&, std::string_view) {
-  return json_response({{"version", kOllamaVersion}});
-}
+HttpResponse ollama_version(const HttpRequest&) { return json_response({{"version", kOllamaVersion}}); }
 
 HttpResponse ollama_tags(const ApiContext& api, const HttpRequest&, std::string_view) {
   Json models = Json::array();
-  for (const std::string& name : api.model().names) models.push_back(entry(api.model(), name));
+  for (const EmbeddingTarget* target : api.targets()) {
+    for (const std::string& name : target->names) models.push_back(entry(*target, name));
+  }
   return json_response({{"models", std::move(models)}});
 }
 
 HttpResponse ollama_ps(const ApiContext& api, const HttpRequest&, std::string_view) {
-  const ServedModel& model = api.model();
-  Json running = entry(model, model.names.front());
-  running.erase("modified_at");
-  running["expires_at"] = rfc3339(model.created + kHundredYearsSeconds);
-  running["size_vram"] = model.facts.device_bytes;
-  running["context_length"] = model.context_tokens;
-  return json_response({{"models", Json::array({std::move(running)})}});
+  Json models = Json::array();
+  for (const EmbeddingTarget* target : api.targets()) {
+    Json running = entry(*target, target->names.front());
+    running.erase("modified_at");
+    running["expires_at"] = rfc3339(target->created + kHundredYearsSeconds);
+    running["size_vram"] = target->facts.device_bytes;
+    running["context_length"] = target->context_tokens;
+    models.push_back(std::move(running));
+  }
+  return json_response({{"models", std::move(models)}});
 }
 
 HttpResponse ollama_show(const ApiContext& api, const HttpRequest& request, std::string_view) {
   return guarded(ErrorStyle::kOllama, [&] {
-    const std::string name = ollama_model_name(api, parse_json_body(request.body));
-    const ServedModel& model = api.model();
-    const std::string chat_template =
-        model.chat_template == nullptr ? std::string() : model.chat_template->source();
-    return json_response({{"modelfile", modelfile(model, name, chat_template)},
-                          {"parameters", parameters(model)},
-                          {"template", chat_template},
-                          {"details", details(model.facts)},
-                          {"model_info", model_info(model)},
-                          {"capabilities", capabilities(api)},
-                          {"modified_at", rfc3339(model.facts.modified)}});
+    const Json body = parse_json_body(request.body);
+    const std::string asked = asked_model(body);
+    const EmbeddingTarget& own = *api.targets().front();
+    const EmbeddingTarget* target = target_named(api, asked);
+    if (target != nullptr && target != &own)
+      return json_response(description(*target, asked, {}, Json::array({"embedding"})));
+    const ChatTemplate* chat_template = api.model().chat_template;
+    return json_response(description(own, ollama_model_name(api, body),
+                                     chat_template == nullptr ? std::string() : chat_template->source(),
+                                     capabilities(api)));
   });
 }
 
-HttpResponse refuse_management(const ApiContext&, const HttpRequest& request, std::string_view) {
+HttpResponse refuse_management(const HttpRequest& request) {
   return error_response(
       {501,
-       request.path + " is not supported: this server serves the one model that it was started with. "
+       request.path + " is not supported: this server serves the models that it was started with. "
                       "Start it with --model FILE.gguf to serve another.",
        "", "not_supported"},
       ErrorStyle::kOllama);
 }
 
-HttpResponse greeting(const ApiContext&, const HttpRequest&, std::string_view) {
+HttpResponse greeting(const HttpRequest&) {
   HttpResponse response;
   response.content_type = "text/plain; charset=utf-8";
   response.body = "hearthd is running\n";

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <string_view>
 
 namespace hearth {
@@ -28,20 +27,19 @@ std::string with_tag(const std::string& name) {
   return name.find(':') == std::string::npos ? name + std::string(kLatest) : name;
 }
 
-std::string ollama_model_name(const ApiContext& api, const Json& body) {
-  const std::string asked = asked_model(body);
-  const auto is_it = [&](const std::string& name) { return without_tag(name) == without_tag(asked); };
-  if (std::ranges::any_of(api.model().names, is_it)) return asked;
-  return api.served_name(asked);
+const EmbeddingTarget* target_named(const ApiContext& api, const std::string& name) {
+  const auto is_it = [&](const std::string& other) { return without_tag(other) == without_tag(name); };
+  for (const EmbeddingTarget* target : api.targets())
+    if (std::ranges::any_of(target->names, is_it)) return target;
+  return nullptr;
 }
 
-std::string rfc3339(int64_t unix_seconds) {
-  const std::time_t seconds = unix_seconds;
-  std::tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[40];
-  const size_t n = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {text, n};
+std::string ollama_model_name(const ApiContext& api, const Json& body) {
+  std::string asked = asked_model(body);
+  const EmbeddingTarget* target = target_named(api, asked);
+  if (target == nullptr) return api.served_name(asked);
+  if (target != api.targets().front()) api.served_name(target->names.front());  // refuses the embedding model
+  return asked;
 }
 
 int64_t nanoseconds(double seconds) { return std::max<int64_t>(1, std::llround(seconds * 1e9)); }

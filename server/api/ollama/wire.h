@@ -1,4 +1,4 @@
-// What all of Ollama's endpoints share on the wire: names of models, times, lines of JSON.
+// What all of Ollama's endpoints share on the wire: names of models, durations, lines of JSON.
 //
 // Pure functions, called on the HTTP threads.
 #pragma once
@@ -20,12 +20,12 @@ std::string without_tag(std::string name);
 /// What the body's `model`, or the older `name`, asks for; empty: neither is there. Throws RequestError.
 std::string asked_model(const Json& body);
 
-/// The name to answer with: what the body's `model`, or the older `name`, asks for, with or without ":latest"; the default
-/// if neither is there. Throws RequestError (404) for a name that is not served.
-std::string ollama_model_name(const ApiContext& api, const Json& body);
+/// The model that has this name, with or without ":latest"; null: none has.
+const EmbeddingTarget* target_named(const ApiContext& api, const std::string& name);
 
-/// "2026-11-23T18:47:18Z"
-std::string rfc3339(int64_t unix_seconds);
+/// The name to answer with: what the body's `model`, or the older `name`, asks for, with or without ":latest"; the default
+/// if neither is there. Throws RequestError: 404 for a name that is not served, 400 for the embedding model's.
+std::string ollama_model_name(const ApiContext& api, const Json& body);
 
 /// At least 1: programs divide by times.
 int64_t nanoseconds(double seconds);

@@ -2,7 +2,6 @@
 #include "server/api/openai/chat_request.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -47,18 +46,25 @@ void check_modalities(const RequestFields& fields) {
   }
 }
 
+/// OpenRouter's: {"effort": "low", "enabled": true}.
+void read_reasoning(const RequestFields& fields, Json& arguments) {
+  const Json* reasoning = fields.object("reasoning");
+  if (reasoning == nullptr) return;
+  static constexpr RefusedField kRefused[] = {
+      {"max_tokens", "[]", "bound the whole answer with 'max_tokens'"},
+      {"exclude", "[false]", "thinking stands apart in 'reasoning_content'; leave it unread"}};
+  const RequestFields inner(*reasoning, fields.param("reasoning."));
+  refuse_fields(inner, kRefused);
+  if (const std::optional<bool> on = inner.boolean("enabled")) set_thinking(arguments, *on);
+  read_reasoning_effort(inner, "effort", arguments);
+}
+
 }  // namespace
 
 void read_reasoning_effort(const RequestFields& fields, std::string_view name, Json& arguments) {
-  const std::optional<std::string> effort = fields.string(name);
+  const std::optional<std::string> effort =
+      fields.word(name, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
   if (!effort) return;
-  static constexpr std::array<std::string_view, 7> kEfforts = {"none", "minimal", "low", "medium",
-                                                               "high", "xhigh",   "max"};
-  if (std::ranges::find(kEfforts, *effort) == kEfforts.end()) {
-    const std::string param = fields.param(name);
-    refuse_param(param, "'" + param + "' must be none, minimal, low, medium, high, xhigh or max, found " +
-                            describe(Json(*effort)) + ".");
-  }
   if (!arguments.contains("reasoning_effort")) arguments["reasoning_effort"] = *effort;
   if (*effort == "none") set_thinking(arguments, false);
 }
@@ -92,6 +98,8 @@ ChatRequest parse_chat_request(const Json& body, const RequestLimits& limits) {
   request.add_generation_prompt = fields.boolean("add_generation_prompt").value_or(true);
   if (const Json* arguments = fields.object("chat_template_kwargs")) request.template_arguments = *arguments;
   read_reasoning_effort(fields, "reasoning_effort", request.template_arguments);
+  read_reasoning(fields, request.template_arguments);
+  read_thinking_switch(fields, request.template_arguments);
   request.continue_last = read_continuation(fields, request.messages, request.add_generation_prompt);
   return request;
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "server/api/error.h"
+#include "server/api/request/foreign_fields.h"
 
 namespace hearth {
 namespace {
@@ -27,15 +28,6 @@ std::vector<Prompt> read_inputs(const RequestFields& fields, const RequestLimits
   return inputs;
 }
 
-bool read_base64(const RequestFields& fields) {
-  const std::string format = fields.string("encoding_format").value_or("float");
-  if (format != "float" && format != "base64") {
-    refuse_param("encoding_format",
-                 "'encoding_format' must be \"float\" or \"base64\", found " + describe(Json(format)) + ".");
-  }
-  return format == "base64";
-}
-
 std::optional<int64_t> read_n_kept(const RequestFields& fields) {
   const std::optional<int64_t> n =
       fields.integer("truncate_prompt_tokens", -1, std::numeric_limits<int64_t>::max());
@@ -49,29 +41,22 @@ std::optional<int64_t> read_n_kept(const RequestFields& fields) {
 }
 
 /// What other servers take and would change the vectors.
-void refuse_unsupported(const RequestFields& fields) {
-  if (fields.boolean("normalize") == false) {
-    refuse_param("normalize",
-                 "'normalize' cannot be false: vectors always have length 1 here. Leave it out.");
-  }
-  if (fields.integer("embd_normalize", -1, std::numeric_limits<int>::max()).value_or(2) != 2) {
-    refuse_param(
-        "embd_normalize",
-        "'embd_normalize' can only be 2: vectors always have the Euclidean length 1 here. Leave it out.");
-  }
-  if (fields.find("messages") != nullptr) {
-    refuse_param("messages", "'messages' cannot be embedded; send the text as 'input'.");
-  }
-}
+constexpr RefusedField kRefused[] = {
+    {"normalize", "[true]", "vectors always have length 1"},
+    {"embd_normalize", "[2]", "vectors always have the Euclidean length 1"},
+    {"messages", "[]", "send the text as 'input'"},
+    {"truncation_side", R"(["left"])", "'truncate_prompt_tokens' keeps the end of a text"},
+    {"use_activation", "[true]", "vectors always have length 1"},
+};
 
 }  // namespace
 
 EmbeddingRequest parse_embedding_request(const Json& body, const RequestLimits& limits, int n_dimensions) {
   const RequestFields fields(body);
-  refuse_unsupported(fields);
+  refuse_fields(fields, kRefused);
   EmbeddingRequest request;
   request.inputs = read_inputs(fields, limits);
-  request.base64 = read_base64(fields);
+  request.base64 = fields.word("encoding_format", {"float", "base64"}) == "base64";
   if (const std::optional<int64_t> n = fields.integer("dimensions", 1, n_dimensions)) {
     request.dimensions = static_cast<int>(*n);
   }

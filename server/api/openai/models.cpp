@@ -32,57 +32,40 @@ Json embedding_json(int n_dimensions, Pooling pooling) {
   return {{"dimensions", n_dimensions}, {"pooling", std::string(pooling_name(pooling))}};
 }
 
-/// What the entries of both models have: facts is the model as /v1/embeddings knows it, owner the one that answers.
-Json entry_json(const EmbeddingTarget& facts, const std::string& owner, std::string_view name) {
+/// target: of api.targets().
+Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::string_view name) {
   Json json = Json::object();
   json["id"] = name;
   json["object"] = "model";
-  json["created"] = facts.created;
-  json["owned_by"] = owner;
-  json["max_model_len"] = facts.context_tokens;
-  json["device"] = facts.device;
-  json["embedding"] = embedding_json(facts.n_dimensions, facts.pooling);
+  json["created"] = target.created;
+  json["owned_by"] = api.model().owned_by;
+  json["max_model_len"] = target.context_tokens;
+  json["device"] = target.device;
+  json["embedding"] = embedding_json(target.n_dimensions, target.pooling);
+  if (&target == api.targets().front()) json["sparsity"] = sparsity_json(api.model().sparsity);
   return json;
 }
 
-Json model_json(const ServedModel& model, std::string_view name) {
-  Json json = entry_json({.names = {},
-                          .created = model.created,
-                          .context_tokens = model.context_tokens,
-                          .n_dimensions = model.n_dimensions,
-                          .pooling = model.pooling,
-                          .device = model.device},
-                         model.owned_by, name);
-  json["sparsity"] = sparsity_json(model.sparsity);
-  return json;
-}
-
-bool is_embedders(const ServedModel& model, const std::string& name) {
-  return model.embedder && std::ranges::find(model.embedder->names, name) != model.embedder->names.end();
+bool is_of(const EmbeddingTarget& target, const std::string& name) {
+  return std::ranges::find(target.names, name) != target.names.end();
 }
 
 }  // namespace
 
 HttpResponse list_models(const ApiContext& api) {
   Json models = Json::array();
-  for (const std::string& name : api.model().names) models.push_back(model_json(api.model(), name));
-  if (const std::optional<EmbeddingTarget>& embedder = api.model().embedder) {
-    for (const std::string& name : embedder->names)
-      models.push_back(entry_json(*embedder, api.model().owned_by, name));
+  for (const EmbeddingTarget* target : api.targets()) {
+    for (const std::string& name : target->names) models.push_back(model_json(api, *target, name));
   }
-  HttpResponse response;
-  response.body = json_text({{"object", "list"}, {"data", std::move(models)}});
-  return response;
+  return json_response({{"object", "list"}, {"data", std::move(models)}});
 }
 
 HttpResponse retrieve_model(const ApiContext& api, std::string_view id) {
   return guarded(ErrorStyle::kOpenAi, [&] {
-    HttpResponse response;
-    const ServedModel& model = api.model();
     const std::string name(id);
-    response.body = json_text(is_embedders(model, name) ? entry_json(*model.embedder, model.owned_by, name)
-                                                        : model_json(model, api.served_name(name)));
-    return response;
+    const std::vector<const EmbeddingTarget*> targets = api.targets();
+    if (is_of(*targets.back(), name)) return json_response(model_json(api, *targets.back(), name));
+    return json_response(model_json(api, *targets.front(), api.served_name(name)));
   });
 }
 

@@ -11,14 +11,7 @@
 namespace hearth {
 namespace {
 
-struct Refused {
-  const char* name;
-  const char*
-      neutral;  // JSON: the values that ask for nothing, besides null and empty strings, arrays and objects
-  const char* advice;
-};
-
-constexpr Refused kRefused[] = {
+constexpr RefusedField kRefused[] = {
     {"adaptive_target", "[-1]", "this sampler does not exist here"},
     {"allowed_token_ids", "[]",
      "constrain the answer with 'guided_regex' or 'guided_choice', or use 'logit_bias'"},
@@ -31,18 +24,26 @@ constexpr Refused kRefused[] = {
      "pass them with 'chat_template_kwargs' if the model's template takes them, else in a message"},
     {"epsilon_cutoff", "[0]", "use 'min_p' instead"},
     {"eta_cutoff", "[0]", "use 'min_p' or 'typical_p' instead"},
+    {"function_call", R"(["auto", "none"])", "send 'tool_choice' instead"},
+    {"grammar_lazy", "[false]", "a 'grammar' holds from the first token on"},
     {"guidance_scale", "[1]", "guidance by a second prompt does not exist here"},
     {"include_reasoning", "[true]", "thinking stands apart in 'reasoning_content'; leave it unread"},
     {"include_stop_str_in_output", "[false]", "stop strings are never part of the text"},
     {"length_penalty", "[1, 0]", "it belongs to beam search, which this server does not have"},
+    {"logprob_token_ids", "[]", "send 'logprobs', which lists the most likely tokens"},
     {"logits_processors", "[]", "this server runs no code of requests"},
     {"lora", "[]", "this server has no adapters"},
     {"n_probs", "[0]", "send 'logprobs' instead"},
     {"negative_prompt", "[]", "guidance by a second prompt does not exist here"},
+    {"parse_tool_calls", "[true]", "calls always stand in 'tool_calls'"},
     {"post_sampling_probs", "[false]", "log-probabilities are the model's own"},
+    {"prompt_embeds", "[]", "send the prompt as text or token ids"},
     {"prompt_logprobs", "[false]",
      "use /v1/completions with 'echo' and 'logprobs', which gives those of the prompt"},
+    {"reasoning_budget", "[-1]", "bound the whole answer with 'max_tokens'"},
     {"reasoning_format", R"(["auto", "deepseek"])", "thinking stands in 'reasoning_content'"},
+    {"reasoning_in_content", "[false]", "thinking stands in 'reasoning_content'"},
+    {"repetition_detection", "[]", "use 'repetition_penalty' or 'dry_multiplier'"},
     {"response_fields", "[]", "answers have all their members"},
     {"return_token_ids", "[false]", "send 'logprobs', which lists the tokens"},
     {"return_tokens", "[false]", "send 'logprobs', which lists the tokens"},
@@ -51,28 +52,20 @@ constexpr Refused kRefused[] = {
     {"smoothing_factor", "[0]", "this sampler does not exist here"},
     {"t_max_predict_ms", "[0, -1]", "bound the answer with 'max_tokens'"},
     {"tfs_z", "[1, 0]", "use 'typical_p' or 'min_p' instead"},
+    {"thinking_budget", "[-1]", "bound the whole answer with 'max_tokens'"},
+    {"thinking_budget_tokens", "[-1]", "bound the whole answer with 'max_tokens'"},
+    {"thinking_token_budget", "[-1]", "bound the whole answer with 'max_tokens'"},
     {"top_a", "[0]", "use 'min_p' instead"},
     {"top_n_sigma", "[-1, 0]", "use 'min_p' instead"},
+    {"truncation_side", R"(["left"])", "'truncate_prompt_tokens' keeps the end of a prompt"},
     {"use_beam_search", "[false]", "use 'best_of' with /v1/completions"},
+    {"vllm_xargs", "[]", "this server has no plugins"},
     {"web_search_options", "[]", "this server searches nothing; give the model a tool that does"},
 };
 
 bool is_empty(const Json& value) {
   return value.is_string() ? value.get_ref<const std::string&>().empty()
                            : value.is_structured() && value.empty();
-}
-
-void refuse_what_is_missing(const RequestFields& fields) {
-  for (const Refused& field : kRefused) {
-    const Json* value = fields.find(field.name);
-    if (value == nullptr || is_empty(*value)) continue;
-    const Json neutral = Json::parse(field.neutral);
-    if (std::ranges::find(neutral, *value) != neutral.end()) continue;
-    const std::string param = fields.param(field.name);
-    refuse_param(
-        param,
-        std::string("'").append(param).append("' is not supported: ").append(field.advice).append("."));
-  }
 }
 
 /// What concerns accounts, billing, caches and logs of other servers: of the right type, and without effect.
@@ -87,13 +80,6 @@ void check_harmless(const RequestFields& fields) {
     fields.integer(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
 }
 
-void check_verbosity(const RequestFields& fields) {
-  const std::optional<std::string> verbosity = fields.string("verbosity");
-  if (!verbosity || *verbosity == "low" || *verbosity == "medium" || *verbosity == "high") return;
-  refuse_param(fields.param("verbosity"),
-               "'verbosity' must be low, medium or high, found " + describe(Json(*verbosity)) + ".");
-}
-
 /// What only the other endpoint has.
 void refuse_of_completions(const RequestFields& fields) {
   if (fields.boolean("echo").value_or(false))
@@ -106,10 +92,23 @@ void refuse_of_completions(const RequestFields& fields) {
 
 }  // namespace
 
+void refuse_fields(const RequestFields& fields, std::span<const RefusedField> refused) {
+  for (const RefusedField& field : refused) {
+    const Json* value = fields.find(field.name);
+    if (value == nullptr || is_empty(*value)) continue;
+    const Json neutral = Json::parse(field.neutral);
+    if (std::ranges::find(neutral, *value) != neutral.end()) continue;
+    const std::string param = fields.param(field.name);
+    refuse_param(
+        param,
+        std::string("'").append(param).append("' is not supported: ").append(field.advice).append("."));
+  }
+}
+
 void check_foreign_fields(const RequestFields& fields, bool chat) {
-  refuse_what_is_missing(fields);
+  refuse_fields(fields, kRefused);
   check_harmless(fields);
-  check_verbosity(fields);
+  fields.word("verbosity", {"low", "medium", "high"});
   if (chat) refuse_of_completions(fields);
 }
 

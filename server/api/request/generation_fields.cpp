@@ -44,7 +44,10 @@ void read_streaming(const RequestFields& fields, GenerationFields& out) {
   const Json* options = fields.object("stream_options");
   if (options == nullptr) return;
   if (!out.stream) refuse_param("stream_options", "'stream_options' is only allowed when 'stream' is true.");
-  out.include_usage = RequestFields(*options, "stream_options.").boolean("include_usage").value_or(false);
+  const RequestFields inner(*options, "stream_options.");
+  out.include_usage = inner.boolean("include_usage").value_or(false);
+  for (const char* name : {"continuous_usage_stats", "include_obfuscation"})
+    inner.boolean(name);  // no effect
 }
 
 }  // namespace

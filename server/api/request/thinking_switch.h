@@ -11,4 +11,8 @@ namespace hearth {
 /// there already stays. A template that knows neither ignores both.
 void set_thinking(Json& template_arguments, bool on);
 
+/// How clients of other servers ask for it: "enable_thinking": false, as Qwen's; "thinking": {"type": "disabled"}, as
+/// DeepSeek's and Anthropic's. What `template_arguments` has already stays. Throws RequestError.
+void read_thinking_switch(const RequestFields& fields, Json& template_arguments);
+
 }  // namespace hearth

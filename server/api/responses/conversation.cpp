@@ -52,7 +52,11 @@ void Conversation::add_assistant(const Json& item) {
   const std::string thought = text_of_parts(content.empty() ? item["summary"] : content);
   if (thought.empty()) return;
   Json& thoughts = assistant()["reasoning_content"];
-  thoughts = thoughts.is_string() ? thoughts.get<std::string>() + "\n" + thought : thought;
+  if (thoughts.is_string()) {
+    thoughts.get_ref<std::string&>().append("\n").append(thought);
+  } else {
+    thoughts = thought;
+  }
 }
 
 void Conversation::add_result(const Json& item, const std::string& param) {

@@ -5,8 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "server/api/answer/engine_errors.h"
 #include "server/api/answer/respond.h"
 #include "server/api/chat_dialect.h"
+#include "server/api/responses/background.h"
 #include "server/api/responses/conversation.h"
 #include "server/api/responses/response_request.h"
 #include "server/api/responses/response_shape.h"
@@ -21,8 +23,12 @@ std::string place_of(size_t i) { return "input[" + std::to_string(i) + "]"; }
 /// Items that are only named become those that are kept.
 void resolve_references(ResponseStore& store, Json& items) {
   std::set<std::string> ids;
-  for (const Json& item : items) {
-    if (item["type"] == "item_reference") ids.insert(item["id"].get<std::string>());
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (items[i]["type"] != "item_reference") continue;
+    // An item of megabytes could be named a hundred thousand times.
+    if (!ids.insert(items[i]["id"].get<std::string>()).second)
+      refuse_param(place_of(i) + ".id", "'" + place_of(i) + ".id' names the item " +
+                                            describe(items[i]["id"]) + " again; name it once.");
   }
   if (ids.empty()) return;
   const std::map<std::string, Json> kept = store.items(ids);
@@ -109,6 +115,17 @@ HttpResponse in_own_words(Steps steps) {
   }
 }
 
+/// Answers with the response as it is now, and goes on with it. made: what would stream it.
+HttpResponse leave_in_background(const ApiContext& api, const std::string& id, HttpResponse made) {
+  if (!made.produce) return made;  // refused, or failed already
+  const std::optional<KeptResponse> kept = api.responses().find(id);
+  if (!kept)
+    refuse_param("background", "The response is too large to be kept, so nobody could ask for it later.");
+  if (!api.background().start(std::move(made.produce)))
+    return refusal_response(Refusal::kQueueFull, "input", api.model().engine->status(), ErrorStyle::kOpenAi);
+  return json_response(*kept->response);
+}
+
 }  // namespace
 
 HttpResponse create_response(const ApiContext& api, const HttpRequest& request, std::string_view path_model) {
@@ -131,8 +148,10 @@ HttpResponse create_response(const ApiContext& api, const HttpRequest& request, 
           .store = asked.store,
           .previous_id = asked.previous_id,
           .input = std::move(asked.input)};
-      return respond_to_chat(api, chat,
-                             std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
+      const std::string id = head.id;
+      HttpResponse response =
+          respond_to_chat(api, chat, std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
+      return asked.background ? leave_in_background(api, id, std::move(response)) : response;
     });
   });
 }
@@ -148,10 +167,7 @@ HttpResponse count_input_tokens(const ApiContext& api, const HttpRequest& reques
       const std::string rendered = api.dialect().render(asked.chat);
       refuse_hopeless(rendered, api.longest_token_bytes(), api.model().context_tokens, "input");
       const PreparedPrompt prompt = prepare_chat_prompt(rendered, true, api.tokenizer());
-      HttpResponse response;
-      response.body =
-          json_text({{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}});
-      return response;
+      return json_response({{"object", "response.input_tokens"}, {"input_tokens", prompt.tokens.size()}});
     });
   });
 }

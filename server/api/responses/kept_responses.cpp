@@ -1,10 +1,9 @@
 // What can be done with responses that are kept: show, delete, end, list the items of their input.
 #include <algorithm>
-#include <charconv>
 #include <string>
-#include <vector>
 
 #include "server/api/answer/respond.h"
+#include "server/api/request/page.h"
 #include "server/api/request/query.h"
 #include "server/api/responses/response_object.h"
 #include "server/api/responses/response_store.h"
@@ -13,7 +12,7 @@
 namespace hearth {
 namespace {
 
-constexpr int kDefaultItems = 20, kMaxItems = 100;  // OpenAI's
+constexpr PageRules kItems = {.after = "after", .max_items = 100};  // OpenAI's
 
 [[noreturn]] void refuse_unknown(std::string_view id) {
   throw RequestError({.status = 404,
@@ -29,61 +28,14 @@ KeptResponse find_kept(const ApiContext& api, std::string_view id) {
   return std::move(*kept);
 }
 
-HttpResponse json_response(const Json& json) {
-  HttpResponse response;
-  response.body = json_text(json);
-  return response;
-}
-
-/// Which part of a list is asked for.
-struct Page {
-  bool descending = true;
-  size_t limit = kDefaultItems;
-  std::optional<std::string> after;  // the id of the item that the page follows
-};
-
-Page read_page(std::string_view query) {
-  Page page{.after = query_value(query, "after")};
+/// The items, those that the query asks for first in front.
+Json ordered(const Json& items, std::string_view query) {
   const std::string order = query_value(query, "order").value_or("desc");
   if (order != "asc" && order != "desc")
     refuse_param("order", "'order' must be asc or desc, found " + describe(Json(order)) + ".");
-  page.descending = order == "desc";
-  const std::optional<std::string> limit = query_value(query, "limit");
-  if (!limit) return page;
-  int n = 0;
-  const auto [end, error] = std::from_chars(limit->data(), limit->data() + limit->size(), n);
-  if (error != std::errc() || end != limit->data() + limit->size() || n < 1 || n > kMaxItems) {
-    refuse_param("limit", "'limit' must be an integer from 1 to " + std::to_string(kMaxItems) + ", found " +
-                              describe(Json(*limit)) + ".");
-  }
-  page.limit = static_cast<size_t>(n);
-  return page;
-}
-
-Json list_json(const Json& items, const Page& page) {
-  std::vector<const Json*> ordered;
-  for (const Json& item : items) ordered.push_back(&item);
-  if (page.descending) std::ranges::reverse(ordered);
-  auto first = ordered.begin();
-  if (page.after) {
-    first = std::ranges::find_if(ordered, [&](const Json* item) { return (*item)["id"] == *page.after; });
-    if (first == ordered.end())
-      refuse_param("after", "'after' is " + describe(Json(*page.after)) +
-                                ", which is no item of this response's input.");
-    ++first;
-  }
-  const auto last =
-      first + std::min<std::ptrdiff_t>(static_cast<std::ptrdiff_t>(page.limit), ordered.end() - first);
-  Json data = Json::array();
-  for (auto item = first; item != last; ++item) data.push_back(**item);
-  const auto id_of = [&](bool at_end) {
-    return data.empty() ? Json(nullptr) : (at_end ? data.back() : data.front())["id"];
-  };
-  return {{"object", "list"},
-          {"first_id", id_of(false)},
-          {"last_id", id_of(true)},
-          {"has_more", last != ordered.end()},
-          {"data", std::move(data)}};
+  Json list = items;
+  if (order == "desc") std::reverse(list.begin(), list.end());
+  return list;
 }
 
 }  // namespace
@@ -101,7 +53,10 @@ HttpResponse retrieve_response(const ApiContext& api, const HttpRequest& request
 
 HttpResponse delete_response(const ApiContext& api, const HttpRequest&, std::string_view id) {
   return guarded(ErrorStyle::kOpenAi, [&] {
-    if (!api.responses().erase(std::string(id))) refuse_unknown(id);
+    const KeptResponse kept = find_kept(api, id);
+    const bool has_client = (*kept.response)["background"] == false;
+    if (kept.control != nullptr && !has_client) kept.control->cancel();
+    api.responses().erase(std::string(id));
     return json_response({{"id", id}, {"object", "response"}, {"deleted", true}});
   });
 }
@@ -125,8 +80,10 @@ HttpResponse cancel_response(const ApiContext& api, const HttpRequest&, std::str
 
 HttpResponse list_input_items(const ApiContext& api, const HttpRequest& request, std::string_view id) {
   return guarded(ErrorStyle::kOpenAi, [&] {
-    const Page page = read_page(request.query);
-    return json_response(list_json(*find_kept(api, id).input, page));
+    const Page page = read_page(request.query, kItems);
+    Json list = {{"object", "list"}};
+    list.update(page_json(ordered(*find_kept(api, id).input, request.query), page, kItems));
+    return json_response(list);
   });
 }
 

@@ -64,7 +64,6 @@ Json response_json(const ResponseHead& head, const ResponseState& state) {
   json["object"] = "response";
   json["created_at"] = head.created;
   json["status"] = status_name(state.status);
-  json["background"] = false;
   json["completed_at"] = state.completed ? Json(*state.completed) : Json(nullptr);
   json["error"] = state.error != nullptr ? error_object(*state.error) : Json(nullptr);
   const bool is_short = state.status == ResponseStatus::kIncomplete;

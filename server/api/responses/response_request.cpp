@@ -5,12 +5,12 @@
 #include <array>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <utility>
 
 #include "server/api/error.h"
 #include "server/api/request/foreign_fields.h"
+#include "server/api/request/thinking_switch.h"
 #include "server/api/responses/input_items.h"
 #include "server/api/responses/response_tools.h"
 
@@ -22,44 +22,19 @@ constexpr int kMaxTopLogprobs = 20;
 constexpr size_t kMaxMetadata = 16, kMaxMetadataKey = 64, kMaxMetadataValue = 512;  // OpenAI's limits
 
 /// What would change the answer and is not done here, or has another name in this API.
-void refuse_unsupported(const RequestFields& fields) {
-  struct Unsupported {
-    const char* name;
-    const char* reason;
-  };
-  static constexpr Unsupported kUnsupported[] = {
-      {"background", "this server answers while its client waits; 'stream' shows the answer as it comes"},
-      {"conversation", "send 'previous_response_id', or the whole conversation as 'input'"},
-      {"prompt", "this server keeps no prompt templates; send 'instructions' and 'input'"},
-      {"context_management", "send 'truncation': 'auto' to drop the oldest turns of a long conversation"},
-      {"moderation", "this server judges no content"},
-      {"messages", "send 'input'"},
-      {"max_tokens", "send 'max_output_tokens'"},
-      {"max_completion_tokens", "send 'max_output_tokens'"},
-      {"logprobs", "send 'top_logprobs', or 'message.output_text.logprobs' in 'include'"},
-      {"reasoning_effort", "send 'reasoning': {'effort': ...}"},
-      {"functions", "send 'tools'"},
-      {"continue_final_message", "use /v1/chat/completions"},
-  };
-  for (const Unsupported& field : kUnsupported) {
-    const Json* value = fields.find(field.name);
-    if (value == nullptr || *value == false || (value->is_array() && value->empty())) continue;
-    refuse_param(
-        fields.param(field.name),
-        std::string("'").append(field.name).append("' is not supported: ").append(field.reason).append("."));
-  }
-}
-
-/// A string that is one of these, if there is one.
-std::optional<std::string> read_word(const RequestFields& fields, std::string_view name,
-                                     std::span<const std::string_view> words) {
-  std::optional<std::string> word = fields.string(name);
-  if (!word || std::ranges::find(words, *word) != words.end()) return word;
-  std::string listed;
-  for (const std::string_view one : words) listed.append(listed.empty() ? "" : ", ").append(one);
-  const std::string param = fields.param(name);
-  refuse_param(param, "'" + param + "' must be one of " + listed + "; found " + describe(Json(*word)) + ".");
-}
+constexpr RefusedField kRefused[] = {
+    {"conversation", "[]", "send 'previous_response_id', or the whole conversation as 'input'"},
+    {"prompt", "[]", "this server keeps no prompt templates; send 'instructions' and 'input'"},
+    {"context_management", "[]", "send 'truncation': 'auto' to drop the oldest turns of a long conversation"},
+    {"moderation", "[false]", "this server judges no content"},
+    {"messages", "[]", "send 'input'"},
+    {"max_tokens", "[]", "send 'max_output_tokens'"},
+    {"max_completion_tokens", "[]", "send 'max_output_tokens'"},
+    {"logprobs", "[false]", "send 'top_logprobs', or 'message.output_text.logprobs' in 'include'"},
+    {"reasoning_effort", "[]", "send 'reasoning': {'effort': ...}"},
+    {"functions", "[]", "send 'tools'"},
+    {"continue_final_message", "[false]", "use /v1/chat/completions"},
+};
 
 Json or_null(const std::optional<std::string>& text) { return text ? Json(*text) : Json(nullptr); }
 
@@ -82,24 +57,20 @@ Json read_text(const RequestFields& fields, AnswerFormat& out) {
   const Json* text = fields.object("text");
   if (text == nullptr) return echo;
   const RequestFields inner(*text, fields.param("text."));
-  static constexpr std::array<std::string_view, 3> kVerbosities = {"low", "medium", "high"};
-  if (const auto verbosity = read_word(inner, "verbosity", kVerbosities)) echo["verbosity"] = *verbosity;
+  if (const auto verbosity = inner.word("verbosity", {"low", "medium", "high"}))
+    echo["verbosity"] = *verbosity;
   const Json* sent = inner.object("format");
   if (sent == nullptr) return echo;
   const RequestFields format(*sent, inner.param("format."));
-  static constexpr std::array<std::string_view, 3> kTypes = {"text", "json_object", "json_schema"};
-  const std::optional<std::string> type = read_word(format, "type", kTypes);
-  if (!type)
-    refuse_param(format.param("type"),
-                 "'" + format.param("type") + "' is missing; send text, json_object or json_schema.");
+  const std::string type = format.required_word("type", {"text", "json_object", "json_schema"});
   echo["format"] = *sent;
-  if (*type == "text") return echo;
+  if (type == "text") return echo;
   if (out.kind != AnswerFormat::Kind::kText) {
     refuse_param(inner.param("format"), "'" + out.param + "' and '" + inner.param("format") +
                                             "' both say what the answer is to look like; send one of them.");
   }
-  out = *type == "json_object" ? AnswerFormat{AnswerFormat::Kind::kJsonObject, {}, {}, inner.param("format")}
-                               : read_schema(format);
+  out = type == "json_object" ? AnswerFormat{AnswerFormat::Kind::kJsonObject, {}, {}, inner.param("format")}
+                              : read_schema(format);
   return echo;
 }
 
@@ -109,10 +80,9 @@ Json read_reasoning(const RequestFields& fields, Json& arguments) {
   if (reasoning == nullptr) return echo;
   const RequestFields inner(*reasoning, fields.param("reasoning."));
   read_reasoning_effort(inner, "effort", arguments);
-  static constexpr std::array<std::string_view, 3> kSummaries = {"auto", "concise", "detailed"};
   echo["effort"] = or_null(inner.string("effort"));
-  echo["summary"] = or_null(read_word(inner, "summary", kSummaries));
-  read_word(inner, "generate_summary", kSummaries);  // its older name
+  echo["summary"] = or_null(inner.word("summary", {"auto", "concise", "detailed"}));
+  inner.word("generate_summary", {"auto", "concise", "detailed"});  // its older name
   return echo;
 }
 
@@ -136,6 +106,15 @@ void read_logprobs(const RequestFields& fields, ChatRequest& chat) {
                                   describe(item) + ".");
     if (item == "message.output_text.logprobs") chat.logprobs = true;
   }
+}
+
+bool read_background(const RequestFields& fields, bool stream, bool store) {
+  if (!fields.boolean("background").value_or(false)) return false;
+  if (!stream && store) return true;
+  refuse_param(
+      "background",
+      "'background' needs a response that is kept and not streamed: it is asked for later, with GET. "
+      "Leave out 'stream' and 'store'.");
 }
 
 Json read_metadata(const RequestFields& fields) {
@@ -173,7 +152,7 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   ResponseRequest request;
   ChatRequest& chat = request.chat;
   Json& echo = request.echo;
-  refuse_unsupported(fields);
+  refuse_fields(fields, kRefused);
   check_foreign_fields(fields, true);
   chat.generation = read_generation_fields(fields, limits);
   if (chat.generation.n != 1) refuse_param("n", "'n' must be 1: a response is one answer.");
@@ -183,11 +162,13 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   request.instructions = fields.string("instructions").value_or("");
   request.previous_id = fields.string("previous_response_id").value_or("");
   request.store = fields.boolean("store").value_or(true);
-  static constexpr std::array<std::string_view, 2> kTruncations = {"disabled", "auto"};
-  request.truncate = read_word(fields, "truncation", kTruncations) == "auto";
+  request.background = read_background(fields, chat.generation.stream, request.store);
+  chat.generation.stream |= request.background;
+  request.truncate = fields.word("truncation", {"disabled", "auto"}) == "auto";
   chat.max_tokens = fields.integer("max_output_tokens", 1, kMaxInt64);
   if (const Json* arguments = fields.object("chat_template_kwargs")) chat.template_arguments = *arguments;
 
+  echo["background"] = request.background;
   echo["instructions"] = or_null(fields.string("instructions"));
   echo["max_output_tokens"] = chat.max_tokens ? Json(*chat.max_tokens) : Json(nullptr);
   read_labels(fields, echo);
@@ -195,6 +176,7 @@ ResponseRequest parse_response_request(const Json& body, const RequestLimits& li
   read_response_tools(fields, chat.choice, echo);
   echo["previous_response_id"] = or_null(fields.string("previous_response_id"));
   echo["reasoning"] = read_reasoning(fields, chat.template_arguments);
+  read_thinking_switch(fields, chat.template_arguments);
   echo["store"] = request.store;
   echo["temperature"] = fields.number("temperature", 0, 2).value_or(1);
   echo["text"] = read_text(fields, chat.generation.format);

@@ -17,6 +17,7 @@ struct ResponseRequest {
   std::string instructions;  // empty: none
   std::string previous_id;   // of the response that this one goes on from; empty: none
   bool store = true;         // the response is kept
+  bool background = false;   // its client does not wait for it; then it is made like a stream
   bool truncate = false;     // the oldest turns may be dropped
   Json echo;                 // the members by which the response repeats its request
 };

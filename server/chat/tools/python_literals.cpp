@@ -6,6 +6,7 @@
 
 #include "server/api/json.h"
 #include "server/chat/tools/json_scanner.h"
+#include "server/jinja/text.h"
 
 namespace hearth {
 namespace {
@@ -13,17 +14,6 @@ namespace {
 constexpr int kMaxDepth = 64;
 
 bool is_name_byte(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-
-void append_utf8(uint32_t c, std::string& out) {
-  const auto tail = [](uint32_t bits) { return static_cast<char>(0x80 | (bits & 0x3F)); };
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += {static_cast<char>(0xC0 | (c >> 6)), tail(c)};
-  } else {
-    out += {static_cast<char>(0xE0 | (c >> 12)), tail(c >> 6), tail(c)};
-  }
-}
 
 /// A recursive descent over one text. Each method returns false if the text is not what it reads.
 class PythonReader {
@@ -146,8 +136,22 @@ class PythonReader {
     return true;
   }
 
+  /// Pairs of surrogates are JSON's, not Python's; the grammar of calls lets them through.
   bool hex_escape(size_t n_digits, std::string& out) {
-    uint32_t code = 0;
+    uint32_t code = 0, low = 0;
+    if (!hex_digits(n_digits, code)) return false;
+    if (code >= 0xD800 && code < 0xDC00) {
+      if (!text_.substr(at_).starts_with("\\u")) return false;
+      at_ += 2;
+      if (!hex_digits(4, low) || low < 0xDC00 || low >= 0xE000) return false;
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+    }
+    if (code >= 0xDC00 && code < 0xE000) return false;  // half of a pair
+    jinja::append_code_point(out, code);
+    return true;
+  }
+
+  bool hex_digits(size_t n_digits, uint32_t& code) {
     for (size_t i = 0; i < n_digits; ++i) {
       constexpr std::string_view kDigits = "0123456789abcdef";
       if (at_ == text_.size()) return false;
@@ -156,8 +160,6 @@ class PythonReader {
       if (digit == std::string_view::npos) return false;
       code = code * 16 + static_cast<uint32_t>(digit);
     }
-    if (code >= 0xD800 && code < 0xE000) return false;  // half of a pair, which Python's literals do not have
-    append_utf8(code, out);
     return true;
   }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "engine/constraint/grammar/character_set.h"
 #include "server/chat/tools/probe_text.h"
 
 namespace hearth {
@@ -15,18 +16,7 @@ using Piece = ToolSyntax::Piece;
 
 constexpr int kMaxIdBytes = 64;
 constexpr int kMaxIndexDigits = 6;
-
-ByteSet bytes_of(std::string_view bytes) {
-  ByteSet set;
-  for (const char c : bytes) set.set(static_cast<unsigned char>(c));
-  return set;
-}
-
-ByteSet range(char first, char last) {
-  ByteSet set;
-  for (int c = first; c <= last; ++c) set.set(static_cast<size_t>(c));
-  return set;
-}
+constexpr int kMaxGap = 16;  // bytes of white space
 
 class Builder {
  public:
@@ -53,36 +43,36 @@ class Builder {
 
  private:
   Expr literal(std::string_view text) { return grammar_.literal(text); }
-  Expr sequence(std::initializer_list<Expr> parts) {
-    return grammar_.sequence(std::span(parts.begin(), parts.size()));
-  }
-  Expr choice(std::initializer_list<Expr> parts) {
-    return grammar_.choice(std::span(parts.begin(), parts.size()));
-  }
-  Expr maybe(Expr what) { return grammar_.repeat(what, 0, 1); }
-  Expr any_number(Expr what) { return grammar_.repeat(what, 0, Grammar::kNoMaximum); }
-  Expr white() { return any_number(grammar_.byte(bytes_of(probe::kWhiteSpace))); }
-  Expr any_text() { return any_number(grammar_.character(std::array{CharRange{0, 0x10FFFF}})); }
+  Expr sequence(std::initializer_list<Expr> parts) { return grammar_.sequence(parts); }
+  Expr choice(std::initializer_list<Expr> parts) { return grammar_.choice(parts); }
+  Expr maybe(Expr what) { return grammar_.optional(what); }
+  Expr any_number(Expr what) { return grammar_.any_number(what); }
+  Expr white() { return any_number(grammar_.byte(byte_set(probe::kWhiteSpace))); }
+  /// White space that the model may write: it ends, so that a call that must come does come.
+  Expr gap() { return grammar_.repeat(grammar_.byte(byte_set(probe::kWhiteSpace)), 0, kMaxGap); }
+  Expr any_text() { return any_number(grammar_.character(all_characters())); }
 
-  Expr text_without(std::string_view text) {
-    if (text.empty()) return any_text();
-    return grammar_.except(any_text(), sequence({any_text(), literal(text), any_text()}));
+  Expr text_without(std::string_view text) { return without(any_text(), text); }
+  /// what: without calls of rules.
+  Expr without(Expr what, std::string_view text) {
+    if (text.empty()) return what;
+    return grammar_.except(what, sequence({any_text(), literal(text), any_text()}));
   }
 
   // The answer.
 
   Expr thinking() {
     if (!thinking_->exists() || request_->thinking == ThinkingMode::kNone) return grammar_.empty();
-    const Expr thought = sequence({text_without(thinking_->close), literal(thinking_->close), white()});
+    const Expr thought = sequence({text_without(thinking_->close), literal(thinking_->close), gap()});
     return request_->thinking == ThinkingMode::kBegun ? thought
                                                       : maybe(sequence({literal(thinking_->open), thought}));
   }
 
   Expr answer() {
     if (syntax_->prompt_opens_call) return answer_to_open_call();
-    if (request_->mode == ToolMode::kRequired) return sequence({white(), calls(true)});
+    if (request_->mode == ToolMode::kRequired) return sequence({gap(), calls(true)});
     if (request_->mode == ToolMode::kNone || tools_.empty()) return text();
-    if (syntax_->bare() || request_->text) return choice({sequence({white(), calls(true)}), text()});
+    if (syntax_->bare() || request_->text) return choice({sequence({gap(), calls(true)}), text()});
     return sequence({text(), maybe(calls(true))});
   }
 
@@ -117,9 +107,10 @@ class Builder {
     if (!syntax_->bare()) return literal(syntax_->opener());
     if (syntax_->form == Form::kJsonObject)
       return sequence({literal("{"), white(), literal("\"" + syntax_->name_key + "\"")});
-    std::vector<Expr> names{grammar_.nothing()};
-    for (const GrammarTool* tool : tools_) names.push_back(literal(tool->name + "("));
-    return sequence({literal(probe::trim(syntax_->section_begin)), white(), grammar_.choice(names)});
+    std::vector<Expr> names;
+    for (const GrammarTool* tool : tools_) names.push_back(literal(tool->name));
+    return sequence({literal(probe::trim(syntax_->section_begin)), white(), grammar_.choice(names), white(),
+                     literal("(")});
   }
 
   // Calls.
@@ -171,9 +162,10 @@ class Builder {
     const Expr text = literal(syntax_->name_prefix + tool.name + (syntax_->name_index ? ":" : ""));
     return syntax_->name_index ? sequence({text, index()}) : text;
   }
-  Expr index() { return grammar_.repeat(grammar_.byte(range('0', '9')), 1, kMaxIndexDigits); }
+  Expr index() { return grammar_.repeat(grammar_.byte(byte_range('0', '9')), 1, kMaxIndexDigits); }
   Expr id() {
-    const ByteSet letters = range('0', '9') | range('a', 'z') | range('A', 'Z') | bytes_of("_-");
+    const ByteSet letters =
+        byte_range('0', '9') | byte_range('a', 'z') | byte_range('A', 'Z') | byte_set("_-");
     return grammar_.repeat(grammar_.byte(letters), 1, kMaxIdBytes);
   }
 
@@ -224,8 +216,10 @@ class Builder {
   }
 
   Expr tagged_parameter(const GrammarParameter& parameter) {
-    const Expr value =
-        parameter.value ? parameter.value(grammar_) : text_without(probe::trim(syntax_->value_end));
+    const std::string_view close = probe::trim(syntax_->value_end);
+    const Expr value = parameter.text    ? without(parameter.text(grammar_), close)
+                       : parameter.value ? parameter.value(grammar_)
+                                         : text_without(close);
     return sequence({literal(syntax_->key_begin + parameter.name + syntax_->key_end), value,
                      literal(syntax_->value_end)});
   }
@@ -236,7 +230,7 @@ class Builder {
   }
 
   Expr quoted() {
-    const Expr escape = sequence({literal("\\"), grammar_.byte(bytes_of("\"\\nt"))});
+    const Expr escape = sequence({literal("\\"), grammar_.byte(byte_set("\"\\nt"))});
     const std::array<CharRange, 3> ranges{{{0x20, 0x21}, {0x23, 0x5B}, {0x5D, 0x10FFFF}}};
     return sequence({literal("\""), any_number(choice({grammar_.character(ranges), escape})), literal("\"")});
   }

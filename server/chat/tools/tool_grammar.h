@@ -24,12 +24,12 @@ namespace hearth {
 /// Adds expressions to the grammar and returns the one that matches a value, as JSON.
 using ValueExpr = std::function<Grammar::Expr(Grammar&)>;
 
-/// One parameter of a tool, for syntaxes that write each by itself. Null value: a text, which is written
-/// without quotes where the syntax does so.
+/// One parameter of a tool, for syntaxes that write each by itself.
 struct GrammarParameter {
   std::string name;
   bool required = false;
-  ValueExpr value;
+  ValueExpr value;      // null: any text, which is written without quotes where the syntax does so
+  ValueExpr text = {};  // instead of value where texts have no quotes; without calls of rules
 };
 
 struct GrammarTool {

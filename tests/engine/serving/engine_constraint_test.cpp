@@ -1,6 +1,7 @@
 // The engine with sequences that must keep to a grammar: over a scripted model that knows nothing of it.
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <regex>
 #include <string>
@@ -110,6 +111,34 @@ TEST_CASE("engine: text that must follow is computed together, and is the same a
   CHECK(cut.finished.reason == FinishReason::kLength);
 }
 
+TEST_CASE("engine: text that must follow keeps to logit_bias, and ends at an end token") {
+  ScriptedModel model({});
+  Engine engine(model, {.n_slots = 1, .context_tokens = 64});
+  const auto answer_to = [&](const std::function<void(SequenceRequest&)>& change) {
+    SequenceRequest request = constrained(greedy(some_tokens(4, 2), 20), R"(root ::= "xabcz")");
+    change(request);
+    return ask(engine, std::move(request));
+  };
+  const int32_t abc = 41;  // spelled with one token, or with three
+  REQUIRE(pieces()[static_cast<size_t>(abc)] == "abc");
+  CHECK(std::ranges::count(answer_to([](SequenceRequest&) {}).tokens, abc) == 1);
+  const Answer banned = answer_to([&](SequenceRequest& request) {
+    request.sampling.logit_bias = {{abc, -100.0f}};
+  });
+  CHECK(text_of(banned.tokens) == "xabcz");
+  CHECK(std::ranges::count(banned.tokens, abc) == 0);
+  // With and without log-probabilities, which keep tokens from being forced.
+  for (const int n_logprobs : {-1, 0}) {
+    const Answer ended = answer_to([&](SequenceRequest& request) {
+      request.sampling.logit_bias.clear();
+      request.n_top_logprobs = n_logprobs;
+      request.end_tokens = {kEnd, 'z' - 'a'};
+    });
+    CHECK(text_of(ended.tokens) == "xabc");
+    CHECK(ended.finished.reason == FinishReason::kStop);
+  }
+}
+
 TEST_CASE(
     "engine: a constrained answer is the same alone, beside others, in small chunks and from the prefix "
     "cache") {
@@ -143,7 +172,7 @@ TEST_CASE(
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
   const Answer answer = ask(engine, constrained(greedy(some_tokens(4, 2), 9), R"(root ::= "a" "?" "b")"));
-  CHECK(answer.finished.reason == FinishReason::kFailed);
+  CHECK(answer.finished.reason == FinishReason::kUnsatisfiable);
   CHECK_THAT(answer.finished.error, ContainsSubstring("leave no token"));
   const std::vector<int32_t> prompt = some_tokens(4, 3);
   CHECK(ask(engine, greedy(prompt, 5)).tokens == continuation(prompt, 5));

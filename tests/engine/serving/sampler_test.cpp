@@ -327,6 +327,33 @@ TEST_CASE("sampler: only allowed tokens, and no banned ones, whatever the bias; 
   CHECK_THAT(std::string(none.error), ContainsSubstring("constraints leave no token"));
 }
 
+TEST_CASE("sampler: XTC with a threshold of 0 leaves the least likely token that may be drawn") {
+  Sampler sampler(130);
+  SamplingParams params;
+  params.xtc_probability = 1;
+  params.xtc_threshold = 0;
+  params.logit_bias = {{5, -100.0f}};
+  TokenMask allowed(130);
+  for (const int32_t token : {5, 6, 70, 129}) allowed.allow(token);
+  std::vector<float> logits(130, 0.0f);
+  logits[6] = 1.0f;
+  logits[70] = 0.5f;
+  logits[129] = 2.0f;
+  const std::vector<int32_t> banned = {129};
+  SamplerState state;
+  for (params.seed = 0; params.seed < 20; ++params.seed) {
+    CHECK(sampler
+              .sample({.logits = logits,
+                       .params = params,
+                       .tokens = {},
+                       .n_prompt = 0,
+                       .allowed = &allowed,
+                       .banned = banned,
+                       .state = state})
+              .token == 70);
+  }
+}
+
 TEST_CASE("sampler: Mirostat keeps the surprise of what it draws near tau") {
   Sampler sampler(500);
   SamplingParams params;

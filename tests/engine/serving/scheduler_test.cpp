@@ -106,6 +106,33 @@ TEST_CASE("scheduler: first come, first served into free slots") {
   CHECK(rig.admit().empty());
 }
 
+TEST_CASE("scheduler: who comes behind a long list waits for one of its sequences, not for all") {
+  Rig rig(kFour);
+  for (int i = 0; i < 40; ++i) rig.add({.n_prompt = 2, .max_tokens = 1 + i % 2, .request = 7});
+  CHECK(rig.admit() == std::vector<int>{1, 2, 3, 4});
+  rig.add({.n_prompt = 2});
+  rig.add({.n_prompt = 2});
+  rig.step();
+  CHECK(rig.finished == std::vector<int>{1, 3});
+  CHECK(rig.admit() == std::vector<int>{41, 42});
+  rig.step();
+  CHECK(rig.finished == std::vector<int>{1, 3, 2, 4});
+  CHECK(rig.admit() == std::vector<int>{5, 6});
+}
+
+TEST_CASE("scheduler: a long list always has a sequence in a slot, whoever comes behind it") {
+  Rig rig(kFour);
+  for (int i = 0; i < 200; ++i) rig.add({.n_prompt = 2, .max_tokens = 1 + i % 3, .request = 7});
+  rig.admit();
+  for (int i = 0; i < 50; ++i) {
+    for (int k = 0; k < 4; ++k) rig.add({.n_prompt = 2, .max_tokens = 3});
+    rig.step();
+    rig.admit();
+    CHECK(std::ranges::any_of(rig.scheduler.slots(),
+                              [](const auto& sequence) { return sequence && sequence->request_id == 7; }));
+  }
+}
+
 TEST_CASE("scheduler: a long prompt never keeps a running stream from its next token") {
   Rig rig(kFour);
   rig.add({.n_prompt = 1, .max_tokens = 300});

@@ -4,6 +4,7 @@
 
 #include "server/api/anthropic/messages.h"
 #include "server/api/anthropic/messages_request.h"
+#include "server/api/anthropic/models.h"
 #include "server/api/error.h"
 #include "tests/server/api/spoken_bench.h"
 #include "tests/support/catch.h"
@@ -76,6 +77,51 @@ json built_of(const std::vector<json>& events) {
     }
   }
   return message;
+}
+
+TEST_CASE("the models as Anthropic's clients read them, page by page") {
+  MessageBench bench("");
+  bench.model.names = {"a", "b", "org/c"};
+  const ApiContext context(bench.model, bench.world());
+  const auto page = [&](std::string query) {
+    HttpRequest request;
+    request.query = std::move(query);
+    return json::parse(list_anthropic_models(context, request).body);
+  };
+  const auto ids = [&](std::string query) {
+    std::string all;
+    const json list = page(std::move(query));
+    for (const json& entry : list["data"]) all += entry["id"].get<std::string>() + " ";
+    return all;
+  };
+  const json whole = page("");
+  CHECK(whole["data"][0] == json({{"type", "model"},
+                                  {"id", "a"},
+                                  {"display_name", "a"},
+                                  {"created_at", "2020-09-13T12:26:40Z"},
+                                  {"lifecycle", "active"},
+                                  {"max_input_tokens", 4000},
+                                  {"max_tokens", 4000}}));
+  CHECK(ids("") == "a b org/c ");
+  CHECK(whole["first_id"] == "a");
+  CHECK(whole["last_id"] == "org/c");
+  CHECK(whole["has_more"] == false);
+  CHECK(ids("limit=2") == "a b ");
+  CHECK(page("limit=2")["has_more"] == true);
+  CHECK(ids("limit=2&after_id=b") == "org/c ");
+  CHECK(page("limit=2&after_id=b")["has_more"] == false);
+  CHECK(ids("limit=1&before_id=org%2Fc") == "b ");
+  CHECK(page("limit=1&before_id=org%2Fc")["has_more"] == true);
+  CHECK(page("after_id=org%2Fc") ==
+        json({{"data", json::array()}, {"first_id", nullptr}, {"last_id", nullptr}, {"has_more", false}}));
+  for (const char* wrong : {"limit=0", "limit=1001", "limit=x", "after_id=none", "before_id="}) {
+    CAPTURE(wrong);
+    CHECK(page(wrong)["error"]["type"] == "invalid_request_error");
+  }
+  CHECK(json::parse(retrieve_anthropic_model(context, "org/c").body)["display_name"] == "org/c");
+  const HttpResponse unknown = retrieve_anthropic_model(context, "claude");
+  CHECK(unknown.status == 404);
+  CHECK(json::parse(unknown.body)["error"]["type"] == "not_found_error");
 }
 
 TEST_CASE("Anthropic: a message sent whole has blocks of thinking, text and calls") {

@@ -47,6 +47,9 @@ TEST_CASE("parameters of other servers that ask for nothing are taken") {
       R"("user": "u", "store": true, "metadata": {"a": "b"}, "service_tier": "auto", "prediction": {}, "verbosity": "low",
          "bad_words": [], "length_penalty": 1.0, "use_beam_search": false, "guidance_scale": 1, "tfs_z": 1.0, "top_a": 0,
          "epsilon_cutoff": 0, "eta_cutoff": 0.0, "skip_special_tokens": true, "cache_prompt": true, "id_slot": -1,
+         "function_call": "auto", "grammar_lazy": false, "logprob_token_ids": [], "parse_tool_calls": true,
+         "prompt_embeds": null, "reasoning_budget": -1, "repetition_detection": {}, "truncation_side": "left", "vllm_xargs": {},
+         "stream": true, "stream_options": {"continuous_usage_stats": true, "include_obfuscation": false},
          "top_n_sigma": -1, "negative_prompt": "", "reasoning_format": "auto", "nobody_knows_this": 5)";
   CHECK(completion("{" + members + "}").generation.n == 1);
   CHECK(chat(", " + members).generation.n == 1);
@@ -132,6 +135,23 @@ TEST_CASE("parameters nobody here knows are ignored") {
   CHECK_NOTHROW(chat(R"(, "user": "me", "store": true, "metadata": {"a": "b"}, "service_tier": "auto",
       "parallel_tool_calls": true, "reasoning_effort": "low", "verbosity": "low", "made_up": [1, {"x": null}],
       "response_format": {"type": "text"}, "tool_choice": "auto", "tools": [], "modalities": ["text"])"));
+}
+
+TEST_CASE("thinking is switched by the names that other servers have for it") {
+  const auto variables = [](const std::string& member) { return chat(", " + member).template_arguments; };
+  const Json on = {{"enable_thinking", true}, {"thinking", true}};
+  const Json off = {{"enable_thinking", false}, {"thinking", false}};
+  CHECK(variables(R"("enable_thinking": true)") == on);
+  CHECK(variables(R"("enable_thinking": false)") == off);
+  CHECK(variables(R"("thinking": {"type": "enabled", "budget_tokens": 100})") == on);
+  CHECK(variables(R"("thinking": {"type": "disabled"})") == off);
+  CHECK(variables(R"("reasoning": {"enabled": false})") == off);
+  CHECK(variables(R"("reasoning": {"effort": "low"})") == Json({{"reasoning_effort", "low"}}));
+  CHECK(variables(R"("reasoning": {"effort": "none"})") ==
+        Json({{"reasoning_effort", "none"}, {"enable_thinking", false}, {"thinking", false}}));
+  CHECK(variables(R"("reasoning": {}, "thinking": null)") == Json::object());
+  CHECK(variables(R"("enable_thinking": true, "chat_template_kwargs": {"enable_thinking": false})") ==
+        Json({{"enable_thinking", false}, {"thinking", true}}));
 }
 
 TEST_CASE("max_completion_tokens goes before its older name") {

@@ -125,7 +125,7 @@ TEST_CASE("what cannot be enforced is refused with the place in the schema") {
       {"type": "object", "properties": {"a": {"type": "string", "format": "made-up"}}}}}])");
   CHECK(error["param"] == "tools[0].function.parameters");
   CHECK(refused(R"("guided_regex": "(")")["param"] == "guided_regex");
-  CHECK(refused(R"("grammar": "root ::= ")")["param"] == "grammar");
+  CHECK(refused(R"("grammar": "root ::= (")")["param"] == "grammar");
   CHECK(bench.engine.requests.empty());
 }
 
@@ -238,6 +238,76 @@ TEST_CASE("with a format and tools, the answer is calls or a text of the format"
   CHECK(n_calls > 5);
 }
 
+TEST_CASE("a grammar and tools: calls or a text of the grammar") {
+  ConstrainedBench bench;
+  std::string asked = kTools;
+  asked += R"(, "guided_grammar": "root ::= [ab] root | tail\ntail ::= \"!\"", "max_tokens": 400, "seed": )";
+  int n_texts = 0;
+  for (int seed = 0; seed < 100; ++seed) {
+    const json choice = bench.ask(asked + std::to_string(seed))["choices"][0];
+    INFO(choice.dump());
+    if (choice["finish_reason"] != "stop") continue;
+    CHECK(std::regex_match(choice["message"]["content"].get<std::string>(), std::regex("[ab]*!")));
+    ++n_texts;
+  }
+  CHECK(n_texts > 0);
+}
+
+/// A model that writes each parameter in tags of its own.
+struct TaggedBench : ConstrainedBench {
+  TaggedBench() {
+    chat_template = ChatTemplate::parse(
+        "{% if tools %}[tools]{{ tools | tojson }}{% endif %}{% for m in messages %}[{{ m.role }}]{{ "
+        "m.content or '' }}"
+        "{% for c in m.tool_calls or [] %}<tool_call>\n<function={{ c.function.name }}>\n{% for k, v in "
+        "c.function.arguments.items() %}<parameter={{ k }}>\n{{ v if v is string else v | tojson "
+        "}}\n</parameter>\n"
+        "{% endfor %}</function>\n</tool_call>{% endfor %}{% endfor %}{% if add_generation_prompt "
+        "%}[assistant]{% endif %}",
+        "<s>", "</s>");
+  }
+  /// The arguments of one call.
+  json arguments(const std::string& parameters, bool strict, int seed) {
+    const json choice =
+        ask(R"("tools": [{"type": "function", "function": {"name": "weather", "strict": )" +
+            std::string(strict ? "true" : "false") + R"(, "parameters": )" + parameters +
+            R"(}}], "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 400, "seed": )" +
+            std::to_string(seed))["choices"][0];
+    INFO(choice.dump());
+    REQUIRE(choice["finish_reason"] == "tool_calls");
+    return json::parse(choice["message"]["tool_calls"][0]["function"]["arguments"].get<std::string>());
+  }
+};
+
+TEST_CASE("parameters in tags follow their schemas, wherever these stand") {
+  TaggedBench bench;
+  const std::string schema = R"({"type": "object", "additionalProperties": false,
+      "$defs": {"Unit": {"enum": ["kelvin", "celsius"]}}, "required": ["city", "unit", "days", "code"],
+      "properties": {"city": {"type": "string", "enum": ["Ulm", "Bern"]}, "unit": {"$ref": "#/$defs/Unit"},
+                     "days": {"anyOf": [{"type": "integer", "minimum": 1, "maximum": 9}, {"type": "null"}]},
+                     "code": {"type": "string", "pattern": "^[A-Z]{2}$"}}})";
+  for (int seed = 0; seed < 10; ++seed) {
+    const json arguments = bench.arguments(schema, true, seed);
+    INFO(arguments.dump());
+    CHECK(std::set<json>{"Ulm", "Bern"}.contains(arguments["city"]));
+    CHECK(std::set<json>{"kelvin", "celsius"}.contains(arguments["unit"]));
+    CHECK((arguments["days"].is_null() || (arguments["days"] >= 1 && arguments["days"] <= 9)));
+    CHECK(std::regex_match(arguments["code"].get<std::string>(), std::regex("[A-Z]{2}")));
+  }
+}
+
+TEST_CASE("parameters in tags, of a schema that cannot be enforced, keep their types") {
+  TaggedBench bench;
+  const std::string schema = R"({"type": "object", "if": {}, "required": ["days", "sunny"],
+      "properties": {"days": {"type": "integer"}, "sunny": {"type": "boolean"}}})";
+  for (int seed = 0; seed < 5; ++seed) {
+    const json arguments = bench.arguments(schema, false, seed);
+    INFO(arguments.dump());
+    CHECK(arguments["days"].is_number());
+    CHECK(arguments["sunny"].is_boolean());
+  }
+}
+
 TEST_CASE("a format and tools: what is wrong with either is said of it") {
   ToolBench bench("");
   const auto param = [&](const std::string& rest) {
@@ -247,7 +317,7 @@ TEST_CASE("a format and tools: what is wrong with either is said of it") {
   std::string asked = kTools;
   CHECK(param(asked.append(R"(, "guided_regex": "(")")) == "guided_regex");
   asked = kTools;
-  CHECK(param(asked.append(R"(, "guided_grammar": "root ::= \"x\"")")) == "guided_grammar");
+  CHECK(param(asked.append(R"(, "guided_grammar": "root ::= x")")) == "guided_grammar");
   CHECK(
       param(
           R"("guided_choice": ["a"], "tools": [{"type": "function", "function": {"name": "f", "strict": true,

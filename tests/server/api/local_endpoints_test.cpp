@@ -188,6 +188,22 @@ TEST_CASE("only the asked members of an answer, by their paths") {
       json{{"content", "Hi"}, {"predicted_n", 2}});
 }
 
+TEST_CASE("the slots answer whether one is free, if they are asked so") {
+  ApiBench bench;
+  bench.engine.now.n_slots = 2;
+  const auto status = [&](const char* query) {
+    HttpRequest request;
+    request.query = query;
+    return slots(ApiContext(bench.model, bench.world()), request).status;
+  };
+  for (const int n_running : {0, 1, 2}) {
+    bench.engine.now.n_running = n_running;
+    CHECK(status("fail_on_no_slot=1") == (n_running == 2 ? 503 : 200));
+    CHECK(status("fail_on_no_slot=0") == 200);
+    CHECK(status("") == 200);
+  }
+}
+
 TEST_CASE("parameters of llama.cpp that this server does not have are refused by name") {
   for (const char* param : {"n_indent", "min_keep", "top_n_sigma", "n_cmpl"}) {
     ApiBench bench;

@@ -316,21 +316,69 @@ TEST_CASE("Ollama: the model under its names, with a tag or without") {
   CHECK(running[0]["context_length"] == 4000);
   CHECK(running[0]["size_vram"] == 0);
   CHECK(running[0]["expires_at"] == "2120-08-20T12:26:40Z");
-  CHECK(json::parse(bench.call(ollama_version, "").body)["version"].is_string());
-  CHECK(bench.call(greeting, "").body == "hearthd is running\n");
+  CHECK(json::parse(ollama_version({}).body)["version"].is_string());
+  CHECK(greeting({}).body == "hearthd is running\n");
   bench.model.chat_template = nullptr;
   CHECK(json::parse(bench.call(ollama_show, "{}").body)["capabilities"] == json({"completion"}));
 }
 
+TEST_CASE("Ollama: the embedding model is listed and described, and does nothing but embed") {
+  OllamaBench bench("Hi");
+  PlayedEngine embedder;
+  embedder.play = [](TokenStream& stream) {
+    stream.push({.sequence = 0, .what = EmbeddingEvent{{1, 0}}});
+    play_end(stream, 0, FinishReason::kStop);
+  };
+  bench.model.embedder = {.names = {"small", "org/small"},
+                          .created = 1650000000,
+                          .context_tokens = 9,
+                          .n_dimensions = 2,
+                          .device = "CPU",
+                          .tokenizer = &bench.vocabulary,
+                          .engine = &embedder};
+  bench.model.embedder->facts.architecture = "qwen3";
+  bench.model.embedder->facts.file_bytes = 77;
+  bench.model.embedder->facts.keys = {{"qwen3.context_length", 32768}};
+  const json tags = json::parse(bench.call(ollama_tags, "").body)["models"];
+  REQUIRE(tags.size() == 4);
+  CHECK(tags[2]["name"] == "small:latest");
+  CHECK(tags[3]["model"] == "org/small:latest");
+  CHECK(tags[3]["size"] == 77);
+  CHECK(tags[3]["details"]["family"] == "qwen3");
+  const json running = json::parse(bench.call(ollama_ps, "").body)["models"];
+  REQUIRE(running.size() == 2);
+  CHECK(running[1]["name"] == "small:latest");
+  CHECK(running[1]["context_length"] == 9);
+  CHECK(running[1]["size_vram"] == 0);
+  for (const std::string name : {"small", "small:latest", "org/small:latest"}) {
+    CAPTURE(name);
+    const std::string member = R"({"model": ")" + name + "\"";
+    const json show = json::parse(bench.call(ollama_show, member + "}").body);
+    CHECK(show["capabilities"] == json({"embedding"}));
+    CHECK(show["template"] == "");
+    CHECK(show["details"]["family"] == "qwen3");
+    CHECK(show["model_info"]["qwen3.context_length"] == 9);
+    CHECK_THAT(show["modelfile"].get<std::string>(), ContainsSubstring("FROM " + name + "\nPARAMETER"));
+    const HttpResponse refused = bench.call(ollama_chat, member + ", " + kSay + "}");
+    CHECK(refused.status == 400);
+    CHECK_THAT(refused.body, ContainsSubstring("embeds texts"));
+    const HttpResponse embedded = bench.call(ollama_embed, member + R"(, "input": "a"})");
+    RecordingClient client;
+    CHECK(json::parse(embedded.before_status(client)->body)["model"] == name);
+  }
+  CHECK(embedder.requests.size() == 3);
+  CHECK(json::parse(bench.call(ollama_show, R"({"model": "tiny"})").body)["details"]["family"] == "llama");
+}
+
 TEST_CASE("Ollama: what would change which models there are is refused") {
-  OllamaBench bench("");
   size_t n = 0;
   for (const Endpoint& endpoint : endpoints()) {
-    if (endpoint.handle != refuse_management) continue;
+    const auto* handle = std::get_if<Endpoint::OfServer>(&endpoint.handle);
+    if (handle == nullptr || *handle != refuse_management) continue;
     ++n;
     HttpRequest request = ApiBench::post("{}");
     request.path = endpoint.path;
-    const HttpResponse response = endpoint.handle(ApiContext(bench.model, bench.world()), request, "");
+    const HttpResponse response = (*handle)(request);
     CHECK(response.status == 501);
     CHECK_THAT(json::parse(response.body)["error"].get<std::string>(),
                ContainsSubstring(std::string(endpoint.path)));

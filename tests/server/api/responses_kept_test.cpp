@@ -9,6 +9,7 @@
 
 #include "engine/engine.h"
 #include "server/api/request/query.h"
+#include "server/api/responses/background.h"
 #include "tests/server/api/responses_bench.h"
 #include "tests/support/catch.h"
 #include "tests/support/scripted_model.h"
@@ -218,6 +219,84 @@ TEST_CASE(
   CHECK(kept["status"] == "cancelled");
   CHECK(kept["output"][0]["content"][0]["text"] == "He");
   CHECK(kept["output"][0]["status"] == "incomplete");
+}
+
+/// A response, asked for until it has this status.
+json wait_for(ResponsesBench& bench, const std::string& id, const std::string& status) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  for (;;) {
+    json response = bench.get(id);
+    if (response["status"] == status || std::chrono::steady_clock::now() > deadline) return response;
+    std::this_thread::yield();
+  }
+}
+
+TEST_CASE("a response in the background is there at once, and complete when it is asked for later") {
+  ResponsesBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi."); };
+  const json begun = bench.ask(R"("background": true)");
+  CHECK(begun["status"] == "in_progress");
+  CHECK(begun["background"] == true);
+  CHECK(begun["output"] == json::array());
+  CHECK(bench.get(begun["id"])["status"] == "in_progress");
+  play_end(*bench.engine.stream, 0, FinishReason::kStop, 2);
+  const json ended = wait_for(bench, begun["id"], "completed");
+  CHECK(ended["status"] == "completed");
+  CHECK(ended["background"] == true);
+  CHECK(ended["output"][0]["content"][0]["text"] == "Hi.");
+  CHECK(ended["usage"]["output_tokens"] == 3);
+  bench.says("Two.");
+  CHECK(bench.ask(R"("previous_response_id": )" + begun["id"].dump())["status"] == "completed");
+  CHECK_THAT(bench.prompt(), ContainsSubstring("[assistant]Hi.[user]"));
+}
+
+TEST_CASE("a response in the background can be cancelled and deleted, and fails where it can be seen") {
+  ResponsesBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi."); };
+  const json first = bench.ask(R"("background": true)");
+  CHECK(json::parse(
+            cancel_response(bench.api(), HttpRequest(), first["id"].get<std::string>()).body)["status"] ==
+        "cancelled");
+  CHECK(bench.engine.stream->cancelled(0));
+  end_cancelled(*bench.engine.stream);
+  const json cancelled = wait_for(bench, first["id"], "cancelled");
+  CHECK(cancelled["status"] == "cancelled");
+  CHECK(cancelled["output"][0]["content"][0]["text"] == "Hi.");
+
+  const json second = bench.ask(R"("background": true)");
+  CHECK(delete_response(bench.api(), HttpRequest(), second["id"].get<std::string>()).status == 200);
+  CHECK(bench.engine.stream->cancelled(0));
+  end_cancelled(*bench.engine.stream);
+  CHECK(bench.get(second["id"])["error"]["code"] == "response_not_found");
+
+  const json third = bench.ask(R"("background": true)");
+  play_end(*bench.engine.stream, 0, FinishReason::kFailed, 0, "it burns");
+  const json failed = wait_for(bench, third["id"], "failed");
+  CHECK_THAT(failed["error"]["message"].get<std::string>(), ContainsSubstring("it burns"));
+}
+
+TEST_CASE("responses in the background end with the server") {
+  ResponsesBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_text(stream, 0, "Hi."); };
+  bench.ask(R"("background": true)");
+  bench.kept.reset();
+  CHECK(bench.engine.stream->cancelled(0));
+}
+
+TEST_CASE("so many responses in the background, and no more") {
+  ResponsesBench bench;
+  bench.engine.play = [](TokenStream&) {};
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (size_t i = 0; i < BackgroundAnswers::kMaxRunning; ++i) {
+    REQUIRE(bench.create(R"({"input": "x", "background": true})").status == 200);
+    streams.push_back(bench.engine.stream);
+  }
+  const HttpResponse refused = bench.create(R"({"input": "x", "background": true})");
+  CHECK(refused.status == 429);
+  CHECK_FALSE(header_of(refused, "Retry-After").empty());
+  CHECK(bench.engine.stream->cancelled(0));
+  CHECK(bench.api().responses().size() == BackgroundAnswers::kMaxRunning);
+  for (const auto& stream : streams) end_cancelled(*stream);
 }
 
 TEST_CASE("the engine stops within a step of the cancellation") {

@@ -15,12 +15,15 @@ TEST_CASE("literals become JSON") {
   CHECK(json("a=[1, -2.5, (3,), []], b={'k': [True], \"l\": {}}") ==
         R"({"a":[1,-2.5,[3],[]],"b":{"k":[true],"l":{}}})");
   CHECK(json(R"(a='it\'s', b="\n\x41\u00e9\q")") == R"({"a":"it's","b":"\nAé\\q"})");
+  CHECK(json(R"(a="\ud83d\ude42")") ==
+        "{\"a\":\"\xF0\x9F\x99\x82\"}");  // JSON's way, which the grammar lets through
   CHECK(json("a=1,") == R"({"a":1})");
 }
 
 TEST_CASE("what is no literal is refused") {
   for (const char* bad : {"1", "a", "a=", "a=b", "a=1 b=2", "a=1, a=2", "a='x", "a=[1", "a={1: 2}", "a=f(1)",
-                          "a=Truex", "a=1..2", "a='\\u12'", "a='\\ud800'", "=1", "a=[1,,2]"}) {
+                          "a=Truex", "a=1..2", "a='\\u12'", "a='\\ud800'", "a='\\ud83dx'", "a='\\ude42'",
+                          "a='\\ud83d\\ud83d'", "=1", "a=[1,,2]"}) {
     INFO(bad);
     CHECK_FALSE(python_arguments_to_json(bad));
   }

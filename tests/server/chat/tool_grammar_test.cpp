@@ -164,6 +164,27 @@ TEST_CASE("a call that begins with nothing but itself is told from text") {
   CHECK(python.has("[1, 2]"));
   CHECK(python.has("[now()]"));
   CHECK_FALSE(python.has("[now(]"));
+  CHECK_FALSE(python.has("[ now (]"));  // the parser leaves white space out of account
+}
+
+TEST_CASE("white space before a call that must come ends") {
+  const Built built = build("qwen25_tools", request(ToolMode::kRequired));
+  CHECK(built.has(std::string(16, '\n') + hermes("now", "{}")));
+  CHECK_FALSE(built.has(std::string(17, '\n') + hermes("now", "{}")));
+}
+
+TEST_CASE("a parameter that is text has a form of its own where texts have no quotes") {
+  ToolGrammarRequest formatted = request(ToolMode::kRequired);
+  formatted.tools[0].parameters[0] = {"city", true, exactly("\"Bern\""), exactly("Bern")};
+  const auto tagged = [](const std::string& city) {
+    return "<tool_call>\n<function=get_weather>\n<parameter=city>\n" + city +
+           "\n</parameter>\n</function>\n</tool_call>";
+  };
+  const Built built = build("qwen3_coder", formatted);
+  CHECK(built.has(tagged("Bern")));
+  CHECK_FALSE(built.has(tagged("\"Bern\"")));
+  CHECK_FALSE(built.has(tagged("Ulm")));
+  CHECK(build("llama4", formatted).has("[get_weather(city=\"Bern\")]"));
 }
 
 /// An object with one number: {"a": 1}.

@@ -11,11 +11,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "server/api/api_path.h"
 #include "server/http/access/auth.h"
 #include "server/http/access/cors.h"
-#include "server/http/api_path.h"
 #include "server/http/http_server.h"
 #include "server/http/message/content_type.h"
+#include "server/http/routes.h"
 #include "server/process/healthcheck.h"
 #include "server/process/logging.h"
 #include "server/process/service_manager.h"
@@ -154,6 +155,61 @@ TEST_CASE("a path names its endpoint however the base URL is spelt") {
         "/openai/deployments/tiny", "/openai/deployments//completions"}) {
     CHECK(read(path) == path + " of ''");
   }
+}
+
+TEST_CASE("errors look as the path's family of clients reads them, and on shared paths as the header says") {
+  const auto style = [](const std::string& path, bool of_anthropic = false) {
+    HttpRequest request = request_with({});
+    if (of_anthropic) request.headers.emplace_back("Anthropic-Version", "2023-06-01");
+    request.path = path;
+    return error_style(request);
+  };
+  for (const std::string path : {"/api/chat", "/api/no/such"}) CHECK(style(path) == ErrorStyle::kOllama);
+  for (const std::string path : {"/messages", "/v1/messages", "/v1/v1/messages/count_tokens"})
+    CHECK(style(path) == ErrorStyle::kAnthropic);
+  for (const std::string path : {"", "/", "/api", "/apis/chat", "/v1/api/chat", "/v1/models", "/messagesx"}) {
+    CAPTURE(path);
+    CHECK(style(path) == ErrorStyle::kOpenAi);
+  }
+  CHECK(style("/v1/models", true) == ErrorStyle::kAnthropic);
+  CHECK(style("/api/tags", true) == ErrorStyle::kOllama);
+}
+
+TEST_CASE("what no endpoint takes is told in the family's shape") {
+  const ServerState state;
+  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const auto answer = [&](const std::string& method, const std::string& path) {
+    HttpRequest request = request_with({});
+    request.method = method;
+    request.path = path;
+    request.request_id = "req-1";
+    return routes(request);
+  };
+  CHECK(answer("GET", "/api/nothing").status == 404);
+  CHECK_THAT(answer("GET", "/api/nothing").body, ContainsSubstring(R"({"error":"there is no)"));
+  CHECK_THAT(answer("PUT", "/api/chat").body, ContainsSubstring(R"({"error":"/api/chat takes POST)"));
+  const HttpResponse anthropics = answer("GET", "/v1/messages/batches");
+  CHECK(anthropics.status == 404);
+  CHECK_THAT(anthropics.body, ContainsSubstring(R"({"type":"error","error":{"type":"not_found_error")"));
+  CHECK(header_of(anthropics, "request-id") == "req-1");
+  CHECK_THAT(answer("GET", "/nothing").body, ContainsSubstring(R"("code":"unknown_url")"));
+}
+
+TEST_CASE("what needs no model is answered while it is being loaded") {
+  const ServerState state;
+  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const auto status = [&](const std::string& method, const std::string& path) {
+    HttpRequest request = request_with({});
+    request.method = method;
+    request.path = path;
+    return routes(request).status;
+  };
+  for (const std::string path : {"/openapi.json", "/v1/openapi.json", "/api/version", "/"})
+    CHECK(status("GET", path) == 200);
+  CHECK(status("HEAD", "/openapi.json") == 200);
+  CHECK(status("POST", "/api/pull") == 501);
+  for (const std::string path : {"/v1/models", "/api/tags", "/props", "/health", "/v1/health"})
+    CHECK(status("GET", path) == 503);
 }
 
 TEST_CASE("JSON is taken under any type that may stand for it") {

@@ -201,6 +201,10 @@ TEST_CASE("what is too large or no HTTP is refused with an error body, and the a
   CHECK(status("GET /\r\n\r\n") == "HTTP/1.1 400");
   CHECK(status("GET / HTTP/3.0\r\n\r\n") == "HTTP/1.1 400");
   CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Content-Length: 2000000\r\n\r\nabc") == "HTTP/1.1 413");
+  CHECK_THAT(server.ask("POST /api/chat HTTP/1.1\r\n" + kClose + "Content-Length: 2000000\r\n\r\nabc"),
+             ContainsSubstring(R"({"error":")"));
+  CHECK_THAT(server.ask("POST /v1/messages HTTP/1.1\r\n" + kClose + "Content-Length: 2000000\r\n\r\nabc"),
+             ContainsSubstring(R"("type":"request_too_large")"));
   CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Content-Length: 99999999999999999999999\r\n\r\nabc") ==
         "HTTP/1.1 413");
   CHECK(status("POST / HTTP/1.1\r\n" + kClose + "Expect: 100-continue\r\nContent-Length: 2000000\r\n\r\n") ==

@@ -1,7 +1,6 @@
 #include "engine/constraint/schema/numbers/multiples.h"
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <string>
 
@@ -21,14 +20,8 @@ int64_t power_of_ten(size_t exponent) {
   return power;
 }
 
-ByteSet digits_from(char first) {
-  ByteSet set;
-  for (char c = first; c <= '9'; ++c) set.set(static_cast<unsigned char>(c));
-  return set;
-}
-
 Expr free_digits(Grammar& grammar, int least, int most) {
-  return grammar.repeat(grammar.byte(digits_from('0')), least, most);
+  return grammar.repeat(grammar.byte(byte_range('0', '9')), least, most);
 }
 
 /// All multiples between the bounds as texts, if they are few.
@@ -74,8 +67,7 @@ class LastDigits {
   Expr multiples() {
     std::vector<Expr> options;
     for (size_t written = 0; written <= divisor_.places; ++written) options.push_back(with_places(written));
-    const Expr parts[] = {grammar_.repeat(grammar_.literal("-"), 0, 1), grammar_.choice(options)};
-    return grammar_.sequence(parts);
+    return grammar_.sequence({grammar_.optional(grammar_.literal("-")), grammar_.choice(options)});
   }
 
  private:
@@ -99,31 +91,29 @@ class LastDigits {
   /// Numbers with so many places whose last digits are these.
   Expr ending_in(const std::string& last, size_t written) {
     if (written == 0) return whole_ending_in(last);
-    if (last.size() <= written) {
-      const Expr parts[] = {digits(written - last.size()), grammar_.literal(last)};
-      return number(free_whole(), grammar_.sequence(parts));
-    }
+    if (last.size() <= written)
+      return number(free_whole(), grammar_.sequence({digits(written - last.size()), grammar_.literal(last)}));
     const size_t n_whole = last.size() - written;
     return number(whole_ending_in(last.substr(0, n_whole)), grammar_.literal(last.substr(n_whole)));
   }
 
   Expr whole_ending_in(const std::string& last) {
     const size_t first = std::min(last.find_first_not_of('0'), last.size() - 1);
-    const Expr longer[] = {grammar_.byte(digits_from('1')), free_digits(grammar_, 0, Grammar::kNoMaximum),
-                           grammar_.literal(last)};
-    return grammar_.choice(std::array{grammar_.literal(last.substr(first)), grammar_.sequence(longer)});
+    return grammar_.choice(
+        {grammar_.literal(last.substr(first)), grammar_.sequence({from_one(), grammar_.literal(last)})});
   }
 
-  Expr free_whole() {
-    const Expr longer[] = {grammar_.byte(digits_from('1')), free_digits(grammar_, 0, Grammar::kNoMaximum)};
-    return grammar_.choice(std::array{grammar_.literal("0"), grammar_.sequence(longer)});
+  Expr free_whole() { return grammar_.choice({grammar_.literal("0"), from_one()}); }
+  /// Any whole number from 1 on.
+  Expr from_one() {
+    return grammar_.sequence(
+        {grammar_.byte(byte_range('1', '9')), free_digits(grammar_, 0, Grammar::kNoMaximum)});
   }
-
   Expr digits(size_t n) { return free_digits(grammar_, static_cast<int>(n), static_cast<int>(n)); }
 
   Expr number(Expr whole, std::optional<Expr> places) {
     if (!places) return whole;
-    return grammar_.sequence(std::array{whole, grammar_.literal("."), *places});
+    return grammar_.sequence({whole, grammar_.literal("."), *places});
   }
 
   Grammar& grammar_;
@@ -167,8 +157,7 @@ std::vector<Grammar::Rule> remainder_rules(Grammar& grammar, int64_t divisor) {
     if (r == 0) options.push_back(grammar.empty());
     for (char digit = '0'; digit <= '9'; ++digit) {
       const auto then = static_cast<size_t>((r * 10 + (digit - '0')) % divisor);
-      options.push_back(
-          grammar.sequence(std::array{grammar.literal({&digit, 1}), grammar.call(rules[then])}));
+      options.push_back(grammar.sequence({grammar.literal({&digit, 1}), grammar.call(rules[then])}));
     }
     grammar.define(rules[static_cast<size_t>(r)], grammar.choice(options));
   }
@@ -181,13 +170,13 @@ Expr by_remainder(Grammar& grammar, int64_t divisor, bool with_negative, bool wi
   std::vector<Expr> firsts;
   for (char digit = '1'; digit <= '9'; ++digit) {
     const auto then = static_cast<size_t>((digit - '0') % divisor);
-    firsts.push_back(grammar.sequence(std::array{grammar.literal({&digit, 1}), grammar.call(rules[then])}));
+    firsts.push_back(grammar.sequence({grammar.literal({&digit, 1}), grammar.call(rules[then])}));
   }
   const Expr positive = grammar.choice(firsts);
   std::vector<Expr> options;
   if (with_zero) options.push_back(grammar.literal("0"));
   if (with_positive) options.push_back(positive);
-  if (with_negative) options.push_back(grammar.sequence(std::array{grammar.literal("-"), positive}));
+  if (with_negative) options.push_back(grammar.sequence({grammar.literal("-"), positive}));
   return grammar.choice(options);
 }
 

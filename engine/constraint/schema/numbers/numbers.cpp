@@ -1,7 +1,5 @@
 #include "engine/constraint/schema/numbers/numbers.h"
 
-#include <algorithm>
-#include <array>
 #include <string>
 
 #include "engine/constraint/schema/numbers/multiples.h"

@@ -1,7 +1,6 @@
 #include "engine/constraint/schema/numbers/range.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -12,12 +11,6 @@ using Expr = Grammar::Expr;
 
 /// Decimal digits that a double always tells apart.
 constexpr size_t kDoubleDigits = 15;
-
-ByteSet digit_set(char first, char last) {
-  ByteSet set;
-  for (char c = first; c <= last; ++c) set.set(static_cast<unsigned char>(c));
-  return set;
-}
 
 /// Which of the bounds the digits so far are equal to: the next digit must not go past its digit there.
 struct Tight {
@@ -48,42 +41,36 @@ class Magnitudes {
       }
     }
     if (first_free != 0) options.push_back(free_numbers(first_free, last_free));
-    return choice(options);
+    return grammar_.choice(options);
   }
 
  private:
-  Expr choice(std::vector<Expr> options) const {
-    std::erase_if(options, [&](Expr e) { return grammar_.node(e).kind == Grammar::Node::Kind::kNothing; });
-    return grammar_.choice(options);
-  }
-  Expr sequence(Expr a, Expr b) const {
-    if (grammar_.node(b).kind == Grammar::Node::Kind::kNothing) return b;
-    return grammar_.sequence(std::array{a, b});
-  }
   Expr digits(size_t least, size_t most) const {
-    return grammar_.repeat(grammar_.byte(digit_set('0', '9')), static_cast<int>(least),
+    return grammar_.repeat(grammar_.byte(byte_range('0', '9')), static_cast<int>(least),
                            static_cast<int>(most));
   }
 
   /// All numbers whose whole part has so many digits.
   Expr free_numbers(size_t least_digits, size_t most_digits) const {
     std::vector<Expr> wholes;
-    if (least_digits == 1) wholes.push_back(grammar_.byte(digit_set('0', '9')));
+    if (least_digits == 1) wholes.push_back(grammar_.byte(byte_range('0', '9')));
     const size_t least = std::max<size_t>(least_digits, 2);
     if (most_digits >= least)
-      wholes.push_back(sequence(grammar_.byte(digit_set('1', '9')), digits(least - 1, most_digits - 1)));
-    return sequence(choice(wholes), free_fraction());
+      wholes.push_back(
+          grammar_.sequence({grammar_.byte(byte_range('1', '9')), digits(least - 1, most_digits - 1)}));
+    return grammar_.sequence({grammar_.choice(wholes), free_fraction()});
   }
 
   Expr free_fraction() const {
     if (places_ == 0) return grammar_.empty();
-    return grammar_.repeat(sequence(grammar_.literal("."), digits(1, places_)), 0, 1);
+    return grammar_.optional(grammar_.sequence({grammar_.literal("."), digits(1, places_)}));
   }
 
   /// The whole part's digits from one place on, and what follows them.
   Expr whole(size_t length, size_t place, Tight tight) const {
     if (place == length) return fraction(tight);
-    if (!tight.least && !tight.most) return sequence(digits(length - place, length - place), free_fraction());
+    if (!tight.least && !tight.most)
+      return grammar_.sequence({digits(length - place, length - place), free_fraction()});
     const char low = tight.least ? least_.value.whole[place] : (place == 0 && length > 1) ? '1' : '0';
     const char high = tight.most ? most_->value.whole[place] : '9';
     return next_digit(low, high, tight, [&](Tight then) { return whole(length, place + 1, then); });
@@ -93,8 +80,8 @@ class Magnitudes {
     if (!tight.least && !tight.most) return free_fraction();
     std::vector<Expr> options;
     if (may_end(0, tight)) options.push_back(grammar_.empty());
-    if (places_ > 0) options.push_back(sequence(grammar_.literal("."), more_places(0, tight)));
-    return choice(options);
+    if (places_ > 0) options.push_back(grammar_.sequence({grammar_.literal("."), more_places(0, tight)}));
+    return grammar_.choice(options);
   }
 
   /// One more digit behind the point at least.
@@ -113,7 +100,7 @@ class Magnitudes {
     std::vector<Expr> options;
     if (may_end(place, tight)) options.push_back(grammar_.empty());
     if (place < places_) options.push_back(more_places(place, tight));
-    return choice(options);
+    return grammar_.choice(options);
   }
 
   /// The digits from low to high, and after each what follows it: at low and high bounds stay tight.
@@ -121,17 +108,18 @@ class Magnitudes {
   Expr next_digit(char low, char high, Tight tight, const Rest& rest) const {
     std::vector<Expr> options;
     const auto add = [&](char first, char last, Tight then) {
-      if (first <= last) options.push_back(sequence(grammar_.byte(digit_set(first, last)), rest(then)));
+      if (first <= last)
+        options.push_back(grammar_.sequence({grammar_.byte(byte_range(first, last)), rest(then)}));
     };
     if (low > high) return grammar_.nothing();
     if (low == high) {
       add(low, high, tight);
-      return choice(options);
+      return grammar_.choice(options);
     }
     if (tight.least) add(low, low, {.least = true, .most = false});
     if (tight.most) add(high, high, {.least = false, .most = true});
     add(static_cast<char>(tight.least ? low + 1 : low), static_cast<char>(tight.most ? high - 1 : high), {});
-    return choice(options);
+    return grammar_.choice(options);
   }
 
   /// May a number end whose digits so far are a bound's, with so many places behind the point?
@@ -171,15 +159,12 @@ std::optional<NumberBound> reachable(const std::optional<NumberBound>& bound) {
 
 Expr unbounded_number(Grammar& grammar) {
   const Expr positive = Magnitudes(grammar, {.value = {}, .inclusive = false}, {}, kDoubleDigits).numbers();
-  const Expr number =
-      grammar.choice(std::array{Magnitudes(grammar, {}, {}, kDoubleDigits).numbers(),
-                                grammar.sequence(std::array{grammar.literal("-"), positive})});
-  ByteSet e, sign;
-  e.set('e').set('E');
-  sign.set('+').set('-');
-  const Expr exponent[] = {grammar.byte(e), grammar.repeat(grammar.byte(sign), 0, 1),
-                           grammar.repeat(grammar.byte(digit_set('0', '9')), 1, 2)};
-  return grammar.sequence(std::array{number, grammar.repeat(grammar.sequence(exponent), 0, 1)});
+  const Expr number = grammar.choice({Magnitudes(grammar, {}, {}, kDoubleDigits).numbers(),
+                                      grammar.sequence({grammar.literal("-"), positive})});
+  const Expr exponent =
+      grammar.sequence({grammar.byte(byte_set("eE")), grammar.optional(grammar.byte(byte_set("+-"))),
+                        grammar.repeat(grammar.byte(byte_range('0', '9')), 1, 2)});
+  return grammar.sequence({number, grammar.optional(exponent)});
 }
 
 }  // namespace
@@ -199,13 +184,10 @@ Expr number_range(Grammar& grammar, const NumberLimits& limits, size_t least_pla
   if (!least || least->value.negative) {
     const NumberBound from = most && most->value.negative ? without_sign(*most) : above_zero;
     const std::optional<NumberBound> to = least ? std::optional(without_sign(*least)) : std::nullopt;
-    if (from.value.whole.size() <= kMaxWholeDigits) {
-      const Expr magnitude = Magnitudes(grammar, from, reachable(to), places).numbers();
-      if (grammar.node(magnitude).kind != Grammar::Node::Kind::kNothing)
-        options.push_back(grammar.sequence(std::array{grammar.literal("-"), magnitude}));
-    }
+    if (from.value.whole.size() <= kMaxWholeDigits)
+      options.push_back(grammar.sequence(
+          {grammar.literal("-"), Magnitudes(grammar, from, reachable(to), places).numbers()}));
   }
-  std::erase_if(options, [&](Expr e) { return grammar.node(e).kind == Grammar::Node::Kind::kNothing; });
   return grammar.choice(options);
 }
 

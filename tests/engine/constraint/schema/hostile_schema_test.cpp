@@ -89,6 +89,23 @@ std::vector<Hostile> hostile_schemas() {
       {"20,000 strings that alternatives share",
        listed(R"({"anyOf":[{"type":"string","maxLength":7},{"type":"integer"}],"enum":[)", 20'000, name,
               "]}")},
+      {"a pattern and a listed text of 200,000 characters",
+       R"({"pattern":"^(ab)*$","enum":[")" + times(100'000, "ab") + "\"]}"},
+      {"two listed objects of 20,000 members",
+       listed(R"({"allOf":[{"enum":[{)", 20'000, [](int i) { return quoted(std::to_string(i)) + ":1"; },
+              "}]},") +
+           listed(R"({"enum":[{)", 20'000, [](int i) { return quoted(std::to_string(19'999 - i)) + ":1"; },
+                  "}]}]}")},
+      {"10,000 references to 20,000 definitions",
+       listed(R"({"anyOf":[)", 10'000, [](int) { return std::string(R"({"$ref":"#/$defs/19999"})"); }, "],") +
+           listed(R"("$defs":{)", 20'000, [](int i) { return quoted(std::to_string(i)) + ":{}"; }, "}}")},
+      {"a long name above 10,000 objects",
+       R"({"properties":{")" + std::string(200'000, 'n') + "\":" +
+           listed(R"({"properties":{)", 10'000,
+                  [](int i) { return quoted(word(i)) + R"(:{"type":"object"})"; }, "}}}}")},
+      {"a long name before 10,000 others",
+       listed(R"({"properties":{")" + std::string(200'000, 'n') + "\":{},", 10'000,
+              [](int i) { return quoted(word(i)) + ":{}"; }, "}}")},
       {"20,000 strings, of which a pattern takes some",
        listed(R"({"pattern":"^w[0-9]*7$","enum":[)", 20'000, name, "]}")},
       {"5,000 optional properties", many + "}"},

@@ -1,8 +1,6 @@
 // What grammars of JSON schemas match, keyword by keyword. test_json_schema_oracle.py compares many more with another judge.
 #include "tests/engine/constraint/schema/schema_checks.h"
 
-using hearth::JsonSchemaOptions;
-using hearth::JsonSpacing;
 using hearth::test::check_schema;
 
 TEST_CASE("json schema: types") {
@@ -124,6 +122,13 @@ TEST_CASE("json schema: strings") {
                {R"("a")", R"("b")"});
 }
 
+TEST_CASE("json schema: formats of numbers") {
+  check_schema(R"({"type": "integer", "format": "uint8"})", {"0", "255"}, {"-1", "256"});
+  check_schema(R"({"format": "int64"})", {"-9223372036854775808", "9223372036854775807"},
+               {"9223372036854775808"});
+  check_schema(R"({"type": "number", "format": "double"})", {"1e9"}, {});
+}
+
 TEST_CASE("json schema: formats") {
   const auto check_format = [](const std::string& format, const std::vector<std::string>& members,
                                const std::vector<std::string>& others) {
@@ -216,9 +221,26 @@ TEST_CASE("json schema: white space is bounded") {
                 "{\n  \"a\": [\n    null\n  ],\n  \"b\": null\n}"},
                {R"({"a":  []})", R"({"a" : []})", "{\n\n\"a\": []}", R"( {"a": []})", "{\"a\": []}\n",
                 "{\t\"a\": []}", "{\n" + std::string(41, ' ') + "\"a\": []}"});
-  const JsonSchemaOptions one_line{.spacing = JsonSpacing::kOneLine};
-  check_schema(schema, {R"({"a": [null, null], "b": null})", "{}"},
-               {R"({"a":[]})", R"({ "a": []})", "{\"a\": []\n}", R"({"a": [null,null]})"}, one_line);
+}
+
+TEST_CASE("json schema: one property, as JSON and as a plain text, with references to the whole schema") {
+  const auto check = [](const std::string& property, bool plain, const std::vector<std::string>& members,
+                        const std::vector<std::string>& others) {
+    hearth::JsonProperties properties(R"({"$defs": {"word": {"pattern": "^[a-z\"]+$"}}, "properties": {
+        "word": {"type": "string", "$ref": "#/$defs/word", "maxLength": 3}, "list": {"items": {"$ref": "#/$defs/word"}},
+        "choice": {"type": "string", "enum": ["a\nb", 1, "c"]}, "any": {"type": "string"}}})");
+    hearth::Grammar grammar;
+    const auto body = plain ? properties.text(grammar, property) : properties.value(grammar, property);
+    hearth::test::GrammarMatcher matcher(grammar);
+    for (const std::string& text : members) CHECK(matcher.matches(text, body));
+    for (const std::string& text : others) CHECK_FALSE(matcher.matches(text, body));
+  };
+  check("word", false, {R"("a\"b")"}, {"abc", R"("abcd")"});
+  check("word", true, {"a\"b", "abc"}, {"\"abc\"", "abcd", ""});
+  check("list", false, {R"(["a", "\""])"}, {"[a]"});
+  check("choice", false, {R"("a\nb")", R"("c")"}, {"1", "c"});
+  check("choice", true, {"a\nb", "c"}, {"1", "\"c\""});
+  check("any", true, {"", "\"x\n\\"}, {});
 }
 
 TEST_CASE("json schema: any object") {

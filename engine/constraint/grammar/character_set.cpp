@@ -1,4 +1,4 @@
-#include "engine/constraint/regex/character_set.h"
+#include "engine/constraint/grammar/character_set.h"
 
 #include <algorithm>
 
@@ -45,27 +45,6 @@ CharacterSet intersection(const CharacterSet& a, const CharacterSet& b) {
 bool contains(const CharacterSet& set, char32_t c) {
   return std::any_of(set.begin(), set.end(),
                      [&](const CharRange& r) { return r.first <= c && c <= r.second; });
-}
-
-std::u32string code_points(std::string_view text) {
-  std::u32string out;
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const size_t n = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-    char32_t c = n == 1 ? lead : lead & (0x7F >> n);
-    for (size_t k = 1; k < n; ++k) c = (c << 6) | (static_cast<unsigned char>(text[i + k]) & 0x3F);
-    out += c;
-    i += n;
-  }
-  return out;
-}
-
-std::string utf8(char32_t c) {
-  const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
-  if (c < 0x80) return {static_cast<char>(c)};
-  if (c < 0x800) return {static_cast<char>(0xC0 | (c >> 6)), tail(0)};
-  if (c < 0x10000) return {static_cast<char>(0xE0 | (c >> 12)), tail(6), tail(0)};
-  return {static_cast<char>(0xF0 | (c >> 18)), tail(12), tail(6), tail(0)};
 }
 
 }  // namespace hearth

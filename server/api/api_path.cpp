@@ -1,5 +1,5 @@
 // See the header.
-#include "server/http/api_path.h"
+#include "server/api/api_path.h"
 
 namespace hearth {
 namespace {
@@ -26,6 +26,14 @@ ApiPath read_api_path(std::string_view path) {
   if (path.starts_with(kAzureV1)) path.remove_prefix(std::string_view("/openai").size());
   while (path.starts_with("/v1/")) path.remove_prefix(std::string_view("/v1").size());
   return {path, {}};
+}
+
+ErrorStyle error_style(const HttpRequest& request) {
+  if (request.path.starts_with("/api/")) return ErrorStyle::kOllama;
+  const std::string_view endpoint = read_api_path(request.path).endpoint;
+  const bool anthropics = endpoint == "/messages" || endpoint.starts_with("/messages/") ||
+                          !request.header("anthropic-version").empty();
+  return anthropics ? ErrorStyle::kAnthropic : ErrorStyle::kOpenAi;
 }
 
 }  // namespace hearth

@@ -1,0 +1,40 @@
+// See the header.
+#include "server/api/responses/background.h"
+
+#include <chrono>
+#include <utility>
+
+namespace hearth {
+namespace {
+
+/// Stays until the server ends.
+class Nobody final : public ResponseSink {
+ public:
+  explicit Nobody(const std::atomic<bool>& ending) : ending_(ending) {}
+  bool write(std::string_view) override { return true; }
+  bool client_alive() override { return !ending_; }
+  void report(const GenerationRecord&) override {}
+
+ private:
+  const std::atomic<bool>& ending_;
+};
+
+bool has_ended(const std::future<void>& run) {
+  return run.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+}  // namespace
+
+bool BackgroundAnswers::start(std::function<bool(ResponseSink&)> produce) {
+  const MutexLock lock(mutex_);
+  std::erase_if(running_, has_ended);
+  if (running_.size() >= kMaxRunning) return false;
+  running_.push_back(std::async(std::launch::async, [this, produce = std::move(produce)]() mutable {
+    Nobody nobody(ending_);
+    produce(nobody);
+    produce = nullptr;  // the future would keep the answer
+  }));
+  return true;
+}
+
+}  // namespace hearth
