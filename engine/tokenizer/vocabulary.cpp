@@ -227,9 +227,9 @@ bool Vocabulary::is_plain(int32_t token) const {
 int32_t read_token_id(const ModelFile& file, const Vocabulary& vocabulary, const char* key,
                       int32_t by_default) {
   // Some converters write "none" as the largest unsigned number.
-  constexpr int64_t kNone = 0xFFFFFFFF;
+  constexpr int64_t kWrittenNone = 0xFFFFFFFF;
   const auto id = file.find_int(key);
-  if (id && (*id == kNone || *id == -1)) return -1;
+  if (id && (*id == kWrittenNone || *id == -1)) return -1;
   if (id && (*id < 0 || *id >= vocabulary.size())) {
     refuse(vocabulary.file, std::string(key) + " is " + std::to_string(*id) +
                                 ", expected a token from 0 to " + std::to_string(vocabulary.size() - 1) +

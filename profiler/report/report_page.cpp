@@ -103,18 +103,18 @@ std::string activity_map(const ReportData& data) {
 }
 
 std::string activity_curve(const ReportData& data) {
-  constexpr size_t kPoints = 200;
-  std::vector<double> mean(kPoints + 1, 0.0);
+  constexpr size_t kSteps = 200;
+  std::vector<double> mean(kSteps + 1, 0.0);
   for (const std::vector<double>& layer : data.activity) {
-    const std::vector<double> curve = cumulative(most_active_first(layer), kPoints);
-    for (size_t i = 0; i <= kPoints; ++i) mean[i] += curve[i] / static_cast<double>(data.activity.size());
+    const std::vector<double> curve = cumulative(most_active_first(layer), kSteps);
+    for (size_t i = 0; i <= kSteps; ++i) mean[i] += curve[i] / static_cast<double>(data.activity.size());
   }
   Chart chart("Share of activations against share of neurons", 420, 320,
               {0, 1, "neurons, the most active first", percent_ticks()},
               {0, 1, "activations", percent_ticks()});
   chart.line({{0, 0}, {1, 1}}, "even");
   chart.line(points_of(mean), "line second");
-  chart.line(points_of(cumulative(all_neurons(data), kPoints)), "line first");
+  chart.line(points_of(cumulative(all_neurons(data), kSteps)), "line first");
   chart.dot({0.26, 0.80}, "mark",
             "PowerInfer's measurement: 26 % of the neurons make up 80 % of the activations");
   chart.text({0.26, 0.80}, "PowerInfer: 26 % make up 80 %", "strong");

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "server/api/json.h"
+
 namespace hearth {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kChatMl =
     "{% for message in messages %}"

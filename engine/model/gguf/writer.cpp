@@ -108,8 +108,8 @@ void Writer::tensor(std::string_view name, DType dtype, const std::vector<int64_
 }
 
 std::vector<std::byte> Writer::head() const {
-  constexpr uint32_t kDefaultAlignment = 32;  // the format's, which needs no key
-  const bool says_alignment = options_.alignment != kDefaultAlignment;
+  constexpr uint32_t kUnwritten = 32;  // the format's, which needs no key
+  const bool says_alignment = options_.alignment != kUnwritten;
   std::vector<std::byte> out;
   for (const char c : options_.magic) out.push_back(static_cast<std::byte>(c));
   append_number(out, kVersion);
