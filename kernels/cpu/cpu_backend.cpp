@@ -47,18 +47,16 @@ int64_t block_start(const KvPlaces& places, const KvShape& shape, int t) {
 // Pieces of matrix products.
 
 // Weight bytes of a piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which repays the atomic
-// operation of taking a piece; 128 KiB stay in the second-level cache while all tiles of tokens use them.
+// operation of taking a piece. The first strips of a piece are not prefetched in time: for one token, pieces of
+// 512 KiB were 5 % faster than pieces of 128 KiB.
 constexpr int64_t kMinPieceBytes = 16 * 1024;
-constexpr int64_t kMaxPieceBytes = 128 * 1024;
-// With one tile of tokens the weights are used once, and the first strips of a piece are not prefetched in
-// time: for one token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
-constexpr int64_t kMaxPieceBytesOneTile = 512 * 1024;
+constexpr int64_t kMaxPieceBytes = 512 * 1024;
 // Pieces per thread. With 8, a delayed piece holds up an eighth of a thread's work.
 constexpr int64_t kPiecesPerThread = 8;
-// Rows of a piece are a multiple of this: the kernels work on a few rows at once.
-constexpr int64_t kRowMultiple = 16;
-// Activation bytes of a tile of tokens: a quarter of a 1 MiB second-level cache.
-constexpr int64_t kTokenTileBytes = 256 * 1024;
+// Rows of a piece are a multiple of this: the kernels work on so many rows at once.
+constexpr int64_t kRowMultiple = 32;
+// The fewest tokens of a piece: each piece unpacks its weights anew, which costs as much as a few tokens do.
+constexpr int64_t kMinPieceTokens = 64;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -74,7 +72,6 @@ int64_t bytes_of_row(const Matrix& weight) {
 /// parts.
 struct Cut {
   int64_t piece_bytes;
-  int64_t tile_tokens;
   int64_t n_token_parts;
 
   int64_t rows_per_piece(const Matrix& weight) const {
@@ -84,19 +81,17 @@ struct Cut {
   int64_t n_pieces(const Product& p) const { return ceil_div(n_rows(p), rows_per_piece(p.weight)); }
 };
 
-Cut cut(std::span<const Product> products, int n_tokens, int64_t token_bytes, int n_threads) {
+Cut cut(std::span<const Product> products, int n_tokens, int n_threads) {
   int64_t total_bytes = 0;
   for (const Product& p : products) total_bytes += n_rows(p) * bytes_of_row(p.weight);
   Cut c{};
-  c.tile_tokens = std::max<int64_t>(1, kTokenTileBytes / std::max<int64_t>(1, token_bytes));
-  const int64_t largest = n_tokens <= c.tile_tokens ? kMaxPieceBytesOneTile : kMaxPieceBytes;
-  c.piece_bytes = std::clamp(total_bytes / (n_threads * kPiecesPerThread), kMinPieceBytes, largest);
+  c.piece_bytes = std::clamp(total_bytes / (n_threads * kPiecesPerThread), kMinPieceBytes, kMaxPieceBytes);
   int64_t n_row_pieces = 0;
   for (const Product& p : products) n_row_pieces += c.n_pieces(p);
   // With small matrices, many tokens and many threads, rows alone give too few pieces, so tokens are split
   // too.
   const int64_t wanted = ceil_div(int64_t{n_threads} * kPiecesPerThread, std::max<int64_t>(1, n_row_pieces));
-  c.n_token_parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, ceil_div(n_tokens, c.tile_tokens)));
+  c.n_token_parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, n_tokens / kMinPieceTokens));
   return c;
 }
 
@@ -276,8 +271,7 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
       products, [](const Product& p) { return uses_quantized_activations(p.weight.dtype); });
   const std::byte* quantized = any_quantized ? quantize(x, n_tokens, n_cols) : nullptr;
 
-  const int64_t token_bytes = any_quantized ? static_cast<int64_t>(quantized_bytes) : n_cols * 4;
-  const Cut c = cut(products, n_tokens, token_bytes, pool_.n_threads());
+  const Cut c = cut(products, n_tokens, pool_.n_threads());
   const int64_t part_tokens = ceil_div(n_tokens, c.n_token_parts);
   int64_t n_pieces = 0;
   for (const Product& p : products) n_pieces += c.n_pieces(p) * c.n_token_parts;
@@ -295,16 +289,11 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
     args.out_stride = p->out_stride;
     args.accumulate = p->accumulate;
     const int64_t first = piece % c.n_token_parts * part_tokens;
-    const int64_t end = std::min<int64_t>(first + part_tokens, n_tokens);
-    // The piece's rows stay in the cache while all tiles of tokens use them, so each weight is read from
-    // memory once.
-    for (int64_t t = first; t < end; t += c.tile_tokens) {
-      args.n_tokens = static_cast<int>(std::min(c.tile_tokens, end - t));
-      args.x = x + t * n_cols;
-      if (quantized != nullptr) args.quantized = quantized + static_cast<size_t>(t) * quantized_bytes;
-      args.out = p->out + t * p->out_stride;
-      matmul_.multiply[static_cast<size_t>(p->weight.dtype)](args);
-    }
+    args.n_tokens = static_cast<int>(std::min<int64_t>(part_tokens, n_tokens - first));
+    args.x = x + first * n_cols;
+    if (quantized != nullptr) args.quantized = quantized + static_cast<size_t>(first) * quantized_bytes;
+    args.out = p->out + first * p->out_stride;
+    matmul_.multiply[static_cast<size_t>(p->weight.dtype)](args);
   });
 }
 

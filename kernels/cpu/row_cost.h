@@ -18,7 +18,7 @@ namespace hearth {
 class RowCost {
  public:
   /// The most rows and tokens that one measurement multiplies. It takes a millisecond or less, once for each
-  /// type, width and batch size. Products are unpacked for at most 64 tokens at a time, so larger batches
+  /// type, width and batch size. Weights are unpacked for at most 128 tokens at a time, so larger batches
   /// cost the same per token.
   static constexpr int64_t kRows = 256;
   static constexpr int kTokens = 64;

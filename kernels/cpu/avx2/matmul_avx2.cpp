@@ -15,8 +15,9 @@ struct Avx2 {
   using Int = __m256i;
   using Float = __m256;
   static constexpr int kLanes = 8;
-  // of 16 registers: 4 integer and 4 float accumulators; the rest hold weights, activations and products
+  // Of 16 registers: 8 integer sums; the rest hold weights, activations and products.
   static constexpr int kTokenTile = 4;
+  static constexpr int kVectorsPerFour = 2;                                    // panels of bytes become words
   static constexpr int kFloatRows = 3, kFloatTokens = 4, kFloatRowsOfOne = 8;  // 12 sums of 16 registers
 
   static Int zero() { return _mm256_setzero_si256(); }
@@ -26,6 +27,7 @@ struct Avx2 {
   static Int bit_and(Int a, Int b) { return _mm256_and_si256(a, b); }
   static Int bit_or(Int a, Int b) { return _mm256_or_si256(a, b); }
   static Int bit_xor(Int a, Int b) { return _mm256_xor_si256(a, b); }
+  static Int add_int(Int a, Int b) { return _mm256_add_epi32(a, b); }
   static Int sub(Int a, Int b) { return _mm256_sub_epi32(a, b); }
   template <int n>
   static Int shift_left(Int v) {
@@ -38,6 +40,10 @@ struct Avx2 {
   template <int n>
   static Int shift_right_signed(Int v) {
     return _mm256_srai_epi32(v, n);
+  }
+  // Minus 2^bits times the dword at p, in every lane.
+  static Int minus_shifted(const std::byte* p, int bits) {
+    return _mm256_sub_epi32(zero(), _mm256_sll_epi32(broadcast_dword(p), _mm_cvtsi32_si128(bits)));
   }
   static Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
   static Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
@@ -101,26 +107,77 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
-  // sum[t] = products of kColumns weights with token t's quants, from column `column` of a span on. Weights
-  // become words: even columns are masked, odd ones shifted down. vpmaddwd adds pairs of products in 32 bits,
-  // where nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of
-  // vpmaddubsw over high and low bytes, whose 16-bit sums would have to be widened often.
-  template <int n, int kColumns>
-  [[gnu::always_inline]] static void dot(const Int* weights, const std::byte* span, int column, size_t stride,
-                                         Int* sum) {
-    const Int low = _mm256_set1_epi16(0xff);
+  // The products of kColumns weights with a token's quants, from column `column` of a span on. Weights become
+  // words: even columns are masked, odd ones shifted down. vpmaddwd adds pairs of products in 32 bits, where
+  // nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of vpmaddubsw over
+  // high and low bytes, whose 16-bit sums would have to be widened often.
+  template <int kColumns>
+  [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* x = span + 2 * column;
+    Int sum[2] = {zero(), zero()};
 #pragma GCC unroll 8
     for (int k = 0; k < kColumns / 4; ++k) {
-      const Int even = _mm256_and_si256(weights[k], low), odd = _mm256_srli_epi16(weights[k], 8);
+      Int words[2];
+      spread(weights[k], words);
+      sum[0] = add_product(sum[0], words[0], broadcast_dword(x + k * 8));
+      sum[1] = add_product(sum[1], words[1], broadcast_dword(x + k * 8 + 4));
+    }
+    return _mm256_add_epi32(sum[0], sum[1]);
+  }
+
+  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
+  // of a span on.
+  template <int n>
+  [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
+    return dot_masked<n>(raw, _mm256_set1_epi16(0x0f), span, column);
+  }
+  // 16 times the products of the high nibbles, which are multiplied where they are.
+  template <int n>
+  [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
+    return dot_masked<n>(raw, _mm256_set1_epi16(0xf0), span, column);
+  }
+  template <int n>
+  [[gnu::always_inline]] static Int dot_masked(const Int* raw, Int mask, const std::byte* span, int column) {
+    const std::byte* x = span + 2 * column;
+    Int sum[2] = {zero(), zero()};
+#pragma GCC unroll 8
+    for (int k = 0; k < n; ++k) {
+      const Int even = _mm256_and_si256(raw[k], mask);
+      const Int odd = _mm256_and_si256(_mm256_srli_epi16(raw[k], 8), mask);
+      sum[0] = add_product(sum[0], even, broadcast_dword(x + k * 8));
+      sum[1] = add_product(sum[1], odd, broadcast_dword(x + k * 8 + 4));
+    }
+    return _mm256_add_epi32(sum[0], sum[1]);
+  }
+
+  // Bytes as the words that dot_pair() multiplies: even columns, then odd ones.
+  static void spread(Int bytes, Int* words) {
+    words[0] = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff));
+    words[1] = _mm256_srli_epi16(bytes, 8);
+  }
+
+  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart.
+  template <int n, int kColumns>
+  [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
+                                              int column, size_t stride, Int (&sum)[2][n]) {
+    const std::byte* x = span + 2 * column;
+#pragma GCC unroll 16
+    for (int k = 0; k < kColumns / 2; ++k) {
+      const Int a = first[k], b = second[k];
       for (int t = 0; t < n; ++t) {
-        const std::byte* four = x + t * stride + k * 8;
-        const Int evens = _mm256_madd_epi16(even, broadcast_dword(four));
-        const Int odds = _mm256_madd_epi16(odd, broadcast_dword(four + 4));
-        sum[t] = k == 0 ? evens : _mm256_add_epi32(sum[t], evens);
-        sum[t] = _mm256_add_epi32(sum[t], odds);
+        const Int two = broadcast_dword(x + t * stride + k * 4);
+        sum[0][t] = add_product(sum[0][t], a, two);
+        sum[1][t] = add_product(sum[1][t], b, two);
       }
     }
+  }
+
+  // sum + a * b, of pairs of words. The empty statement keeps GCC from adding the products up in another order:
+  // it would compute all of them first, and store them, as they do not fit the registers.
+  static Int add_product(Int sum, Int a, Int b) {
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(a, b));
+    asm("" : "+x"(sum));
+    return sum;
   }
 
   static Float load_floats(const float* p) { return _mm256_loadu_ps(p); }

@@ -15,7 +15,9 @@ struct Avx512 {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  static constexpr int kTokenTile = 8;  // 16 integer and 8 float accumulators of 32 registers
+  // Of 32 registers: 16 integer and 8 float sums; the rest hold weights and activations.
+  static constexpr int kTokenTile = 4;
+  static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
   static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums of 32 registers
 
   static Int zero() { return _mm512_setzero_si512(); }
@@ -25,6 +27,7 @@ struct Avx512 {
   static Int bit_and(Int a, Int b) { return _mm512_and_si512(a, b); }
   static Int bit_or(Int a, Int b) { return _mm512_or_si512(a, b); }
   static Int bit_xor(Int a, Int b) { return _mm512_xor_si512(a, b); }
+  static Int add_int(Int a, Int b) { return _mm512_add_epi32(a, b); }
   static Int sub(Int a, Int b) { return _mm512_sub_epi32(a, b); }
   template <int n>
   static Int shift_left(Int v) {
@@ -37,6 +40,10 @@ struct Avx512 {
   template <int n>
   static Int shift_right_signed(Int v) {
     return _mm512_srai_epi32(v, n);
+  }
+  // Minus 2^bits times the dword at p, in every lane.
+  static Int minus_shifted(const std::byte* p, int bits) {
+    return _mm512_sub_epi32(zero(), _mm512_sll_epi32(broadcast_dword(p), _mm_cvtsi32_si128(bits)));
   }
   static Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
   static Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
@@ -99,56 +106,72 @@ struct Avx512 {
     return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(byte, mask), bytes(value));
   }
 
-  // sum[t] = products of kColumns weights with token t's quants, from column `column` of a span on: 256 times
-  // the products of the high bytes plus the products of the low bytes. The sums are exact (bounds:
-  // activation_row.h), so their order is free.
-  template <int n, int kColumns>
-  [[gnu::always_inline]] static void dot(const Int* weights, const std::byte* span, int column, size_t stride,
-                                         Int* sum) {
+  // The products of kColumns weights with a token's quants, from column `column` of a span on: 256 times the
+  // products of the high bytes plus the products of the low bytes. The sums are exact (bounds:
+  // activation_row.h), so their order is free. Four chains: there are no other tokens' products to overlap
+  // with.
+  template <int kColumns>
+  [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
     const std::byte* high = span + column;
     const std::byte* low = high + kActivationSpan;
-    if constexpr (n == 1) {
-      // With one token there are no other tokens' products to overlap with, so it uses four chains.
-      Int high_sum[2] = {}, low_sum[2] = {};
-#pragma GCC unroll 8
-      for (int k = 0; k < kColumns / 4; ++k) {
-        high_sum[k % 2] = _mm512_dpbusd_epi32(high_sum[k % 2], weights[k], broadcast_dword(high + k * 4));
-        low_sum[k % 2] = _mm512_dpbusd_epi32(low_sum[k % 2], weights[k], broadcast_dword(low + k * 4));
-      }
-      const Int highs = _mm512_add_epi32(high_sum[0], high_sum[1]);
-      sum[0] = _mm512_add_epi32(_mm512_slli_epi32(highs, 8), _mm512_add_epi32(low_sum[0], low_sum[1]));
-      return;
-    }
-    // Two chains per token: with a single chain, the processor would wait for the last product.
-    Int lows[n];
-    for (int t = 0; t < n; ++t) sum[t] = lows[t] = _mm512_setzero_si512();
+    Int high_sum[2] = {}, low_sum[2] = {};
 #pragma GCC unroll 8
     for (int k = 0; k < kColumns / 4; ++k) {
-      for (int t = 0; t < n; ++t) {
-        sum[t] = _mm512_dpbusd_epi32(sum[t], weights[k], broadcast_dword(high + t * stride + k * 4));
-        lows[t] = _mm512_dpbusd_epi32(lows[t], weights[k], broadcast_dword(low + t * stride + k * 4));
-      }
+      high_sum[k % 2] = _mm512_dpbusd_epi32(high_sum[k % 2], weights[k], broadcast_dword(high + k * 4));
+      low_sum[k % 2] = _mm512_dpbusd_epi32(low_sum[k % 2], weights[k], broadcast_dword(low + k * 4));
     }
-    for (int t = 0; t < n; ++t) sum[t] = _mm512_add_epi32(_mm512_slli_epi32(sum[t], 8), lows[t]);
+    const Int highs = _mm512_add_epi32(high_sum[0], high_sum[1]);
+    return _mm512_add_epi32(_mm512_slli_epi32(highs, 8), _mm512_add_epi32(low_sum[0], low_sum[1]));
   }
 
-  // 16 times the products of a block of 32 nibbles with one token's span: raw[k] holds columns 4k..4k+3 in
-  // the low nibbles and columns 16 + 4k.. in the high ones. High nibbles are multiplied without shifting them
-  // down, which is where the factor 16 comes from.
-  [[gnu::always_inline]] static Int dot_nibbles_16(const Int* raw, const std::byte* high) {
+  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. Two chains
+  // per sum: with a single chain, the processor would wait for the last product.
+  template <int n, int kColumns>
+  [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
+                                              int column, size_t stride, Int (&sum)[2][n]) {
+    const std::byte* high = span + column;
     const std::byte* low = high + kActivationSpan;
-    const Int first = bytes(0x0f), second = bytes(0xf0);
-    Int sum[4] = {};
-#pragma GCC unroll 4
-    for (int k = 0; k < 4; ++k) {
-      const Int a = bit_and(raw[k], first), b = bit_and(raw[k], second);
-      sum[0] = _mm512_dpbusd_epi32(sum[0], a, broadcast_dword(high + k * 4));
-      sum[1] = _mm512_dpbusd_epi32(sum[1], b, broadcast_dword(high + kActivationHalf + k * 4));
-      sum[2] = _mm512_dpbusd_epi32(sum[2], a, broadcast_dword(low + k * 4));
-      sum[3] = _mm512_dpbusd_epi32(sum[3], b, broadcast_dword(low + kActivationHalf + k * 4));
+    Int highs[2][n];
+    for (int t = 0; t < n; ++t) highs[0][t] = highs[1][t] = _mm512_setzero_si512();
+#pragma GCC unroll 8
+    for (int k = 0; k < kColumns / 4; ++k) {
+      const Int a = first[k], b = second[k];
+      for (int t = 0; t < n; ++t) {
+        const Int h = broadcast_dword(high + t * stride + k * 4),
+                  l = broadcast_dword(low + t * stride + k * 4);
+        highs[0][t] = _mm512_dpbusd_epi32(highs[0][t], a, h);
+        highs[1][t] = _mm512_dpbusd_epi32(highs[1][t], b, h);
+        sum[0][t] = _mm512_dpbusd_epi32(sum[0][t], a, l);
+        sum[1][t] = _mm512_dpbusd_epi32(sum[1][t], b, l);
+      }
     }
-    const Int highs = _mm512_add_epi32(_mm512_slli_epi32(sum[0], 4), sum[1]);
-    const Int lows = _mm512_add_epi32(_mm512_slli_epi32(sum[2], 4), sum[3]);
+    for (int t = 0; t < n; ++t) {
+      for (int p = 0; p < 2; ++p) sum[p][t] = _mm512_add_epi32(_mm512_slli_epi32(highs[p][t], 8), sum[p][t]);
+    }
+  }
+
+  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
+  // of a span on.
+  template <int n>
+  [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
+    return dot_masked<n>(raw, bytes(0x0f), span, column);
+  }
+  // 16 times the products of the high nibbles, which are multiplied where they are.
+  template <int n>
+  [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
+    return dot_masked<n>(raw, bytes(0xf0), span, column);
+  }
+  template <int n>
+  [[gnu::always_inline]] static Int dot_masked(const Int* raw, Int mask, const std::byte* span, int column) {
+    const std::byte* high = span + column;
+    const std::byte* low = high + kActivationSpan;
+    Int highs = zero(), lows = zero();
+#pragma GCC unroll 8
+    for (int k = 0; k < n; ++k) {
+      const Int weights = bit_and(raw[k], mask);
+      highs = _mm512_dpbusd_epi32(highs, weights, broadcast_dword(high + k * 4));
+      lows = _mm512_dpbusd_epi32(lows, weights, broadcast_dword(low + k * 4));
+    }
     return _mm512_add_epi32(_mm512_slli_epi32(highs, 8), lows);
   }
 

@@ -8,46 +8,277 @@
 #pragma once
 
 #include "kernels/cpu/simd/matmul_panel.h"
+#include "kernels/cpu/simd/matmul_unpack_k.h"
 #include "kernels/cpu/simd/matmul_unpack_runs.h"
 
 namespace hearth {
+
+/// Turns a sum of offset weights into the sum of true weights: subtracts offset * sum of the activations.
+template <class S, int offset>
+[[gnu::always_inline]] inline typename S::Int without_offset(typename S::Int sum, const std::byte* int_sum) {
+  static_assert((offset & (offset - 1)) == 0);
+  if constexpr (offset == 0) return sum;
+  constexpr int kShift = __builtin_ctz(offset == 0 ? 1 : offset);
+  return S::sub(sum, S::template shift_left<kShift>(S::broadcast_dword(int_sum)));
+}
+
+/// Adds a span's products to `total`: `quants` are its eight vectors, `scale` and `min` those of its groups.
+template <class S, class Block>
+[[gnu::always_inline]] inline typename S::Float add_span(typename S::Float total,
+                                                         const typename S::Int* quants,
+                                                         const typename S::Float* scale,
+                                                         const typename S::Float* min,
+                                                         const ActivationPlanes& x, int span) {
+  constexpr int kParts = kActivationSpan / Block::kGroup;
+  typename S::Float dot;
+#pragma GCC unroll 2
+  for (int part = 0; part < kParts; ++part) {
+    const int g = span * kParts + part;
+    const typename S::Int sum = without_offset<S, Block::kOffset>(
+        S::template dot_one<Block::kGroup>(quants + part * (Block::kGroup / 4), x.quants + span * kSpanBytes,
+                                           part * Block::kGroup),
+        x.int_sum + g * 4);
+    typename S::Float term = S::mul(S::to_float(sum), scale[part]);
+    if constexpr (Block::kHasMin) {
+      term = S::add(term, S::mul(min[part], S::broadcast_float(x.sum + g * 4)));
+    }
+    dot = part == 0 ? term : S::add(dot, term);
+  }
+  return S::add(total, S::mul(dot, S::broadcast_float(x.scale + span * 4)));
+}
 
 /// Multiplies 256 columns with one token. kFused: whether this type has such a loop.
 template <class S, class Block>
 struct OneToken {
   static constexpr bool kFused = false;
+  static typename S::Float run(RowBlocks, const ActivationPlanes&, typename S::Float total,
+                               const Ahead<S, Block>&) {
+    return total;
+  }
 };
 
+/// 16 times the products of a block of 32 nibbles: raw[k] holds columns 4k..4k+3 in the low nibbles and columns
+/// 16 + 4k.. in the high ones.
 template <class S>
-requires requires { &S::dot_nibbles_16; }
-struct OneToken<S, BlockQ4_0> {
+[[gnu::always_inline]] inline typename S::Int dot_nibbles_16(const typename S::Int* raw,
+                                                             const std::byte* span) {
+  const typename S::Int low = S::template dot_low_nibbles<4>(raw, span, 0);
+  return S::add_int(S::template shift_left<4>(low),
+                    S::template dot_high_nibbles_16<4>(raw, span, kActivationHalf));
+}
+
+/// An integer sum times 16 as the product of the true sum and its scale. The factor is removed with the scale;
+/// both are powers of two, so no rounding changes.
+template <class S>
+[[gnu::always_inline]] inline typename S::Float scaled_16(typename S::Int sum_16, typename S::Float scale) {
+  return S::mul(S::to_float(sum_16), S::mul(scale, S::floats(1.0f / 16)));
+}
+
+/// Adds the span of a block of Q4_0, Q5_0, Q8_0 or IQ4_NL to the total: `packed` is the block without its scale.
+template <class S>
+[[gnu::always_inline]] inline typename S::Float add_block(BlockQ4_0, typename S::Float total,
+                                                          const typename S::Int* packed,
+                                                          typename S::Float scale, const ActivationPlanes& x,
+                                                          int span) {
+  const typename S::Int offset = S::template shift_left<7>(S::broadcast_dword(x.int_sum + span * 4));
+  const typename S::Int sum = S::sub(dot_nibbles_16<S>(packed, x.quants + span * kSpanBytes), offset);
+  return S::add(total, S::mul(scaled_16<S>(sum, scale), S::broadcast_float(x.scale + span * 4)));
+}
+template <class S>
+[[gnu::always_inline]] inline typename S::Float add_block(BlockQ5_0, typename S::Float total,
+                                                          const typename S::Int* packed,
+                                                          typename S::Float scale, const ActivationPlanes& x,
+                                                          int span) {
+  typename S::Int quants[8];
+  split_nibbles<S, 4>(packed + 1, quants);
+  add_fifth_bits<S>(packed[0], quants);
+  return add_span<S, BlockQ5_0>(total, quants, &scale, nullptr, x, span);
+}
+template <class S>
+[[gnu::always_inline]] inline typename S::Float add_block(BlockQ8_0, typename S::Float total,
+                                                          const typename S::Int* packed,
+                                                          typename S::Float scale, const ActivationPlanes& x,
+                                                          int span) {
+  typename S::Int quants[8];
+  for (int i = 0; i < 8; ++i) quants[i] = S::bit_xor(packed[i], S::bytes(0x80));  // adds 128
+  return add_span<S, BlockQ8_0>(total, quants, &scale, nullptr, x, span);
+}
+template <class S>
+[[gnu::always_inline]] inline typename S::Float add_block(BlockIQ4_NL, typename S::Float total,
+                                                          const typename S::Int* packed,
+                                                          typename S::Float scale, const ActivationPlanes& x,
+                                                          int span) {
+  typename S::Int quants[8];
+  split_nibbles<S, 4>(packed, quants);
+  for (int i = 0; i < 8; ++i) quants[i] = S::look_up(iq4_table<S>(), quants[i]);
+  return add_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
+}
+
+/// Blocks of a scale of two bytes and kPacked dwords. Of two neighbours, an odd number of dwords, the second's
+/// dwords are whole, and the first's are two bytes off and are put together from two.
+template <class S, class Block>
+requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan) struct OneToken<S, Block> {
+  static constexpr bool kFused = true;
+  static constexpr int kPacked = sizeof(Block) / 4, kPair = 2 * kPacked + 1;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, Block>& ahead) {
+    Int raw[4 * kPair];
+    unroll<4>([&]<int pair>() __attribute__((always_inline)) {
+      // load_rows() reads four dwords at a time.
+      constexpr int kFrom = (kPair * pair + 3) / 4, kTo = (kPair * (pair + 1) + 3) / 4;
+      for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);
+      const Int* v = raw + kPair * pair;
+      Int first[kPacked];
+      for (int i = 0; i < kPacked; ++i) {
+        first[i] = S::bit_or(S::template shift_right<16>(v[i]), S::template shift_left<16>(v[i + 1]));
+      }
+      ahead.ask(2 * pair);
+      total = add_block<S>(Block(), total, first, S::low_half(v[0]), x, 2 * pair);
+      ahead.ask(2 * pair + 1);
+      total = add_block<S>(Block(), total, v + kPacked + 1, S::high_half(v[kPacked]), x, 2 * pair + 1);
+    });
+    return total;
+  }
+};
+
+/// Adds the min to a span's term, and the span to the total.
+template <class S>
+[[gnu::always_inline]] inline typename S::Float add_term(typename S::Float total, typename S::Float term,
+                                                         typename S::Float min, const ActivationPlanes& x,
+                                                         int span) {
+  const typename S::Float dot = S::add(term, S::mul(min, S::broadcast_float(x.sum + span * 4)));
+  return S::add(total, S::mul(dot, S::broadcast_float(x.scale + span * 4)));
+}
+
+/// Four blocks of 20 bytes are 20 dwords: dword 5b is d | m of block b.
+template <class S>
+struct OneToken<S, BlockQ4_1> {
   static constexpr bool kFused = true;
   using Int = typename S::Int;
   using Float = typename S::Float;
 
-  // The integer sum's factor 16 is removed with the scale; both are powers of two, so no rounding changes.
-  [[gnu::always_inline]] static Float term(const Int* raw, Float scale, const ActivationPlanes& x, int span) {
-    const Int offset = S::template shift_left<7>(S::broadcast_dword(x.int_sum + span * 4));
-    const Int sum = S::sub(S::dot_nibbles_16(raw, x.quants + span * kSpanBytes), offset);
-    return S::mul(S::mul(S::to_float(sum), S::mul(scale, S::floats(1.0f / 16))),
-                  S::broadcast_float(x.scale + span * 4));
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ4_1>& ahead) {
+    for (int half = 0; half < kPanelSpans; half += 4, rows.offset += 4 * sizeof(BlockQ4_1)) {
+      Int raw[20];
+      unroll<4>([&]<int b>() __attribute__((always_inline)) {
+        constexpr int kFrom = (5 * b + 3) / 4, kTo = (5 * b + 8) / 4;
+        for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);
+        const Int* v = raw + 5 * b;
+        const int span = half + b;
+        ahead.ask(span);
+        const Int sum = dot_nibbles_16<S>(v + 1, x.quants + span * kSpanBytes);
+        total = add_term<S>(total, scaled_16<S>(sum, S::low_half(v[0])), S::high_half(v[0]), x, span);
+      });
+    }
+    return total;
   }
+};
 
-  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ4_0>& ahead) {
-    Int raw[36];
-    unroll<4>([&]<int pair>() {
-      // A pair of blocks is 9 dwords, but load_rows() reads four at a time.
-      constexpr int kFrom = (9 * pair + 3) / 4, kTo = (9 * pair + 12) / 4;
-      for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);
-      const Int* v = raw + 9 * pair;
-      Int first[4];
-      for (int i = 0; i < 4; ++i) {
-        first[i] = S::bit_or(S::template shift_right<16>(v[i]), S::template shift_left<16>(v[i + 1]));
+/// 32 bytes hold a span in their low nibbles and the next span in their high ones.
+template <class S>
+struct OneToken<S, BlockQ4_K> {
+  static constexpr bool kFused = true;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ4_K>& ahead) {
+    Int header[4];
+    Float scale[8], min[8];
+    S::load_rows(rows, 0, header);
+    unpack_k_scales<S>(header, scale, min);
+    unroll<4>([&]<int pair>() __attribute__((always_inline)) {
+      constexpr int kSpan = 2 * pair;
+      Int raw[8];
+      S::load_rows(rows, 16 + 32 * pair, raw);
+      ahead.ask(kSpan);
+      S::load_rows(rows, 32 + 32 * pair, raw + 4);
+      ahead.ask(kSpan + 1);
+      const std::byte* quants = x.quants + kSpan * kSpanBytes;
+      const Int low = S::template dot_low_nibbles<8>(raw, quants, 0);
+      const Int high_16 = S::template dot_high_nibbles_16<8>(raw, quants + kSpanBytes, 0);
+      total = add_term<S>(total, S::mul(S::to_float(low), scale[kSpan]), min[kSpan], x, kSpan);
+      total = add_term<S>(total, scaled_16<S>(high_16, scale[kSpan + 1]), min[kSpan + 1], x, kSpan + 1);
+    });
+    return total;
+  }
+};
+
+template <class S>
+struct OneToken<S, BlockQ5_K> {
+  static constexpr bool kFused = true;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ5_K>& ahead) {
+    Int header[4], fifth[8];
+    Float scale[8], min[8];
+    S::load_rows(rows, 0, header);
+    unpack_k_scales<S>(header, scale, min);
+    S::load_rows(rows, 16, fifth);
+    S::load_rows(rows, 32, fifth + 4);
+    unroll<4>([&]<int pair>() __attribute__((always_inline)) {
+      constexpr int kSpan = 2 * pair;
+      Int raw[8], quants[16];
+      S::load_rows(rows, 48 + 32 * pair, raw);
+      ahead.ask(kSpan);
+      S::load_rows(rows, 64 + 32 * pair, raw + 4);
+      ahead.ask(kSpan + 1);
+      split_nibbles<S, 8>(raw, quants);
+      for (int i = 0; i < 8; ++i) {
+        quants[i] = S::bit_or(quants[i], move_bits<S, kSpan, 4>(fifth[i], 0x10));
+        quants[8 + i] = S::bit_or(quants[8 + i], move_bits<S, kSpan + 1, 4>(fifth[i], 0x10));
       }
-      ahead.ask(2 * pair);
-      total = S::add(total, term(first, S::low_half(v[0]), x, 2 * pair));
-      ahead.ask(2 * pair + 1);
-      total = S::add(total, term(v + 5, S::high_half(v[4]), x, 2 * pair + 1));
+      total = add_span<S, BlockQ5_K>(total, quants, scale + kSpan, min + kSpan, x, kSpan);
+      total = add_span<S, BlockQ5_K>(total, quants + 8, scale + kSpan + 1, min + kSpan + 1, x, kSpan + 1);
+    });
+    return total;
+  }
+};
+
+template <class S>
+struct OneToken<S, BlockQ6_K> {
+  static constexpr bool kFused = true;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ6_K>& ahead) {
+    Float scale[16];
+    unpack_q6_scales<S>(rows, scale);
+    unroll<2>([&]<int half>() __attribute__((always_inline)) {
+      Int low[16], high[8];
+      for (int i = 0; i < 4; ++i) S::load_rows(rows, 64 * half + 16 * i, low + 4 * i);
+      for (int i = 0; i < 2; ++i) S::load_rows(rows, 128 + 32 * half + 16 * i, high + 4 * i);
+      unroll<4>([&]<int j>() __attribute__((always_inline)) {
+        constexpr int kSpan = 4 * half + j;
+        Int quants[8];
+        six_bits<S, j>(low, high, quants);
+        ahead.ask(kSpan);
+        total = add_span<S, BlockQ6_K>(total, quants, scale + 2 * kSpan, nullptr, x, kSpan);
+      });
+    });
+    return total;
+  }
+};
+
+template <class S>
+struct OneToken<S, BlockIQ4_XS> {
+  static constexpr bool kFused = true;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total,
+                   const Ahead<S, BlockIQ4_XS>& ahead) {
+    Int header[4];
+    S::load_rows(rows, 0, header);
+    const Float d = S::low_half(header[0]);
+    unroll<8>([&]<int k>() __attribute__((always_inline)) {
+      Int quants[8];
+      unpack_iq4<S>(rows, 8 + 16 * k, quants);
+      const Float scale = iq4_xs_scale<S, k>(header, d);
+      ahead.ask(k);
+      total = add_span<S, BlockIQ4_XS>(total, quants, &scale, nullptr, x, k);
     });
     return total;
   }

@@ -52,7 +52,8 @@ template <class S, int k>
   return S::to_float(S::template shift_right_signed<24>(S::template shift_left<24 - 8 * k>(v)));
 }
 
-/// Calls f.template operator()<0>() .. <n - 1>().
+/// Calls f.template operator()<0>() .. <n - 1>(). Mark f always_inline: else g++ may keep one call a function, and pass
+/// it vectors in memory.
 template <int n, class F>
 [[gnu::always_inline]] inline void unroll(F&& f) {
   if constexpr (n > 0) {
@@ -153,20 +154,26 @@ struct Unpack<S, BlockIQ4_NL> {
   }
 };
 
+/// The scale of group k: six bits, less 32, times d. `header` is the block's first 16 bytes.
+template <class S, int k>
+[[gnu::always_inline]] inline typename S::Float iq4_xs_scale(const typename S::Int* header,
+                                                             typename S::Float d) {
+  const typename S::Int low = S::bit_and(S::template shift_right<4 * k>(header[1]), S::dwords(15));
+  const typename S::Int high = S::bit_and(S::template shift_right<16 + 2 * k>(header[0]), S::dwords(3));
+  const typename S::Int six = S::bit_or(low, S::template shift_left<4>(high));
+  return S::mul(d, S::to_float(S::sub(six, S::dwords(32))));
+}
+
 template <class S>
 struct Unpack<S, BlockIQ4_XS> {
   static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
-    using Int = typename S::Int;
-    Int header[4];  // d | scales_h, scales_l, and the first 8 quants
+    typename S::Int header[4];  // d | scales_h, scales_l, and the first 8 quants
     S::load_rows(rows, 0, header);
     const typename S::Float d = S::low_half(header[0]);
-    unroll<8>([&]<int k>() {
+    unroll<8>([&]<int k>() __attribute__((always_inline)) {
       unpack_iq4<S>(rows, 8 + 16 * k, quants + 8 * k);
-      const Int low = S::bit_and(S::template shift_right<4 * k>(header[1]), S::dwords(15));
-      const Int high = S::bit_and(S::template shift_right<16 + 2 * k>(header[0]), S::dwords(3));
-      const Int six = S::bit_or(low, S::template shift_left<4>(high));
-      scale[k] = S::mul(d, S::to_float(S::sub(six, S::dwords(32))));
+      scale[k] = iq4_xs_scale<S, k>(header, d);
     });
   }
 };

@@ -18,7 +18,7 @@ template <class S>
                        S::bit_or(move_bits<S, 4, 0>(header[3], 0x0f), move_bits<S, 6, 4>(header[2], 0x30))};
   const typename S::Float d = S::low_half(header[0]);
   const typename S::Float minus_dmin = S::negate(S::high_half(header[0]));
-  unroll<8>([&]<int k>() {
+  unroll<8>([&]<int k>() __attribute__((always_inline)) {
     scale[k] = S::mul(d, byte_to_float<S, k % 4>(scales[k / 4]));
     min[k] = S::mul(minus_dmin, byte_to_float<S, k % 4>(mins[k / 4]));
   });
@@ -48,7 +48,7 @@ struct Unpack<S, BlockQ5_K> {
     unpack_k_scales<S>(raw, scale, min);
     S::load_rows(rows, 16, fifth);
     S::load_rows(rows, 32, fifth + 4);
-    unroll<4>([&]<int pair>() {
+    unroll<4>([&]<int pair>() __attribute__((always_inline)) {
       S::load_rows(rows, 48 + 32 * pair, raw);
       S::load_rows(rows, 64 + 32 * pair, raw + 4);
       typename S::Int* q = quants + 16 * pair;
@@ -61,6 +61,27 @@ struct Unpack<S, BlockQ5_K> {
   }
 };
 
+/// The 16 scales of Q6_K.
+template <class S>
+[[gnu::always_inline]] inline void unpack_q6_scales(const RowBlocks& rows, typename S::Float* scale) {
+  typename S::Int scales[4];
+  S::load_rows(rows, 192, scales);
+  const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends after d, at byte 210
+  unroll<16>([&]<int k>() __attribute__((always_inline)) {
+    scale[k] = S::mul(d, signed_byte_to_float<S, k % 4>(scales[k / 4]));
+  });
+}
+
+/// Span j of half a block of Q6_K: of its 64 bytes of low bits and 32 bytes of high ones.
+template <class S, int j>
+[[gnu::always_inline]] inline void six_bits(const typename S::Int* low, const typename S::Int* high,
+                                            typename S::Int* quants) {
+  for (int i = 0; i < 8; ++i) {
+    const typename S::Int bottom = move_bits<S, j / 2 * 4, 0>(low[j % 2 * 8 + i], 0x0f);
+    quants[i] = S::bit_or(bottom, move_bits<S, 2 * j, 4>(high[i], 0x30));
+  }
+}
+
 template <class S>
 struct Unpack<S, BlockQ6_K> {
   static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
@@ -69,18 +90,9 @@ struct Unpack<S, BlockQ6_K> {
     for (int half = 0; half < 2; ++half, quants += 32) {
       for (int i = 0; i < 4; ++i) S::load_rows(rows, 64 * half + 16 * i, low + 4 * i);
       for (int i = 0; i < 2; ++i) S::load_rows(rows, 128 + 32 * half + 16 * i, high + 4 * i);
-      unroll<4>([&]<int j>() {
-        for (int i = 0; i < 8; ++i) {
-          const typename S::Int bottom = move_bits<S, j / 2 * 4, 0>(low[j % 2 * 8 + i], 0x0f);
-          quants[8 * j + i] = S::bit_or(bottom, move_bits<S, 2 * j, 4>(high[i], 0x30));
-        }
-      });
+      unroll<4>([&]<int j>() __attribute__((always_inline)) { six_bits<S, j>(low, high, quants + 8 * j); });
     }
-    typename S::Int scales[4];
-    S::load_rows(rows, 192, scales);
-    const typename S::Float d = S::high_half(S::load_dword(rows, 206));  // the block ends after d, at byte
-                                                                         // 210
-    unroll<16>([&]<int k>() { scale[k] = S::mul(d, signed_byte_to_float<S, k % 4>(scales[k / 4])); });
+    unpack_q6_scales<S>(rows, scale);
   }
 };
 
@@ -92,7 +104,7 @@ template <class S>
   for (int half = 0; half < 2; ++half, quants += 32) {
     S::load_rows(rows, offset + 32 * half, raw);
     S::load_rows(rows, offset + 16 + 32 * half, raw + 4);
-    unroll<4>([&]<int j>() {
+    unroll<4>([&]<int j>() __attribute__((always_inline)) {
       for (int i = 0; i < 8; ++i) quants[8 * j + i] = move_bits<S, 2 * j, 0>(raw[i], 3);
     });
   }
@@ -109,10 +121,10 @@ struct Unpack<S, BlockQ2_K> {
     const Int factors = S::load_dword(rows, 80);
     const typename S::Float d = S::low_half(factors);
     const typename S::Float minus_dmin = S::negate(S::high_half(factors));
-    unroll<4>([&]<int j>() {
+    unroll<4>([&]<int j>() __attribute__((always_inline)) {
       const Int scales = move_bits<S, 0, 0>(packed[j], 0x0f);
       const Int mins = move_bits<S, 4, 0>(packed[j], 0x0f);
-      unroll<4>([&]<int k>() {
+      unroll<4>([&]<int k>() __attribute__((always_inline)) {
         scale[4 * j + k] = S::mul(d, byte_to_float<S, k>(scales));
         min[4 * j + k] = S::mul(minus_dmin, byte_to_float<S, k>(mins));
       });
@@ -129,7 +141,7 @@ struct Unpack<S, BlockQ3_K> {
     Int third[8];
     S::load_rows(rows, 0, third);
     S::load_rows(rows, 16, third + 4);
-    unroll<8>([&]<int k>() {
+    unroll<8>([&]<int k>() __attribute__((always_inline)) {
       for (int i = 0; i < 8; ++i) {
         quants[8 * k + i] = S::bit_or(quants[8 * k + i], move_bits<S, k, 2>(third[i], 4));
       }
@@ -143,10 +155,10 @@ struct Unpack<S, BlockQ3_K> {
       packed[i] = S::bit_or(S::template shift_right<16>(tail[i]), S::template shift_left<16>(tail[i + 1]));
     }
     const typename S::Float d = S::high_half(tail[3]);
-    unroll<4>([&]<int j>() {
+    unroll<4>([&]<int j>() __attribute__((always_inline)) {
       const Int low = move_bits<S, j / 2 * 4, 0>(packed[j % 2], 0x0f);
       const Int six = S::bit_or(low, move_bits<S, 2 * j, 4>(packed[2], 0x30));
-      unroll<4>([&]<int k>() {
+      unroll<4>([&]<int k>() __attribute__((always_inline)) {
         scale[4 * j + k] = S::mul(d, S::sub_float(byte_to_float<S, k>(six), S::floats(32.0f)));
       });
     });

@@ -20,7 +20,7 @@ struct UnpackRun<S, BlockQ4_1> {
                   typename S::Float* min) {
     typename S::Int raw[20];
     load_run<S, 5>(rows, raw);
-    unroll<4>([&]<int b>() {
+    unroll<4>([&]<int b>() __attribute__((always_inline)) {
       split_nibbles<S, 4>(raw + 5 * b + 1, quants + 8 * b);
       scale[b] = S::low_half(raw[5 * b]);
       min[b] = S::high_half(raw[5 * b]);
@@ -37,7 +37,7 @@ struct UnpackRun<S, BlockQ5_1> {
                   typename S::Float* min) {
     typename S::Int raw[12];
     load_run<S, 3>(rows, raw);
-    unroll<2>([&]<int b>() {
+    unroll<2>([&]<int b>() __attribute__((always_inline)) {
       split_nibbles<S, 4>(raw + 6 * b + 2, quants + 8 * b);
       add_fifth_bits<S>(raw[6 * b + 1], quants + 8 * b);
       scale[b] = S::low_half(raw[6 * b]);
@@ -54,7 +54,7 @@ template <class S, class Finish>
                                                      typename S::Float* scale, Finish finish) {
   typename S::Int raw[36];
   load_run<S, 9>(rows, raw);
-  unroll<4>([&]<int pair>() {
+  unroll<4>([&]<int pair>() __attribute__((always_inline)) {
     const typename S::Int* v = raw + 9 * pair;
     typename S::Int first[4];
     for (int i = 0; i < 4; ++i) {

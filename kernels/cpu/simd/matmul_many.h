@@ -1,0 +1,182 @@
+// Quantised weights times the quantised activations of many tokens, for any vector ISA.
+//
+// Arithmetic limits this, not memory, so everything serves to keep the multipliers busy. Two panels of rows
+// share every broadcast activation. A tile of two panels and Simd::kTokenTile tokens keeps its sums in
+// registers. A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose
+// activations for its 256 columns stay in the L2 cache while all rows of a pass use them. Between pairs a
+// small array holds the float sums of all tokens; storing and loading them changes no bit.
+// matmul_kernels.h gives the order of arithmetic.
+#pragma once
+
+#include "kernels/cpu/activation_row.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/simd/matmul_lanes.h"
+#include "kernels/cpu/simd/matmul_panel.h"
+#include "kernels/cpu/simd/matmul_unpack_panel.h"
+
+namespace hearth {
+
+/// Tokens for which a pair of panels is unpacked once, and the rows that use these tokens' activations of 256
+/// columns (736 bytes a token) before the next columns do. The sums take kPassRows * kPassTokens floats.
+inline constexpr int kPassTokens = 128;
+inline constexpr int kPassRows = 64;
+
+/// Two panels, in the form that Simd::dot_pair() multiplies: per four columns S::kVectorsPerFour vectors.
+template <class S>
+struct alignas(64) PanelPair {
+  typename S::Int quants[2][kPanelColumns / 4 * S::kVectorsPerFour];
+  typename S::Float scale[2][kPanelColumns / 16];
+  typename S::Float min[2][kPanelColumns / 16];
+};
+
+/// What of a block type the multiplication depends on: types that agree in it share their code.
+template <int group, bool has_min>
+struct Grouping {
+  static constexpr int kGroup = group;
+  static constexpr bool kHasMin = has_min;
+};
+
+/// Multiplies n_spans spans of 32 columns of a pair with n tokens. `x` points at the first token's first
+/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. offset_bits: the panels'
+/// quants are the true weights plus 2^offset_bits; unused with mins.
+template <class S, class G, int n>
+void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, const ActivationPlanes& x,
+                        typename S::Float* totals) {
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+  constexpr int kParts = kActivationSpan / G::kGroup;
+  constexpr int kVectors = G::kGroup / 4 * S::kVectorsPerFour;
+  Float total[2][n];
+  for (int t = 0; t < n; ++t) {
+    for (int p = 0; p < 2; ++p) total[p][t] = totals[p * kPassTokens + t];
+  }
+  for (int span = 0; span < n_spans; ++span) {
+    Float dot[2][n];
+#pragma GCC unroll 2
+    for (int part = 0; part < kParts; ++part) {
+      const int g = span * kParts + part;
+      Int sum[2][n];
+      for (int t = 0; t < n; ++t) {
+        sum[0][t] = sum[1][t] =
+            G::kHasMin ? S::zero() : S::minus_shifted(x.int_sum + t * x.stride + g * 4, offset_bits);
+      }
+      S::template dot_pair<n, G::kGroup>(pair.quants[0] + g * kVectors, pair.quants[1] + g * kVectors,
+                                         x.quants + span * kSpanBytes, part * G::kGroup, x.stride, sum);
+      for (int t = 0; t < n; ++t) {
+        for (int p = 0; p < 2; ++p) {
+          Float term = S::mul(S::to_float(sum[p][t]), pair.scale[p][g]);
+          if constexpr (G::kHasMin) {
+            term = S::add(term, S::mul(pair.min[p][g], S::broadcast_float(x.sum + t * x.stride + g * 4)));
+          }
+          dot[p][t] = part == 0 ? term : S::add(dot[p][t], term);
+        }
+      }
+    }
+    for (int t = 0; t < n; ++t) {
+      const Float scale = S::broadcast_float(x.scale + t * x.stride + span * 4);
+      for (int p = 0; p < 2; ++p) total[p][t] = S::add(total[p][t], S::mul(dot[p][t], scale));
+    }
+  }
+  for (int t = 0; t < n; ++t) {
+    for (int p = 0; p < 2; ++p) totals[p * kPassTokens + t] = total[p][t];
+  }
+}
+
+/// Multiplies the last n tokens; n < limit is known at run time only.
+template <class S, class G, int limit>
+void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans, int offset_bits,
+                        const ActivationPlanes& x, typename S::Float* totals) {
+  if constexpr (limit > 1) {
+    if (n == limit - 1) return multiply_pair_tile<S, G, limit - 1>(pair, n_spans, offset_bits, x, totals);
+    multiply_pair_rest<S, G, limit - 1>(n, pair, n_spans, offset_bits, x, totals);
+  }
+}
+
+/// Multiplies a pair with n_tokens tokens, in tiles.
+template <class S, class G>
+void multiply_pair(const PanelPair<S>& pair, int n_spans, int offset_bits, ActivationPlanes x, int n_tokens,
+                   typename S::Float* totals) {
+  int t = 0;
+  for (; t + S::kTokenTile <= n_tokens; t += S::kTokenTile, x = tokens_later(x, S::kTokenTile)) {
+    multiply_pair_tile<S, G, S::kTokenTile>(pair, n_spans, offset_bits, x, totals + t);
+  }
+  multiply_pair_rest<S, G, S::kTokenTile>(n_tokens - t, pair, n_spans, offset_bits, x, totals + t);
+}
+
+/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows.
+template <class S, class Block>
+void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
+  for (int p = 0; p < 2; ++p, rows.row += S::kLanes) {
+    if constexpr (S::kVectorsPerFour == 1) {
+      unpack_panel<S, Block>(rows, n_blocks, pair.quants[p], pair.scale[p], pair.min[p]);
+    } else {
+      typename S::Int bytes[kPanelColumns / 4];
+      unpack_panel<S, Block>(rows, n_blocks, bytes, pair.scale[p], pair.min[p]);
+      const int n = n_blocks * (Block::kElems / 4);
+      for (int i = 0; i < n; ++i) S::spread(bytes[i], pair.quants[p] + i * S::kVectorsPerFour);
+    }
+  }
+}
+
+/// Prefetches kBytes bytes at `offset` of each of n rows.
+template <size_t kBytes>
+[[gnu::always_inline]] inline void prefetch_rows(const std::byte* const* row, int n, size_t offset) {
+  for (int r = 0; r < n; ++r) {
+    for (size_t b = 0; b < kBytes; b += 64) __builtin_prefetch(row[r] + offset + b);
+  }
+}
+
+/// Computes output columns [row, row + n_rows) for tokens [token, token + n_tokens): at most kPassRows and
+/// kPassTokens. Lanes without a row read the last row's bytes; their results are never stored.
+template <class S, class Block>
+void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens) {
+  constexpr int kPairRows = 2 * S::kLanes;
+  constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Block);
+  using G = Grouping<Block::kGroup, Block::kHasMin>;
+  static_assert(Block::kHasMin == (Block::kOffset == 0));
+  constexpr int kOffsetBits = Block::kHasMin ? 0 : __builtin_ctz(Block::kHasMin ? 1 : Block::kOffset);
+  const Matrix& weight = *args.weight;
+  const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
+  const size_t stride = row_stride(weight, row_bytes);
+  const int n_pairs = (n_rows + kPairRows - 1) / kPairRows;
+  const std::byte* at[kPassRows];
+  for (int r = 0; r < n_pairs * kPairRows; ++r) {
+    at[r] = weight.data + row_at(args, row + (r < n_rows ? r : n_rows - 1)) * stride;
+  }
+  typename S::Float totals[kPassRows / S::kLanes][kPassTokens];
+  for (int panel = 0; panel < 2 * n_pairs; ++panel) {
+    for (int t = 0; t < n_tokens; ++t) totals[panel][t] = S::floats(0.0f);
+  }
+  PanelPair<S> pair;
+  ActivationPlanes x = planes_of<Block>(args, token);
+  for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
+    const int64_t left = weight.n_cols - column;
+    const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
+    const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
+    const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
+    for (int i = 0; i < n_pairs; ++i) {
+      unpack_pair<S, Block>({at + i * kPairRows, done}, n_blocks, pair);
+      if (left > kPanelColumns) prefetch_rows<kStripBytes>(at + i * kPairRows, kPairRows, done + kStripBytes);
+      multiply_pair<S, G>(pair, n_spans, kOffsetBits, x, n_tokens, totals[2 * i]);
+    }
+    advance<Block>(x, n_spans);
+  }
+  for (int r = 0; r < n_rows; r += S::kLanes) {
+    const int n = n_rows - r < S::kLanes ? n_rows - r : S::kLanes;
+    store_totals<S>(args, {row + r, 1, n, row + r}, token, n_tokens, totals[r / S::kLanes]);
+  }
+}
+
+template <class S, class Block>
+void multiply_many(const MatmulArgs& args) {
+  for (int64_t row = args.row_begin; row < args.row_end; row += kPassRows) {
+    const int64_t rows = args.row_end - row < kPassRows ? args.row_end - row : kPassRows;
+    for (int token = 0; token < args.n_tokens; token += kPassTokens) {
+      const int left = args.n_tokens - token;
+      multiply_pass<S, Block>(args, row, static_cast<int>(rows), token,
+                              left < kPassTokens ? left : kPassTokens);
+    }
+  }
+}
+
+}  // namespace hearth
