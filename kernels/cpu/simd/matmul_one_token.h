@@ -1,10 +1,9 @@
-// Products of one token, for types where unpacking takes most of the time: blocks are multiplied as they are
-// read, without a panel in memory.
+// Products of one token: blocks are multiplied as they are read, without a panel in memory.
 //
 // Decode reads every weight once, and writing bytes to a panel and reading them back is then a fifth of the
 // instructions. Here nibbles need not be moved to their position in a panel either. The products, sums and
 // their order are those of the panel, so the bits are too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
-// from the cache, 24 instead of 20 from memory.
+// from the cache, 24 instead of 20 from memory; other types: docs/decisions.md.
 #pragma once
 
 #include "kernels/cpu/simd/matmul_panel.h"
