@@ -108,8 +108,7 @@ template <class S>
                                                           typename S::Float scale, const ActivationPlanes& x,
                                                           int span) {
   typename S::Int quants[8];
-  split_nibbles<S, 4>(packed, quants);
-  for (int i = 0; i < 8; ++i) quants[i] = S::look_up(iq4_table<S>(), quants[i]);
+  look_up_iq4<S>(packed, quants);
   return add_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
 }
 
@@ -130,9 +129,7 @@ requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan) struct OneT
       for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);
       const Int* v = raw + kPair * pair;
       Int first[kPacked];
-      for (int i = 0; i < kPacked; ++i) {
-        first[i] = S::bit_or(S::template shift_right<16>(v[i]), S::template shift_left<16>(v[i + 1]));
-      }
+      dwords_two_bytes_on<S, kPacked>(v, first);
       ahead.ask(2 * pair);
       total = add_block<S>(Block(), total, first, S::low_half(v[0]), x, 2 * pair);
       ahead.ask(2 * pair + 1);
@@ -224,11 +221,7 @@ struct OneToken<S, BlockQ5_K> {
       ahead.ask(kSpan);
       S::load_rows(rows, 64 + 32 * pair, raw + 4);
       ahead.ask(kSpan + 1);
-      split_nibbles<S, 8>(raw, quants);
-      for (int i = 0; i < 8; ++i) {
-        quants[i] = S::bit_or(quants[i], move_bits<S, kSpan, 4>(fifth[i], 0x10));
-        quants[8 + i] = S::bit_or(quants[8 + i], move_bits<S, kSpan + 1, 4>(fifth[i], 0x10));
-      }
+      five_bits<S, pair>(raw, fifth, quants);
       total = add_span<S, BlockQ5_K>(total, quants, scale + kSpan, min + kSpan, x, kSpan);
       total = add_span<S, BlockQ5_K>(total, quants + 8, scale + kSpan + 1, min + kSpan + 1, x, kSpan + 1);
     });

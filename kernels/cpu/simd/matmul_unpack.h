@@ -135,14 +135,18 @@ template <class S>
   return S::bit_xor(S::table(kIq4Values), S::bytes(BlockIQ4_NL::kOffset));
 }
 
-/// Looks up 16 bytes of nibbles per row.
+/// The weights of 32 indices: raw holds 16 bytes of nibbles per row.
 template <class S>
-[[gnu::always_inline]] inline void unpack_iq4(const RowBlocks& rows, int offset, typename S::Int* quants) {
+[[gnu::always_inline]] inline void look_up_iq4(const typename S::Int* raw, typename S::Int* quants) {
   const typename S::Int table = iq4_table<S>();
-  typename S::Int raw[4];
-  S::load_rows(rows, offset, raw);
   split_nibbles<S, 4>(raw, quants);
   for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
+}
+template <class S>
+[[gnu::always_inline]] inline void unpack_iq4(const RowBlocks& rows, int offset, typename S::Int* quants) {
+  typename S::Int raw[4];
+  S::load_rows(rows, offset, raw);
+  look_up_iq4<S>(raw, quants);
 }
 
 template <class S>

@@ -39,6 +39,17 @@ struct Unpack<S, BlockQ4_K> {
   }
 };
 
+/// Spans 2 * pair and 2 * pair + 1 of a block of Q5_K: of their 32 bytes of nibbles and the block's fifth bits.
+template <class S, int pair>
+[[gnu::always_inline]] inline void five_bits(const typename S::Int* raw, const typename S::Int* fifth,
+                                             typename S::Int* quants) {
+  split_nibbles<S, 8>(raw, quants);
+  for (int i = 0; i < 8; ++i) {
+    quants[i] = S::bit_or(quants[i], move_bits<S, 2 * pair, 4>(fifth[i], 0x10));
+    quants[8 + i] = S::bit_or(quants[8 + i], move_bits<S, 2 * pair + 1, 4>(fifth[i], 0x10));
+  }
+}
+
 template <class S>
 struct Unpack<S, BlockQ5_K> {
   static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
@@ -51,12 +62,7 @@ struct Unpack<S, BlockQ5_K> {
     unroll<4>([&]<int pair>() __attribute__((always_inline)) {
       S::load_rows(rows, 48 + 32 * pair, raw);
       S::load_rows(rows, 64 + 32 * pair, raw + 4);
-      typename S::Int* q = quants + 16 * pair;
-      split_nibbles<S, 8>(raw, q);
-      for (int i = 0; i < 8; ++i) {
-        q[i] = S::bit_or(q[i], move_bits<S, 2 * pair, 4>(fifth[i], 0x10));
-        q[8 + i] = S::bit_or(q[8 + i], move_bits<S, 2 * pair + 1, 4>(fifth[i], 0x10));
-      }
+      five_bits<S, pair>(raw, fifth, quants + 16 * pair);
     });
   }
 };

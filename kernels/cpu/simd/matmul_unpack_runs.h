@@ -46,6 +46,14 @@ struct UnpackRun<S, BlockQ5_1> {
   }
 };
 
+/// The n dwords that begin two bytes into v[0].
+template <class S, int n>
+[[gnu::always_inline]] inline void dwords_two_bytes_on(const typename S::Int* v, typename S::Int* out) {
+  for (int i = 0; i < n; ++i) {
+    out[i] = S::bit_or(S::template shift_right<16>(v[i]), S::template shift_left<16>(v[i + 1]));
+  }
+}
+
 /// Eight blocks, each with d and 16 bytes of nibbles, which `finish` turns into weights. In each pair of
 /// blocks (9 dwords), the second block's quants are whole dwords; the first block's are two bytes off and are
 /// put together from two dwords.
@@ -57,9 +65,7 @@ template <class S, class Finish>
   unroll<4>([&]<int pair>() __attribute__((always_inline)) {
     const typename S::Int* v = raw + 9 * pair;
     typename S::Int first[4];
-    for (int i = 0; i < 4; ++i) {
-      first[i] = S::bit_or(S::template shift_right<16>(v[i]), S::template shift_left<16>(v[i + 1]));
-    }
+    dwords_two_bytes_on<S, 4>(v, first);
     split_nibbles<S, 4>(first, quants + 16 * pair);
     split_nibbles<S, 4>(v + 5, quants + 16 * pair + 8);
     for (int i = 0; i < 16; ++i) quants[16 * pair + i] = finish(quants[16 * pair + i]);
