@@ -92,10 +92,33 @@ std::vector<OptionSpec> make_table() {
        "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
        "are read faster.",
        IntField{&O::prefill_chunk, 1, 8192}, Sources::kAll, Program::kBoth},
-      {"threads", "Engine", "N", "CPU threads that compute. 0: one per physical core.",
+      {"speculate", "Engine", "MODE",
+       "Speculative decoding: what follows the last tokens where they stood before, in the prompt or the "
+       "answer, is a guess of what comes next, and one step checks several guessed tokens. Answers stay the "
+       "same. auto: wherever the times of steps and the guesses so far promise more speed.",
+       choice<&O::speculate>({"off", "auto"})},
+      {"draft-tokens", "Engine", "N", "Tokens that are guessed ahead for one sequence, at most.",
+       IntField{&O::draft_tokens, 1, 63}},
+      {"threads", "Engine", "N",
+       "CPU threads that compute. 0: one per physical core that is at least half as fast as the fastest, and "
+       "no more "
+       "than a container's CPU quota has work for; with a quota of 1.5 CPUs the second thread rests while "
+       "the process "
+       "has used more than that.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
-       choice<&O::isa>({"auto", "scalar", "avx2", "avx512-vnni"}), Sources::kAll, Program::kBoth},
+       choice<&O::isa>({"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod"}),
+       Sources::kAll, Program::kBoth},
+      {"activation-bits", "Engine", "N",
+       "Bits to which activations are rounded for products with quantised weights. 15: next to no error. 8: "
+       "prompts are read up to 1.5 times as fast, and some first choices change; on the CPU alone.",
+       choice<&O::activation_bits>({"15", "8"}), Sources::kAll, Program::kBoth},
+      {"numa", "Engine", "NAME",
+       "Where memory lies on a machine with several NUMA nodes. interleave: on all of them in turn, page by "
+       "page; pages "
+       "of the model file that are in the page cache already stay where they are. off: where the system puts "
+       "it.",
+       choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
 
       {"device", "Device", "NAME",
        "What computes. auto: the GPU, together with the CPU, if there is one that can be used, else the CPU. "

@@ -16,10 +16,13 @@ namespace hearth {
 
 struct Options {
   // Values that are words. Enumerators stand in the order of the words in option_table.cpp.
-  enum class Isa : uint8_t { kAuto, kScalar, kAvx2, kAvx512Vnni };
+  enum class Isa : uint8_t { kAuto, kScalar, kAvx2, kAvxVnni, kAvx512Vnni, kNeon, kNeonDotprod };
+  enum class ActivationBits : uint8_t { k15, k8 };
+  enum class Numa : uint8_t { kInterleave, kOff };
   enum class Device : uint8_t { kAuto, kCpu, kCuda };
   enum class Sparsity : uint8_t { kAuto, kExact, kPredicted, kCalibrated, kDense };
   enum class Profile : uint8_t { kAuto, kOnline, kOff };
+  enum class Speculate : uint8_t { kOff, kAuto };
   enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
   enum class LogFormat : uint8_t { kText, kJson };
   enum class Split : uint8_t { kNeurons, kLayers };
@@ -54,8 +57,12 @@ struct Options {
   int queue = 512;             // requests that wait
   int max_tokens_default = 0;  // of chat answers that ask for no length; 0: what the context leaves
   int prefill_chunk = 128;     // prompt tokens of one step
-  int threads = 0;             // 0: one per physical core
+  Speculate speculate = Speculate::kOff;
+  int draft_tokens = 32;  // of one draft, at most
+  int threads = 0;        // 0: one per physical core
   Isa isa = Isa::kAuto;
+  ActivationBits activation_bits = ActivationBits::k15;
+  Numa numa = Numa::kInterleave;
 
   // Device
   Device device = Device::kAuto;

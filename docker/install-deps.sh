@@ -1,11 +1,12 @@
 #!/bin/sh
 # The one list of packages Hearth needs, and their installation.
 #
-#   docker/install-deps.sh [--cuda] [runtime|build|test]
+#   docker/install-deps.sh [--cuda] [runtime|build|test|arm]
 #
 #   runtime  what a built hearthd links against
 #   build    what building hearthd and hearth-profiler needs (the default)
 #   test     build, and what tests/run.sh and .ci/run need on top, NVIDIA's headers among it
+#   arm      build, and what compiling for 64-bit Arm and testing under QEMU needs (tests/kernels/aarch64.sh); Debian only
 #   --cuda   NVIDIA's compiler too, for builds with CUDA
 #
 # Does nothing, in a fraction of a second, where everything is there. Otherwise needs root or sudo for the packages of
@@ -20,6 +21,9 @@ build='ca-certificates g++ cmake ninja-build ccache pkg-config git python3 pytho
   libcpp-httplib-dev nlohmann-json3-dev libspdlog-dev libcli11-dev libpcre2-dev zlib1g-dev
   libtomlplusplus-dev'
 test="$build catch2 clang clang-format clang-tidy libclang-rt-dev curl debootstrap"
+# The libraries for the other processor; the architecture is added to dpkg's.
+arm="$build catch2 g++-aarch64-linux-gnu qemu-user libcpp-httplib-dev:arm64 libspdlog-dev:arm64 libpcre2-dev:arm64
+  zlib1g-dev:arm64 libtomlplusplus-dev:arm64"
 # A browser, for the pages that are made. Ubuntu's package is not one; without it those tests say so.
 ! grep -qx 'ID=debian' /etc/os-release 2>/dev/null || test="$test chromium"
 
@@ -38,7 +42,8 @@ case "$need" in
   runtime) wanted="$runtime" ;;
   build) wanted="$build" ;;
   test) wanted="$test" ;;
-  *) echo "install-deps.sh: \"$need\" is none of runtime, build, test" >&2; exit 2 ;;
+  arm) wanted="$arm" ;;
+  *) echo "install-deps.sh: \"$need\" is none of runtime, build, test, arm" >&2; exit 2 ;;
 esac
 set -f  # the patterns are apt's, not the shell's
 
@@ -48,7 +53,7 @@ install_packages() {
     echo "HEARTH_SKIP_DEPS=1:" $wanted >&2
     exit 2
   fi
-  have="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n' | sed -n 's/^installed //p')"
+  have="$(dpkg-query -W -f='${db:Status-Status} ${Package}\n${db:Status-Status} ${Package}:${Architecture}\n' | sed -n 's/^installed //p')"
   missing=''
   for package in $wanted; do
     case "$package" in
@@ -65,6 +70,7 @@ install_packages() {
     exit 2
   fi
   echo "Installing packages:$missing"
+  case "$missing" in *:arm64*) $as_root dpkg --add-architecture arm64 ;; esac
   $as_root apt-get update -qq
   $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
 }

@@ -63,7 +63,8 @@ Engine::Engine(ForwardModel& model, EngineOptions options)
                   .max_tokens = limits_.max_tokens,
                   .max_logit_rows = limits_.max_logit_rows},
                  blocks_),
-      sampler_(limits_.n_vocab) {
+      sampler_(limits_.n_vocab),
+      speculation_(options.speculation) {
   pieces_.reserve(static_cast<size_t>(options.n_slots));
   const size_t n_tokens = static_cast<size_t>(limits_.max_tokens);
   batch_.tokens.reserve(n_tokens);
@@ -113,6 +114,8 @@ EngineStatus Engine::status() const {
   status.n_prompt_tokens = n_prompt_tokens_;
   status.n_cached_tokens = n_cached_tokens_;
   status.n_generated_tokens = n_generated_tokens_;
+  status.n_drafted_tokens = n_drafted_tokens_;
+  status.n_accepted_tokens = n_accepted_tokens_;
   status.mean_service_seconds = service_time_.mean_seconds();
   status.failed = failed_;
   if (status.failed) status.failure = failure_;
@@ -168,10 +171,18 @@ void Engine::serve(const std::stop_token& stop) {
 }
 
 void Engine::step() {
+  speculation_.draft(scheduler_.slots(), scheduler_.room_for_drafts());
   const std::span<const StepPiece> chosen = scheduler_.next_step();
   pieces_.assign(chosen.begin(), chosen.end());
   build_batch(pieces_);
+  const Clock::time_point begin = Clock::now();
   StepOutput rest = run_model();
+  const double step_seconds = seconds(Clock::now() - begin);
+  if (batch_.logit_rows.size() == batch_.tokens.size()) {  // it only decodes
+    int n_drafted = 0;
+    for (const StepPiece& piece : pieces_) n_drafted += piece.n_drafted;
+    speculation_.step_took(batch_.n_tokens(), n_drafted, step_seconds);
+  }
   n_steps_.fetch_add(1, std::memory_order_relaxed);
   const auto take = [](std::span<const float>& rows, int n_rows, int n_cols) {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
@@ -198,6 +209,7 @@ bool Engine::do_idle_work(const std::stop_token& stop) {
     return !stop.stop_requested() && !cut_;
   });
   blocks_ = empty_blocks();
+  speculation_.forget_costs();
   return true;
 }
 
@@ -241,7 +253,9 @@ void Engine::build_batch(std::span<const StepPiece> pieces) {
     std::vector<int32_t>& rows = sequence.request.embedding ? batch_.hidden_rows : batch_.logit_rows;
     for (int row = 0; row < piece.n_rows; ++row) rows.push_back(first_row + row);
     for (int position = piece.begin; position < piece.begin + piece.n_tokens; ++position) {
-      batch_.tokens.push_back(sequence.tokens[static_cast<size_t>(position)]);
+      const auto at = static_cast<size_t>(position);
+      const size_t n_known = sequence.tokens.size();
+      batch_.tokens.push_back(at < n_known ? sequence.tokens[at] : sequence.drafts.tokens[at - n_known]);
       batch_.positions.push_back(position);
       batch_.slots.push_back(piece.slot);
     }
@@ -261,17 +275,17 @@ StepOutput Engine::run_model() {
   return output;
 }
 
-// Counts a piece that was computed.
-void Engine::advance(const StepPiece& piece) {
-  if (scheduler_.slots()[static_cast<size_t>(piece.slot)]->prefilling())
-    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(piece.n_tokens), std::memory_order_relaxed);
-  scheduler_.computed(piece);
+// Counts the next tokens of a sequence that were computed.
+void Engine::advance(int slot, int n_tokens) {
+  if (scheduler_.slots()[static_cast<size_t>(slot)]->prefilling())
+    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(n_tokens), std::memory_order_relaxed);
+  scheduler_.computed(slot, n_tokens);
 }
 
 void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const bool was_prefilling = sequence.prefilling();
-  advance(piece);
+  advance(piece.slot, piece.n_tokens - piece.n_drafted);
   if (was_prefilling && sequence.request.prompt_logprobs && !publish_prompt_logprobs(piece, logits)) {
     finish_slot(
         piece.slot, FinishReason::kFailed,
@@ -284,13 +298,14 @@ void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits)
   if (sequence.request.max_tokens == 0) {
     finish_slot(piece.slot, FinishReason::kLength);
   } else {
-    choose_token(piece.slot, logits.last(static_cast<size_t>(limits_.n_vocab)));
+    const auto n_rows = static_cast<size_t>(piece.n_drafted) + 1;
+    choose_tokens(piece, logits.last(n_rows * static_cast<size_t>(limits_.n_vocab)));
   }
 }
 
 void Engine::finish_embedded_piece(const StepPiece& piece, std::span<const float> hidden) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
-  advance(piece);
+  advance(piece.slot, piece.n_tokens);
   sequence.pooled->add(hidden);
   if (sequence.prefilling()) return;
   sequence.prefilled_at = Clock::now();
@@ -325,17 +340,47 @@ bool Engine::publish_prompt_logprobs(const StepPiece& piece, std::span<const flo
   return true;
 }
 
-void Engine::choose_token(int slot, std::span<const float> row) {
+// Chooses the token after the sequence's last one, and, as long as the tokens that come are those that were drafted, those
+// after the drafted ones. logits [piece.n_drafted + 1, n_vocab]: of the last known token and the drafted ones.
+void Engine::choose_tokens(const StepPiece& piece, std::span<const float> logits) {
+  Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
+  const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
+  n_drafted_tokens_.fetch_add(static_cast<uint64_t>(piece.n_drafted), std::memory_order_relaxed);
+  int n_accepted = 0;
+  for (;;) {
+    if (!choose_token(piece.slot, logits.subspan(static_cast<size_t>(n_accepted) * n_vocab, n_vocab))) return;
+    const int n_more = n_confirmed(sequence, piece.n_drafted) - n_accepted;
+    if (n_more <= 0) break;
+    advance(piece.slot, n_more);
+    n_accepted += n_more;
+    n_accepted_tokens_.fetch_add(static_cast<uint64_t>(n_more), std::memory_order_relaxed);
+    if (sequence.n_pending() > 0 || sequence.stream->cancelled(sequence.index)) break;
+  }
+  speculation_.learn(sequence);
+}
+
+// How many of a sequence's first n_drafted drafted tokens have come.
+int Engine::n_confirmed(const Sequence& sequence, int n_drafted) const {
+  const SequenceDrafts& drafts = sequence.drafts;
+  int n = 0;
+  for (size_t at = drafts.n_sequence_tokens; at < sequence.tokens.size() && n < n_drafted; ++at, ++n) {
+    if (sequence.tokens[at] != drafts.tokens[static_cast<size_t>(n)]) break;
+  }
+  return n;
+}
+
+// Returns false if the sequence has ended.
+bool Engine::choose_token(int slot, std::span<const float> row) {
   try {
-    if (const std::optional<FinishReason> end =
-            generate(*scheduler_.slots()[static_cast<size_t>(slot)], row)) {
-      finish_slot(slot, *end);
-    }
+    const std::optional<FinishReason> end = generate(*scheduler_.slots()[static_cast<size_t>(slot)], row);
+    if (!end) return true;
+    finish_slot(slot, *end);
   } catch (const GenerationError& error) {
     finish_slot(slot, error.reason(), error.what());
   } catch (const ConstraintError& error) {
     finish_slot(slot, FinishReason::kUnsatisfiable, error.what());
   }
+  return false;
 }
 
 // Chooses the sequence's next token, and adds those that its constraint then forces. Returns why it has ended, if it has.

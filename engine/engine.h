@@ -3,7 +3,7 @@
 //
 // Any thread may submit requests, ask for the status or stop the engine; only the engine thread touches model
 // state. In each step the engine thread admits the requests that fit, builds a batch of one decode token of
-// every running sequence and then a chunk of prompt tokens, runs the forward pass, samples and publishes
+// every running sequence, tokens that are drafted to follow it, and then a chunk of prompt tokens, runs the forward pass, samples and publishes
 // events.
 //
 // Threads share state in four places only: the RequestQueue and the TokenStreams (each has its own mutex),
@@ -31,6 +31,7 @@
 #include "engine/serving/scheduler.h"
 #include "engine/serving/sequence.h"
 #include "engine/serving/service_time.h"
+#include "engine/serving/speculation.h"
 #include "engine/serving/token_stream.h"
 #include "kernels/mutex.h"
 
@@ -41,6 +42,7 @@ struct EngineOptions {
   int context_tokens = 4096;  // prompt plus generated tokens of one sequence, at most
   int queue_capacity = 512;   // requests that wait, at most; 0: only what a free slot can take at once
   int prefill_chunk = 128;    // prompt tokens of one step, at most, so that running streams go on
+  SpeculationOptions speculation = {};  // whether tokens are drafted
 };
 
 struct EngineStatus {
@@ -49,6 +51,8 @@ struct EngineStatus {
   int n_waiting = 0;     // requests in the queue, not wholly admitted
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
+  uint64_t n_drafted_tokens = 0;    // computed before it was known that they come, since start
+  uint64_t n_accepted_tokens = 0;   // of those, the ones that came
   double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
   bool failed = false;              // the engine thread ended by an exception; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
@@ -115,11 +119,13 @@ class Engine final : public TokenGenerator {
   void admit();
   void build_batch(std::span<const StepPiece> pieces);
   StepOutput run_model();
-  void advance(const StepPiece& piece);
+  void advance(int slot, int n_tokens);
   void finish_piece(const StepPiece& piece, std::span<const float> logits);
   void finish_embedded_piece(const StepPiece& piece, std::span<const float> hidden);
   bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
-  void choose_token(int slot, std::span<const float> row);
+  void choose_tokens(const StepPiece& piece, std::span<const float> logits);
+  bool choose_token(int slot, std::span<const float> row);
+  int n_confirmed(const Sequence& sequence, int n_drafted) const;
   std::optional<FinishReason> generate(Sequence& sequence, std::span<const float> row);
   const TokenMask* allowed_tokens(Sequence& sequence);
   void publish_token(Sequence& sequence, int32_t token, std::span<const float> row);
@@ -138,6 +144,7 @@ class Engine final : public TokenGenerator {
   KvBlocks blocks_;
   Scheduler scheduler_;
   Sampler sampler_;
+  Speculation speculation_;
   Batch batch_;
   std::vector<std::unique_ptr<Sequence>> new_sequences_;  // scratch of take_new
   std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
@@ -147,6 +154,7 @@ class Engine final : public TokenGenerator {
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
+  std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0};
   ServiceTime service_time_;
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};

@@ -14,6 +14,7 @@
 #include "engine/residency/placement.h"
 #include "engine/residency/sparsity.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/sharing/bundle_mover.h"
 
 namespace hearth {
@@ -52,8 +53,12 @@ struct LoadOptions {
   int n_kv_contexts = 0;
 
   // The host.
-  int n_threads = 0;                // 0: one per physical core
-  std::optional<Isa> isa;           // nullopt: the best this processor has
+  int n_threads = 0;                                     // 0: one per physical core
+  std::optional<Isa> isa;                                // nullopt: the best this processor has
+  ActivationBits activation_bits = ActivationBits::k15;  // 8: faster, less exact, and no GPU is used
+  /// On a machine with several NUMA nodes: whether memory lies on all of them. Changes the memory policy of the loading
+  /// thread and of those it starts (kernels/cpu/numa.h).
+  bool spread_memory = true;
   uint64_t memory_limit_bytes = 0;  // limit of memory besides the file; 0: what this machine allows
 
   // Which neurons are computed.

@@ -21,7 +21,9 @@
 #include "engine/residency/sparsity_choice.h"
 #include "engine/resolved_load.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/numa.h"
 #include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/topology.h"
 #include "kernels/cuda/cuda_backend.h"
 
 namespace hearth {
@@ -36,16 +38,35 @@ std::function<void(double)> part_of(const std::function<void(double)>& whole, do
   return [&whole, begin, end](double share) { whole(begin + share * (end - begin)); };
 }
 
+/// Spreads memory over the NUMA nodes of this process's processors, if asked to and if there are several. Returns what
+/// to add to the backend's description.
+std::string spread_memory(const LoadOptions& options) {
+  if (!options.spread_memory) return "";
+  const std::vector<int> nodes = numa_nodes_of(allowed_cpus());
+  const MemorySpread spread = hearth::spread_memory(nodes);
+  if (spread == MemorySpread::kNone) return "";
+  if (spread == MemorySpread::kSpread)
+    return ", memory on " + std::to_string(nodes.size()) + " NUMA nodes in turn";
+  if (options.warn) {
+    options.warn(
+        "the system refuses to spread memory over the " + std::to_string(nodes.size()) +
+        " NUMA nodes, so one of them may slow down all threads; in a container, allow the system call "
+        "set_mempolicy (Docker: --cap-add SYS_NICE), or start with --numa off");
+  }
+  return "";
+}
+
 /// The model as its files hold it, and the CPU backend.
 struct OpenModel {
   /// Throws as load() does.
   explicit OpenModel(const LoadOptions& options)
-      : file(options.file ? options.file : std::make_shared<const ModelFile>(ModelFile::open(options.path))),
+      : memory_words(spread_memory(options)),
+        file(options.file ? options.file : std::make_shared<const ModelFile>(ModelFile::open(options.path))),
         spec(read_model_spec(*file, options.ffn_activation)),
         predictor_file(may_use_predictors(options) ? open_predictor_file(*file, spec) : std::nullopt),
         tokenizer(Tokenizer::from_model(*file)),
         cpu(options.n_threads > 0 ? options.n_threads : default_thread_count(),
-            options.isa.value_or(supported_isas().front())),
+            options.isa.value_or(supported_isas().front()), options.activation_bits),
         weights(bind_weights(*file, spec)) {
     if (predictor_file) bind_predictors(*predictor_file, spec, weights);
     if (tokenizer->n_vocab() <= spec.n_vocab) return;
@@ -77,6 +98,7 @@ struct OpenModel {
     return hearth::resolve(options, {.file = *file, .spec = spec, .weights = weights}, measure);
   }
 
+  std::string memory_words;  // where memory lies; first, for threads inherit the policy
   std::shared_ptr<const ModelFile> file;
   ModelSpec spec;
   std::optional<ModelFile> predictor_file;  // beside the model; nullopt: there is none, or none is needed
@@ -275,7 +297,7 @@ void ModelRuntime::State::place(const LoadOptions& options, ResolvedLoad what) t
 /// Describes the placed model, and attaches the observation of its neurons.
 void ModelRuntime::State::publish() {
   as_placed.emplace(PlacedModel{.sparsity = neurons->report(),
-                                .backend = devices->of_output().description(),
+                                .backend = devices->of_output().description() + model->memory_words,
                                 .plan = plan ? &*plan : nullptr,
                                 .prefetcher = prefetcher.get(),
                                 .kv_bytes = kv->bytes(),

@@ -107,8 +107,10 @@ DeviceAnswer choose_device(const LoadOptions& options) {
     }
     return answer;
   }
-  if (options.sparsity.mode == "calibrated") {
-    const std::string why = "--sparsity calibrated runs on the CPU only";
+  const bool calibrated = options.sparsity.mode == "calibrated";
+  if (calibrated || options.activation_bits == ActivationBits::k8) {
+    const std::string why =
+        (calibrated ? "--sparsity calibrated" : "--activation-bits 8") + std::string(" runs on the CPU only");
     if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
     answer.notes.push_back(why + ": the GPU is not used");
     return answer;

@@ -24,12 +24,22 @@ std::optional<Isa> engine_isa(Options::Isa isa) {
       return Isa::kScalar;
     case Options::Isa::kAvx2:
       return Isa::kAvx2;
+    case Options::Isa::kAvxVnni:
+      return Isa::kAvxVnni;
     case Options::Isa::kAvx512Vnni:
       return Isa::kAvx512Vnni;
+    case Options::Isa::kNeon:
+      return Isa::kNeon;
+    case Options::Isa::kNeonDotprod:
+      return Isa::kNeonDotprod;
     case Options::Isa::kAuto:
       break;
   }
   return std::nullopt;
+}
+
+ActivationBits engine_activation_bits(Options::ActivationBits bits) {
+  return bits == Options::ActivationBits::k8 ? ActivationBits::k8 : ActivationBits::k15;
 }
 
 std::string engine_sparsity(Options::Sparsity sparsity) {
@@ -69,6 +79,8 @@ LoadOptions engine_options(const Options& options) {
   load.path = options.model;
   load.n_threads = options.threads;
   load.isa = engine_isa(options.isa);
+  load.activation_bits = engine_activation_bits(options.activation_bits);
+  load.spread_memory = options.numa == Options::Numa::kInterleave;
   load.n_slots = options.slots;
   load.context_tokens = options.context;
   load.prefill_chunk = options.prefill_chunk;

@@ -17,6 +17,8 @@ LoadOptions engine_options(const Options& options);
 /// The engine's instruction set; nullopt: the best that this processor has.
 std::optional<Isa> engine_isa(Options::Isa isa);
 
+ActivationBits engine_activation_bits(Options::ActivationBits bits);
+
 /// The name of the sparsity mode, as SparsityRequest takes it.
 std::string engine_sparsity(Options::Sparsity sparsity);
 /// The option that asks for this sparsity mode.

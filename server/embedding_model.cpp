@@ -18,6 +18,8 @@ LoadOptions load_options(const Options& options) {
   LoadOptions load;
   load.path = options.embedding_model;
   load.isa = engine_isa(options.isa);
+  load.activation_bits = engine_activation_bits(options.activation_bits);
+  load.spread_memory = options.numa == Options::Numa::kInterleave;
   load.n_threads = std::max(1, (options.threads > 0 ? options.threads : default_thread_count()) / 2);
   load.n_slots = kEmbeddingSlots;
   load.n_kv_contexts = 1;

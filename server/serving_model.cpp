@@ -323,6 +323,9 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   engine.context_tokens = model->runtime_->facts().context_tokens;
   engine.queue_capacity = options.queue;
   engine.prefill_chunk = options.prefill_chunk;
+  engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
+                        .max_draft = options.draft_tokens,
+                        .drafter = nullptr};
   model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);
 
   ServedModel served;

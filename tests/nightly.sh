@@ -8,6 +8,7 @@
 #   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
 #   fuzzers ten times as long
 #   clang-tidy over every file
+#   the kernels and the forward pass compiled for 64-bit Arm, under QEMU
 #   both README commands in fresh roots of Debian 12 and 13
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -32,10 +33,13 @@ check "clang-tidy" ./tests/check_tidy.sh --all
 check "cuda" ./tests/run.sh cuda
 HEARTH_FUZZ_TIMES=10 check "asan" ./tests/run.sh asan
 check "tsan" ./tests/run.sh tsan
+check "packages for Arm" ./docker/install-deps.sh arm
+check "aarch64" ./tests/kernels/aarch64.sh
 for suite in bookworm trixie; do
   check "root of $suite" ./tests/docker/debian_root.sh "$suite"
 done
 
 exec python3 tests/support/sum_results.py "${checks[@]}" build/release/ctest-fast.xml build/release/ctest-slow.xml \
   build/release/pytest.xml build/cuda/ctest-all.xml build/asan/ctest-all.xml build/tsan/ctest-all.xml \
+  build/aarch64/ctest-max.xml build/aarch64/ctest-cortex-a72.xml \
   build/release/pytest-clients-openai3.xml build/release/pytest-clients-openai2.xml

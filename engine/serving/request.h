@@ -33,6 +33,8 @@ struct SequenceRequest {
   int n_top_logprobs = -1;  // -1: none; k >= 0: the chosen token's log-probability and the k most likely
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
+  // Tokens that the client expects in the answer; they are searched for drafts (speculation.h) and change no token.
+  std::vector<int32_t> prediction;
   // Set: nothing is generated. The prompt's hidden states are pooled like this, and the answer is one EmbeddingEvent.
   // REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
   std::optional<Pooling> embedding;

@@ -70,17 +70,18 @@ std::span<const StepPiece> Scheduler::next_step() {
   take_decode(step);
   step.tokens = std::min(step.tokens, limits_.prefill_chunk);
   take_forced(step);
+  take_drafts(step);
   take_prefill(step);
   for (const StepPiece& piece : pieces_) blocks_.extend(piece.slot, piece.begin + piece.n_tokens);
   return pieces_;
 }
 
-void Scheduler::computed(const StepPiece& piece) {
-  Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
-  assert(piece.begin == sequence.n_computed);
-  sequence.n_computed += piece.n_tokens;
+void Scheduler::computed(int slot, int n_tokens) {
+  Sequence& sequence = *slots_[static_cast<size_t>(slot)];
+  assert(n_tokens <= sequence.n_pending());
+  sequence.n_computed += n_tokens;
   if (sequence.request.embedding) return;  // leaves the prefix cache as it is
-  blocks_.commit(piece.slot, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+  blocks_.commit(slot, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
 }
 
 std::unique_ptr<Sequence> Scheduler::remove(int slot, bool keep_blocks) {
@@ -158,6 +159,24 @@ void Scheduler::take_forced(Budget& step) {
     grow(piece, forced);
   }
   step.tokens -= given - forced.tokens;
+}
+
+// Appends wanted drafts to pieces that have all known tokens of their sequence.
+void Scheduler::take_drafts(Budget& step) {
+  for (StepPiece& piece : pieces_) {
+    const Sequence& sequence = *slots_[static_cast<size_t>(piece.slot)];
+    if (static_cast<size_t>(piece.begin + piece.n_tokens) < sequence.tokens.size()) continue;
+    piece.n_drafted = std::max(0, std::min({sequence.drafts.n_wanted, step.tokens, step.rows}));
+    piece.n_tokens += piece.n_drafted;
+    piece.n_rows += piece.n_drafted;
+    step.tokens -= piece.n_drafted;
+    step.rows -= piece.n_drafted;
+  }
+}
+
+int Scheduler::room_for_drafts() const {
+  return std::min(
+      {limits_.prefill_chunk, limits_.max_tokens - n_running_, limits_.max_logit_rows - n_running_});
 }
 
 void Scheduler::take_prefill(Budget step) {

@@ -11,7 +11,8 @@
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
 // prompt slows decoding, but never stops it. Where a constraint forces several tokens of a decoding sequence at once,
-// the step has more of them, up to half a chunk. Half of the rest goes to the prompt that was admitted first. The
+// the step has more of them, up to half a chunk. Drafted tokens (speculation.h) follow those of their sequence; they get what
+// room the step has, which is made for a chunk, and are only wanted where no prompt waits. Half of the rest goes to the prompt that was admitted first. The
 // rest goes to the prompts with the fewest tokens left, so that short prompts pass long ones; no other order has
 // a lower mean time to the first token. The first half bounds what this costs a long prompt: the oldest prompt
 // gets half of every chunk, and every prompt becomes the oldest in the end. So no ageing constant needs tuning.
@@ -32,13 +33,15 @@ namespace hearth {
 /// The tokens [begin, begin + n_tokens) of one sequence in a step. Logits are wanted for the piece's tokens
 /// [first_row, first_row + n_rows): the last one if a token is sampled next; if the prompt is scored, all that a
 /// prompt token follows; none in the middle of other prompts. Of a sequence that is embedded, these are the tokens
-/// whose hidden states are wanted: those that are pooled.
+/// whose hidden states are wanted: those that are pooled. The last n_drafted tokens are not the sequence's yet but drafted;
+/// logits are wanted for all of them.
 struct StepPiece {
   int slot = 0;
   int begin = 0;
   int n_tokens = 0;
   int first_row = 0;
   int n_rows = 0;
+  int n_drafted = 0;
 };
 
 struct SchedulerLimits {
@@ -65,8 +68,11 @@ class Scheduler {
   /// call.
   std::span<const StepPiece> next_step();
 
-  /// Reports that a piece was computed: advances its sequence and hands full KV blocks to the prefix cache.
-  void computed(const StepPiece& piece);
+  /// Reports that the next n_tokens of a slot's sequence were computed: advances it and hands full KV blocks to the prefix
+  /// cache. Drafted tokens are reported once they are the sequence's; what was computed for others is overwritten.
+  void computed(int slot, int n_tokens);
+  /// Drafted tokens that a step has room for beside what decodes now.
+  int room_for_drafts() const;
 
   /// Removes a sequence from its slot and releases its KV blocks. keep_blocks: see KvBlocks::release.
   std::unique_ptr<Sequence> remove(int slot, bool keep_blocks);
@@ -93,6 +99,7 @@ class Scheduler {
   int free_slot() const;
   void take_decode(Budget& step);
   void take_forced(Budget& step);
+  void take_drafts(Budget& step);
   void take_prefill(Budget step);
   void grow(StepPiece& piece, Budget& budget) const;
 

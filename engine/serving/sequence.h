@@ -12,6 +12,7 @@
 #include "engine/serving/pooled_state.h"
 #include "engine/serving/request.h"
 #include "engine/serving/sampler.h"
+#include "engine/serving/speculation.h"
 #include "engine/serving/token_stream.h"
 
 namespace hearth {
@@ -29,6 +30,7 @@ struct Sequence {
   std::optional<ConstraintState>
       constraint;                     // after the tokens generated so far; absent: nothing is constrained
   std::optional<PooledState> pooled;  // if it is embedded: of the tokens computed so far; made at admission
+  SequenceDrafts drafts;              // tokens that may come next
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the cache
   int n_cached = 0;        // prompt tokens that were in the prefix cache at admission

@@ -6,6 +6,9 @@
 // word, whichever suits an ISA. So the order of the quants within a span of 32 columns is the ISA's own (see
 // its quantize_row); all other planes are the same bytes everywhere.
 //
+// Where speed is worth that error, rows have 8-bit quants instead, |q| <= 127 (--activation-bits 8): one byte,
+// half the products. All else is the same.
+//
 // Why 32 columns to a scale: it is the group of most weight types, and at 15 bits an outlier costs its group
 // nothing that matters. The K-quants with finer groups share a scale between two of them.
 //
@@ -28,7 +31,9 @@ inline constexpr int kActivationSpan = 32;
 inline constexpr int kActivationHalf = 16;
 inline constexpr int kSpanBytes = 2 * kActivationSpan;
 
+/// The largest quant of 15 and of 8 bits.
 inline constexpr float kLargestQuant = 32512.0f;
+inline constexpr float kLargestByte = 127.0f;
 
 /// A span whose largest magnitude is below this becomes zeros. This keeps kLargestQuant / max and the scale
 /// normal floats.
@@ -36,7 +41,7 @@ inline constexpr float kSmallestMax = 4e-34f;
 
 /// Pointers to the planes of one row.
 struct ActivationRow {
-  std::byte* quants;      // [n_cols / 32][kSpanBytes], 32 quants in the ISA's own order
+  std::byte* quants;      // [n_cols / 32][32 * bytes of a quant], 32 quants in the ISA's own order
   float* scale;           // [n_cols / 32]
   float* half_sum;        // [n_cols / 16]  sum of quants, exact
   float* sum;             // [n_cols / 32]  half_sum[2i] + half_sum[2i + 1], exact
@@ -45,19 +50,21 @@ struct ActivationRow {
 };
 
 /// Bytes of the planes of one span of 32 columns: quants, scale, three sums, as floats and integers.
-inline constexpr size_t kBytesPerSpan = kSpanBytes + 4 + 12 + 12;
+inline constexpr size_t kOtherBytesPerSpan = 4 + 12 + 12;
+inline constexpr size_t kBytesPerSpan = kSpanBytes + kOtherBytesPerSpan;
 
 /// The bytes of a row, rounded up to an odd number of cache lines. Otherwise the same column of many tokens
-/// would fall on few sets of a cache.
-[[maybe_unused]] size_t activation_row_size(int64_t n_cols) {
+/// would fall on few sets of a cache. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
+[[maybe_unused]] size_t activation_row_size(int64_t n_cols, int quant_bytes = 2) {
   const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
-  const size_t lines = (spans * kBytesPerSpan + 63) / 64;
+  const size_t span_bytes = static_cast<size_t>(quant_bytes * kActivationSpan) + kOtherBytesPerSpan;
+  const size_t lines = (spans * span_bytes + 63) / 64;
   return (lines | 1) * 64;
 }
 
-[[maybe_unused]] ActivationRow activation_row(std::byte* row, int64_t n_cols) {
+[[maybe_unused]] ActivationRow activation_row(std::byte* row, int64_t n_cols, int quant_bytes = 2) {
   const size_t spans = static_cast<size_t>(n_cols / kActivationSpan);
-  std::byte* scale = row + spans * kSpanBytes;
+  std::byte* scale = row + spans * static_cast<size_t>(quant_bytes * kActivationSpan);
   std::byte* half_sum = scale + spans * 4;
   std::byte* sum = half_sum + spans * 8;
   std::byte* half_int_sum = sum + spans * 4;
@@ -82,13 +89,13 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
 /// The scale of the span at x. `max_bits` is the largest of x's bit patterns without their signs; as bit
 /// patterns, NaN is above infinity and infinity above all numbers. A span with a NaN or an infinity becomes
 /// zeros with the scale NaN: every product with it is NaN, as it (almost always) would be in floats, and no
-/// NaN is ever converted to an integer.
-[[maybe_unused]] SpanScale span_scale(const float* x, int32_t max_bits) {
+/// NaN is ever converted to an integer. `largest`: kLargestQuant or kLargestByte.
+[[maybe_unused]] SpanScale span_scale(const float* x, int32_t max_bits, float largest = kLargestQuant) {
   if (max_bits >= 0x7f800000) return {kZeroSpan, __builtin_nanf(""), 0.0f};
   float max;
   __builtin_memcpy(&max, &max_bits, sizeof max);
   if (max < kSmallestMax) return {kZeroSpan, 0.0f, 0.0f};
-  return {x, max / kLargestQuant, kLargestQuant / max};
+  return {x, max / largest, largest / max};
 }
 
 /// Fills all planes of span i except its quants.

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 
 #include "kernels/cpu/activation_row.h"
@@ -46,13 +48,15 @@ int64_t block_start(const KvPlaces& places, const KvShape& shape, int t) {
 
 // Pieces of matrix products.
 
-// Weight bytes of a piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which repays the atomic
-// operation of taking a piece. The first strips of a piece are not prefetched in time: for one token, pieces of
-// 512 KiB were 5 % faster than pieces of 128 KiB.
+// Weight bytes of the smallest and the largest piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which
+// repays the atomic operation of taking a piece. The first strips of a piece are not prefetched in time: for one
+// token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
 constexpr int64_t kMinPieceBytes = 16 * 1024;
 constexpr int64_t kMaxPieceBytes = 512 * 1024;
-// Pieces per thread. With 8, a delayed piece holds up an eighth of a thread's work.
-constexpr int64_t kPiecesPerThread = 8;
+// Units of work per thread; the last pieces are one unit. With 8, a delayed thread holds up an eighth of a thread's work.
+// Cores of unequal speed need smaller units; in a product of 2 MiB, 16 take 11 % longer than 8.
+constexpr int64_t kUnitsPerThread = 8;
+constexpr int64_t kUnitsPerUnequalThread = 32;
 // Rows of a piece are a multiple of this: the kernels work on so many rows at once.
 constexpr int64_t kRowMultiple = 32;
 // The fewest tokens of a piece: each piece unpacks its weights anew, which costs as much as a few tokens do.
@@ -68,46 +72,57 @@ int64_t bytes_of_row(const Matrix& weight) {
   return static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols));
 }
 
-/// How the work of one call is numbered: the row pieces of all products in order, each split into token
-/// parts.
+/// How the work of one call is numbered. A unit is a few rows of one product for one part of the tokens. Units are
+/// numbered product by product, and in each token part by token part, so that a piece of neighbouring units is a
+/// range of rows.
 struct Cut {
-  int64_t piece_bytes;
-  int64_t n_token_parts;
+  int64_t unit_bytes = 0;
+  int64_t n_token_parts = 1;
 
-  int64_t rows_per_piece(const Matrix& weight) const {
-    return ceil_div(ceil_div(piece_bytes, std::max<int64_t>(1, bytes_of_row(weight))), kRowMultiple) *
+  int64_t rows_per_unit(const Matrix& weight) const {
+    return ceil_div(ceil_div(unit_bytes, std::max<int64_t>(1, bytes_of_row(weight))), kRowMultiple) *
            kRowMultiple;
   }
-  int64_t n_pieces(const Product& p) const { return ceil_div(n_rows(p), rows_per_piece(p.weight)); }
+  int64_t row_units(const Product& p) const { return ceil_div(n_rows(p), rows_per_unit(p.weight)); }
+  int64_t units(const Product& p) const { return row_units(p) * n_token_parts; }
+  int64_t most_units() const { return kMaxPieceBytes / unit_bytes; }
 };
 
-Cut cut(std::span<const Product> products, int n_tokens, int n_threads) {
+Cut cut(std::span<const Product> products, int n_tokens, const ThreadPool& pool) {
+  const int64_t n_wanted =
+      pool.n_threads() * (pool.speeds_differ() ? kUnitsPerUnequalThread : kUnitsPerThread);
   int64_t total_bytes = 0;
   for (const Product& p : products) total_bytes += n_rows(p) * bytes_of_row(p.weight);
   Cut c{};
-  c.piece_bytes = std::clamp(total_bytes / (n_threads * kPiecesPerThread), kMinPieceBytes, kMaxPieceBytes);
-  int64_t n_row_pieces = 0;
-  for (const Product& p : products) n_row_pieces += c.n_pieces(p);
-  // With small matrices, many tokens and many threads, rows alone give too few pieces, so tokens are split
-  // too.
-  const int64_t wanted = ceil_div(int64_t{n_threads} * kPiecesPerThread, std::max<int64_t>(1, n_row_pieces));
+  c.unit_bytes = std::clamp(total_bytes / n_wanted, kMinPieceBytes, kMaxPieceBytes);
+  int64_t n_row_units = 0;
+  for (const Product& p : products) n_row_units += c.row_units(p);
+  // With small matrices, many tokens and many threads, rows alone give too few units, so tokens are split too.
+  const int64_t wanted = ceil_div(n_wanted, std::max<int64_t>(1, n_row_units));
   c.n_token_parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, n_tokens / kMinPieceTokens));
   return c;
 }
 
 }  // namespace
 
-CpuBackend::CpuBackend(int n_threads, Isa isa)
+CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota)
     : isa_(checked(isa)),
-      matmul_(matmul_kernels(isa)),
+      bits_(bits),
+      matmul_(matmul_kernels(isa, bits)),
       vector_(vector_kernels(isa)),
-      pool_(checked(n_threads)),
+      pool_(checked(n_threads), quota),
       attention_(pool_, vector_),
       sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();
-  return "CPU " + std::string(isa_name(isa_)) + ", " + std::to_string(n) + (n == 1 ? " thread" : " threads");
+  std::string text = "CPU " + std::string(isa_name(isa_)) + ", " + std::to_string(n);
+  text += n == 1 ? " thread" : " threads";
+  if (bits_ == ActivationBits::k8) text += ", 8-bit activations";
+  if (!pool_.exceeds_quota()) return text;
+  std::ostringstream quota;
+  quota << pool_.quota();
+  return text + " within the cgroup's quota of " + quota.str() + " CPUs";
 }
 
 Buffer CpuBackend::allocate(size_t bytes) {
@@ -130,7 +145,7 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   // Rounding up to whole weight blocks ensures that a larger row never takes less memory than a smaller one.
   constexpr int64_t kLargestBlock = 256;
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
-  quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks));
+  quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks, bits_));
   sparse_.reserve(max_tokens, max_cols, *this);
   attention_.reserve(max_tokens, bounds.n_heads, max_head_dim, bounds.max_context);
   rope_table_.reserve(max_tokens, max_head_dim);
@@ -249,11 +264,13 @@ void CpuBackend::gather_rows(const float* x, int64_t n_cols, std::span<const int
 
 bool uses_quantized_activations(DType type) { return dtype_info(type).block_elems > 1; }
 
-size_t activation_row_bytes(int64_t n_cols) { return activation_row_size(n_cols); }
+size_t activation_row_bytes(int64_t n_cols, ActivationBits bits) {
+  return activation_row_size(n_cols, bits == ActivationBits::k15 ? 2 : 1);
+}
 
 const std::byte* CpuBackend::quantize(const float* x, int n_tokens, int64_t n_cols) {
   std::byte* rows = reinterpret_cast<std::byte*>(quantized_.floats());
-  const size_t bytes = activation_row_bytes(n_cols);
+  const size_t bytes = activation_row_bytes(n_cols, bits_);
   assert(static_cast<size_t>(n_tokens) * bytes <= quantized_.bytes());
   pool_.for_each_piece(n_tokens, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t t = begin; t < end; ++t) {
@@ -266,34 +283,43 @@ const std::byte* CpuBackend::quantize(const float* x, int n_tokens, int64_t n_co
 void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> products) {
   if (n_tokens == 0 || products.empty()) return;
   const int64_t n_cols = products.front().weight.n_cols;
-  const size_t quantized_bytes = activation_row_bytes(n_cols);
+  const size_t quantized_bytes = activation_row_bytes(n_cols, bits_);
   const bool any_quantized = std::ranges::any_of(
       products, [](const Product& p) { return uses_quantized_activations(p.weight.dtype); });
   const std::byte* quantized = any_quantized ? quantize(x, n_tokens, n_cols) : nullptr;
 
-  const Cut c = cut(products, n_tokens, pool_.n_threads());
+  const Cut c = cut(products, n_tokens, pool_);
   const int64_t part_tokens = ceil_div(n_tokens, c.n_token_parts);
-  int64_t n_pieces = 0;
-  for (const Product& p : products) n_pieces += c.n_pieces(p) * c.n_token_parts;
+  int64_t n_units = 0;
+  for (const Product& p : products) n_units += c.units(p);
 
-  pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int) {
-    const Product* p = products.data();
-    while (piece >= c.n_pieces(*p) * c.n_token_parts) piece -= c.n_pieces(*p++) * c.n_token_parts;
-    const int64_t rows = c.rows_per_piece(p->weight);
+  // Computes the units [begin, end) of p, which are rows of one token part.
+  const auto multiply = [&](const Product& p, int64_t part, int64_t begin, int64_t end) {
+    const int64_t rows = c.rows_per_unit(p.weight);
     MatmulArgs args;
-    args.weight = &p->weight;
-    args.row_begin = piece / c.n_token_parts * rows;
-    args.row_end = std::min(args.row_begin + rows, n_rows(*p));
-    args.rows = p->rows.data();
-    args.bias = p->bias;
-    args.out_stride = p->out_stride;
-    args.accumulate = p->accumulate;
-    const int64_t first = piece % c.n_token_parts * part_tokens;
+    args.weight = &p.weight;
+    args.row_begin = begin * rows;
+    args.row_end = std::min(end * rows, n_rows(p));
+    args.rows = p.rows.data();
+    args.bias = p.bias;
+    args.out_stride = p.out_stride;
+    args.accumulate = p.accumulate;
+    const int64_t first = part * part_tokens;
     args.n_tokens = static_cast<int>(std::min<int64_t>(part_tokens, n_tokens - first));
     args.x = x + first * n_cols;
     if (quantized != nullptr) args.quantized = quantized + static_cast<size_t>(first) * quantized_bytes;
-    args.out = p->out + first * p->out_stride;
-    matmul_.multiply[static_cast<size_t>(p->weight.dtype)](args);
+    args.out = p.out + first * p.out_stride;
+    matmul_.multiply[static_cast<size_t>(p.weight.dtype)](args);
+  };
+  pool_.for_each_shrinking_piece(n_units, c.most_units(), [&](int64_t begin, int64_t end, int) {
+    int64_t first = 0;  // the number of p's first unit
+    for (const Product& p : products) {
+      const int64_t row_units = c.row_units(p);
+      for (int64_t part = 0; part < c.n_token_parts; ++part, first += row_units) {
+        const int64_t from = std::max(begin - first, int64_t{0}), to = std::min(end - first, row_units);
+        if (from < to) multiply(p, part, from, to);
+      }
+    }
   });
 }
 

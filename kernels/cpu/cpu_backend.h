@@ -26,7 +26,9 @@ class CpuBackend final : public Backend {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
-  CpuBackend(int n_threads, Isa isa);
+  /// quota: as for ThreadPool.
+  CpuBackend(int n_threads, Isa isa, ActivationBits bits = ActivationBits::k15,
+             double quota = cgroup_cpu_limit());
 
   std::string description() const override;
   int n_threads() const { return pool_.n_threads(); }
@@ -120,6 +122,7 @@ class CpuBackend final : public Backend {
   bool lists_rows(const Matrix& weight, const float* x, int n_tokens, std::span<const int32_t> ids);
 
   Isa isa_;
+  ActivationBits bits_;
   StepBounds bounds_;
   std::vector<NeuronSet> sets_;  // by id
   const MatmulKernels& matmul_;

@@ -81,6 +81,7 @@ const DownKernels& down_kernels(Isa isa);
 extern const DownKernels kDownKernelsScalar;
 extern const DownKernels kDownKernelsAvx2;
 extern const DownKernels kDownKernelsAvx512;
+extern const DownKernels kDownKernelsNeon;
 
 // ---- integer sums (kernels/neuron_sums.h) ----------------------------------------------------------------
 //
@@ -128,5 +129,6 @@ const DownSumsKernels& down_sums_kernels(Isa isa);
 extern const DownSumsKernels kDownSumsScalar;
 extern const DownSumsKernels kDownSumsAvx2;
 extern const DownSumsKernels kDownSumsAvx512;
+extern const DownSumsKernels kDownSumsNeon;
 
 }  // namespace hearth

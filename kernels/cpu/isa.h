@@ -1,4 +1,4 @@
-// Which instruction set the CPU kernels use: found once by cpuid, or forced by --isa.
+// Which instruction set the CPU kernels use: found once by asking the processor, or forced by --isa.
 #pragma once
 
 #include <optional>
@@ -7,13 +7,24 @@
 
 namespace hearth {
 
+/// Every build knows all of them; a program has the loops of its own kind of processor and of kScalar.
 enum class Isa {
   kScalar,
-  kAvx2,        // AVX2, FMA and F16C
-  kAvx512Vnni,  // AVX-512 F, BW, DQ, VL and VNNI
+  kAvx2,        // x86-64: AVX2, FMA and F16C
+  kAvxVnni,     // x86-64: kAvx2 and AVX-VNNI, for matrix products; all else is as with kAvx2
+  kAvx512Vnni,  // x86-64: AVX-512 F, BW, DQ, VL and VNNI
+  kNeon,        // AArch64: Advanced SIMD, which every such processor has
+  kNeonDotprod,  // AArch64: kNeon and the dot products of ARMv8.2, for matrix products; all else is as with kNeon
 };
 
-/// Name as --isa takes it: "scalar", "avx2", "avx512-vnni".
+/// Every instruction set, best first within a kind of processor; kScalar is last.
+inline constexpr Isa kAllIsas[] = {Isa::kAvx512Vnni,  Isa::kAvxVnni, Isa::kAvx2,
+                                   Isa::kNeonDotprod, Isa::kNeon,    Isa::kScalar};
+
+/// Whether this program has the instruction set's loops, though this processor may not run them.
+bool is_built(Isa isa);
+
+/// Name as --isa takes it: "scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod".
 std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 

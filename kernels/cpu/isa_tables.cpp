@@ -7,32 +7,49 @@
 namespace hearth {
 namespace {
 
-template <class Table>
-const Table& of_isa(Isa isa, const Table& avx512, const Table& avx2, const Table& scalar) {
+/// The tables of an ISA; those of kScalar for one that is not built.
+struct Tables {
+  const MatmulKernels& matmul;
+  const MatmulKernels& matmul_bytes;  // of 8-bit activations
+  const VectorKernels& vector;
+  const DownKernels& down;
+  const DownSumsKernels& down_sums;
+};
+
+Tables tables_of(Isa isa) {
   switch (isa) {
+#if defined(__x86_64__)
     case Isa::kAvx512Vnni:
-      return avx512;
+      return {kMatmulKernelsAvx512, kMatmulBytesAvx512, kVectorKernelsAvx512, kDownKernelsAvx512,
+              kDownSumsAvx512};
+    case Isa::kAvxVnni:
+      return {kMatmulKernelsAvxVnni, kMatmulBytesAvxVnni, kVectorKernelsAvx2, kDownKernelsAvx2,
+              kDownSumsAvx2};
     case Isa::kAvx2:
-      return avx2;
-    case Isa::kScalar:
-      break;
+      return {kMatmulKernelsAvx2, kMatmulBytesAvx2, kVectorKernelsAvx2, kDownKernelsAvx2, kDownSumsAvx2};
+#elif defined(__aarch64__)
+    case Isa::kNeonDotprod:
+      return {kMatmulKernelsNeonDotprod, kMatmulBytesNeonDotprod, kVectorKernelsNeon, kDownKernelsNeon,
+              kDownSumsNeon};
+    case Isa::kNeon:
+      return {kMatmulKernelsNeon, kMatmulBytesNeon, kVectorKernelsNeon, kDownKernelsNeon, kDownSumsNeon};
+#endif
+    default:
+      return {kMatmulKernelsScalar, kMatmulBytesScalar, kVectorKernelsScalar, kDownKernelsScalar,
+              kDownSumsScalar};
   }
-  return scalar;
 }
 
 }  // namespace
 
-const MatmulKernels& matmul_kernels(Isa isa) {
-  return of_isa(isa, kMatmulKernelsAvx512, kMatmulKernelsAvx2, kMatmulKernelsScalar);
+bool is_built(Isa isa) { return isa == Isa::kScalar || &tables_of(isa).matmul != &kMatmulKernelsScalar; }
+
+const MatmulKernels& matmul_kernels(Isa isa, ActivationBits bits) {
+  const Tables tables = tables_of(isa);
+  return bits == ActivationBits::k8 ? tables.matmul_bytes : tables.matmul;
 }
-const VectorKernels& vector_kernels(Isa isa) {
-  return of_isa(isa, kVectorKernelsAvx512, kVectorKernelsAvx2, kVectorKernelsScalar);
-}
-const DownKernels& down_kernels(Isa isa) {
-  return of_isa(isa, kDownKernelsAvx512, kDownKernelsAvx2, kDownKernelsScalar);
-}
-const DownSumsKernels& down_sums_kernels(Isa isa) {
-  return of_isa(isa, kDownSumsAvx512, kDownSumsAvx2, kDownSumsScalar);
-}
+const VectorKernels& vector_kernels(Isa isa) { return tables_of(isa).vector; }
+const DownKernels& down_kernels(Isa isa) { return tables_of(isa).down; }
+const DownSumsKernels& down_sums_kernels(Isa isa) { return tables_of(isa).down_sums; }
 
 }  // namespace hearth

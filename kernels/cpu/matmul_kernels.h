@@ -29,9 +29,12 @@ namespace hearth {
 /// Whether weights of this type are multiplied with quantised activations (false for F32, F16, BF16).
 bool uses_quantized_activations(DType type);
 
+/// Bits of a quantised activation, its sign not counted at 15. 8: half the arithmetic, for a larger error.
+enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
+
 /// Bytes of one activation row of n_cols columns quantised by MatmulKernels::quantize; a multiple of 64.
 /// The size is the same for every weight type and ISA (kernels/cpu/activation_row.h).
-size_t activation_row_bytes(int64_t n_cols);
+size_t activation_row_bytes(int64_t n_cols, ActivationBits bits = ActivationBits::k15);
 
 /// One matmul, restricted to the weight rows [row_begin, row_end), or to those rows of a list.
 struct MatmulArgs {
@@ -52,8 +55,8 @@ struct MatmulArgs {
 /// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 50 KB).
 struct MatmulKernels {
   /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
-  /// scale = max|x| / 32512, q = round to nearest even of x * (32512 / max|x|), in [-32512, 32512]. Columns
-  /// with a NaN or an infinity among them give NaN products. For multiply() of the same table only: each ISA
+  /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits and
+  /// 127 for 8. Columns with a NaN or an infinity among them give NaN products. For multiply() of the same table only: each ISA
   /// orders the quants to suit itself. REQUIRES: n_cols a multiple of 32.
   void (*quantize)(const float* x, int64_t n_cols, std::byte* out);
 
@@ -63,10 +66,19 @@ struct MatmulKernels {
 };
 
 /// REQUIRES: isa is one of supported_isas().
-const MatmulKernels& matmul_kernels(Isa isa);
+const MatmulKernels& matmul_kernels(Isa isa, ActivationBits bits = ActivationBits::k15);
 
 extern const MatmulKernels kMatmulKernelsScalar;
 extern const MatmulKernels kMatmulKernelsAvx2;
+extern const MatmulKernels kMatmulKernelsAvxVnni;
 extern const MatmulKernels kMatmulKernelsAvx512;
+extern const MatmulKernels kMatmulKernelsNeon;
+extern const MatmulKernels kMatmulKernelsNeonDotprod;
+extern const MatmulKernels kMatmulBytesScalar;  // ..Bytes..: of 8-bit activations
+extern const MatmulKernels kMatmulBytesAvx2;
+extern const MatmulKernels kMatmulBytesAvxVnni;
+extern const MatmulKernels kMatmulBytesAvx512;
+extern const MatmulKernels kMatmulBytesNeon;
+extern const MatmulKernels kMatmulBytesNeonDotprod;
 
 }  // namespace hearth

@@ -1,15 +1,16 @@
 // Threads, spinning and parking. See the header.
 #include "kernels/cpu/thread_pool.h"
 
-#include <immintrin.h>
 #include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <ctime>
 
 #include "kernels/cpu/topology.h"
+#include "kernels/pause.h"
 
 namespace hearth {
 namespace {
@@ -25,6 +26,16 @@ constexpr std::chrono::microseconds kPoliteAfter{10};
 // Polls between two reads of the clock: a pause takes 40 to 140 cycles, a read about as long as one pause.
 constexpr int kPollsPerClock = 16;
 
+// The smallest part of a processor that is worth a thread.
+constexpr double kLeastShare = 0.25;
+// How long a thread that may rest works between two looks at what the process has used. The system counts quotas by
+// 100 ms, which are many turns. To wake a thread at rest takes at most 50 microseconds.
+constexpr std::chrono::milliseconds kTurn{5};
+// A pool that ends waits for its threads at rest.
+constexpr std::chrono::milliseconds kLongestRest{100};
+// A thread beyond the quota works while other threads leave some of theirs.
+constexpr double kLeastPace = 0.05;
+
 constexpr uint32_t kOpen = uint32_t{1} << 31;
 
 /// Waits until `value` is no longer `old`: polls for kSpinTime if `may_spin`, then sleeps.
@@ -35,13 +46,57 @@ void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may
     for (Clock::duration waited{}; waited < kSpinTime; waited = Clock::now() - start) {
       for (int i = 0; i < kPollsPerClock; ++i) {
         if (value.load(std::memory_order_acquire) != old) return;
-        _mm_pause();
+        pause_in_wait();
       }
       if (waited > kPoliteAfter) sched_yield();
     }
   }
   value.wait(old, std::memory_order_acquire);
 }
+
+/// Keeps the process to its quota: threads for which it has no whole CPU rest whenever the process has used more
+/// than it may. If they did not, the system would stop some thread in the middle of a piece, and all others would
+/// wait for it until the quota's next period.
+class Pace {
+ public:
+  /// quota: CPUs' worth of time of the process, of which the threads 0 to thread - 1 take one each; 0: no limit.
+  /// A thread that has a whole CPU never rests, and no clock is read.
+  Pace(double quota, int thread)
+      : quota_(quota), share_(quota > 0.0 ? std::clamp(quota - thread, kLeastPace, 1.0) : 1.0) {}
+  /// Called between operations.
+  void rest_if_due() {
+    if (share_ >= 1.0 || Clock::now() - looked_ < kTurn) return;
+    look();
+    if (debt_ <= Seconds(0)) return;
+    // The other threads go on meanwhile, so the debt falls by the share only.
+    std::this_thread::sleep_for(std::min<Seconds>(debt_ / share_, kLongestRest));
+    look();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+
+  /// Adds what the process has used since the last look beyond what it may.
+  void look() {
+    const Clock::time_point now = Clock::now();
+    const Seconds used = process_time();
+    debt_ = std::max<Seconds>(debt_ + (used - used_) - quota_ * Seconds(now - looked_), -kTurn);
+    looked_ = now;
+    used_ = used;
+  }
+  /// The processor time that all threads of the process have used.
+  static Seconds process_time() {
+    timespec time{};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+
+  const double quota_, share_;
+  Clock::time_point looked_ = Clock::now();
+  Seconds used_ = share_ < 1.0 ? process_time() : Seconds(0);
+  Seconds debt_{0};
+};
 
 /// Binds a thread to one CPU. False if the system refuses.
 bool bind(pthread_t thread, int cpu) {
@@ -52,18 +107,35 @@ bool bind(pthread_t thread, int cpu) {
   return pthread_setaffinity_np(thread, sizeof set, &set) == 0;
 }
 
-}  // namespace
-
-int default_thread_count() {
-  const int cores = static_cast<int>(one_cpu_per_core(allowed_cpus()).size());
-  const int quota = cgroup_cpu_limit();
-  return quota == 0 ? cores : std::min(cores, quota);
+/// The CPUs that so many threads fill: one for each fast core, one for each core, or all. Empty if they fill none of
+/// these.
+std::vector<int> places_of(int n_threads) {
+  const std::vector<int> allowed = allowed_cpus();
+  for (std::vector<int> places : {one_cpu_per_core(fast_cpus(allowed)), one_cpu_per_core(allowed), allowed}) {
+    if (places.size() == static_cast<size_t>(n_threads)) return places;
+  }
+  return {};
 }
 
-ThreadPool::ThreadPool(int n_threads) {
+}  // namespace
+
+int threads_within(double quota) {
+  const int whole = static_cast<int>(std::min(quota, 1e6));  // a file may say anything
+  return std::max(1, quota - whole >= kLeastShare ? whole + 1 : whole);
+}
+
+int default_thread_count() {
+  const int cores = static_cast<int>(one_cpu_per_core(fast_cpus(allowed_cpus())).size());
+  const double quota = cgroup_cpu_limit();
+  return quota == 0.0 ? cores : std::min(cores, threads_within(quota));
+}
+
+ThreadPool::ThreadPool(int n_threads, double quota) : quota_(quota) {
   assert(n_threads >= 1);
   // With fewer processors than threads, a spinning thread would keep the thread it waits for from running.
   may_spin_ = n_threads <= static_cast<int>(allowed_cpus().size());
+  const std::vector<int> places = places_of(n_threads);
+  speeds_differ_ = hearth::speeds_differ(places.empty() ? allowed_cpus() : places);
   threads_.reserve(static_cast<size_t>(n_threads - 1));
   try {
     for (int thread = 1; thread < n_threads; ++thread) {
@@ -75,6 +147,8 @@ ThreadPool::ThreadPool(int n_threads) {
   }
 }
 
+bool ThreadPool::exceeds_quota() const { return quota_ > 0.0 && n_threads() > quota_; }
+
 ThreadPool::~ThreadPool() { stop(); }
 
 void ThreadPool::stop() noexcept {
@@ -85,11 +159,8 @@ void ThreadPool::stop() noexcept {
 }
 
 bool ThreadPool::bind_threads() {
-  const std::vector<int> allowed = allowed_cpus();
-  std::vector<int> places = one_cpu_per_core(allowed);
-  const size_t n = static_cast<size_t>(n_threads());
-  if (n > places.size()) places = allowed;
-  if (n != places.size()) return false;
+  const std::vector<int> places = places_of(n_threads());
+  if (places.empty()) return false;
   bool bound = bind(pthread_self(), places[0]);
   for (size_t i = 0; i < threads_.size(); ++i) bound &= bind(threads_[i].native_handle(), places[i + 1]);
   return bound;
@@ -128,7 +199,9 @@ void ThreadPool::leave() noexcept {
 }
 
 void ThreadPool::work(int thread) noexcept {
+  Pace pace(quota_, thread);
   for (uint32_t seen = 0;;) {
+    pace.rest_if_due();
     wait_while_equal(round_, seen, may_spin_);
     seen = round_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;

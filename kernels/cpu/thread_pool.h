@@ -14,25 +14,41 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cpu/piece_schedule.h"
+#include "kernels/cpu/topology.h"
+
 namespace hearth {
 
-/// The number of physical cores this process may use, at least 1. SMT siblings count once; cpusets and cgroup
-/// quotas are respected.
+/// The number of physical cores this process may use, at least 1. SMT siblings count once, cores less than half as fast
+/// as the fastest not at all; cpusets and cgroup quotas are respected. With a quota of 1.5 CPUs there are two threads, of
+/// which the last rests while the process has used more than its quota.
 int default_thread_count();
+
+/// How many threads a quota of so many CPUs has work for, at least 1: a remainder of less than 0.25 CPUs gets none.
+int threads_within(double quota);
 
 class ThreadPool {
  public:
   /// Starts n_threads - 1 threads; the caller of for_each_piece() is the other one. REQUIRES: n_threads >= 1.
   /// Throws std::system_error if the system grants no more threads.
-  explicit ThreadPool(int n_threads);
+  /// quota: the CPUs' worth of time that the process may use, 0 for no limit. Threads for which the quota has no
+  /// whole CPU rest whenever the process has used more than its quota.
+  explicit ThreadPool(int n_threads, double quota = cgroup_cpu_limit());
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   int n_threads() const { return static_cast<int>(threads_.size()) + 1; }
 
+  /// Whether threads run on cores of unequal speed, so that work should be shared out in small pieces at the end.
+  bool speeds_differ() const { return speeds_differ_; }
+
+  /// The quota given to the constructor, and whether there are more threads than it has CPUs.
+  double quota() const { return quota_; }
+  bool exceeds_quota() const;
+
   /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
-  /// processor of its own, if the pool fills the processors that the process may use. A smaller pool is left
+  /// processor of its own, if the pool fills the processors that the process may use, or the fast ones of them. A smaller pool is left
   /// to the kernel, which knows what else runs; two half-size pools would bind themselves to the same cores.
   /// Threads that the calling thread starts later inherit its processor, so call this after starting all
   /// threads. It is no error if the system refuses. Returns whether threads were bound.
@@ -62,6 +78,31 @@ class ThreadPool {
           &take_pieces);
   }
 
+  /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that no thread
+  /// holds up the others for long (kernels/cpu/piece_schedule.h). Where pieces begin and end is the same each time.
+  /// With one thread there is one piece.
+  template <class Body>
+  void for_each_shrinking_piece(int64_t n, int64_t most, Body&& body) {
+    using Plain = std::remove_reference_t<Body>;
+    if (threads_.empty() || n <= 1) {
+      if (n > 0) static_cast<Plain&>(body)(int64_t{0}, n, 0);
+      return;
+    }
+    const auto take_pieces = [&, n_threads = n_threads()](int thread) {
+      int64_t begin = next_piece_.load(std::memory_order_relaxed);
+      while (begin < n) {
+        const int64_t end = begin + next_piece(n - begin, n_threads, most);
+        if (!next_piece_.compare_exchange_weak(begin, end, std::memory_order_relaxed)) continue;
+        static_cast<Plain&>(body)(begin, end, thread);
+        begin = next_piece_.load(std::memory_order_relaxed);
+      }
+    };
+    next_piece_.store(0, std::memory_order_relaxed);
+    using TakePieces = decltype(take_pieces);
+    share([](const void* context, int thread) { (*static_cast<const TakePieces*>(context))(thread); },
+          &take_pieces);
+  }
+
  private:
   using Call = void (*)(const void* context, int thread);
 
@@ -82,6 +123,8 @@ class ThreadPool {
   const void* context_ = nullptr;
   std::atomic<bool> stopping_{false};
   bool may_spin_ = true;
+  bool speeds_differ_ = false;
+  double quota_ = 0.0;
   std::vector<std::thread> threads_;
 };
 

@@ -37,40 +37,40 @@ std::string first_line(const std::filesystem::path& path) {
   return line;
 }
 
-/// The whole CPUs that quota / period microseconds allow; 0 if that is no limit.
-int whole_cpus(int64_t quota_us, int64_t period_us) {
-  if (quota_us <= 0 || period_us <= 0) return 0;
-  return static_cast<int>(std::max<int64_t>(1, quota_us / period_us));
+/// How many CPUs quota / period microseconds allow; 0 if that is no limit.
+double cpus_of_quota(int64_t quota_us, int64_t period_us) {
+  if (quota_us <= 0 || period_us <= 0) return 0.0;
+  return static_cast<double>(quota_us) / static_cast<double>(period_us);
 }
 
 /// The smaller of two limits, where 0 means none.
-int tighter(int a, int b) {
-  if (a == 0 || b == 0) return std::max(a, b);
+double tighter(double a, double b) {
+  if (a == 0.0 || b == 0.0) return std::max(a, b);
   return std::min(a, b);
 }
 
 /// cgroup v2: "max 100000" or "150000 100000".
-int limit_v2(const std::filesystem::path& group) {
+double limit_v2(const std::filesystem::path& group) {
   std::istringstream line(first_line(group / "cpu.max"));
   int64_t quota_us = 0, period_us = 0;
   if (!(line >> quota_us >> period_us)) return 0;
-  return whole_cpus(quota_us, period_us);
+  return cpus_of_quota(quota_us, period_us);
 }
 
 /// cgroup v1: two files; a quota of -1 means no limit.
-int limit_v1(const std::filesystem::path& group) {
+double limit_v1(const std::filesystem::path& group) {
   std::istringstream quota(first_line(group / "cpu.cfs_quota_us"));
   std::istringstream period(first_line(group / "cpu.cfs_period_us"));
   int64_t quota_us = 0, period_us = 0;
   if (!(quota >> quota_us) || !(period >> period_us)) return 0;
-  return whole_cpus(quota_us, period_us);
+  return cpus_of_quota(quota_us, period_us);
 }
 
 /// The tightest limit of a group and its parents, up to the mount. Inside a container the group's path may
 /// lie outside of the mount. The mount's root is then the process's group, so the root is always read.
 template <class Limit>
-int limit_up_to_root(const std::filesystem::path& mount, const std::string& group, Limit limit_of) {
-  int limit = limit_of(mount);
+double limit_up_to_root(const std::filesystem::path& mount, const std::string& group, Limit limit_of) {
+  double limit = limit_of(mount);
   std::filesystem::path path;
   for (const std::filesystem::path& part : std::filesystem::path(group).relative_path()) {
     path /= part;
@@ -91,6 +91,27 @@ std::vector<int> listed_cpus(const std::string& list) {
     if (in.peek() == ',') in.ignore();
   }
   return cpus;
+}
+
+// Intel's efficiency cores have vector units of 128 bits, performance cores of 256.
+constexpr double kEfficientCoreSpeed = 0.5;
+// Slower cores are left out by default. A core takes a piece of half of an equal share at first, so one that is half as
+// fast as the others is not the last.
+constexpr double kLeastSpeed = 0.5;
+// Cores of one kind differ by a few percent in their highest clock.
+constexpr double kLikeSpeed = 0.8;
+
+/// A number above 0 for each CPU from the file `name` in its folder; empty if it is missing for one of them.
+std::vector<double> numbers_of(const std::vector<int>& cpus, const std::filesystem::path& sys,
+                               const std::string& name) {
+  std::vector<double> numbers;
+  for (const int cpu : cpus) {
+    std::istringstream text(first_line(sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu)) / name));
+    double number = 0.0;
+    if (!(text >> number) || number <= 0.0) return {};
+    numbers.push_back(number);
+  }
+  return numbers;
 }
 
 bool lists_cpu_controller(const std::string& controllers) {
@@ -140,9 +161,35 @@ std::vector<int> one_cpu_per_core(const std::vector<int>& cpus, const std::files
   return first_of_core;
 }
 
-std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
-                                                const std::filesystem::path& sys) {
-  std::map<int, std::vector<int>> nodes;  // by node number
+std::vector<double> cpu_speeds(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  std::vector<double> speeds = numbers_of(cpus, sys, "cpu_capacity");
+  if (speeds.empty()) speeds = numbers_of(cpus, sys, "cpufreq/cpuinfo_max_freq");
+  if (speeds.empty()) speeds.assign(cpus.size(), 1.0);
+  const std::vector<int> efficient = listed_cpus(first_line(sys / "devices/cpu_atom/cpus"));
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    if (std::ranges::find(efficient, cpus[i]) != efficient.end()) speeds[i] *= kEfficientCoreSpeed;
+  }
+  const double fastest = speeds.empty() ? 1.0 : std::ranges::max(speeds);
+  for (double& speed : speeds) speed /= fastest;
+  return speeds;
+}
+
+std::vector<int> fast_cpus(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  const std::vector<double> speeds = cpu_speeds(cpus, sys);
+  std::vector<int> fast;
+  for (size_t i = 0; i < cpus.size(); ++i) {
+    if (speeds[i] >= kLeastSpeed) fast.push_back(cpus[i]);
+  }
+  return fast;
+}
+
+bool speeds_differ(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  const std::vector<double> speeds = cpu_speeds(cpus, sys);
+  return std::ranges::any_of(speeds, [](double speed) { return speed < kLikeSpeed; });
+}
+
+std::map<int, std::vector<int>> numa_nodes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  std::map<int, std::vector<int>> nodes;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(sys / "devices/system/node", error)) {
     const std::string name = entry.path().filename();
@@ -153,6 +200,12 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
       if (std::find(own.begin(), own.end(), cpu) != own.end()) nodes[number].push_back(cpu);
     }
   }
+  return nodes;
+}
+
+std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
+                                                const std::filesystem::path& sys) {
+  std::map<int, std::vector<int>> nodes = numa_nodes(cpus, sys);
   if (nodes.empty()) return {cpus};
   std::vector<std::vector<int>> found;
   for (auto& [number, own] : nodes) found.push_back(std::move(own));
@@ -192,13 +245,17 @@ std::string processor_name(const std::filesystem::path& proc) {
     const size_t begin = colon == std::string::npos ? colon : line.find_first_not_of(" \t", colon + 1);
     if (begin != std::string::npos) return line.substr(begin);
   }
+  // Arm's cpuinfo gives numbers instead of a name; small boards have a device tree that names the board.
+  std::string board;
+  std::ifstream tree(proc / "device-tree/model");  // ends with a zero byte: "Raspberry Pi 5 Model B Rev 1.0"
+  if (std::getline(tree, board, '\0') && !board.empty()) return board;
   return "unknown processor";
 }
 
-int cgroup_cpu_limit(const std::filesystem::path& proc, const std::filesystem::path& sys) {
+double cgroup_cpu_limit(const std::filesystem::path& proc, const std::filesystem::path& sys) {
   const std::filesystem::path root = sys / "fs/cgroup";
   std::ifstream groups(proc / "self/cgroup");
-  int limit = 0;
+  double limit = 0;
   std::string line;
   // Lines are "hierarchy:controllers:path"; v2's hierarchy is 0 and lists no controllers.
   while (std::getline(groups, line)) {

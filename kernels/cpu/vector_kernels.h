@@ -79,5 +79,6 @@ const VectorKernels& vector_kernels(Isa isa);
 extern const VectorKernels kVectorKernelsScalar;
 extern const VectorKernels kVectorKernelsAvx2;
 extern const VectorKernels kVectorKernelsAvx512;
+extern const VectorKernels kVectorKernelsNeon;
 
 }  // namespace hearth

@@ -5,8 +5,6 @@
 // the source is read once or twice, and codes are written as whole cache lines.
 #include "kernels/quant/coded_columns.h"
 
-#include <emmintrin.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -69,23 +67,32 @@ struct Turned {
   std::byte* mins;  // null for types without mins
 };
 
-__m128i load_16(const int8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+// Sixteen bytes in a register of any processor.
+using Bytes [[gnu::vector_size(16)]] = uint8_t;
+
+Bytes load_16(const int8_t* p) {
+  Bytes out;
+  std::memcpy(&out, p, sizeof out);
+  return out;
+}
 
 /// Transposes a 16 x 16 square of bytes: out row j holds byte j of every input row.
-void transpose_16(__m128i* a, std::byte* out, size_t out_stride) {
-  __m128i b[16];
+void transpose_16(Bytes* a, std::byte* out, size_t out_stride) {
+  Bytes b[16];
   // Each round interleaves row i with row i + 8; four rounds bring byte (i, j) to (j, i).
-  const auto interleave = [](const __m128i* from, __m128i* to) {
+  const auto interleave = [](const Bytes* from, Bytes* to) {
     for (int i = 0; i < 8; ++i) {
-      to[2 * i] = _mm_unpacklo_epi8(from[i], from[i + 8]);
-      to[2 * i + 1] = _mm_unpackhi_epi8(from[i], from[i + 8]);
+      to[2 * i] = __builtin_shufflevector(from[i], from[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6,
+                                          22, 7, 23);
+      to[2 * i + 1] = __builtin_shufflevector(from[i], from[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
+                                              29, 14, 30, 15, 31);
     }
   };
   interleave(a, b);
   interleave(b, a);
   interleave(a, b);
   interleave(b, a);
-  for (size_t i = 0; i < 16; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i * out_stride), a[i]);
+  for (size_t i = 0; i < 16; ++i) std::memcpy(out + i * out_stride, a + i, sizeof a[i]);
 }
 
 /// Quants of kTileColumns source rows for kTurnedNeurons neurons.
@@ -129,12 +136,12 @@ void fill_tile(const Matrix& down, int64_t column, int64_t n_rows, int64_t begin
 /// Writes a strip of 32 columns of 16 neurons as 4-bit codes.
 void store_nibbles(const Tile& tile, int64_t strip, int64_t neuron, int offset, std::byte* out,
                    size_t stride) {
-  const __m128i all = _mm_set1_epi8(static_cast<char>(offset));
-  __m128i rows[16];
+  const Bytes all = Bytes{} + static_cast<uint8_t>(offset);
+  Bytes rows[16];
   for (int64_t k = 0; k < 16; ++k) {
-    const __m128i low = _mm_add_epi8(load_16(&tile.q[strip * kStrip + k][neuron]), all);
-    const __m128i high = _mm_add_epi8(load_16(&tile.q[strip * kStrip + 16 + k][neuron]), all);
-    rows[k] = _mm_or_si128(low, _mm_slli_epi16(high, 4));  // codes are below 16: no bit leaves its byte
+    const Bytes low = load_16(&tile.q[strip * kStrip + k][neuron]) + all;
+    const Bytes high = load_16(&tile.q[strip * kStrip + 16 + k][neuron]) + all;
+    rows[k] = low | (high << 4);
   }
   transpose_16(rows, out + strip * 16, stride);
 }
@@ -142,7 +149,7 @@ void store_nibbles(const Tile& tile, int64_t strip, int64_t neuron, int offset, 
 /// Like store_nibbles(), but writes 8-bit codes.
 void store_bytes(const Tile& tile, int64_t strip, int64_t neuron, std::byte* out, size_t stride) {
   for (int64_t column = strip * kStrip; column < (strip + 1) * kStrip; column += 16) {
-    __m128i rows[16];
+    Bytes rows[16];
     for (int64_t k = 0; k < 16; ++k) rows[k] = load_16(&tile.q[column + k][neuron]);
     transpose_16(rows, out + column, stride);
   }

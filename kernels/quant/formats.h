@@ -13,23 +13,24 @@
 
 namespace hearth {
 
-/// The packed values and constants of each type. A stored unsigned value is q + kOffset.
+/// The packed values and constants of each type. A stored unsigned value is q + kOffset. kLargest: the
+/// largest q + kOffset.
 struct BlockQ4_0 {
-  static constexpr int kElems = 32, kGroup = 32, kOffset = 8;
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 8, kLargest = 15;
   static constexpr bool kHasMin = false;
   uint16_t d;
   uint8_t qs[16];  // low nibbles: weights 0..15, high nibbles: 16..31
 };
 
 struct BlockQ4_1 {
-  static constexpr int kElems = 32, kGroup = 32, kOffset = 0;
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 0, kLargest = 15;
   static constexpr bool kHasMin = true;
   uint16_t d, m;
   uint8_t qs[16];
 };
 
 struct BlockQ5_0 {
-  static constexpr int kElems = 32, kGroup = 32, kOffset = 16;
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false;
   uint16_t d;
   uint8_t qh[4];  // bit i: fifth bit of weight i
@@ -37,7 +38,7 @@ struct BlockQ5_0 {
 };
 
 struct BlockQ5_1 {
-  static constexpr int kElems = 32, kGroup = 32, kOffset = 0;
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 0, kLargest = 31;
   static constexpr bool kHasMin = true;
   uint16_t d, m;
   uint8_t qh[4];
@@ -45,14 +46,14 @@ struct BlockQ5_1 {
 };
 
 struct BlockQ8_0 {
-  static constexpr int kElems = 32, kGroup = 32, kOffset = 128;
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 128, kLargest = 255;
   static constexpr bool kHasMin = false;
   uint16_t d;
   int8_t qs[32];
 };
 
 struct BlockQ2_K {
-  static constexpr int kElems = 256, kGroup = 16, kOffset = 0;
+  static constexpr int kElems = 256, kGroup = 16, kOffset = 0, kLargest = 3;
   static constexpr bool kHasMin = true;
   uint8_t scales[16];  // per group: low nibble times d is the scale, high nibble times dmin is subtracted
   uint8_t qs[64];      // 2 bits; weight 128h + 32j + i is bits 2j of qs[32h + i]
@@ -60,7 +61,7 @@ struct BlockQ2_K {
 };
 
 struct BlockQ3_K {
-  static constexpr int kElems = 256, kGroup = 16, kOffset = 4;
+  static constexpr int kElems = 256, kGroup = 16, kOffset = 4, kLargest = 7;
   static constexpr bool kHasMin = false;
   uint8_t hmask[32];   // bit k of hmask[i]: third bit of weight 32k + i
   uint8_t qs[64];      // low 2 bits, as in Q2_K
@@ -69,7 +70,7 @@ struct BlockQ3_K {
 };
 
 struct BlockQ4_K {
-  static constexpr int kElems = 256, kGroup = 32, kOffset = 0;
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 0, kLargest = 15;
   static constexpr bool kHasMin = true;
   uint16_t d, dmin;
   uint8_t scales[12];  // 8 scales and 8 mins of 6 bits
@@ -77,7 +78,7 @@ struct BlockQ4_K {
 };
 
 struct BlockQ5_K {
-  static constexpr int kElems = 256, kGroup = 32, kOffset = 0;
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 0, kLargest = 31;
   static constexpr bool kHasMin = true;
   uint16_t d, dmin;
   uint8_t scales[12];  // as in Q4_K
@@ -86,7 +87,7 @@ struct BlockQ5_K {
 };
 
 struct BlockQ6_K {
-  static constexpr int kElems = 256, kGroup = 16, kOffset = 32;
+  static constexpr int kElems = 256, kGroup = 16, kOffset = 32, kLargest = 63;
   static constexpr bool kHasMin = false;
   uint8_t ql[128];  // weights 128h + {0,32} + i: low nibbles of ql[64h + {0,32} + i]; + {64,96}: high nibbles
   uint8_t qh[64];   // top 2 bits of weight 128h + 32j + i: bits 2j of qh[32h + i]
@@ -95,14 +96,14 @@ struct BlockQ6_K {
 };
 
 struct BlockIQ4_NL {
-  static constexpr int kElems = 32, kGroup = 32, kOffset = 128;
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 128, kLargest = 255;
   static constexpr bool kHasMin = false;
   uint16_t d;
   uint8_t qs[16];  // indices into kIq4Values, nibbles as in Q4_0
 };
 
 struct BlockIQ4_XS {
-  static constexpr int kElems = 256, kGroup = 32, kOffset = 128;
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 128, kLargest = 255;
   static constexpr bool kHasMin = false;
   uint16_t d;
   uint16_t scales_h;    // bits 2k: top 2 bits of scale k

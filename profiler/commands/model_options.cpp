@@ -18,7 +18,7 @@ namespace hearth {
 
 void add_loading_options(CLI::App& command, ModelOptions& options) {
   options.device = Options::Device::kCpu;
-  add_options(command, {"model", "threads", "isa", "ffn-activation"}, options);
+  add_options(command, {"model", "threads", "isa", "activation-bits", "numa", "ffn-activation"}, options);
   command.get_option("--model")->required();
 }
 

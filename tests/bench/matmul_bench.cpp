@@ -32,6 +32,7 @@ struct Options {
   std::string isa, type;
   int64_t n_cols = 4096;
   int max_threads = 2;
+  ActivationBits bits = ActivationBits::k15;
   double megabytes = 1000;
   double density = 0;  // of listed rows; 0: the table of all rows
 };
@@ -93,13 +94,13 @@ test::OwnedMatrix big_matrix(DType type, int64_t n_rows, int64_t n_cols) {
 }
 
 // `rows`: the listed rows, or null for all.
-double multiply_seconds(Isa isa, const Matrix& weight, const std::vector<int32_t>* rows, int n_tokens,
-                        int n_threads, int runs) {
-  const MatmulKernels& kernels = matmul_kernels(isa);
+double multiply_seconds(Isa isa, ActivationBits bits, const Matrix& weight, const std::vector<int32_t>* rows,
+                        int n_tokens, int n_threads, int runs) {
+  const MatmulKernels& kernels = matmul_kernels(isa, bits);
   std::mt19937 rng(2);
   const std::vector<float> x = test::random_activations(n_tokens * weight.n_cols, rng);
   const bool quantize = uses_quantized_activations(weight.dtype);
-  test::QuantizedRows quantized(kernels, x, quantize ? n_tokens : 0, weight.n_cols);
+  test::QuantizedRows quantized(kernels, x, quantize ? n_tokens : 0, weight.n_cols, bits);
   std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows));
   return best_seconds(n_threads, runs, [&](int part, int parts) {
     MatmulArgs args;
@@ -132,11 +133,12 @@ void bench_type(Isa isa, DType type, const Options& options) {
   const int prefill_runs = isa == Isa::kScalar ? 1 : 5;
   std::printf("%-12s %-7s", std::string(isa_name(isa)).c_str(), std::string(dtype_info(type).name).c_str());
   for (int threads = 1; threads <= options.max_threads; ++threads) {
-    const double seconds = multiply_seconds(isa, big.view, nullptr, 1, threads, decode_runs);
+    const double seconds = multiply_seconds(isa, options.bits, big.view, nullptr, 1, threads, decode_runs);
     std::printf(" %8.1f", static_cast<double>(big.bytes.size()) / seconds * 1e-9);
   }
   for (int threads = 1; threads <= options.max_threads; ++threads) {
-    const double seconds = multiply_seconds(isa, small.view, nullptr, kPrefillTokens, threads, prefill_runs);
+    const double seconds =
+        multiply_seconds(isa, options.bits, small.view, nullptr, kPrefillTokens, threads, prefill_runs);
     const double operations = 2.0 * static_cast<double>(kPrefillRows * options.n_cols) * kPrefillTokens;
     std::printf(" %8.1f", operations / seconds * 1e-9);
   }
@@ -177,7 +179,8 @@ void bench_listed(Isa isa, DType type, const Options& options) {
       for (int layout = 0; layout < 4; ++layout) {
         const Matrix weight = bundled(all.view, std::max(1, layout));
         const std::vector<int32_t> rows = random_list(weight.n_rows, options.density);
-        const double seconds = multiply_seconds(isa, weight, layout == 0 ? nullptr : &rows, 1, threads, 1);
+        const double seconds =
+            multiply_seconds(isa, options.bits, weight, layout == 0 ? nullptr : &rows, 1, threads, 1);
         const auto n = static_cast<double>(layout == 0 ? weight.n_rows : static_cast<int64_t>(rows.size()));
         speed[layout].push_back(n * static_cast<double>(row_bytes(type, options.n_cols)) / seconds);
         share[layout].push_back(speed[layout].back() / read);
@@ -211,6 +214,7 @@ Options parse(int argc, char** argv) {
     const std::string name = argv[i];
     if (name == "--isa") options.isa = argv[i + 1];
     if (name == "--type") options.type = argv[i + 1];
+    if (name == "--activation-bits" && std::atoi(argv[i + 1]) == 8) options.bits = ActivationBits::k8;
     if (name == "--cols") options.n_cols = std::atoll(argv[i + 1]);
     if (name == "--density") options.density = std::atof(argv[i + 1]);
     if (name == "--megabytes") options.megabytes = std::atof(argv[i + 1]);

@@ -29,11 +29,13 @@ fs::path default_model() {
   return base / "hearth/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
-std::unique_ptr<ModelRuntime> load(const fs::path& path, int n_threads, Isa isa, int context = 2048) {
+std::unique_ptr<ModelRuntime> load(const fs::path& path, int n_threads, Isa isa, int context = 2048,
+                                   ActivationBits bits = ActivationBits::k15) {
   LoadOptions options;
   options.path = path;
   options.n_threads = n_threads;
   options.isa = isa;
+  options.activation_bits = bits;
   options.n_slots = 1;
   options.context_tokens = context;
   return ModelRuntime::load(options);
@@ -80,6 +82,33 @@ TEST_CASE("chunks and threads do not change one bit of the logits") {
       CHECK(std::memcmp(cut.data(), whole.data(), whole.size() * sizeof(float)) == 0);
     }
   }
+}
+
+TEST_CASE("with activations of 8 bits, chunks, threads and ISAs do not change one bit of the logits either") {
+  const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));
+  const std::vector<int32_t> tokens(texts[1].tokens.begin(), texts[1].tokens.begin() + 100);
+  for (const Isa isa : model_isas()) {
+    const auto one = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512, ActivationBits::k8);
+    const auto three = load(data("relu/relu-5m-q8_0.gguf"), 3, isa, 512, ActivationBits::k8);
+    const std::vector<float> whole = logits_of(*one, tokens, 64), cut = logits_of(*three, tokens, 7);
+    INFO(isa_name(isa));
+    CHECK(std::memcmp(cut.data(), whole.data(), whole.size() * sizeof(float)) == 0);
+  }
+}
+
+TEST_CASE("activations of 8 bits cost accuracy, within bounds") {
+  const std::vector<GoldenText> relu = read_golden(data("relu/relu-golden.json"));
+  const auto small = load(data("relu/relu-5m-q8_0.gguf"), 1, model_isas().front(), 512, ActivationBits::k8);
+  const GoldenScore small_score = score_golden(*small, relu, 64);
+  report("ReLU 5M Q8_0, 8 bits", small_score);
+  CHECK(small_score.mean_kl < 0.005);
+  CHECK(small_score.mean_kl > 1e-5);  // that the option reached the kernels
+  if (!have_default_model()) return;
+  const auto model = load(default_model(), 2, supported_isas().front(), 2048, ActivationBits::k8);
+  const GoldenScore score = score_golden(*model, read_golden(data("golden/smollm2-golden.json")), 64);
+  report("SmolLM2-135M Q4_1, 8 bits", score);
+  CHECK(score.mean_kl < 0.005);
+  CHECK(score.top1_agreement > 0.93);
 }
 
 TEST_CASE("the ReLU model's greedy text is its float32 reference's") {

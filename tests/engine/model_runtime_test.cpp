@@ -163,7 +163,7 @@ TEST_CASE("model runtime: options that no model has are refused in words") {
 TEST_CASE("model runtime: an instruction set is taken as asked, or refused with those there are") {
   OnDisk disk;
   const std::vector<Isa> supported = supported_isas();
-  for (const Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) {
+  for (const Isa isa : kAllIsas) {
     disk.options.isa = isa;
     const std::string name(isa_name(isa));
     INFO(name);

@@ -9,11 +9,13 @@ program, perhaps the one with AVX-512 instructions, and the program dies on mach
 import subprocess
 import sys
 
+ISAS = ("avx2", "avxvnni", "avx512", "neon")  # folders of kernels/cpu whose units use more than the baseline
+
 
 def main():
-    nm, objects = sys.argv[1], [path for path in sys.argv[2:] if "/avx2/" in path or "/avx512/" in path]
+    nm, objects = sys.argv[1], [path for path in sys.argv[2:] if any(f"/{isa}/" in path for isa in ISAS)]
     if not objects:
-        sys.exit("check_isa_symbols.py: no object of avx2/ or avx512/ among the arguments")
+        sys.exit("check_isa_symbols.py: no object of a vector ISA among the arguments")
     faults = []
     for path in objects:
         for line in subprocess.run([nm, "-C", path], check=True, capture_output=True, text=True).stdout.splitlines():

@@ -77,11 +77,18 @@ void check_same_bits_on_any_threads(Op&& op) {
 }  // namespace
 
 TEST_CASE("the backend says what it is and refuses what cannot be", "[cpu_backend]") {
-  CHECK(CpuBackend(1, Isa::kScalar).description() == "CPU scalar, 1 thread");
-  CHECK(CpuBackend(3, Isa::kScalar).description() == "CPU scalar, 3 threads");
+  CHECK(CpuBackend(1, Isa::kScalar, ActivationBits::k15, 0.0).description() == "CPU scalar, 1 thread");
+  CHECK(CpuBackend(3, Isa::kScalar, ActivationBits::k15, 0.0).description() == "CPU scalar, 3 threads");
+  CHECK(CpuBackend(1, Isa::kScalar, ActivationBits::k8, 0.0).description() ==
+        "CPU scalar, 1 thread, 8-bit activations");
+  CHECK(CpuBackend(3, Isa::kScalar, ActivationBits::k15, 3.0).description() == "CPU scalar, 3 threads");
+  CHECK(CpuBackend(3, Isa::kScalar, ActivationBits::k15, 2.25).description() ==
+        "CPU scalar, 3 threads within the cgroup's quota of 2.25 CPUs");
+  CHECK(CpuBackend(1, Isa::kScalar, ActivationBits::k15, 0.5).description() ==
+        "CPU scalar, 1 thread within the cgroup's quota of 0.5 CPUs");
   CHECK_THROWS_AS(CpuBackend(0, Isa::kScalar), std::invalid_argument);
   const std::vector<Isa> supported = supported_isas();
-  for (Isa isa : {Isa::kAvx2, Isa::kAvx512Vnni}) {
+  for (Isa isa : kAllIsas) {
     if (std::ranges::find(supported, isa) != supported.end()) continue;
     CHECK_THROWS_AS(CpuBackend(1, isa), std::invalid_argument);
   }

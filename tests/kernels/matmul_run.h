@@ -13,8 +13,9 @@ namespace hearth::test {
 /// Quantised activation rows, aligned as the kernels require.
 class QuantizedRows {
  public:
-  QuantizedRows(const MatmulKernels& kernels, const std::vector<float>& x, int n_tokens, int64_t n_cols)
-      : row_bytes_(activation_row_bytes(n_cols)),
+  QuantizedRows(const MatmulKernels& kernels, const std::vector<float>& x, int n_tokens, int64_t n_cols,
+                ActivationBits bits = ActivationBits::k15)
+      : row_bytes_(activation_row_bytes(n_cols, bits)),
         lines_(row_bytes_ / sizeof(Line) * static_cast<size_t>(n_tokens)) {
     for (int t = 0; t < n_tokens; ++t) kernels.quantize(x.data() + t * n_cols, n_cols, row(t));
   }
@@ -35,7 +36,7 @@ class QuantizedRows {
 inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   const std::byte* span = row.quants + column / kActivationSpan * kSpanBytes;
   const int64_t i = column % kActivationSpan;
-  if (isa == Isa::kAvx512Vnni) {
+  if (isa == Isa::kAvx512Vnni || isa == Isa::kAvxVnni || isa == Isa::kNeonDotprod) {
     return 256 * static_cast<int8_t>(span[i]) + static_cast<int8_t>(span[kActivationSpan + i]);
   }
   constexpr int kAvx2Order[4] = {0, 2, 1, 3};
@@ -45,9 +46,15 @@ inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   return quant;
 }
 
+/// The 8-bit quant of a column: bytes in the order of the columns on every ISA.
+inline int byte_at(const ActivationRow& row, int64_t column) {
+  return static_cast<int8_t>(row.quants[column]);
+}
+
 /// out [n_tokens, n_rows] = x * weight^T with the kernels of `isa`.
-inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vector<float>& x, int n_tokens) {
-  const MatmulKernels& kernels = matmul_kernels(isa);
+inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vector<float>& x, int n_tokens,
+                                   ActivationBits bits = ActivationBits::k15) {
+  const MatmulKernels& kernels = matmul_kernels(isa, bits);
   std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows), -1.0f);
   MatmulArgs args;
   args.weight = &weight;
@@ -60,7 +67,7 @@ inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vec
     kernels.multiply[static_cast<size_t>(weight.dtype)](args);
     return out;
   }
-  QuantizedRows quantized(kernels, x, n_tokens, weight.n_cols);
+  QuantizedRows quantized(kernels, x, n_tokens, weight.n_cols, bits);
   args.quantized = quantized.row(0);
   kernels.multiply[static_cast<size_t>(weight.dtype)](args);
   return out;

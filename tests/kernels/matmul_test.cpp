@@ -59,15 +59,18 @@ Reference reference(const Matrix& weight, int64_t row, const std::vector<double>
 }
 
 // The activations a kernel of this type really multiplies with.
-std::vector<double> seen_activations(const Matrix& weight, const std::vector<float>& x, int token) {
+std::vector<double> seen_activations(const Matrix& weight, const std::vector<float>& x, int token,
+                                     ActivationBits bits = ActivationBits::k15) {
   const int64_t n = weight.n_cols;
   std::vector<double> seen(x.begin() + token * n, x.begin() + (token + 1) * n);
   if (!uses_quantized_activations(weight.dtype)) return seen;
-  QuantizedRows rows(matmul_kernels(Isa::kScalar), {x.begin() + token * n, x.begin() + (token + 1) * n}, 1,
-                     n);
-  const ActivationRow row = activation_row(rows.row(0), n);
+  QuantizedRows rows(matmul_kernels(Isa::kScalar, bits), {x.begin() + token * n, x.begin() + (token + 1) * n},
+                     1, n, bits);
+  const bool bytes = bits == ActivationBits::k8;
+  const ActivationRow row = activation_row(rows.row(0), n, bytes ? 1 : 2);
   for (int64_t i = 0; i < n; ++i) {
-    seen[static_cast<size_t>(i)] = double{row.scale[i / 32]} * quant_at(Isa::kScalar, row, i);
+    const int quant = bytes ? byte_at(row, i) : quant_at(Isa::kScalar, row, i);
+    seen[static_cast<size_t>(i)] = double{row.scale[i / 32]} * quant;
   }
   return seen;
 }
@@ -126,22 +129,31 @@ bool same_quantized(Isa isa, const std::vector<float>& x) {
 TEST_CASE("every ISA has its own loops") {
   for (DType type : all_types()) {
     const size_t i = static_cast<size_t>(type);
-    CHECK(matmul_kernels(Isa::kAvx512Vnni).multiply[i] != matmul_kernels(Isa::kAvx2).multiply[i]);
-    CHECK(matmul_kernels(Isa::kAvx2).multiply[i] != matmul_kernels(Isa::kScalar).multiply[i]);
-    CHECK(matmul_kernels(Isa::kScalar).multiply[i] != nullptr);
+    for (const Isa isa : kAllIsas) {
+      CHECK(matmul_kernels(isa).multiply[i] != nullptr);
+      if (uses_quantized_activations(type)) {
+        CHECK(matmul_kernels(isa, ActivationBits::k8).multiply[i] != matmul_kernels(isa).multiply[i]);
+      }
+      for (const Isa other : kAllIsas) {
+        INFO(isa_name(isa) << ", " << isa_name(other));
+        if (isa == other || !is_built(isa) || !is_built(other)) continue;
+        CHECK(matmul_kernels(isa).multiply[i] != matmul_kernels(other).multiply[i]);
+      }
+    }
   }
 }
 
 TEST_CASE("products are those of a double reference on every ISA") {
+  const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   std::mt19937 rng(1);
   for (Isa isa : supported_isas()) {
     for (DType type : all_types()) {
       for (int64_t n_cols : column_counts(type)) {
         const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
         const std::vector<float> x = random_activations(3 * n_cols, rng);
-        const std::vector<float> out = multiply(isa, weight.view, x, 3);
+        const std::vector<float> out = multiply(isa, weight.view, x, 3, bits);
         for (int t = 0; t < 3; ++t) {
-          const std::vector<double> seen = seen_activations(weight.view, x, t);
+          const std::vector<double> seen = seen_activations(weight.view, x, t, bits);
           for (int64_t r = 0; r < 19; ++r) {
             const Reference expected = reference(weight.view, r, seen);
             INFO(isa_name(isa) << " " << dtype_info(type).name << " cols " << n_cols << " row " << r);
@@ -155,16 +167,17 @@ TEST_CASE("products are those of a double reference on every ISA") {
 }
 
 TEST_CASE("quantised products have the same bits on every ISA") {
+  const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   std::mt19937 rng(2);
   for (DType type : quantized_types()) {
     for (int64_t n_cols : column_counts(type)) {
       for (int64_t n_rows : {1, 2, 7, 8, 9, 16, 17, 33}) {
         const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
         const std::vector<float> x = random_activations(5 * n_cols, rng);
-        const std::vector<float> expected = multiply(Isa::kScalar, weight.view, x, 5);
+        const std::vector<float> expected = multiply(Isa::kScalar, weight.view, x, 5, bits);
         for (Isa isa : supported_isas()) {
           INFO(isa_name(isa) << " " << dtype_info(type).name << " " << n_rows << "x" << n_cols);
-          REQUIRE(same_bits(multiply(isa, weight.view, x, 5), expected));
+          REQUIRE(same_bits(multiply(isa, weight.view, x, 5, bits), expected));
         }
       }
     }
@@ -191,6 +204,7 @@ TEST_CASE("float products have the same bits on every vector ISA") {
 }
 
 TEST_CASE("extreme quants and activations neither saturate nor overflow") {
+  const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   // Every byte 0x00, 0x7f, 0x80, 0xff in turn; factors 1; activations at the ends of their range in every
   // sign pattern.
   for (DType type : quantized_types()) {
@@ -208,13 +222,13 @@ TEST_CASE("extreme quants and activations neither saturate nor overflow") {
       Matrix view = weight.view;
       view.data = bytes.data();
       const std::vector<float> x = extreme_activations(n_cols);
-      const std::vector<float> expected = multiply(Isa::kScalar, view, x, kExtremeTokens);
+      const std::vector<float> expected = multiply(Isa::kScalar, view, x, kExtremeTokens, bits);
       for (Isa isa : supported_isas()) {
         INFO(isa_name(isa) << " " << dtype_info(type).name << " pattern " << pattern);
-        REQUIRE(same_bits(multiply(isa, view, x, kExtremeTokens), expected));
+        REQUIRE(same_bits(multiply(isa, view, x, kExtremeTokens, bits), expected));
       }
       for (int t = 0; t < kExtremeTokens; ++t) {
-        const Reference exact = reference(view, 0, seen_activations(view, x, t));
+        const Reference exact = reference(view, 0, seen_activations(view, x, t, bits));
         INFO(dtype_info(type).name << " pattern " << pattern << " token " << t);
         REQUIRE(std::fabs(double{expected[static_cast<size_t>(t * 16)]} - exact.value) <=
                 tolerance(view, exact.magnitude));
@@ -247,6 +261,7 @@ TEST_CASE("the largest integer sums there can be are exact on every ISA") {
 }
 
 TEST_CASE("a result has the same bits in any batch, at any place and in any row range") {
+  const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   constexpr int kTokens = 150;    // more than one token group of any kernel
   constexpr int64_t kRows = 101;  // and more rows
   for (Isa isa : supported_isas()) {
@@ -257,8 +272,9 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
                                                                   : 512;
       const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
       const std::vector<float> x = random_activations(kTokens * n_cols, rng);
-      const std::vector<float> whole = multiply(isa, weight.view, x, kTokens);
-      QuantizedRows quantized(matmul_kernels(isa), x, uses_quantized_activations(type) ? kTokens : 0, n_cols);
+      const std::vector<float> whole = multiply(isa, weight.view, x, kTokens, bits);
+      QuantizedRows quantized(matmul_kernels(isa, bits), x, uses_quantized_activations(type) ? kTokens : 0,
+                              n_cols, bits);
       for (int n_tokens : {1, 2, 3, 5, 8, 17, 65}) {
         for (auto [begin, end] : {std::pair<int64_t, int64_t>{0, kRows},
                                   {1, 2},
@@ -278,7 +294,7 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
           args.n_tokens = n_tokens;
           args.out = out.data();
           args.out_stride = kRows;
-          matmul_kernels(isa).multiply[static_cast<size_t>(type)](args);
+          matmul_kernels(isa, bits).multiply[static_cast<size_t>(type)](args);
           int wrong = 0;
           for (int t = 0; t < n_tokens; ++t) {
             for (int64_t r = 0; r < kRows; ++r) {
@@ -298,6 +314,7 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
 
 // Long ranges of one token are shared out to lanes in another order.
 TEST_CASE("one token's products have the same bits in long row ranges") {
+  const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
   constexpr int64_t kRows = 520, kFirst = 3;
   for (Isa isa : supported_isas()) {
     for (DType type : all_types()) {
@@ -305,9 +322,10 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
       const int64_t n_cols = 2048;
       const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
       const std::vector<float> x = random_activations(2 * n_cols, rng);
-      const std::vector<float> two = multiply(isa, weight.view, x, 2);
+      const std::vector<float> two = multiply(isa, weight.view, x, 2, bits);
       const std::vector<float> bias = random_activations(kRows, rng);
-      QuantizedRows quantized(matmul_kernels(isa), x, uses_quantized_activations(type) ? 2 : 0, n_cols);
+      QuantizedRows quantized(matmul_kernels(isa, bits), x, uses_quantized_activations(type) ? 2 : 0, n_cols,
+                              bits);
       for (int64_t end : {int64_t{130}, kFirst + 256, kFirst + 512, kRows}) {  // also lanes whole pages apart
         std::vector<float> out(kRows, 2.0f);
         MatmulArgs args;
@@ -321,7 +339,7 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
         args.out = out.data();
         args.out_stride = kRows;
         args.accumulate = true;
-        matmul_kernels(isa).multiply[static_cast<size_t>(type)](args);
+        matmul_kernels(isa, bits).multiply[static_cast<size_t>(type)](args);
         int wrong = 0;
         for (int64_t r = 0; r < kRows; ++r) {
           const auto i = static_cast<size_t>(r);
@@ -412,6 +430,50 @@ TEST_CASE("activations are quantised to the nearest, alike on every ISA") {
   for (Isa isa : supported_isas()) {
     INFO(isa_name(isa));
     REQUIRE(same_quantized(isa, x));
+  }
+}
+
+TEST_CASE("activations of 8 bits are quantised to the nearest, to the same bytes on every ISA") {
+  constexpr int64_t kCols = 32 * 5;
+  std::mt19937 rng(14);
+  std::vector<float> x = random_activations(kCols, rng);
+  for (size_t i = 0; i < 32; ++i) {
+    x[i] = 0.0f;
+    x[32 + i] = static_cast<float>(i) - 15.5f;  // ties
+    x[64 + i] *= 1e-30f;
+    x[96 + i] = i % 2 == 0 ? 3.5f : -3.5f;  // both ends of the range
+  }
+  x[32] = 127.0f;  // scale 1: ties go to even
+  const ActivationBits bits = ActivationBits::k8;
+  QuantizedRows expected(matmul_kernels(Isa::kScalar, bits), x, 1, kCols, bits);
+  const ActivationRow row = activation_row(expected.row(0), kCols, 1);
+  for (int64_t i = 0; i < kCols; ++i) {
+    INFO("column " << i);
+    const int quant = byte_at(row, i);
+    REQUIRE(std::abs(quant) <= 127);
+    REQUIRE(std::fabs(double{row.scale[i / 32]} * quant - double{x[static_cast<size_t>(i)]}) <=
+            0.51 * double{row.scale[i / 32]});
+  }
+  REQUIRE(byte_at(row, 33) == -14);  // -14.5
+  REQUIRE(byte_at(row, 34) == -14);  // -13.5
+  REQUIRE(byte_at(row, 96) == 127);
+  REQUIRE(byte_at(row, 97) == -127);
+  for (int64_t g = 0; g < kCols / 16; ++g) {
+    int sum = 0;
+    for (int i = 0; i < 16; ++i) sum += byte_at(row, g * 16 + i);
+    REQUIRE(row.half_int_sum[g] == sum);
+    REQUIRE(row.half_sum[g] == static_cast<float>(sum));
+    if (g % 2 == 1) REQUIRE(row.int_sum[g / 2] == row.half_int_sum[g - 1] + sum);
+  }
+  const size_t used = kCols / 32 * (32 + kOtherBytesPerSpan);
+  for (Isa isa : supported_isas()) {
+    INFO(isa_name(isa));
+    QuantizedRows rows(matmul_kernels(isa, bits), x, 1, kCols, bits);
+    REQUIRE(std::memcmp(rows.row(0), expected.row(0), used) == 0);
+    x[40] = std::numeric_limits<float>::infinity();
+    QuantizedRows bad(matmul_kernels(isa, bits), x, 1, kCols, bits);
+    REQUIRE(std::isnan(activation_row(bad.row(0), kCols, 1).scale[1]));
+    x[40] = -7.5f;
   }
 }
 

@@ -85,6 +85,29 @@ TEST_CASE("chunks cover a range once, whatever its size", "[thread_pool]") {
   }
 }
 
+TEST_CASE("shrinking pieces cover a range once, whatever its size", "[thread_pool]") {
+  for (int n_threads : kThreadCounts) {
+    ThreadPool pool(n_threads);
+    for (int64_t n : {0, 1, 2, 7, 100, 1001}) {
+      for (int64_t most : {1, 3, 5000}) {
+        std::vector<int> covered(static_cast<size_t>(n), 0);
+        std::atomic<bool> in_bounds{true};
+        pool.for_each_shrinking_piece(n, most, [&](int64_t begin, int64_t end, int worker) {
+          const bool size_ok = end > begin && (end - begin <= most || n_threads == 1);
+          if (begin < 0 || end > n || !size_ok || worker < 0 || worker >= n_threads) {
+            in_bounds = false;
+            return;
+          }
+          for (int64_t i = begin; i < end; ++i) ++covered[static_cast<size_t>(i)];
+        });
+        INFO(n_threads << " threads, " << n << " by at most " << most);
+        CHECK(in_bounds);
+        CHECK(std::ranges::count(covered, 1) == n);
+      }
+    }
+  }
+}
+
 TEST_CASE("a range of one chunk stays on the calling thread", "[thread_pool]") {
   ThreadPool pool(3);
   std::thread::id ran_on;
@@ -147,6 +170,39 @@ TEST_CASE("a pool that fills the processors binds each of its threads to one", "
     std::ranges::sort(places);
     CHECK(std::ranges::adjacent_find(places) == places.end());
   }).join();
+}
+
+TEST_CASE("a quota has work for its whole CPUs and for a rest that is worth a thread", "[thread_pool]") {
+  CHECK(threads_within(0.1) == 1);
+  CHECK(threads_within(1.0) == 1);
+  CHECK(threads_within(1.24) == 1);
+  CHECK(threads_within(1.25) == 2);
+  CHECK(threads_within(7.5) == 8);
+  CHECK(threads_within(1e300) >= 1'000'000);  // a file may say anything
+}
+
+TEST_CASE("a pool knows whether it has more threads than the quota has CPUs", "[thread_pool]") {
+  CHECK_FALSE(ThreadPool(2, 0.0).exceeds_quota());  // no limit
+  CHECK_FALSE(ThreadPool(2, 2.0).exceeds_quota());
+  CHECK(ThreadPool(2, 1.5).exceeds_quota());
+  CHECK(ThreadPool(1, 0.5).exceeds_quota());
+}
+
+TEST_CASE("a thread that rests keeps nobody waiting, and takes part again afterwards", "[thread_pool]") {
+  ThreadPool pool(3, 1.25);
+  using Clock = std::chrono::steady_clock;
+  for (int i = 0; i < 3; ++i) {
+    // Longer than a turn, so that the thread is to rest before the next operation.
+    run_on_all(pool, [](int64_t, int) {
+      const Clock::time_point end = Clock::now() + std::chrono::milliseconds(6);
+      while (Clock::now() < end) {
+      }
+    });
+    // Pieces that need no second thread are all done by the caller, whatever the other does.
+    std::atomic<int> pieces{0};
+    pool.for_each_piece(100, 1, [&](int64_t, int64_t, int) { pieces.fetch_add(1); });
+    CHECK(pieces == 100);
+  }
 }
 
 TEST_CASE("the default is at least one thread and at most the processors allowed", "[thread_pool]") {

@@ -30,7 +30,7 @@ class Tree {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path) << text;
   }
-  int limit() const { return cgroup_cpu_limit(root_ / "proc", root_ / "sys"); }
+  double limit() const { return cgroup_cpu_limit(root_ / "proc", root_ / "sys"); }
   fs::path sys() const { return root_ / "sys"; }
 
  private:
@@ -84,9 +84,12 @@ TEST_CASE("the processor's name is found", "[topology]") {
   CHECK(processor_name(tree.sys().parent_path() / "proc") == "Imaginary 9000 @ 5 GHz");
   tree.file("proc/cpuinfo", "model name\n");
   CHECK(processor_name(tree.sys().parent_path() / "proc") == "unknown processor");
+  tree.file("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n");
+  tree.file("proc/device-tree/model", std::string("Imaginary Board 5\0", 18));
+  CHECK(processor_name(tree.sys().parent_path() / "proc") == "Imaginary Board 5");
 }
 
-TEST_CASE("a cgroup v2 quota counts whole processors, the tightest of all parents", "[topology]") {
+TEST_CASE("a cgroup v2 quota is that of the group or of a parent, the tightest", "[topology]") {
   const Tree tree;
   CHECK(tree.limit() == 0);
   tree.file("proc/self/cgroup", "0::/outer/inner\n");
@@ -94,13 +97,13 @@ TEST_CASE("a cgroup v2 quota counts whole processors, the tightest of all parent
   tree.file("sys/fs/cgroup/outer/inner/cpu.max", "max 100000\n");
   CHECK(tree.limit() == 0);
   tree.file("sys/fs/cgroup/outer/inner/cpu.max", "650000 100000\n");
-  CHECK(tree.limit() == 6);
+  CHECK(tree.limit() == 6.5);
   tree.file("sys/fs/cgroup/outer/cpu.max", "400000 100000\n");
   CHECK(tree.limit() == 4);
   tree.file("sys/fs/cgroup/cpu.max", "150000 100000\n");  // the mount of a container is its own group
-  CHECK(tree.limit() == 1);
+  CHECK(tree.limit() == 1.5);
   tree.file("sys/fs/cgroup/cpu.max", "50000 100000\n");
-  CHECK(tree.limit() == 1);
+  CHECK(tree.limit() == 0.5);
   tree.file("sys/fs/cgroup/cpu.max", "nonsense");
   CHECK(tree.limit() == 4);
 }
@@ -111,8 +114,8 @@ TEST_CASE("a cgroup v1 quota is read from the cpu controller", "[topology]") {
   tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "-1\n");
   tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
   CHECK(tree.limit() == 0);
-  tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "300000\n");
-  CHECK(tree.limit() == 3);
+  tree.file("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "150000\n");
+  CHECK(tree.limit() == 1.5);
 }
 
 TEST_CASE("siblings of one core count once", "[topology]") {
@@ -124,11 +127,57 @@ TEST_CASE("siblings of one core count once", "[topology]") {
   CHECK(cores == std::vector<int>{0, 1, 7, 9});  // of 7 and 9 nothing is known
 }
 
+TEST_CASE("cores without a word about their speed are all fast", "[topology]") {
+  const Tree tree;
+  CHECK(cpu_speeds({0, 5}, tree.sys()) == std::vector<double>{1, 1});
+  CHECK(fast_cpus({0, 5}, tree.sys()) == std::vector<int>{0, 5});
+  CHECK_FALSE(speeds_differ({0, 5}, tree.sys()));
+  CHECK(cpu_speeds({}, tree.sys()).empty());
+}
+
+TEST_CASE("little cores are known by their capacity, and left out below half", "[topology]") {
+  const Tree tree;
+  const char* const capacity[] = {"250", "250", "512", "1024"};
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpu_capacity", capacity[cpu]);
+    // The same clock says nothing of what is done in one.
+    tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/cpuinfo_max_freq", "2000000\n");
+  }
+  CHECK(cpu_speeds({1, 2, 3}, tree.sys()) == std::vector<double>{250.0 / 1024, 0.5, 1});
+  CHECK(fast_cpus({0, 1, 2, 3}, tree.sys()) == std::vector<int>{2, 3});
+  CHECK(speeds_differ({2, 3}, tree.sys()));
+  // A process that may use the little ones only has no faster ones.
+  CHECK(fast_cpus({0, 1}, tree.sys()) == std::vector<int>{0, 1});
+  CHECK_FALSE(speeds_differ({0, 1}, tree.sys()));
+}
+
+TEST_CASE("efficiency cores are half as wide as their clock says", "[topology]") {
+  const Tree tree;
+  const auto clock = [&](int cpu, const char* khz) {
+    tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/cpuinfo_max_freq", khz);
+  };
+  clock(0, "5000000\n");
+  clock(1, "5200000\n");  // a preferred core of the same kind
+  clock(2, "3900000\n");
+  clock(3, "3900000\n");
+  CHECK(fast_cpus({0, 1, 2, 3}, tree.sys()) == std::vector<int>{0, 1, 2, 3});
+  CHECK(speeds_differ({0, 1, 2, 3}, tree.sys()));
+  tree.file("sys/devices/cpu_core/cpus", "0-1\n");
+  tree.file("sys/devices/cpu_atom/cpus", "2-3\n");
+  CHECK(cpu_speeds({1, 2}, tree.sys()) == std::vector<double>{1, 0.375});
+  CHECK(fast_cpus({0, 1, 2, 3}, tree.sys()) == std::vector<int>{0, 1});
+  CHECK_FALSE(speeds_differ({0, 1}, tree.sys()));
+  CHECK(fast_cpus({2, 3}, tree.sys()) == std::vector<int>{2, 3});
+  clock(1, "0\n");  // of one core nothing is known: then the clocks say nothing
+  CHECK(cpu_speeds({0, 1, 2}, tree.sys()) == std::vector<double>{1, 1, 0.5});
+}
+
 TEST_CASE("instruction sets have names, and the plain one runs everywhere", "[isa]") {
   const std::vector<Isa> supported = supported_isas();
   REQUIRE_FALSE(supported.empty());
   CHECK(supported.back() == Isa::kScalar);
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvx512Vnni}) CHECK(isa_from_name(isa_name(isa)) == isa);
+  for (Isa isa : kAllIsas) CHECK(isa_from_name(isa_name(isa)) == isa);
+  for (Isa isa : supported) CHECK(is_built(isa));
   CHECK_FALSE(isa_from_name("avx").has_value());
   CHECK_FALSE(isa_from_name("").has_value());
 }

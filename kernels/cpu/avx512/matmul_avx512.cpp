@@ -1,23 +1,26 @@
 // Matmul loops for AVX-512 with VNNI (F, BW, VL, DQ): a vector holds 16 weight rows.
 //
-// Only the Simd class and the quantisation of activations are here; the loops are those of kernels/cpu/simd.
-// Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
+// Only the vectors and the quantisation of activations are here; the loops are those of kernels/cpu/simd. Compiled with
+// AVX-512 enabled: nothing in this file may have external linkage but the tables.
 #include <immintrin.h>
 
-#include "kernels/cpu/matmul_kernels.h"
-#include "kernels/cpu/simd/matmul_float.h"
-#include "kernels/cpu/simd/matmul_quantized.h"
+#include <type_traits>
+
+#include "kernels/cpu/avx2/simd_avx2.h"
+#include "kernels/cpu/simd/matmul_planes.h"
+#include "kernels/cpu/simd/matmul_table.h"
 
 namespace hearth {
 namespace {
 
-struct Avx512 {
+struct Avx512Vectors {
   using Int = __m512i;
   using Float = __m512;
   static constexpr int kLanes = 16;
-  // Of 32 registers: 16 integer and 8 float sums; the rest hold weights and activations.
-  static constexpr int kTokenTile = 4;
-  static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
+  // Of 32 registers, two planes take 16 integer and 8 float sums, one plane 12 and 12; the rest hold weights and
+  // activations.
+  static constexpr int kTokenTileOfPlanes[] = {6, 4};
+  static constexpr bool kHoldsBothPlanes = true;
   static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums of 32 registers
 
   static Int zero() { return _mm512_setzero_si512(); }
@@ -45,6 +48,8 @@ struct Avx512 {
   static Int minus_shifted(const std::byte* p, int bits) {
     return _mm512_sub_epi32(zero(), _mm512_sll_epi32(broadcast_dword(p), _mm_cvtsi32_si128(bits)));
   }
+  /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
+  static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm512_dpbusd_epi32(sum, weights, quants); }
   static Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
   static Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
   static Float sub_float(Float a, Float b) { return _mm512_sub_ps(a, b); }
@@ -106,75 +111,6 @@ struct Avx512 {
     return _mm512_maskz_mov_epi8(_mm512_test_epi8_mask(byte, mask), bytes(value));
   }
 
-  // The products of kColumns weights with a token's quants, from column `column` of a span on: 256 times the
-  // products of the high bytes plus the products of the low bytes. The sums are exact (bounds:
-  // activation_row.h), so their order is free. Four chains: there are no other tokens' products to overlap
-  // with.
-  template <int kColumns>
-  [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
-    const std::byte* high = span + column;
-    const std::byte* low = high + kActivationSpan;
-    Int high_sum[2] = {}, low_sum[2] = {};
-#pragma GCC unroll 8
-    for (int k = 0; k < kColumns / 4; ++k) {
-      high_sum[k % 2] = _mm512_dpbusd_epi32(high_sum[k % 2], weights[k], broadcast_dword(high + k * 4));
-      low_sum[k % 2] = _mm512_dpbusd_epi32(low_sum[k % 2], weights[k], broadcast_dword(low + k * 4));
-    }
-    const Int highs = _mm512_add_epi32(high_sum[0], high_sum[1]);
-    return _mm512_add_epi32(_mm512_slli_epi32(highs, 8), _mm512_add_epi32(low_sum[0], low_sum[1]));
-  }
-
-  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. Two chains
-  // per sum: with a single chain, the processor would wait for the last product.
-  template <int n, int kColumns>
-  [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
-                                              int column, size_t stride, Int (&sum)[2][n]) {
-    const std::byte* high = span + column;
-    const std::byte* low = high + kActivationSpan;
-    Int highs[2][n];
-    for (int t = 0; t < n; ++t) highs[0][t] = highs[1][t] = _mm512_setzero_si512();
-#pragma GCC unroll 8
-    for (int k = 0; k < kColumns / 4; ++k) {
-      const Int a = first[k], b = second[k];
-      for (int t = 0; t < n; ++t) {
-        const Int h = broadcast_dword(high + t * stride + k * 4),
-                  l = broadcast_dword(low + t * stride + k * 4);
-        highs[0][t] = _mm512_dpbusd_epi32(highs[0][t], a, h);
-        highs[1][t] = _mm512_dpbusd_epi32(highs[1][t], b, h);
-        sum[0][t] = _mm512_dpbusd_epi32(sum[0][t], a, l);
-        sum[1][t] = _mm512_dpbusd_epi32(sum[1][t], b, l);
-      }
-    }
-    for (int t = 0; t < n; ++t) {
-      for (int p = 0; p < 2; ++p) sum[p][t] = _mm512_add_epi32(_mm512_slli_epi32(highs[p][t], 8), sum[p][t]);
-    }
-  }
-
-  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
-  // of a span on.
-  template <int n>
-  [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
-    return dot_masked<n>(raw, bytes(0x0f), span, column);
-  }
-  // 16 times the products of the high nibbles, which are multiplied where they are.
-  template <int n>
-  [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
-    return dot_masked<n>(raw, bytes(0xf0), span, column);
-  }
-  template <int n>
-  [[gnu::always_inline]] static Int dot_masked(const Int* raw, Int mask, const std::byte* span, int column) {
-    const std::byte* high = span + column;
-    const std::byte* low = high + kActivationSpan;
-    Int highs = zero(), lows = zero();
-#pragma GCC unroll 8
-    for (int k = 0; k < n; ++k) {
-      const Int weights = bit_and(raw[k], mask);
-      highs = _mm512_dpbusd_epi32(highs, weights, broadcast_dword(high + k * 4));
-      lows = _mm512_dpbusd_epi32(lows, weights, broadcast_dword(low + k * 4));
-    }
-    return _mm512_add_epi32(_mm512_slli_epi32(highs, 8), lows);
-  }
-
   static Float load_floats(const float* p) { return _mm512_loadu_ps(p); }
   static Float load_floats(const float* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
   static void store_floats(float* p, Float v, int n) { _mm512_mask_storeu_ps(p, first(n), v); }
@@ -187,72 +123,89 @@ struct Avx512 {
 
   static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1); }
   static __m128i load16(const std::byte* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
+
+  struct LoadF32 {
+    static constexpr int kBytes = 4;
+    static __m512 full(const std::byte* p) { return _mm512_loadu_ps(p); }
+    static __m512 part(const std::byte* p, int n) { return _mm512_maskz_loadu_ps(first(n), p); }
+  };
+
+  struct LoadF16 {
+    static constexpr int kBytes = 2;
+    static __m512 full(const std::byte* p) {
+      return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+    static __m512 part(const std::byte* p, int n) {
+      return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), p));
+    }
+  };
+
+  struct LoadBF16 {
+    static constexpr int kBytes = 2;
+    static __m512 widen(__m256i v) {
+      return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
+    }
+    static __m512 full(const std::byte* p) {
+      return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    }
+    static __m512 part(const std::byte* p, int n) { return widen(_mm256_maskz_loadu_epi16(first(n), p)); }
+  };
 };
 
-struct LoadF32 {
-  static constexpr int kBytes = 4;
-  static __m512 full(const std::byte* p) { return _mm512_loadu_ps(p); }
-  static __m512 part(const std::byte* p, int n) { return _mm512_maskz_loadu_ps(Avx512::first(n), p); }
+/// Eight weight rows in 256 bits, for one token.
+struct HalfVectors : Avx2 {
+  static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm256_dpbusd_epi32(sum, weights, quants); }
 };
 
-struct LoadF16 {
-  static constexpr int kBytes = 2;
-  static __m512 full(const std::byte* p) {
-    return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
-  static __m512 part(const std::byte* p, int n) {
-    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(Avx512::first(n), p));
-  }
+/// Types with long strips are multiplied by one token in half vectors. 16 rows of Q8_0, prefetched as far ahead as it
+/// takes, do not fit the L1 cache. One thread of Zen 4, from memory, with 16 rows and with 8: Q8_0 15.0 and 23.3 GB/s, Q6_K
+/// 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7.
+template <int planes>
+struct Avx512 {
+  template <class Block>
+  static constexpr bool kIsLong = kPanelColumns / Block::kElems * sizeof(Block) >= 192;
+  template <class Block>
+  using Many = BytePlanes<Avx512Vectors, planes>;
+  template <class Block>
+  using One = BytePlanes<std::conditional_t<kIsLong<Block>, HalfVectors, Avx512Vectors>, planes>;
 };
 
-struct LoadBF16 {
-  static constexpr int kBytes = 2;
-  static __m512 widen(__m256i v) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v), 16));
-  }
-  static __m512 full(const std::byte* p) {
-    return widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-  }
-  static __m512 part(const std::byte* p, int n) {
-    return widen(_mm256_maskz_loadu_epi16(Avx512::first(n), p));
-  }
-};
-
-// Quantises 16 values. Writes high bytes to out and low bytes 32 bytes behind it. Returns the quants' sum.
+// Quantises 16 values. Writes bytes to out, and for two planes the low bytes 32 bytes behind the high ones.
+// Returns the quants' sum.
+template <int planes>
 int quantize_16(const float* values, float inverse, std::byte* out) {
   const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(values), _mm512_set1_ps(inverse)));
-  const __m512i high = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(high));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kActivationSpan), _mm512_cvtepi32_epi8(q));
+  __m512i first = q;
+  if constexpr (planes == 2) {
+    first = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kActivationSpan), _mm512_cvtepi32_epi8(q));
+  }
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(first));
   return _mm512_reduce_add_epi32(q);
 }
 
 // The order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both
-// signed.
+// signed. With one plane, 32 bytes.
+template <int planes>
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  const ActivationRow row = activation_row(out, n_cols);
+  const ActivationRow row = activation_row(out, n_cols, planes);
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
   for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
     const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
     const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + kActivationHalf), magnitude);
-    const SpanScale span = span_scale(x, _mm512_reduce_max_epi32(_mm512_max_epi32(a, b)));
-    std::byte* quants = row.quants + i * kSpanBytes;
-    const int first = quantize_16(span.values, span.inverse, quants);
-    const int second = quantize_16(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
+    const SpanScale span = span_scale(x, _mm512_reduce_max_epi32(_mm512_max_epi32(a, b)),
+                                      planes == 2 ? kLargestQuant : kLargestByte);
+    std::byte* quants = row.quants + i * planes * kActivationSpan;
+    const int first = quantize_16<planes>(span.values, span.inverse, quants);
+    const int second =
+        quantize_16<planes>(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
     finish_span(row, i, span.scale, first, second);
   }
 }
 
 }  // namespace
 
-const MatmulKernels kMatmulKernelsAvx512 = {
-    quantize_row,
-    {multiply_float<Avx512, LoadF32>, multiply_float<Avx512, LoadF16>, multiply_float<Avx512, LoadBF16>,
-     multiply_quantized<Avx512, BlockQ4_0>, multiply_quantized<Avx512, BlockQ4_1>,
-     multiply_quantized<Avx512, BlockQ5_0>, multiply_quantized<Avx512, BlockQ5_1>,
-     multiply_quantized<Avx512, BlockQ8_0>, multiply_quantized<Avx512, BlockQ2_K>,
-     multiply_quantized<Avx512, BlockQ3_K>, multiply_quantized<Avx512, BlockQ4_K>,
-     multiply_quantized<Avx512, BlockQ5_K>, multiply_quantized<Avx512, BlockQ6_K>,
-     multiply_quantized<Avx512, BlockIQ4_NL>, multiply_quantized<Avx512, BlockIQ4_XS>}};
+const MatmulKernels kMatmulKernelsAvx512 = matmul_table<Avx512<2>, Avx512Vectors>(quantize_row<2>);
+const MatmulKernels kMatmulBytesAvx512 = matmul_table<Avx512<1>, Avx512Vectors>(quantize_row<1>);
 
 }  // namespace hearth

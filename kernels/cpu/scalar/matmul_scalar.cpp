@@ -19,23 +19,27 @@ namespace {
 // in L1.
 constexpr int kTokenTile = 8;
 
-// The quants of columns [column, column + 16) of a row: words in the order of the columns.
-int16_t* half_span(const ActivationRow& row, int64_t column) {
-  return reinterpret_cast<int16_t*>(row.quants) + column;
+// The quants of columns [column, column + 16) of a row, in the order of the columns. Quant: int16_t for 15 bits,
+// int8_t for 8.
+template <class Quant>
+Quant* half_span(const ActivationRow& row, int64_t column) {
+  return reinterpret_cast<Quant*>(row.quants) + column;
 }
 
-// Quantises 16 values to words at out. Returns their sum.
-int32_t quantize_16(const float* values, float inverse, int16_t* out) {
+// Quantises 16 values to `out`. Returns their sum.
+template <class Quant>
+int32_t quantize_16(const float* values, float inverse, Quant* out) {
   int32_t sum = 0;
   for (int i = 0; i < kActivationHalf; ++i) {
-    out[i] = static_cast<int16_t>(std::lrint(values[i] * inverse));
+    out[i] = static_cast<Quant>(std::lrint(values[i] * inverse));
     sum += out[i];
   }
   return sum;
 }
 
+template <class Quant>
 void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  const ActivationRow row = activation_row(out, n_cols);
+  const ActivationRow row = activation_row(out, n_cols, sizeof(Quant));
   for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
     int32_t max = 0;
     for (int k = 0; k < kActivationSpan; ++k) {
@@ -43,11 +47,11 @@ void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
       std::memcpy(&bits, x + k, sizeof bits);
       max = std::max(max, bits & 0x7fffffff);
     }
-    const SpanScale span = span_scale(x, max);
+    const SpanScale span = span_scale(x, max, sizeof(Quant) == 2 ? kLargestQuant : kLargestByte);
     const int64_t column = i * kActivationSpan;
-    const int32_t first = quantize_16(span.values, span.inverse, half_span(row, column));
-    const int32_t second =
-        quantize_16(span.values + kActivationHalf, span.inverse, half_span(row, column + kActivationHalf));
+    const int32_t first = quantize_16(span.values, span.inverse, half_span<Quant>(row, column));
+    const int32_t second = quantize_16(span.values + kActivationHalf, span.inverse,
+                                       half_span<Quant>(row, column + kActivationHalf));
     finish_span(row, i, span.scale, first, second);
   }
 }
@@ -63,15 +67,15 @@ void store(const MatmulArgs& args, int token, int64_t i, float value) {
 }
 
 // The sum of products of a weight group with `columns` columns, exact.
-template <int columns>
-int32_t integer_dot(const int8_t* weights, const int16_t* quants) {
+template <int columns, class Quant>
+int32_t integer_dot(const int8_t* weights, const Quant* quants) {
   int32_t sum = 0;
   for (int i = 0; i < columns; ++i) sum += weights[i] * quants[i];
   return sum;
 }
 
 // Adds one decoded block, at column `column`, to a token's accumulator.
-template <class Block>
+template <class Quant, class Block>
 float add_block(float acc, const Decoded<Block>& block, const ActivationRow& x, int64_t column) {
   constexpr int kGroup = Block::kGroup;
   constexpr int kParts = kActivationSpan / kGroup;
@@ -81,7 +85,7 @@ float add_block(float acc, const Decoded<Block>& block, const ActivationRow& x, 
     for (int part = 0; part < kParts; ++part) {
       const int g = span * kParts + part;
       const int64_t at = column + g * kGroup;
-      const int32_t sum = integer_dot<kGroup>(block.q + g * kGroup, half_span(x, at));
+      const int32_t sum = integer_dot<kGroup>(block.q + g * kGroup, half_span<Quant>(x, at));
       float term = static_cast<float>(sum) * block.scale[g];
       if (Block::kHasMin) term += block.min[g] * sums[at / kGroup];
       dot = part == 0 ? term : dot + term;
@@ -91,16 +95,16 @@ float add_block(float acc, const Decoded<Block>& block, const ActivationRow& x, 
   return acc;
 }
 
-template <class Block>
+template <class Quant, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   const Matrix& weight = *args.weight;
-  const size_t row_bytes = activation_row_size(weight.n_cols);
+  const size_t row_bytes = activation_row_size(weight.n_cols, sizeof(Quant));
   for (int begin = 0; begin < args.n_tokens; begin += kTokenTile) {
     const int n = std::min(kTokenTile, args.n_tokens - begin);
     ActivationRow x[kTokenTile];
     for (int t = 0; t < n; ++t) {
-      x[t] = activation_row(
-          const_cast<std::byte*>(args.quantized) + static_cast<size_t>(begin + t) * row_bytes, weight.n_cols);
+      std::byte* row = const_cast<std::byte*>(args.quantized) + static_cast<size_t>(begin + t) * row_bytes;
+      x[t] = activation_row(row, weight.n_cols, sizeof(Quant));
     }
     for (int64_t i = args.row_begin; i < args.row_end; ++i) {
       const std::byte* bytes = weight.row(row_at(args, i));
@@ -108,7 +112,7 @@ void multiply_quantized(const MatmulArgs& args) {
       for (int64_t column = 0; column < weight.n_cols; column += Block::kElems, bytes += sizeof(Block)) {
         Decoded<Block> block;
         decode_block<Block>(bytes, block);
-        for (int t = 0; t < n; ++t) acc[t] = add_block<Block>(acc[t], block, x[t], column);
+        for (int t = 0; t < n; ++t) acc[t] = add_block<Quant, Block>(acc[t], block, x[t], column);
       }
       for (int t = 0; t < n; ++t) store(args, begin + t, i, acc[t]);
     }
@@ -153,15 +157,22 @@ void multiply_float(const MatmulArgs& args) {
   }
 }
 
+template <class Quant>
+constexpr MatmulKernels table() {
+  return {quantize_row<Quant>,
+          {multiply_float<LoadF32>, multiply_float<Load16<float_from_half>>,
+           multiply_float<Load16<float_from_bfloat16>>, multiply_quantized<Quant, BlockQ4_0>,
+           multiply_quantized<Quant, BlockQ4_1>, multiply_quantized<Quant, BlockQ5_0>,
+           multiply_quantized<Quant, BlockQ5_1>, multiply_quantized<Quant, BlockQ8_0>,
+           multiply_quantized<Quant, BlockQ2_K>, multiply_quantized<Quant, BlockQ3_K>,
+           multiply_quantized<Quant, BlockQ4_K>, multiply_quantized<Quant, BlockQ5_K>,
+           multiply_quantized<Quant, BlockQ6_K>, multiply_quantized<Quant, BlockIQ4_NL>,
+           multiply_quantized<Quant, BlockIQ4_XS>}};
+}
+
 }  // namespace
 
-const MatmulKernels kMatmulKernelsScalar = {
-    quantize_row,
-    {multiply_float<LoadF32>, multiply_float<Load16<float_from_half>>,
-     multiply_float<Load16<float_from_bfloat16>>, multiply_quantized<BlockQ4_0>,
-     multiply_quantized<BlockQ4_1>, multiply_quantized<BlockQ5_0>, multiply_quantized<BlockQ5_1>,
-     multiply_quantized<BlockQ8_0>, multiply_quantized<BlockQ2_K>, multiply_quantized<BlockQ3_K>,
-     multiply_quantized<BlockQ4_K>, multiply_quantized<BlockQ5_K>, multiply_quantized<BlockQ6_K>,
-     multiply_quantized<BlockIQ4_NL>, multiply_quantized<BlockIQ4_XS>}};
+const MatmulKernels kMatmulKernelsScalar = table<int16_t>();
+const MatmulKernels kMatmulBytesScalar = table<int8_t>();
 
 }  // namespace hearth

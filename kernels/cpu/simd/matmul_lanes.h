@@ -8,12 +8,13 @@
 namespace hearth {
 
 /// The planes of token `token`, starting at the first column.
-template <class Block>
+template <class S, class Block>
 [[gnu::always_inline]] inline ActivationPlanes planes_of(const MatmulArgs& args, int token) {
   const int64_t n_cols = args.weight->n_cols;
-  const size_t stride = activation_row_size(n_cols);
+  const size_t stride = activation_row_size(n_cols, S::kQuantBytes);
   // The view is only read here; the cast is needed because ActivationRow is also used for writing.
-  const ActivationRow row = activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols);
+  const ActivationRow row =
+      activation_row(const_cast<std::byte*>(args.quantized) + token * stride, n_cols, S::kQuantBytes);
   const bool halves = Block::kGroup == kActivationHalf;
   return {row.quants, reinterpret_cast<const std::byte*>(row.scale),
           reinterpret_cast<const std::byte*>(halves ? row.half_sum : row.sum),
@@ -21,10 +22,10 @@ template <class Block>
 }
 
 /// Moves the planes on by n_spans spans of 32 columns.
-template <class Block>
+template <class S, class Block>
 [[gnu::always_inline]] inline void advance(ActivationPlanes& x, int n_spans) {
   constexpr int kParts = kActivationSpan / Block::kGroup;
-  x.quants += n_spans * kSpanBytes;
+  x.quants += n_spans * kSpanBytesOf<S>;
   x.scale += n_spans * sizeof(float);
   x.sum += n_spans * kParts * sizeof(float);
   x.int_sum += n_spans * kParts * sizeof(int32_t);

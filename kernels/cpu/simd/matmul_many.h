@@ -1,7 +1,7 @@
 // Quantised weights times the quantised activations of many tokens, for any vector ISA.
 //
 // Arithmetic limits this, not memory, so everything serves to keep the multipliers busy. Two panels of rows
-// share every broadcast activation. A tile of two panels and Simd::kTokenTile tokens keeps its sums in
+// share every broadcast activation. A tile of two panels and S::kTokenTile<largest> tokens keeps its sums in
 // registers. A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose
 // activations for its 256 columns stay in the L2 cache while all rows of a pass use them. Between pairs a
 // small array holds the float sums of all tokens; storing and loading them changes no bit.
@@ -21,18 +21,20 @@ namespace hearth {
 inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
-/// Two panels, in the form that Simd::dot_pair() multiplies: per four columns S::kVectorsPerFour vectors.
+/// Two panels, in the form that Simd::dot_pair() multiplies: per four columns of weights up to `largest`
+/// S::kVectorsPerFour<largest> vectors, which is 1 or 2.
 template <class S>
 struct alignas(64) PanelPair {
-  typename S::Int quants[2][kPanelColumns / 4 * S::kVectorsPerFour];
+  typename S::Int quants[2][kPanelColumns / 4 * S::template kVectorsPerFour<255>];
   typename S::Float scale[2][kPanelColumns / 16];
   typename S::Float min[2][kPanelColumns / 16];
 };
 
 /// What of a block type the multiplication depends on: types that agree in it share their code.
-template <int group, bool has_min>
+template <int group, int largest, bool has_min>
 struct Grouping {
   static constexpr int kGroup = group;
+  static constexpr int kLargest = largest;
   static constexpr bool kHasMin = has_min;
 };
 
@@ -45,7 +47,7 @@ void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, 
   using Int = typename S::Int;
   using Float = typename S::Float;
   constexpr int kParts = kActivationSpan / G::kGroup;
-  constexpr int kVectors = G::kGroup / 4 * S::kVectorsPerFour;
+  constexpr int kVectors = G::kGroup / 4 * S::template kVectorsPerFour<G::kLargest>;
   Float total[2][n];
   for (int t = 0; t < n; ++t) {
     for (int p = 0; p < 2; ++p) total[p][t] = totals[p * kPassTokens + t];
@@ -60,8 +62,9 @@ void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, 
         sum[0][t] = sum[1][t] =
             G::kHasMin ? S::zero() : S::minus_shifted(x.int_sum + t * x.stride + g * 4, offset_bits);
       }
-      S::template dot_pair<n, G::kGroup>(pair.quants[0] + g * kVectors, pair.quants[1] + g * kVectors,
-                                         x.quants + span * kSpanBytes, part * G::kGroup, x.stride, sum);
+      S::template dot_pair<n, G::kGroup, G::kLargest>(
+          pair.quants[0] + g * kVectors, pair.quants[1] + g * kVectors, x.quants + span * kSpanBytesOf<S>,
+          part * G::kGroup, x.stride, sum);
       for (int t = 0; t < n; ++t) {
         for (int p = 0; p < 2; ++p) {
           Float term = S::mul(S::to_float(sum[p][t]), pair.scale[p][g]);
@@ -96,24 +99,26 @@ void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans, int offset
 template <class S, class G>
 void multiply_pair(const PanelPair<S>& pair, int n_spans, int offset_bits, ActivationPlanes x, int n_tokens,
                    typename S::Float* totals) {
+  constexpr int kTile = S::template kTokenTile<G::kLargest>;
   int t = 0;
-  for (; t + S::kTokenTile <= n_tokens; t += S::kTokenTile, x = tokens_later(x, S::kTokenTile)) {
-    multiply_pair_tile<S, G, S::kTokenTile>(pair, n_spans, offset_bits, x, totals + t);
+  for (; t + kTile <= n_tokens; t += kTile, x = tokens_later(x, kTile)) {
+    multiply_pair_tile<S, G, kTile>(pair, n_spans, offset_bits, x, totals + t);
   }
-  multiply_pair_rest<S, G, S::kTokenTile>(n_tokens - t, pair, n_spans, offset_bits, x, totals + t);
+  multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, offset_bits, x, totals + t);
 }
 
 /// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows.
 template <class S, class Block>
 void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
+  constexpr int kVectors = S::template kVectorsPerFour<Block::kLargest>;
   for (int p = 0; p < 2; ++p, rows.row += S::kLanes) {
-    if constexpr (S::kVectorsPerFour == 1) {
+    if constexpr (kVectors == 1) {
       unpack_panel<S, Block>(rows, n_blocks, pair.quants[p], pair.scale[p], pair.min[p]);
     } else {
       typename S::Int bytes[kPanelColumns / 4];
       unpack_panel<S, Block>(rows, n_blocks, bytes, pair.scale[p], pair.min[p]);
       const int n = n_blocks * (Block::kElems / 4);
-      for (int i = 0; i < n; ++i) S::spread(bytes[i], pair.quants[p] + i * S::kVectorsPerFour);
+      for (int i = 0; i < n; ++i) S::spread(bytes[i], pair.quants[p] + i * kVectors);
     }
   }
 }
@@ -132,7 +137,7 @@ template <class S, class Block>
 void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, int n_tokens) {
   constexpr int kPairRows = 2 * S::kLanes;
   constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Block);
-  using G = Grouping<Block::kGroup, Block::kHasMin>;
+  using G = Grouping<Block::kGroup, S::class_of(Block::kLargest), Block::kHasMin>;
   static_assert(Block::kHasMin == (Block::kOffset == 0));
   constexpr int kOffsetBits = Block::kHasMin ? 0 : __builtin_ctz(Block::kHasMin ? 1 : Block::kOffset);
   const Matrix& weight = *args.weight;
@@ -148,7 +153,7 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     for (int t = 0; t < n_tokens; ++t) totals[panel][t] = S::floats(0.0f);
   }
   PanelPair<S> pair;
-  ActivationPlanes x = planes_of<Block>(args, token);
+  ActivationPlanes x = planes_of<S, Block>(args, token);
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
@@ -159,7 +164,7 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
       if (left > kPanelColumns) prefetch_rows<kStripBytes>(at + i * kPairRows, kPairRows, done + kStripBytes);
       multiply_pair<S, G>(pair, n_spans, kOffsetBits, x, n_tokens, totals[2 * i]);
     }
-    advance<Block>(x, n_spans);
+    advance<S, Block>(x, n_spans);
   }
   for (int r = 0; r < n_rows; r += S::kLanes) {
     const int n = n_rows - r < S::kLanes ? n_rows - r : S::kLanes;

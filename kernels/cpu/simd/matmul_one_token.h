@@ -34,8 +34,8 @@ template <class S, class Block>
   for (int part = 0; part < kParts; ++part) {
     const int g = span * kParts + part;
     const typename S::Int sum = without_offset<S, Block::kOffset>(
-        S::template dot_one<Block::kGroup>(quants + part * (Block::kGroup / 4), x.quants + span * kSpanBytes,
-                                           part * Block::kGroup),
+        S::template dot_one<Block::kGroup, Block::kLargest>(
+            quants + part * (Block::kGroup / 4), x.quants + span * kSpanBytesOf<S>, part * Block::kGroup),
         x.int_sum + g * 4);
     typename S::Float term = S::mul(S::to_float(sum), scale[part]);
     if constexpr (Block::kHasMin) {
@@ -80,7 +80,7 @@ template <class S>
                                                           typename S::Float scale, const ActivationPlanes& x,
                                                           int span) {
   const typename S::Int offset = S::template shift_left<7>(S::broadcast_dword(x.int_sum + span * 4));
-  const typename S::Int sum = S::sub(dot_nibbles_16<S>(packed, x.quants + span * kSpanBytes), offset);
+  const typename S::Int sum = S::sub(dot_nibbles_16<S>(packed, x.quants + span * kSpanBytesOf<S>), offset);
   return S::add(total, S::mul(scaled_16<S>(sum, scale), S::broadcast_float(x.scale + span * 4)));
 }
 template <class S>
@@ -164,7 +164,7 @@ struct OneToken<S, BlockQ4_1> {
         const Int* v = raw + 5 * b;
         const int span = half + b;
         ahead.ask(span);
-        const Int sum = dot_nibbles_16<S>(v + 1, x.quants + span * kSpanBytes);
+        const Int sum = dot_nibbles_16<S>(v + 1, x.quants + span * kSpanBytesOf<S>);
         total = add_term<S>(total, scaled_16<S>(sum, S::low_half(v[0])), S::high_half(v[0]), x, span);
       });
     }
@@ -191,9 +191,9 @@ struct OneToken<S, BlockQ4_K> {
       ahead.ask(kSpan);
       S::load_rows(rows, 32 + 32 * pair, raw + 4);
       ahead.ask(kSpan + 1);
-      const std::byte* quants = x.quants + kSpan * kSpanBytes;
+      const std::byte* quants = x.quants + kSpan * kSpanBytesOf<S>;
       const Int low = S::template dot_low_nibbles<8>(raw, quants, 0);
-      const Int high_16 = S::template dot_high_nibbles_16<8>(raw, quants + kSpanBytes, 0);
+      const Int high_16 = S::template dot_high_nibbles_16<8>(raw, quants + kSpanBytesOf<S>, 0);
       total = add_term<S>(total, S::mul(S::to_float(low), scale[kSpan]), min[kSpan], x, kSpan);
       total = add_term<S>(total, scaled_16<S>(high_16, scale[kSpan + 1]), min[kSpan + 1], x, kSpan + 1);
     });

@@ -46,11 +46,12 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
     at[r] = weight.data + row_at(args, own < last ? own : last) * stride;
     at[S::kLanes + r] = weight.data + row_at(args, next < last ? next : last) * stride;
   }
-  constexpr size_t kAheadBytes = kStripsAhead * Ahead<S, Block>::kBytes;
-  const size_t ahead_bytes = kAheadBytes < row_bytes ? kAheadBytes : row_bytes;
+  const bool listed = args.rows != nullptr;
+  const size_t wanted_bytes = (listed ? kListedStripsAhead : kStripsAhead) * Ahead<S, Block>::kBytes;
+  const size_t ahead_bytes = wanted_bytes < row_bytes ? wanted_bytes : row_bytes;
   typename S::Float total = S::floats(0.0f);
   Panel<S> panel;
-  ActivationPlanes x = planes_of<Block>(args, 0);
+  ActivationPlanes x = planes_of<S, Block>(args, 0);
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
@@ -58,14 +59,14 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
     const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
     const size_t later = done + ahead_bytes;
     const Ahead<S, Block> ahead = {later < row_bytes ? at : at + S::kLanes,
-                                   later < row_bytes ? later : later - row_bytes};
+                                   later < row_bytes ? later : later - row_bytes, listed};
     if (OneToken<S, Block>::kFused && n_spans == kPanelSpans) {
       total = OneToken<S, Block>::run({at, done}, x, total, ahead);
     } else {
       unpack_panel<S, Block>({at, done}, n_blocks, panel.quants, panel.scale, panel.min);
       total = multiply_panel<S, Block>(panel, n_spans, x, total, ahead);
     }
-    advance<Block>(x, n_spans);
+    advance<S, Block>(x, n_spans);
   }
   store_totals<S>(args, lanes, 0, 1, &total);
 }
@@ -98,12 +99,13 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-template <class S, class Block>
+/// The Simd classes of one token and of many must read the same activations.
+template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {
-    multiply_one<S, Block>(args);
+    multiply_one<typename Simds::template One<Block>, Block>(args);
   } else {
-    multiply_many<S, Block>(args);
+    multiply_many<typename Simds::template Many<Block>, Block>(args);
   }
 }
 

@@ -1,13 +1,12 @@
 // See the header.
 #include "kernels/cuda/sharing/number_wait.h"
 
-#include <immintrin.h>
-
 #include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "kernels/cuda/runtime/error.h"
+#include "kernels/pause.h"
 
 namespace hearth::cuda {
 namespace {
@@ -24,7 +23,7 @@ void wait_for_number(const uint32_t& number, uint32_t wanted, cudaStream_t strea
   for (;;) {
     for (int i = 0; i < kPausesPerQuery; ++i) {
       if (has_come(number, wanted)) return;
-      _mm_pause();
+      pause_in_wait();
     }
     const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaErrorNotReady) {

@@ -61,7 +61,7 @@ struct Rig {
       n_rows += piece.n_rows;
       const bool prefill = sequence.prefilling();
       if (prefill) n_prefill += piece.n_tokens;
-      scheduler.computed(piece);
+      scheduler.computed(piece.slot, piece.n_tokens);
       if (sequence.prefilling()) {
         REQUIRE(piece.n_rows == (sequence.request.prompt_logprobs ? piece.n_tokens : 0));
         continue;
@@ -302,7 +302,7 @@ TEST_CASE(
   const auto step = [&] {
     const std::span<const StepPiece> pieces = rig.scheduler.next_step();
     const std::vector<StepPiece> copy(pieces.begin(), pieces.end());
-    for (const StepPiece& piece : copy) rig.scheduler.computed(piece);
+    for (const StepPiece& piece : copy) rig.scheduler.computed(piece.slot, piece.n_tokens);
     return copy;
   };
   std::vector<StepPiece> pieces = step();

@@ -1,0 +1,150 @@
+// Matmul loops for AVX2 and activations of 8 bits: a vector holds 8 weight rows.
+//
+// vpmaddubsw multiplies bytes, unsigned weights by signed quants, and adds pairs of products up in 16 bits. How many
+// pairs 16 bits hold depends on the largest weight: eight for types of 4 bits, four for 5, two for 6. Weights of 8
+// bits would overflow in one pair; they are multiplied as two nibbles each. Compiled with AVX2 enabled: nothing in
+// this file may have external linkage but the table.
+#include "kernels/cpu/avx2/simd_avx2.h"
+
+namespace hearth {
+namespace {
+
+struct Avx2Bytes : Avx2 {
+  static constexpr int kQuantBytes = 1;
+  template <int largest>
+  static constexpr int kVectorsPerFour = largest == 255 ? 2 : 1;
+  // Of 16 registers, sums of pairs take 8 to 10, and of types with short runs the sums of dwords 6 more.
+  template <int largest>
+  static constexpr int kTokenTile = largest == 15   ? 5
+                                    : largest == 63 ? 3
+                                                    : 4;
+  // Types of up to 4 bits share their code.
+  static constexpr int class_of(int largest) { return largest <= 15 ? 15 : largest; }
+
+  template <int largest>
+  static constexpr int kPairs = 32767 / (2 * 127 * largest);
+
+  /// Bytes of 8 bits as the vectors that dot_pair() multiplies: high nibbles, then low ones.
+  static void spread(Int bytes, Int* nibbles) {
+    nibbles[0] = bit_and(_mm256_srli_epi16(bytes, 4), Avx2::bytes(0x0f));
+    nibbles[1] = bit_and(bytes, Avx2::bytes(0x0f));
+  }
+
+  template <int kColumns, int largest>
+  [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
+    if constexpr (largest == 255) {
+      Int high[kColumns / 4], low[kColumns / 4];
+      for (int k = 0; k < kColumns / 4; ++k) {
+        Int nibbles[2];
+        spread(weights[k], nibbles);
+        high[k] = nibbles[0];
+        low[k] = nibbles[1];
+      }
+      return add_int(shift_left<4>(dot_one<kColumns, 15>(high, span, column)),
+                     dot_one<kColumns, 15>(low, span, column));
+    } else {
+      constexpr int kRun =
+          kPairs<class_of(largest)> < kColumns / 4 ? kPairs<class_of(largest)> : kColumns / 4;
+      Int sum = zero();
+#pragma GCC unroll 8
+      for (int run = 0; run < kColumns / 4; run += kRun) {
+        Int pairs = zero();
+#pragma GCC unroll 8
+        for (int k = run; k < run + kRun; ++k) {
+          pairs = add_pairs(pairs, weights[k], broadcast_dword(span + column + k * 4));
+        }
+        sum = add_int(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+      }
+      return sum;
+    }
+  }
+
+  template <int n>
+  [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
+    Int nibbles[n];
+    for (int k = 0; k < n; ++k) nibbles[k] = bit_and(raw[k], bytes(0x0f));
+    return dot_one<4 * n, 15>(nibbles, span, column);
+  }
+  template <int n>
+  [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
+    Int nibbles[n];
+    for (int k = 0; k < n; ++k) nibbles[k] = bit_and(_mm256_srli_epi16(raw[k], 4), bytes(0x0f));
+    return shift_left<4>(dot_one<4 * n, 15>(nibbles, span, column));
+  }
+
+  template <int n, int kColumns, int largest>
+  [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
+                                              int column, size_t stride, Int (&sum)[2][n]) {
+    if constexpr (largest == 255) {
+      add_products<n, kColumns, 15, 2>(first, second, span + column, stride, 16, sum);
+      add_products<n, kColumns, 15, 2>(first + 1, second + 1, span + column, stride, 1, sum);
+    } else {
+      add_products<n, kColumns, largest, 1>(first, second, span + column, stride, 1, sum);
+    }
+  }
+
+  /// sum[p][t] += factor * the products of every step-th vector of two panels with the quants of n tokens.
+  template <int n, int kColumns, int largest, int step>
+  [[gnu::always_inline]] static void add_products(const Int* first, const Int* second, const std::byte* x,
+                                                  size_t stride, int16_t factor, Int (&sum)[2][n]) {
+    constexpr int kRun = kPairs<largest> < kColumns / 4 ? kPairs<largest> : kColumns / 4;
+    static_assert(kColumns / 4 % kRun == 0);
+#pragma GCC unroll 8
+    for (int run = 0; run < kColumns / 4; run += kRun) {
+      Int pairs[2][n];
+      for (int t = 0; t < n; ++t) pairs[0][t] = pairs[1][t] = zero();
+#pragma GCC unroll 8
+      for (int k = run; k < run + kRun; ++k) {
+        const Int a = first[k * step], b = second[k * step];
+        for (int t = 0; t < n; ++t) {
+          const Int four = broadcast_dword(x + t * stride + k * 4);
+          pairs[0][t] = add_pairs(pairs[0][t], a, four);
+          pairs[1][t] = add_pairs(pairs[1][t], b, four);
+        }
+      }
+      for (int t = 0; t < n; ++t) {
+        for (int p = 0; p < 2; ++p) {
+          sum[p][t] = add_int(sum[p][t], _mm256_madd_epi16(pairs[p][t], _mm256_set1_epi16(factor)));
+        }
+      }
+    }
+  }
+
+  /// sum + the products of bytes, two to a word. The empty statement keeps GCC from adding them up in another
+  /// order: see add_product().
+  static Int add_pairs(Int sum, Int weights, Int quants) {
+    sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(weights, quants));
+    asm("" : "+x"(sum));
+    return sum;
+  }
+};
+
+// Quantises 16 values to bytes at out. Returns their sum.
+int quantize_16(const float* values, float inverse, std::byte* out) {
+  const __m256 factor = _mm256_set1_ps(inverse);
+  const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
+  const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
+  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are put in order first.
+  const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out),
+                   _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
+  return Avx2::total_int(_mm256_add_epi32(a, b));
+}
+
+// A span's quants are bytes in the order of the columns.
+void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
+  const ActivationRow row = activation_row(out, n_cols, 1);
+  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
+    const SpanScale span = span_scale(x, Avx2::largest_bits(x), kLargestByte);
+    std::byte* quants = row.quants + i * kActivationSpan;
+    const int first = quantize_16(span.values, span.inverse, quants);
+    const int second = quantize_16(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
+    finish_span(row, i, span.scale, first, second);
+  }
+}
+
+}  // namespace
+
+const MatmulKernels kMatmulBytesAvx2 = matmul_table<OneForAll<Avx2Bytes>, Avx2>(quantize_row);
+
+}  // namespace hearth

@@ -1,0 +1,80 @@
+// Matmul loops for AVX-VNNI: AVX2's vectors of 8 weight rows, with vpdpbusd for the products of quantised weights.
+//
+// Weights stay bytes: two instructions multiply four columns by quants of 15 bits, where AVX2 alone spreads the bytes to
+// words and takes four, two of them additions; quants of 8 bits take one. Compiled with AVX-VNNI enabled: nothing in
+// this file may have external linkage but the tables.
+//
+// The tests compile this file once more with AVX-512 VL and VNNI instead, whose vpdpbusd computes the same, to run it
+// on processors without AVX-VNNI.
+#include "kernels/cpu/avx2/simd_avx2.h"
+#include "kernels/cpu/simd/matmul_planes.h"
+
+namespace hearth {
+namespace {
+
+struct AvxVnniVectors : Avx2 {
+  static constexpr int kTokenTileOfPlanes[] = {4, 4};
+  static constexpr bool kHoldsBothPlanes = false;
+
+  /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
+  static Int dot_bytes(Int sum, Int weights, Int quants) {
+#if defined(__AVXVNNI__)
+    return _mm256_dpbusd_avx_epi32(sum, weights, quants);
+#else
+    asm("" : "+x"(quants));  // AVX-512's instruction could read them from memory; AVX-VNNI's cannot
+    return _mm256_dpbusd_epi32(sum, weights, quants);
+#endif
+  }
+};
+
+// The first byte of every dword of a and then of b, 16 in all.
+__m128i first_bytes(__m256i a, __m256i b) {
+  const __m256i low = _mm256_set1_epi32(0xff);
+  const __m256i words = _mm256_packus_epi32(_mm256_and_si256(a, low), _mm256_and_si256(b, low));
+  // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are put in order first.
+  const __m256i ordered = _mm256_permute4x64_epi64(words, 0xd8);
+  return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+}
+
+// Quantises 16 values. Writes bytes to out, and for two planes the low bytes 32 bytes behind the high ones. Returns the
+// quants' sum.
+template <int planes>
+int quantize_16(const float* values, float inverse, std::byte* out) {
+  const __m256 factor = _mm256_set1_ps(inverse);
+  const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
+  const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
+  __m128i first = first_bytes(a, b);
+  if constexpr (planes == 2) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kActivationSpan), first);
+    const __m256i half = _mm256_set1_epi32(128);  // the low byte is signed, so the high one is rounded
+    first = first_bytes(_mm256_srai_epi32(_mm256_add_epi32(a, half), 8),
+                        _mm256_srai_epi32(_mm256_add_epi32(b, half), 8));
+  }
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), first);
+  return Avx2::total_int(_mm256_add_epi32(a, b));
+}
+
+// The order of a span's quants: 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32
+// bytes.
+template <int planes>
+void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
+  const ActivationRow row = activation_row(out, n_cols, planes);
+  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
+    const SpanScale span = span_scale(x, Avx2::largest_bits(x), planes == 2 ? kLargestQuant : kLargestByte);
+    std::byte* quants = row.quants + i * planes * kActivationSpan;
+    const int first = quantize_16<planes>(span.values, span.inverse, quants);
+    const int second =
+        quantize_16<planes>(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
+    finish_span(row, i, span.scale, first, second);
+  }
+}
+
+template <int planes>
+using AvxVnni = OneForAll<BytePlanes<AvxVnniVectors, planes>>;
+
+}  // namespace
+
+const MatmulKernels kMatmulKernelsAvxVnni = matmul_table<AvxVnni<2>, Avx2>(quantize_row<2>);
+const MatmulKernels kMatmulBytesAvxVnni = matmul_table<AvxVnni<1>, Avx2>(quantize_row<1>);
+
+}  // namespace hearth

@@ -1,0 +1,122 @@
+// Matmul loops for NEON without dot products (ARMv8.0: Cortex-A53 and A72, so a Raspberry Pi 3 or 4): a vector holds 8
+// weight rows.
+//
+// Weights become words, one register for each column, and are multiplied by one quant, a word too: smlal widens and adds
+// four products. Quants of 8 bits are widened as they are read, so they save little. Nothing in this file may have external linkage but the table.
+#include "kernels/cpu/neon/simd_neon.h"
+
+namespace hearth {
+namespace {
+
+template <int quant_bytes>
+struct NeonWords : Neon {
+  static constexpr int kQuantBytes = quant_bytes;
+  template <int largest>
+  static constexpr int kVectorsPerFour = 2;  // panels of bytes become words
+
+  // Eight quants from column `column` of a span on.
+  [[gnu::always_inline]] static int16x8_t eight_quants(const std::byte* span, int column) {
+    if constexpr (quant_bytes == 1) return vmovl_s8(vld1_s8(reinterpret_cast<const int8_t*>(span + column)));
+    return vreinterpretq_s16_u8(load16(span + 2 * column));
+  }
+
+  // Bytes of four columns as words: columns 0 and 1, then 2 and 3, eight rows to a register.
+  [[gnu::always_inline]] static void spread(Int bytes, Int* words) {
+    const uint16x8_t low = vreinterpretq_u16_s32(bytes.low), high = vreinterpretq_u16_s32(bytes.high);
+    const uint16x8_t mask = vdupq_n_u16(0xff);
+    const uint16x8_t even[2] = {vandq_u16(low, mask), vandq_u16(high, mask)};
+    const uint16x8_t odd[2] = {vshrq_n_u16(low, 8), vshrq_n_u16(high, 8)};
+    words[0] = {dwords_of(vuzp1q_u16(even[0], even[1])), dwords_of(vuzp1q_u16(odd[0], odd[1]))};
+    words[1] = {dwords_of(vuzp2q_u16(even[0], even[1])), dwords_of(vuzp2q_u16(odd[0], odd[1]))};
+  }
+
+  // sum + the products of two columns, the registers of `words`, with the quants in lanes `lane` and lane + 1 of x.
+  template <int lane>
+  [[gnu::always_inline]] static Int add_two(Int sum, Int words, int16x8_t x) {
+    const int16x8_t a = vreinterpretq_s16_s32(words.low), b = vreinterpretq_s16_s32(words.high);
+    sum.low = vmlal_laneq_s16(sum.low, vget_low_s16(a), x, lane);
+    sum.high = vmlal_high_laneq_s16(sum.high, a, x, lane);
+    sum.low = vmlal_laneq_s16(sum.low, vget_low_s16(b), x, lane + 1);
+    sum.high = vmlal_high_laneq_s16(sum.high, b, x, lane + 1);
+    return sum;
+  }
+
+  // The products of kColumns weights with a token's quants, from column `column` of a span on. Two chains: there are
+  // no other tokens' products to overlap with.
+  template <int kColumns, int largest>
+  [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
+    Int sum[2] = {zero(), zero()};
+    unroll<kColumns / 8>([&]<int k>() __attribute__((always_inline)) {
+      const int16x8_t x = eight_quants(span, column + 8 * k);
+      Int words[4];
+      spread(weights[2 * k], words);
+      spread(weights[2 * k + 1], words + 2);
+      sum[0] = add_two<0>(sum[0], words[0], x);
+      sum[1] = add_two<2>(sum[1], words[1], x);
+      sum[0] = add_two<4>(sum[0], words[2], x);
+      sum[1] = add_two<6>(sum[1], words[3], x);
+    });
+    return add_int(sum[0], sum[1]);
+  }
+
+  // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
+  // of a span on.
+  template <int n>
+  [[gnu::always_inline]] static Int dot_low_nibbles(const Int* raw, const std::byte* span, int column) {
+    return dot_masked<n>(raw, bytes(0x0f), span, column);
+  }
+  // 16 times the products of the high nibbles, which are multiplied where they are.
+  template <int n>
+  [[gnu::always_inline]] static Int dot_high_nibbles_16(const Int* raw, const std::byte* span, int column) {
+    return dot_masked<n>(raw, bytes(0xf0), span, column);
+  }
+  template <int n>
+  [[gnu::always_inline]] static Int dot_masked(const Int* raw, Int mask, const std::byte* span, int column) {
+    Int weights[n];
+    for (int k = 0; k < n; ++k) weights[k] = bit_and(raw[k], mask);
+    return dot_one<4 * n, 255>(weights, span, column);
+  }
+
+  // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart.
+  template <int n, int kColumns, int largest>
+  [[gnu::always_inline]] static void dot_pair(const Int* first, const Int* second, const std::byte* span,
+                                              int column, size_t stride, Int (&sum)[2][n]) {
+    unroll<kColumns / 8>([&]<int k>() __attribute__((always_inline)) {
+      int16x8_t x[n];
+      for (int t = 0; t < n; ++t) {
+        x[t] = eight_quants(span + static_cast<size_t>(t) * stride, column + 8 * k);
+      }
+      unroll<4>([&]<int j>() __attribute__((always_inline)) {
+        const Int a = first[4 * k + j], b = second[4 * k + j];
+        for (int t = 0; t < n; ++t) {
+          sum[0][t] = add_two<2 * j>(sum[0][t], a, x[t]);
+          sum[1][t] = add_two<2 * j>(sum[1][t], b, x[t]);
+        }
+      });
+    });
+  }
+
+  static int32x4_t dwords_of(uint16x8_t v) { return vreinterpretq_s32_u16(v); }
+};
+
+// A span's quants are words in the order of the columns; those of 8 bits are bytes.
+template <int quant_bytes>
+void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
+  quantize_spans<quant_bytes>(x, n_cols, out, [](const HalfSpan& half, std::byte* quants, int i) {
+    if constexpr (quant_bytes == 1) {
+      int8_t* to = reinterpret_cast<int8_t*>(quants) + i * kActivationHalf;
+      vst1q_s8(to, vcombine_s8(vmovn_s16(half.first), vmovn_s16(half.second)));
+    } else {
+      int16_t* to = reinterpret_cast<int16_t*>(quants) + i * kActivationHalf;
+      vst1q_s16(to, half.first);
+      vst1q_s16(to + 8, half.second);
+    }
+  });
+}
+
+}  // namespace
+
+const MatmulKernels kMatmulKernelsNeon = matmul_table<OneForAll<NeonWords<2>>, Neon>(quantize_row<2>);
+const MatmulKernels kMatmulBytesNeon = matmul_table<OneForAll<NeonWords<1>>, Neon>(quantize_row<1>);
+
+}  // namespace hearth

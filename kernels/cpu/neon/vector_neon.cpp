@@ -1,0 +1,13 @@
+// VectorKernels for NEON. lanes_neon.h explains what is special about this ISA.
+#include "kernels/cpu/neon/lanes_neon.h"
+
+#include "kernels/cpu/attention_inl.h"
+#include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+const VectorKernels kVectorKernelsNeon = {rms_norm, layer_norm, gated_activation, rotate, to_half, attend,
+                                          merge,    divide};
+
+}  // namespace hearth

@@ -1,0 +1,33 @@
+// The table of a vector ISA's matmul loops: every type in the order of DType.
+#pragma once
+
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/simd/matmul_float.h"
+#include "kernels/cpu/simd/matmul_quantized.h"
+
+namespace hearth {
+
+/// The Simd classes of an ISA that has one for all quantised types.
+template <class S>
+struct OneForAll {
+  template <class Block>
+  using Many = S;
+  template <class Block>
+  using One = S;
+};
+
+/// Simds: per block type the Simd class of many tokens, Many, and of one, One. F: that of float weights.
+template <class Simds, class F>
+constexpr MatmulKernels matmul_table(void (*quantize)(const float*, int64_t, std::byte*)) {
+  return {quantize,
+          {multiply_float<F, typename F::LoadF32>, multiply_float<F, typename F::LoadF16>,
+           multiply_float<F, typename F::LoadBF16>, multiply_quantized<Simds, BlockQ4_0>,
+           multiply_quantized<Simds, BlockQ4_1>, multiply_quantized<Simds, BlockQ5_0>,
+           multiply_quantized<Simds, BlockQ5_1>, multiply_quantized<Simds, BlockQ8_0>,
+           multiply_quantized<Simds, BlockQ2_K>, multiply_quantized<Simds, BlockQ3_K>,
+           multiply_quantized<Simds, BlockQ4_K>, multiply_quantized<Simds, BlockQ5_K>,
+           multiply_quantized<Simds, BlockQ6_K>, multiply_quantized<Simds, BlockIQ4_NL>,
+           multiply_quantized<Simds, BlockIQ4_XS>}};
+}
+
+}  // namespace hearth

@@ -1,0 +1,330 @@
+// Speculative decoding: whatever is drafted, and however much of it is right, answers are the same, bit for bit, and what
+// they leave in the prefix cache is right.
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <tuple>
+
+#include "engine/constraint/constraint.h"
+#include "engine/constraint/grammar/gbnf.h"
+#include "engine/constraint/mask/token_trie.h"
+#include "engine/engine.h"
+#include "engine/model_runtime.h"
+#include "engine/serving/draft_length.h"
+#include "engine/serving/prompt_lookup.h"
+#include "tests/engine/serving/engine_client.h"
+#include "tests/support/catch.h"
+#include "tests/support/scripted_model.h"
+
+using namespace hearth;
+
+namespace {
+
+constexpr int32_t kEnd = 96;
+
+/// Drafts the true answers, with faults: knows what each prompt is answered with.
+class KnowingDrafter : public Drafter {
+ public:
+  enum class Faults { kNone, kSome, kAll };
+  KnowingDrafter(Faults faults, std::vector<std::vector<int32_t>> texts)
+      : faults_(faults), texts_(std::move(texts)) {}
+
+  void draft(const Sequence& sequence, std::vector<int32_t>& draft) override {
+    draft.clear();
+    const size_t n = sequence.tokens.size();
+    const size_t n_draft = random_() % 9;
+    for (const std::vector<int32_t>& text : texts_) {
+      if (text.size() < n || !std::ranges::equal(std::span(text).first(n), sequence.tokens)) continue;
+      for (size_t i = n; i < n + n_draft; ++i) {
+        const bool wrong = faults_ == Faults::kAll || (faults_ == Faults::kSome && random_() % 4 == 0);
+        const int32_t right = i < text.size() ? text[i] : kEnd;
+        draft.push_back(wrong ? (right + 1) % 97 : right);
+      }
+      return;
+    }
+  }
+
+ private:
+  Faults faults_;
+  std::vector<std::vector<int32_t>> texts_;
+  std::mt19937_64 random_{5};
+};
+
+std::shared_ptr<const Constraint> digits_and_names() {
+  std::vector<std::string> pieces(97);
+  size_t n = 0;
+  for (char c = 'a'; c <= 'z'; ++c) pieces[n++] = std::string(1, c);
+  for (char c = '0'; c <= '9'; ++c) pieces[n++] = std::string(1, c);
+  for (const char* text : {"{", "}", "\"", ":", ",", "abc", "de", "{\"", "\":", "name", "am", "e\""})
+    pieces[n++] = text;
+  return Constraint::compile(
+      parse_gbnf(R"(root ::= ("{\"name\":" [0-9]{1,6} ("," [a-z]{2,4}){0,2} "}"){1,9})"),
+      std::make_shared<const TokenTrie>(pieces));
+}
+
+/// A repetitive prompt: parts of one text, in any order.
+std::vector<int32_t> repetitive(int n, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<int32_t> text = some_tokens(12, seed);
+  std::vector<int32_t> tokens;
+  while (static_cast<int>(tokens.size()) < n) {
+    const size_t begin = random() % 6;
+    tokens.insert(tokens.end(), text.begin() + static_cast<std::ptrdiff_t>(begin), text.end());
+  }
+  tokens.resize(static_cast<size_t>(n));
+  return tokens;
+}
+
+SequenceRequest some_request(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const int n_prompt = 1 + static_cast<int>(random() % 20);
+  std::vector<int32_t> prompt = random() % 2 ? repetitive(n_prompt, seed) : some_tokens(n_prompt, seed);
+  SequenceRequest request = sampled(std::move(prompt), static_cast<int>(random() % 30), seed);
+  SamplingParams& sampling = request.sampling;
+  const auto sometimes = [&random] { return random() % 3 == 0; };
+  if (sometimes()) sampling.temperature = 0;
+  if (sometimes()) sampling.repetition_penalty = 1.3f;
+  if (sometimes()) sampling.frequency_penalty = 0.7f;
+  if (sometimes()) sampling.dry.multiplier = 0.8f;
+  if (sometimes()) sampling.top_k = 5;
+  if (sometimes()) sampling.mirostat = true;
+  if (sometimes()) sampling.xtc_probability = 0.5f;
+  if (sometimes()) sampling.logit_bias = {{static_cast<int32_t>(random() % 97), 4.0f}};
+  if (sometimes()) request.n_top_logprobs = 3;
+  if (sometimes()) request.prompt_logprobs = true;
+  if (sometimes()) request.min_tokens = 5;
+  if (sometimes()) request.prediction = repetitive(10, seed + 1);
+  request.end_tokens = {kEnd, 95, 94};
+  if (sometimes()) request.constraint = digits_and_names();
+  return request;
+}
+
+auto numbers(const Answer& answer) {
+  std::vector<float> all;
+  for (const std::vector<TokenEvent>* events : {&answer.prompt, &answer.events}) {
+    for (const TokenEvent& event : *events) {
+      all.push_back(static_cast<float>(event.token));
+      all.push_back(event.logprob);
+      for (const TokenLogprob& top : event.top) {
+        all.push_back(static_cast<float>(top.token));
+        all.push_back(top.logprob);
+      }
+    }
+  }
+  return std::make_tuple(all, answer.finished.reason, answer.finished.n_generated_tokens,
+                         answer.finished.error);
+}
+
+/// A model that mostly repeats what followed the last two tokens before, and else says something of its own.
+ScriptedModel::Script repeating() {
+  return [own = ScriptedModel::hashed()](std::span<const int32_t> history, std::span<float> logits) {
+    own(history, logits);
+    const size_t n = history.size();
+    for (size_t i = 2; i < n; ++i) {
+      if (history[i - 2] == history[n - 2] && history[i - 1] == history[n - 1])
+        logits[static_cast<size_t>(history[i])] += 9;
+    }
+  };
+}
+
+std::vector<int32_t> whole_text(const SequenceRequest& request, const Answer& answer) {
+  std::vector<int32_t> text = request.prompt;
+  text.insert(text.end(), answer.tokens.begin(), answer.tokens.end());
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("speculation: answers are the same whatever is drafted, alone and among others") {
+  using Faults = KnowingDrafter::Faults;
+  constexpr size_t kRequests = 60;
+  std::vector<SequenceRequest> requests;
+  for (uint64_t seed = 0; seed < kRequests; ++seed) requests.push_back(some_request(seed));
+  std::vector<Answer> expected;
+  std::vector<std::vector<int32_t>> texts;
+  {
+    ScriptedModel model({.script = repeating(), .before_step = {}});
+    Engine engine(model, {.n_slots = 1, .context_tokens = 64});
+    for (const SequenceRequest& request : requests) {
+      expected.push_back(ask(engine, request));
+      texts.push_back(whole_text(request, expected.back()));
+    }
+    CHECK(engine.status().n_drafted_tokens == 0);
+  }
+  const int how = GENERATE(0, 1, 2, 3);
+  const int n_slots = GENERATE(1, 3);
+  const int chunk = GENERATE(2, 16);
+  CAPTURE(how, n_slots, chunk);
+  SpeculationOptions speculation{.on = true, .max_draft = 7, .drafter = nullptr};
+  if (how > 0) speculation.drafter = std::make_shared<KnowingDrafter>(static_cast<Faults>(how - 1), texts);
+  ScriptedModel::Options of{.script = repeating(), .before_step = {}};
+  of.limits.n_blocks =
+      24;  // hardly more than one sequence needs: blocks are evicted all the time, and sequences wait
+  of.limits.max_logit_rows = n_slots + 6;
+  ScriptedModel model(of);
+  Engine engine(
+      model, {.n_slots = n_slots, .context_tokens = 64, .prefill_chunk = chunk, .speculation = speculation});
+  for (int round = 0; round < 2; ++round) {  // the second finds prefixes in the cache
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (const SequenceRequest& request : requests) streams.push_back(submit(engine, request));
+    for (size_t i = 0; i < kRequests; ++i) {
+      CAPTURE(i, round);
+      CHECK(numbers(read_all(*streams[i], 1).front()) == numbers(expected[i]));
+    }
+  }
+  const EngineStatus status = engine.status();
+  CHECK(status.n_accepted_tokens <= status.n_drafted_tokens);
+  if (how == 1) CHECK(status.n_accepted_tokens > 100);
+  if (how == 2) CHECK((status.n_accepted_tokens > 50 && status.n_drafted_tokens > status.n_accepted_tokens));
+  if (how == 3) CHECK((status.n_accepted_tokens == 0 && status.n_drafted_tokens > 100));
+}
+
+TEST_CASE("speculation: an answer's own KV blocks serve the conversation that goes on with it") {
+  ScriptedModel model({.script = repeating(), .before_step = {}});
+  const SequenceRequest first = sampled(repetitive(20, 3), 40, 4);
+  Answer plain, plain_again;
+  SequenceRequest second = sampled({}, 20, 9);
+  {
+    Engine engine(model, {.n_slots = 1, .context_tokens = 128});
+    plain = ask(engine, first);
+    second.prompt = whole_text(first, plain);
+    second.prompt.push_back(7);
+    plain_again = ask(engine, second);
+  }
+  ScriptedModel other({.script = repeating(), .before_step = {}});
+  SpeculationOptions speculation;
+  speculation.on = true;
+  speculation.drafter = std::make_shared<KnowingDrafter>(
+      KnowingDrafter::Faults::kSome, std::vector<std::vector<int32_t>>{whole_text(first, plain)});
+  Engine engine(other, {.n_slots = 1, .context_tokens = 128, .speculation = speculation});
+  CHECK(numbers(ask(engine, first)) == numbers(plain));
+  const Answer again = ask(engine, second);
+  CHECK(numbers(again) == numbers(plain_again));
+  CHECK(again.finished.n_cached_tokens == plain_again.finished.n_cached_tokens);
+  CHECK(again.finished.n_cached_tokens >= 56);
+}
+
+TEST_CASE("speculation: the real forward pass gives the same tokens and log-probabilities") {
+  const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
+  const auto load = [&file] {
+    LoadOptions options;
+    options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data" / file;
+    options.n_threads = 2;
+    options.n_slots = 3;
+    options.context_tokens = 64;
+    return ModelRuntime::load(options);
+  };
+  std::vector<SequenceRequest> requests;
+  for (uint64_t seed = 0; seed < 4; ++seed) {
+    requests.push_back(sampled(repetitive(20, seed), 40, seed));
+    requests.back().sampling.temperature = seed % 2 ? 0.0f : 0.8f;
+    requests.back().n_top_logprobs = 3;
+  }
+  std::vector<Answer> expected;
+  std::vector<std::vector<int32_t>> texts;
+  {
+    const auto model = load();
+    Engine engine(*model, {.n_slots = 1, .context_tokens = 64});
+    for (const SequenceRequest& request : requests) {
+      expected.push_back(ask(engine, request));
+      texts.push_back(whole_text(request, expected.back()));
+    }
+  }
+  const bool knows = GENERATE(true, false);
+  SpeculationOptions speculation;
+  speculation.on = true;
+  if (knows) speculation.drafter = std::make_shared<KnowingDrafter>(KnowingDrafter::Faults::kSome, texts);
+  const auto model = load();
+  Engine engine(*model, {.n_slots = 3, .context_tokens = 64, .speculation = speculation});
+  const auto stream = submit(engine, GenerationRequest{.sequences = requests});
+  const std::vector<Answer> answers = read_all(*stream, static_cast<int>(requests.size()));
+  for (size_t i = 0; i < requests.size(); ++i) CHECK(numbers(answers[i]) == numbers(expected[i]));
+  if (knows) CHECK(engine.status().n_accepted_tokens > 20);
+}
+
+TEST_CASE("prompt lookup: the longest earlier match goes on, the newest among equals") {
+  PromptLookup lookup({}, 100);
+  std::vector<int32_t> draft;
+  std::vector<int32_t> tokens = {1, 2, 3, 4, 9, 2, 3, 5, 8, 2, 3};
+  CHECK(lookup.find(tokens, 3, draft) == 2);
+  CHECK(draft == std::vector<int32_t>{5, 8, 2});
+  tokens = {1, 2, 3, 4, 9, 2, 3, 5, 8, 2, 3, 7, 1, 2, 3};
+  CHECK(lookup.find(tokens, 2, draft) == 3);
+  CHECK(draft == std::vector<int32_t>{4, 9});
+  tokens.push_back(50);
+  CHECK(lookup.find(tokens, 2, draft) == 0);
+  CHECK(draft.empty());
+}
+
+TEST_CASE("prompt lookup: a repetition at the end goes on, a prediction is searched") {
+  PromptLookup lookup({}, 20);
+  std::vector<int32_t> draft;
+  CHECK(lookup.find(std::vector<int32_t>{1, 2, 1, 2, 1}, 5, draft) == 3);
+  CHECK(draft == std::vector<int32_t>{2, 1, 2, 1, 2});
+  PromptLookup predicted(std::vector<int32_t>{5, 6, 7, 8}, 20);
+  CHECK(predicted.find(std::vector<int32_t>{1, 5, 6}, 2, draft) == 2);
+  CHECK(draft == std::vector<int32_t>{7, 8});
+  CHECK(predicted.in_prediction());
+}
+
+TEST_CASE("prompt lookup: what it finds did follow the same tokens") {
+  const std::vector<int32_t> text = repetitive(400, 2);
+  PromptLookup lookup({}, text.size());
+  std::vector<int32_t> draft;
+  for (size_t n = 1; n < text.size(); n += 1 + n % 3) {
+    const std::span<const int32_t> so_far = std::span(text).first(n);
+    const int length = lookup.find(so_far, 1, draft);
+    if (length == 0) continue;
+    std::vector<int32_t> found(so_far.end() - length, so_far.end());
+    found.push_back(draft.front());
+    CHECK(std::search(so_far.begin(), so_far.end(), found.begin(), found.end()) != so_far.end());
+  }
+}
+
+TEST_CASE("draft length: drafts are computed only where they promise more tokens a second") {
+  StepCosts costs;
+  std::vector<DraftChoice> drafts = {{.share = 0.9, .n_offered = 8}};
+  choose_lengths(costs, 1, 32, drafts);
+  CHECK(drafts[0].n_computed == 0);  // nothing is known
+  costs.add(1, 1.0);
+  choose_lengths(costs, 1, 32, drafts);
+  CHECK(drafts[0].n_computed == 1);  // the next size is tried
+  costs.add(2, 1.1);
+  costs.add(4, 1.2);
+  costs.add(8, 1.4);
+  choose_lengths(costs, 1, 32, drafts);
+  CHECK(drafts[0].n_computed == 7);
+  choose_lengths(costs, 1, 3, drafts);
+  CHECK(drafts[0].n_computed == 3);
+  drafts[0].share = 0.05;
+  choose_lengths(costs, 1, 32, drafts);
+  CHECK(drafts[0].n_computed == 0);
+  StepCosts linear;  // every token costs the same: a draft wins nothing
+  for (const int n : {1, 2, 4, 8}) linear.add(n, n);
+  drafts[0].share = 0.97;
+  choose_lengths(linear, 1, 32, drafts);
+  CHECK(drafts[0].n_computed == 0);
+}
+
+TEST_CASE("draft length: rows go to the sequence whose draft is likelier to be right") {
+  StepCosts costs;
+  for (const int n : {2, 4, 8}) costs.add(n, 1 + 0.1 * n);
+  std::vector<DraftChoice> drafts = {{.share = 0.3, .n_offered = 8}, {.share = 0.95, .n_offered = 8}};
+  choose_lengths(costs, 2, 7, drafts);
+  CHECK(drafts[1].n_computed == 7);
+  CHECK(drafts[0].n_computed == 0);
+}
+
+TEST_CASE("draft length: costs follow what is measured, and old ones are tried again") {
+  StepCosts costs;
+  costs.add(1, 1.0);
+  costs.add(4, 2.5);
+  CHECK(costs.seconds(2) == 1.5);
+  CHECK(costs.seconds(9) == 2.5);
+  CHECK(costs.most_tokens() == 8);
+  for (int i = 0; i < 600; ++i) costs.add(1, 3.0);
+  CHECK(costs.seconds(1) > 2.9);
+  CHECK(costs.most_tokens() == 2);
+}

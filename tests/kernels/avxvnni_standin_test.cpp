@@ -1,0 +1,18 @@
+// The program that this file belongs to runs the loops for AVX-VNNI by AVX-512's encoding of the same instructions,
+// so that they are tested where a processor has only that. Its other files compare all ISAs.
+#include <algorithm>
+
+#include "kernels/cpu/isa.h"
+#include "tests/support/catch.h"
+#include "tests/support/skip.h"
+
+namespace hearth {
+
+TEST_CASE("AVX-VNNI's loops run by AVX-512's instructions", "[isa]") {
+  const std::vector<Isa> here = supported_isas();
+  const auto has = [&](Isa isa) { return std::find(here.begin(), here.end(), isa) != here.end(); };
+  if (!has(Isa::kAvx512Vnni)) testing::skip("this processor lacks avx512-vnni");
+  CHECK(has(Isa::kAvxVnni));
+}
+
+}  // namespace hearth

@@ -1,0 +1,76 @@
+// Memory policy: which nodes, from a made-up tree, and what the system says of the policy afterwards.
+#include "kernels/cpu/numa.h"
+
+#include <linux/mempolicy.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tests/support/catch.h"
+#include "tests/support/skip.h"
+
+namespace hearth {
+namespace {
+
+/// The calling thread's policy; -1 if the system has none.
+int policy_here() {
+  int policy = -1;
+  return syscall(SYS_get_mempolicy, &policy, nullptr, 0UL, nullptr, 0UL) == 0 ? policy : -1;
+}
+
+}  // namespace
+
+TEST_CASE("nodes are those of the processors that may be used", "[numa]") {
+  const std::filesystem::path sys =
+      std::filesystem::temp_directory_path() / ("hearth-numa-" + std::to_string(getpid()));
+  CHECK(numa_nodes_of({0, 1}, sys).empty());
+  for (const int node : {0, 1, 10}) {
+    const std::filesystem::path folder = sys / "devices/system/node" / ("node" + std::to_string(node));
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / "cpulist") << (node == 10 ? 2 : node) << "\n";
+  }
+  CHECK(numa_nodes_of({0, 2}, sys) == std::vector<int>{0, 10});
+  CHECK(numa_nodes_of({1}, sys) == std::vector<int>{1});
+  std::filesystem::remove_all(sys);
+}
+
+TEST_CASE("one node leaves the policy alone", "[numa]") {
+  const int before = policy_here();
+  CHECK(spread_memory({}) == MemorySpread::kNone);
+  CHECK(spread_memory({0}) == MemorySpread::kNone);
+  CHECK(policy_here() == before);
+}
+
+TEST_CASE("memory is spread by the thread and by those it starts", "[numa]") {
+  std::thread([] {  // which may keep the policy
+    if (policy_here() != MPOL_DEFAULT)
+      return testing::skip("this system has no memory policy, or has one set");
+    // Nodes that the machine does not have are passed over, so this runs everywhere.
+    const MemorySpread spread = spread_memory({0, 1});
+    if (spread == MemorySpread::kRefused) return testing::skip("this system refuses memory policies");
+    CHECK(spread == MemorySpread::kSpread);
+    CHECK(policy_here() == MPOL_INTERLEAVE);
+    CHECK(spread_memory({0, 1}) == MemorySpread::kSpread);  // again: a second model
+    int inherited = -1;
+    std::thread([&] { inherited = policy_here(); }).join();
+    CHECK(inherited == MPOL_INTERLEAVE);
+  })
+      .join();
+  CHECK(policy_here() != MPOL_INTERLEAVE);  // of this thread, nothing has changed
+}
+
+TEST_CASE("a policy that the process was started with stays", "[numa]") {
+  std::thread([] {
+    const unsigned long node0 = 1;
+    if (syscall(SYS_set_mempolicy, MPOL_BIND, &node0, 65UL) != 0) {
+      return testing::skip("this system refuses memory policies");
+    }
+    CHECK(spread_memory({0, 1}) == MemorySpread::kNone);
+    CHECK(policy_here() == MPOL_BIND);
+  }).join();
+}
+
+}  // namespace hearth

@@ -1,0 +1,178 @@
+// The kernels' promise across machines: what one processor computes, another of another kind computes to the bit.
+//
+// Tests elsewhere compare the ISAs that one processor has. Those of x86-64 and of Arm never meet in one process, so here
+// each is compared with fingerprints (FNV-1a of all results) that are written down. Whoever changes the arithmetic on
+// purpose writes down the new ones: the failing check prints them.
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/vector_kernels.h"
+#include "tests/kernels/matmul_run.h"
+#include "tests/kernels/weight_rows.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+class Fingerprint {
+ public:
+  template <class T>
+  void add(const std::vector<T>& values) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(values.data());
+    for (size_t i = 0; i < values.size() * sizeof(T); ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
+  }
+  uint64_t value() const { return hash_; }
+
+ private:
+  uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+std::vector<Isa> vector_isas() {
+  std::vector<Isa> isas = supported_isas();
+  isas.pop_back();  // kScalar
+  return isas;
+}
+
+/// Products of one token and of five: each has loops of its own.
+uint64_t products(Isa isa, const std::vector<DType>& types) {
+  constexpr int64_t kRows = 35, kCols = 768;
+  std::mt19937 rng(20);
+  Fingerprint print;
+  for (const DType type : types) {
+    const OwnedMatrix weight = random_matrix(type, kRows, kCols, rng);
+    const std::vector<float> x = random_activations(5 * kCols, rng);
+    print.add(multiply(isa, weight.view, x, 5));
+    print.add(multiply(isa, weight.view, x, 1));
+  }
+  return print.value();
+}
+
+/// Sums of down rows of every type.
+uint64_t down_rows(Isa isa) {
+  constexpr int64_t kNeurons = 24, kCols = 512;
+  std::mt19937 rng(21);
+  Fingerprint print;
+  for (const DType type : all_types()) {
+    const OwnedMatrix rows = random_matrix(type, kNeurons, kCols, rng);
+    const std::vector<float> values = random_activations(kNeurons, rng);
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < kNeurons; ++i) ids.push_back(i);
+    std::vector<float> sum(kCols);
+    DownColumns down;
+    down.rows = rows.view;
+    DownArgs args;
+    args.down = &down;
+    args.ids = ids.data();
+    args.values = values.data();
+    args.n = kNeurons;
+    args.fresh = true;
+    args.column_end = kCols;
+    args.sum = sum.data();
+    down_kernels(isa).add_rows[static_cast<size_t>(type)](args);
+    print.add(sum);
+  }
+  return print.value();
+}
+
+/// The operations on rows, at a length that ends with some lanes unused.
+uint64_t row_operations(Isa isa) {
+  constexpr int64_t kSize = 203;
+  const VectorKernels& kernels = vector_kernels(isa);
+  std::mt19937 rng(22);
+  const std::vector<float> x = random_activations(kSize, rng), y = random_activations(kSize, rng);
+  const std::vector<float> table = random_activations(256, rng);
+  std::vector<float> out(kSize);
+  std::vector<uint16_t> halves(kSize);
+  Fingerprint print;
+  kernels.rms_norm(x.data(), y.data(), 1e-5f, kSize, out.data());
+  print.add(out);
+  kernels.layer_norm(x.data(), y.data(), table.data(), 1e-5f, kSize, out.data());
+  print.add(out);
+  for (const Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
+                                Activation::kRelu2, Activation::kDRelu}) {
+    kernels.gated_activation({kind}, x.data(), y.data(), kSize, out.data());
+    print.add(out);
+  }
+  for (const RopeKind kind : {RopeKind::kHalves, RopeKind::kInterleaved}) {
+    out = x;
+    kernels.rotate(kind, table.data(), 120, out.data());
+    print.add(out);
+  }
+  kernels.to_half(x.data(), kSize, halves.data());
+  print.add(halves);
+  return print.value();
+}
+
+/// Attention of seven queries to 90 keys in three KV blocks.
+uint64_t attention(Isa isa) {
+  constexpr int kRows = 7, kHead = 80, kBlockTokens = 32, kKeys = 90;
+  constexpr size_t kBlock = size_t{kHead} * kBlockTokens;
+  std::mt19937 rng(23);
+  const auto halves = [&](size_t n) {
+    const std::vector<float> floats = random_activations(static_cast<int64_t>(n), rng);
+    std::vector<uint16_t> out(n);
+    vector_kernels(Isa::kScalar).to_half(floats.data(), static_cast<int64_t>(n), out.data());
+    return out;
+  };
+  std::vector<float> q = random_activations(kRows * kHead, rng);
+  for (float& value : q) value *= 0.1f;
+  const std::vector<uint16_t> k = halves(3 * kBlock), v = halves(3 * kBlock);
+  const std::vector<int32_t> limits = {60, 61, 70, 77, 88, 89, 90}, blocks = {2, 0, 1};
+  std::vector<float> scores(kRows * kKeyTile), largest(kRows), sum(kRows), weighted(kRows * kHead);
+  AttentionTile tile;
+  tile.q = q.data();
+  tile.limits = limits.data();
+  tile.n_rows = kRows;
+  tile.head_dim = kHead;
+  tile.end = kKeys;
+  tile.k = k.data();
+  tile.v = v.data();
+  tile.block_stride = kBlock;
+  tile.blocks = blocks.data();
+  tile.block_tokens = kBlockTokens;
+  tile.scores = scores.data();
+  tile.largest = largest.data();
+  tile.sum = sum.data();
+  tile.weighted = weighted.data();
+  vector_kernels(isa).attend(tile);
+  Fingerprint print;
+  print.add(largest);
+  print.add(sum);
+  print.add(weighted);
+  return print.value();
+}
+
+}  // namespace
+
+TEST_CASE("quantised products are the same bits on every kind of processor") {
+  for (const Isa isa : supported_isas()) {
+    INFO(isa_name(isa));
+    CHECK(products(isa, quantized_types()) == 0x400e5e57428fb479u);
+  }
+}
+
+TEST_CASE("products of float weights are the same bits on every vector ISA of every kind of processor") {
+  for (const Isa isa : vector_isas()) {
+    INFO(isa_name(isa));
+    CHECK(products(isa, {DType::kF32, DType::kF16, DType::kBF16}) == 0xfa9c654a28748737u);
+  }
+}
+
+TEST_CASE("sums of down rows are the same bits on every kind of processor") {
+  for (const Isa isa : supported_isas()) {
+    INFO(isa_name(isa));
+    CHECK(down_rows(isa) == 0x570af0ac8096c35fu);
+  }
+}
+
+TEST_CASE("row operations and attention are the same bits on every vector ISA of every kind of processor") {
+  for (const Isa isa : vector_isas()) {
+    INFO(isa_name(isa));
+    CHECK(row_operations(isa) == 0x6a4abea55c211771u);
+    CHECK(attention(isa) == 0x1716dfa6d15cae61u);
+  }
+}
+
+}  // namespace hearth::test
