@@ -52,7 +52,7 @@ int blocks_for(int n_positions, int block_tokens) { return (n_positions + block_
 
 }  // namespace
 
-Engine::Engine(ForwardModel& model, EngineOptions options)
+Engine::Engine(ForwardModel& model, const EngineOptions& options)
     : model_(model),
       options_(options),
       limits_(checked_limits(model.limits(), options)),

@@ -80,7 +80,7 @@ class Engine final : public TokenGenerator {
  public:
   /// Starts the engine thread. The model must outlive the engine. Throws std::invalid_argument if the model's
   /// limits and the options do not fit together.
-  Engine(ForwardModel& model, EngineOptions options);
+  Engine(ForwardModel& model, const EngineOptions& options);
   /// Cancels running and waiting sequences and joins the thread, which takes at most one step of the model.
   ~Engine() override;
   Engine(const Engine&) = delete;

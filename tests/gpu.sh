@@ -42,15 +42,18 @@ left() { echo $((seconds - SECONDS)); }
 
 # ---- pack: the packages' own files, as they lie ------------------------------------------------------------------
 
+# The files of a package: this processor's, where another's is installed beside it (docker/install-deps.sh arm).
+files_of() { dpkg -L "$1:$(dpkg --print-architecture)" 2>/dev/null || dpkg -L "$1" 2>/dev/null; }
+
 pack() {
   command -v dpkg >/dev/null || stop "pack: needs a Debian or Ubuntu on which docker/install-deps.sh build has run"
   mkdir -p "$pack_to" || stop "pack: $pack_to cannot be made"
   [ -z "$(ls -A "$pack_to")" ] || stop "pack: $pack_to is not empty"
   local package file library catch2=catch2
-  dpkg -L libcatch2-dev >/dev/null 2>&1 && catch2=libcatch2-dev  # Debian 13 has the files there
+  files_of libcatch2-dev >/dev/null && catch2=libcatch2-dev  # Debian 13 has the files there
   for package in libspdlog-dev libfmt-dev nlohmann-json3-dev libcli11-dev libpcre2-dev libtomlplusplus-dev "$catch2"; do
-    dpkg -L "$package" >/dev/null 2>&1 || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
-    dpkg -L "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
+    files_of "$package" >/dev/null || stop "pack: the package $package is missing; docker/install-deps.sh test installs it"
+    files_of "$package" | grep -E '^/usr/(include|lib|share/cmake)/' | grep -vE 'libpcre2-(16|32|posix)' | while read -r file; do
       [ ! -d "$file" ] || [ -L "$file" ] || continue
       mkdir -p "$pack_to${file%/*}" && cp -P "$file" "$pack_to$file" || exit 1
       # A link for linkers has the library itself beside it, in the package of those who only run programs.

@@ -11,10 +11,11 @@
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
 // prompt slows decoding, but never stops it. Where a constraint forces several tokens of a decoding sequence at once,
-// the step has more of them, up to half a chunk. Drafted tokens (speculation.h) follow those of their sequence; they get what
-// room the step has, which is made for a chunk, and are only wanted where no prompt waits. Half of the rest goes to the prompt that was admitted first. The
-// rest goes to the prompts with the fewest tokens left, so that short prompts pass long ones; no other order has
-// a lower mean time to the first token. The first half bounds what this costs a long prompt: the oldest prompt
+// the step has more of them, up to half a chunk. Drafted tokens (speculation.h) follow those of their sequence;
+// they get what room the step has, which is made for a chunk, and are only wanted where no prompt waits. Half of
+// the rest goes to the prompt that was admitted first. The rest goes to the prompts with the fewest tokens left, so
+// that short prompts pass long ones; no other order has a lower mean time to the first token. The first half bounds
+// what this costs a long prompt: the oldest prompt
 // gets half of every chunk, and every prompt becomes the oldest in the end. So no ageing constant needs tuning.
 #pragma once
 
