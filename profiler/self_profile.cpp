@@ -66,6 +66,7 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
   load.n_threads = settings.load.n_threads;
   load.isa = settings.load.isa;
   load.activation_bits = settings.load.activation_bits;
+  load.spread_memory = settings.load.spread_memory;
   load.n_slots = 1;
   load.context_tokens = std::min(kContext, spec.context_train);
   if (spec.sliding_window > 0) load.context_tokens = std::min(load.context_tokens, spec.sliding_window);

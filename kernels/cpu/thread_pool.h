@@ -48,10 +48,10 @@ class ThreadPool {
   bool exceeds_quota() const;
 
   /// Binds the calling thread (the one that will call for_each_piece()) and every thread of the pool to a
-  /// processor of its own, if the pool fills the processors that the process may use, or the fast ones of them. A smaller pool is left
-  /// to the kernel, which knows what else runs; two half-size pools would bind themselves to the same cores.
-  /// Threads that the calling thread starts later inherit its processor, so call this after starting all
-  /// threads. It is no error if the system refuses. Returns whether threads were bound.
+  /// processor of its own, if the pool fills the processors that the process may use, or the fast ones of them. A
+  /// smaller pool is left to the kernel, which knows what else runs; two half-size pools would bind themselves to
+  /// the same cores. Threads that the calling thread starts later inherit its processor, so call this after
+  /// starting all threads. It is no error if the system refuses. Returns whether threads were bound.
   bool bind_threads();
 
   /// Calls body(int64_t begin, int64_t end, int thread) for consecutive pieces of at most `grain` that cover
