@@ -96,9 +96,13 @@ std::vector<OptionSpec> make_table() {
        "Speculative decoding: what follows the last tokens where they stood before, in the prompt or the "
        "answer, is a guess of what comes next, and one step checks several guessed tokens. Answers stay the "
        "same. auto: wherever the times of steps and the guesses so far promise more speed.",
-       choice<&O::speculate>({"off", "auto"})},
+       choice<&O::speculate>({"off", "auto"}), Sources::kAll, Program::kBoth},
       {"draft-tokens", "Engine", "N", "Tokens that are guessed ahead for one sequence, at most.",
-       IntField{&O::draft_tokens, 1, 63}},
+       IntField{&O::draft_tokens, 1, 63}, Sources::kAll, Program::kBoth},
+      {"draft-model", "Engine", "FILE",
+       "A second, small model with the same vocabulary that guesses tokens too: a GGUF file. It runs on the "
+       "CPU, wherever that promises more speed. Answers stay the same.",
+       TextField{&O::draft_model}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one per physical core that is at least half as fast as the fastest, and "
        "no more "
@@ -107,7 +111,8 @@ std::vector<OptionSpec> make_table() {
        "has used more than that.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
       {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
-       choice<&O::isa>({"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod"}),
+       choice<&O::isa>(
+           {"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod", "neon-i8mm"}),
        Sources::kAll, Program::kBoth},
       {"activation-bits", "Engine", "N",
        "Bits to which activations are rounded for products with quantised weights. 15: next to no error. 8: "

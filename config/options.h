@@ -16,7 +16,7 @@ namespace hearth {
 
 struct Options {
   // Values that are words. Enumerators stand in the order of the words in option_table.cpp.
-  enum class Isa : uint8_t { kAuto, kScalar, kAvx2, kAvxVnni, kAvx512Vnni, kNeon, kNeonDotprod };
+  enum class Isa : uint8_t { kAuto, kScalar, kAvx2, kAvxVnni, kAvx512Vnni, kNeon, kNeonDotprod, kNeonI8mm };
   enum class ActivationBits : uint8_t { k15, k8 };
   enum class Numa : uint8_t { kInterleave, kOff };
   enum class Device : uint8_t { kAuto, kCpu, kCuda };
@@ -57,9 +57,10 @@ struct Options {
   int queue = 512;             // requests that wait
   int max_tokens_default = 0;  // of chat answers that ask for no length; 0: what the context leaves
   int prefill_chunk = 128;     // prompt tokens of one step
-  Speculate speculate = Speculate::kOff;
-  int draft_tokens = 32;  // of one draft, at most
-  int threads = 0;        // 0: one per physical core
+  Speculate speculate = Speculate::kAuto;
+  int draft_tokens = 32;    // of one draft, at most
+  std::string draft_model;  // path of a second GGUF file; empty: none
+  int threads = 0;          // 0: one per physical core
   Isa isa = Isa::kAuto;
   ActivationBits activation_bits = ActivationBits::k15;
   Numa numa = Numa::kInterleave;

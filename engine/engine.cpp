@@ -30,6 +30,7 @@ FinishedEvent finished_event(const Sequence& sequence, FinishReason reason, std:
   FinishedEvent event{.reason = reason, .n_prompt_tokens = sequence.n_prompt, .error = std::move(error)};
   event.n_cached_tokens = sequence.n_cached;
   event.n_generated_tokens = sequence.n_generated();
+  event.drafts = sequence.draft_counts;
   event.queue_seconds = seconds((admitted ? sequence.admitted_at : now) - sequence.accepted_at);
   if (admitted)
     event.prefill_seconds = seconds((prefilled ? sequence.prefilled_at : now) - sequence.admitted_at);
@@ -64,7 +65,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
                   .max_logit_rows = limits_.max_logit_rows},
                  blocks_),
       sampler_(limits_.n_vocab),
-      speculation_(options.speculation) {
+      speculation_(options.speculation, options.n_slots, limits_.n_vocab, options.context_tokens) {
   pieces_.reserve(static_cast<size_t>(options.n_slots));
   const size_t n_tokens = static_cast<size_t>(limits_.max_tokens);
   batch_.tokens.reserve(n_tokens);
@@ -114,6 +115,7 @@ EngineStatus Engine::status() const {
   status.n_prompt_tokens = n_prompt_tokens_;
   status.n_cached_tokens = n_cached_tokens_;
   status.n_generated_tokens = n_generated_tokens_;
+  status.speculates = options_.speculation.on;
   status.n_drafted_tokens = n_drafted_tokens_;
   status.n_accepted_tokens = n_accepted_tokens_;
   status.mean_service_seconds = service_time_.mean_seconds();
@@ -140,6 +142,7 @@ KvBlocks Engine::empty_blocks() const {
 void Engine::run(const std::stop_token& stop) {
   try {
     model_.bind_thread();
+    speculation_.bind_thread();
     serve(stop);
     take_new();
     finish_everything(FinishReason::kCancelled, {});
@@ -177,12 +180,11 @@ void Engine::step() {
   build_batch(pieces_);
   const Clock::time_point begin = Clock::now();
   StepOutput rest = run_model();
-  const double step_seconds = seconds(Clock::now() - begin);
-  if (batch_.logit_rows.size() == batch_.tokens.size()) {  // it only decodes
-    int n_drafted = 0;
-    for (const StepPiece& piece : pieces_) n_drafted += piece.n_drafted;
-    speculation_.step_took(batch_.n_tokens(), n_drafted, step_seconds);
-  }
+  StepRecord record{.n_tokens = batch_.n_tokens(),
+                    .only_decodes = batch_.logit_rows.size() == batch_.tokens.size(),
+                    .seconds = seconds(Clock::now() - begin)};
+  for (const StepPiece& piece : pieces_) record.n_drafted += piece.n_drafted;
+  const uint64_t n_accepted_before = n_accepted_tokens_;
   n_steps_.fetch_add(1, std::memory_order_relaxed);
   const auto take = [](std::span<const float>& rows, int n_rows, int n_cols) {
     const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(n_cols);
@@ -195,6 +197,8 @@ void Engine::step() {
       finish_piece(piece, take(rest.logits, piece.n_rows, limits_.n_vocab));
     }
   }
+  record.n_accepted = static_cast<int>(n_accepted_tokens_ - n_accepted_before);
+  speculation_.step_took(record);
 }
 
 bool Engine::do_idle_work(const std::stop_token& stop) {
@@ -255,7 +259,7 @@ void Engine::build_batch(std::span<const StepPiece> pieces) {
     for (int position = piece.begin; position < piece.begin + piece.n_tokens; ++position) {
       const auto at = static_cast<size_t>(position);
       const size_t n_known = sequence.tokens.size();
-      batch_.tokens.push_back(at < n_known ? sequence.tokens[at] : sequence.drafts.tokens[at - n_known]);
+      batch_.tokens.push_back(at < n_known ? sequence.tokens[at] : sequence.drafts.tokens()[at - n_known]);
       batch_.positions.push_back(position);
       batch_.slots.push_back(piece.slot);
     }
@@ -345,7 +349,7 @@ bool Engine::publish_prompt_logprobs(const StepPiece& piece, std::span<const flo
 void Engine::choose_tokens(const StepPiece& piece, std::span<const float> logits) {
   Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
-  n_drafted_tokens_.fetch_add(static_cast<uint64_t>(piece.n_drafted), std::memory_order_relaxed);
+  count_drafts(sequence, piece.n_drafted, 0);
   int n_accepted = 0;
   for (;;) {
     if (!choose_token(piece.slot, logits.subspan(static_cast<size_t>(n_accepted) * n_vocab, n_vocab))) return;
@@ -353,10 +357,21 @@ void Engine::choose_tokens(const StepPiece& piece, std::span<const float> logits
     if (n_more <= 0) break;
     advance(piece.slot, n_more);
     n_accepted += n_more;
-    n_accepted_tokens_.fetch_add(static_cast<uint64_t>(n_more), std::memory_order_relaxed);
+    count_drafts(sequence, 0, n_more);
     if (sequence.n_pending() > 0 || sequence.stream->cancelled(sequence.index)) break;
   }
   speculation_.learn(sequence);
+}
+
+void Engine::count_drafts(Sequence& sequence, int n_drafted, int n_accepted) {
+  n_drafted_tokens_.fetch_add(static_cast<uint64_t>(n_drafted), std::memory_order_relaxed);
+  n_accepted_tokens_.fetch_add(static_cast<uint64_t>(n_accepted), std::memory_order_relaxed);
+  DraftCounts& counts = sequence.draft_counts;
+  counts.n_drafted += n_drafted;
+  counts.n_accepted += n_accepted;
+  if (!sequence.drafts.in_prediction) return;
+  counts.n_predicted += n_drafted;
+  counts.n_foreseen += n_accepted;
 }
 
 // How many of a sequence's first n_drafted drafted tokens have come.
@@ -364,7 +379,7 @@ int Engine::n_confirmed(const Sequence& sequence, int n_drafted) const {
   const SequenceDrafts& drafts = sequence.drafts;
   int n = 0;
   for (size_t at = drafts.n_sequence_tokens; at < sequence.tokens.size() && n < n_drafted; ++at, ++n) {
-    if (sequence.tokens[at] != drafts.tokens[static_cast<size_t>(n)]) break;
+    if (sequence.tokens[at] != drafts.tokens()[static_cast<size_t>(n)]) break;
   }
   return n;
 }

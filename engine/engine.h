@@ -51,6 +51,7 @@ struct EngineStatus {
   int n_waiting = 0;     // requests in the queue, not wholly admitted
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
+  bool speculates = false;                                                    // tokens are drafted
   uint64_t n_drafted_tokens = 0;    // computed before it was known that they come, since start
   uint64_t n_accepted_tokens = 0;   // of those, the ones that came
   double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
@@ -125,6 +126,7 @@ class Engine final : public TokenGenerator {
   bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
   void choose_tokens(const StepPiece& piece, std::span<const float> logits);
   bool choose_token(int slot, std::span<const float> row);
+  void count_drafts(Sequence& sequence, int n_drafted, int n_accepted);
   int n_confirmed(const Sequence& sequence, int n_drafted) const;
   std::optional<FinishReason> generate(Sequence& sequence, std::span<const float> row);
   const TokenMask* allowed_tokens(Sequence& sequence);

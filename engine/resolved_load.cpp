@@ -27,10 +27,8 @@ void check_option(const char* name, int value, int low) {
 /// The context of one sequence: the requested one, or the default within the model's limits. Throws if the
 /// request exceeds those limits.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
-  const bool windowed = spec.sliding_window > 0 && spec.sliding_window < spec.context_train;
-  // Attention reads every position; a model with a sliding window was never trained to look beyond its
-  // window.
-  const int possible = windowed ? spec.sliding_window : spec.context_train;
+  const int possible = longest_context(spec);
+  const bool windowed = possible < spec.context_train;
   if (asked == 0) return std::min(possible, kDefaultContext);
   if (asked > possible) {
     gguf::fail(gguf::file_label(file.path().string()),

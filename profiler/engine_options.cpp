@@ -32,6 +32,8 @@ std::optional<Isa> engine_isa(Options::Isa isa) {
       return Isa::kNeon;
     case Options::Isa::kNeonDotprod:
       return Isa::kNeonDotprod;
+    case Options::Isa::kNeonI8mm:
+      return Isa::kNeonI8mm;
     case Options::Isa::kAuto:
       break;
   }

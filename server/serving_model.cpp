@@ -18,6 +18,7 @@
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/engine_options.h"
 #include "profiler/placement/solved_placement.h"
+#include "server/draft_model_file.h"
 #include "server/process/logging.h"
 #include "server/process/start_error.h"
 #include "server/profiling.h"
@@ -238,12 +239,17 @@ bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// Takes what the embedding model has from the memory that the model may use. A budget is for memory besides the files'
-/// pages; a machine's memory has to hold those too.
-void leave_memory_to(const EmbeddingModel& embedder, LoadOptions& load) {
+uint64_t reserved_bytes(const ModelRuntime& model) {
+  const PlacedModel& placed = model.placed();
+  return placed.kv_bytes + placed.work_bytes + placed.neuron_bytes;
+}
+
+/// Takes what another model has from the memory that the model may use. A budget is for memory besides the files' pages; a
+/// machine's memory has to hold those too.
+void leave_memory_to(uint64_t reserved, uint64_t file, LoadOptions& load) {
   const bool budget = load.memory_limit_bytes > 0;
   const uint64_t limit = budget ? load.memory_limit_bytes : memory_limit_bytes();
-  const uint64_t taken = embedder.reserved_bytes() + (budget ? 0 : embedder.file_bytes());
+  const uint64_t taken = reserved + (budget ? 0 : file);
   load.memory_limit_bytes = limit > taken ? limit - taken : 1;
 }
 
@@ -257,7 +263,9 @@ ModelFiles open_checked(const Options& options) {
   wanted_isa(options);
   if (options.device == Options::Device::kCuda) find_device(options);
   if (!options.chat_template_file.empty()) read_template_file(options.chat_template_file);
-  ModelFiles files{.model = open_model(options.model, options.ffn_activation), .embedding = nullptr};
+  ModelFiles files{
+      .model = open_model(options.model, options.ffn_activation), .embedding = nullptr, .draft = nullptr};
+  files.draft = open_draft_model(options, *files.model);
   if (options.embedding_model.empty()) return files;
   if (embedding_model_names(options).empty()) {
     throw StartError(
@@ -296,13 +304,21 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   std::unique_ptr<ServingModel> model = std::make_unique<ServingModel>();
   LoadOptions& load = model->load_;
   load = engine_options(options);
+  const double all_bytes = static_cast<double>(files.bytes());
   double begin = 0;  // of the model's part of the progress
   if (files.embedding) {
-    begin = static_cast<double>(files.embedding->total_bytes()) / static_cast<double>(files.bytes());
+    begin = static_cast<double>(files.embedding->total_bytes()) / all_bytes;
     model->embedder_ =
         EmbeddingModel::load(std::move(files.embedding), options, embedding_model_names(options),
                              [&](double done) { progress(begin * done); });
-    leave_memory_to(*model->embedder_, load);
+    leave_memory_to(model->embedder_->reserved_bytes(), model->embedder_->file_bytes(), load);
+  }
+  if (files.draft) {
+    const double share = static_cast<double>(files.draft->total_bytes()) / all_bytes;
+    model->drafter_ = load_draft_model(std::move(files.draft), *files.model, options,
+                                       [&](double done) { progress(begin + share * done); });
+    begin += share;
+    leave_memory_to(reserved_bytes(*model->drafter_), model->drafter_->facts().file.total_bytes(), load);
   }
   load.file = std::move(files.model);
   load.trace = trace;
@@ -325,7 +341,9 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   engine.prefill_chunk = options.prefill_chunk;
   engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
                         .max_draft = options.draft_tokens,
-                        .drafter = nullptr};
+                        .drafter = nullptr,
+                        .draft_model = model->drafter_.get(),
+                        .draft_context = model->drafter_ ? model->drafter_->facts().context_tokens : 0};
   model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);
 
   ServedModel served;
@@ -420,6 +438,13 @@ void ServingModel::log_summary() const {
   log_info("memory", {{"weights", megabytes(runtime_->facts().weight_bytes)},
                       {"kv_cache", megabytes(runtime_->placed().kv_bytes)}});
   if (embedder_) embedder_->log_summary();
+  if (!drafter_) return;
+  log_info("draft model",
+           {{"file", drafter_->facts().file.path().filename().string()},
+            {"layers", drafter_->facts().spec.n_layers},
+            {"backend", drafter_->placed().backend},
+            {"context", drafter_->facts().context_tokens},
+            {"memory", megabytes(drafter_->facts().file.total_bytes() + reserved_bytes(*drafter_))}});
 }
 
 }  // namespace hearth

@@ -31,13 +31,18 @@ namespace hearth {
 struct ModelFiles {
   std::shared_ptr<const ModelFile> model;
   std::shared_ptr<const ModelFile> embedding;  // of --embedding-model; null: none
+  std::shared_ptr<const ModelFile> draft;      // of --draft-model; null: none
 
-  uint64_t bytes() const { return model->total_bytes() + (embedding ? embedding->total_bytes() : 0); }
+  uint64_t bytes() const {
+    return model->total_bytes() + (embedding ? embedding->total_bytes() : 0) +
+           (draft ? draft->total_bytes() : 0);
+  }
 };
 
 /// Opens the models' files, once for the whole start, and refuses at once what loading could not repair: no
 /// model given, a path that is not a readable, complete GGUF file, a chat template file that cannot be read,
-/// an ISA or a GPU that this machine lacks, no name left for the embedding model. Throws StartError.
+/// an ISA or a GPU that this machine lacks, no name left for the embedding model, a model that drafts in another
+/// vocabulary. Throws StartError.
 ModelFiles open_checked(const Options& options);
 
 /// The names the model is served under, the default first: --alias in their order (without '*'), then the
@@ -81,6 +86,7 @@ class ServingModel {
  private:
   // Destroyed from the last to the first: the API uses the engine, the engine the runtime.
   std::unique_ptr<EmbeddingModel> embedder_;  // null: the model itself embeds
+  std::unique_ptr<ModelRuntime> drafter_;     // null: no model drafts
   std::string name_;
   LoadOptions load_;       // how the runtime was loaded
   bool profiles_ = false;  // something is left to measure

@@ -16,7 +16,7 @@ constexpr int kForgottenAfter = 512;
 constexpr double kNewestCost = 1.0 / 8;
 constexpr double kOutlier = 2;
 // Drafts must promise so much more speed: times and shares are estimates.
-constexpr double kLeastGain = 1.05;
+constexpr double kLeastGain = 1.10;
 
 }  // namespace
 
@@ -43,6 +43,7 @@ int StepCosts::next_known(int n_tokens, int direction) const {
 
 double StepCosts::seconds(int n_tokens) const {
   const auto known = [this](int n) { return costs_[static_cast<size_t>(n)].seconds; };
+  n_tokens = std::min(n_tokens, kMostTokens);
   const int below = next_known(n_tokens + 1, -1), above = next_known(n_tokens - 1, 1);
   assert(below > 0 || above <= kMostTokens);
   if (below == n_tokens || above > kMostTokens) return known(below);
@@ -60,10 +61,11 @@ void Acceptance::add(int n_right, bool wrong, double memory) {
   tried_ = tried_ * fade + n;
 }
 
-void choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts) {
+double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts,
+                      ModelSeconds model) {
   for (DraftChoice& draft : drafts) draft.n_computed = 0;
   const int most = std::min(costs.most_tokens(), n_decoding + n_more);
-  if (n_decoding < 1 || most <= n_decoding) return;
+  if (n_decoding < 1 || most <= n_decoding) return 1;
 
   // Token after token goes to the draft whose next one is the likeliest to be right. Gains only fall, so the best step of
   // each size begins with the best smaller one.
@@ -72,20 +74,25 @@ void choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::spa
   const auto gain = [](const DraftChoice& draft) {
     return draft.n_computed < draft.n_offered ? std::pow(draft.share, draft.n_computed + 1) : 0.0;
   };
+  int n_modelled = 0;  // tokens of the longest draft of the model
   std::vector<int> best_lengths(drafts.size(), 0);
   for (int n_tokens = n_decoding + 1; n_tokens <= most; ++n_tokens) {
     const auto next = std::ranges::max_element(drafts, {}, gain);
     if (next == drafts.end() || gain(*next) <= 0) break;
     expected += gain(*next);
     ++next->n_computed;
+    if (next->modelled) n_modelled = std::max(n_modelled, next->n_computed);
     // Few different sizes: each is then measured often, and a GPU records a step for each of them.
     if (!std::has_single_bit(static_cast<unsigned>(n_tokens - n_decoding + 1))) continue;
-    const double speed = expected / costs.seconds(n_tokens);
+    const double drafting = n_modelled > 0 ? model.first + (n_modelled - 1) * model.each : 0.0;
+    const double speed = expected / (costs.seconds(n_tokens) + drafting);
     if (speed <= best) continue;
     best = speed;
     std::ranges::transform(drafts, best_lengths.begin(), &DraftChoice::n_computed);
   }
   for (size_t i = 0; i < drafts.size(); ++i) drafts[i].n_computed = best_lengths[i];
+  const bool any = std::ranges::any_of(best_lengths, [](int length) { return length > 0; });
+  return any ? best / without : 1;
 }
 
 }  // namespace hearth

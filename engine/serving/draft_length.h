@@ -48,13 +48,21 @@ class Acceptance {
 
 /// A draft to choose the length of.
 struct DraftChoice {
-  double share = 0;    // Acceptance::share()
-  int n_offered = 0;   // tokens that are drafted
-  int n_computed = 0;  // out: those that are worth computing
+  double share = 0;       // Acceptance::share()
+  int n_offered = 0;      // tokens that are, or can be, drafted
+  bool modelled = false;  // by a model, which then has to run
+  int n_computed = 0;     // out: those that are worth computing
+};
+
+/// What a model that drafts takes for the first token of all sequences that it drafts for, and for each further one.
+struct ModelSeconds {
+  double first = 0, each = 0;
 };
 
 /// Sets n_computed of all drafts so that a step of n_decoding tokens and those yields the most tokens a second. All 0 if
 /// that is not clearly more than without any. Their sum is one below a power of two. n_more: drafted tokens of the step, at most.
-void choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts);
+/// Returns how many times as fast that promises to be; 1 if all are 0.
+double choose_lengths(const StepCosts& costs, int n_decoding, int n_more, std::span<DraftChoice> drafts,
+                      ModelSeconds model = {});
 
 }  // namespace hearth

@@ -34,7 +34,8 @@ struct SequenceRequest {
   bool prompt_logprobs =
       false;  // also log-probabilities of prompt tokens 1..n-1 (OpenAI's echo with logprobs)
   // Tokens that the client expects in the answer; they are searched for drafts (speculation.h) and change no token.
-  std::vector<int32_t> prediction;
+  // Shared by the sequences of a request. Null: none.
+  std::shared_ptr<const std::vector<int32_t>> prediction;
   // Set: nothing is generated. The prompt's hidden states are pooled like this, and the answer is one EmbeddingEvent.
   // REQUIRES: max_tokens is 0, no constraint, no prompt_logprobs.
   std::optional<Pooling> embedding;
@@ -77,12 +78,19 @@ struct EmbeddingEvent {
 /// kUnsatisfiable: what the request bans and demands leaves no token, or its grammar is too ambiguous to go on.
 enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable };
 
+/// Tokens that were computed before it was known that they come (speculation.h).
+struct DraftCounts {
+  int n_drafted = 0, n_accepted = 0;    // accepted: those that came
+  int n_predicted = 0, n_foreseen = 0;  // of both, those that SequenceRequest::prediction proposed
+};
+
 /// Always the last event of a sequence.
 struct FinishedEvent {
   FinishReason reason = FinishReason::kStop;
   int n_prompt_tokens = 0;
   int n_cached_tokens = 0;     // prompt tokens taken from the prefix cache
   int n_generated_tokens = 0;  // tokens that were emitted; the end token is not
+  DraftCounts drafts = {};
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   std::string error;  // one sentence if kUnsatisfiable or kFailed
 };

@@ -31,6 +31,7 @@ struct Sequence {
       constraint;                     // after the tokens generated so far; absent: nothing is constrained
   std::optional<PooledState> pooled;  // if it is embedded: of the tokens computed so far; made at admission
   SequenceDrafts drafts;              // tokens that may come next
+  DraftCounts draft_counts;           // of those that were computed
   int n_prompt = 0;
   int n_computed = 0;      // tokens whose keys and values are in the cache
   int n_cached = 0;        // prompt tokens that were in the prefix cache at admission

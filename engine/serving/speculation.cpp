@@ -3,19 +3,34 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <utility>
 
 #include "engine/serving/sequence.h"
 
 namespace hearth {
 namespace {
 
-// What is believed of a kind of draft before one was seen: the longer the match, the likelier it goes on.
-constexpr std::array<double, SequenceDrafts::kKinds> kPrior = {0.3, 0.5, 0.7, 0.8, 0.9};
+// What is believed of a kind of draft before one was seen: the longer the match, the likelier it goes on. That of the first
+// kind is too little for a draft to be computed: whether it would have been right is learned all the same.
+constexpr std::array<double, Draft::kKinds> kPrior = {0.2, 0.5, 0.7, 0.8, 0.9, 0.7};
 // Tokens that estimates remember, of all sequences and of one, and what the former weigh in the latter.
 constexpr double kMemory = 256, kSequenceMemory = 32;
 constexpr double kPriorWeight = 4;
 // After so many steps with drafts one goes without, so that the time of such steps stays known.
-constexpr int kPlainEvery = 256;
+constexpr int kPlainEvery = 64;
+// A step that the system has interrupted is no fault of its drafts.
+constexpr double kInterrupted = 2;
+// A sequence's text may become easier to guess. The model gets another chance after so many tokens, then whenever the answer
+// has become twice as long.
+constexpr int kFirstTrial = 16;
+// See DraftLedger. A model has to read prompts: some ten thousand tokens in the time of 256 steps.
+constexpr double kTextsFirst = 8, kTextsMost = 32;
+constexpr double kModelFirst = 32, kModelMost = 256;
+// The model reads so few tokens at first, to learn how long it takes.
+constexpr int kFirstRead = 16;
+// The weight of the newest time in the mean.
+constexpr double kNewestRead = 1.0 / 8;
 
 // 2 to 3 matching tokens are kind 0, 4 to 7 kind 1, and so on; 32 kind 4.
 int kind_of(int match_length) { return std::bit_width(static_cast<unsigned>(match_length)) - 2; }
@@ -26,39 +41,58 @@ bool decodes(const Sequence& sequence) {
 
 }  // namespace
 
+Speculation::Speculation(SpeculationOptions options, int n_slots, int n_vocab, int context_tokens)
+    : options_(std::move(options)), of_texts_(kTextsFirst, kTextsMost), of_model_(kModelFirst, kModelMost) {
+  if (!options_.on || options_.draft_model == nullptr) return;
+  model_.emplace(*options_.draft_model, n_slots, n_vocab, std::min(options_.draft_context, context_tokens));
+}
+
+void Speculation::bind_thread() {
+  if (model_) model_->bind_thread();
+}
+
 void Speculation::draft(std::span<const std::unique_ptr<Sequence>> slots, int n_more) {
   if (!options_.on) return;
-  choices_.clear();
-  drafted_.clear();
-  int n_decoding = 0;
-  bool any_prompt = false;
-  for (const std::unique_ptr<Sequence>& slot : slots) {
-    if (!slot) continue;
-    Sequence& sequence = *slot;
-    sequence.drafts.tokens.clear();
-    sequence.drafts.n_wanted = 0;
-    any_prompt = any_prompt || sequence.prefilling();
-    if (!decodes(sequence)) continue;
-    n_decoding += sequence.n_pending();
-    const int n_left = sequence.request.max_tokens - sequence.n_generated() - 1;
-    if (n_left <= 0) continue;
-    sequence.drafts.n_sequence_tokens = sequence.tokens.size();
-    if (options_.drafter) {
-      options_.drafter->draft(sequence, sequence.drafts.tokens);
-      sequence.drafts.n_wanted = std::min(n_left, static_cast<int>(sequence.drafts.tokens.size()));
-      continue;
-    }
-    look_up(sequence);
-    if (sequence.drafts.tokens.empty()) continue;
-    drafted_.push_back(&sequence);
-    choices_.push_back({.share = share_of(sequence.drafts),
-                        .n_offered = std::min(n_left, static_cast<int>(sequence.drafts.tokens.size()))});
-  }
+  collect(slots);
+  by_model_ = false;
+  if (candidates_.empty() || options_.drafter) return;
   // A step with a prompt takes long because of it, and its time says nothing about drafts.
-  if (any_prompt || choices_.empty()) return;
-  if (n_since_plain_ >= kPlainEvery) return;
-  choose_lengths(costs_, n_decoding, n_more, choices_);
-  for (size_t i = 0; i < choices_.size(); ++i) drafted_[i]->drafts.n_wanted = choices_[i].n_computed;
+  const bool plain = any_prompt_ || n_since_plain_ >= kPlainEvery;
+  if (plain && !options_.whatever_it_costs) return;
+  read_ahead(n_more);
+  choose(n_more);
+  run_model();
+}
+
+/// Lists the sequences that can take drafts, and looks for drafts that cost nothing.
+void Speculation::collect(std::span<const std::unique_ptr<Sequence>> slots) {
+  candidates_.clear();
+  n_decoding_ = 0;
+  any_prompt_ = false;
+  for (size_t slot = 0; slot < slots.size(); ++slot) {
+    if (!slots[slot]) continue;
+    Sequence& sequence = *slots[slot];
+    SequenceDrafts& drafts = sequence.drafts;
+    drafts.looked_up.tokens.clear();
+    drafts.by_model = drafts.in_prediction = false;
+    drafts.n_wanted = 0;
+    any_prompt_ = any_prompt_ || sequence.prefilling();
+    if (!decodes(sequence)) continue;
+    n_decoding_ += sequence.n_pending();
+    Candidate candidate{.sequence = &sequence,
+                        .slot = static_cast<int>(slot),
+                        .n_left = sequence.request.max_tokens - sequence.n_generated() - 1};
+    if (candidate.n_left <= 0) continue;
+    drafts.n_sequence_tokens = sequence.tokens.size();
+    if (options_.drafter) {
+      options_.drafter->draft(sequence, drafts.looked_up.tokens);
+      drafts.n_wanted = std::min(candidate.n_left, static_cast<int>(drafts.looked_up.tokens.size()));
+    } else {
+      look_up(sequence);
+      if (model_) candidate.n_missing = model_->n_missing(sequence, candidate.slot);
+    }
+    candidates_.push_back(candidate);
+  }
 }
 
 void Speculation::look_up(Sequence& sequence) const {
@@ -66,34 +100,169 @@ void Speculation::look_up(Sequence& sequence) const {
   if (!drafts.lookup) {
     const size_t most =
         static_cast<size_t>(sequence.n_prompt) + static_cast<size_t>(sequence.request.max_tokens);
-    drafts.lookup = std::make_unique<PromptLookup>(sequence.request.prediction, most);
-    drafts.tokens.reserve(static_cast<size_t>(options_.max_draft));
+    const auto& prediction = sequence.request.prediction;
+    drafts.lookup = std::make_unique<PromptLookup>(
+        prediction ? std::span(*prediction) : std::span<const int32_t>(), most);
+    drafts.looked_up.tokens.reserve(static_cast<size_t>(options_.max_draft));
   }
   const int length =
-      drafts.lookup->find(sequence.tokens, static_cast<size_t>(options_.max_draft), drafts.tokens);
-  if (length > 0) drafts.kind = kind_of(length);
+      drafts.lookup->find(sequence.tokens, static_cast<size_t>(options_.max_draft), drafts.looked_up.tokens);
+  if (length > 0) drafts.looked_up.kind = kind_of(length);
+  drafts.in_prediction = drafts.lookup->in_prediction();
 }
 
-double Speculation::share_of(const SequenceDrafts& drafts) const {
-  const auto kind = static_cast<size_t>(drafts.kind);
-  return drafts.acceptance[kind].share(acceptance_[kind].share(kPrior[kind], kPriorWeight), kPriorWeight);
+double Speculation::share_of(const Sequence& sequence, int kind) const {
+  const auto k = static_cast<size_t>(kind);
+  return sequence.drafts.acceptance[k].share(acceptance_[k].share(kPrior[k], kPriorWeight), kPriorWeight);
+}
+
+double Speculation::model_share(const Sequence& sequence) const {
+  const double share = share_of(sequence, Draft::kModel);
+  return sequence.n_generated() < sequence.drafts.next_trial ? share : std::max(share, kPrior[Draft::kModel]);
+}
+
+/// What the model is believed to take for n_sequences of which n_missing tokens are missing; 0 what is unknown.
+ModelSeconds Speculation::model_seconds(int n_missing, int n_sequences) const {
+  if (model_costs_.most_tokens() == 0) return {};
+  return {.first = model_costs_.seconds(n_missing), .each = model_costs_.seconds(n_sequences)};
+}
+
+bool Speculation::is_ready(const Candidate& candidate) const {
+  return candidate.n_missing && *candidate.n_missing <= model_->most_missing();
+}
+
+DraftChoice Speculation::model_choice(const Candidate& candidate) const {
+  return {.share = model_share(*candidate.sequence),
+          .n_offered = std::min(candidate.n_left, options_.max_draft),
+          .modelled = true};
+}
+
+/// Whether what the model's drafts may save in the rest of an answer is worth the time that it takes to read the text.
+bool Speculation::is_worth_reading(const Candidate& candidate, int n_more) const {
+  if (options_.whatever_it_costs) return true;
+  DraftChoice alone = model_choice(candidate);
+  const double gain = choose_lengths(costs_, n_decoding_, n_more, std::span(&alone, 1), model_seconds(1, 1));
+  if (gain <= 1) return false;
+  const double plain = costs_.seconds(n_decoding_), to_read = read_seconds_ * *candidate.n_missing;
+  return to_read <= candidate.n_left * plain * (1 - 1 / gain) && of_model_.allows(to_read / plain);
+}
+
+/// Has the model read some of one text, so that it can draft for that sequence soon, and no other waits for long.
+void Speculation::read_ahead(int n_more) {
+  for (Candidate& candidate : candidates_) {
+    if (!candidate.n_missing || is_ready(candidate) || !is_worth_reading(candidate, n_more)) continue;
+    const int most = read_seconds_ > 0 ? model_->most_read() : std::min(kFirstRead, model_->most_read());
+    const int n = std::min(*candidate.n_missing - 1, most);
+    const auto begin = std::chrono::steady_clock::now();
+    model_->read(*candidate.sequence, candidate.slot, n);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    *candidate.n_missing -= n;
+    model_seconds_ += seconds;
+    read_seconds_ += (read_seconds_ > 0 ? kNewestRead : 1.0) * (seconds / n - read_seconds_);
+    return;
+  }
+}
+
+/// Decides for every sequence where its draft comes from, and how long it is.
+void Speculation::choose(int n_more) {
+  // 1. Drafts from the texts.
+  choices_.clear();
+  for (const Candidate& candidate : candidates_) {
+    const Draft& draft = candidate.sequence->drafts.looked_up;
+    const bool offered = !draft.tokens.empty() && (options_.whatever_it_costs || of_texts_.allows(0));
+    choices_.push_back(
+        {.share = offered ? share_of(*candidate.sequence, draft.kind) : 0.0,
+         .n_offered = offered ? std::min(candidate.n_left, static_cast<int>(draft.tokens.size())) : 0});
+  }
+  // 2. Those of the model where they are likelier to be right.
+  with_model_ = choices_;
+  int n_missing = 0, n_modelled = 0;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (!is_ready(candidates_[i]) || !(options_.whatever_it_costs || of_model_.allows(0))) continue;
+    const DraftChoice by_model = model_choice(candidates_[i]);
+    if (by_model.share <= choices_[i].share && !options_.whatever_it_costs) continue;
+    with_model_[i] = by_model;
+    n_missing += *candidates_[i].n_missing;
+    ++n_modelled;
+  }
+  // 3. What promises the most tokens a second.
+  bool use_model = n_modelled > 0;
+  if (options_.whatever_it_costs) {
+    for (DraftChoice& choice : use_model ? with_model_ : choices_) choice.n_computed = choice.n_offered;
+  } else {
+    const double without = choose_lengths(costs_, n_decoding_, n_more, choices_);
+    use_model = use_model && choose_lengths(costs_, n_decoding_, n_more, with_model_,
+                                            model_seconds(n_missing, n_modelled)) > without;
+  }
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const DraftChoice& choice = use_model ? with_model_[i] : choices_[i];
+    SequenceDrafts& drafts = candidates_[i].sequence->drafts;
+    drafts.n_wanted = choice.n_computed;
+    drafts.by_model = choice.modelled && choice.n_computed > 0;
+  }
+}
+
+void Speculation::run_model() {
+  jobs_.clear();
+  for (const Candidate& candidate : candidates_) {
+    SequenceDrafts& drafts = candidate.sequence->drafts;
+    if (!drafts.by_model) continue;
+    drafts.modelled.kind = Draft::kModel;
+    drafts.in_prediction = false;
+    drafts.next_trial =
+        candidate.sequence->n_generated() + std::max(kFirstTrial, candidate.sequence->n_generated());
+    jobs_.push_back({.sequence = candidate.sequence,
+                     .slot = candidate.slot,
+                     .n_wanted = drafts.n_wanted,
+                     .draft = &drafts.modelled.tokens});
+  }
+  by_model_ = !jobs_.empty();
+  if (!by_model_) return;
+  for (const DraftModel::PassTime& pass : model_->draft(jobs_)) {
+    model_costs_.add(pass.n_tokens, pass.seconds);
+    model_seconds_ += pass.seconds;
+  }
+  for (const Candidate& candidate : candidates_) {
+    SequenceDrafts& drafts = candidate.sequence->drafts;
+    if (drafts.by_model) drafts.n_wanted = static_cast<int>(drafts.modelled.tokens.size());
+  }
 }
 
 void Speculation::learn(Sequence& sequence) {
+  if (!options_.on) return;
+  learn(sequence, sequence.drafts.looked_up);
+  if (sequence.drafts.by_model) learn(sequence, sequence.drafts.modelled);
+}
+
+void Speculation::learn(Sequence& sequence, const Draft& draft) {
   SequenceDrafts& drafts = sequence.drafts;
-  if (!options_.on || drafts.tokens.empty()) return;
+  if (draft.tokens.empty()) return;
   const std::span<const int32_t> came = std::span(sequence.tokens).subspan(drafts.n_sequence_tokens);
-  const size_t n = std::min(came.size(), drafts.tokens.size());
-  size_t n_right = 0;
-  while (n_right < n && came[n_right] == drafts.tokens[n_right]) ++n_right;
-  const auto kind = static_cast<size_t>(drafts.kind);
+  const size_t n = std::min(came.size(), draft.tokens.size());
+  const size_t n_right =
+      static_cast<size_t>(std::ranges::mismatch(came.first(n), draft.tokens).in1 - came.begin());
+  const auto kind = static_cast<size_t>(draft.kind);
   acceptance_[kind].add(static_cast<int>(n_right), n_right < n, kMemory);
   drafts.acceptance[kind].add(static_cast<int>(n_right), n_right < n, kSequenceMemory);
 }
 
-void Speculation::step_took(int n_tokens, int n_drafted, double seconds) {
-  costs_.add(n_tokens, seconds);
-  n_since_plain_ = n_drafted > 0 ? n_since_plain_ + 1 : 0;
+void Speculation::step_took(const StepRecord& step) {
+  if (!options_.on) return;
+  const double drafting = std::exchange(model_seconds_, 0.0);
+  if (step.only_decodes) {
+    costs_.add(step.n_tokens, step.seconds);
+    n_since_plain_ = step.n_drafted > 0 ? n_since_plain_ + 1 : 0;
+  }
+  if (costs_.most_tokens() == 0) return;
+  const int n_decoding = step.n_tokens - step.n_drafted;
+  const double plain = costs_.seconds(step.only_decodes ? n_decoding : 1);
+  for (DraftLedger* const ledger : {&of_texts_, &of_model_})
+    ledger->passed((step.seconds + drafting) / plain);
+  of_model_.saved(-drafting / plain);
+  if (!step.only_decodes || step.n_drafted == 0) return;
+  const double seconds = std::min(step.seconds, kInterrupted * costs_.seconds(step.n_tokens));
+  const double saved = plain * (n_decoding + step.n_accepted) / n_decoding - seconds;
+  (by_model_ ? of_model_ : of_texts_).saved(saved / plain);
 }
 
 }  // namespace hearth

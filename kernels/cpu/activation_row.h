@@ -4,7 +4,7 @@
 // enough to turn a near tie of first words the wrong way. The 16-bit quants here put the error at 2^-16 of
 // the largest value of a group, and still multiply as integers: as two bytes, q = 256 * high + low, or as one
 // word, whichever suits an ISA. So the order of the quants within a span of 32 columns is the ISA's own (see
-// its quantize_row); all other planes are the same bytes everywhere.
+// its quantize_half); all other planes are the same bytes everywhere.
 //
 // Where speed is worth that error, rows have 8-bit quants instead, |q| <= 127 (--activation-bits 8): one byte,
 // half the products. All else is the same.
@@ -108,6 +108,23 @@ inline constexpr float kZeroSpan[kActivationSpan] = {};
   row.half_sum[2 * i] = static_cast<float>(first_half);
   row.half_sum[2 * i + 1] = static_cast<float>(second_half);
   row.sum[i] = static_cast<float>(first_half + second_half);
+}
+
+/// Quantises x [n_cols] into the row at `out`, as MatmulKernels::quantize says. What is an ISA's own about it:
+/// largest_bits(x) is the largest bit pattern of 32 values without their signs; quantize_half(values, inverse, quants,
+/// half) quantises 16 values to half 0 or 1 of the span whose quants begin at `quants`, in the ISA's order, and returns
+/// their sum. quant_bytes: 2 for 15-bit quants, 1 for 8-bit ones.
+template <int quant_bytes, int32_t (*largest_bits)(const float* x),
+          int32_t (*quantize_half)(const float* values, float inverse, std::byte* quants, int half)>
+void quantize_activation_row(const float* x, int64_t n_cols, std::byte* out) {
+  const ActivationRow row = activation_row(out, n_cols, quant_bytes);
+  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
+    const SpanScale span = span_scale(x, largest_bits(x), quant_bytes == 2 ? kLargestQuant : kLargestByte);
+    std::byte* quants = row.quants + i * quant_bytes * kActivationSpan;
+    const int32_t first = quantize_half(span.values, span.inverse, quants, 0);
+    const int32_t second = quantize_half(span.values + kActivationHalf, span.inverse, quants, 1);
+    finish_span(row, i, span.scale, first, second);
+  }
 }
 
 }  // namespace

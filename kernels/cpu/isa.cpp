@@ -19,6 +19,7 @@ constexpr std::array<IsaName, std::size(kAllIsas)> kNames = {{
     {Isa::kAvx512Vnni, "avx512-vnni"},
     {Isa::kAvxVnni, "avx-vnni"},
     {Isa::kAvx2, "avx2"},
+    {Isa::kNeonI8mm, "neon-i8mm"},
     {Isa::kNeonDotprod, "neon-dotprod"},
     {Isa::kNeon, "neon"},
     {Isa::kScalar, "scalar"},

@@ -7,13 +7,17 @@
 namespace hearth {
 
 bool processor_runs(Isa isa) {
-  constexpr unsigned long kAsimdDp = 1ul << 20;  // HWCAP_ASIMDDP of asm/hwcap.h
+  // Bits of asm/hwcap.h: HWCAP_ASIMDDP, and HWCAP2_I8MM of the second vector.
+  constexpr unsigned long kAsimdDp = 1ul << 20, kI8mm = 1ul << 13;
+  const bool dotprod = (getauxval(AT_HWCAP) & kAsimdDp) != 0;
   switch (isa) {
     case Isa::kScalar:
     case Isa::kNeon:
       return true;
     case Isa::kNeonDotprod:
-      return (getauxval(AT_HWCAP) & kAsimdDp) != 0;
+      return dotprod;
+    case Isa::kNeonI8mm:
+      return dotprod && (getauxval(AT_HWCAP2) & kI8mm) != 0;
     case Isa::kAvx2:
     case Isa::kAvxVnni:
     case Isa::kAvx512Vnni:

@@ -28,6 +28,9 @@ Tables tables_of(Isa isa) {
     case Isa::kAvx2:
       return {kMatmulKernelsAvx2, kMatmulBytesAvx2, kVectorKernelsAvx2, kDownKernelsAvx2, kDownSumsAvx2};
 #elif defined(__aarch64__)
+    case Isa::kNeonI8mm:
+      return {kMatmulKernelsNeonI8mm, kMatmulBytesNeonI8mm, kVectorKernelsNeon, kDownKernelsNeon,
+              kDownSumsNeon};
     case Isa::kNeonDotprod:
       return {kMatmulKernelsNeonDotprod, kMatmulBytesNeonDotprod, kVectorKernelsNeon, kDownKernelsNeon,
               kDownSumsNeon};

@@ -59,6 +59,7 @@ bool processor_runs(Isa isa) {
              has_all(saved_states(), kStateZmm);
     case Isa::kNeon:
     case Isa::kNeonDotprod:
+    case Isa::kNeonI8mm:
       break;
   }
   return false;

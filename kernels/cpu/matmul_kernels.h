@@ -74,11 +74,13 @@ extern const MatmulKernels kMatmulKernelsAvxVnni;
 extern const MatmulKernels kMatmulKernelsAvx512;
 extern const MatmulKernels kMatmulKernelsNeon;
 extern const MatmulKernels kMatmulKernelsNeonDotprod;
+extern const MatmulKernels kMatmulKernelsNeonI8mm;
 extern const MatmulKernels kMatmulBytesScalar;  // ..Bytes..: of 8-bit activations
 extern const MatmulKernels kMatmulBytesAvx2;
 extern const MatmulKernels kMatmulBytesAvxVnni;
 extern const MatmulKernels kMatmulBytesAvx512;
 extern const MatmulKernels kMatmulBytesNeon;
 extern const MatmulKernels kMatmulBytesNeonDotprod;
+extern const MatmulKernels kMatmulBytesNeonI8mm;
 
 }  // namespace hearth

@@ -78,6 +78,32 @@ class ThreadPool {
           &take_pieces);
   }
 
+  /// Calls body(int64_t begin, int64_t end, int thread) for n_threads() equal parts of neighbouring units that cover
+  /// [0, n): thread t computes part t, and then any part whose thread has not begun, because the kernel is slow to run
+  /// it. Otherwise like for_each_piece(). For short operations: each thread reads one long run of memory, and none
+  /// begins anew in the middle of it. But everyone waits for the slowest thread.
+  template <class Body>
+  void for_each_part(int64_t n, Body&& body) {
+    const int n_parts = n_threads();
+    if (n_parts > kMaxParts) return for_each_piece(n, (n + n_parts - 1) / n_parts, body);
+    using Plain = std::remove_reference_t<Body>;
+    const auto take_parts = [&, n_parts](int thread) {
+      for (int i = 0; i < n_parts; ++i) {
+        const int part = thread + i < n_parts ? thread + i : thread + i - n_parts;
+        const int64_t begin = n * part / n_parts, end = n * (part + 1) / n_parts;
+        if (begin < end && claim(part)) static_cast<Plain&>(body)(begin, end, thread);
+      }
+    };
+    claimed_.store(0, std::memory_order_relaxed);
+    if (n <= 1 || threads_.empty()) {
+      take_parts(0);
+      return;
+    }
+    using TakeParts = decltype(take_parts);
+    share([](const void* context, int thread) { (*static_cast<const TakeParts*>(context))(thread); },
+          &take_parts);
+  }
+
   /// Like for_each_piece(), but pieces are large at first, up to `most`, and shrink to 1 at the end, so that no thread
   /// holds up the others for long (kernels/cpu/piece_schedule.h). Where pieces begin and end is the same each time.
   /// With one thread there is one piece.
@@ -106,6 +132,15 @@ class ThreadPool {
  private:
   using Call = void (*)(const void* context, int thread);
 
+  /// The parts that claimed_ has bits for.
+  static constexpr int kMaxParts = 64;
+  /// Whether the caller is the one to compute this part.
+  bool claim(int part) {
+    const uint64_t bit = uint64_t{1} << part;
+    return (claimed_.load(std::memory_order_relaxed) & bit) == 0 &&
+           (claimed_.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
+  }
+
   void share(Call call, const void* context) noexcept;
   void work(int thread) noexcept;
   bool enter() noexcept;
@@ -119,6 +154,7 @@ class ThreadPool {
   // that it counts may read them. Top bit: threads may still enter. Other bits: the number of threads inside.
   alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_piece_{0};
+  alignas(64) std::atomic<uint64_t> claimed_{0};  // a bit for each part that a thread has begun
   alignas(64) Call call_ = nullptr;
   const void* context_ = nullptr;
   std::atomic<bool> stopping_{false};

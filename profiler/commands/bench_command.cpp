@@ -9,11 +9,13 @@
 #include <variant>
 
 #include "config/command_options.h"
+#include "engine/tokenizer/same_vocabulary.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
 #include "kernels/trace.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/constraint_bench.h"
+#include "profiler/bench/speculation_bench.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/terminal.h"
@@ -27,6 +29,8 @@ struct BenchCommand {
   bool json = false;
   bool constraints = false;  // measure these instead
   std::string schema_file;   // one more form; empty: none
+  bool speculation = false;  // measure what drafts are worth
+  float temperature = 0;     // of its answers
 };
 
 /// Measures what constrained decoding costs instead of prefill and decode.
@@ -56,8 +60,51 @@ int run_constraint_command(const BenchCommand& command) {
   return 0;
 }
 
+/// Refuses a model that cannot draft for the other one.
+void check_vocabulary(const std::string& model, const std::string& draft_model) {
+  const auto difference = vocabulary_difference(read_vocabulary(ModelFile::open(model)),
+                                                read_vocabulary(ModelFile::open(draft_model)));
+  if (difference)
+    throw std::runtime_error("--draft-model " + draft_model +
+                             ": its vocabulary is not the model's: " + *difference);
+}
+
+/// Measures what speculative decoding is worth instead.
+int run_speculation_command(const BenchCommand& command) {
+  SpeculationBenchOptions options{.n_generate = command.options.n_generate,
+                                  .n_repeats = command.options.n_repeats,
+                                  .temperature = command.temperature};
+  const std::string& draft_file = command.model.draft_model;
+  if (!draft_file.empty()) check_vocabulary(command.model.model, draft_file);
+  const auto tokenizer = Tokenizer::from_model(ModelFile::open(command.model.model));
+  const int context = context_of(*tokenizer, options), chunk = command.model.prefill_chunk;
+  // Two of the model, so that neither sees what the other one leaves in its memory.
+  const auto plain = load_model(command.model, context, chunk),
+             with = load_model(command.model, context, chunk);
+  std::unique_ptr<ModelRuntime> draft_model;
+  options.speculation.on = true;
+  options.speculation.max_draft = command.model.draft_tokens;
+  if (!draft_file.empty()) {
+    ModelOptions loading = command.model;
+    loading.model = draft_file;
+    loading.device = Options::Device::kCpu;
+    draft_model = load_model(loading, context, chunk);
+    options.speculation.draft_model = draft_model.get();
+    options.speculation.draft_context = context;
+  }
+  std::vector<SpeculationGain> gains;
+  {
+    ProgressLine line("Measuring");
+    gains =
+        run_speculation_bench(*plain, *with, options, [&line](double fraction) { line.update(fraction); });
+  }
+  print_result(command.json ? speculation_bench_json(*plain, gains) : speculation_bench_text(*plain, gains));
+  return 0;
+}
+
 int run_bench_command(BenchCommand command) {
   if (command.constraints) return run_constraint_command(command);
+  if (command.speculation) return run_speculation_command(command);
 
   // 1. Files first: report those that cannot be written before minutes of work.
   std::optional<TraceFile> timeline;
@@ -113,11 +160,21 @@ std::function<int()> add_bench_command(CLI::App& app) {
       "Measure instead what holding answers to a form costs in decoding: built-in JSON schemas and a regular "
       "expression, and the JSON schema in FILE");
   schema->expected(0, 1)->type_name("[FILE]");
-  add_options(*bench, {"slots"}, command->model);
+  add_options(*bench, {"slots", "speculate", "draft-tokens", "draft-model"}, command->model);
+  CLI::Option* const speculate = bench->get_option("--speculate");
+  speculate->description(speculate->get_description() +
+                         " Where auto is given here, bench measures what drafts are worth instead, on a text "
+                         "that is copied and a story.");
+  bench->add_option("--temperature", command->temperature, "Of the answers with --speculate")
+      ->capture_default_str()
+      ->type_name("T")
+      ->check(CLI::Range(0.0, 2.0));
   bench->add_flag("--json", command->json, "Print one JSON object");
   add_options(*bench, {"trace"}, command->model);
-  return [command, schema] {
+  return [command, schema, speculate] {
+    const bool asked = speculate->count() > 0 && command->model.speculate == Options::Speculate::kAuto;
     command->constraints = schema->count() > 0;
+    command->speculation = asked || !command->model.draft_model.empty();
     return run_bench_command(*command);
   };
 }

@@ -98,6 +98,15 @@ def test_a_gpu_that_was_asked_for_must_be_there():
         assert "--device cuda" in sentence and reason in sentence and "--device auto" in sentence, sentence
 
 
+def test_activations_of_8_bits_are_the_cpus(serve):
+    """They are refused where the GPU was asked for, and keep to the CPU, saying so, where it was not."""
+    sentence = refused("--device", "cuda", "--activation-bits", "8")
+    assert "--activation-bits 8 runs on the CPU only; take --device auto or cpu." in sentence
+    server = serve("--activation-bits", "8")
+    assert device_of(server).startswith("CPU ") and "8-bit" in device_of(server)
+    assert "--activation-bits 8 runs on the CPU only: the GPU is not used" in server.log()
+
+
 # In GiB; the model takes 0.00037 with all its neurons.
 @pytest.mark.parametrize("budget", ["auto", "1", "0.00036", "0.00035", "0.00034"])
 def test_every_budget_gives_the_cpus_text(serve, texts_of_cpu, budget):

@@ -6,6 +6,7 @@ import pytest
 
 import hearthd
 
+TINY = hearthd.ROOT / "tests/data/arch/llama.gguf"
 CODE = '''def load(path):
     with open(path) as f:
         return json.load(f)
@@ -37,12 +38,21 @@ def servers(model_path):
         one.kill()
 
 
-def ask(server, body):
-    request = urllib.request.Request(server.url + "/v1/completions", json.dumps(body).encode(),
+def ask(server, body, path="/v1/completions"):
+    answer = post(server, path, body)
+    return answer["choices"], answer["usage"]
+
+
+def post(server, path, body):
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(),
                                      {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=hearthd.PATIENCE) as response:
-        answer = json.load(response)
-    return answer["choices"], answer["usage"]
+        return json.load(response)
+
+
+def props(server):
+    with urllib.request.urlopen(server.url + "/props", timeout=hearthd.PATIENCE) as response:
+        return json.load(response)["speculation"]
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -59,3 +69,74 @@ def test_an_answer_is_continued_from_the_cache_alike(servers):
     for mode in ("auto", "off"):
         ask(servers[mode], first)
     assert ask(servers["auto"], second) == ask(servers["off"], second)
+
+
+@pytest.mark.parametrize("content", [CODE, [{"type": "text", "text": CODE[:100]}, {"type": "text", "text": CODE[100:]}]])
+def test_a_prediction_changes_no_token_and_is_accounted_for(servers, content):
+    """A chat that does not have the text in its prompt. With drafts the usage tells what came of the prediction."""
+    body = {"messages": [{"role": "user", "content": "Write a function that loads a file."}], "temperature": 0,
+            "max_tokens": 60, "prediction": {"type": "content", "content": content}}
+    plain = {key: value for key, value in body.items() if key != "prediction"}
+    said, _ = ask(servers["off"], plain, "/v1/chat/completions")
+    for mode in ("off", "auto"):
+        choices, usage = ask(servers[mode], body, "/v1/chat/completions")
+        assert choices == said
+        details = usage["completion_tokens_details"]
+        assert details.keys() == {"accepted_prediction_tokens", "rejected_prediction_tokens"}
+        assert all(n == 0 if mode == "off" else 0 <= n for n in details.values())
+    assert "completion_tokens_details" not in ask(servers["auto"], plain, "/v1/chat/completions")[1]
+
+
+def test_an_answer_that_is_predicted_whole_takes_tokens_from_the_prediction(servers):
+    plain = {"prompt": "Once upon a time", "max_tokens": 120, "temperature": 0.8, "seed": 5}
+    said = ask(servers["off"], plain)[0]
+    body = {**plain, "prediction": {"type": "content", "content": said[0]["text"]}}
+    n_accepted = 0
+    for _ in range(5):  # costs have to be known before drafts are worth their time
+        choices, usage = ask(servers["auto"], body)
+        assert choices == said
+        n_accepted += usage["completion_tokens_details"]["accepted_prediction_tokens"]
+    assert n_accepted > 0
+
+
+def test_counts_of_drafts(servers):
+    for _ in range(3):
+        ask(servers["auto"], {**COPYING, "temperature": 0})
+    facts = props(servers["auto"])
+    assert facts["on"] and 0 < facts["accepted_tokens"] <= facts["drafted_tokens"]
+    assert props(servers["off"]) == {"on": False, "drafted_tokens": 0, "accepted_tokens": 0}
+    timings = post(servers["auto"], "/completion", {"prompt": COPYING["prompt"], "n_predict": 60, "temperature": 0})["timings"]
+    assert 0 <= timings["draft_n_accepted"] <= timings["draft_n"]
+    assert "draft_n" not in post(servers["off"], "/completion", {"prompt": "Once", "n_predict": 2})["timings"]
+
+
+@pytest.fixture(scope="module")
+def drafting(model_path):
+    """The model drafts for itself: whatever it drafts is right, though it does not pay."""
+    server = hearthd.Hearthd("--speculate", "auto", "--draft-model", model_path, "--context", "1024", "--slots", "3",
+                             model=model_path)
+    yield server
+    server.kill()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_model_that_drafts_changes_no_answer(servers, drafting, variant):
+    body = {**COPYING, **VARIANTS[variant], "max_tokens": 40}
+    assert ask(drafting, body)[0] == ask(servers["off"], body)[0]
+
+
+def test_a_model_that_drafts_is_told_in_the_log_and_counted(drafting):
+    ask(drafting, {"prompt": "Once upon a time", "max_tokens": 60, "temperature": 0.7, "seed": 2})
+    assert props(drafting)["drafted_tokens"] > 0
+    assert any("draft model" in line and "memory" in line for line in drafting.lines)
+
+
+@pytest.mark.parametrize("arguments, word", [
+    (["--speculate", "auto", "--draft-model", "/nowhere.gguf"], "/nowhere.gguf"),
+    (["--speculate", "auto", "--draft-model", __file__], "GGUF"),
+    (["--speculate", "auto", "--draft-model", TINY], "vocabulary"),
+    (["--speculate", "off", "--draft-model", TINY], "--speculate off"),
+])
+def test_a_model_that_cannot_draft_is_refused_at_start(model_path, arguments, word):
+    ended = hearthd.run(["--port", "0", "--model", model_path, *arguments])
+    assert ended.returncode == 2 and word in ended.stderr, ended.stderr

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Compiles Hearth for 64-bit Arm and runs the tests of the kernels and of the engine's forward pass under QEMU, once on a
-# processor with everything and once on a Cortex-A72, which has no dot products. Slow: a part of tests/nightly.sh.
+# processor with everything and once on a Cortex-A72, which has no dot products; the products also on a Neoverse N1, which
+# has dot products and no matrix products. Slow: a part of tests/nightly.sh.
 #
 #   tests/kernels/aarch64.sh          all of it
 #   tests/kernels/aarch64.sh build    only compile, hearthd and hearth-profiler among it
@@ -15,7 +16,8 @@ build=build/aarch64
 missing=''
 compiler="$(compgen -c aarch64-linux-gnu-g++ | head -1)"
 [ -n "$compiler" ] || missing="$missing, a cross compiler (g++-aarch64-linux-gnu)"
-[ "${1:-}" = build ] || command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null ||
+emulator="$(command -v qemu-aarch64 || command -v qemu-aarch64-static)"
+[ "${1:-}" = build ] || [ -n "$emulator" ] ||
   missing="$missing, QEMU (qemu-user)"
 for library in libspdlog.so libpcre2-8.so libz.so libcpp-httplib.so libtomlplusplus.so; do
   [ -e "/usr/lib/aarch64-linux-gnu/$library" ] || missing="$missing, arm64's $library"
@@ -41,10 +43,20 @@ for program in $kernel_tests $engine_tests; do
   fi
 done
 names="$(echo $kernel_tests $engine_tests | tr ' ' '|')"
-for processor in max cortex-a72; do
-  echo "=== $processor"
-  rm -f "$build/ctest-$processor.xml"
-  QEMU_CPU="$processor" ctest --preset aarch64 -j "$(nproc)" --no-tests=error -R "^(isa_symbols$|($names): ?)" \
-    --output-junit "$PWD/$build/ctest-$processor.xml" || failed=1
-done
+
+# run_on PROCESSOR ISAS TESTS: the tests on a processor of QEMU's that has these instruction sets.
+run_on() {
+  echo "=== $1: $2"
+  refused="$(QEMU_CPU="$1" "$emulator" "$build/hearth-profiler" bench --model tests/data/arch/llama.gguf --isa avx2 2>&1)"
+  case "$refused" in
+    *"it can run: $2"*) ;;
+    *) echo "aarch64.sh: expected a processor that can run: $2; hearth-profiler says: $refused"; failed=1 ;;
+  esac
+  rm -f "$build/ctest-$1.xml"
+  QEMU_CPU="$1" ctest --preset aarch64 -j "$(nproc)" --no-tests=error -R "^(isa_symbols$|($3): ?)" \
+    --output-junit "$PWD/$build/ctest-$1.xml" || failed=1
+}
+run_on max 'neon-i8mm, neon-dotprod, neon, scalar' "$names"
+run_on neoverse-n1 'neon-dotprod, neon, scalar' matmul_test
+run_on cortex-a72 'neon, scalar' "$names"
 exit "$failed"

@@ -36,11 +36,11 @@ class QuantizedRows {
 inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   const std::byte* span = row.quants + column / kActivationSpan * kSpanBytes;
   const int64_t i = column % kActivationSpan;
-  if (isa == Isa::kAvx512Vnni || isa == Isa::kAvxVnni || isa == Isa::kNeonDotprod) {
+  if (isa == Isa::kAvx512Vnni || isa == Isa::kAvxVnni || isa == Isa::kNeonDotprod || isa == Isa::kNeonI8mm) {
     return 256 * static_cast<int8_t>(span[i]) + static_cast<int8_t>(span[kActivationSpan + i]);
   }
-  constexpr int kAvx2Order[4] = {0, 2, 1, 3};
-  const int64_t at = isa == Isa::kAvx2 ? i / 4 * 4 + kAvx2Order[i % 4] : i;
+  // AVX2: of 16 columns, the even ones first.
+  const int64_t at = isa == Isa::kAvx2 ? i / 16 * 16 + i % 2 * 8 + i % 16 / 2 : i;
   int16_t quant;
   std::memcpy(&quant, span + 2 * at, sizeof quant);
   return quant;

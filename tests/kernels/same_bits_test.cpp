@@ -36,15 +36,15 @@ std::vector<Isa> vector_isas() {
 }
 
 /// Products of one token and of five: each has loops of its own.
-uint64_t products(Isa isa, const std::vector<DType>& types) {
+uint64_t products(Isa isa, const std::vector<DType>& types, ActivationBits bits = ActivationBits::k15) {
   constexpr int64_t kRows = 35, kCols = 768;
   std::mt19937 rng(20);
   Fingerprint print;
   for (const DType type : types) {
     const OwnedMatrix weight = random_matrix(type, kRows, kCols, rng);
     const std::vector<float> x = random_activations(5 * kCols, rng);
-    print.add(multiply(isa, weight.view, x, 5));
-    print.add(multiply(isa, weight.view, x, 1));
+    print.add(multiply(isa, weight.view, x, 5, bits));
+    print.add(multiply(isa, weight.view, x, 1, bits));
   }
   return print.value();
 }
@@ -150,6 +150,7 @@ TEST_CASE("quantised products are the same bits on every kind of processor") {
   for (const Isa isa : supported_isas()) {
     INFO(isa_name(isa));
     CHECK(products(isa, quantized_types()) == 0x400e5e57428fb479u);
+    CHECK(products(isa, quantized_types(), ActivationBits::k8) == 0xfd1b75afc9668ee9u);
   }
 }
 

@@ -108,6 +108,42 @@ TEST_CASE("shrinking pieces cover a range once, whatever its size", "[thread_poo
   }
 }
 
+TEST_CASE("parts cover a range once, whatever its size", "[thread_pool]") {
+  for (int n_threads : {1, 2, 3, 5, 16, 70}) {  // 70: more than there are bits for parts
+    ThreadPool pool(n_threads);
+    for (int64_t n : {0, 1, 2, 7, 100, 1001}) {
+      for (int run = 0; run < 20; ++run) {
+        std::vector<int> covered(static_cast<size_t>(n), 0);
+        std::atomic<bool> in_bounds{true};
+        pool.for_each_part(n, [&](int64_t begin, int64_t end, int worker) {
+          if (begin < 0 || end > n || end <= begin || end - begin > (n + n_threads - 1) / n_threads ||
+              worker < 0 || worker >= n_threads) {
+            in_bounds = false;
+            return;
+          }
+          for (int64_t i = begin; i < end; ++i) ++covered[static_cast<size_t>(i)];
+        });
+        INFO(n_threads << " threads, " << n);
+        CHECK(in_bounds);
+        CHECK(std::ranges::count(covered, 1) == n);
+      }
+    }
+  }
+}
+
+TEST_CASE("a thread that comes in time computes the part of its own number", "[thread_pool]") {
+  for (int n_threads : kThreadCounts) {
+    ThreadPool pool(n_threads);
+    std::atomic<int> arrived{0}, own{0};
+    pool.for_each_part(n_threads, [&](int64_t begin, int64_t, int worker) {
+      own.fetch_add(begin == worker ? 1 : 0);
+      arrived.fetch_add(1);  // nobody is done before all have come
+      while (arrived.load() < pool.n_threads()) std::this_thread::yield();
+    });
+    CHECK(own == n_threads);
+  }
+}
+
 TEST_CASE("a range of one chunk stays on the calling thread", "[thread_pool]") {
   ThreadPool pool(3);
   std::thread::id ran_on;

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 MODEL = ROOT / "tests/data/arch/llama.gguf"  # trained on a context of 64, two layers
 RELU = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
-ISAS = ["scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod"]
+ISAS = ["scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod", "neon-i8mm"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 
@@ -79,6 +79,25 @@ def test_bench_of_a_schema_that_cannot_be_enforced_names_file_and_place(tmp_path
     assert done.returncode != 0
     assert "bad.json" in done.stderr and "#/properties/a/if" in done.stderr
     assert done.stdout == ""
+
+
+def bench_of_drafts(*arguments):
+    return profiler("bench", "--model", RELU, "--generate", 40, "--repeat", 2, "--threads", 1, *arguments)
+
+
+@pytest.mark.parametrize("arguments", [["--speculate", "auto", "--temperature", 0.5], ["--draft-model", RELU]])
+def test_bench_of_drafts_has_a_line_for_each_text(arguments):
+    done = bench_of_drafts(*arguments)
+    assert done.returncode == 0, done.stderr
+    for name in ("copy", "story"):
+        assert re.search(rf"^{name} +[0-9.]+ tokens/s with drafts, +[0-9.]+ without", done.stdout, re.MULTILINE), done.stdout
+    texts = json.loads(bench_of_drafts(*arguments, "--json").stdout)["texts"]
+    assert [text["text"] for text in texts] == ["copy", "story"]
+    assert all(text["tokens_per_s"] > 0 and 0 <= text["accepted_tokens"] <= text["drafted_tokens"] for text in texts)
+
+
+def test_bench_of_drafts_refuses_another_vocabulary():
+    assert "vocabulary" in refused(bench_of_drafts("--draft-model", MODEL))
 
 
 def test_perplexity_of_a_text(tmp_path):
@@ -222,6 +241,16 @@ def test_bench_on_an_emulated_gpu():
     for word in ("CUDA: emulated", "of PCIe", "plan     GPU: ", "of cold neurons"):
         assert word in said, said
     assert json.loads(emulated("--json", "--device", "cpu").stdout)["device"] == "CPU"
+
+
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
+                    reason="hearth_profiler_emulated is not built")
+def test_activations_of_8_bits_are_not_measured_on_a_gpu():
+    said = refused(emulated("--activation-bits", "8", "--device", "cuda"))
+    assert "--activation-bits 8 runs on the CPU only; take --device auto or cpu." in said
+    done = emulated("--activation-bits", "8", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["device"] == "CPU"
 
 
 @pytest.mark.parametrize("option", ["--vram-budget", "--ram-budget"])

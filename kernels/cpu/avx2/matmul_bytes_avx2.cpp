@@ -4,6 +4,8 @@
 // pairs 16 bits hold depends on the largest weight: eight for types of 4 bits, four for 5, two for 6. Weights of 8
 // bits would overflow in one pair; they are multiplied as two nibbles each. Compiled with AVX2 enabled: nothing in
 // this file may have external linkage but the table.
+#include <type_traits>
+
 #include "kernels/cpu/avx2/simd_avx2.h"
 
 namespace hearth {
@@ -32,31 +34,27 @@ struct Avx2Bytes : Avx2 {
 
   template <int kColumns, int largest>
   [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
-    if constexpr (largest == 255) {
-      Int high[kColumns / 4], low[kColumns / 4];
-      for (int k = 0; k < kColumns / 4; ++k) {
-        Int nibbles[2];
-        spread(weights[k], nibbles);
-        high[k] = nibbles[0];
-        low[k] = nibbles[1];
-      }
-      return add_int(shift_left<4>(dot_one<kColumns, 15>(high, span, column)),
-                     dot_one<kColumns, 15>(low, span, column));
-    } else {
-      constexpr int kRun =
-          kPairs<class_of(largest)> < kColumns / 4 ? kPairs<class_of(largest)> : kColumns / 4;
-      Int sum = zero();
+    static_assert(largest < 255);
+    constexpr int kRun = kPairs<class_of(largest)> < kColumns / 4 ? kPairs<class_of(largest)> : kColumns / 4;
+    Int sum = zero();
 #pragma GCC unroll 8
-      for (int run = 0; run < kColumns / 4; run += kRun) {
-        Int pairs = zero();
+    for (int run = 0; run < kColumns / 4; run += kRun) {
+      Int pairs = zero();
 #pragma GCC unroll 8
-        for (int k = run; k < run + kRun; ++k) {
-          pairs = add_pairs(pairs, weights[k], broadcast_dword(span + column + k * 4));
-        }
-        sum = add_int(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+      for (int k = run; k < run + kRun; ++k) {
+        pairs = add_pairs(pairs, weights[k], broadcast_dword(span + column + k * 4));
       }
-      return sum;
+      sum = add_int(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
     }
+    return sum;
+  }
+
+  template <int n, int largest>
+  [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
+    static_assert(n <= kPairs<class_of(largest)>);
+    Int pairs = _mm256_maddubs_epi16(weights[0], same_16(span + column));
+    for (int i = 1; i < n; ++i) pairs = add_pairs(pairs, weights[i], same_16(span + column + 16 * i));
+    return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
   }
 
   template <int n>
@@ -119,32 +117,62 @@ struct Avx2Bytes : Avx2 {
   }
 };
 
-// Quantises 16 values to bytes at out. Returns their sum.
-int quantize_16(const float* values, float inverse, std::byte* out) {
+/// For one token of blocks whose weights are signed bytes. vpmaddubsw takes the weights without their signs, and the quants
+/// with these: a pair of products, at most 2 * 128 * 127, fits 16 bits. Nothing is added to the weights (bit_xor() with
+/// 0x80) nor subtracted from the products for it (a shift by 7 of the activations' sum, or minus_shifted()).
+struct Avx2SignedBytes : Avx2Bytes {
+  static Int bit_xor(Int weights, Int) { return weights; }
+  static Int minus_shifted(const std::byte*, int) { return zero(); }
+  template <int n>
+  static Int shift_left(Int v) {
+    return n == 7 ? zero() : Avx2::shift_left<n>(v);
+  }
+
+  template <int kColumns, int largest>
+  [[gnu::always_inline]] static Int dot_one(const Int* weights, const std::byte* span, int column) {
+    Int sum = zero();
+    for (int k = 0; k < kColumns / 4; ++k) {
+      sum = add_fours(sum, weights[k], broadcast_dword(span + column + k * 4));
+    }
+    return sum;
+  }
+  template <int n, int largest>
+  [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
+    Int sum = zero();
+    for (int i = 0; i < n; ++i) sum = add_fours(sum, weights[i], same_16(span + column + 16 * i));
+    return sum;
+  }
+
+  /// sum + the products of bytes, four to a dword.
+  static Int add_fours(Int sum, Int weights, Int quants) {
+    const Int pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(weights), _mm256_sign_epi8(quants, weights));
+    return add_product(sum, pairs, _mm256_set1_epi16(1));
+  }
+};
+static_assert(BlockQ8_0::kOffset == 128 && BlockIQ4_NL::kOffset == 128 && BlockIQ4_XS::kOffset == 128);
+
+struct BytesAvx2 {
+  template <class Block>
+  using Many = Avx2Bytes;
+  template <class Block>
+  using One = std::conditional_t<Block::kLargest == 255, Avx2SignedBytes, Avx2Bytes>;
+};
+
+// A span's quants are bytes in the order of the columns. See quantize_activation_row().
+int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
   const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
   // Packing works within 128-bit halves and gives b0..3 after a0..3, so the words are put in order first.
   const __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out),
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(quants) + half,
                    _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1)));
   return Avx2::total_int(_mm256_add_epi32(a, b));
 }
 
-// A span's quants are bytes in the order of the columns.
-void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  const ActivationRow row = activation_row(out, n_cols, 1);
-  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
-    const SpanScale span = span_scale(x, Avx2::largest_bits(x), kLargestByte);
-    std::byte* quants = row.quants + i * kActivationSpan;
-    const int first = quantize_16(span.values, span.inverse, quants);
-    const int second = quantize_16(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
-    finish_span(row, i, span.scale, first, second);
-  }
-}
-
 }  // namespace
 
-const MatmulKernels kMatmulBytesAvx2 = matmul_table<OneForAll<Avx2Bytes>, Avx2>(quantize_row);
+const MatmulKernels kMatmulBytesAvx2 =
+    matmul_table<BytesAvx2, Avx2>(quantize_activation_row<1, Avx2::largest_bits, quantize_half>);
 
 }  // namespace hearth

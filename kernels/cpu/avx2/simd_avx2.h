@@ -78,14 +78,35 @@ struct Avx2 {
     return _mm256_cvtph_ps(_mm256_castsi256_si128(packed));
   }
 
+  // Loads 16 bytes of rows i and 4+i side by side.
+  [[gnu::always_inline]] static Int load_16(const RowBlocks& rows, int i, size_t offset) {
+    const size_t at = rows.offset + offset;
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(load16(rows.row[i] + at)),
+                                   load16(rows.row[4 + i] + at), 1);
+  }
+
+  // The first dword of every row; reads 16 bytes of each.
+  [[gnu::always_inline]] static Int first_dwords(const RowBlocks& rows) {
+    Int four[4];
+    for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, 0);
+    return _mm256_unpacklo_epi64(_mm256_unpacklo_epi32(four[0], four[1]),
+                                 _mm256_unpacklo_epi32(four[2], four[3]));
+  }
+
+  // Adds up the four dwords of each row; of part i, those of rows i and 4+i lie side by side.
+  [[gnu::always_inline]] static Int add_up(const Int* part) {
+    const Int a = add_int(_mm256_unpacklo_epi32(part[0], part[1]), _mm256_unpackhi_epi32(part[0], part[1]));
+    const Int b = add_int(_mm256_unpacklo_epi32(part[2], part[3]), _mm256_unpackhi_epi32(part[2], part[3]));
+    return add_int(_mm256_unpacklo_epi64(a, b), _mm256_unpackhi_epi64(a, b));
+  }
+
+  // 16 bytes, the same for all rows.
+  static Int same_16(const std::byte* p) { return _mm256_broadcastsi128_si256(load16(p)); }
+
   // Loads 16 bytes of rows i and 4+i side by side, then transposes 4x4 dwords within each of them.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
-    const size_t at = rows.offset + static_cast<size_t>(offset);
     Int four[4];
-    for (int i = 0; i < 4; ++i) {
-      four[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(load16(rows.row[i] + at)),
-                                        load16(rows.row[4 + i] + at), 1);
-    }
+    for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, static_cast<size_t>(offset));
     const Int a = _mm256_unpacklo_epi32(four[0], four[1]), b = _mm256_unpackhi_epi32(four[0], four[1]);
     const Int c = _mm256_unpacklo_epi32(four[2], four[3]), d = _mm256_unpackhi_epi32(four[2], four[3]);
     out[0] = _mm256_unpacklo_epi64(a, c);
@@ -115,6 +136,25 @@ struct Avx2 {
     return _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(byte, mask), mask), bytes(value));
   }
 
+  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
+  // span on: four partial sums per row.
+  template <int n, int largest>
+  [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
+    Int sum = zero();
+    for (int i = 0; i < n; ++i) {
+      const std::byte* x = span + 2 * column + 32 * i;
+      Int words[2];
+      spread(weights[i], words);
+      const Int even = _mm256_madd_epi16(words[0], same_16(x)),
+                odd = _mm256_madd_epi16(words[1], same_16(x + 16));
+      sum = i == 0 ? add_int(even, odd) : add_int(sum, add_int(even, odd));
+    }
+    return sum;
+  }
+
+  // The quants of columns 4k.. of a span, two to a dword: even columns, then odd ones 16 bytes on.
+  static const std::byte* pairs_at(const std::byte* x, int k) { return x + k / 4 * 32 + k % 4 * 4; }
+
   // The products of kColumns weights with a token's quants, from column `column` of a span on. Weights become
   // words: even columns are masked, odd ones shifted down. vpmaddwd adds pairs of products in 32 bits, where
   // nothing saturates (bounds: activation_row.h). One such chain costs less than two chains of vpmaddubsw over
@@ -127,8 +167,8 @@ struct Avx2 {
     for (int k = 0; k < kColumns / 4; ++k) {
       Int words[2];
       spread(weights[k], words);
-      sum[0] = add_product(sum[0], words[0], broadcast_dword(x + k * 8));
-      sum[1] = add_product(sum[1], words[1], broadcast_dword(x + k * 8 + 4));
+      sum[0] = add_product(sum[0], words[0], broadcast_dword(pairs_at(x, k)));
+      sum[1] = add_product(sum[1], words[1], broadcast_dword(pairs_at(x, k) + 16));
     }
     return _mm256_add_epi32(sum[0], sum[1]);
   }
@@ -152,8 +192,8 @@ struct Avx2 {
     for (int k = 0; k < n; ++k) {
       const Int even = _mm256_and_si256(raw[k], mask);
       const Int odd = _mm256_and_si256(_mm256_srli_epi16(raw[k], 8), mask);
-      sum[0] = add_product(sum[0], even, broadcast_dword(x + k * 8));
-      sum[1] = add_product(sum[1], odd, broadcast_dword(x + k * 8 + 4));
+      sum[0] = add_product(sum[0], even, broadcast_dword(pairs_at(x, k)));
+      sum[1] = add_product(sum[1], odd, broadcast_dword(pairs_at(x, k) + 16));
     }
     return _mm256_add_epi32(sum[0], sum[1]);
   }
@@ -173,7 +213,7 @@ struct Avx2 {
     for (int k = 0; k < kColumns / 2; ++k) {
       const Int a = first[k], b = second[k];
       for (int t = 0; t < n; ++t) {
-        const Int two = broadcast_dword(x + t * stride + k * 4);
+        const Int two = broadcast_dword(pairs_at(x, k / 2) + k % 2 * 16 + t * stride);
         sum[0][t] = add_product(sum[0][t], a, two);
         sum[1][t] = add_product(sum[1][t], b, two);
       }

@@ -71,16 +71,37 @@ struct Avx512Vectors {
   static Float low_half(Int v) { return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(v)); }
   static Float high_half(Int v) { return low_half(_mm512_srli_epi32(v, 16)); }
 
+  // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side.
+  [[gnu::always_inline]] static Int load_16(const RowBlocks& rows, int i, size_t offset) {
+    const size_t at = rows.offset + offset;
+    Int v = _mm512_castsi128_si512(load16(rows.row[i] + at));
+    v = _mm512_inserti32x4(v, load16(rows.row[4 + i] + at), 1);
+    v = _mm512_inserti32x4(v, load16(rows.row[8 + i] + at), 2);
+    return _mm512_inserti32x4(v, load16(rows.row[12 + i] + at), 3);
+  }
+
+  // The first dword of every row; reads 16 bytes of each.
+  [[gnu::always_inline]] static Int first_dwords(const RowBlocks& rows) {
+    Int four[4];
+    for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, 0);
+    return _mm512_unpacklo_epi64(_mm512_unpacklo_epi32(four[0], four[1]),
+                                 _mm512_unpacklo_epi32(four[2], four[3]));
+  }
+
+  // Adds up the four dwords of each row; of part i, those of rows i, 4+i, 8+i and 12+i lie side by side.
+  [[gnu::always_inline]] static Int add_up(const Int* part) {
+    const Int a = add_int(_mm512_unpacklo_epi32(part[0], part[1]), _mm512_unpackhi_epi32(part[0], part[1]));
+    const Int b = add_int(_mm512_unpacklo_epi32(part[2], part[3]), _mm512_unpackhi_epi32(part[2], part[3]));
+    return add_int(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
+  }
+
+  // 16 bytes, the same for all rows.
+  static Int same_16(const std::byte* p) { return _mm512_broadcast_i32x4(load16(p)); }
+
   // Loads 16 bytes of rows i, 4+i, 8+i and 12+i side by side, then transposes 4x4 dwords within each of them.
   [[gnu::always_inline]] static void load_rows(const RowBlocks& rows, int offset, Int* out) {
-    const size_t at = rows.offset + static_cast<size_t>(offset);
     Int four[4];
-    for (int i = 0; i < 4; ++i) {
-      Int v = _mm512_castsi128_si512(load16(rows.row[i] + at));
-      v = _mm512_inserti32x4(v, load16(rows.row[4 + i] + at), 1);
-      v = _mm512_inserti32x4(v, load16(rows.row[8 + i] + at), 2);
-      four[i] = _mm512_inserti32x4(v, load16(rows.row[12 + i] + at), 3);
-    }
+    for (int i = 0; i < 4; ++i) four[i] = load_16(rows, i, static_cast<size_t>(offset));
     const Int a = _mm512_unpacklo_epi32(four[0], four[1]), b = _mm512_unpackhi_epi32(four[0], four[1]);
     const Int c = _mm512_unpacklo_epi32(four[2], four[3]), d = _mm512_unpackhi_epi32(four[2], four[3]);
     out[0] = _mm512_unpacklo_epi64(a, c);
@@ -163,49 +184,31 @@ struct HalfVectors : Avx2 {
 template <int planes>
 struct Avx512 {
   template <class Block>
-  static constexpr bool kIsLong = kPanelColumns / Block::kElems * sizeof(Block) >= 192;
-  template <class Block>
   using Many = BytePlanes<Avx512Vectors, planes>;
   template <class Block>
-  using One = BytePlanes<std::conditional_t<kIsLong<Block>, HalfVectors, Avx512Vectors>, planes>;
+  using One = BytePlanes<std::conditional_t<kStripIsLong<Block>, HalfVectors, Avx512Vectors>, planes>;
 };
 
-// Quantises 16 values. Writes bytes to out, and for two planes the low bytes 32 bytes behind the high ones.
-// Returns the quants' sum.
+// The order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both
+// signed. With one plane, 32 bytes. See quantize_activation_row().
 template <int planes>
-int quantize_16(const float* values, float inverse, std::byte* out) {
+int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
+  __m128i* out = reinterpret_cast<__m128i*>(quants) + half;
   const __m512i q = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(values), _mm512_set1_ps(inverse)));
   __m512i first = q;
   if constexpr (planes == 2) {
     first = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(128)), 8);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kActivationSpan), _mm512_cvtepi32_epi8(q));
+    _mm_storeu_si128(out + kActivationSpan / kActivationHalf, _mm512_cvtepi32_epi8(q));
   }
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm512_cvtepi32_epi8(first));
+  _mm_storeu_si128(out, _mm512_cvtepi32_epi8(first));
   return _mm512_reduce_add_epi32(q);
-}
-
-// The order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both
-// signed. With one plane, 32 bytes.
-template <int planes>
-void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  const ActivationRow row = activation_row(out, n_cols, planes);
-  const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
-    const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
-    const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + kActivationHalf), magnitude);
-    const SpanScale span = span_scale(x, _mm512_reduce_max_epi32(_mm512_max_epi32(a, b)),
-                                      planes == 2 ? kLargestQuant : kLargestByte);
-    std::byte* quants = row.quants + i * planes * kActivationSpan;
-    const int first = quantize_16<planes>(span.values, span.inverse, quants);
-    const int second =
-        quantize_16<planes>(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
-    finish_span(row, i, span.scale, first, second);
-  }
 }
 
 }  // namespace
 
-const MatmulKernels kMatmulKernelsAvx512 = matmul_table<Avx512<2>, Avx512Vectors>(quantize_row<2>);
-const MatmulKernels kMatmulBytesAvx512 = matmul_table<Avx512<1>, Avx512Vectors>(quantize_row<1>);
+const MatmulKernels kMatmulKernelsAvx512 =
+    matmul_table<Avx512<2>, Avx512Vectors>(quantize_activation_row<2, Avx2::largest_bits, quantize_half<2>>);
+const MatmulKernels kMatmulBytesAvx512 =
+    matmul_table<Avx512<1>, Avx512Vectors>(quantize_activation_row<1, Avx2::largest_bits, quantize_half<1>>);
 
 }  // namespace hearth

@@ -36,37 +36,23 @@ __m128i first_bytes(__m256i a, __m256i b) {
   return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
 }
 
-// Quantises 16 values. Writes bytes to out, and for two planes the low bytes 32 bytes behind the high ones. Returns the
-// quants' sum.
+// The order of a span's quants: 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32
+// bytes. See quantize_activation_row().
 template <int planes>
-int quantize_16(const float* values, float inverse, std::byte* out) {
+int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
+  __m128i* out = reinterpret_cast<__m128i*>(quants) + half;
   const __m256 factor = _mm256_set1_ps(inverse);
   const __m256i a = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values), factor));
   const __m256i b = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(values + 8), factor));
   __m128i first = first_bytes(a, b);
   if constexpr (planes == 2) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + kActivationSpan), first);
-    const __m256i half = _mm256_set1_epi32(128);  // the low byte is signed, so the high one is rounded
-    first = first_bytes(_mm256_srai_epi32(_mm256_add_epi32(a, half), 8),
-                        _mm256_srai_epi32(_mm256_add_epi32(b, half), 8));
+    _mm_storeu_si128(out + kActivationSpan / kActivationHalf, first);
+    const __m256i rounding = _mm256_set1_epi32(128);  // the low byte is signed, so the high one is rounded
+    first = first_bytes(_mm256_srai_epi32(_mm256_add_epi32(a, rounding), 8),
+                        _mm256_srai_epi32(_mm256_add_epi32(b, rounding), 8));
   }
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), first);
+  _mm_storeu_si128(out, first);
   return Avx2::total_int(_mm256_add_epi32(a, b));
-}
-
-// The order of a span's quants: 32 high bytes, then 32 low bytes; q = 256 * high + low, both signed. With one plane, 32
-// bytes.
-template <int planes>
-void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  const ActivationRow row = activation_row(out, n_cols, planes);
-  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
-    const SpanScale span = span_scale(x, Avx2::largest_bits(x), planes == 2 ? kLargestQuant : kLargestByte);
-    std::byte* quants = row.quants + i * planes * kActivationSpan;
-    const int first = quantize_16<planes>(span.values, span.inverse, quants);
-    const int second =
-        quantize_16<planes>(span.values + kActivationHalf, span.inverse, quants + kActivationHalf);
-    finish_span(row, i, span.scale, first, second);
-  }
 }
 
 template <int planes>
@@ -74,7 +60,9 @@ using AvxVnni = OneForAll<BytePlanes<AvxVnniVectors, planes>>;
 
 }  // namespace
 
-const MatmulKernels kMatmulKernelsAvxVnni = matmul_table<AvxVnni<2>, Avx2>(quantize_row<2>);
-const MatmulKernels kMatmulBytesAvxVnni = matmul_table<AvxVnni<1>, Avx2>(quantize_row<1>);
+const MatmulKernels kMatmulKernelsAvxVnni =
+    matmul_table<AvxVnni<2>, Avx2>(quantize_activation_row<2, Avx2::largest_bits, quantize_half<2>>);
+const MatmulKernels kMatmulBytesAvxVnni =
+    matmul_table<AvxVnni<1>, Avx2>(quantize_activation_row<1, Avx2::largest_bits, quantize_half<1>>);
 
 }  // namespace hearth

@@ -59,6 +59,27 @@ struct NeonWords : Neon {
     return add_int(sum[0], sum[1]);
   }
 
+  // The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
+  // span on: four partial sums per row.
+  template <int n, int largest>
+  [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
+    Int sum = zero();
+    for (int i = 0; i < 2 * n; ++i) {
+      const int16x8_t x = eight_quants(span, column + 8 * i);
+      sum.low = add_eight(sum.low, eight_words(weights[i / 2].low, i % 2), x);
+      sum.high = add_eight(sum.high, eight_words(weights[i / 2].high, i % 2), x);
+    }
+    return sum;
+  }
+  // Half of 16 unsigned bytes as words.
+  static int16x8_t eight_words(int32x4_t bytes, int half) {
+    const uint8x16_t v = vreinterpretq_u8_s32(bytes);
+    return vreinterpretq_s16_u16(half == 0 ? vmovl_u8(vget_low_u8(v)) : vmovl_high_u8(v));
+  }
+  static int32x4_t add_eight(int32x4_t sum, int16x8_t a, int16x8_t b) {
+    return vmlal_high_s16(vmlal_s16(sum, vget_low_s16(a), vget_low_s16(b)), a, b);
+  }
+
   // The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
   // of a span on.
   template <int n>
@@ -99,24 +120,26 @@ struct NeonWords : Neon {
   static int32x4_t dwords_of(uint16x8_t v) { return vreinterpretq_s32_u16(v); }
 };
 
-// A span's quants are words in the order of the columns; those of 8 bits are bytes.
+// A span's quants are words in the order of the columns; those of 8 bits are bytes. See quantize_activation_row().
 template <int quant_bytes>
-void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  quantize_spans<quant_bytes>(x, n_cols, out, [](const HalfSpan& half, std::byte* quants, int i) {
-    if constexpr (quant_bytes == 1) {
-      int8_t* to = reinterpret_cast<int8_t*>(quants) + i * kActivationHalf;
-      vst1q_s8(to, vcombine_s8(vmovn_s16(half.first), vmovn_s16(half.second)));
-    } else {
-      int16_t* to = reinterpret_cast<int16_t*>(quants) + i * kActivationHalf;
-      vst1q_s16(to, half.first);
-      vst1q_s16(to + 8, half.second);
-    }
-  });
+int quantize_half(const float* values, float inverse, std::byte* quants, int half) {
+  const HalfSpan q = quantize_16(values, inverse);
+  if constexpr (quant_bytes == 1) {
+    int8_t* to = reinterpret_cast<int8_t*>(quants) + half * kActivationHalf;
+    vst1q_s8(to, vcombine_s8(vmovn_s16(q.first), vmovn_s16(q.second)));
+  } else {
+    int16_t* to = reinterpret_cast<int16_t*>(quants) + half * kActivationHalf;
+    vst1q_s16(to, q.first);
+    vst1q_s16(to + 8, q.second);
+  }
+  return q.sum;
 }
 
 }  // namespace
 
-const MatmulKernels kMatmulKernelsNeon = matmul_table<OneForAll<NeonWords<2>>, Neon>(quantize_row<2>);
-const MatmulKernels kMatmulBytesNeon = matmul_table<OneForAll<NeonWords<1>>, Neon>(quantize_row<1>);
+const MatmulKernels kMatmulKernelsNeon =
+    matmul_table<OneForAll<NeonWords<2>>, Neon>(quantize_activation_row<2, largest_bits, quantize_half<2>>);
+const MatmulKernels kMatmulBytesNeon =
+    matmul_table<OneForAll<NeonWords<1>>, Neon>(quantize_activation_row<1, largest_bits, quantize_half<1>>);
 
 }  // namespace hearth

@@ -118,6 +118,20 @@ struct Neon {
     return {vld1q_s32(v), vld1q_s32(v + 4)};
   }
 
+  // 16 bytes of row i and of row 4 + i.
+  [[gnu::always_inline]] static Int load_16(const RowBlocks& rows, int i, size_t offset) {
+    const size_t at = rows.offset + offset;
+    return {vreinterpretq_s32_u8(load16(rows.row[i] + at)),
+            vreinterpretq_s32_u8(load16(rows.row[4 + i] + at))};
+  }
+  static Int first_dwords(const RowBlocks& rows) { return load_dword(rows, 0); }
+
+  // Adds up the four dwords of each row; part i is of rows i and 4 + i.
+  static Int add_up(const Int* part) {
+    return {vpaddq_s32(vpaddq_s32(part[0].low, part[1].low), vpaddq_s32(part[2].low, part[3].low)),
+            vpaddq_s32(vpaddq_s32(part[0].high, part[1].high), vpaddq_s32(part[2].high, part[3].high))};
+  }
+
   static Int table(const int8_t* values) { return both(vreinterpretq_s32_s8(vld1q_s8(values))); }
   static Int look_up(Int table, Int index) {
     return {look_up(table.low, index.low), look_up(table.low, index.high)};
@@ -224,25 +238,13 @@ HalfSpan quantize_16(const float* values, float inverse) {
           sum};
 }
 
-/// Quantises a row; quant_bytes: 2 for 15 bits, 1 for 8; store(half span, where its span's quants begin, 0 or 1) writes quants in the unit's order.
-template <int quant_bytes, class Store>
-void quantize_spans(const float* x, int64_t n_cols, std::byte* out, Store&& store) {
-  const ActivationRow row = activation_row(out, n_cols, quant_bytes);
-  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
-    uint32x4_t max = vdupq_n_u32(0);
-    for (int k = 0; k < kActivationSpan; k += 4) {
-      const uint32x4_t bits = vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x + k)));
-      max = vmaxq_u32(max, bits);
-    }
-    const SpanScale span =
-        span_scale(x, static_cast<int32_t>(vmaxvq_u32(max)), quant_bytes == 2 ? kLargestQuant : kLargestByte);
-    std::byte* quants = row.quants + i * quant_bytes * kActivationSpan;
-    const HalfSpan first = quantize_16(span.values, span.inverse);
-    const HalfSpan second = quantize_16(span.values + kActivationHalf, span.inverse);
-    store(first, quants, 0);
-    store(second, quants, 1);
-    finish_span(row, i, span.scale, first.sum, second.sum);
+/// See quantize_activation_row().
+int32_t largest_bits(const float* x) {
+  uint32x4_t max = vdupq_n_u32(0);
+  for (int k = 0; k < kActivationSpan; k += 4) {
+    max = vmaxq_u32(max, vreinterpretq_u32_f32(vabsq_f32(vld1q_f32(x + k))));
   }
+  return static_cast<int32_t>(vmaxvq_u32(max));
 }
 
 }  // namespace

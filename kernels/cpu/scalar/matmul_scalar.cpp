@@ -26,34 +26,26 @@ Quant* half_span(const ActivationRow& row, int64_t column) {
   return reinterpret_cast<Quant*>(row.quants) + column;
 }
 
-// Quantises 16 values to `out`. Returns their sum.
+int32_t largest_bits(const float* x) {
+  int32_t largest = 0;
+  for (int k = 0; k < kActivationSpan; ++k) {
+    int32_t bits;
+    std::memcpy(&bits, x + k, sizeof bits);
+    largest = std::max(largest, bits & 0x7fffffff);
+  }
+  return largest;
+}
+
+// Quants lie in the order of the columns. See quantize_activation_row().
 template <class Quant>
-int32_t quantize_16(const float* values, float inverse, Quant* out) {
+int32_t quantize_half(const float* values, float inverse, std::byte* quants, int half) {
+  Quant* out = reinterpret_cast<Quant*>(quants) + half * kActivationHalf;
   int32_t sum = 0;
   for (int i = 0; i < kActivationHalf; ++i) {
     out[i] = static_cast<Quant>(std::lrint(values[i] * inverse));
     sum += out[i];
   }
   return sum;
-}
-
-template <class Quant>
-void quantize_row(const float* x, int64_t n_cols, std::byte* out) {
-  const ActivationRow row = activation_row(out, n_cols, sizeof(Quant));
-  for (int64_t i = 0; i < n_cols / kActivationSpan; ++i, x += kActivationSpan) {
-    int32_t max = 0;
-    for (int k = 0; k < kActivationSpan; ++k) {
-      int32_t bits;
-      std::memcpy(&bits, x + k, sizeof bits);
-      max = std::max(max, bits & 0x7fffffff);
-    }
-    const SpanScale span = span_scale(x, max, sizeof(Quant) == 2 ? kLargestQuant : kLargestByte);
-    const int64_t column = i * kActivationSpan;
-    const int32_t first = quantize_16(span.values, span.inverse, half_span<Quant>(row, column));
-    const int32_t second = quantize_16(span.values + kActivationHalf, span.inverse,
-                                       half_span<Quant>(row, column + kActivationHalf));
-    finish_span(row, i, span.scale, first, second);
-  }
 }
 
 // The weight row whose products go to column i of the output.
@@ -159,7 +151,7 @@ void multiply_float(const MatmulArgs& args) {
 
 template <class Quant>
 constexpr MatmulKernels table() {
-  return {quantize_row<Quant>,
+  return {quantize_activation_row<sizeof(Quant), largest_bits, quantize_half<Quant>>,
           {multiply_float<LoadF32>, multiply_float<Load16<float_from_half>>,
            multiply_float<Load16<float_from_bfloat16>>, multiply_quantized<Quant, BlockQ4_0>,
            multiply_quantized<Quant, BlockQ4_1>, multiply_quantized<Quant, BlockQ5_0>,

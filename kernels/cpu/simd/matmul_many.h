@@ -107,13 +107,17 @@ void multiply_pair(const PanelPair<S>& pair, int n_spans, int offset_bits, Activ
   multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, offset_bits, x, totals + t);
 }
 
-/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows.
+/// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. S::arrange(), where an ISA has it, then brings the
+/// bytes into an order of its own for dot_pair().
 template <class S, class Block>
 void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
   constexpr int kVectors = S::template kVectorsPerFour<Block::kLargest>;
   for (int p = 0; p < 2; ++p, rows.row += S::kLanes) {
     if constexpr (kVectors == 1) {
       unpack_panel<S, Block>(rows, n_blocks, pair.quants[p], pair.scale[p], pair.min[p]);
+      if constexpr (requires { S::template arrange<Block::kOffset>(pair.quants[p], 0); }) {
+        S::template arrange<Block::kOffset>(pair.quants[p], n_blocks * (Block::kElems / 4));
+      }
     } else {
       typename S::Int bytes[kPanelColumns / 4];
       unpack_panel<S, Block>(rows, n_blocks, bytes, pair.scale[p], pair.min[p]);

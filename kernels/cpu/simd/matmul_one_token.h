@@ -4,47 +4,15 @@
 // instructions. Here nibbles need not be moved to their position in a panel either. The products, sums and
 // their order are those of the panel, so the bits are too. Measured with Q4_0 on Zen 5: 40 GB/s instead of 26
 // from the cache, 24 instead of 20 from memory; other types: docs/decisions.md.
+//
+// Types with more bytes to a column are multiplied in another way: matmul_by_rows.h.
 #pragma once
 
-#include "kernels/cpu/simd/matmul_panel.h"
+#include "kernels/cpu/simd/matmul_by_rows.h"
 #include "kernels/cpu/simd/matmul_unpack_k.h"
 #include "kernels/cpu/simd/matmul_unpack_runs.h"
 
 namespace hearth {
-
-/// Turns a sum of offset weights into the sum of true weights: subtracts offset * sum of the activations.
-template <class S, int offset>
-[[gnu::always_inline]] inline typename S::Int without_offset(typename S::Int sum, const std::byte* int_sum) {
-  static_assert((offset & (offset - 1)) == 0);
-  if constexpr (offset == 0) return sum;
-  constexpr int kShift = __builtin_ctz(offset == 0 ? 1 : offset);
-  return S::sub(sum, S::template shift_left<kShift>(S::broadcast_dword(int_sum)));
-}
-
-/// Adds a span's products to `total`: `quants` are its eight vectors, `scale` and `min` those of its groups.
-template <class S, class Block>
-[[gnu::always_inline]] inline typename S::Float add_span(typename S::Float total,
-                                                         const typename S::Int* quants,
-                                                         const typename S::Float* scale,
-                                                         const typename S::Float* min,
-                                                         const ActivationPlanes& x, int span) {
-  constexpr int kParts = kActivationSpan / Block::kGroup;
-  typename S::Float dot;
-#pragma GCC unroll 2
-  for (int part = 0; part < kParts; ++part) {
-    const int g = span * kParts + part;
-    const typename S::Int sum = without_offset<S, Block::kOffset>(
-        S::template dot_one<Block::kGroup, Block::kLargest>(
-            quants + part * (Block::kGroup / 4), x.quants + span * kSpanBytesOf<S>, part * Block::kGroup),
-        x.int_sum + g * 4);
-    typename S::Float term = S::mul(S::to_float(sum), scale[part]);
-    if constexpr (Block::kHasMin) {
-      term = S::add(term, S::mul(min[part], S::broadcast_float(x.sum + g * 4)));
-    }
-    dot = part == 0 ? term : S::add(dot, term);
-  }
-  return S::add(total, S::mul(dot, S::broadcast_float(x.scale + span * 4)));
-}
 
 /// Multiplies 256 columns with one token. kFused: whether this type has such a loop.
 template <class S, class Block>
@@ -54,6 +22,12 @@ struct OneToken {
                                const Ahead<S, Block>&) {
     return total;
   }
+};
+
+template <class S, class Block>
+requires kByRows<Block>
+struct OneToken<S, Block> : ByRows<S, Block> {
+  static constexpr bool kFused = true;
 };
 
 /// 16 times the products of a block of 32 nibbles: raw[k] holds columns 4k..4k+3 in the low nibbles and columns
@@ -73,7 +47,7 @@ template <class S>
   return S::mul(S::to_float(sum_16), S::mul(scale, S::floats(1.0f / 16)));
 }
 
-/// Adds the span of a block of Q4_0, Q5_0, Q8_0 or IQ4_NL to the total: `packed` is the block without its scale.
+/// Adds the span of a block of Q4_0, Q5_0 or IQ4_NL to the total: `packed` is the block without its scale.
 template <class S>
 [[gnu::always_inline]] inline typename S::Float add_block(BlockQ4_0, typename S::Float total,
                                                           const typename S::Int* packed,
@@ -91,16 +65,7 @@ template <class S>
   typename S::Int quants[8];
   split_nibbles<S, 4>(packed + 1, quants);
   add_fifth_bits<S>(packed[0], quants);
-  return add_span<S, BlockQ5_0>(total, quants, &scale, nullptr, x, span);
-}
-template <class S>
-[[gnu::always_inline]] inline typename S::Float add_block(BlockQ8_0, typename S::Float total,
-                                                          const typename S::Int* packed,
-                                                          typename S::Float scale, const ActivationPlanes& x,
-                                                          int span) {
-  typename S::Int quants[8];
-  for (int i = 0; i < 8; ++i) quants[i] = S::bit_xor(packed[i], S::bytes(0x80));  // adds 128
-  return add_span<S, BlockQ8_0>(total, quants, &scale, nullptr, x, span);
+  return add_panel_span<S, BlockQ5_0>(total, quants, &scale, nullptr, x, span);
 }
 template <class S>
 [[gnu::always_inline]] inline typename S::Float add_block(BlockIQ4_NL, typename S::Float total,
@@ -109,13 +74,14 @@ template <class S>
                                                           int span) {
   typename S::Int quants[8];
   look_up_iq4<S>(packed, quants);
-  return add_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
+  return add_panel_span<S, BlockIQ4_NL>(total, quants, &scale, nullptr, x, span);
 }
 
 /// Blocks of a scale of two bytes and kPacked dwords. Of two neighbours, an odd number of dwords, the second's
 /// dwords are whole, and the first's are two bytes off and are put together from two.
 template <class S, class Block>
-requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan) struct OneToken<S, Block> {
+requires(sizeof(Block) % 4 == 2 && Block::kElems == kActivationSpan &&
+         !kByRows<Block>) struct OneToken<S, Block> {
   static constexpr bool kFused = true;
   static constexpr int kPacked = sizeof(Block) / 4, kPair = 2 * kPacked + 1;
   using Int = typename S::Int;
@@ -172,6 +138,32 @@ struct OneToken<S, BlockQ4_1> {
   }
 };
 
+/// Two blocks of 24 bytes are 12 dwords: dword 6b is d | m of block b, the next one its fifth bits.
+template <class S>
+struct OneToken<S, BlockQ5_1> {
+  static constexpr bool kFused = true;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ5_1>& ahead) {
+    unroll<4>([&]<int pair>() __attribute__((always_inline)) {
+      Int raw[12];
+      for (int i = 0; i < 3; ++i) S::load_rows(rows, 48 * pair + 16 * i, raw + 4 * i);
+      unroll<2>([&]<int b>() __attribute__((always_inline)) {
+        constexpr int kSpan = 2 * pair + b;
+        const Int* v = raw + 6 * b;
+        const Float scale = S::low_half(v[0]), min = S::high_half(v[0]);
+        Int quants[8];
+        split_nibbles<S, 4>(v + 2, quants);
+        add_fifth_bits<S>(v[1], quants);
+        ahead.ask(kSpan);
+        total = add_panel_span<S, BlockQ5_1>(total, quants, &scale, &min, x, kSpan);
+      });
+    });
+    return total;
+  }
+};
+
 /// 32 bytes hold a span in their low nibbles and the next span in their high ones.
 template <class S>
 struct OneToken<S, BlockQ4_K> {
@@ -202,52 +194,50 @@ struct OneToken<S, BlockQ4_K> {
 };
 
 template <class S>
-struct OneToken<S, BlockQ5_K> {
+struct OneToken<S, BlockQ2_K> {
   static constexpr bool kFused = true;
   using Int = typename S::Int;
   using Float = typename S::Float;
 
-  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ5_K>& ahead) {
-    Int header[4], fifth[8];
-    Float scale[8], min[8];
-    S::load_rows(rows, 0, header);
-    unpack_k_scales<S>(header, scale, min);
-    S::load_rows(rows, 16, fifth);
-    S::load_rows(rows, 32, fifth + 4);
-    unroll<4>([&]<int pair>() __attribute__((always_inline)) {
-      constexpr int kSpan = 2 * pair;
-      Int raw[8], quants[16];
-      S::load_rows(rows, 48 + 32 * pair, raw);
-      ahead.ask(kSpan);
-      S::load_rows(rows, 64 + 32 * pair, raw + 4);
-      ahead.ask(kSpan + 1);
-      five_bits<S, pair>(raw, fifth, quants);
-      total = add_span<S, BlockQ5_K>(total, quants, scale + kSpan, min + kSpan, x, kSpan);
-      total = add_span<S, BlockQ5_K>(total, quants + 8, scale + kSpan + 1, min + kSpan + 1, x, kSpan + 1);
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ2_K>& ahead) {
+    Float scale[16], min[16];
+    unpack_q2_scales<S>(rows, scale, min);
+    unroll<2>([&]<int half>() __attribute__((always_inline)) {
+      Int raw[8];
+      for (int i = 0; i < 2; ++i) S::load_rows(rows, 16 + 32 * half + 16 * i, raw + 4 * i);
+      unroll<4>([&]<int j>() __attribute__((always_inline)) {
+        constexpr int kSpan = 4 * half + j;
+        Int quants[8];
+        two_bits<S, j>(raw, quants);
+        ahead.ask(kSpan);
+        total = add_panel_span<S, BlockQ2_K>(total, quants, scale + 2 * kSpan, min + 2 * kSpan, x, kSpan);
+      });
     });
     return total;
   }
 };
 
 template <class S>
-struct OneToken<S, BlockQ6_K> {
+struct OneToken<S, BlockQ3_K> {
   static constexpr bool kFused = true;
   using Int = typename S::Int;
   using Float = typename S::Float;
 
-  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ6_K>& ahead) {
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total, const Ahead<S, BlockQ3_K>& ahead) {
     Float scale[16];
-    unpack_q6_scales<S>(rows, scale);
+    unpack_q3_scales<S>(rows, scale);
+    Int third[8];
+    for (int i = 0; i < 2; ++i) S::load_rows(rows, 16 * i, third + 4 * i);
     unroll<2>([&]<int half>() __attribute__((always_inline)) {
-      Int low[16], high[8];
-      for (int i = 0; i < 4; ++i) S::load_rows(rows, 64 * half + 16 * i, low + 4 * i);
-      for (int i = 0; i < 2; ++i) S::load_rows(rows, 128 + 32 * half + 16 * i, high + 4 * i);
+      Int raw[8];
+      for (int i = 0; i < 2; ++i) S::load_rows(rows, 32 + 32 * half + 16 * i, raw + 4 * i);
       unroll<4>([&]<int j>() __attribute__((always_inline)) {
         constexpr int kSpan = 4 * half + j;
         Int quants[8];
-        six_bits<S, j>(low, high, quants);
+        two_bits<S, j>(raw, quants);
+        add_third_bits<S, kSpan>(third, quants);
         ahead.ask(kSpan);
-        total = add_span<S, BlockQ6_K>(total, quants, scale + 2 * kSpan, nullptr, x, kSpan);
+        total = add_panel_span<S, BlockQ3_K>(total, quants, scale + 2 * kSpan, nullptr, x, kSpan);
       });
     });
     return total;
@@ -270,7 +260,7 @@ struct OneToken<S, BlockIQ4_XS> {
       unpack_iq4<S>(rows, 8 + 16 * k, quants);
       const Float scale = iq4_xs_scale<S, k>(header, d);
       ahead.ask(k);
-      total = add_span<S, BlockIQ4_XS>(total, quants, &scale, nullptr, x, k);
+      total = add_panel_span<S, BlockIQ4_XS>(total, quants, &scale, nullptr, x, k);
     });
     return total;
   }

@@ -54,19 +54,25 @@ struct RowBlocks {
 
 inline constexpr int kPanelSpans = kPanelColumns / kActivationSpan;
 
-/// How many strips ahead to prefetch (a strip is 256 columns of a panel's rows) where rows follow each other.
-/// Measured at one token: on Sapphire Rapids 2 to 4 are alike, 1 is too late for 8 lanes, 6 and more leave the
-/// L1 cache before they are used; on Zen 5 3 to 6 are alike, 10 is too many.
-inline constexpr size_t kStripsAhead = 4;
-/// The same for listed rows, into the L2 cache. No hardware prefetcher follows them, and of what a core waits
-/// for, L1 holds too little: with strips of Q4_0 asked for as above, one thread of Zen 4 read 9.4 GB/s of listed
-/// rows of 4096 columns, and 14.6 GB/s so (large pages, 18 % of the rows).
-inline constexpr size_t kListedStripsAhead = 9;
+/// Bytes of a strip of a row: of kPanelColumns columns.
+template <class Block>
+inline constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Block);
+template <class Block>
+inline constexpr bool kStripIsLong = kStripBytes<Block> >= 192;
+
+/// How many strips ahead to prefetch, into the L2 cache. Hardware prefetchers do not follow so many rows, and L1 holds too
+/// little of what a core waits for. Zen 4, with four strips ahead into L1 and so: two threads and all rows of Q8_0, 39 and
+/// 49 GB/s; one thread and 18 % of the rows, Q4_0 of 4096 columns in large pages, 9.4 and 14.6 GB/s.
+inline constexpr size_t kStripsAhead = 9;
+/// The same, into the L1 cache, where each lane reads a run of rows. Measured at one token: on Sapphire Rapids 2 to 4 are
+/// alike, 1 is too late for 8 lanes, 6 and more leave the L1 cache before they are used; on Zen 5 3 to 6 are alike, 10 is
+/// too many.
+inline constexpr size_t kStripsAheadInRuns = 4;
 
 /// A strip that is needed soon: kBytes bytes, starting at `offset`, of each of S::kLanes rows.
 template <class S, class Block>
 struct Ahead {
-  static constexpr size_t kBytes = kPanelColumns / Block::kElems * sizeof(Block);
+  static constexpr size_t kBytes = kStripBytes<Block>;
   const std::byte* const* row;
   size_t offset;
   bool to_l2;  // not to L1

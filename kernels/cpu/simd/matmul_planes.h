@@ -42,6 +42,22 @@ struct BytePlanes : V {
     return of_planes(sum[0], sum[1]);
   }
 
+  /// The products of rows as they lie in memory, n vectors of 16 columns, with a token's quants from column `column` of a
+  /// span on: four partial sums per row.
+  template <int n, int largest>
+  [[gnu::always_inline]] static Int dot_rows(const Int* weights, const std::byte* span, int column) {
+    Int sum = V::zero();
+#pragma GCC unroll 2
+    for (int p = 0; p < planes; ++p) {
+      if (p == 1) sum = V::template shift_left<8>(sum);
+#pragma GCC unroll 2
+      for (int i = 0; i < n; ++i) {
+        sum = V::dot_bytes(sum, weights[i], V::same_16(span + p * kActivationSpan + column + 16 * i));
+      }
+    }
+    return sum;
+  }
+
   /// The products of the low nibbles of n vectors, four columns each, with a token's quants from column `column`
   /// of a span on.
   template <int n>

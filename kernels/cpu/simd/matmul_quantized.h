@@ -25,8 +25,8 @@ typename S::Float multiply_panel(const Panel<S>& panel, int n_spans, const Activ
   for (int i = n_spans; i < kPanelSpans; ++i) ahead.ask(i);
   for (int span = 0; span < n_spans; ++span) {
     ahead.ask(span);
-    total = add_span<S, Block>(total, panel.quants + span * 8, panel.scale + span * kParts,
-                               panel.min + span * kParts, x, span);
+    total = add_panel_span<S, Block>(total, panel.quants + span * 8, panel.scale + span * kParts,
+                                     panel.min + span * kParts, x, span);
   }
   return total;
 }
@@ -46,8 +46,8 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
     at[r] = weight.data + row_at(args, own < last ? own : last) * stride;
     at[S::kLanes + r] = weight.data + row_at(args, next < last ? next : last) * stride;
   }
-  const bool listed = args.rows != nullptr;
-  const size_t wanted_bytes = (listed ? kListedStripsAhead : kStripsAhead) * Ahead<S, Block>::kBytes;
+  const bool in_runs = lanes.step > 1;
+  const size_t wanted_bytes = (in_runs ? kStripsAheadInRuns : kStripsAhead) * Ahead<S, Block>::kBytes;
   const size_t ahead_bytes = wanted_bytes < row_bytes ? wanted_bytes : row_bytes;
   typename S::Float total = S::floats(0.0f);
   Panel<S> panel;
@@ -59,7 +59,7 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
     const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
     const size_t later = done + ahead_bytes;
     const Ahead<S, Block> ahead = {later < row_bytes ? at : at + S::kLanes,
-                                   later < row_bytes ? later : later - row_bytes, listed};
+                                   later < row_bytes ? later : later - row_bytes, !in_runs};
     if (OneToken<S, Block>::kFused && n_spans == kPanelSpans) {
       total = OneToken<S, Block>::run({at, done}, x, total, ahead);
     } else {
@@ -71,14 +71,16 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
   store_totals<S>(args, lanes, 0, 1, &total);
 }
 
-/// The number of consecutive rows that each lane reads, all lanes at once, or 0 where that does not pay. A
-/// lane then reads one long run of bytes, which the hardware's prefetchers follow across rows. This is 11 %
-/// faster (Q4_0, 4096 columns, 512 KiB, Zen 5) than neighbouring rows on neighbouring lanes, where every page
-/// holds parts of three rows.
-template <class S>
-int64_t rows_per_lane(const MatmulArgs& args, size_t stride) {
-  constexpr size_t kLeastBytes = 8 * 1024, kPage = 4096;
-  if (args.rows != nullptr) return 0;
+/// The number of consecutive rows that each lane reads, all lanes at once, or 0 where that does not pay. A lane then reads
+/// one long run of bytes, which the hardware's prefetchers follow across rows. This is 6 to 12 % faster than neighbouring
+/// rows on neighbouring lanes for long rows of types with few bytes to a column (Q4_0 and Q4_K, 2048 and 5632 columns, Zen
+/// 4). Of others and of short rows the runs are too many bytes apart for L1, and slower (Q8_0 20 %, 576 columns of Q4_1
+/// 21 %).
+template <class S, class Block>
+int64_t rows_per_lane(const MatmulArgs& args, size_t row_bytes) {
+  constexpr size_t kLeastBytes = 8 * 1024, kLeastRowBytes = 1024, kPage = 4096;
+  if (args.rows != nullptr || kStripIsLong<Block> || row_bytes < kLeastRowBytes) return 0;
+  const size_t stride = row_stride(*args.weight, row_bytes);
   const int64_t n = (args.row_end - args.row_begin) / S::kLanes;
   if (static_cast<size_t>(n) * stride < kLeastBytes) return 0;
   // If the lanes were whole pages apart, they would share a few sets of the cache.
@@ -88,7 +90,7 @@ int64_t rows_per_lane(const MatmulArgs& args, size_t stride) {
 template <class S, class Block>
 void multiply_one(const MatmulArgs& args) {
   const size_t row_bytes = static_cast<size_t>(args.weight->n_cols / Block::kElems) * sizeof(Block);
-  const int64_t step = rows_per_lane<S>(args, row_stride(*args.weight, row_bytes));
+  const int64_t step = rows_per_lane<S, Block>(args, row_bytes);
   for (int64_t i = 0; i < step; ++i) {
     const int64_t row = args.row_begin + i;
     multiply_rows<S, Block>(args, {row, step, S::kLanes, i + 1 < step ? row + 1 : row});

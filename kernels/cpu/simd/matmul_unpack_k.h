@@ -39,14 +39,15 @@ struct Unpack<S, BlockQ4_K> {
   }
 };
 
-/// Spans 2 * pair and 2 * pair + 1 of a block of Q5_K: of their 32 bytes of nibbles and the block's fifth bits.
-template <class S, int pair>
+/// Spans 2 * pair and 2 * pair + 1 of a block of Q5_K: of their 32 bytes of nibbles and the block's fifth bits, n vectors
+/// each.
+template <class S, int pair, int n>
 [[gnu::always_inline]] inline void five_bits(const typename S::Int* raw, const typename S::Int* fifth,
                                              typename S::Int* quants) {
-  split_nibbles<S, 8>(raw, quants);
-  for (int i = 0; i < 8; ++i) {
+  split_nibbles<S, n>(raw, quants);
+  for (int i = 0; i < n; ++i) {
     quants[i] = S::bit_or(quants[i], move_bits<S, 2 * pair, 4>(fifth[i], 0x10));
-    quants[8 + i] = S::bit_or(quants[8 + i], move_bits<S, 2 * pair + 1, 4>(fifth[i], 0x10));
+    quants[n + i] = S::bit_or(quants[n + i], move_bits<S, 2 * pair + 1, 4>(fifth[i], 0x10));
   }
 }
 
@@ -62,7 +63,7 @@ struct Unpack<S, BlockQ5_K> {
     unroll<4>([&]<int pair>() __attribute__((always_inline)) {
       S::load_rows(rows, 48 + 32 * pair, raw);
       S::load_rows(rows, 64 + 32 * pair, raw + 4);
-      five_bits<S, pair>(raw, fifth, quants + 16 * pair);
+      five_bits<S, pair, 8>(raw, fifth, quants + 16 * pair);
     });
   }
 };
@@ -78,12 +79,12 @@ template <class S>
   });
 }
 
-/// Span j of half a block of Q6_K: of its 64 bytes of low bits and 32 bytes of high ones.
-template <class S, int j>
+/// Span j of half a block of Q6_K: of the n vectors with its low bits, and of those with its high ones.
+template <class S, int j, int n>
 [[gnu::always_inline]] inline void six_bits(const typename S::Int* low, const typename S::Int* high,
                                             typename S::Int* quants) {
-  for (int i = 0; i < 8; ++i) {
-    const typename S::Int bottom = move_bits<S, j / 2 * 4, 0>(low[j % 2 * 8 + i], 0x0f);
+  for (int i = 0; i < n; ++i) {
+    const typename S::Int bottom = move_bits<S, j / 2 * 4, 0>(low[i], 0x0f);
     quants[i] = S::bit_or(bottom, move_bits<S, 2 * j, 4>(high[i], 0x30));
   }
 }
@@ -96,78 +97,97 @@ struct Unpack<S, BlockQ6_K> {
     for (int half = 0; half < 2; ++half, quants += 32) {
       for (int i = 0; i < 4; ++i) S::load_rows(rows, 64 * half + 16 * i, low + 4 * i);
       for (int i = 0; i < 2; ++i) S::load_rows(rows, 128 + 32 * half + 16 * i, high + 4 * i);
-      unroll<4>([&]<int j>() __attribute__((always_inline)) { six_bits<S, j>(low, high, quants + 8 * j); });
+      unroll<4>([&]<int j>() __attribute__((always_inline)) {
+        six_bits<S, j, 8>(low + j % 2 * 8, high, quants + 8 * j);
+      });
     }
     unpack_q6_scales<S>(rows, scale);
   }
 };
 
-/// Unpacks the 2-bit values of Q2_K and Q3_K: 32 bytes per half block; each pair of bits is one group of 32
-/// columns.
+/// Span j of half a block of Q2_K or Q3_K: the pairs of bits 2j of its 32 bytes.
+template <class S, int j>
+[[gnu::always_inline]] inline void two_bits(const typename S::Int* raw, typename S::Int* quants) {
+  for (int i = 0; i < 8; ++i) quants[i] = move_bits<S, 2 * j, 0>(raw[i], 3);
+}
+
+/// Unpacks the 2-bit values of Q2_K and Q3_K: 32 bytes per half block.
 template <class S>
 [[gnu::always_inline]] inline void unpack_pairs(const RowBlocks& rows, int offset, typename S::Int* quants) {
   typename S::Int raw[8];
   for (int half = 0; half < 2; ++half, quants += 32) {
     S::load_rows(rows, offset + 32 * half, raw);
     S::load_rows(rows, offset + 16 + 32 * half, raw + 4);
-    unroll<4>([&]<int j>() __attribute__((always_inline)) {
-      for (int i = 0; i < 8; ++i) quants[8 * j + i] = move_bits<S, 2 * j, 0>(raw[i], 3);
-    });
+    unroll<4>([&]<int j>() __attribute__((always_inline)) { two_bits<S, j>(raw, quants + 8 * j); });
   }
+}
+
+/// The 16 scales and mins of Q2_K.
+template <class S>
+[[gnu::always_inline]] inline void unpack_q2_scales(const RowBlocks& rows, typename S::Float* scale,
+                                                    typename S::Float* min) {
+  using Int = typename S::Int;
+  Int packed[4];
+  S::load_rows(rows, 0, packed);
+  const Int factors = S::load_dword(rows, 80);
+  const typename S::Float d = S::low_half(factors);
+  const typename S::Float minus_dmin = S::negate(S::high_half(factors));
+  unroll<4>([&]<int j>() __attribute__((always_inline)) {
+    const Int scales = move_bits<S, 0, 0>(packed[j], 0x0f);
+    const Int mins = move_bits<S, 4, 0>(packed[j], 0x0f);
+    unroll<4>([&]<int k>() __attribute__((always_inline)) {
+      scale[4 * j + k] = S::mul(d, byte_to_float<S, k>(scales));
+      min[4 * j + k] = S::mul(minus_dmin, byte_to_float<S, k>(mins));
+    });
+  });
 }
 
 template <class S>
 struct Unpack<S, BlockQ2_K> {
   static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float* min) {
-    using Int = typename S::Int;
     unpack_pairs<S>(rows, 16, quants);
-    Int packed[4];
-    S::load_rows(rows, 0, packed);
-    const Int factors = S::load_dword(rows, 80);
-    const typename S::Float d = S::low_half(factors);
-    const typename S::Float minus_dmin = S::negate(S::high_half(factors));
-    unroll<4>([&]<int j>() __attribute__((always_inline)) {
-      const Int scales = move_bits<S, 0, 0>(packed[j], 0x0f);
-      const Int mins = move_bits<S, 4, 0>(packed[j], 0x0f);
-      unroll<4>([&]<int k>() __attribute__((always_inline)) {
-        scale[4 * j + k] = S::mul(d, byte_to_float<S, k>(scales));
-        min[4 * j + k] = S::mul(minus_dmin, byte_to_float<S, k>(mins));
-      });
-    });
+    unpack_q2_scales<S>(rows, scale, min);
   }
 };
+
+/// Adds the third bits of a span of Q3_K, bits `span` of the block's first 32 bytes.
+template <class S, int span>
+[[gnu::always_inline]] inline void add_third_bits(const typename S::Int* third, typename S::Int* quants) {
+  for (int i = 0; i < 8; ++i) quants[i] = S::bit_or(quants[i], move_bits<S, span, 2>(third[i], 4));
+}
+
+/// The 16 scales of Q3_K. The block's last 14 bytes are the 12 bytes of scales and d. The load begins two bytes earlier,
+/// so the scales are not aligned to dwords.
+template <class S>
+[[gnu::always_inline]] inline void unpack_q3_scales(const RowBlocks& rows, typename S::Float* scale) {
+  using Int = typename S::Int;
+  Int tail[4];
+  S::load_rows(rows, 94, tail);
+  Int packed[3];
+  for (int i = 0; i < 3; ++i) {
+    packed[i] = S::bit_or(S::template shift_right<16>(tail[i]), S::template shift_left<16>(tail[i + 1]));
+  }
+  const typename S::Float d = S::high_half(tail[3]);
+  unroll<4>([&]<int j>() __attribute__((always_inline)) {
+    const Int low = move_bits<S, j / 2 * 4, 0>(packed[j % 2], 0x0f);
+    const Int six = S::bit_or(low, move_bits<S, 2 * j, 4>(packed[2], 0x30));
+    unroll<4>([&]<int k>() __attribute__((always_inline)) {
+      scale[4 * j + k] = S::mul(d, S::sub_float(byte_to_float<S, k>(six), S::floats(32.0f)));
+    });
+  });
+}
 
 template <class S>
 struct Unpack<S, BlockQ3_K> {
   static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
                   typename S::Float*) {
-    using Int = typename S::Int;
     unpack_pairs<S>(rows, 32, quants);
-    Int third[8];
+    typename S::Int third[8];
     S::load_rows(rows, 0, third);
     S::load_rows(rows, 16, third + 4);
-    unroll<8>([&]<int k>() __attribute__((always_inline)) {
-      for (int i = 0; i < 8; ++i) {
-        quants[8 * k + i] = S::bit_or(quants[8 * k + i], move_bits<S, k, 2>(third[i], 4));
-      }
-    });
-    // The block's last 14 bytes are the 12 bytes of scales and d. The load begins two bytes earlier, so the
-    // scales are not aligned to dwords.
-    Int tail[4];
-    S::load_rows(rows, 94, tail);
-    Int packed[3];
-    for (int i = 0; i < 3; ++i) {
-      packed[i] = S::bit_or(S::template shift_right<16>(tail[i]), S::template shift_left<16>(tail[i + 1]));
-    }
-    const typename S::Float d = S::high_half(tail[3]);
-    unroll<4>([&]<int j>() __attribute__((always_inline)) {
-      const Int low = move_bits<S, j / 2 * 4, 0>(packed[j % 2], 0x0f);
-      const Int six = S::bit_or(low, move_bits<S, 2 * j, 4>(packed[2], 0x30));
-      unroll<4>([&]<int k>() __attribute__((always_inline)) {
-        scale[4 * j + k] = S::mul(d, S::sub_float(byte_to_float<S, k>(six), S::floats(32.0f)));
-      });
-    });
+    unroll<8>([&]<int k>() __attribute__((always_inline)) { add_third_bits<S, k>(third, quants + 8 * k); });
+    unpack_q3_scales<S>(rows, scale);
   }
 };
 

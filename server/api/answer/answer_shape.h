@@ -23,14 +23,21 @@ namespace hearth {
 
 class AnswerControl;
 
+/// Tokens of a request's prediction that were computed ahead: those that came, and those that did not.
+struct PredictionUsage {
+  int64_t n_accepted = 0, n_rejected = 0;
+};
+
 struct Usage {
   int64_t n_prompt = 0, n_cached = 0, n_completion = 0;  // tokens
   int64_t n_reasoning = 0;  // of n_completion: those that thinking took, tags not counted exactly
+  std::optional<PredictionUsage> prediction = {};  // absent: the request has none
 };
 
 /// What the answer has cost. Times are the longest of its sequences.
 struct AnswerTotals {
   Usage usage;
+  std::optional<DraftCounts> drafts = {};  // absent: the engine drafts nothing
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
 };
 

@@ -81,6 +81,10 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   Candidate& candidate = candidates_[static_cast<size_t>(sequence)];
   --n_open_;
   candidate.n_cached = event.n_cached_tokens;
+  drafts_.n_drafted += event.drafts.n_drafted;
+  drafts_.n_accepted += event.drafts.n_accepted;
+  drafts_.n_predicted += event.drafts.n_predicted;
+  drafts_.n_foreseen += event.drafts.n_foreseen;
   has_times_ = true;
   queue_seconds_ = std::max(queue_seconds_, event.queue_seconds);
   prefill_seconds_ = std::max(prefill_seconds_, event.prefill_seconds);
@@ -220,6 +224,10 @@ AnswerTotals Choices::totals() const {
                       .prefill_seconds = prefill_seconds_,
                       .decode_seconds = decode_seconds_};
   Usage& usage = totals.usage;
+  if (spec_->speculates) totals.drafts = drafts_;
+  if (spec_->has_prediction)
+    usage.prediction = {.n_accepted = drafts_.n_foreseen,
+                        .n_rejected = drafts_.n_predicted - drafts_.n_foreseen};
   for (size_t prompt = 0; prompt < spec_->prompts.size(); ++prompt) {
     // A prompt counts once, however many choices it has. Later candidates find the prompt in the cache
     // because of the first one, so the smallest number is what was cached before the request.

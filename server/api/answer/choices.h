@@ -36,6 +36,8 @@ struct AnswerSpec {
       reading;                        // of a chat whose answers have thinking or calls apart from their text
   std::vector<int32_t> shown_tokens;  // with reading: control tokens whose text is read, ascending
   std::vector<PreparedPrompt> prompts;
+  bool speculates = false;                      // the engine drafts tokens
+  bool has_prediction = false;                  // the request has one
   std::shared_ptr<AnswerControl> control = {};  // null: nobody but its client ends the answer
 
   bool cancelled() const { return control != nullptr && control->cancelled(); }
@@ -102,6 +104,7 @@ class Choices {
   std::vector<Candidate> candidates_;
   int n_open_ = 0;
   bool has_times_ = false;                                               // at least one sequence has finished
+  DraftCounts drafts_;                                                   // of those that have finished
   double queue_seconds_ = 0, prefill_seconds_ = 0, decode_seconds_ = 0;  // the longest so far
 };
 

@@ -11,6 +11,7 @@
 #include "server/api/answer/engine_errors.h"
 #include "server/api/chat_dialect.h"
 #include "server/api/constraint_compiler.h"
+#include "server/api/request/prediction.h"
 
 namespace hearth {
 namespace {
@@ -19,15 +20,25 @@ namespace {
 /// requests lose nothing, because their first token takes longer.
 constexpr std::chrono::milliseconds kFirstLook{10};
 
+/// The tokens of the request's prediction; null if there is none or nobody looks at it.
+std::shared_ptr<const std::vector<int32_t>> prediction_of(const GenerationFields& generation,
+                                                          const ApiContext& api) {
+  if (!generation.prediction || !api.model().engine->status().speculates) return nullptr;
+  return std::make_shared<const std::vector<int32_t>>(prediction_tokens(
+      *generation.prediction, api.longest_token_bytes(), api.model().context_tokens, api.tokenizer()));
+}
+
 GenerationRequest make_generation(const AnswerSpec& spec, const SequenceTemplate& common,
                                   const LengthRule& length, const ApiContext& api) {
   GenerationRequest request;
+  const auto prediction = prediction_of(*common.generation, api);
   for (const PreparedPrompt& prompt : spec.prompts) {
     const int max_tokens = decide_max_tokens(length, prompt.tokens.size(), api.model().context_tokens);
     for (int i = 0; i < spec.best_of; ++i) {
       const std::optional<uint64_t>& seed = common.generation->seed;
       const uint64_t choice_seed = seed ? *seed + static_cast<uint64_t>(i) : api.world().random_bits();
       request.sequences.push_back(make_sequence(common, prompt, max_tokens, choice_seed, api.tokenizer()));
+      request.sequences.back().prediction = prediction;
     }
   }
   return request;
@@ -79,6 +90,8 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
     return refusal_response(*refusal, length.prompt_param, engine.status(), style);
   }
+  spec.speculates = engine.status().speculates;
+  spec.has_prediction = common.generation->prediction.has_value();
   shape->know_prompt(count_tokens(spec.prompts));
   spec.blank_line_interval = api.model().blank_line_interval;
   spec.control = shape->accepted();

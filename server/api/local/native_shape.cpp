@@ -15,15 +15,20 @@ Json timings_json(const AnswerTotals& totals) {
   const Usage& usage = totals.usage;
   const double n_prompt = static_cast<double>(usage.n_prompt - usage.n_cached);
   const double n_predicted = static_cast<double>(usage.n_completion);
-  return {{"cache_n", usage.n_cached},
-          {"prompt_n", usage.n_prompt - usage.n_cached},
-          {"prompt_ms", 1000 * totals.prefill_seconds},
-          {"prompt_per_token_ms", per(1000 * totals.prefill_seconds, n_prompt)},
-          {"prompt_per_second", per(n_prompt, totals.prefill_seconds)},
-          {"predicted_n", usage.n_completion},
-          {"predicted_ms", 1000 * totals.decode_seconds},
-          {"predicted_per_token_ms", per(1000 * totals.decode_seconds, n_predicted)},
-          {"predicted_per_second", per(n_predicted, totals.decode_seconds)}};
+  Json json = {{"cache_n", usage.n_cached},
+               {"prompt_n", usage.n_prompt - usage.n_cached},
+               {"prompt_ms", 1000 * totals.prefill_seconds},
+               {"prompt_per_token_ms", per(1000 * totals.prefill_seconds, n_prompt)},
+               {"prompt_per_second", per(n_prompt, totals.prefill_seconds)},
+               {"predicted_n", usage.n_completion},
+               {"predicted_ms", 1000 * totals.decode_seconds},
+               {"predicted_per_token_ms", per(1000 * totals.decode_seconds, n_predicted)},
+               {"predicted_per_second", per(n_predicted, totals.decode_seconds)}};
+  if (totals.drafts) {
+    json["draft_n"] = totals.drafts->n_drafted;
+    json["draft_n_accepted"] = totals.drafts->n_accepted;
+  }
+  return json;
 }
 
 const char* stop_type(const FinishedChoice& choice) {

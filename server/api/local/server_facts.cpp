@@ -56,9 +56,13 @@ HttpResponse props(const ApiContext& api, const HttpRequest& /*request*/, std::s
     const ServedModel& model = api.model();
     Json json = Json::object();
     json["default_generation_settings"] = {{"n_ctx", model.context_tokens}, {"params", default_params(api)}};
-    json["total_slots"] = model.engine->status().n_slots;
+    const EngineStatus status = model.engine->status();
+    json["total_slots"] = status.n_slots;
     json["n_ctx"] = model.context_tokens;
     json["model_alias"] = model.names.front();
+    json["speculation"] = {{"on", status.speculates},
+                           {"drafted_tokens", status.n_drafted_tokens},
+                           {"accepted_tokens", status.n_accepted_tokens}};
     json["modalities"] = {{"vision", false}, {"audio", false}};
     json["chat_template"] = template_text(model);
     json["bos_token"] = token_text(api.tokenizer(), api.tokenizer().bos());
@@ -79,7 +83,7 @@ HttpResponse slots(const ApiContext& api, const HttpRequest& request, std::strin
     for (int slot = 0; slot < status.n_slots; ++slot) {
       list.push_back({{"id", slot},
                       {"n_ctx", api.model().context_tokens},
-                      {"speculative", false},
+                      {"speculative", status.speculates},
                       {"is_processing", slot < status.n_running}});
     }
     return json_response(list);

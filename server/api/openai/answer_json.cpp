@@ -21,6 +21,10 @@ Json usage_json(const Usage& usage) {
   json["completion_tokens"] = usage.n_completion;
   json["total_tokens"] = usage.n_prompt + usage.n_completion;
   json["prompt_tokens_details"] = {{"cached_tokens", usage.n_cached}};
+  if (usage.prediction) {
+    json["completion_tokens_details"] = {{"accepted_prediction_tokens", usage.prediction->n_accepted},
+                                         {"rejected_prediction_tokens", usage.prediction->n_rejected}};
+  }
   return json;
 }
 

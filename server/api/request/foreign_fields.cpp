@@ -75,7 +75,7 @@ void check_harmless(const RequestFields& fields) {
     fields.string(name);
   for (const char* name : {"store", "cache_prompt", "timings_per_token", "spaces_between_special_tokens"})
     fields.boolean(name);
-  for (const char* name : {"metadata", "prediction"}) fields.object(name);
+  fields.object("metadata");
   for (const char* name : {"id_slot", "n_keep", "priority"})
     fields.integer(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
 }

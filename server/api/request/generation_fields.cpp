@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "server/api/error.h"
+#include "server/api/request/prediction.h"
 #include "server/api/request/sampling_fields.h"
 
 namespace hearth {
@@ -123,6 +124,7 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
   out.format = read_answer_format(fields);
   out.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.keep_prompt_tokens = read_truncation(fields);
+  out.prediction = read_prediction(fields);
   read_streaming(fields, out);
   return out;
 }

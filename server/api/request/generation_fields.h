@@ -34,6 +34,8 @@ struct GenerationFields {
   int n = 1;                            // choices for every prompt
   /// Extension truncate_prompt_tokens: of longer prompts only the last so many tokens are used; -1: as many as fit.
   std::optional<int64_t> keep_prompt_tokens = {};
+  /// OpenAI's prediction: text that the client expects in the answer. It changes no token.
+  std::optional<std::string> prediction = {};
   bool stream = false;
   bool include_usage = false;  // only with stream
 };

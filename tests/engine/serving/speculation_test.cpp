@@ -17,6 +17,8 @@
 #include "tests/engine/serving/engine_client.h"
 #include "tests/support/catch.h"
 #include "tests/support/scripted_model.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/tiny_model.h"
 
 using namespace hearth;
 
@@ -95,7 +97,8 @@ SequenceRequest some_request(uint64_t seed) {
   if (sometimes()) request.n_top_logprobs = 3;
   if (sometimes()) request.prompt_logprobs = true;
   if (sometimes()) request.min_tokens = 5;
-  if (sometimes()) request.prediction = repetitive(10, seed + 1);
+  if (sometimes())
+    request.prediction = std::make_shared<const std::vector<int32_t>>(repetitive(10, seed + 1));
   request.end_tokens = {kEnd, 95, 94};
   if (sometimes()) request.constraint = digits_and_names();
   return request;
@@ -179,6 +182,125 @@ TEST_CASE("speculation: answers are the same whatever is drafted, alone and amon
   if (how == 1) CHECK(status.n_accepted_tokens > 100);
   if (how == 2) CHECK((status.n_accepted_tokens > 50 && status.n_drafted_tokens > status.n_accepted_tokens));
   if (how == 3) CHECK((status.n_accepted_tokens == 0 && status.n_drafted_tokens > 100));
+}
+
+TEST_CASE("speculation: answers are the same whatever model drafts") {
+  enum { kTheSame, kAnother, kFewerTokens, kMoreTokens };
+  constexpr size_t kRequests = 60;
+  std::vector<SequenceRequest> requests;
+  for (uint64_t seed = 0; seed < kRequests; ++seed) requests.push_back(some_request(seed));
+  std::vector<Answer> expected;
+  {
+    ScriptedModel model({.script = repeating(), .before_step = {}});
+    Engine engine(model, {.n_slots = 1, .context_tokens = 64});
+    for (const SequenceRequest& request : requests) expected.push_back(ask(engine, request));
+  }
+  const int drafter = GENERATE(0, 1, 2, 3);
+  const int n_slots = GENERATE(1, 3);
+  const int chunk = GENERATE(1, 16);
+  const bool whatever_it_costs = GENERATE(true, false);
+  CAPTURE(drafter, n_slots, chunk, whatever_it_costs);
+  ScriptedModel::Options small{.script = drafter == kAnother ? ScriptedModel::hashed() : repeating(),
+                               .before_step = {}};
+  small.limits = {.max_tokens = chunk + n_slots,
+                  .max_logit_rows = n_slots,
+                  .n_vocab = drafter == kFewerTokens  ? 60
+                             : drafter == kMoreTokens ? 120
+                                                      : 97,
+                  .d_model = 3,
+                  .block_tokens = 8,
+                  .n_blocks = 6 * n_slots};
+  ScriptedModel draft_model(small);
+  ScriptedModel::Options of{.script = repeating(), .before_step = {}};
+  of.limits.n_blocks = 24;  // blocks are evicted all the time, and sequences wait
+  of.limits.max_logit_rows = n_slots + 6;
+  ScriptedModel model(of);
+  SpeculationOptions speculation{.on = true, .max_draft = 5, .drafter = nullptr};
+  speculation.draft_model = &draft_model;
+  speculation.draft_context = 45;  // some sequences grow longer
+  speculation.whatever_it_costs = whatever_it_costs;
+  Engine engine(
+      model, {.n_slots = n_slots, .context_tokens = 64, .prefill_chunk = chunk, .speculation = speculation});
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (const SequenceRequest& request : requests) {
+      streams.push_back(submit(engine, request));
+      const auto left = submit(engine, request);  // a client that leaves somewhere in the middle
+      if (streams.size() % 2 == 0) left->pop_for(std::chrono::milliseconds(2));
+      left->cancel();
+    }
+    for (size_t i = 0; i < kRequests; ++i) {
+      CAPTURE(i, round);
+      CHECK(numbers(read_all(*streams[i], 1).front()) == numbers(expected[i]));
+    }
+  }
+  const EngineStatus status = engine.status();
+  CHECK_FALSE(status.failed);
+  CHECK(status.n_accepted_tokens <= status.n_drafted_tokens);
+  if (whatever_it_costs) CHECK(status.n_drafted_tokens > (drafter == kFewerTokens ? 0 : 100));
+  if (whatever_it_costs && drafter == kTheSame) CHECK(status.n_accepted_tokens > 200);
+}
+
+TEST_CASE("speculation: a model that drafts draws with the random numbers of the model it drafts for") {
+  std::vector<SequenceRequest> requests;
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    requests.push_back(some_request(seed));
+    requests.back().constraint = nullptr;  // where a text is forced, its tokens are not sampled
+  }
+  ScriptedModel model({.script = repeating(), .before_step = {}});
+  ScriptedModel same({.script = repeating(), .before_step = {}});
+  SpeculationOptions speculation{.on = true, .max_draft = 6, .drafter = nullptr};
+  speculation.draft_model = &same;
+  speculation.draft_context = 64;
+  speculation.whatever_it_costs = true;
+  Engine engine(model, {.n_slots = 2, .context_tokens = 64, .speculation = speculation});
+  for (const SequenceRequest& request : requests) {
+    const Answer answer = ask(engine, request);
+    CHECK(answer.finished.drafts.n_accepted == answer.finished.drafts.n_drafted);
+    CHECK(answer.finished.drafts.n_predicted == 0);
+  }
+  CHECK(engine.status().n_accepted_tokens > 200);
+}
+
+TEST_CASE("speculation: a model of fewer layers drafts for the whole one") {
+  const hearth::test::TempFolder folder;
+  test::TinyShape shape{.n_layers = 4};
+  test::TinyModel("llama", shape).write(folder / "whole.gguf");
+  shape.n_layers = GENERATE(1, 4);
+  test::TinyModel("llama", shape).write(folder / "short.gguf");
+  const auto load = [&folder](const char* file) {
+    LoadOptions options;
+    options.path = folder / file;
+    options.n_threads = 2;
+    options.n_slots = 3;
+    options.context_tokens = 64;
+    return ModelRuntime::load(options);
+  };
+  std::vector<SequenceRequest> requests;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    requests.push_back(sampled(repetitive(20, seed), 40, seed));
+    requests.back().sampling.temperature = seed % 2 ? 0.0f : 0.8f;
+    requests.back().n_top_logprobs = 3;
+  }
+  std::vector<Answer> expected;
+  {
+    const auto model = load("whole.gguf");
+    Engine engine(*model, {.n_slots = 1, .context_tokens = 64});
+    for (const SequenceRequest& request : requests) expected.push_back(ask(engine, request));
+  }
+  const auto model = load("whole.gguf"), draft_model = load("short.gguf");
+  SpeculationOptions speculation;
+  speculation.on = true;
+  speculation.draft_model = draft_model.get();
+  speculation.draft_context = 64;
+  speculation.whatever_it_costs = true;
+  Engine engine(*model, {.n_slots = 3, .context_tokens = 64, .speculation = speculation});
+  const auto stream = submit(engine, GenerationRequest{.sequences = requests});
+  const std::vector<Answer> answers = read_all(*stream, static_cast<int>(requests.size()));
+  for (size_t i = 0; i < requests.size(); ++i) CHECK(numbers(answers[i]) == numbers(expected[i]));
+  const EngineStatus status = engine.status();
+  CHECK(status.n_drafted_tokens > 100);
+  if (shape.n_layers == 4) CHECK(status.n_accepted_tokens == status.n_drafted_tokens);
 }
 
 TEST_CASE("speculation: an answer's own KV blocks serve the conversation that goes on with it") {
@@ -317,6 +439,43 @@ TEST_CASE("draft length: rows go to the sequence whose draft is likelier to be r
   CHECK(drafts[0].n_computed == 0);
 }
 
+TEST_CASE(
+    "draft length: a model's own time counts, and texts go first where they are as likely to be right") {
+  StepCosts costs;
+  for (const int n : {1, 2, 4, 8}) costs.add(n, 1 + 0.01 * n);
+  std::vector<DraftChoice> drafts = {{.share = 0.8, .n_offered = 8, .modelled = true}};
+  const double cheap = choose_lengths(costs, 1, 32, drafts, {.first = 0.1, .each = 0.1});
+  CHECK(cheap > 1.5);
+  CHECK(drafts[0].n_computed >= 3);
+  const double dear = choose_lengths(costs, 1, 32, drafts, {.first = 0.5, .each = 0.5});
+  CHECK((dear >= 1 && dear < cheap));
+  CHECK(drafts[0].n_computed <= 1);
+  CHECK(choose_lengths(costs, 1, 32, drafts, {.first = 1, .each = 1}) == 1);
+  CHECK(drafts[0].n_computed == 0);
+  drafts[0].modelled = false;  // the model does not run
+  CHECK(choose_lengths(costs, 1, 32, drafts, {.first = 1, .each = 1}) > 2);
+}
+
+TEST_CASE("draft ledger: drafts that lose are soon allowed one hundredth of the time only") {
+  DraftLedger ledger(20, 256);
+  CHECK(ledger.allows(0));
+  double lost = 0;
+  for (int i = 0; i < 10000; ++i) {
+    ledger.passed(1);
+    if (!ledger.allows(0)) continue;
+    ledger.saved(-0.5);
+    lost += 0.5;
+  }
+  CHECK(lost < 0.01 * 10000 + 21);
+  CHECK(lost > 0.01 * 10000);
+  CHECK_FALSE(ledger.allows(10));
+  for (int i = 0; i < 10000; ++i) ledger.saved(1);  // old savings do not pay for long losses
+  int n_steps = 0;
+  while (ledger.allows(0)) ledger.saved(-1), ++n_steps;
+  CHECK(n_steps < 300);
+  CHECK(n_steps > 100);
+}
+
 TEST_CASE("draft length: costs follow what is measured, and old ones are tried again") {
   StepCosts costs;
   costs.add(1, 1.0);
@@ -324,6 +483,7 @@ TEST_CASE("draft length: costs follow what is measured, and old ones are tried a
   CHECK(costs.seconds(2) == 1.5);
   CHECK(costs.seconds(9) == 2.5);
   CHECK(costs.most_tokens() == 8);
+  CHECK(costs.seconds(200) == 2.5);
   for (int i = 0; i < 600; ++i) costs.add(1, 3.0);
   CHECK(costs.seconds(1) > 2.9);
   CHECK(costs.most_tokens() == 2);

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 
+#include "engine/tokenizer/same_vocabulary.h"
 #include "engine/tokenizer/tokenizer.h"
 #include "engine/tokenizer/vocabulary.h"
 #include "tests/support/catch.h"
@@ -277,6 +278,33 @@ TEST_CASE("Tokens for filling in a middle are those that the file's keys name, o
   CHECK_FALSE(read([](GgufWriter& w) { byte_level(w); }).fim.can_fill());
   refused([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.fim_pre_token_id", uint32_t{12}); },
           "tokenizer.ggml.fim_pre_token_id", "12");
+}
+
+TEST_CASE("Two vocabularies are the same up to unused padding, else the first difference is named") {
+  const auto with = [](Strings texts, Types types = {}) {
+    Vocabulary vocabulary;
+    for (size_t i = 0; i < texts.size(); ++i)
+      vocabulary.types.push_back(i < types.size() ? static_cast<TokenType>(types[i]) : TokenType::kNormal);
+    vocabulary.texts = std::move(texts);
+    vocabulary.bos = 0;
+    vocabulary.eos = 1;
+    return vocabulary;
+  };
+  const Vocabulary model = with({"<s>", "</s>", "a"});
+  CHECK_FALSE(vocabulary_difference(model, model));
+  const Vocabulary padded = with({"<s>", "</s>", "a", "[PAD3]", "[PAD4]"}, {3, 3, 1, 5, 5});
+  CHECK_FALSE(vocabulary_difference(model, padded));
+  CHECK_FALSE(vocabulary_difference(padded, model));
+  CHECK_THAT(*vocabulary_difference(model, with({"<s>", "</s>", "b"})),
+             ContainsSubstring("token 2 is \"b\" there and \"a\" in the model"));
+  CHECK_THAT(*vocabulary_difference(model, with({"<s>", "</s>", "a", "b"})),
+             ContainsSubstring("4 tokens there and 3 in the model"));
+  Vocabulary other = model;
+  other.bos = -1;
+  CHECK_THAT(*vocabulary_difference(model, other), ContainsSubstring("begin token is none"));
+  other = model;
+  other.eos = 2;
+  CHECK_THAT(*vocabulary_difference(model, other), ContainsSubstring("end token is 2 (\"a\")"));
 }
 
 }  // namespace hearth::test

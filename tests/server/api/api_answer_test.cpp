@@ -50,6 +50,45 @@ TEST_CASE("choices are in the order prompt by prompt, each with its own seed") {
   CHECK(texts == std::vector<std::string>{"0", "1", "2", "3", "4", "5"});
 }
 
+TEST_CASE("a prediction goes to the engine as tokens, and the usage tells what came of it") {
+  ApiBench bench;
+  bench.engine.now.speculates = true;
+  bench.engine.play = [](TokenStream& stream) {
+    for (int sequence = 0; sequence < 2; ++sequence) {
+      play_text(stream, sequence, "abc");
+      FinishedEvent event{.error = {}};
+      event.drafts = {.n_drafted = 9, .n_accepted = 5, .n_predicted = 6, .n_foreseen = 4};
+      stream.push({.sequence = sequence, .what = event});
+    }
+  };
+  const std::string body =
+      R"({"messages": [{"role": "user", "content": "hi"}], "n": 2, "max_tokens": 9, "prediction":
+          {"type": "content", "content": "abd<s>"})";
+  const json details = {{"accepted_prediction_tokens", 8}, {"rejected_prediction_tokens", 4}};
+  CHECK(whole_body(bench.chat(body + "}"))["usage"]["completion_tokens_details"] == details);
+  for (const SequenceRequest& sequence :
+       bench.engine.requests.at(0).sequences)  // control tokens are text in it
+    CHECK(*sequence.prediction == std::vector<int32_t>{'a', 'b', 'd', '<', 's', '>'});
+  RecordingClient client;
+  CHECK(bench.chat(body + R"(, "stream": true, "stream_options": {"include_usage": true}})").produce(client));
+  const std::vector<json> events = sse_data(client.received);
+  CHECK(events.at(events.size() - 2)["usage"]["completion_tokens_details"] == details);
+
+  const std::string longer(100, 'x');  // than the context of 64 tokens
+  bench.completions(R"({"prompt": "p", "prediction": {"type": "content", "content": ")" + longer + "\"}}");
+  CHECK(bench.engine.requests.back().sequences.at(0).prediction->size() == 64);
+}
+
+TEST_CASE("an engine that drafts nothing gets no prediction, and the usage says that none was used") {
+  ApiBench bench;
+  bench.engine.play = [](TokenStream& stream) { play_end(stream, 0, FinishReason::kStop); };
+  const json answer = whole_body(
+      bench.completions(R"({"prompt": "p", "prediction": {"type": "content", "content": "abc"}})"));
+  CHECK(answer["usage"]["completion_tokens_details"] ==
+        json{{"accepted_prediction_tokens", 0}, {"rejected_prediction_tokens", 0}});
+  CHECK(bench.engine.requests.at(0).sequences.at(0).prediction == nullptr);
+}
+
 TEST_CASE("best_of answers with the choices of highest mean log-probability") {
   ApiBench bench;
   bench.engine.play = [](TokenStream& stream) {

@@ -55,6 +55,16 @@ TEST_CASE("parameters of other servers that ask for nothing are taken") {
   CHECK(chat(", " + members).generation.n == 1);
 }
 
+TEST_CASE("a prediction is a text, or text parts that are joined") {
+  CHECK(chat(R"(, "prediction": {"type": "content", "content": "ab"})").generation.prediction == "ab");
+  CHECK(chat(R"(, "prediction": {"type": "content", "content":
+            [{"type": "text", "text": "ab"}, {"type": "text", "text": "c"}]})")
+            .generation.prediction == "abc");
+  CHECK(completion(R"({"prediction": {"type": "content", "content": ""}})").generation.prediction == "");
+  CHECK_FALSE(chat(R"(, "prediction": null)").generation.prediction);
+  CHECK_FALSE(chat(R"(, "prediction": {})").generation.prediction);
+}
+
 TEST_CASE("llama.cpp's names for length, bias and window mean the same") {
   const CompletionRequest request =
       completion(R"({"n_predict": 7, "logit_bias": [[5, 1.5], [6, false]], "repeat_last_n": 64})");

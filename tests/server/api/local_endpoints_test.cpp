@@ -112,10 +112,17 @@ TEST_CASE("facts of the server") {
   CHECK(facts["default_generation_settings"]["params"]["temperature"] == 1);
   CHECK(facts["chat_template"] == kBenchTemplate);
   CHECK(facts["bos_token"] == "<s>");
+  CHECK(facts["speculation"] == json{{"on", false}, {"drafted_tokens", 0}, {"accepted_tokens", 0}});
   CHECK(facts["modalities"] == json{{"vision", false}, {"audio", false}});
   CHECK(answer(bench, slots) ==
         json::parse(R"([{"id": 0, "n_ctx": 64, "speculative": false, "is_processing": true},
                         {"id": 1, "n_ctx": 64, "speculative": false, "is_processing": false}])"));
+  bench.engine.now.speculates = true;
+  bench.engine.now.n_drafted_tokens = 7;
+  bench.engine.now.n_accepted_tokens = 4;
+  CHECK(answer(bench, slots)[1]["speculative"] == true);
+  CHECK(answer(bench, props)["speculation"] ==
+        json{{"on", true}, {"drafted_tokens", 7}, {"accepted_tokens", 4}});
   const json info = answer(bench, tokenizer_info);
   CHECK(info["eos_token"] == "</s>");
   CHECK(info["chat_template"] == kBenchTemplate);
@@ -143,6 +150,19 @@ TEST_CASE("llama.cpp's completion, whole") {
   const SequenceRequest& sequence = bench.engine.requests.at(0).sequences.at(0);
   CHECK(sequence.max_tokens == 5);
   CHECK(sequence.sampling.logit_bias == std::vector<std::pair<int32_t, float>>{{72, 1.5F}, {'x', -100.0F}});
+}
+
+TEST_CASE("llama.cpp's timings tell of drafts where the engine drafts") {
+  ApiBench bench;
+  bench.engine.now.speculates = true;
+  bench.engine.play = [](TokenStream& stream) {
+    FinishedEvent event{.error = {}};
+    event.drafts = {.n_drafted = 9, .n_accepted = 5};
+    stream.push({.sequence = 0, .what = event});
+  };
+  const json timings = answer(bench, native_completion, R"({"prompt": "Say"})")["timings"];
+  CHECK(timings["draft_n"] == 9);
+  CHECK(timings["draft_n_accepted"] == 5);
 }
 
 TEST_CASE("llama.cpp's completion without a length gets what the context leaves") {

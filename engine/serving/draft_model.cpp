@@ -1,0 +1,171 @@
+// See the header.
+#include "engine/serving/draft_model.h"
+
+#include <algorithm>
+#include <cassert>
+#include <chrono>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+
+#include "engine/serving/sequence.h"
+
+namespace hearth {
+namespace {
+
+// After a draft that was right to its end two tokens are missing, after some steps without drafts as many more. Computing a
+// few together with the first drafted token takes hardly longer than that token alone.
+constexpr int kMostMissing = 8;
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+/// A job while it runs: what the sampler and the constraint carry from token to token, from where the sequence has them.
+struct DraftModel::Drafting {
+  Job job;
+  SamplerState sampler_state;
+  std::optional<ConstraintState> constraint;
+  bool done = false;
+};
+
+DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int context_tokens)
+    : model_(model),
+      limits_(model.limits()),
+      n_vocab_(n_vocab),
+      context_tokens_(context_tokens),
+      most_missing_(std::min(kMostMissing, limits_.max_tokens / n_slots)),
+      sampler_(n_vocab),
+      texts_(static_cast<size_t>(n_slots)) {
+  const int blocks_of_slot = (context_tokens + limits_.block_tokens - 1) / limits_.block_tokens;
+  if (limits_.n_blocks < blocks_of_slot * n_slots || most_missing_ < 1 || limits_.max_logit_rows < n_slots) {
+    throw std::invalid_argument("the model that drafts has no room for " + std::to_string(n_slots) +
+                                " slots of " + std::to_string(context_tokens) + " tokens");
+  }
+  block_tables_.resize(static_cast<size_t>(blocks_of_slot) * static_cast<size_t>(n_slots));
+  std::iota(block_tables_.begin(), block_tables_.end(), 0);
+  batch_.block_tables = block_tables_;
+  batch_.max_blocks = blocks_of_slot;
+  for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));
+}
+
+/// How many of the sequence's first tokens are computed.
+int DraftModel::n_shared(const Sequence& sequence, int slot) const {
+  const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
+  return static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
+}
+
+std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) const {
+  const int n_tokens = static_cast<int>(sequence.tokens.size());
+  if (n_tokens > context_tokens_) return std::nullopt;
+  // The logits after the last token are wanted, so that one is computed again.
+  const int n_known = std::min(n_shared(sequence, slot), n_tokens - 1);
+  for (int at = n_known; at < n_tokens; ++at) {
+    if (sequence.tokens[static_cast<size_t>(at)] >= limits_.n_vocab) return std::nullopt;
+  }
+  return n_tokens - n_known;
+}
+
+// Adds a token behind the slot's text to the batch.
+void DraftModel::append(int slot, int32_t token) {
+  std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
+  batch_.tokens.push_back(token);
+  batch_.positions.push_back(static_cast<int32_t>(text.size()));
+  batch_.slots.push_back(slot);
+  text.push_back(token);
+}
+
+void DraftModel::read(const Sequence& sequence, int slot, int n) {
+  assert(n > 0 && n <= most_read());
+  const int first = n_shared(sequence, slot);
+  texts_[static_cast<size_t>(slot)].resize(static_cast<size_t>(first));
+  batch_.clear();
+  for (int at = first; at < first + n; ++at) append(slot, sequence.tokens[static_cast<size_t>(at)]);
+  model_.forward(batch_);
+}
+
+std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> jobs) {
+  std::vector<Drafting> running;
+  for (const Job& job : jobs) {
+    job.draft->clear();
+    running.push_back(
+        {.job = job, .sampler_state = job.sequence->sampler_state, .constraint = job.sequence->constraint});
+  }
+  passes_.clear();
+  for (;;) {
+    // 1. Of each sequence what is missing, later the token that was drafted last.
+    const auto begin = std::chrono::steady_clock::now();
+    batch_.clear();
+    for (Drafting& one : running) {
+      const std::vector<int32_t>& tokens = one.job.sequence->tokens;
+      std::vector<int32_t>& text = texts_[static_cast<size_t>(one.job.slot)];
+      if (!one.job.draft->empty()) {
+        append(one.job.slot, one.job.draft->back());
+      } else {
+        text.resize(
+            std::min(static_cast<size_t>(n_shared(*one.job.sequence, one.job.slot)), tokens.size() - 1));
+        while (text.size() < tokens.size()) append(one.job.slot, tokens[text.size()]);
+      }
+      batch_.logit_rows.push_back(batch_.n_tokens() - 1);
+    }
+    if (running.empty()) return passes_;
+    // 2. The next token of each.
+    const StepOutput output = model_.forward(batch_);
+    const auto n_cols = static_cast<size_t>(limits_.n_vocab);
+    for (size_t i = 0; i < running.size(); ++i)
+      running[i].done = !sample(running[i], output.logits.subspan(i * n_cols, n_cols));
+    std::erase_if(running, [](const Drafting& one) { return one.done; });
+    passes_.push_back({.n_tokens = batch_.n_tokens(), .seconds = seconds_since(begin)});
+  }
+}
+
+/// The row with as many logits as the engine's model has: tokens that only one of the two has are never drafted.
+std::span<const float> DraftModel::as_wide(std::span<const float> row) {
+  const auto n_vocab = static_cast<size_t>(n_vocab_);
+  if (row.size() >= n_vocab) return row.first(n_vocab);
+  wide_.assign(n_vocab, -std::numeric_limits<float>::infinity());
+  std::ranges::copy(row, wide_.begin());
+  return wide_;
+}
+
+// Chooses the next token as the engine would. Returns whether another one may follow.
+bool DraftModel::sample(Drafting& drafting, std::span<const float> row) {
+  const SequenceRequest& request = drafting.job.sequence->request;
+  const std::vector<int32_t>& text = texts_[static_cast<size_t>(drafting.job.slot)];
+  const int n_prompt = drafting.job.sequence->n_prompt;
+  const bool may_end = static_cast<int>(text.size()) - n_prompt >= request.min_tokens;
+  std::optional<ConstraintState>& constraint = drafting.constraint;
+  int32_t token = 0;
+  try {
+    const TokenMask* allowed = nullptr;
+    if (constraint) {
+      allowed_ = constraint->mask();
+      if (constraint->may_end())
+        std::ranges::for_each(request.end_tokens, [&](int32_t t) { allowed_.allow(t); });
+      allowed = &allowed_;
+    }
+    const SampleResult result =
+        sampler_.sample({.logits = as_wide(row),
+                         .params = request.sampling,
+                         .tokens = text,
+                         .n_prompt = n_prompt,
+                         .allowed = allowed,
+                         .banned = may_end ? std::span<const int32_t>{} : request.end_tokens,
+                         .state = drafting.sampler_state});
+    if (!result.error.empty()) return false;
+    token = result.token;
+    if (std::ranges::find(request.end_tokens, token) != request.end_tokens.end()) return false;
+    if (constraint && !constraint->accept(token)) return false;
+  } catch (const ConstraintError&) {
+    return false;  // the engine meets it too, and tells the client
+  }
+  std::vector<int32_t>& draft = *drafting.job.draft;
+  draft.push_back(token);
+  return static_cast<int>(draft.size()) < drafting.job.n_wanted && token < limits_.n_vocab &&
+         static_cast<int>(text.size()) < context_tokens_;
+}
+
+}  // namespace hearth

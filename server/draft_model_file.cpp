@@ -1,0 +1,61 @@
+// See the header.
+#include "server/draft_model_file.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "engine/resolved_load.h"
+#include "engine/tokenizer/same_vocabulary.h"
+#include "profiler/engine_options.h"
+#include "server/process/logging.h"
+#include "server/process/start_error.h"
+
+namespace hearth {
+
+std::shared_ptr<const ModelFile> open_draft_model(const Options& options, const ModelFile& model) try {
+  if (options.draft_model.empty()) return nullptr;
+  const std::string label = "--draft-model " + options.draft_model + ": ";
+  if (options.speculate == Options::Speculate::kOff)
+    throw StartError(label + "--speculate off drafts nothing; leave out one of the two");
+  auto file = std::make_shared<const ModelFile>(ModelFile::open(options.draft_model));
+  read_model_spec(*file, {});
+  if (const auto difference = vocabulary_difference(read_vocabulary(model), read_vocabulary(*file))) {
+    throw StartError(label + "its vocabulary is not the model's, so it cannot draft for it: " + *difference +
+                     "; take a small model of the same family");
+  }
+  return file;
+} catch (const ModelFileError& error) {
+  throw StartError(error.what());
+} catch (const std::invalid_argument& error) {
+  throw StartError(std::string("--draft-model: ") + error.what());
+}
+
+std::unique_ptr<ModelRuntime> load_draft_model(std::shared_ptr<const ModelFile> file, const ModelFile& model,
+                                               const Options& options,
+                                               std::function<void(double)> progress) try {
+  LoadOptions load;
+  load.path = options.draft_model;
+  load.isa = engine_isa(options.isa);
+  load.activation_bits = engine_activation_bits(options.activation_bits);
+  load.spread_memory = options.numa == Options::Numa::kInterleave;
+  load.n_threads = options.threads;
+  load.n_slots = options.slots;
+  load.prefill_chunk = options.prefill_chunk;
+  const int possible = std::min(longest_context(read_model_spec(model, options.ffn_activation)),
+                                longest_context(read_model_spec(*file, {})));
+  load.context_tokens = std::min(possible, options.context > 0 ? options.context : kDefaultContext);
+  if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
+  load.warn = [](const std::string& sentence) { log_warning("draft model: " + sentence); };
+  load.file = std::move(file);
+  load.progress = std::move(progress);
+  return ModelRuntime::load(load);
+} catch (const ModelFileError& error) {
+  throw StartError(error.what());
+} catch (const std::invalid_argument& error) {
+  throw StartError(std::string("--draft-model: ") + error.what());
+}
+
+}  // namespace hearth

@@ -1,0 +1,98 @@
+// The model that drafts, without an engine: what it keeps of texts, how it reads them, where its drafts end.
+#include "engine/serving/draft_model.h"
+
+#include <cmath>
+#include <stdexcept>
+
+#include "engine/serving/sequence.h"
+#include "tests/engine/serving/engine_client.h"
+#include "tests/support/catch.h"
+#include "tests/support/scripted_model.h"
+
+using namespace hearth;
+
+namespace {
+
+constexpr int kContext = 40;
+
+Sequence decoding(std::vector<int32_t> tokens, int n_prompt) {
+  Sequence sequence;
+  sequence.request = greedy({}, 30);
+  sequence.tokens = std::move(tokens);
+  sequence.n_prompt = n_prompt;
+  return sequence;
+}
+
+std::vector<int32_t> draft_one(DraftModel& model, const Sequence& sequence, int slot, int n) {
+  std::vector<int32_t> draft = {1, 2, 3};  // is replaced
+  const DraftModel::Job job{.sequence = &sequence, .slot = slot, .n_wanted = n, .draft = &draft};
+  model.draft(std::span(&job, 1));
+  return draft;
+}
+
+}  // namespace
+
+TEST_CASE("draft model: drafts what the model would say, and keeps what it has read") {
+  ScriptedModel scripted({.before_step = {}});
+  DraftModel model(scripted, 2, 97, kContext);
+  const std::vector<int32_t> prompt = some_tokens(20, 1);
+  Sequence sequence = decoding(prompt, 20);
+  CHECK(model.n_missing(sequence, 0) == 20);
+  model.read(sequence, 0, 15);
+  CHECK(model.n_missing(sequence, 0) == 5);
+  CHECK(model.n_missing(sequence, 1) == 20);  // slots are apart
+  const std::vector<int32_t> right = continuation(prompt, 6);
+  CHECK(draft_one(model, sequence, 0, 4) == std::vector<int32_t>(right.begin(), right.begin() + 4));
+  CHECK(model.n_missing(sequence, 0) == 1);
+
+  // Two of the four have come and then another token: the third and what follows it are cut off.
+  sequence.tokens.insert(sequence.tokens.end(), {right[0], right[1], (right[2] + 1) % 97});
+  CHECK(model.n_missing(sequence, 0) == 1);
+  CHECK(draft_one(model, sequence, 0, 3) == continuation(sequence.tokens, 3));
+  // Another text that begins alike, as the next turn of a conversation does.
+  Sequence next = decoding(prompt, 20);
+  next.tokens.push_back(5);
+  next.n_prompt = 21;
+  CHECK(model.n_missing(next, 0) == 1);
+  CHECK(draft_one(model, next, 0, 3) == continuation(next.tokens, 3));
+  CHECK(model.n_missing(decoding(some_tokens(9, 8), 9), 0) == 9);
+}
+
+TEST_CASE("draft model: sequences are drafted for together, each as long as it wants") {
+  ScriptedModel scripted({.before_step = {}});
+  DraftModel model(scripted, 3, 97, kContext);
+  const Sequence a = decoding(some_tokens(6, 1), 6), b = decoding(some_tokens(5, 2), 5);
+  std::vector<int32_t> of_a, of_b;
+  const std::vector<DraftModel::Job> jobs = {{&a, 2, 5, &of_a}, {&b, 0, 2, &of_b}};
+  const std::span<const DraftModel::PassTime> steps = model.draft(jobs);
+  CHECK(of_a == continuation(a.tokens, 5));
+  CHECK(of_b == continuation(b.tokens, 2));
+  std::vector<int> sizes;
+  for (const DraftModel::PassTime& step : steps) sizes.push_back(step.n_tokens);
+  CHECK(sizes == std::vector<int>{11, 2, 1, 1, 1});
+}
+
+TEST_CASE("draft model: what it cannot hold or does not know is not drafted for") {
+  ScriptedModel::Options options{.before_step = {}};
+  options.limits.n_vocab = 50;
+  ScriptedModel scripted(options);
+  DraftModel model(scripted, 2, 97, kContext);
+  CHECK_FALSE(model.n_missing(decoding(std::vector<int32_t>(41, 3), 9), 0));
+  CHECK_FALSE(model.n_missing(decoding({1, 2, 60, 3}, 4), 0));
+  const Sequence full = decoding(std::vector<int32_t>(38, 3), 9);
+  model.read(full, 0, 35);
+  CHECK(draft_one(model, full, 0, 9).size() == 3);  // the last one is drafted, but not computed any more
+  CHECK_THROWS_AS(DraftModel(scripted, 2, 97, 4000), std::invalid_argument);
+}
+
+TEST_CASE("draft model: a draft ends where the text may end, and where no number is left") {
+  ScriptedModel scripted({.script = ScriptedModel::answering({7, 8, 9}, 96), .before_step = {}});
+  DraftModel model(scripted, 1, 97, kContext);
+  Sequence sequence = decoding({1, 2}, 2);
+  sequence.request.end_tokens = {96};
+  CHECK(draft_one(model, sequence, 0, 9) == std::vector<int32_t>{7, 8, 9});
+  ScriptedModel broken({.script = [](std::span<const int32_t>, std::span<float> logits) { logits[3] = NAN; },
+                        .before_step = {}});
+  DraftModel nothing(broken, 1, 97, kContext);
+  CHECK(draft_one(nothing, sequence, 0, 9).empty());
+}
