@@ -92,17 +92,6 @@ std::vector<OptionSpec> make_table() {
        "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
        "are read faster.",
        IntField{&O::prefill_chunk, 1, 8192}, Sources::kAll, Program::kBoth},
-      {"speculate", "Engine", "MODE",
-       "Speculative decoding: what follows the last tokens where they stood before, in the prompt or the "
-       "answer, is a guess of what comes next, and one step checks several guessed tokens. Answers stay the "
-       "same. auto: wherever the times of steps and the guesses so far promise more speed.",
-       choice<&O::speculate>({"off", "auto"}), Sources::kAll, Program::kBoth},
-      {"draft-tokens", "Engine", "N", "Tokens that are guessed ahead for one sequence, at most.",
-       IntField{&O::draft_tokens, 1, 63}, Sources::kAll, Program::kBoth},
-      {"draft-model", "Engine", "FILE",
-       "A second, small model with the same vocabulary that guesses tokens too: a GGUF file. It runs on the "
-       "CPU, wherever that promises more speed. Answers stay the same.",
-       TextField{&O::draft_model}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one per physical core that is at least half as fast as the fastest, and "
        "no more "
@@ -124,6 +113,18 @@ std::vector<OptionSpec> make_table() {
        "of the model file that are in the page cache already stay where they are. off: where the system puts "
        "it.",
        choice<&O::numa>({"interleave", "off"}), Sources::kAll, Program::kBoth},
+
+      {"speculate", "Speculation", "MODE",
+       "Speculative decoding: what follows the last tokens where they stood before, in the prompt or the "
+       "answer, is a guess of what comes next, and one step checks several guessed tokens. Answers stay the "
+       "same. auto: wherever the times of steps and the guesses so far promise more speed.",
+       choice<&O::speculate>({"off", "auto"}), Sources::kAll, Program::kBoth},
+      {"draft-tokens", "Speculation", "N", "Tokens that are guessed ahead for one sequence, at most.",
+       IntField{&O::draft_tokens, 1, 63}, Sources::kAll, Program::kBoth},
+      {"draft-model", "Speculation", "FILE",
+       "A second, small model with the same vocabulary that guesses tokens too: a GGUF file. It runs on the "
+       "CPU, wherever that promises more speed. Answers stay the same.",
+       TextField{&O::draft_model}, Sources::kAll, Program::kBoth},
 
       {"device", "Device", "NAME",
        "What computes. auto: the GPU, together with the CPU, if there is one that can be used, else the CPU. "
