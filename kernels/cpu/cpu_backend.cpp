@@ -13,6 +13,7 @@
 #include <stdexcept>
 
 #include "kernels/cpu/activation_row.h"
+#include "kernels/cpu/topology.h"
 #include "kernels/quant/dequantize.h"
 
 namespace hearth {
@@ -118,6 +119,7 @@ CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota
       bits_(bits),
       matmul_(matmul_kernels(isa, bits)),
       vector_(vector_kernels(isa)),
+      large_l1_(first_level_cache_bytes(fast_cpus(allowed_cpus())) >= kLargeL1Bytes),
       pool_(checked(n_threads), quota),
       attention_(pool_, vector_),
       sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)) {}
@@ -312,6 +314,7 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
     args.bias = p.bias;
     args.out_stride = p.out_stride;
     args.accumulate = p.accumulate;
+    args.large_l1 = large_l1_;
     const int64_t first = part * part_tokens;
     args.n_tokens = static_cast<int>(std::min<int64_t>(part_tokens, n_tokens - first));
     args.x = x + first * n_cols;

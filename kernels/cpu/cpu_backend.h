@@ -127,6 +127,7 @@ class CpuBackend final : public Backend {
   std::vector<NeuronSet> sets_;  // by id
   const MatmulKernels& matmul_;
   const VectorKernels& vector_;
+  bool large_l1_;
   ThreadPool pool_;
   Attention attention_;
   RopeTable rope_table_;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -212,13 +213,17 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
   return found;
 }
 
-size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
-  // By level and by the list of CPUs that share the cache, which identifies it.
+namespace {
+
+/// The caches of `cpus` for data, by level and by the list of CPUs that share the cache, which identifies it.
+std::map<int, std::map<std::string, size_t>> cache_bytes(const std::vector<int>& cpus,
+                                                         const std::filesystem::path& sys) {
   std::map<int, std::map<std::string, size_t>> caches;
   for (const int cpu : cpus) {
     std::error_code error;
     const std::filesystem::path folder = sys / "devices/system/cpu" / ("cpu" + std::to_string(cpu)) / "cache";
     for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      if (first_line(entry.path() / "type") == "Instruction") continue;
       std::istringstream size(first_line(entry.path() / "size"));  // "307200K"
       std::istringstream level(first_line(entry.path() / "level"));
       size_t kilobytes = 0;
@@ -229,6 +234,22 @@ size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesyste
       }
     }
   }
+  return caches;
+}
+
+}  // namespace
+
+size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  const std::map<int, std::map<std::string, size_t>> caches = cache_bytes(cpus, sys);
+  const auto first = caches.find(1);
+  if (first == caches.end()) return 0;
+  size_t bytes = std::numeric_limits<size_t>::max();
+  for (const auto& [shared_by, of_one] : first->second) bytes = std::min(bytes, of_one);
+  return bytes;
+}
+
+size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  const std::map<int, std::map<std::string, size_t>> caches = cache_bytes(cpus, sys);
   size_t bytes = 0;
   if (!caches.empty()) {
     for (const auto& [shared_by, of_one] : caches.rbegin()->second) bytes += of_one;

@@ -49,6 +49,9 @@ std::vector<std::vector<int>> cpus_by_numa_node(const std::vector<int>& cpus,
 /// machine may report the caches of a whole server.
 size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
 
+/// The bytes of the smallest first-level data cache among those of `cpus`; 0 if the system does not report them.
+size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys = "/sys");
+
 /// The processor's name, or the board's where the system names only that; "unknown processor" if it names neither.
 std::string processor_name(const std::filesystem::path& proc = "/proc");
 

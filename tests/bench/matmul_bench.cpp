@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/cpu/topology.h"
 #include "tests/kernels/matmul_run.h"
 #include "tests/kernels/weight_rows.h"
 
@@ -100,6 +101,7 @@ double multiply_seconds(Isa isa, ActivationBits bits, const Matrix& weight, cons
   std::mt19937 rng(2);
   const std::vector<float> x = test::random_activations(n_tokens * weight.n_cols, rng);
   const bool quantize = uses_quantized_activations(weight.dtype);
+  const bool large_l1 = first_level_cache_bytes(allowed_cpus()) >= kLargeL1Bytes;
   test::QuantizedRows quantized(kernels, x, quantize ? n_tokens : 0, weight.n_cols, bits);
   std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows));
   return best_seconds(n_threads, runs, [&](int part, int parts) {
@@ -114,6 +116,7 @@ double multiply_seconds(Isa isa, ActivationBits bits, const Matrix& weight, cons
     args.n_tokens = n_tokens;
     args.out = out.data();
     args.out_stride = weight.n_rows;
+    args.large_l1 = large_l1;
     kernels.multiply[static_cast<size_t>(weight.dtype)](args);
   });
 }

@@ -315,6 +315,7 @@ TEST_CASE("a result has the same bits in any batch, at any place and in any row 
 // Long ranges of one token are shared out to lanes in another order.
 TEST_CASE("one token's products have the same bits in long row ranges") {
   const ActivationBits bits = GENERATE(ActivationBits::k15, ActivationBits::k8);
+  const bool large_l1 = GENERATE(false, true);
   constexpr int64_t kRows = 520, kFirst = 3;
   for (Isa isa : supported_isas()) {
     for (DType type : all_types()) {
@@ -339,6 +340,7 @@ TEST_CASE("one token's products have the same bits in long row ranges") {
         args.out = out.data();
         args.out_stride = kRows;
         args.accumulate = true;
+        args.large_l1 = large_l1;
         matmul_kernels(isa, bits).multiply[static_cast<size_t>(type)](args);
         int wrong = 0;
         for (int64_t r = 0; r < kRows; ++r) {

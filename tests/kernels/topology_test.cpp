@@ -74,6 +74,16 @@ TEST_CASE("the last caches count once each, however many share them", "[topology
   CHECK(last_level_cache_bytes({0, 1, 2, 3}, tree.sys()) == size_t{64} << 20);
   tree.file("sys/devices/system/cpu/cpu2/cache/index3/size", "much");
   CHECK(last_level_cache_bytes({0, 2}, tree.sys()) == size_t{32} << 20);
+
+  CHECK(first_level_cache_bytes({0, 1}, tree.sys()) == 0);
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    cache(cpu, 0, cpu < 2 ? "48K" : "32K", "1", std::to_string(cpu).c_str());
+    tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index0/type", "Data");
+    cache(cpu, 1, "16K", "1", std::to_string(cpu).c_str());
+    tree.file("sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cache/index1/type", "Instruction");
+  }
+  CHECK(first_level_cache_bytes({0, 1}, tree.sys()) == size_t{48} << 10);
+  CHECK(first_level_cache_bytes({0, 1, 2}, tree.sys()) == size_t{32} << 10);
 }
 
 TEST_CASE("the processor's name is found", "[topology]") {

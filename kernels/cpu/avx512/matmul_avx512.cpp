@@ -179,14 +179,18 @@ struct HalfVectors : Avx2 {
 };
 
 /// Types with long strips are multiplied by one token in half vectors. 16 rows of Q8_0, prefetched as far ahead as it
-/// takes, do not fit the L1 cache. One thread of Zen 4, from memory, with 16 rows and with 8: Q8_0 15.0 and 23.3 GB/s, Q6_K
-/// 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7.
+/// takes, do not fit an L1 cache of 32 KB. One thread of Zen 4, from memory, with 16 rows and with 8: Q8_0 15.0 and 23.3
+/// GB/s, Q6_K 15.2 and 18.5, Q5_K 16.4 and 17.2, Q4_K 19.9 and 18.7. One of 48 KB holds those of Q6_K (Zen 5: 28.3 and 22.3),
+/// and not those of Q8_0 (30 and 34).
 template <int planes>
 struct Avx512 {
   template <class Block>
   using Many = BytePlanes<Avx512Vectors, planes>;
   template <class Block>
   using One = BytePlanes<std::conditional_t<kStripIsLong<Block>, HalfVectors, Avx512Vectors>, planes>;
+  template <class Block>
+  using OneInLargeL1 =
+      BytePlanes<std::conditional_t<(kStripBytes<Block> > 256), HalfVectors, Avx512Vectors>, planes>;
 };
 
 // The order of a span's quants: 32 high bytes, then 32 low bytes, for vpdpbusd; q = 256 * high + low, both

@@ -47,7 +47,8 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
     at[S::kLanes + r] = weight.data + row_at(args, next < last ? next : last) * stride;
   }
   const bool in_runs = lanes.step > 1;
-  const size_t wanted_bytes = (in_runs ? kStripsAheadInRuns : kStripsAhead) * Ahead<S, Block>::kBytes;
+  const size_t wanted_bytes =
+      (in_runs ? kStripsAheadInRuns<S, Block> : kStripsAhead) * Ahead<S, Block>::kBytes;
   const size_t ahead_bytes = wanted_bytes < row_bytes ? wanted_bytes : row_bytes;
   typename S::Float total = S::floats(0.0f);
   Panel<S> panel;
@@ -74,12 +75,13 @@ void multiply_rows(const MatmulArgs& args, const Lanes& lanes) {
 /// The number of consecutive rows that each lane reads, all lanes at once, or 0 where that does not pay. A lane then reads
 /// one long run of bytes, which the hardware's prefetchers follow across rows. This is 6 to 12 % faster than neighbouring
 /// rows on neighbouring lanes for long rows of types with few bytes to a column (Q4_0 and Q4_K, 2048 and 5632 columns, Zen
-/// 4). Of others and of short rows the runs are too many bytes apart for L1, and slower (Q8_0 20 %, 576 columns of Q4_1
-/// 21 %).
+/// 4). Types with long strips gain by it where L1 is large (Zen 5: Q8_0 9 %, Q6_K 25 %), and lose where it is not (Zen 4:
+/// Q8_0 20 %). Short rows lose (576 columns of Q4_1 21 %).
 template <class S, class Block>
 int64_t rows_per_lane(const MatmulArgs& args, size_t row_bytes) {
   constexpr size_t kLeastBytes = 8 * 1024, kLeastRowBytes = 1024, kPage = 4096;
-  if (args.rows != nullptr || kStripIsLong<Block> || row_bytes < kLeastRowBytes) return 0;
+  if (args.rows != nullptr || row_bytes < kLeastRowBytes) return 0;
+  if (kStripIsLong<Block> && !args.large_l1) return 0;
   const size_t stride = row_stride(*args.weight, row_bytes);
   const int64_t n = (args.row_end - args.row_begin) / S::kLanes;
   if (static_cast<size_t>(n) * stride < kLeastBytes) return 0;
@@ -101,10 +103,14 @@ void multiply_one(const MatmulArgs& args) {
   }
 }
 
-/// The Simd classes of one token and of many must read the same activations.
+/// The Simd classes of one token and of many must read the same activations. Simds may have another one for one token where
+/// L1 is large, OneInLargeL1.
 template <class Simds, class Block>
 void multiply_quantized(const MatmulArgs& args) {
   if (args.n_tokens == 1) {
+    if constexpr (requires { typename Simds::template OneInLargeL1<Block>; }) {
+      if (args.large_l1) return multiply_one<typename Simds::template OneInLargeL1<Block>, Block>(args);
+    }
     multiply_one<typename Simds::template One<Block>, Block>(args);
   } else {
     multiply_many<typename Simds::template Many<Block>, Block>(args);
