@@ -44,10 +44,6 @@ struct Avx512Vectors {
   static Int shift_right_signed(Int v) {
     return _mm512_srai_epi32(v, n);
   }
-  // Minus 2^bits times the dword at p, in every lane.
-  static Int minus_shifted(const std::byte* p, int bits) {
-    return _mm512_sub_epi32(zero(), _mm512_sll_epi32(broadcast_dword(p), _mm_cvtsi32_si128(bits)));
-  }
   /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm512_dpbusd_epi32(sum, weights, quants); }
   static Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }

@@ -63,12 +63,6 @@ struct Neon {
     else
       return {vshrq_n_s32(v.low, n), vshrq_n_s32(v.high, n)};
   }
-  // Minus 2^bits times the dword at p, in every lane.
-  static Int minus_shifted(const std::byte* p, int bits) {
-    uint32_t v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return dwords(static_cast<int>(-(v << bits)));
-  }
   static Float to_float(Int v) { return {vcvtq_f32_s32(v.low), vcvtq_f32_s32(v.high)}; }
   static Float add(Float a, Float b) { return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }
   static Float sub_float(Float a, Float b) { return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)}; }

@@ -36,13 +36,44 @@ struct Grouping {
   static constexpr int kGroup = group;
   static constexpr int kLargest = largest;
   static constexpr bool kHasMin = has_min;
+  static constexpr int kGroups = kPanelColumns / group;
 };
 
+/// Whether the integer sums of a type's weights begin with minus the offset times the sum of the activations, as the
+/// weights in a pair are the true ones plus an offset.
+template <class S, class G>
+inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
+
+/// What the integer sums of the tokens of a pass begin with, for all groups of 256 columns. Empty if that is zero.
+template <class S, class G>
+struct SumsBegin {
+  int32_t value[kWeightsAreOffset<S, G> ? kPassTokens * G::kGroups : 1];
+
+  /// offset_bits: the weights in a pair are the true ones plus 2^offset_bits.
+  void set(const ActivationPlanes& x, int n_tokens, int n_groups, int offset_bits) {
+    if constexpr (kWeightsAreOffset<S, G>) {
+      for (int t = 0; t < n_tokens; ++t) {
+        const std::byte* int_sum = x.int_sum + static_cast<size_t>(t) * x.stride;
+        for (int g = 0; g < n_groups; ++g) {
+          int32_t v;
+          __builtin_memcpy(&v, int_sum + g * 4, sizeof v);
+          value[t * G::kGroups + g] = -(v << offset_bits);
+        }
+      }
+    }
+  }
+};
+
+template <class S, class G>
+[[gnu::always_inline]] inline typename S::Int sum_begins(const int32_t* begin) {
+  if constexpr (!kWeightsAreOffset<S, G>) return S::zero();
+  return S::broadcast_dword(reinterpret_cast<const std::byte*>(begin));
+}
+
 /// Multiplies n_spans spans of 32 columns of a pair with n tokens. `x` points at the first token's first
-/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. offset_bits: the panels'
-/// quants are the true weights plus 2^offset_bits; unused with mins.
+/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. `begin`: see SumsBegin.
 template <class S, class G, int n>
-void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, const ActivationPlanes& x,
+[[gnu::always_inline]] inline void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, const ActivationPlanes& x, const int32_t* begin,
                         typename S::Float* totals) {
   using Int = typename S::Int;
   using Float = typename S::Float;
@@ -59,8 +90,7 @@ void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, 
       const int g = span * kParts + part;
       Int sum[2][n];
       for (int t = 0; t < n; ++t) {
-        sum[0][t] = sum[1][t] =
-            G::kHasMin ? S::zero() : S::minus_shifted(x.int_sum + t * x.stride + g * 4, offset_bits);
+        sum[0][t] = sum[1][t] = sum_begins<S, G>(begin + t * G::kGroups + g);
       }
       S::template dot_pair<n, G::kGroup, G::kLargest>(
           pair.quants[0] + g * kVectors, pair.quants[1] + g * kVectors, x.quants + span * kSpanBytesOf<S>,
@@ -87,24 +117,24 @@ void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, 
 
 /// Multiplies the last n tokens; n < limit is known at run time only.
 template <class S, class G, int limit>
-void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans, int offset_bits,
-                        const ActivationPlanes& x, typename S::Float* totals) {
+[[gnu::noinline]] void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans, const ActivationPlanes& x,
+                        const int32_t* begin, typename S::Float* totals) {
   if constexpr (limit > 1) {
-    if (n == limit - 1) return multiply_pair_tile<S, G, limit - 1>(pair, n_spans, offset_bits, x, totals);
-    multiply_pair_rest<S, G, limit - 1>(n, pair, n_spans, offset_bits, x, totals);
+    if (n == limit - 1) return multiply_pair_tile<S, G, limit - 1>(pair, n_spans, x, begin, totals);
+    multiply_pair_rest<S, G, limit - 1>(n, pair, n_spans, x, begin, totals);
   }
 }
 
 /// Multiplies a pair with n_tokens tokens, in tiles.
 template <class S, class G>
-void multiply_pair(const PanelPair<S>& pair, int n_spans, int offset_bits, ActivationPlanes x, int n_tokens,
+[[gnu::noinline]] void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, int n_tokens, const int32_t* begin,
                    typename S::Float* totals) {
   constexpr int kTile = S::template kTokenTile<G::kLargest>;
   int t = 0;
   for (; t + kTile <= n_tokens; t += kTile, x = tokens_later(x, kTile)) {
-    multiply_pair_tile<S, G, kTile>(pair, n_spans, offset_bits, x, totals + t);
+    multiply_pair_tile<S, G, kTile>(pair, n_spans, x, begin + t * G::kGroups, totals + t);
   }
-  multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, offset_bits, x, totals + t);
+  multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, x, begin + t * G::kGroups, totals + t);
 }
 
 /// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. S::arrange(), where an ISA has it, then brings the
@@ -122,7 +152,7 @@ void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
       typename S::Int bytes[kPanelColumns / 4];
       unpack_panel<S, Block>(rows, n_blocks, bytes, pair.scale[p], pair.min[p]);
       const int n = n_blocks * (Block::kElems / 4);
-      for (int i = 0; i < n; ++i) S::spread(bytes[i], pair.quants[p] + i * kVectors);
+      for (int i = 0; i < n; ++i) S::template spread<Block::kOffset>(bytes[i], pair.quants[p] + i * kVectors);
     }
   }
 }
@@ -157,16 +187,18 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     for (int t = 0; t < n_tokens; ++t) totals[panel][t] = S::floats(0.0f);
   }
   PanelPair<S> pair;
+  SumsBegin<S, G> begin;
   ActivationPlanes x = planes_of<S, Block>(args, token);
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
     const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
     const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
+    begin.set(x, n_tokens, n_spans * (kActivationSpan / Block::kGroup), kOffsetBits);
     for (int i = 0; i < n_pairs; ++i) {
       unpack_pair<S, Block>({at + i * kPairRows, done}, n_blocks, pair);
       if (left > kPanelColumns) prefetch_rows<kStripBytes>(at + i * kPairRows, kPairRows, done + kStripBytes);
-      multiply_pair<S, G>(pair, n_spans, kOffsetBits, x, n_tokens, totals[2 * i]);
+      multiply_pair<S, G>(pair, n_spans, x, n_tokens, begin.value, totals[2 * i]);
     }
     advance<S, Block>(x, n_spans);
   }

@@ -16,6 +16,7 @@ template <class V, int planes>
 struct BytePlanes : V {
   using Int = typename V::Int;
   static constexpr int kQuantBytes = planes;
+  static constexpr bool kSubtractsOffset = false;  // the instructions take unsigned weights
   template <int largest>
   static constexpr int kTokenTile = V::kTokenTileOfPlanes[planes - 1];
   template <int largest>
