@@ -19,7 +19,7 @@ struct Avx2 {
   using Float = __m256;
   static constexpr int kLanes = 8;
   // Of 16 registers: 8 integer sums; the rest hold weights, activations and products.
-  template <int largest>
+  template <int largest, int group>
   static constexpr int kTokenTile = 4;
   static constexpr int kQuantBytes = 2;
   // Panels of bytes become words, whatever the largest weight.

@@ -27,8 +27,10 @@ struct NeonWords : Neon {
     const uint16x8_t offsets = vdupq_n_u16(offset);
     const uint16x8_t low = vreinterpretq_u16_s32(bytes.low), high = vreinterpretq_u16_s32(bytes.high);
     const uint16x8_t mask = vdupq_n_u16(0xff);
-    const uint16x8_t even[2] = {vsubq_u16(vandq_u16(low, mask), offsets), vsubq_u16(vandq_u16(high, mask), offsets)};
-    const uint16x8_t odd[2] = {vsubq_u16(vshrq_n_u16(low, 8), offsets), vsubq_u16(vshrq_n_u16(high, 8), offsets)};
+    const uint16x8_t even[2] = {vsubq_u16(vandq_u16(low, mask), offsets),
+                                vsubq_u16(vandq_u16(high, mask), offsets)};
+    const uint16x8_t odd[2] = {vsubq_u16(vshrq_n_u16(low, 8), offsets),
+                               vsubq_u16(vshrq_n_u16(high, 8), offsets)};
     words[0] = {dwords_of(vuzp1q_u16(even[0], even[1])), dwords_of(vuzp1q_u16(odd[0], odd[1]))};
     words[1] = {dwords_of(vuzp2q_u16(even[0], even[1])), dwords_of(vuzp2q_u16(odd[0], odd[1]))};
   }

@@ -26,7 +26,7 @@ struct Neon {
   using Int = NeonInt;
   using Float = NeonFloat;
   static constexpr int kLanes = 8;
-  template <int largest>
+  template <int largest, int group>
   static constexpr int kTokenTile = 4;  // 16 of 32 registers are sums
   static constexpr int class_of(int) { return 255; }
   static constexpr int kFloatRows = 3, kFloatTokens = 4,
