@@ -58,7 +58,7 @@ struct MatmulArgs {
       false;  // one token: the L1 data cache holds kLargeL1Bytes; chooses an order of reading, no bits
 };
 
-/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 50 KB).
+/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB).
 struct MatmulKernels {
   /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
   /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits and

@@ -13,10 +13,11 @@ namespace {
 
 struct Avx2Bytes : Avx2 {
   static constexpr int kQuantBytes = 1;
+  static constexpr bool kSubtractsOffset = false;
   template <int largest>
   static constexpr int kVectorsPerFour = largest == 255 ? 2 : 1;
   // Of 16 registers, sums of pairs take 8 to 10, and of types with short runs the sums of dwords 6 more.
-  template <int largest>
+  template <int largest, int group>
   static constexpr int kTokenTile = largest == 15   ? 5
                                     : largest == 63 ? 3
                                                     : 4;
@@ -27,6 +28,7 @@ struct Avx2Bytes : Avx2 {
   static constexpr int kPairs = 32767 / (2 * 127 * largest);
 
   /// Bytes of 8 bits as the vectors that dot_pair() multiplies: high nibbles, then low ones.
+  template <int>
   static void spread(Int bytes, Int* nibbles) {
     nibbles[0] = bit_and(_mm256_srli_epi16(bytes, 4), Avx2::bytes(0x0f));
     nibbles[1] = bit_and(bytes, Avx2::bytes(0x0f));
@@ -119,10 +121,9 @@ struct Avx2Bytes : Avx2 {
 
 /// For one token of blocks whose weights are signed bytes. vpmaddubsw takes the weights without their signs, and the quants
 /// with these: a pair of products, at most 2 * 128 * 127, fits 16 bits. Nothing is added to the weights (bit_xor() with
-/// 0x80) nor subtracted from the products for it (a shift by 7 of the activations' sum, or minus_shifted()).
+/// 0x80) nor subtracted from the products for it (a shift by 7 of the activations' sum).
 struct Avx2SignedBytes : Avx2Bytes {
   static Int bit_xor(Int weights, Int) { return weights; }
-  static Int minus_shifted(const std::byte*, int) { return zero(); }
   template <int n>
   static Int shift_left(Int v) {
     return n == 7 ? zero() : Avx2::shift_left<n>(v);

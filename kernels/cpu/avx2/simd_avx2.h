@@ -19,12 +19,13 @@ struct Avx2 {
   using Float = __m256;
   static constexpr int kLanes = 8;
   // Of 16 registers: 8 integer sums; the rest hold weights, activations and products.
-  template <int largest>
+  template <int largest, int group>
   static constexpr int kTokenTile = 4;
   static constexpr int kQuantBytes = 2;
   // Panels of bytes become words, whatever the largest weight.
   template <int largest>
   static constexpr int kVectorsPerFour = 2;
+  static constexpr bool kSubtractsOffset = true;
   static constexpr int class_of(int) { return 255; }
   static constexpr int kFloatRows = 3, kFloatTokens = 4, kFloatRowsOfOne = 8;  // 12 sums of 16 registers
 
@@ -48,10 +49,6 @@ struct Avx2 {
   template <int n>
   static Int shift_right_signed(Int v) {
     return _mm256_srai_epi32(v, n);
-  }
-  // Minus 2^bits times the dword at p, in every lane.
-  static Int minus_shifted(const std::byte* p, int bits) {
-    return _mm256_sub_epi32(zero(), _mm256_sll_epi32(broadcast_dword(p), _mm_cvtsi32_si128(bits)));
   }
   static Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
   static Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
@@ -144,7 +141,7 @@ struct Avx2 {
     for (int i = 0; i < n; ++i) {
       const std::byte* x = span + 2 * column + 32 * i;
       Int words[2];
-      spread(weights[i], words);
+      spread<0>(weights[i], words);
       const Int even = _mm256_madd_epi16(words[0], same_16(x)),
                 odd = _mm256_madd_epi16(words[1], same_16(x + 16));
       sum = i == 0 ? add_int(even, odd) : add_int(sum, add_int(even, odd));
@@ -166,7 +163,7 @@ struct Avx2 {
 #pragma GCC unroll 8
     for (int k = 0; k < kColumns / 4; ++k) {
       Int words[2];
-      spread(weights[k], words);
+      spread<0>(weights[k], words);
       sum[0] = add_product(sum[0], words[0], broadcast_dword(pairs_at(x, k)));
       sum[1] = add_product(sum[1], words[1], broadcast_dword(pairs_at(x, k) + 16));
     }
@@ -198,10 +195,12 @@ struct Avx2 {
     return _mm256_add_epi32(sum[0], sum[1]);
   }
 
-  // Bytes as the words that dot_pair() multiplies: even columns, then odd ones.
+  // Bytes less an offset as the words that dot_pair() multiplies: even columns, then odd ones.
+  template <int offset>
   static void spread(Int bytes, Int* words) {
-    words[0] = _mm256_and_si256(bytes, _mm256_set1_epi16(0xff));
-    words[1] = _mm256_srli_epi16(bytes, 8);
+    const Int offsets = _mm256_set1_epi16(offset);
+    words[0] = _mm256_sub_epi16(_mm256_and_si256(bytes, _mm256_set1_epi16(0xff)), offsets);
+    words[1] = _mm256_sub_epi16(_mm256_srli_epi16(bytes, 8), offsets);
   }
 
   // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart.

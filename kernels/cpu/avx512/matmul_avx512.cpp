@@ -18,8 +18,10 @@ struct Avx512Vectors {
   using Float = __m512;
   static constexpr int kLanes = 16;
   // Of 32 registers, two planes take 16 integer and 8 float sums, one plane 12 and 12; the rest hold weights and
-  // activations.
-  static constexpr int kTokenTileOfPlanes[] = {6, 4};
+  // activations. Groups of 16 take as many float sums again, for the first half of a span.
+  template <int group>
+  static constexpr int kTokenTileOfPlanes[] = {group == kActivationSpan ? 6 : 4,
+                                               group == kActivationSpan ? 4 : 3};
   static constexpr bool kHoldsBothPlanes = true;
   static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums of 32 registers
 
@@ -43,10 +45,6 @@ struct Avx512Vectors {
   template <int n>
   static Int shift_right_signed(Int v) {
     return _mm512_srai_epi32(v, n);
-  }
-  // Minus 2^bits times the dword at p, in every lane.
-  static Int minus_shifted(const std::byte* p, int bits) {
-    return _mm512_sub_epi32(zero(), _mm512_sll_epi32(broadcast_dword(p), _mm_cvtsi32_si128(bits)));
   }
   /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm512_dpbusd_epi32(sum, weights, quants); }

@@ -17,6 +17,7 @@ namespace {
 template <int planes>
 struct NeonDot : Neon {
   static constexpr int kQuantBytes = planes;
+  static constexpr bool kSubtractsOffset = false;
   template <int largest>
   static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
 
@@ -118,13 +119,13 @@ struct NeonDot : Neon {
 };
 
 /// For blocks whose weights are signed bytes: Q8_0, IQ4_NL, IQ4_XS. The loops add 128 to these, by bit_xor() with 0x80,
-/// so that they are unsigned, and subtract 128 times the activations' sum from the products: as a shift by 7 of the sum,
-/// or by minus_shifted(). Here the bytes stay signed, and nothing is subtracted.
+/// so that they are unsigned, and subtract 128 times the activations' sum from the products, as a shift by 7 of the sum.
+/// Here the bytes stay signed, and nothing is subtracted.
 template <int planes>
 struct NeonSigned : NeonDot<planes> {
   using Int = Neon::Int;
   static Int bit_xor(Int weights, Int) { return weights; }
-  static Int minus_shifted(const std::byte*, int) { return Neon::zero(); }
+  static constexpr bool kSubtractsOffset = true;
   template <int n>
   static Int shift_left(Int v) {
     if constexpr (n == 7)

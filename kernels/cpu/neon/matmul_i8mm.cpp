@@ -13,6 +13,7 @@ namespace {
 template <int planes>
 struct NeonMatrix : NeonDot<planes> {
   using Int = Neon::Int;
+  static constexpr bool kSubtractsOffset = true;  // arrange() does
 
   /// The products of eight rows with two tokens: register i has rows 2i and 2i + 1, each with the first token and the
   /// second.
@@ -30,8 +31,6 @@ struct NeonMatrix : NeonDot<planes> {
       quants[i + 1] = {vzip1q_s32(a.high, b.high), vzip2q_s32(a.high, b.high)};
     }
   }
-  /// The loops subtract the offset's products from the sums; arrange() subtracted it from the weights.
-  static Int minus_shifted(const std::byte*, int) { return Neon::zero(); }
 
   // sum[p][t] += the products of two panels' rows with the quants of n tokens, `stride` bytes apart. A last token without
   // a partner is multiplied twice.

@@ -13,6 +13,7 @@ struct NeonWords : Neon {
   static constexpr int kQuantBytes = quant_bytes;
   template <int largest>
   static constexpr int kVectorsPerFour = 2;  // panels of bytes become words
+  static constexpr bool kSubtractsOffset = true;
 
   // Eight quants from column `column` of a span on.
   [[gnu::always_inline]] static int16x8_t eight_quants(const std::byte* span, int column) {
@@ -20,12 +21,16 @@ struct NeonWords : Neon {
     return vreinterpretq_s16_u8(load16(span + 2 * column));
   }
 
-  // Bytes of four columns as words: columns 0 and 1, then 2 and 3, eight rows to a register.
+  // Bytes of four columns, less an offset, as words: columns 0 and 1, then 2 and 3, eight rows to a register.
+  template <int offset>
   [[gnu::always_inline]] static void spread(Int bytes, Int* words) {
+    const uint16x8_t offsets = vdupq_n_u16(offset);
     const uint16x8_t low = vreinterpretq_u16_s32(bytes.low), high = vreinterpretq_u16_s32(bytes.high);
     const uint16x8_t mask = vdupq_n_u16(0xff);
-    const uint16x8_t even[2] = {vandq_u16(low, mask), vandq_u16(high, mask)};
-    const uint16x8_t odd[2] = {vshrq_n_u16(low, 8), vshrq_n_u16(high, 8)};
+    const uint16x8_t even[2] = {vsubq_u16(vandq_u16(low, mask), offsets),
+                                vsubq_u16(vandq_u16(high, mask), offsets)};
+    const uint16x8_t odd[2] = {vsubq_u16(vshrq_n_u16(low, 8), offsets),
+                               vsubq_u16(vshrq_n_u16(high, 8), offsets)};
     words[0] = {dwords_of(vuzp1q_u16(even[0], even[1])), dwords_of(vuzp1q_u16(odd[0], odd[1]))};
     words[1] = {dwords_of(vuzp2q_u16(even[0], even[1])), dwords_of(vuzp2q_u16(odd[0], odd[1]))};
   }
@@ -49,8 +54,8 @@ struct NeonWords : Neon {
     unroll<kColumns / 8>([&]<int k>() __attribute__((always_inline)) {
       const int16x8_t x = eight_quants(span, column + 8 * k);
       Int words[4];
-      spread(weights[2 * k], words);
-      spread(weights[2 * k + 1], words + 2);
+      spread<0>(weights[2 * k], words);
+      spread<0>(weights[2 * k + 1], words + 2);
       sum[0] = add_two<0>(sum[0], words[0], x);
       sum[1] = add_two<2>(sum[1], words[1], x);
       sum[0] = add_two<4>(sum[0], words[2], x);

@@ -26,7 +26,7 @@ struct Neon {
   using Int = NeonInt;
   using Float = NeonFloat;
   static constexpr int kLanes = 8;
-  template <int largest>
+  template <int largest, int group>
   static constexpr int kTokenTile = 4;  // 16 of 32 registers are sums
   static constexpr int class_of(int) { return 255; }
   static constexpr int kFloatRows = 3, kFloatTokens = 4,
@@ -62,12 +62,6 @@ struct Neon {
       return v;
     else
       return {vshrq_n_s32(v.low, n), vshrq_n_s32(v.high, n)};
-  }
-  // Minus 2^bits times the dword at p, in every lane.
-  static Int minus_shifted(const std::byte* p, int bits) {
-    uint32_t v;
-    __builtin_memcpy(&v, p, sizeof v);
-    return dwords(static_cast<int>(-(v << bits)));
   }
   static Float to_float(Int v) { return {vcvtq_f32_s32(v.low), vcvtq_f32_s32(v.high)}; }
   static Float add(Float a, Float b) { return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }

@@ -1,10 +1,10 @@
 // Quantised weights times the quantised activations of many tokens, for any vector ISA.
 //
 // Arithmetic limits this, not memory, so everything serves to keep the multipliers busy. Two panels of rows
-// share every broadcast activation. A tile of two panels and S::kTokenTile<largest> tokens keeps its sums in
-// registers. A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose
-// activations for its 256 columns stay in the L2 cache while all rows of a pass use them. Between pairs a
-// small array holds the float sums of all tokens; storing and loading them changes no bit.
+// share every broadcast activation. A tile of two panels and S::kTokenTile tokens keeps its sums in registers.
+// A pair of panels is unpacked into the L1 cache once for up to kPassTokens tokens, whose activations for its
+// 256 columns stay in the L2 cache while all rows of a pass use them. Between pairs a small array holds the
+// float sums of all tokens; storing and loading them changes no bit.
 // matmul_kernels.h gives the order of arithmetic.
 #pragma once
 
@@ -22,7 +22,8 @@ inline constexpr int kPassTokens = 128;
 inline constexpr int kPassRows = 64;
 
 /// Two panels, in the form that Simd::dot_pair() multiplies: per four columns of weights up to `largest`
-/// S::kVectorsPerFour<largest> vectors, which is 1 or 2.
+/// S::kVectorsPerFour<largest> vectors, which is 1 or 2. S::kSubtractsOffset: whether these hold the true weights, and not
+/// those plus Block::kOffset.
 template <class S>
 struct alignas(64) PanelPair {
   typename S::Int quants[2][kPanelColumns / 4 * S::template kVectorsPerFour<255>];
@@ -36,14 +37,49 @@ struct Grouping {
   static constexpr int kGroup = group;
   static constexpr int kLargest = largest;
   static constexpr bool kHasMin = has_min;
+  static constexpr int kGroups = kPanelColumns / group;
 };
 
+/// Whether the weights in a pair are the true ones plus an offset. Integer sums then begin with minus the offset times the
+/// sum of the activations.
+template <class S, class G>
+inline constexpr bool kWeightsAreOffset = !G::kHasMin && !S::kSubtractsOffset;
+
+/// What the integer sums of a pass's tokens begin with, for the groups of 256 columns. Computed once for all rows of the
+/// pass, as shifting and subtracting for every pair of panels took 5 % of the time. Unused where it is zero.
+template <class S, class G>
+struct SumsBegin {
+  int32_t value[kWeightsAreOffset<S, G> ? kPassTokens * G::kGroups : 1];
+
+  /// offset_bits: the weights in a pair are the true ones plus 2^offset_bits.
+  void set(const ActivationPlanes& x, int n_tokens, int n_groups, int offset_bits) {
+    if constexpr (kWeightsAreOffset<S, G>) {
+      for (int t = 0; t < n_tokens; ++t) {
+        const std::byte* int_sum = x.int_sum + static_cast<size_t>(t) * x.stride;
+        for (int g = 0; g < n_groups; ++g) {
+          int32_t v;
+          __builtin_memcpy(&v, int_sum + g * 4, sizeof v);
+          value[t * G::kGroups + g] = -(v << offset_bits);
+        }
+      }
+    }
+  }
+};
+
+template <class S, class G>
+[[gnu::always_inline]] inline typename S::Int sum_begins(const int32_t* begin) {
+  if constexpr (!kWeightsAreOffset<S, G>) return S::zero();
+  return S::broadcast_dword(reinterpret_cast<const std::byte*>(begin));
+}
+
 /// Multiplies n_spans spans of 32 columns of a pair with n tokens. `x` points at the first token's first
-/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. offset_bits: the panels'
-/// quants are the true weights plus 2^offset_bits; unused with mins.
+/// column. totals[t] and totals[kPassTokens + t] are the sums of the two panels. `begin`: the first token's part of
+/// SumsBegin. Inlined into the loop over tiles, because then g++ keeps all addresses in registers: called for each tile,
+/// it is 2 to 5 % slower.
 template <class S, class G, int n>
-void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, const ActivationPlanes& x,
-                        typename S::Float* totals) {
+[[gnu::always_inline]] inline void multiply_pair_tile(const PanelPair<S>& pair, int n_spans,
+                                                      const ActivationPlanes& x, const int32_t* begin,
+                                                      typename S::Float* totals) {
   using Int = typename S::Int;
   using Float = typename S::Float;
   constexpr int kParts = kActivationSpan / G::kGroup;
@@ -59,8 +95,7 @@ void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, 
       const int g = span * kParts + part;
       Int sum[2][n];
       for (int t = 0; t < n; ++t) {
-        sum[0][t] = sum[1][t] =
-            G::kHasMin ? S::zero() : S::minus_shifted(x.int_sum + t * x.stride + g * 4, offset_bits);
+        sum[0][t] = sum[1][t] = sum_begins<S, G>(begin + t * G::kGroups + g);
       }
       S::template dot_pair<n, G::kGroup, G::kLargest>(
           pair.quants[0] + g * kVectors, pair.quants[1] + g * kVectors, x.quants + span * kSpanBytesOf<S>,
@@ -87,24 +122,42 @@ void multiply_pair_tile(const PanelPair<S>& pair, int n_spans, int offset_bits, 
 
 /// Multiplies the last n tokens; n < limit is known at run time only.
 template <class S, class G, int limit>
-void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans, int offset_bits,
-                        const ActivationPlanes& x, typename S::Float* totals) {
+[[gnu::noinline]] void multiply_pair_rest(int n, const PanelPair<S>& pair, int n_spans,
+                                          const ActivationPlanes& x, const int32_t* begin,
+                                          typename S::Float* totals) {
   if constexpr (limit > 1) {
-    if (n == limit - 1) return multiply_pair_tile<S, G, limit - 1>(pair, n_spans, offset_bits, x, totals);
-    multiply_pair_rest<S, G, limit - 1>(n, pair, n_spans, offset_bits, x, totals);
+    if (n == limit - 1) return multiply_pair_tile<S, G, limit - 1>(pair, n_spans, x, begin, totals);
+    multiply_pair_rest<S, G, limit - 1>(n, pair, n_spans, x, begin, totals);
+  }
+}
+
+/// Multiplies a pair with n_tiles tiles of n tokens.
+template <class S, class G, int n>
+[[gnu::noinline]] void multiply_pair_tiles(int n_tiles, const PanelPair<S>& pair, int n_spans,
+                                           ActivationPlanes x, const int32_t* begin,
+                                           typename S::Float* totals) {
+  for (int i = 0; i < n_tiles; ++i, x = tokens_later(x, n), begin += n * G::kGroups, totals += n) {
+    multiply_pair_tile<S, G, n>(pair, n_spans, x, begin, totals);
   }
 }
 
 /// Multiplies a pair with n_tokens tokens, in tiles.
 template <class S, class G>
-void multiply_pair(const PanelPair<S>& pair, int n_spans, int offset_bits, ActivationPlanes x, int n_tokens,
-                   typename S::Float* totals) {
-  constexpr int kTile = S::template kTokenTile<G::kLargest>;
+void multiply_pair(const PanelPair<S>& pair, int n_spans, ActivationPlanes x, int n_tokens,
+                   const int32_t* begin, typename S::Float* totals) {
+  constexpr int kTile = S::template kTokenTile<G::kLargest, G::kGroup>;
   int t = 0;
-  for (; t + kTile <= n_tokens; t += kTile, x = tokens_later(x, kTile)) {
-    multiply_pair_tile<S, G, kTile>(pair, n_spans, offset_bits, x, totals + t);
+  // One token or two alone keep the multipliers waiting for their few sums, so a tile's tokens are shared out.
+  if (const int rest = n_tokens % kTile; n_tokens > kTile && 0 < rest && 2 * rest < kTile) {
+    t = (kTile + rest) / 2;
+    multiply_pair_rest<S, G, kTile>(t, pair, n_spans, x, begin, totals);
+    x = tokens_later(x, t);
   }
-  multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, offset_bits, x, totals + t);
+  const int n_tiles = (n_tokens - t) / kTile;
+  multiply_pair_tiles<S, G, kTile>(n_tiles, pair, n_spans, x, begin + t * G::kGroups, totals + t);
+  t += n_tiles * kTile;
+  x = tokens_later(x, n_tiles * kTile);
+  multiply_pair_rest<S, G, kTile>(n_tokens - t, pair, n_spans, x, begin + t * G::kGroups, totals + t);
 }
 
 /// Unpacks n_blocks blocks of every row of a pair: 2 * S::kLanes rows. S::arrange(), where an ISA has it, then brings the
@@ -122,7 +175,7 @@ void unpack_pair(RowBlocks rows, int n_blocks, PanelPair<S>& pair) {
       typename S::Int bytes[kPanelColumns / 4];
       unpack_panel<S, Block>(rows, n_blocks, bytes, pair.scale[p], pair.min[p]);
       const int n = n_blocks * (Block::kElems / 4);
-      for (int i = 0; i < n; ++i) S::spread(bytes[i], pair.quants[p] + i * kVectors);
+      for (int i = 0; i < n; ++i) S::template spread<Block::kOffset>(bytes[i], pair.quants[p] + i * kVectors);
     }
   }
 }
@@ -157,16 +210,18 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     for (int t = 0; t < n_tokens; ++t) totals[panel][t] = S::floats(0.0f);
   }
   PanelPair<S> pair;
+  SumsBegin<S, G> begin;
   ActivationPlanes x = planes_of<S, Block>(args, token);
   for (int64_t column = 0; column < weight.n_cols; column += kPanelColumns) {
     const int64_t left = weight.n_cols - column;
     const int n_blocks = static_cast<int>((left < kPanelColumns ? left : kPanelColumns) / Block::kElems);
     const int n_spans = n_blocks * (Block::kElems / kActivationSpan);
     const size_t done = static_cast<size_t>(column / Block::kElems) * sizeof(Block);
+    begin.set(x, n_tokens, n_spans * (kActivationSpan / Block::kGroup), kOffsetBits);
     for (int i = 0; i < n_pairs; ++i) {
       unpack_pair<S, Block>({at + i * kPairRows, done}, n_blocks, pair);
       if (left > kPanelColumns) prefetch_rows<kStripBytes>(at + i * kPairRows, kPairRows, done + kStripBytes);
-      multiply_pair<S, G>(pair, n_spans, kOffsetBits, x, n_tokens, totals[2 * i]);
+      multiply_pair<S, G>(pair, n_spans, x, n_tokens, begin.value, totals[2 * i]);
     }
     advance<S, Block>(x, n_spans);
   }
