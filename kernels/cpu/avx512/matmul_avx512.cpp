@@ -19,9 +19,10 @@ struct Avx512Vectors {
   static constexpr int kLanes = 16;
   // Of 32 registers, two planes take 16 integer and 8 float sums, one plane 12 and 12; the rest hold weights and
   // activations. Groups of 16 take as many float sums again, for the first half of a span.
-  template <int group>
-  static constexpr int kTokenTileOfPlanes[] = {group == kActivationSpan ? 6 : 4,
-                                               group == kActivationSpan ? 4 : 3};
+  static constexpr int token_tile(int planes, int group) {
+    if (planes == 1) return group == kActivationSpan ? 6 : 4;
+    return group == kActivationSpan ? 4 : 3;
+  }
   static constexpr bool kHoldsBothPlanes = true;
   static constexpr int kFloatRows = 4, kFloatTokens = 6, kFloatRowsOfOne = 8;  // 24 sums of 32 registers
 

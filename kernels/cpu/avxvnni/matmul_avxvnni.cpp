@@ -15,9 +15,7 @@ namespace {
 struct AvxVnniVectors : Avx2 {
   // Of 16 registers, 10 are integer sums: two products a cycle, each of which the next one waits for 4 or 5 cycles. Groups
   // of 16 need registers for the first half of a span, too.
-  template <int group>
-  static constexpr int kTokenTileOfPlanes[] = {group == kActivationSpan ? 5 : 4,
-                                               group == kActivationSpan ? 5 : 4};
+  static constexpr int token_tile(int, int group) { return group == kActivationSpan ? 5 : 4; }
   static constexpr bool kHoldsBothPlanes = false;
 
   /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.

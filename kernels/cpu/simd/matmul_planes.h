@@ -4,7 +4,7 @@
 // Quants of 15 bits are two planes of bytes, q = 256 * high + low, both signed, and take two such products; those
 // of 8 bits are one plane. The sums are exact (bounds: activation_row.h), so their order is free.
 //
-// V is the ISA's vectors, with dot_bytes(sum, weights, quants), kTokenTileOfPlanes<group>[planes - 1], and
+// V is the ISA's vectors, with dot_bytes(sum, weights, quants), token_tile(planes, group), and
 // kHoldsBothPlanes: whether a tile's sums of both planes fit the registers.
 #pragma once
 
@@ -18,7 +18,7 @@ struct BytePlanes : V {
   static constexpr int kQuantBytes = planes;
   static constexpr bool kSubtractsOffset = false;  // the instructions take unsigned weights
   template <int largest, int group>
-  static constexpr int kTokenTile = V::template kTokenTileOfPlanes<group>[planes - 1];
+  static constexpr int kTokenTile = V::token_tile(planes, group);
   template <int largest>
   static constexpr int kVectorsPerFour = 1;  // panels of bytes are multiplied as they are
   static constexpr int class_of(int) { return 255; }
