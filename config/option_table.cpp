@@ -99,9 +99,12 @@ std::vector<OptionSpec> make_table() {
        "the process "
        "has used more than that.",
        IntField{&O::threads, 0, 1024}, Sources::kAll, Program::kBoth, 't'},
-      {"isa", "Engine", "NAME", "Instruction set of the CPU kernels. auto: the best this processor has.",
+      {"isa", "Engine", "NAME",
+       "Instruction set of the CPU kernels. auto: the best this processor has, but amx only where it is "
+       "named: nobody has "
+       "measured it yet.",
        choice<&O::isa>(
-           {"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod", "neon-i8mm"}),
+           {"auto", "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod", "neon-i8mm"}),
        Sources::kAll, Program::kBoth},
       {"activation-bits", "Engine", "N",
        "Bits to which activations are rounded for products with quantised weights. 15: next to no error. 8: "

@@ -16,7 +16,17 @@ namespace hearth {
 
 struct Options {
   // Values that are words. Enumerators stand in the order of the words in option_table.cpp.
-  enum class Isa : uint8_t { kAuto, kScalar, kAvx2, kAvxVnni, kAvx512Vnni, kNeon, kNeonDotprod, kNeonI8mm };
+  enum class Isa : uint8_t {
+    kAuto,
+    kScalar,
+    kAvx2,
+    kAvxVnni,
+    kAvx512Vnni,
+    kAmx,
+    kNeon,
+    kNeonDotprod,
+    kNeonI8mm
+  };
   enum class ActivationBits : uint8_t { k15, k8 };
   enum class Numa : uint8_t { kInterleave, kOff };
   enum class Device : uint8_t { kAuto, kCpu, kCuda };

@@ -28,6 +28,8 @@ std::optional<Isa> engine_isa(Options::Isa isa) {
       return Isa::kAvxVnni;
     case Options::Isa::kAvx512Vnni:
       return Isa::kAvx512Vnni;
+    case Options::Isa::kAmx:
+      return Isa::kAmx;
     case Options::Isa::kNeon:
       return Isa::kNeon;
     case Options::Isa::kNeonDotprod:

@@ -17,6 +17,7 @@ struct IsaName {
 
 constexpr std::array<IsaName, std::size(kAllIsas)> kNames = {{
     {Isa::kAvx512Vnni, "avx512-vnni"},
+    {Isa::kAmx, "amx"},
     {Isa::kAvxVnni, "avx-vnni"},
     {Isa::kAvx2, "avx2"},
     {Isa::kNeonI8mm, "neon-i8mm"},

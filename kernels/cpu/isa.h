@@ -13,19 +13,21 @@ enum class Isa {
   kAvx2,        // x86-64: AVX2, FMA and F16C
   kAvxVnni,     // x86-64: kAvx2 and AVX-VNNI, for matrix products; all else is as with kAvx2
   kAvx512Vnni,  // x86-64: AVX-512 F, BW, DQ, VL and VNNI
-  kNeon,        // AArch64: Advanced SIMD, which every such processor has
+  kAmx,  // x86-64: kAvx512Vnni and AMX's tiles, for quantised weights times many tokens; all else is as with it
+  kNeon,         // AArch64: Advanced SIMD, which every such processor has
   kNeonDotprod,  // AArch64: kNeon and the dot products of ARMv8.2, for matrix products; all else is as with kNeon
   kNeonI8mm,  // AArch64: kNeonDotprod and the matrix products of ARMv8.6, for several tokens; all else is as with kNeonDotprod
 };
 
-/// Every instruction set, best first within a kind of processor; kScalar is last.
-inline constexpr Isa kAllIsas[] = {Isa::kAvx512Vnni,  Isa::kAvxVnni, Isa::kAvx2,  Isa::kNeonI8mm,
-                                   Isa::kNeonDotprod, Isa::kNeon,    Isa::kScalar};
+/// Every instruction set, best first within a kind of processor; kScalar is last. kAmx has never been measured, so it stands
+/// behind kAvx512Vnni, which its processors have too, and is used only where it is named.
+inline constexpr Isa kAllIsas[] = {Isa::kAvx512Vnni, Isa::kAmx,         Isa::kAvxVnni, Isa::kAvx2,
+                                   Isa::kNeonI8mm,   Isa::kNeonDotprod, Isa::kNeon,    Isa::kScalar};
 
 /// Whether this program has the instruction set's loops, though this processor may not run them.
 bool is_built(Isa isa);
 
-/// Name as --isa takes it: "scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod", "neon-i8mm".
+/// Name as --isa takes it: "scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod", "neon-i8mm".
 std::string_view isa_name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view name);
 

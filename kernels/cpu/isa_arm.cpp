@@ -21,6 +21,7 @@ bool processor_runs(Isa isa) {
     case Isa::kAvx2:
     case Isa::kAvxVnni:
     case Isa::kAvx512Vnni:
+    case Isa::kAmx:
       break;
   }
   return false;

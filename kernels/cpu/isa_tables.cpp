@@ -19,6 +19,10 @@ struct Tables {
 Tables tables_of(Isa isa) {
   switch (isa) {
 #if defined(__x86_64__)
+#if defined(HEARTH_WITH_AMX)  // not every compiler knows AMX
+    case Isa::kAmx:
+      return {kMatmulKernelsAmx, kMatmulBytesAmx, kVectorKernelsAvx512, kDownKernelsAvx512, kDownSumsAvx512};
+#endif
     case Isa::kAvx512Vnni:
       return {kMatmulKernelsAvx512, kMatmulBytesAvx512, kVectorKernelsAvx512, kDownKernelsAvx512,
               kDownSumsAvx512};

@@ -28,15 +28,15 @@ constexpr uint32_t bit(int n) { return uint32_t{1} << n; }
 constexpr uint32_t kStateYmm = bit(1) | bit(2);
 constexpr uint32_t kStateZmm = kStateYmm | bit(5) | bit(6) | bit(7);
 
-uint32_t saved_states() {
+}  // namespace
+
+uint32_t saved_register_states() {
   constexpr uint32_t kOsxsave = bit(27);
   if (!has_all(cpuid(1, 0).ecx, kOsxsave)) return 0;
   uint32_t low = 0, high = 0;
   __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return low;
 }
-
-}  // namespace
 
 bool processor_runs(Isa isa) {
   // Bit numbers: Intel SDM volume 2A, CPUID leaves 1 and 7.
@@ -46,7 +46,9 @@ bool processor_runs(Isa isa) {
   constexpr uint32_t kLeaf7EcxVnni = bit(11);                                  // AVX512_VNNI
   const CpuidLeaf leaf7 = cpuid(7, 0);
   const bool avx2 = has_all(cpuid(1, 0).ecx, kLeaf1Ecx) && has_all(leaf7.ebx, kLeaf7EbxAvx2) &&
-                    has_all(saved_states(), kStateYmm);
+                    has_all(saved_register_states(), kStateYmm);
+  const bool avx512 = avx2 && has_all(leaf7.ebx, kLeaf7EbxAvx512) && has_all(leaf7.ecx, kLeaf7EcxVnni) &&
+                      has_all(saved_register_states(), kStateZmm);
   switch (isa) {
     case Isa::kScalar:
       return true;
@@ -55,8 +57,9 @@ bool processor_runs(Isa isa) {
     case Isa::kAvxVnni:
       return avx2 && processor_has_avx_vnni();
     case Isa::kAvx512Vnni:
-      return avx2 && has_all(leaf7.ebx, kLeaf7EbxAvx512) && has_all(leaf7.ecx, kLeaf7EcxVnni) &&
-             has_all(saved_states(), kStateZmm);
+      return avx512;
+    case Isa::kAmx:
+      return avx512 && process_may_use_amx();
     case Isa::kNeon:
     case Isa::kNeonDotprod:
     case Isa::kNeonI8mm:

@@ -58,7 +58,7 @@ struct MatmulArgs {
       false;  // one token: the L1 data cache holds kLargeL1Bytes; chooses an order of reading, no bits
 };
 
-/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB).
+/// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB, with tiles 75 KB).
 struct MatmulKernels {
   /// Quantises x [n_cols] into out (activation_row_bytes(n_cols) bytes, 64-byte aligned): per 32 columns
   /// scale = max|x| / L, q = round to nearest even of x * (L / max|x|), in [-L, L]; L is 32512 for 15 bits and
@@ -78,6 +78,7 @@ extern const MatmulKernels kMatmulKernelsScalar;
 extern const MatmulKernels kMatmulKernelsAvx2;
 extern const MatmulKernels kMatmulKernelsAvxVnni;
 extern const MatmulKernels kMatmulKernelsAvx512;
+extern const MatmulKernels kMatmulKernelsAmx;
 extern const MatmulKernels kMatmulKernelsNeon;
 extern const MatmulKernels kMatmulKernelsNeonDotprod;
 extern const MatmulKernels kMatmulKernelsNeonI8mm;
@@ -85,6 +86,7 @@ extern const MatmulKernels kMatmulBytesScalar;  // ..Bytes..: of 8-bit activatio
 extern const MatmulKernels kMatmulBytesAvx2;
 extern const MatmulKernels kMatmulBytesAvxVnni;
 extern const MatmulKernels kMatmulBytesAvx512;
+extern const MatmulKernels kMatmulBytesAmx;
 extern const MatmulKernels kMatmulBytesNeon;
 extern const MatmulKernels kMatmulBytesNeonDotprod;
 extern const MatmulKernels kMatmulBytesNeonI8mm;

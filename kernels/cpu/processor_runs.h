@@ -2,6 +2,8 @@
 // isa_arm.cpp. Called by supported_isas(), from any thread.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/cpu/isa.h"
 
 namespace hearth {
@@ -11,5 +13,12 @@ bool processor_runs(Isa isa);
 
 /// Whether the processor has AVX-VNNI. In a file of its own (avxvnni/has_avxvnni.cpp), because a test replaces it.
 bool processor_has_avx_vnni();
+
+/// Whether the processor has AMX's tiles and the kernel lets this process use them; a call asks it to. In a file of its
+/// own too (amx/has_amx.cpp).
+bool process_may_use_amx();
+
+/// x86-64: the register states that the operating system saves on a context switch (the low half of XCR0).
+uint32_t saved_register_states();
 
 }  // namespace hearth

@@ -90,6 +90,7 @@ TEST_CASE("words are in the order of their enumerators") {
   };
   CHECK(read("isa", "scalar").isa == Options::Isa::kScalar);
   CHECK(read("isa", "avx512-vnni").isa == Options::Isa::kAvx512Vnni);
+  CHECK(read("isa", "amx").isa == Options::Isa::kAmx);
   CHECK(read("numa", "interleave").numa == Options::Numa::kInterleave);
   CHECK(read("numa", "off").numa == Options::Numa::kOff);
   CHECK(read("device", "cpu").device == Options::Device::kCpu);

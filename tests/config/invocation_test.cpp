@@ -154,8 +154,8 @@ TEST_CASE("a bad value is one sentence that names its source") {
         "--slots '99999999999999999999': expected a whole number from 1 to 256");
   CHECK(refusal({}, {{"HEARTH_SLOTS", "0"}}) == "HEARTH_SLOTS='0': expected a whole number from 1 to 256");
   CHECK(refusal({"--isa", "sse2"}) ==
-        "--isa 'sse2': expected one of auto, scalar, avx2, avx-vnni, avx512-vnni, neon, neon-dotprod, "
-        "neon-i8mm");
+        "--isa 'sse2': expected one of auto, scalar, avx2, avx-vnni, avx512-vnni, amx, neon, "
+        "neon-dotprod, neon-i8mm");
   CHECK(refusal_of_file("log-format = \"xml\"\n") == "log-format = 'xml': expected one of text, json");
   CHECK(refusal_of_file("port = [1, 2]\n") == "port = '1, 2': expected a whole number from 0 to 65535");
 }

@@ -9,7 +9,7 @@ program, perhaps the one with AVX-512 instructions, and the program dies on mach
 import subprocess
 import sys
 
-ISAS = ("avx2", "avxvnni", "avx512", "neon")  # folders of kernels/cpu whose units use more than the baseline
+ISAS = ("avx2", "avxvnni", "avx512", "amx", "neon")  # folders of kernels/cpu whose units use more than the baseline
 
 
 def main():

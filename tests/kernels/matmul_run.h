@@ -36,7 +36,8 @@ class QuantizedRows {
 inline int quant_at(Isa isa, const ActivationRow& row, int64_t column) {
   const std::byte* span = row.quants + column / kActivationSpan * kSpanBytes;
   const int64_t i = column % kActivationSpan;
-  if (isa == Isa::kAvx512Vnni || isa == Isa::kAvxVnni || isa == Isa::kNeonDotprod || isa == Isa::kNeonI8mm) {
+  if (isa == Isa::kAvx512Vnni || isa == Isa::kAmx || isa == Isa::kAvxVnni || isa == Isa::kNeonDotprod ||
+      isa == Isa::kNeonI8mm) {
     return 256 * static_cast<int8_t>(span[i]) + static_cast<int8_t>(span[kActivationSpan + i]);
   }
   // AVX2: of 16 columns, the even ones first.

@@ -55,8 +55,9 @@ TEST_CASE("every instruction set is tested on this processor", "[vector]") {
   std::string missing;
   for (Isa isa : kAllIsas) {
     const std::vector<Isa> here = supported_isas();
-    // AVX-VNNI's loops are tested everywhere that AVX-512's are: tests/kernels/avxvnni_standin_test.cpp.
-    if (!is_built(isa) || isa == Isa::kAvxVnni) continue;
+    // The loops of AVX-VNNI and AMX are tested everywhere that AVX-512's are: tests/kernels/avxvnni_standin_test.cpp,
+    // amx_standin_test.cpp.
+    if (!is_built(isa) || isa == Isa::kAvxVnni || isa == Isa::kAmx) continue;
     if (std::find(here.begin(), here.end(), isa) == here.end()) missing += " " + std::string(isa_name(isa));
   }
   if (!missing.empty()) testing::skip("this processor lacks" + missing);

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 MODEL = ROOT / "tests/data/arch/llama.gguf"  # trained on a context of 64, two layers
 RELU = ROOT / "tests/data/relu/relu-5m-q8_0.gguf"
-ISAS = ["scalar", "avx2", "avx-vnni", "avx512-vnni", "neon", "neon-dotprod", "neon-i8mm"]
+ISAS = ["scalar", "avx2", "avx-vnni", "avx512-vnni", "amx", "neon", "neon-dotprod", "neon-i8mm"]
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 

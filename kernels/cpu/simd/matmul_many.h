@@ -196,7 +196,8 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
   constexpr size_t kStripBytes = kPanelColumns / Block::kElems * sizeof(Block);
   using G = Grouping<Block::kGroup, S::class_of(Block::kLargest), Block::kHasMin>;
   static_assert(Block::kHasMin == (Block::kOffset == 0));
-  constexpr int kOffsetBits = Block::kHasMin ? 0 : __builtin_ctz(Block::kHasMin ? 1 : Block::kOffset);
+  [[maybe_unused]] constexpr int kOffsetBits =
+      Block::kHasMin ? 0 : __builtin_ctz(Block::kHasMin ? 1 : Block::kOffset);
   const Matrix& weight = *args.weight;
   const size_t row_bytes = static_cast<size_t>(weight.n_cols / Block::kElems) * sizeof(Block);
   const size_t stride = row_stride(weight, row_bytes);
@@ -221,7 +222,11 @@ void multiply_pass(const MatmulArgs& args, int64_t row, int n_rows, int token, i
     for (int i = 0; i < n_pairs; ++i) {
       unpack_pair<S, Block>({at + i * kPairRows, done}, n_blocks, pair);
       if (left > kPanelColumns) prefetch_rows<kStripBytes>(at + i * kPairRows, kPairRows, done + kStripBytes);
-      multiply_pair<S, G>(pair, n_spans, x, n_tokens, begin.value, totals[2 * i]);
+      if constexpr (requires { S::template multiply_pair<G>(pair, n_spans, x, n_tokens, totals[2 * i]); }) {
+        S::template multiply_pair<G>(pair, n_spans, x, n_tokens, totals[2 * i]);  // a way of its own
+      } else {
+        multiply_pair<S, G>(pair, n_spans, x, n_tokens, begin.value, totals[2 * i]);
+      }
     }
     advance<S, Block>(x, n_spans);
   }

@@ -1,0 +1,39 @@
+// Whether the processor has AMX's tiles and products of bytes, and whether this process may use them: Linux grants the 8 KB
+// of a thread's tiles only to a process that asks.
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "kernels/cpu/processor_runs.h"
+
+namespace hearth {
+namespace {
+
+/// Bits of CPUID leaf 7 and the palette in leaf 0x1d: Intel SDM volume 2A, CPUID.
+bool processor_has_tiles() {
+  constexpr unsigned kTileAndInt8 = (1u << 24) | (1u << 25);
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTileAndInt8) != kTileAndInt8)
+    return false;
+  // Palette 1: bytes of a row and number of tiles in EBX, rows in ECX.
+  if (__get_cpuid_count(0x1d, 1, &eax, &ebx, &ecx, &edx) == 0) return false;
+  return (ebx & 0xffff) >= 64 && ebx >> 16 >= 8 && (ecx & 0xffff) >= 16;
+}
+
+/// Asks for all threads of the process; asking again is granted again. The kernel refuses where it does not know AMX (before Linux 5.16), or where a thread
+/// has an alternate stack too small for the tiles.
+bool linux_grants_tiles() {
+  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM of asm/prctl.h
+  constexpr long kTileData = 18;               // the state's bit in XCR0
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
+
+bool process_may_use_amx() {
+  constexpr uint32_t kStateTiles = (1u << 17) | (1u << 18);
+  return processor_has_tiles() && (saved_register_states() & kStateTiles) == kStateTiles &&
+         linux_grants_tiles();
+}
+
+}  // namespace hearth

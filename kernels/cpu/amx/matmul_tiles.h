@@ -1,0 +1,190 @@
+// Quantised weights times the activations of many tokens by tiles; AVX-512's table does all the rest.
+//
+// A panel (simd/matmul_panel.h) has four columns of 16 rows in each vector, which is how a tile wants its second factor.
+// The first are the quants of 16 tokens, read where they lie. Their product holds, for each token, a vector of 16 rows'
+// integer sums, and matmul_kernels.h gives the float arithmetic that turns them into results; it is AVX-512's. Since each
+// weight group has scales of its own, a product covers one group: 32 columns fill half of what TDPBSSD multiplies, 16 a
+// quarter.
+//
+// Templates over the tiles: the processor's (tiles_amx.h), or the tests' stand-in. Each unit that includes this is compiled
+// for AVX-512, and its tiles are in an anonymous namespace, so that all instantiations are local to it.
+#pragma once
+
+#include "kernels/cpu/amx/tile_config.h"
+#include "kernels/cpu/avx512/simd_avx512.h"
+#include "kernels/cpu/simd/matmul_many.h"
+#include "kernels/cpu/simd/matmul_planes.h"
+#include "kernels/cpu/simd/matmul_sums.h"
+
+namespace hearth {
+namespace {
+
+/// The Simd class of many tokens. planes: bytes of a quant.
+template <class Tiles, int planes>
+struct TileSimd : BytePlanes<Avx512Vectors, planes> {
+  using Base = BytePlanes<Avx512Vectors, planes>;
+  using typename Base::Float;
+  using typename Base::Int;
+  static constexpr bool kSubtractsOffset = true;  // by arrange()
+
+  /// Makes a panel's weights signed: TDPBSSD takes the sums of true weights, and no offset is subtracted from them later.
+  template <int offset>
+  static void arrange(Int* quants, int n) {
+    if constexpr (offset != 0) {
+      const Int v = Base::bytes(offset);
+      for (int i = 0; i < n; ++i) quants[i] = _mm512_sub_epi8(quants[i], v);
+    }
+  }
+
+  /// Multiplies a pair with n_tokens tokens. The last tile reaches back to tokens that are done, and adds nothing to them.
+  /// REQUIRES: n_tokens >= kTileTokens.
+  template <class G>
+  static void multiply_pair(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
+                            int n_tokens, Float* totals) {
+    int t = 0;
+    for (; t + kTileTokens <= n_tokens; t += kTileTokens) {
+      multiply_tokens<G>(pair, n_spans, tokens_later(x, t), 0, totals + t);
+    }
+    if (t == n_tokens) return;
+    const int first = n_tokens - kTileTokens;
+    multiply_tokens<G>(pair, n_spans, tokens_later(x, first), t - first, totals + first);
+  }
+
+ private:
+  /// What the types of a grouping have in common, as add_sums() reads it of a block.
+  template <class G>
+  struct SignedBlock {
+    static constexpr int kGroup = G::kGroup;
+    static constexpr int kOffset = 0;
+    static constexpr bool kHasMin = G::kHasMin;
+  };
+  template <class G>
+  static constexpr int kParts = kActivationSpan / G::kGroup;
+
+  /// The integer sums of a span, of each plane by itself.
+  template <class G>
+  struct alignas(64) SpanSums {
+    Int of[kParts<G>][planes][2][kTileTokens];  // [weight group][plane][panel][token], lane = row
+  };
+
+  /// Multiplies with kTileTokens tokens, and adds to the totals of those from `done` on. The next span is multiplied
+  /// before the sums of this one are read, so that the vectors' arithmetic need not wait for the tiles'.
+  template <class G>
+  static void multiply_tokens(const PanelPair<TileSimd>& pair, int n_spans, const ActivationPlanes& x,
+                              int done, Float* totals) {
+    SpanSums<G> sums[2];
+    multiply_span<G>(pair, 0, x, sums[0]);
+    for (int span = 0; span < n_spans; ++span) {
+      if (span + 1 < n_spans) multiply_span<G>(pair, span + 1, x, sums[(span + 1) % 2]);
+      add_span<G>(pair, span, x, sums[span % 2], done, totals);
+    }
+  }
+
+  template <class G>
+  static void multiply_span(const PanelPair<TileSimd>& pair, int span, const ActivationPlanes& x,
+                            SpanSums<G>& sums) {
+    const std::byte* quants = x.quants + span * kSpanBytesOf<TileSimd>;
+    for (int part = 0; part < kParts<G>; ++part, quants += G::kGroup) {
+      const int first = (span * kParts<G> + part) * (G::kGroup / 4);
+      Tiles::template load<kWeightsTile>(pair.quants[0] + first, sizeof(Int));
+      Tiles::template load<kWeightsTile + 1>(pair.quants[1] + first, sizeof(Int));
+      multiply_plane<0>(quants, x.stride);
+      if constexpr (planes == 2) multiply_plane<1>(quants + kActivationSpan, x.stride);
+      store_plane<0>(sums.of[part][0]);
+      if constexpr (planes == 2) store_plane<1>(sums.of[part][1]);
+    }
+  }
+
+  template <int plane>
+  static void multiply_plane(const std::byte* quants, size_t stride) {
+    constexpr int kActivations = kActivationsTile + plane, kSums = kSumsTile + 2 * plane;
+    Tiles::template load<kActivations>(quants, stride);
+    Tiles::template zero<kSums>();
+    Tiles::template zero<kSums + 1>();
+    Tiles::template multiply<kSums, kActivations, kWeightsTile>();
+    Tiles::template multiply<kSums + 1, kActivations, kWeightsTile + 1>();
+  }
+
+  template <int plane>
+  static void store_plane(Int (&sums)[2][kTileTokens]) {
+    Tiles::template store<kSumsTile + 2 * plane>(sums[0]);
+    Tiles::template store<kSumsTile + 2 * plane + 1>(sums[1]);
+  }
+
+  template <class G>
+  static void add_span(const PanelPair<TileSimd>& pair, int span, const ActivationPlanes& x,
+                       const SpanSums<G>& sums, int done, Float* totals) {
+    const int g = span * kParts<G>;
+    for (int p = 0; p < 2; ++p) {
+      for (int t = done; t < kTileTokens; ++t) {
+        Int of_groups[kParts<G>];
+#pragma GCC unroll 2
+        for (int part = 0; part < kParts<G>; ++part) {
+          const auto& of = sums.of[part];
+          of_groups[part] = planes == 1 ? of[0][p][t] : Base::of_planes(of[0][p][t], of[planes - 1][p][t]);
+        }
+        Float& total = totals[p * kPassTokens + t];
+        total = add_sums<TileSimd, SignedBlock<G>>(total, of_groups, pair.scale[p] + g, pair.min[p] + g,
+                                                   tokens_later(x, t), span);
+      }
+    }
+  }
+};
+
+template <int planes>
+const MatmulKernels& avx512_kernels() {
+  return planes == 2 ? kMatmulKernelsAvx512 : kMatmulBytesAvx512;
+}
+
+template <int planes>
+void quantize_like_avx512(const float* x, int64_t n_cols, std::byte* out) {
+  avx512_kernels<planes>().quantize(x, n_cols, out);
+}
+
+template <int planes, DType type>
+void multiply_like_avx512(const MatmulArgs& args) {
+  avx512_kernels<planes>().multiply[static_cast<size_t>(type)](args);
+}
+
+/// A product by tiles, as far as they are filled: the tokens of a pass that are fewer than a tile's rows go to AVX-512.
+template <class Tiles, int planes, class Block, DType type>
+void multiply_by_tiles(const MatmulArgs& args) {
+  const int last_pass = args.n_tokens % kPassTokens;
+  const int n_tiled = last_pass < kTileTokens ? args.n_tokens - last_pass : args.n_tokens;
+  if (n_tiled > 0) {
+    MatmulArgs tiled = args;
+    tiled.n_tokens = n_tiled;
+    Tiles::configure(kTileConfig<Block::kGroup>);
+    multiply_many<TileSimd<Tiles, planes>, Block>(tiled);
+    Tiles::release();
+  }
+  if (n_tiled == args.n_tokens) return;
+  MatmulArgs rest = args;
+  rest.n_tokens = args.n_tokens - n_tiled;
+  rest.out += n_tiled * args.out_stride;
+  rest.quantized += static_cast<size_t>(n_tiled) * activation_row_size(args.weight->n_cols, planes);
+  multiply_like_avx512<planes, type>(rest);
+}
+
+/// The table, every type in the order of DType.
+template <class Tiles, int planes>
+constexpr MatmulKernels tile_table() {
+  return {
+      quantize_like_avx512<planes>,
+      {multiply_like_avx512<planes, DType::kF32>, multiply_like_avx512<planes, DType::kF16>,
+       multiply_like_avx512<planes, DType::kBF16>, multiply_by_tiles<Tiles, planes, BlockQ4_0, DType::kQ4_0>,
+       multiply_by_tiles<Tiles, planes, BlockQ4_1, DType::kQ4_1>,
+       multiply_by_tiles<Tiles, planes, BlockQ5_0, DType::kQ5_0>,
+       multiply_by_tiles<Tiles, planes, BlockQ5_1, DType::kQ5_1>,
+       multiply_by_tiles<Tiles, planes, BlockQ8_0, DType::kQ8_0>,
+       multiply_by_tiles<Tiles, planes, BlockQ2_K, DType::kQ2_K>,
+       multiply_by_tiles<Tiles, planes, BlockQ3_K, DType::kQ3_K>,
+       multiply_by_tiles<Tiles, planes, BlockQ4_K, DType::kQ4_K>,
+       multiply_by_tiles<Tiles, planes, BlockQ5_K, DType::kQ5_K>,
+       multiply_by_tiles<Tiles, planes, BlockQ6_K, DType::kQ6_K>,
+       multiply_by_tiles<Tiles, planes, BlockIQ4_NL, DType::kIQ4_NL>,
+       multiply_by_tiles<Tiles, planes, BlockIQ4_XS, DType::kIQ4_XS>}};
+}
+
+}  // namespace
+}  // namespace hearth

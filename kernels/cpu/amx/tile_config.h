@@ -1,0 +1,51 @@
+// Shapes of the tile registers, as LDTILECFG reads them, and what the matmul loops keep in each.
+//
+// Included by the loops (matmul_tiles.h), by the processor's tiles (tiles_amx.h) and by the tests' stand-in for them. In an
+// anonymous namespace, so that units compiled for AVX-512 share nothing with others; TileConfig is what they hand over.
+#pragma once
+
+#include <cstdint>
+
+namespace hearth {
+
+/// Intel SDM volume 1, chapter 18: the memory that LDTILECFG loads.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;  // 8 tiles of at most 16 rows of 64 bytes, the only palette there is
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+};
+static_assert(sizeof(TileConfig) == 64);
+
+namespace {
+
+/// Tokens of a product of tiles: the rows of a tile.
+inline constexpr int kTileTokens = 16;
+
+/// Bytes of a row of a tile that is full: 16 integers, one for each weight row of a panel.
+inline constexpr int kTileRowBytes = 64;
+
+/// The tile registers. Activations: a row per token. Weights: a row per four columns, as a panel has them. Sums, 32-bit
+/// integers: a row per token, a column per weight row.
+enum Tile : int {
+  kActivationsTile = 0,  // and the next: of the first plane (high bytes), of the second (low bytes)
+  kWeightsTile = 2,      // and the next: of the pair's panels
+  kSumsTile = 4,         // and the next three: of plane i with panel p at 2 * i + p
+};
+inline constexpr int kTiles = 8;
+
+/// The shapes for weight groups of `group` columns.
+template <int group>
+inline constexpr TileConfig kTileConfig = [] {
+  TileConfig config;
+  for (int tile = 0; tile < kTiles; ++tile) {
+    const bool weights = tile >= kWeightsTile && tile < kSumsTile;
+    config.rows[tile] = weights ? group / 4 : kTileTokens;
+    config.row_bytes[tile] = tile < kWeightsTile ? group : kTileRowBytes;
+  }
+  return config;
+}();
+
+}  // namespace
+}  // namespace hearth
