@@ -119,7 +119,7 @@ CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota
       bits_(bits),
       matmul_(matmul_kernels(isa, bits)),
       vector_(vector_kernels(isa)),
-      large_l1_(first_level_cache_bytes(fast_cpus(allowed_cpus())) >= kLargeL1Bytes),
+      large_l1_(l1_is_large(fast_cpus(allowed_cpus()))),
       pool_(checked(n_threads), quota),
       attention_(pool_, vector_),
       sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)) {}

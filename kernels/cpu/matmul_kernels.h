@@ -36,10 +36,6 @@ enum class ActivationBits : uint8_t { k8 = 8, k15 = 15 };
 /// The size is the same for every weight type and ISA (kernels/cpu/activation_row.h).
 size_t activation_row_bytes(int64_t n_cols, ActivationBits bits = ActivationBits::k15);
 
-/// An L1 data cache of this size holds more rows that are read at once (MatmulArgs::large_l1). Zen 5 and Intel's cores
-/// since Ice Lake have as much, Zen 4 and most others 32 KB.
-inline constexpr size_t kLargeL1Bytes = 48 * 1024;
-
 /// One matmul, restricted to the weight rows [row_begin, row_end), or to those rows of a list.
 struct MatmulArgs {
   const Matrix* weight = nullptr;
@@ -54,8 +50,8 @@ struct MatmulArgs {
   float* out = nullptr;  // row r of token t is out[t * out_stride + r]; with a list, index i is used for r
   int64_t out_stride = 0;
   bool accumulate = false;  // out += instead of out =
-  bool large_l1 =
-      false;  // one token: the L1 data cache holds kLargeL1Bytes; chooses an order of reading, no bits
+  /// For one token: l1_is_large() (topology.h). Chooses the order in which rows are read, and changes no bit.
+  bool large_l1 = false;
 };
 
 /// The loops of one ISA. All are thread-safe, allocate nothing and use only the stack (about 60 KB, with tiles 75 KB).

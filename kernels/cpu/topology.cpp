@@ -248,6 +248,10 @@ size_t first_level_cache_bytes(const std::vector<int>& cpus, const std::filesyst
   return bytes;
 }
 
+bool l1_is_large(const std::vector<int>& cpus, const std::filesystem::path& sys) {
+  return first_level_cache_bytes(cpus, sys) >= size_t{48} << 10;
+}
+
 size_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& sys) {
   const std::map<int, std::map<std::string, size_t>> caches = cache_bytes(cpus, sys);
   size_t bytes = 0;

@@ -101,7 +101,7 @@ double multiply_seconds(Isa isa, ActivationBits bits, const Matrix& weight, cons
   std::mt19937 rng(2);
   const std::vector<float> x = test::random_activations(n_tokens * weight.n_cols, rng);
   const bool quantize = uses_quantized_activations(weight.dtype);
-  const bool large_l1 = first_level_cache_bytes(allowed_cpus()) >= kLargeL1Bytes;
+  const bool large_l1 = l1_is_large(fast_cpus(allowed_cpus()));
   test::QuantizedRows quantized(kernels, x, quantize ? n_tokens : 0, weight.n_cols, bits);
   std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows));
   return best_seconds(n_threads, runs, [&](int part, int parts) {

@@ -54,7 +54,7 @@ inline int byte_at(const ActivationRow& row, int64_t column) {
 
 /// out [n_tokens, n_rows] = x * weight^T with the kernels of `isa`.
 inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vector<float>& x, int n_tokens,
-                                   ActivationBits bits = ActivationBits::k15, bool large_l1 = false) {
+                                   ActivationBits bits = ActivationBits::k15) {
   const MatmulKernels& kernels = matmul_kernels(isa, bits);
   std::vector<float> out(static_cast<size_t>(n_tokens * weight.n_rows), -1.0f);
   MatmulArgs args;
@@ -64,7 +64,6 @@ inline std::vector<float> multiply(Isa isa, const Matrix& weight, const std::vec
   args.n_tokens = n_tokens;
   args.out = out.data();
   args.out_stride = weight.n_rows;
-  args.large_l1 = large_l1;
   if (!uses_quantized_activations(weight.dtype)) {
     kernels.multiply[static_cast<size_t>(weight.dtype)](args);
     return out;

@@ -84,6 +84,8 @@ TEST_CASE("the last caches count once each, however many share them", "[topology
   }
   CHECK(first_level_cache_bytes({0, 1}, tree.sys()) == size_t{48} << 10);
   CHECK(first_level_cache_bytes({0, 1, 2}, tree.sys()) == size_t{32} << 10);
+  CHECK(l1_is_large({0, 1}, tree.sys()));
+  CHECK_FALSE(l1_is_large({0, 1, 2}, tree.sys()));
 }
 
 TEST_CASE("the processor's name is found", "[topology]") {

@@ -66,6 +66,7 @@ struct SumsBegin {
   }
 };
 
+/// The same for one token and group, in every lane.
 template <class S, class G>
 [[gnu::always_inline]] inline typename S::Int sum_begins(const int32_t* begin) {
   if constexpr (!kWeightsAreOffset<S, G>) return S::zero();
