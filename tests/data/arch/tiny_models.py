@@ -223,7 +223,7 @@ def add_vocabulary(writer, kind):
         writer.add_token_types([3 if token.startswith("[") and len(token) > 2 else 1 for token in tokens])
         writer.add_token_type_count(2)
         writer.add_unk_token_id(1)
-        writer.add_cls_token_id(2)
+        writer.add_uint32("tokenizer.ggml.cls_token_id", 2)
         writer.add_sep_token_id(3)
         writer.add_pad_token_id(0)
         writer.add_mask_token_id(4)
