@@ -25,7 +25,8 @@ def bert():
     """Attention to all tokens; learned positions and row 0 of the token types; layer norms after each sum; biases;
     exact gelu."""
     names = {**OUTER, "attention.self.query": "attn_q", "attention.self.key": "attn_k",
-             "attention.self.value": "attn_v", "attention.output.dense": "attn_output", "attention.output.LayerNorm": "attn_output_norm",
+             "attention.self.value": "attn_v", "attention.output.dense": "attn_output",
+             "attention.output.LayerNorm": "attn_output_norm",
              "intermediate.dense": "ffn_up", "output.dense": "ffn_down", "output.LayerNorm": "layer_output_norm"}
     return Tiny("bert", transformers.BertConfig(**COMMON), {**KEYS, "pooling_type": 2}, names, layers=("layer",),
                 auto=transformers.AutoModel, vocabulary="bert", hidden=True)

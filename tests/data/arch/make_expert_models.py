@@ -10,8 +10,8 @@ import numpy as np
 import torch
 import transformers
 
-from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, make_all,
-                         of_rope, permuted, plain_scores, sizes, split_experts)
+from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, as_mxfp4,
+                         make_all, of_rope, permuted, plain_scores, sizes, split_experts)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -68,6 +68,25 @@ def qwen2moe():
     return Tiny("qwen2moe", config, keys, names, split_experts, scores=plain_scores, n_used=3)
 
 
+def qwen2moe_fused():
+    """The same as newer converters write it if told to: gates and ups of experts in one tensor, and q, k and v, and
+    their biases."""
+    tiny = qwen2moe()
+    parts = {}
+
+    def change(name, data):
+        for part in ("attn_q.", "attn_k.", "attn_v."):
+            if part in name:
+                fused = name.replace(part, "attn_qkv.")
+                parts.setdefault(fused, {})[part] = data
+                if len(parts[fused]) < 3:
+                    return []
+                return [(fused, np.concatenate([parts[fused][key] for key in ("attn_q.", "attn_k.", "attn_v.")]))]
+        return [(name, data)]
+    tiny.change, tiny.seed = change, "qwen2moe"
+    return tiny
+
+
 def granitemoe(shared=0):
     """Four multipliers: of embeddings, of branches, of scores (no 1/sqrt) and a divisor of logits. Adjacent pairs."""
     scales = dict(embedding_multiplier=6.0, residual_multiplier=0.375, attention_multiplier=0.25, logits_scaling=3.0)
@@ -119,6 +138,19 @@ def gpt_oss():
                "sinks": 1.0}
     return Tiny("gpt-oss", config, keys, names, change, spreads=spreads, router="mlp.router", n_used=3,
                 scores=lambda router, x: x @ router.weight.T + router.bias)
+
+
+def gpt_oss_mxfp4():
+    """The same with its experts in MXFP4, as released."""
+    tiny = gpt_oss()
+
+    def settle(model):
+        for layer in model.model.layers:
+            for weight in (layer.mlp.experts.gate_up_proj, layer.mlp.experts.down_proj):
+                weight.copy_(torch.from_numpy(as_mxfp4(weight.numpy().swapaxes(-1, -2))[1].swapaxes(-1, -2).copy()))
+
+    tiny.settle, tiny.mxfp4 = settle, ("ffn_gate_exps", "ffn_up_exps", "ffn_down_exps")
+    return tiny
 
 
 def biased_scores(router, x):
@@ -324,9 +356,11 @@ MODELS = {
     "mixtral-split": mixtral_split,
     "olmoe": olmoe,
     "qwen2moe": qwen2moe,
+    "qwen2moe-fused": qwen2moe_fused,
     "granitemoe": granitemoe,
     "granitemoe-shared": granitemoe_shared,
     "gpt-oss": gpt_oss,
+    "gpt-oss-mxfp4": gpt_oss_mxfp4,
     "glm4moe": glm4moe,
     "ernie4_5-moe": ernie,
     "deepseek": deepseek,

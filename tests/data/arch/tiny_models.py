@@ -19,6 +19,7 @@ from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
 # Of the standard deviation of a router's scores: what must lie between the last expert chosen and the first one left
 # out, for every token and layer. Engines that keep keys and values in half precision are off by a thousandth or so.
 ROUTER_MARGIN = 0.01
+MXFP4 = gguf.GGMLQuantizationType.MXFP4
 
 # transformers' names of a layer's parts, and GGUF's, as most of these models have them.
 ATTENTION = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
@@ -57,6 +58,9 @@ class Tiny:
     hidden: bool = False  # golden are the last layer's outputs of all tokens, not logits
     build: Callable[[], torch.nn.Module] | None = None  # instead of auto
     seed: str = ""  # what random weights are seeded by, the model's name unless said
+    mxfp4: tuple[str, ...] = ()  # parts of the names of the file's tensors that are MXFP4
+    # Rounds the model's weights to what its file can hold, after they were drawn
+    settle: Callable[[torch.nn.Module], None] = lambda model: None
 
     def make(self):
         model = self.build() if self.build else self.auto.from_config(self.config, attn_implementation="eager")
@@ -128,6 +132,7 @@ def randomise(tiny, model, rng):
             weight.copy_(values.half().float())
         if model.config.tie_word_embeddings and hasattr(model, "lm_head"):
             model.lm_head.weight.copy_(model.get_input_embeddings().weight)
+        tiny.settle(model)
 
 
 def gap(scores, n):
@@ -186,14 +191,24 @@ def tensors_of(tiny, model):
     yield from tiny.extra().items()
 
 
-def stored(name, data):
+def as_mxfp4(data):
+    """The bytes of a tensor in MXFP4, and what they stand for."""
+    raw = gguf.quants.quantize(np.ascontiguousarray(data, dtype=np.float32), MXFP4)
+    return raw, gguf.quants.dequantize(raw, MXFP4)
+
+
+def stored(tiny, name, data):
     """As converters choose types: float32 for vectors, norms, routers and whatever is not called weight."""
+    if name.endswith(".weight") and any(part in name for part in tiny.mxfp4):
+        raw, values = as_mxfp4(data)
+        assert np.array_equal(values, data), name
+        return raw, MXFP4
     single = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight")
     if data.ndim <= 1 or not name.endswith(".weight") or name.endswith(("_norm.weight",) + single):
-        return np.ascontiguousarray(data, dtype=np.float32)
+        return np.ascontiguousarray(data, dtype=np.float32), gguf.GGMLQuantizationType.F32
     half = np.ascontiguousarray(data).astype(np.float16)
     assert np.array_equal(half.astype(np.float32), data), name
-    return half
+    return half, gguf.GGMLQuantizationType.F16
 
 
 def add_keys(writer, arch, keys):
@@ -243,7 +258,8 @@ def write_gguf(path, tiny, tensors):
     add_keys(writer, tiny.arch, tiny.keys)
     add_vocabulary(writer, tiny.vocabulary)
     for name, data in tensors:
-        writer.add_tensor(name, stored(name, data))
+        data, kind = stored(tiny, name, data)
+        writer.add_tensor(name, data, raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
