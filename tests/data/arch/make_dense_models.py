@@ -266,6 +266,23 @@ def smollm3():
     return Tiny("smollm3", config, keys, LLAMA, permuted(4, 2))
 
 
+def exaone4():
+    """Norms only after attention and FFN, and of each head's q and k; a window in three of four layers, by an array in
+    the file; the other layers have no RoPE."""
+    config = transformers.Exaone4Config(**{**WIDE, "intermediate_size": 64, "num_hidden_layers": 4},
+                                        sliding_window=WINDOW, sliding_window_pattern=4)
+    keys = sizes(config, **{"vocab_size": N_VOCAB, "attention.sliding_window": WINDOW,
+                            "attention.sliding_window_pattern": [True, True, True, False]})
+    return Tiny("exaone4", config, keys, OLMO2)
+
+
+def hunyuan():
+    """llama in halves, with norms of each head's q and k after RoPE."""
+    config = transformers.HunYuanDenseV1Config(**WIDE, head_dim=32)
+    names = {**LLAMA, "self_attn.query_layernorm": "attn_q_norm", "self_attn.key_layernorm": "attn_k_norm"}
+    return Tiny("hunyuan-dense", config, sizes(config), names)
+
+
 MODELS = {
     "gemma": gemma,
     "gemma2": gemma2,
@@ -290,6 +307,8 @@ MODELS = {
     "stablelm-parallel": stablelm_parallel,
     "mistral3": mistral3,
     "smollm3": smollm3,
+    "exaone4": exaone4,
+    "hunyuan-dense": hunyuan,
 }
 
 if __name__ == "__main__":

@@ -350,6 +350,17 @@ def smallthinker_sigmoid():
     return smallthinker(sigmoid=True)
 
 
+def minimax_m2():
+    """Norms over the whole q and k; RoPE on half of a head; sigmoid router with a bias for choosing, renormalised."""
+    config = transformers.MiniMaxM2Config(**SMALL, head_dim=16, rotary_dim=8, intermediate_size=32,
+                                          num_local_experts=8, num_experts_per_tok=3)
+    keys = sizes(config, **{"expert_count": 8, "expert_feed_forward_length": 32, "expert_gating_func": 2,
+                            "rope.dimension_count": 8})
+    names = {**MOE, **QK_NORMS, "mlp.e_score_correction_bias": "exp_probs_b.bias"}
+    return Tiny("minimax-m2", config, keys, names, split_experts, router="mlp", n_used=3,
+                scores=lambda block, x: torch.sigmoid(x @ block.gate.weight.T) + block.e_score_correction_bias)
+
+
 MODELS = {
     "qwen3moe": qwen3moe,
     "mixtral": mixtral,
@@ -363,6 +374,7 @@ MODELS = {
     "gpt-oss-mxfp4": gpt_oss_mxfp4,
     "glm4moe": glm4moe,
     "ernie4_5-moe": ernie,
+    "minimax-m2": minimax_m2,
     "deepseek": deepseek,
     "deepseek2-lite": deepseek2_lite,
     "deepseek2-v2": deepseek2_v2,
