@@ -6,10 +6,9 @@ usage: make_encoder_models.py OUT_DIR [NAME...]      (needs torch, transformers,
 NAME.gguf is as llama.cpp's converters write it, NAME.hidden are little-endian float32 [n_tokens, d_model] of all of
 TOKENS after the last layer, computed in float32 by transformers. The committed files came from this script.
 """
-import numpy as np
 import transformers
 
-from tiny_models import CONTEXT, N_VOCAB, Tiny, make_all, of_rope
+from tiny_models import CONTEXT, N_VOCAB, Tiny, fused_qkv, make_all, of_rope
 
 COMMON = dict(vocab_size=N_VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
               max_position_embeddings=CONTEXT, type_vocab_size=2, layer_norm_eps=1e-12, hidden_dropout_prob=0.0,
@@ -39,18 +38,7 @@ def nomic_bert():
              "self_attn.o_proj": "attn_output", "post_attention_layernorm": "attn_output_norm",
              "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down",
              "post_mlp_layernorm": "layer_output_norm"}
-    parts = {}
-
-    def change(name, data):
-        for part in ("attn_q", "attn_k", "attn_v"):
-            if f".{part}." in name:
-                fused = name.replace(part, "attn_qkv")
-                parts.setdefault(fused, {})[part] = data
-                if len(parts[fused]) < 3:
-                    return []
-                return [(fused, np.concatenate([parts[fused][key] for key in ("attn_q", "attn_k", "attn_v")]))]
-        return [(name, data)]
-    return Tiny("nomic-bert", config, {**KEYS, "rope.freq_base": 1000.0, "pooling_type": 1}, names, change,
+    return Tiny("nomic-bert", config, {**KEYS, "rope.freq_base": 1000.0, "pooling_type": 1}, names, fused_qkv(),
                 auto=transformers.AutoModel, vocabulary="bert", hidden=True)
 
 

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from tiny_models import (ATTENTION, CONTEXT, EXPERTS, FFN, FFN_NORM, N_VOCAB, OUTER, QK_NORMS, TOKENS, Tiny, as_mxfp4,
-                         make_all, of_rope, permuted, plain_scores, sizes, split_experts)
+                         fused_qkv, make_all, of_rope, permuted, plain_scores, sizes, split_experts)
 
 WINDOW = 8
 SMALL = dict(vocab_size=N_VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
@@ -72,18 +72,7 @@ def qwen2moe_fused():
     """The same as newer converters write it if told to: gates and ups of experts in one tensor, and q, k and v, and
     their biases."""
     tiny = qwen2moe()
-    parts = {}
-
-    def change(name, data):
-        for part in ("attn_q.", "attn_k.", "attn_v."):
-            if part in name:
-                fused = name.replace(part, "attn_qkv.")
-                parts.setdefault(fused, {})[part] = data
-                if len(parts[fused]) < 3:
-                    return []
-                return [(fused, np.concatenate([parts[fused][key] for key in ("attn_q.", "attn_k.", "attn_v.")]))]
-        return [(name, data)]
-    tiny.change, tiny.seed = change, "qwen2moe"
+    tiny.change, tiny.seed = fused_qkv(), "qwen2moe"
     return tiny
 
 

@@ -54,7 +54,6 @@ class Tiny:
     spreads: dict[str, float] = dataclasses.field(default_factory=dict)  # of weights by a part of their names
     extra: Callable[[], dict[str, np.ndarray]] = dict  # further tensors of the file
     vocabulary: str = "llama"
-    exact_logits: Callable[[torch.nn.Module], torch.Tensor] | None = None  # instead of the model's own forward pass
     hidden: bool = False  # golden are the last layer's outputs of all tokens, not logits
     build: Callable[[], torch.nn.Module] | None = None  # instead of auto
     seed: str = ""  # what random weights are seeded by, the model's name unless said
@@ -114,6 +113,22 @@ def split_experts(name, data):
     return [(name, data)]
 
 
+def fused_qkv():
+    """A change that puts a layer's q, k and v one under the other, as attn_qkv."""
+    order = ("attn_q.", "attn_k.", "attn_v.")
+    parts = {}
+
+    def change(name, data):
+        part = next((part for part in order if part in name), None)
+        if part is None:
+            return [(name, data)]
+        fused = name.replace(part, "attn_qkv.")
+        found = parts.setdefault(fused, {})
+        found[part] = data
+        return [(fused, np.concatenate([found[part] for part in order]))] if len(found) == len(order) else []
+    return change
+
+
 def plain_scores(router, x):
     """Chosen by logits (or by what grows with them)."""
     return x @ router.weight.T
@@ -161,11 +176,8 @@ def run(tiny, model):
                    if name.endswith("." + tiny.router)]
         assert handles, "no routers"
     with torch.no_grad():
-        if tiny.exact_logits is not None:
-            golden = tiny.exact_logits(model)
-        else:
-            output = model(torch.tensor([TOKENS]))
-            golden = output.last_hidden_state[0] if tiny.hidden else output.logits[0]
+        output = model(torch.tensor([TOKENS]))
+        golden = output.last_hidden_state[0] if tiny.hidden else output.logits[0]
     for handle in handles:
         handle.remove()
     return golden, min(gaps, default=None)
