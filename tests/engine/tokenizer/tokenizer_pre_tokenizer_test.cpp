@@ -48,6 +48,26 @@ TEST_CASE("Pre-tokenizers split words, numbers and white space as their models d
   CHECK(split("deepseek-v3", "a.b 1234") == Words{"a", ".b", " ", "123", "4"});
   CHECK(split("bloom", "Hi, you. 12") == Words{"Hi", ",", " you", ".", " 12"});
   CHECK(split("viking", "Hi 12") == Words{"Hi", " ", "1", "2"});
+  CHECK(split("qwen35", "e\xCC\x81t 12") == Words{"e\xCC\x81t", " ", "1", "2"});
+  CHECK(split("kimi-k2",
+              "ab\xE4\xB8\xAD\xE6\x96\x87"
+              "cd 1234") == Words{"ab", "\xE4\xB8\xAD\xE6\x96\x87", "cd", " ", "123", "4"});
+  CHECK(split("exaone-moe", "two words  12") == Words{"two words", " ", " ", "1", "2"});
+  CHECK(split("jais-2", "a" + std::string(7, ' ')) == Words{"a", "    ", "  ", " "});
+  CHECK(split("chameleon", "IMGIMGABZ 12.") == Words{"IMGIMGABZ", " ", "1", "2", "."});
+}
+
+TEST_CASE("Numbers are cut in threes from the right where the models count that way") {
+  for (const std::string name : {"tiny_aya", "cohere2moe", "afmoe"}) {
+    CAPTURE(name);
+    CHECK(split(name, "12") == Words{"12"});
+    CHECK(split(name, "123") == Words{"123"});
+    CHECK(split(name, "1234") == Words{"1", "234"});
+    CHECK(split(name, "12345678.9") == Words{"12", "345", "678", ".", "9"});
+  }
+  // No word ends within "1234a", so Command A's counts from the left there.
+  CHECK(split("tiny_aya", "1234a") == Words{"123", "4", "a"});
+  CHECK(split("gpt-4o", "1234") == Words{"123", "4"});
 }
 
 TEST_CASE("White space is Unicode's") {
