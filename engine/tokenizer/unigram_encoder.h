@@ -30,10 +30,10 @@ class UnigramEncoder final : public TextEncoder {
     std::string_view text;
     int32_t token;
   };
-  /// The best way to cut the text up to some place.
+  /// The best way to cut the text up to some place. Scores are added in double precision, as Hugging Face's tokenizers
+  /// do: sentencepiece adds floats, and then rounding chooses among cuts that are equally good.
   struct Best {
-    double score =
-        0;  // in double precision, as Hugging Face's tokenizers add: among equal sums the first found counts
+    double score = 0;
     size_t from = 0;     // where its last token begins
     int32_t token = -1;  // its last token; -1: a character that is none
     bool reached = false;

@@ -39,9 +39,8 @@ struct Vocabulary {
 
   std::vector<std::string>
       texts;  // [n_vocab] as the file spells them; never shorter or longer than types and scores
-  std::vector<float>
-      scores;  // [n_vocab] SentencePiece's merge order, higher first; never NaN. Of unigram models
-               // the logarithms of probabilities.
+  // [n_vocab] SentencePiece's merge order, higher first; a unigram model's logarithms of probabilities. Never NaN.
+  std::vector<float> scores;
   std::vector<TokenType> types;  // [n_vocab]
 
   int32_t bos = -1;  // ids are -1 where the model has no such token
