@@ -283,9 +283,9 @@ bool PreTokenizer::knows(std::string_view name) { return find_row(name) != nullp
 
 PreTokenizer::Habits PreTokenizer::habits(std::string_view name) { return row_of(name).habits; }
 
-std::string PreTokenizer::known_names() {
-  std::string names;
-  for (const Row& row : kRows) names.append(names.empty() ? "" : ", ").append(row.name);
+std::vector<std::string_view> PreTokenizer::known_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kRows) names.push_back(row.name);
   return names;
 }
 

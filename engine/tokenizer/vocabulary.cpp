@@ -92,9 +92,9 @@ std::string read_pre(const ModelFile& file) {
   if (PreTokenizer::knows(name)) return name;
   refuse(file.path().string(),
          "tokenizer.ggml.pre is '" + name.substr(0, 80) +
-             "', a pre-tokenizer that this version of Hearth does not know; use a newer version, or "
-             "write the name of one that cuts text alike into the file (known are " +
-             PreTokenizer::known_names() + ")");
+             "', a pre-tokenizer that this version of Hearth does not know; use a newer version, or write "
+             "the name of a "
+             "known one that cuts text alike into the file (docs/tokenizers.md lists them and says how)");
 }
 
 void read_texts(const ModelFile& file, Vocabulary& vocabulary) {

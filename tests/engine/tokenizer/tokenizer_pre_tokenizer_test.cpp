@@ -1,7 +1,8 @@
 // The pre-tokenizers by name: what they split, and that no text is lost or takes forever.
 #include "engine/tokenizer/pre_tokenizer.h"
 
-#include <sstream>
+#include <fstream>
+#include <iterator>
 
 #include "engine/tokenizer/special_tokens.h"
 #include "tests/support/catch.h"
@@ -19,11 +20,8 @@ Words split(std::string_view name, const std::string& text) {
 }
 
 std::vector<std::string> all_names() {
-  std::string list = PreTokenizer::known_names();
-  std::vector<std::string> names;
-  std::istringstream in(list);
-  for (std::string name; std::getline(in >> std::ws, name, ',');) names.push_back(name);
-  return names;
+  const std::vector<std::string_view> names = PreTokenizer::known_names();
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -103,6 +101,16 @@ TEST_CASE("Every pre-tokenizer compiles and keeps every byte of any text") {
     }
   }
   CHECK_FALSE(PreTokenizer::knows("no-such"));
+}
+
+TEST_CASE("The documentation names every pre-tokenizer") {
+  std::ifstream in(std::string(testing::source_dir()) + "/docs/tokenizers.md");
+  const std::string page(std::istreambuf_iterator<char>(in), {});
+  REQUIRE_FALSE(page.empty());
+  for (const std::string& name : all_names()) {
+    CAPTURE(name);
+    CHECK(page.find("`" + name + "`") != std::string::npos);
+  }
 }
 
 TEST_CASE("No pre-tokenizer is quadratic in runs of a character") {
