@@ -33,7 +33,7 @@ constexpr std::string_view kQwen35Stages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
     R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 constexpr std::string_view kLagunaStages[] = {R"([^\n]+|\n+)", kQwen2Stages[0]};
-// Numbers are cut in threes first, so that the second expression's endless runs never see more than three digits.
+// The second expression's numbers have at most three digits, because the first has cut them.
 constexpr std::string_view kMiniCpm5Stages[] = {
     R"(\p{N}{1,3})", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)"
                      R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -76,8 +76,8 @@ constexpr std::string_view kYoutuStages[] = {
 constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
                                                R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
 
-// Kimi's sets Han characters apart and keeps them out of words. Their ranges are spelled out (\p{Han} less those
-// of other planes that are not assigned), because \p{Han} means another set to PCRE2 from 10.40 on.
+// Kimi's sets Han characters apart and keeps them out of words. Their ranges are spelled out,
+// because \p{Han} means another set to PCRE2 from 10.40 on.
 constexpr std::string_view kKimiStages[] = {
     R"((?(DEFINE)(?<han>[\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007}\x{3021}-\x{3029})"
     R"(\x{3038}-\x{303B}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9})"
@@ -177,7 +177,6 @@ constexpr Row kRows[] = {
     {"jina-v1-en", kGpt2Stages},
     {"jina-v2-code", kGpt2Stages},
     {"jina-v2-de", kGpt2Stages},
-    {"jina-v2-en", kGpt2Stages},
     {"jina-v2-es", kGpt2Stages},
     {"mellum", kGpt2Stages},
     {"modern-bert", kGpt2Stages},
