@@ -63,7 +63,7 @@ TEST_CASE("Numbers are cut in threes from the right where the models count that 
     CHECK(split(name, "1234") == Words{"1", "234"});
     CHECK(split(name, "12345678.9") == Words{"12", "345", "678", ".", "9"});
   }
-  // No word ends within "1234a", so Command A's counts from the left there.
+  // No word ends within "1234a", so Tiny Aya's counts from the left there.
   CHECK(split("tiny_aya", "1234a") == Words{"123", "4", "a"});
   CHECK(split("gpt-4o", "1234") == Words{"123", "4"});
 }
