@@ -52,9 +52,6 @@ struct DeviceAnswer {
   std::vector<std::string> notes;  // sentences for the log: why less is used than was requested
 };
 
-/// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.
-DeviceAnswer choose_device(const LoadOptions& options);
-
 /// Memory reserved for sequences and steps, besides the file.
 struct Reservation {
   std::string label;  // name of the file, for messages

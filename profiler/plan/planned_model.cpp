@@ -12,6 +12,7 @@
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/predictor_file.h"
 #include "engine/resolved_load.h"
+#include "kernels/cuda/device_types.h"
 
 namespace hearth {
 namespace {
@@ -165,6 +166,15 @@ double PlannedModel::weight_bytes() const {
     if (m) bytes += static_cast<double>(m.bytes());
   });
   return weights.tied() ? bytes - static_cast<double>(weights.output.weight.bytes()) : bytes;
+}
+
+std::optional<DType> PlannedModel::cpu_only_type() const {
+  std::optional<DType> type;
+  Weights w = views_of(weights);
+  each_matrix(w, [&](const Matrix& m) {
+    if (m && !cuda::device_has(m.dtype)) type = m.dtype;
+  });
+  return type;
 }
 
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation) {
