@@ -102,7 +102,7 @@ void clear_mins(Decoded<Block>& out) {
   for (float& min : out.min) min = 0.0f;
 }
 
-/// d times (bits + 1/2), as all but the last of these types have their scales; exact.
+/// d times (bits + 1/2), as IQ2 and IQ3_XXS have their scales; exact.
 float halfway_scale(float d, uint32_t bits) { return d * (0.5f + static_cast<float>(bits)); }
 
 }  // namespace
