@@ -125,9 +125,10 @@ struct BlockMXFP4 {
 struct BlockNVFP4 {
   static constexpr int kElems = 64, kGroup = 16, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t d[4];  // a scale per group: 4 bits of exponent, 3 of fraction, no sign
-  uint8_t
-      qs[32];  // group k: indices into kFloat4Values; low nibbles of qs[8k..8k+7], then their high nibbles
+  // A scale per group: 4 bits of exponent, 3 of fraction, no sign.
+  uint8_t d[4];
+  // Group k: indices into kFloat4Values, the low nibbles of qs[8k..8k+7] and then their high ones.
+  uint8_t qs[32];
 };
 
 /// Points of a grid (grids.h) with a sign for each weight. IQ2 has an index for 8 weights, IQ3 for 4.
@@ -180,8 +181,8 @@ struct BlockIQ1_S {
   static constexpr bool kHasMin = false, kDecodedFirst = true;
   uint16_t d;
   uint8_t qs[32];  // low 8 bits of the indices
-  uint16_t
-      qh[8];  // per group: 4 times 3 more bits of index, 3 bits of scale, a bit that says "an eighth less"
+  // Per group: 4 times 3 more bits of index, 3 bits of scale, a bit that says "an eighth less".
+  uint16_t qh[8];
 };
 
 struct BlockIQ1_M {
@@ -196,20 +197,20 @@ struct BlockIQ1_M {
   }
 };
 
-/// Weights of -1, 0 and 1.
+/// Weights of -1, 0 and 1. A byte holds up to five digits of base 3, the first one most significant: their number times
+/// 256 / 243, rounded up.
 struct BlockTQ1_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs
-      [48];  // five base-3 digits a byte, the first one most significant; the byte is the number * 256 / 243
-  uint8_t qh[4];  // four digits a byte
+  uint8_t qs[48];  // five digits a byte: of 32 bytes, then of 16
+  uint8_t qh[4];   // four digits a byte
   uint16_t d;
 };
 
 struct BlockTQ2_0 {
   static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
   static constexpr bool kHasMin = false, kDecodedFirst = true;
-  uint8_t qs[64];  // 2 bits, less 1; placed as in Q2_K
+  uint8_t qs[64];  // 2 bits, less 1: 2 is possible too; placed as in Q2_K
   uint16_t d;
 };
 
