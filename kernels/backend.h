@@ -114,6 +114,16 @@ struct KvPlaces {
   int max_blocks = 0;
 };
 
+/// How a query's scores become weights.
+struct AttentionScores {
+  float scale = 1.0f;     // of q k^T
+  int window = 0;         // position p sees positions p - window + 1 to p; 0: all up to p
+  float soft_cap = 0.0f;  // a score s becomes cap * tanh(s / cap); 0: stays s
+  const float* sinks =
+      nullptr;  // [n_heads], backend memory: one more logit of each head's softmax, without a
+                // value; null: none
+};
+
 /// Upper bounds of the steps to come; reserve() sizes scratch by them.
 struct StepBounds {
   int max_tokens = 1;
@@ -192,10 +202,11 @@ class Backend : public Memory {
 
   /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t]
   /// of each token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
-  /// stride. The keys of the step itself must have been appended. Online softmax in a fixed order of keys
-  /// (Milakov, Gimelshein 2018).
-  virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                         const KvShape& shape, KvLayer layer, float* out) = 0;
+  /// stride. The keys of the step itself must have been appended. `scores` may limit the positions to a window,
+  /// cap the scores, and add a sink to each head's softmax. Online softmax in a fixed order of keys (Milakov,
+  /// Gimelshein 2018).
+  virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                         const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
   /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i])). Without up: out[i] =
   /// act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the relus. REQUIRES: up is not null

@@ -232,7 +232,7 @@ void ForwardPass::attention_block(const Side& side, const LayerWeights& layer, K
   backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope_);
   backend.kv_append(k, v, spec_.kv_dim(), places, kv_.shape(), kv_layer);
   const float scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim));
-  backend.attention(q, spec_.q_dim(), spec_.n_heads, scale, places, kv_.shape(), kv_layer,
+  backend.attention(q, spec_.q_dim(), spec_.n_heads, {.scale = scale}, places, kv_.shape(), kv_layer,
                     work.attended.floats());
   backend.matmul(work.attended.floats(), n_tokens,
                  std::array{product(layer.attention_out, work.residual.floats(), /*accumulate=*/true)});

@@ -39,15 +39,17 @@ struct KeyTileParts {
 constexpr float kMinusInfinity = -__builtin_inff();
 
 inline int smaller(int a, int b) { return a < b ? a : b; }
+inline int larger(int a, int b) { return a > b ? a : b; }
 
-inline void take_apart(const AttentionTile& tile, int begin, int end, KeyTileParts& parts) {
+/// Cuts the keys [begin, end). REQUIRES: begin < end <= stop. No scores are computed from `stop` on.
+inline void take_apart(const AttentionTile& tile, int begin, int end, int stop, KeyTileParts& parts) {
   parts.n_whole = parts.n_part = parts.n_runs = 0;
   for (int position = begin; position < end;) {
     const int block = tile.blocks[position / tile.block_tokens];
     const int offset = position % tile.block_tokens;
     // Scores may be computed up to the KV block's end, even for keys that are not written yet: lanes are
     // independent and masked afterwards.
-    const int columns = smaller(tile.block_tokens - offset, begin + kKeyTile - position);
+    const int columns = smaller(tile.block_tokens - offset, stop - position);
     const uint16_t* k = tile.k + block * tile.block_stride + offset;
     for (int i = 0; i < columns; i += 16) {
       const KeyColumns key_columns = {k + i, smaller(16, columns - i), position - begin + i};
@@ -216,6 +218,72 @@ inline void soften(const AttentionTile& tile, int row, int n_keys) {
   });
 }
 
+/// tanh(x) = 1 - 2 / (1 + e^2x), and where that loses digits the polynomial of Cephes' tanhf (Moshier 1989):
+/// within 4 units in the last place. A NaN stays a NaN.
+inline Lanes hyperbolic_tangent(Lanes x) {
+  const Lanes zero = Lanes::all(0.0f), one = Lanes::all(1.0f);
+  const Lanes power = exponential(Lanes::add(x, x));
+  const Lanes steep = Lanes::sub(one, Lanes::div(Lanes::all(2.0f), Lanes::add(one, power)));
+  const Lanes square = Lanes::mul(x, x);
+  Lanes p = Lanes::all(-5.70498872745e-3f);
+  p = Lanes::fma(p, square, Lanes::all(2.06390887954e-2f));
+  p = Lanes::fma(p, square, Lanes::all(-5.37397155531e-2f));
+  p = Lanes::fma(p, square, Lanes::all(1.33314422036e-1f));
+  p = Lanes::fma(p, square, Lanes::all(-3.33332819422e-1f));
+  const Lanes flat = Lanes::fma(Lanes::mul(p, square), x, x);
+  // flat below 0.625 and steep from there on: the other one becomes 0.
+  const Lanes size = Lanes::max(Lanes::sub(zero, x), x);
+  return Lanes::add(Lanes::zero_below(steep, size, Lanes::all(0.625f)),
+                    Lanes::zero_below(flat, Lanes::sub(zero, size), Lanes::all(-0x1.3ffffep-1f)));
+}
+
+/// Caps one row's scores of the keys [from, to) of a tile, and some around them that share their lanes.
+inline void cap_scores(const AttentionTile& tile, int row, int from, int to) {
+  const Lanes cap = Lanes::all(tile.soft_cap);
+  const Lanes inverse = Lanes::all(1.0f / tile.soft_cap);
+  float* scores = tile.scores + row * kKeyTile;
+  for (int i = from / 16 * 16; i < to; i += 16) {
+    const Lanes x = Lanes::mul(Lanes::load(scores + i), inverse);
+    Lanes::store(Lanes::mul(cap, hyperbolic_tangent(x)), scores + i);
+  }
+}
+
+/// One tile of keys for rows from `first` on, some of whose keys are hidden by windows. Reads no KV block and no
+/// 16 keys without one that is seen. Does for a row what attend() does without windows: hidden keys have a score
+/// of -infinity, so their p is exactly 0, and their values are left out.
+inline void attend_windows(const AttentionTile& tile, int begin, int end, int first, KeyTileParts& parts) {
+  int last = first;
+  while (last < tile.n_rows && tile.firsts[last] < end) ++last;
+  if (first == last) return;
+  const int seen_from = larger(tile.firsts[first], begin);
+  const int skipped =
+      larger((seen_from - begin) / 16 * 16, seen_from / tile.block_tokens * tile.block_tokens - begin);
+  take_apart(tile, begin + skipped, end, begin + kKeyTile, parts);
+  AttentionTile later = tile;  // without the first `skipped` keys
+  later.scores += skipped;
+  for_each_rows<Lanes::kMaxRows>(
+      first, last, [&](int row, auto rows) { score_rows<decltype(rows)::value>(later, row, parts); });
+  for (int row = first; row < last; ++row) {
+    const int n_keys = smaller(tile.limits[row], end) - begin;
+    if (tile.soft_cap > 0.0f) cap_scores(tile, row, skipped, n_keys);
+    for (int i = 0; i < tile.firsts[row] - begin; ++i) tile.scores[row * kKeyTile + i] = kMinusInfinity;
+    soften(tile, row, n_keys);
+  }
+  // Rows that see the same keys of the tile go through them together.
+  const auto from = [&](int row) { return larger(tile.firsts[row], begin); };
+  const auto to = [&](int row) { return smaller(tile.limits[row], end); };
+  for (int row = first; row < last;) {
+    int next = row + 1;
+    while (next < last && from(next) == from(row) && to(next) == to(row)) ++next;
+    take_apart(tile, from(row), to(row), to(row), parts);
+    later.scores = tile.scores + (from(row) - begin);
+    for_each_rows<Lanes::kMaxRows>(row, next, [&](int r, auto rows) {
+      add_values_rows<decltype(rows)::value>(later, r, parts, to(row) - from(row));
+    });
+    row = next;
+  }
+}
+
 void attend(const AttentionTile& tile) {
   for (int row = 0; row < tile.n_rows; ++row) {
     tile.largest[row] = kMinusInfinity;
@@ -227,12 +295,20 @@ void attend(const AttentionTile& tile) {
   for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
     const int end = smaller(begin + kKeyTile, tile.end);
     while (first < tile.n_rows && tile.limits[first] <= begin) ++first;
+    if (tile.firsts != nullptr && tile.firsts[tile.n_rows - 1] > begin) {
+      attend_windows(tile, begin, end, first, parts);
+      continue;
+    }
     int first_whole = first;  // rows from first_whole on see all of it
     while (first_whole < tile.n_rows && tile.limits[first_whole] < end) ++first_whole;
 
-    take_apart(tile, begin, end, parts);
+    take_apart(tile, begin, end, begin + kKeyTile, parts);
     for_each_rows<Lanes::kMaxRows>(
         first, tile.n_rows, [&](int row, auto rows) { score_rows<decltype(rows)::value>(tile, row, parts); });
+    if (tile.soft_cap > 0.0f) {
+      for (int row = first; row < tile.n_rows; ++row)
+        cap_scores(tile, row, 0, smaller(tile.limits[row], end) - begin);
+    }
     for (int row = first; row < tile.n_rows; ++row) soften(tile, row, smaller(tile.limits[row], end) - begin);
     // Every row stops at its limit. A weight of 0 would not do: 0 times an infinite value is NaN.
     for (int row = first; row < first_whole; ++row) {

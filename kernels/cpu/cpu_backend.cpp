@@ -244,9 +244,9 @@ void CpuBackend::kv_append(const float* k, const float* v, int64_t stride, const
   });
 }
 
-void CpuBackend::attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                           const KvShape& shape, KvLayer layer, float* out) {
-  attention_.run(q, stride, n_heads, scale, places, shape, layer, out);
+void CpuBackend::attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                           const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) {
+  attention_.run(q, stride, n_heads, scores, places, shape, layer, out);
 }
 
 void CpuBackend::gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,

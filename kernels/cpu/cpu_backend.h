@@ -55,8 +55,8 @@ class CpuBackend final : public Backend {
             const Rope& rope) override;
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                  KvLayer layer) override;
-  void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                 const KvShape& shape, KvLayer layer, float* out) override;
+  void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                 const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override;
   void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                         float* out) override;
   NeuronSetId make_set() override;

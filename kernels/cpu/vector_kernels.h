@@ -17,10 +17,12 @@ namespace hearth {
 /// score. VectorKernels::merge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
+  const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on; ascending; null: all
   const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; ascending
   int n_rows = 0;
   int head_dim = 0;
-  int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile
+  float soft_cap = 0.0f;  // see AttentionScores
+  int begin = 0;          // the slice's positions are [begin, end); begin a multiple of kKeyTile
   int end = 0;
   // This head's part of the KV cache. The keys of KV block b are k + b * block_stride, [head_dim,
   // block_tokens]; its values are v + b * block_stride, [block_tokens, head_dim].
@@ -64,7 +66,7 @@ struct VectorKernels {
   /// See AttentionTile.
   void (*attend)(const AttentionTile& tile);
 
-  /// Joins the softmax of a later slice into that of all earlier ones, for one row:
+  /// Joins the softmax of a later slice (or of a sink) into that of all earlier ones, for one row:
   /// state is {largest, sum}, weighted [head_dim].
   void (*merge)(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
                 float* weighted);

@@ -208,11 +208,11 @@ class CudaBackend final : public Backend {
     });
   }
 
-  void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                 const KvShape& shape, KvLayer layer, float* out) override {
+  void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                 const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override {
     if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
     enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
-      cuda::attention(q, stride, n_heads, scale, there, shape, layer, longest, scratch_.attention, out,
+      cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,
                       stream_);
     });
   }

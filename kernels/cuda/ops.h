@@ -96,10 +96,11 @@ void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& p
 /// Scratch of attention(), for steps within these bounds.
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
-/// See Backend::attention. longest: the largest number of keys a token of the step sees (host).
-void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-               const KvShape& shape, KvLayer layer, int longest, void* scratch, float* out,
-               cudaStream_t stream);
+/// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token of
+/// the step, those included that a window hides (host).
+void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+               const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
+               float* out, cudaStream_t stream);
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 

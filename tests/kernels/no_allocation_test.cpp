@@ -59,8 +59,11 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       backend.matmul(x.data(), n, products);
       backend.rope(x.data(), width, n_heads, head_dim, some, rope);
       backend.kv_append(k.data(), v.data(), kv_width, places, shape, {k_cache.halves(), v_cache.halves()});
-      backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
-                        y.data());
+      backend.attention(x.data(), width, n_heads, {.scale = 0.2f}, places, shape,
+                        {k_cache.halves(), v_cache.halves()}, y.data());
+      backend.attention(x.data(), width, n_heads,
+                        {.scale = 0.2f, .window = 300, .soft_cap = 30.0f, .sinks = weight.data()}, places,
+                        shape, {k_cache.halves(), v_cache.halves()}, y.data());
       backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n * width, y.data());
       backend.select_neurons(x.data(), nullptr, n, width, 0.1f, set);
       backend.ffn_neurons(ffn, x.data(), n, set, nullptr, y.data(), counts);
