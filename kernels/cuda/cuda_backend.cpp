@@ -210,6 +210,8 @@ class CudaBackend final : public Backend {
 
   void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                  const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override {
+    recorder_.note(static_cast<uint64_t>(scores.window));
+    recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
     enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
       cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,

@@ -105,8 +105,8 @@ uint64_t row_operations(Isa isa) {
   return print.value();
 }
 
-/// Attention of seven queries to 90 keys in three KV blocks.
-uint64_t attention(Isa isa) {
+/// Attention of seven queries to 90 keys in three KV blocks. `windows`: with windows and soft caps.
+uint64_t attention(Isa isa, bool windows) {
   constexpr int kRows = 7, kHead = 80, kBlockTokens = 32, kKeys = 90;
   constexpr size_t kBlock = size_t{kHead} * kBlockTokens;
   std::mt19937 rng(23);
@@ -119,11 +119,14 @@ uint64_t attention(Isa isa) {
   std::vector<float> q = random_activations(kRows * kHead, rng);
   for (float& value : q) value *= 0.1f;
   const std::vector<uint16_t> k = halves(3 * kBlock), v = halves(3 * kBlock);
-  const std::vector<int32_t> limits = {60, 61, 70, 77, 88, 89, 90}, blocks = {2, 0, 1};
+  const std::vector<int32_t> firsts = {3, 4, 13, 20, 31, 70, 71}, limits = {60, 61, 70, 77, 88, 89, 90};
+  const std::vector<int32_t> blocks = {2, 0, 1};
   std::vector<float> scores(kRows * kKeyTile), largest(kRows), sum(kRows), weighted(kRows * kHead);
   AttentionTile tile;
   tile.q = q.data();
+  tile.firsts = windows ? firsts.data() : nullptr;
   tile.limits = limits.data();
+  tile.soft_cap = windows ? 3.0f : 0.0f;
   tile.n_rows = kRows;
   tile.head_dim = kHead;
   tile.end = kKeys;
@@ -172,7 +175,8 @@ TEST_CASE("row operations and attention are the same bits on every vector ISA of
   for (const Isa isa : vector_isas()) {
     INFO(isa_name(isa));
     CHECK(row_operations(isa) == 0x6a4abea55c211771u);
-    CHECK(attention(isa) == 0x1716dfa6d15cae61u);
+    CHECK(attention(isa, /*windows=*/false) == 0x1716dfa6d15cae61u);
+    CHECK(attention(isa, /*windows=*/true) == 0x3761424d90fc0d1cu);
   }
 }
 

@@ -24,6 +24,8 @@ constexpr double kSiluTolerance = 6e-7;  // of the result: exp within 2 units, a
 constexpr double kGeluTolerance = 1e-5;  // of the result: an argument of exp up to 80 rounded three times
 constexpr double kRotationTolerance = 2.5e-7;  // of |a| + |b|: the sine's rounding, two products, a sum
 constexpr double kGeluErfTolerance = 5e-7;     // of gate * up: where the tail cancels, digits of it go
+constexpr double kSoftCapTolerance =
+    6e-7;  // of the result: exp within 2 units, add, divide, subtract, multiply
 // exp stops at e^88.37, so silu and gelu leave 4e-39 of a very negative number where nothing should be left.
 constexpr double kVanishing = 5e-39;
 
@@ -298,6 +300,49 @@ TEST_CASE("attention to a single key returns its value exactly, for every half t
     CHECK(n_wrong == 0);
     CHECK(sum == 1.0f);
     CHECK(largest == static_cast<float>(kHeadDim));
+  }
+}
+
+TEST_CASE("attention caps scores by cap * tanh(score / cap)", "[vector]") {
+  std::vector<float> q;  // with one key of 1, these are the scores
+  for (float size = 1e-6f; size < 1e5f; size *= 1.07f) q.insert(q.end(), {size, -size});
+  for (float x = -3.0f; x < 3.0f; x += 0.01f) q.push_back(x);
+  q.insert(q.end(), {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e38f, -1e38f, 1e-40f});
+  const uint16_t k = 0x3c00, v = 0x3c00;
+  const int32_t block = 0;
+  const std::vector<int32_t> limits(q.size(), 1);
+  std::vector<float> scores(q.size() * kKeyTile), largest(q.size()), sum(q.size()), weighted(q.size());
+  for (Isa isa : supported_isas()) {
+    for (float cap : {1.0f, 30.0f, 50.0f, 0.07f}) {
+      AttentionTile tile;
+      tile.q = q.data();
+      tile.limits = limits.data();
+      tile.n_rows = static_cast<int>(q.size());
+      tile.head_dim = 1;
+      tile.soft_cap = cap;
+      tile.end = 1;
+      tile.k = &k;
+      tile.v = &v;
+      tile.blocks = &block;
+      tile.block_tokens = 1;
+      tile.scores = scores.data();
+      tile.largest = largest.data();
+      tile.sum = sum.data();
+      tile.weighted = weighted.data();
+      vector_kernels(isa).attend(tile);
+      double worst = 0;
+      for (size_t i = 0; i < q.size(); ++i) {
+        const double expected = double{cap} * std::tanh(double{q[i]} / double{cap});
+        const double error = std::abs(double{largest[i]} - expected) / (std::abs(expected) + 1e-37);
+        if (std::isnan(expected)) {
+          CHECK(std::isnan(weighted[i]));
+        } else {
+          worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+        }
+      }
+      INFO(isa_name(isa) << ", cap " << cap);
+      CHECK(worst < kSoftCapTolerance);
+    }
   }
 }
 
