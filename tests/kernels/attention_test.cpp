@@ -209,7 +209,7 @@ void check_against_doubles(Heads heads, int block_tokens, int length, const Scor
 }
 
 /// Compares steps of all sizes, among others and alone, with all of the sequence in two steps.
-void check_batches(Heads heads, const Scoring& scoring) {
+void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& thread_counts) {
   const int n = 600;  // several slices of keys
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
@@ -220,7 +220,7 @@ void check_batches(Heads heads, const Scoring& scoring) {
     const std::vector<float> rest = sequences.step(*one, {{0, 500, n}});
     whole.insert(whole.end(), rest.begin(), rest.end());
     INFO(isa_name(isa) << ", " << scoring.text());
-    for (int n_threads : {1, 2, 3, 5}) {
+    for (int n_threads : thread_counts) {
       const std::unique_ptr<CpuBackend> backend = make_backend(heads, n_threads, isa, n);
       sequences.forget();
       std::vector<float> pieces;
@@ -301,7 +301,7 @@ TEST_CASE("attention works with any block size and length", "[attention]") {
 }
 
 TEST_CASE("attention gives a token the same bits in any batch, slicing and thread count", "[attention]") {
-  check_batches({6, 2, 24}, {});
+  check_batches({6, 2, 24}, {}, {1, 2, 3, 5});
 }
 
 TEST_CASE("attention over a context of more slices than results are kept for", "[attention]") {
@@ -311,7 +311,7 @@ TEST_CASE("attention over a context of more slices than results are kept for", "
 TEST_CASE("attention sees the positions of its window only", "[attention]") {
   // One key, less than a tile, tiles and slices with and without a rest, almost all and more than all of the context.
   for (int window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 300, 511, 599, 600, 1000})
-    check_against_doubles({2, 1, 32}, 16, 600, {window});
+    check_against_doubles({2, 1, 16}, 16, 600, {window});
   for (int block_tokens : {1, 5, 24, 32, 64, 100}) {
     for (int window : {1, 40, 70}) check_against_doubles({2, 1, 32}, block_tokens, 200, {window});
   }
@@ -339,29 +339,33 @@ TEST_CASE("attention with a sink gives each head's softmax one more term", "[att
 
 TEST_CASE("attention caps scores softly", "[attention]") {
   for (float cap : {0.5f, 5.0f, 30.0f, 50.0f, 1e4f})
-    check_against_doubles({6, 2, 64}, 16, 300, {.soft_cap = cap});
+    check_against_doubles({6, 2, 64}, 16, 130, {.soft_cap = cap});
   check_against_doubles({2, 1, 20}, 24, 70, {.soft_cap = 5.0f});
 }
 
 TEST_CASE("attention takes windows, caps and sinks together, for every head size and grouping",
           "[attention]") {
-  for (const Heads& heads : {Heads{9, 3, 64}, Heads{8, 1, 80}, Heads{2, 2, 96}, Heads{8, 2, 128},
-                             Heads{4, 2, 256}, Heads{2, 1, 512}, Heads{9, 1, 576}, Heads{3, 1, 20}}) {
-    for (int window : {1, 50, 290}) check_against_doubles(heads, 16, 330, {window, 20.0f, kSinks});
+  struct Case {
+    Heads heads;
+    int length, window;
+  };
+  for (const Case& c :
+       {Case{{9, 3, 64}, 330, 50}, Case{{6, 2, 64}, 330, 290}, Case{{8, 1, 80}, 100, 1},
+        Case{{2, 2, 96}, 300, 260}, Case{{8, 2, 128}, 140, 70}, Case{{4, 2, 256}, 100, 33},
+        Case{{2, 1, 512}, 280, 200}, Case{{9, 1, 576}, 100, 40}, Case{{3, 1, 20}, 330, 130}}) {
+    check_against_doubles(c.heads, 16, c.length, {c.window, 20.0f, kSinks});
   }
 }
 
 TEST_CASE("attention with windows, caps and sinks gives a token the same bits in any batch", "[attention]") {
-  for (int window : {1, 10, 64, 90, 257, 400, 599}) check_batches({6, 2, 24}, {window});
-  check_batches({6, 2, 24}, {.soft_cap = 8.0f});
-  check_batches({6, 2, 24}, {.sinks = kSinks});
-  check_batches({5, 5, 24}, {300, 8.0f, kSinks});
-  check_batches({6, 1, 24}, {33, 8.0f, kSinks});
+  for (int window : {1, 64, 90, 257, 599}) check_batches({6, 2, 24}, {window}, {1, 3});
+  check_batches({5, 5, 24}, {.soft_cap = 8.0f, .sinks = kSinks}, {1, 3});
+  check_batches({6, 1, 24}, {300, 8.0f, kSinks}, {1, 3});
 }
 
 TEST_CASE("attention with windows that end where slices become longer", "[attention]") {
   // From 7680 on a window has slices of 512, and the whole context from 8193 on.
-  for (int window : {7679, 7680, 8000, 8191, 8192, 8200, 8300}) check_long_context({window});
+  for (int window : {7679, 7680, 8191, 8200}) check_long_context({window});
   check_long_context({5000, 8.0f, kSinks});
 }
 
