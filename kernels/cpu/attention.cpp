@@ -156,7 +156,7 @@ Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& 
 }
 
 /// Gathers the item's queries, times scale, and describes its keys. Does not set where results go.
-AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
+PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
   const int head_dim = call.shape.head_dim;
   int row = 0;
   for (int t = 0; t < item.tile.n_tokens; ++t) {
@@ -170,7 +170,7 @@ AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratc
   const int64_t head_halves = int64_t{call.shape.block_tokens} * head_dim;
   const int64_t table = call.places.table_of[item.tile.first_token];
   const Seen seen = seen_by(call, item, scratch);
-  AttentionTile tile;
+  PartlySeenTile tile;
   tile.q = scratch.q.data();
   tile.firsts = seen.firsts;
   tile.limits = seen.limits;
@@ -186,14 +186,18 @@ AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratc
   return tile;
 }
 
-void Attention::attend_slice(AttentionTile tile, const Item& item, int slice, const Partial& result) const {
+void Attention::attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const {
   tile.begin = slice * item.tile.slice_tokens;
   tile.end = std::min(tile.begin + item.tile.slice_tokens, tile.limits[tile.n_rows - 1]);
   if (tile.firsts != nullptr) tile.begin = std::max(tile.begin, tile.firsts[0] / kKeyTile * kKeyTile);
   tile.largest = result.largest;
   tile.sum = result.sum;
   tile.weighted = result.weighted;
-  kernels_.attend(tile);
+  if (tile.firsts != nullptr || tile.soft_cap > 0.0f) {
+    kernels_.attend_partly_seen(tile);
+  } else {
+    kernels_.attend(tile);
+  }
 }
 
 /// Joins a slice into the item's rows. Skips rows that see nothing of the slice. A row whose first slice it is
@@ -237,7 +241,7 @@ void Attention::write_out(const Call& call, const Item& item, const Partial& tot
 }
 
 void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) const {
-  const AttentionTile tile = load_queries(call, item, scratch);
+  const PartlySeenTile tile = load_queries(call, item, scratch);
   const Partial total{scratch.largest.data(), scratch.sum.data(), scratch.weighted.data()};
   const Partial later{scratch.slice_largest.data(), scratch.slice_sum.data(), scratch.slice_weighted.data()};
   attend_slice(tile, item, item.tile.first_slice, total);
@@ -265,7 +269,7 @@ void Attention::run_split(const Call& call, int64_t n_items) {
     const Item item = item_at(call, piece / max_slices_);
     const int slice = item.tile.first_slice + static_cast<int>(piece % max_slices_);
     if (slice >= item.tile.end_slice) return;
-    const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
+    const PartlySeenTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
     attend_slice(tile, item, slice, split_result(call, item, slice));
   });
   // 2. Join the slices in the order of positions, as run_whole() does.

@@ -90,8 +90,8 @@ class Attention {
   void make_tiles(const Call& call);
   Item item_at(const Call& call, int64_t index) const;
   Seen seen_by(const Call& call, const Item& item, Scratch& scratch) const;
-  AttentionTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
-  void attend_slice(AttentionTile tile, const Item& item, int slice, const Partial& result) const;
+  PartlySeenTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
+  void attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const;
   void merge_slice(const Call& call, const Item& item, const Seen& seen, int slice, const Partial& from,
                    const Partial& into) const;
   void write_out(const Call& call, const Item& item, const Partial& total) const;

@@ -122,7 +122,7 @@ uint64_t attention(Isa isa, bool windows) {
   const std::vector<int32_t> firsts = {3, 4, 13, 20, 31, 70, 71}, limits = {60, 61, 70, 77, 88, 89, 90};
   const std::vector<int32_t> blocks = {2, 0, 1};
   std::vector<float> scores(kRows * kKeyTile), largest(kRows), sum(kRows), weighted(kRows * kHead);
-  AttentionTile tile;
+  PartlySeenTile tile;
   tile.q = q.data();
   tile.firsts = windows ? firsts.data() : nullptr;
   tile.limits = limits.data();
@@ -139,7 +139,8 @@ uint64_t attention(Isa isa, bool windows) {
   tile.largest = largest.data();
   tile.sum = sum.data();
   tile.weighted = weighted.data();
-  vector_kernels(isa).attend(tile);
+  const VectorKernels& kernels = vector_kernels(isa);
+  windows ? kernels.attend_partly_seen(tile) : kernels.attend(tile);
   Fingerprint print;
   print.add(largest);
   print.add(sum);

@@ -314,7 +314,7 @@ TEST_CASE("attention caps scores by cap * tanh(score / cap)", "[vector]") {
   std::vector<float> scores(q.size() * kKeyTile), largest(q.size()), sum(q.size()), weighted(q.size());
   for (Isa isa : supported_isas()) {
     for (float cap : {1.0f, 30.0f, 50.0f, 0.07f}) {
-      AttentionTile tile;
+      PartlySeenTile tile;
       tile.q = q.data();
       tile.limits = limits.data();
       tile.n_rows = static_cast<int>(q.size());
@@ -329,7 +329,7 @@ TEST_CASE("attention caps scores by cap * tanh(score / cap)", "[vector]") {
       tile.largest = largest.data();
       tile.sum = sum.data();
       tile.weighted = weighted.data();
-      vector_kernels(isa).attend(tile);
+      vector_kernels(isa).attend_partly_seen(tile);
       double worst = 0;
       for (size_t i = 0; i < q.size(); ++i) {
         const double expected = double{cap} * std::tanh(double{q[i]} / double{cap});

@@ -7,7 +7,7 @@
 
 namespace hearth {
 
-const VectorKernels kVectorKernelsScalar = {rms_norm, layer_norm, gated_activation, rotate, to_half, attend,
-                                            merge,    divide};
+const VectorKernels kVectorKernelsScalar = {
+    rms_norm, layer_norm, gated_activation, rotate, to_half, attend, attend_partly_seen, merge, divide};
 
 }  // namespace hearth
