@@ -38,6 +38,7 @@ int slice_tokens_for(int n_keys, int window) {
   } else {
     // A window touches up to window / tokens + 2 slices, because it begins and ends amid one; those of a step
     // that is cut by slices touch one more together.
+    static_assert(kMaxSplitTokens <= kSliceTokens);
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
   return tokens;
