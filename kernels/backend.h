@@ -19,8 +19,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <stdexcept>
 #include <string>
 
+#include "kernels/experts.h"
 #include "kernels/matrix.h"
 #include "kernels/memory.h"
 #include "kernels/neurons.h"
@@ -63,6 +65,8 @@ enum class Activation : uint8_t {
   kRelu,     // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
   kRelu2,    // relu(x)^2
   kDRelu,    // relu of the gate and of up (dReLU, Song et al. 2024)
+  /// gpt-oss: with g = min(gate, 7) and u = up clamped to [-7, 7], g / (1 + e^(-1.702 g)) * (u + 1).
+  kSwigluOai,
 };
 
 /// What an FFN does between its matrices: hidden = act(gate) * up, or act(up) where there is no gate.
@@ -124,6 +128,10 @@ struct StepBounds {
   int head_dim = 0;         // 0: max_cols / n_heads
   int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
   int64_t max_outputs = 0;  // floats that one to_host() call gives; 0: that memory is allocated at first use
+  // The following are for layers of experts; 0 if there are none.
+  int n_experts = 0;        // the most experts of a layer
+  int n_experts_used = 0;   // the most experts of a token
+  int64_t expert_cols = 0;  // d_expert, the largest
   // The following are for a device that shares layers' neurons with the CPU (HybridFfn); other backends
   // ignore them.
   bool shares = false;       // whether there are layers with shared neurons
@@ -197,9 +205,9 @@ class Backend : public Memory {
   virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer, float* out) = 0;
 
-  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i])). Without up: out[i] =
-  /// act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the relus. REQUIRES: up is not null
-  /// for kDRelu.
+  /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai: see
+  /// there). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the relus.
+  /// REQUIRES: up is not null for kDRelu and kSwigluOai.
   virtual void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                                 float* out) = 0;
 
@@ -221,6 +229,22 @@ class Backend : public Memory {
   /// `set`. The sums and their order are those of ffn_neurons().
   virtual void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set,
                             float* out, NeuronCounts& counts) = 0;
+
+  /// Chooses experts for n_tokens tokens by their router's logits [n_tokens, router.n_experts], as Router says.
+  /// The result is valid until the next call of route(). Throws std::logic_error with a sentence if the backend
+  /// has no experts; so does experts().
+  virtual ExpertChoice route(const float* /*logits*/, int /*n_tokens*/, const Router& /*router*/) {
+    throw std::logic_error("This backend cannot compute layers of experts.");
+  }
+
+  /// out[t] += the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts that `choice` has for each
+  /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. experts: a
+  /// layer's, by number, all of the same shape. Only weights of chosen experts are read, once in a call.
+  /// REQUIRES: for kDRelu and kSwigluOai, experts have gates.
+  virtual void experts(std::span<const Expert> /*experts*/, FfnActivation /*activation*/, const float* /*x*/,
+                       const ExpertChoice& /*choice*/, float* /*out*/, ExpertCounts& /*counts*/) {
+    throw std::logic_error("This backend cannot compute layers of experts.");
+  }
 
   /// out row i = x row rows[i]; rows of n_cols floats.
   virtual void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) = 0;

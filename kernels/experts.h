@@ -1,0 +1,70 @@
+// Mixtures of experts: how a layer's router chooses experts for each token, and the experts' weights.
+//
+// An expert is a small FFN. A layer has many of them, and a token is computed by a few: the layer's router gives
+// each expert a logit for the token, and the experts with the highest scores are chosen. Their outputs are added
+// up, each times its weight (Shazeer et al. 2017). This file is data only: Backend::route() chooses, and
+// Backend::experts() computes. Views never own. Used by the engine and every backend.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/matrix.h"
+
+namespace hearth {
+
+/// What a router's logits become before experts are chosen by them.
+enum class RouterScore : uint8_t {
+  kSoftmax,          // softmax over all experts
+  kSigmoid,          // 1 / (1 + e^-logit), each expert for itself
+  kSoftmaxOfChosen,  // the logits themselves; weights are the softmax over the chosen experts' logits
+};
+
+/// How a token's experts are chosen from its router's logits, and what their weights are:
+///   1. score = what RouterScore says. For choosing, choice_bias is added.
+///   2. If there are groups, the n_groups_used best are kept, and the experts of the others cannot be chosen.
+///   3. The n_used experts with the highest scores are chosen, the highest first.
+///   4. weight = the expert's score without bias (kSoftmaxOfChosen: its softmax), divided by the sum of the chosen
+///      experts' if `renormalise` and the sum is not 0, and times `scale`.
+/// Of equal scores the expert or group with the lower number wins. If one of a token's logits or biases is NaN,
+/// all its weights are NaN, so that a broken model shows; its experts are still n_used different ones.
+/// REQUIRES: 1 <= n_used <= n_experts; n_groups divides n_experts; 1 <= n_groups_used <= n_groups; the used groups
+/// have at least n_used experts.
+struct Router {
+  int n_experts = 0;
+  int n_used = 0;  // experts of a token
+  RouterScore score = RouterScore::kSoftmax;
+  const float* choice_bias = nullptr;  // [n_experts] or null; the backend's memory
+  int n_groups = 1;                    // groups of n_experts / n_groups neighbouring experts
+  int n_groups_used = 1;
+  bool group_by_best = false;  // a group's score is that of its best expert (DeepSeek-V2); false: the sum of
+                               // its best two (DeepSeek-V3)
+  bool renormalise = false;
+  float scale = 1.0f;
+};
+
+/// The experts of a step's tokens, in memory of the backend that chose them.
+struct ExpertChoice {
+  int n_tokens = 0;
+  int n_used = 0;
+  const int32_t* experts = nullptr;  // [n_tokens, n_used] the best first; a token's are all different
+  const float* weights = nullptr;    // [n_tokens, n_used]
+};
+
+/// One expert: out = down (act(gate x) * (up x)), or down act(up x) without a gate; biases are added to the
+/// products. A matrix may be rows of a larger tensor, for example gate and up the halves of one.
+struct Expert {
+  Matrix gate;                       // [d_expert, d_model]; null without a gate
+  Matrix up;                         // [d_expert, d_model]
+  Matrix down;                       // [d_model, d_expert]
+  const float* gate_bias = nullptr;  // [d_expert] or null
+  const float* up_bias = nullptr;    // [d_expert] or null
+  const float* down_bias = nullptr;  // [d_model] or null
+};
+
+/// What a layer's experts were asked for and read, summed over calls.
+struct ExpertCounts {
+  int64_t chosen = 0;  // pairs of a token and one of its experts
+  int64_t read = 0;    // experts whose weights were read; once in a step, however many tokens chose them
+};
+
+}  // namespace hearth
