@@ -59,14 +59,13 @@ struct Rope {
 };
 
 enum class Activation : uint8_t {
-  kSilu,     // x / (1 + e^-x)
-  kGelu,     // by tanh (Hendrycks, Gimpel 2016)
-  kGeluErf,  // x times the normal distribution's Phi(x)
-  kRelu,     // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
-  kRelu2,    // relu(x)^2
-  kDRelu,    // relu of the gate and of up (dReLU, Song et al. 2024)
-  /// gpt-oss: with g = min(gate, 7) and u = up clamped to [-7, 7], g / (1 + e^(-1.702 g)) * (u + 1).
-  kSwigluOai,
+  kSilu,       // x / (1 + e^-x)
+  kGelu,       // by tanh (Hendrycks, Gimpel 2016)
+  kGeluErf,    // x times the normal distribution's Phi(x)
+  kRelu,       // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
+  kRelu2,      // relu(x)^2
+  kDRelu,      // relu of the gate and of up (dReLU, Song et al. 2024)
+  kSwigluOai,  // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
 };
 
 /// What an FFN does between its matrices: hidden = act(gate) * up, or act(up) where there is no gate.

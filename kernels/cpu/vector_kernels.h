@@ -40,6 +40,15 @@ struct AttentionTile {
 /// softmax cheap, few enough that a tile's scores and its K and V stay in the first-level cache.
 inline constexpr int kKeyTile = 64;
 
+/// Rows x + ids[j] * stride, each with a weight.
+struct WeightedRows {
+  const float* x = nullptr;
+  int64_t stride = 0;
+  const int32_t* ids = nullptr;    // [n]
+  const float* weights = nullptr;  // [n]
+  int n = 0;
+};
+
 struct VectorKernels {
   /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
   /// lanes. A lane adds n/64 positive terms, so the sum's relative error is below (n/64 + 6) * 2^-24, which
@@ -53,6 +62,17 @@ struct VectorKernels {
 
   /// See Backend::gated_activation.
   void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
+
+  /// out = e^(x - the largest of x) / their sum, for n floats. out may be x. All of out is NaN if one of x is NaN, one is
+  /// infinity or all are -infinity.
+  void (*softmax)(const float* x, int64_t n, float* out);
+
+  /// out = 1 / (1 + e^-x), for n floats. out may be x. A NaN stays a NaN.
+  void (*sigmoid)(const float* x, int64_t n, float* out);
+
+  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum is a chain of fused multiply-adds in
+  /// the order of j, from 0.
+  void (*add_weighted_rows)(const WeightedRows& rows, int64_t n, float* out);
 
   /// Rotates one head's first n_rot floats. table: for kHalves cosines [n_rot/2] then sines [n_rot/2]; for
   /// kInterleaved each cosine twice [n_rot], then each sine twice [n_rot], the first of the two negated.

@@ -47,13 +47,17 @@ inline double reference_activation(FfnActivation act, double x) {
       return x > 0 || std::isnan(x) ? x * x : 0.0;
     case Activation::kDRelu:
       return x > 0 || std::isnan(x) ? x : 0.0;
+    case Activation::kSwigluOai:
+      if (x > 7.0) x = 7.0;
+      return x / (1.0 + std::exp(-1.702 * x));
   }
   return NAN;
 }
 
-/// act(gate) * up, or of dReLU the product of both relus.
+/// act(gate) * up, or of dReLU the product of both relus, or of gpt-oss act(gate) * (clamped up + 1).
 inline double reference_gated(FfnActivation act, double gate, double up) {
   const double activated = reference_activation(act, gate);
+  if (act.kind == Activation::kSwigluOai) return activated * ((up > 7 ? 7 : up < -7 ? -7 : up) + 1);
   return activated * (act.kind == Activation::kDRelu ? reference_activation(act, up) : up);
 }
 
