@@ -37,7 +37,8 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c'},
       {"ffn-activation", "Model", "NAME",
        "Activation of the model's FFN, which files of ReLU-family models do not say: relu, drelu, fatrelu:T "
-       "(zero up to T), relu2, silu or gelu. Not given: the file's hearth.ffn_activation, else relu for "
+       "(zero up to T), relu2, silu, gelu or swiglu-oai. Not given: the file's hearth.ffn_activation, else "
+       "relu for "
        "PowerInfer's files, else the architecture's.",
        TextField{&O::ffn_activation}, Sources::kAll, Program::kBoth},
 

@@ -122,7 +122,7 @@ struct ModelRuntime::State {
               .spec = spec,
               .tokenizer = *model->tokenizer,
               .context_tokens = reserved.context_tokens,
-              .weight_bytes = weights.bytes_per_token()},
+              .weight_bytes = weights.bytes_per_token(spec)},
         observation(spec, weights, reserved.n_slots, max_tokens, cpu.n_threads()) {}
 
   /// Allocates and fills all memory besides the file, as resolved.
@@ -315,6 +315,7 @@ void ModelRuntime::State::publish() {
 
 /// See NeuronObservation::why_not_counted().
 std::string ModelRuntime::State::why_not_counted() const {
+  if (spec.has_experts()) return "Neurons of experts are not counted.";
   for (int i = 0; i < spec.n_layers && resolved->sparsity.mode == Sparsity::kDense; ++i) {
     if (!neurons->placed().layer(i).dense_down.weight) continue;
     return "A dense run looks at no single neuron, so none can be counted (dense: " +

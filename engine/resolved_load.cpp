@@ -10,6 +10,7 @@
 #include "engine/forward/kv_memory.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/runtime/device.h"
 
 namespace hearth {
@@ -27,14 +28,12 @@ void check_option(const char* name, int value, int low) {
 /// The context of one sequence: the requested one, or the default within the model's limits. Throws if the
 /// request exceeds those limits.
 int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
-  const int possible = longest_context(spec);
-  const bool windowed = possible < spec.context_train;
-  if (asked == 0) return std::min(possible, kDefaultContext);
-  if (asked > possible) {
+  if (asked == 0) return std::min(spec.context_train, kDefaultContext);
+  if (asked > spec.context_train) {
     gguf::fail(gguf::file_label(file.path().string()),
-               "a context of " + std::to_string(asked) + " tokens was asked for, but the model " +
-                   (windowed ? "attends over a window of " : "was trained on ") + std::to_string(possible) +
-                   ", which is the most it can have.");
+               "a context of " + std::to_string(asked) +
+                   " tokens was asked for, but the model was trained on " +
+                   std::to_string(spec.context_train) + ", which is the most it can have.");
   }
   return asked;
 }
@@ -65,6 +64,54 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   return r;
 }
 
+/// Why the options or the model's file keep the GPU out; empty: nothing does.
+std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
+  if (options.sparsity.mode == "calibrated") return "--sparsity calibrated runs on the CPU only";
+  if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
+  if (facts.spec.has_experts()) return "A mixture of experts runs on the CPU only";
+  for (const TensorInfo& tensor : facts.file.tensors()) {
+    if (cuda::device_has(tensor.dtype)) continue;
+    return "Tensor " + gguf::quoted(tensor.name) + " is of type " +
+           std::string(dtype_info(tensor.dtype).name) + ", which runs on the CPU only";
+  }
+  return {};
+}
+
+/// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.
+DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
+  DeviceAnswer answer;
+  if (options.device == DeviceChoice::kCpu) return answer;
+  const bool insists = options.device == DeviceChoice::kCuda;
+  const std::variant<cuda::Device, std::string> found = cuda::probe();
+  if (const std::string* reason = std::get_if<std::string>(&found)) {
+    if (insists) {
+      throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +
+                                  *reason + "; take --device auto or cpu.");
+    }
+    return answer;
+  }
+  if (const std::string why = why_only_cpu(options, facts); !why.empty()) {
+    if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
+    answer.notes.push_back(why + ": the GPU is not used");
+    return answer;
+  }
+  const cuda::Device& device = std::get<cuda::Device>(found);
+  answer.usable = true;
+  answer.name = device.name;
+  answer.free_bytes = cuda::free_bytes(device);
+  const uint64_t left =
+      std::max(kLeftFree, static_cast<uint64_t>(kLeftShare * static_cast<double>(answer.free_bytes)));
+  const uint64_t usable = answer.free_bytes - std::min(answer.free_bytes, left);
+  answer.budget_bytes = options.vram_budget_bytes.value_or(usable);
+  if (answer.budget_bytes > answer.free_bytes) {
+    answer.notes.push_back("the GPU has " + bytes_text(static_cast<double>(answer.free_bytes)) + " free, " +
+                           bytes_text(static_cast<double>(answer.budget_bytes - answer.free_bytes)) +
+                           " less than --vram-budget: the plan is made for what is left");
+    answer.budget_bytes = usable;
+  }
+  return answer;
+}
+
 }  // namespace
 
 void check_options(const LoadOptions& options) {
@@ -93,46 +140,9 @@ void Reservation::refuse(const std::string& why) const {
                         "; ask for a smaller context or fewer slots");
 }
 
-DeviceAnswer choose_device(const LoadOptions& options) {
-  DeviceAnswer answer;
-  if (options.device == DeviceChoice::kCpu) return answer;
-  const bool insists = options.device == DeviceChoice::kCuda;
-  const std::variant<cuda::Device, std::string> found = cuda::probe();
-  if (const std::string* reason = std::get_if<std::string>(&found)) {
-    if (insists) {
-      throw std::invalid_argument("--device cuda was asked for, but there is no GPU that can be used: " +
-                                  *reason + "; take --device auto or cpu.");
-    }
-    return answer;
-  }
-  const bool calibrated = options.sparsity.mode == "calibrated";
-  if (calibrated || options.activation_bits == ActivationBits::k8) {
-    const std::string why =
-        (calibrated ? "--sparsity calibrated" : "--activation-bits 8") + std::string(" runs on the CPU only");
-    if (insists) throw std::invalid_argument(why + "; take --device auto or cpu.");
-    answer.notes.push_back(why + ": the GPU is not used");
-    return answer;
-  }
-  const cuda::Device& device = std::get<cuda::Device>(found);
-  answer.usable = true;
-  answer.name = device.name;
-  answer.free_bytes = cuda::free_bytes(device);
-  const uint64_t left =
-      std::max(kLeftFree, static_cast<uint64_t>(kLeftShare * static_cast<double>(answer.free_bytes)));
-  const uint64_t usable = answer.free_bytes - std::min(answer.free_bytes, left);
-  answer.budget_bytes = options.vram_budget_bytes.value_or(usable);
-  if (answer.budget_bytes > answer.free_bytes) {
-    answer.notes.push_back("the GPU has " + bytes_text(static_cast<double>(answer.free_bytes)) + " free, " +
-                           bytes_text(static_cast<double>(answer.budget_bytes - answer.free_bytes)) +
-                           " less than --vram-budget: the plan is made for what is left");
-    answer.budget_bytes = usable;
-  }
-  return answer;
-}
-
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
   Reservation memory = reserve(options, facts);
-  DeviceAnswer device = choose_device(options);
+  DeviceAnswer device = choose_device(options, facts);
   const SparsityFacts about{.file = facts.file,
                             .spec = facts.spec,
                             .weights = facts.weights,

@@ -25,12 +25,6 @@ namespace hearth {
 // vocabulary floats) at 10-40 MB while the output matrix is still read once for many rows.
 inline constexpr int kMaxLogitRows = 64;
 
-/// Tokens of one sequence that a model can have. Attention reads every position; a model with a sliding window was never
-/// trained to look beyond its window.
-inline int longest_context(const ModelSpec& spec) {
-  return spec.sliding_window > 0 ? std::min(spec.sliding_window, spec.context_train) : spec.context_train;
-}
-
 /// KV blocks for n_slots sequences of context_tokens each. Also used in plans for models that are not loaded.
 constexpr int64_t kv_blocks(int context_tokens, int n_slots) {
   return static_cast<int64_t>((context_tokens + kKvBlockTokens - 1) / kKvBlockTokens) * n_slots;
@@ -51,9 +45,6 @@ struct DeviceAnswer {
   uint64_t budget_bytes = 0;
   std::vector<std::string> notes;  // sentences for the log: why less is used than was requested
 };
-
-/// Throws std::invalid_argument (one sentence) if the options require a GPU and none can be used.
-DeviceAnswer choose_device(const LoadOptions& options);
 
 /// Memory reserved for sequences and steps, besides the file.
 struct Reservation {

@@ -59,14 +59,13 @@ struct Rope {
 };
 
 enum class Activation : uint8_t {
-  kSilu,     // x / (1 + e^-x)
-  kGelu,     // by tanh (Hendrycks, Gimpel 2016)
-  kGeluErf,  // x times the normal distribution's Phi(x)
-  kRelu,     // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
-  kRelu2,    // relu(x)^2
-  kDRelu,    // relu of the gate and of up (dReLU, Song et al. 2024)
-  /// gpt-oss: with g = min(gate, 7) and u = up clamped to [-7, 7], g / (1 + e^(-1.702 g)) * (u + 1).
-  kSwigluOai,
+  kSilu,       // x / (1 + e^-x)
+  kGelu,       // by tanh (Hendrycks, Gimpel 2016)
+  kGeluErf,    // x times the normal distribution's Phi(x)
+  kRelu,       // x where x > threshold, else 0 (a threshold above 0: FATReLU, Song et al. 2024)
+  kRelu2,      // relu(x)^2
+  kDRelu,      // relu of the gate and of up (dReLU, Song et al. 2024)
+  kSwigluOai,  // gpt-oss: g / (1 + e^(-1.702 g)) * (u + 1), g = min(gate, 7), u = up clamped to [-7, 7]
 };
 
 /// What an FFN does between its matrices: hidden = act(gate) * up, or act(up) where there is no gate.
@@ -116,6 +115,16 @@ struct KvPlaces {
   const int32_t* table_of = nullptr;      // [n_tokens]
   const int32_t* block_tables = nullptr;  // [n_tables, max_blocks]
   int max_blocks = 0;
+};
+
+/// How a query's scores become weights.
+struct AttentionScores {
+  float scale = 1.0f;     // of q k^T
+  int window = 0;         // position p sees positions p - window + 1 to p; 0: all up to p
+  float soft_cap = 0.0f;  // a score s becomes cap * tanh(s / cap); 0: stays s
+  const float* sinks =
+      nullptr;  // [n_heads], backend memory: one more logit of each head's softmax, without a
+                // value; null: none
 };
 
 /// Upper bounds of the steps to come; reserve() sizes scratch by them.
@@ -177,6 +186,18 @@ class Backend : public Memory {
   /// out[i] += x[i] for n floats.
   virtual void add(const float* x, int64_t n, float* out) = 0;
 
+  /// out[i] = x[i] for n floats.
+  virtual void copy(const float* x, int64_t n, float* out) = 0;
+
+  /// out[i] = 0 for n floats.
+  virtual void zero(int64_t n, float* out) = 0;
+
+  /// out[i] *= factor for n floats.
+  virtual void scale(float factor, int64_t n, float* out) = 0;
+
+  /// out[i] = cap * tanh(out[i] / cap) for n floats. REQUIRES: cap > 0.
+  virtual void soft_cap(float cap, int64_t n, float* out) = 0;
+
   /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for n_rows rows of n_cols. out may be x.
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                         float* out) = 0;
@@ -200,10 +221,11 @@ class Backend : public Memory {
 
   /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t]
   /// of each token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
-  /// stride. The keys of the step itself must have been appended. Online softmax in a fixed order of keys
-  /// (Milakov, Gimelshein 2018).
-  virtual void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                         const KvShape& shape, KvLayer layer, float* out) = 0;
+  /// stride. The keys of the step itself must have been appended. `scores` may limit the positions to a window,
+  /// cap the scores, and add a sink to each head's softmax. Online softmax in a fixed order of keys (Milakov,
+  /// Gimelshein 2018).
+  virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                         const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 
   /// out[i] = act(gate[i]) * up[i] for n floats (kDRelu: act(gate[i]) * act(up[i]); kSwigluOai: see
   /// there). Without up: out[i] = act(gate[i]). out may be gate or up. A NaN stays a NaN, also through the relus.

@@ -27,8 +27,19 @@ enum class DType : uint8_t {
   kQ6_K,
   kIQ4_NL,
   kIQ4_XS,
+  kMXFP4,
+  kNVFP4,
+  kIQ2_XXS,
+  kIQ2_XS,
+  kIQ2_S,
+  kIQ3_XXS,
+  kIQ3_S,
+  kIQ1_S,
+  kIQ1_M,
+  kTQ1_0,
+  kTQ2_0,
 };
-inline constexpr int kDTypeCount = 15;
+inline constexpr int kDTypeCount = 26;
 
 struct DTypeInfo {
   std::string_view name;  // "Q4_1", as GGUF tools print it

@@ -69,7 +69,6 @@ LoadOptions for_counting(const SelfProfileSettings& settings, const ModelSpec& s
   load.spread_memory = settings.load.spread_memory;
   load.n_slots = 1;
   load.context_tokens = std::min(kContext, spec.context_train);
-  if (spec.sliding_window > 0) load.context_tokens = std::min(load.context_tokens, spec.sliding_window);
   load.prefill_chunk = kChunk;
   load.ffn_activation = settings.load.ffn_activation;
   load.sparsity.mode = "exact";  // counts which neurons are active, not which are proposed

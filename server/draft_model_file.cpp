@@ -44,8 +44,8 @@ std::unique_ptr<ModelRuntime> load_draft_model(std::shared_ptr<const ModelFile> 
   load.n_threads = options.threads;
   load.n_slots = options.slots;
   load.prefill_chunk = options.prefill_chunk;
-  const int possible = std::min(longest_context(read_model_spec(model, options.ffn_activation)),
-                                longest_context(read_model_spec(*file, {})));
+  const int possible = std::min(read_model_spec(model, options.ffn_activation).context_train,
+                                read_model_spec(*file, {}).context_train);
   load.context_tokens = std::min(possible, options.context > 0 ? options.context : kDefaultContext);
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.warn = [](const std::string& sentence) { log_warning("draft model: " + sentence); };

@@ -199,8 +199,7 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
     log_warning(kNone + "there is no cache folder to keep it in (" + *why + ")");
     return nullptr;
   }
-  if (!runtime.facts().spec.activation.has_zeros() &&
-      runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
+  if (!runtime.facts().spec.has_zero_neurons() && runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
     log_warning(kNone + "every neuron of this model is active for every token");
     return nullptr;
   }
@@ -328,7 +327,7 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
   model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
-                     !load.activity.empty() && model->runtime_->facts().spec.activation.has_zeros();
+                     !load.activity.empty() && model->runtime_->facts().spec.has_zero_neurons();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
   if (options.profile == Options::Profile::kOnline)

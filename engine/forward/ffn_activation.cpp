@@ -12,7 +12,8 @@ namespace hearth {
 namespace {
 
 constexpr std::string_view kKey = "hearth.ffn_activation";
-constexpr std::string_view kNames = "relu, drelu, fatrelu:T (T a number from 0 to 1000), relu2, silu or gelu";
+constexpr std::string_view kNames =
+    "relu, drelu, fatrelu:T (T a number from 0 to 1000), relu2, silu, gelu or swiglu-oai";
 constexpr std::string_view kFatRelu = "fatrelu:";
 constexpr float kMaxThreshold = 1000.0f;
 
@@ -22,12 +23,13 @@ struct Named {
 };
 
 // If a kind has several names, the first is the one shown.
-constexpr std::array<Named, 6> kNamed = {{{"silu", Activation::kSilu},
+constexpr std::array<Named, 7> kNamed = {{{"silu", Activation::kSilu},
                                           {"gelu", Activation::kGelu},
                                           {"gelu", Activation::kGeluErf},
                                           {"relu", Activation::kRelu},
                                           {"relu2", Activation::kRelu2},
-                                          {"drelu", Activation::kDRelu}}};
+                                          {"drelu", Activation::kDRelu},
+                                          {"swiglu-oai", Activation::kSwigluOai}}};
 
 [[noreturn]] void contradict(const ModelFile& file, const std::string& what) {
   gguf::fail(gguf::file_label(file.path().string()), what);
@@ -46,6 +48,10 @@ void check_fits(const ModelFile& file, const Architecture& arch, FfnActivation a
   if (activation.kind == Activation::kDRelu && !arch.gated) {
     contradict(file, said + ", which multiplies two relus, but architecture " + std::string(arch.name) +
                          " has no gate beside up; say relu");
+  }
+  if (activation.kind == Activation::kSwigluOai && !arch.gated) {
+    contradict(file, said + ", which multiplies gate and up, but architecture " + std::string(arch.name) +
+                         " has no gate beside up; leave it out");
   }
   if (file.is_powerinfer() && !activation.has_zeros()) {
     contradict(file, said +

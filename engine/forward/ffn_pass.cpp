@@ -42,8 +42,9 @@ int64_t count_common(const NeuronSet& a, const NeuronSet& b) {
 }  // namespace
 
 FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens)
-    : gate(floats(memory, max_tokens, spec.d_ff)),
-      up(floats(memory, spec.gated ? max_tokens : 0, spec.d_ff)),
+    : gate(floats(memory, max_tokens, spec.widest_ffn())),
+      up(floats(memory, spec.gated ? max_tokens : 0, spec.widest_ffn())),
+      router(floats(memory, max_tokens, spec.mixture.n_experts)),
       hidden(floats(memory, max_tokens, max_rank(weights))),
       logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
@@ -68,7 +69,8 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
 
 double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
   const int n_buffers = (spec.gated ? 2 : 1) + (spec.predictors ? 2 : 0);
-  return sizeof(float) * static_cast<double>(n_buffers) * max_tokens * spec.d_ff;
+  const double per_token = static_cast<double>(n_buffers) * spec.widest_ffn() + spec.mixture.n_experts;
+  return sizeof(float) * per_token * max_tokens;
 }
 
 void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout) {
@@ -86,27 +88,35 @@ void FfnPass::set_thresholds(std::span<const float> thresholds) {
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
 }
 
-FfnPass::LayerCall FfnPass::call_of(int layer, const float* normed, float* x, int n_tokens) const {
+FfnPass::LayerCall FfnPass::call_of(int layer, const float* normed, const float* x, int n_tokens,
+                                    float* out) const {
   return {devices_.of_layer(layer),
           devices_.on_device(layer) ? on_device_ : on_cpu_,
           layer,
           layout_->layer(layer),
           normed,
           x,
-          n_tokens};
+          n_tokens,
+          out};
 }
 
 void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
   if (mode_.sparsity == Sparsity::kPredicted && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
-    propose(call_of(layer, nullptr, nullptr, n_tokens), x);
+    propose(call_of(layer, nullptr, nullptr, n_tokens, nullptr), x);
+  }
+  if (spec_.layer(layer).experts && spec_.arch.mixture.reads_layer_input) {
+    const Linear& router = weights_.layers[static_cast<size_t>(layer)].mixture.router;
+    choice_ =
+        choose_experts(call_of(layer, nullptr, nullptr, n_tokens, nullptr), router, router_of(layer), x);
   }
   if (neuron_observer_ != nullptr && spec_.arch.predictor_input == PredictorInput::kLayerInput) {
     neuron_observer_->input(layer, x, n_tokens);
   }
 }
 
-void FfnPass::run(int layer, const float* normed, float* x, int n_tokens) {
-  const LayerCall call = call_of(layer, normed, x, n_tokens);
+void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, float* out) {
+  const LayerCall call = call_of(layer, normed, x, n_tokens, out);
+  if (spec_.layer(layer).experts) return run_mixture(call);
   if (mode_.sparsity == Sparsity::kDense && call.neurons.dense_down.weight) return run_dense(call);
   counts_.n_token_layers += n_tokens;
   counts_.neurons.found = counts_step() ? counter_->found() : nullptr;
@@ -125,6 +135,43 @@ void FfnPass::end_step() {
     devices_.device()->found(call++, *counter_->found());
     counter_->add(layer);
   }
+}
+
+/// How a layer's router chooses.
+Router FfnPass::router_of(int layer) const {
+  const MixtureSpec& mixture = spec_.mixture;
+  return {.n_experts = mixture.n_experts,
+          .n_used = mixture.n_used,
+          .score = mixture.score,
+          .choice_bias = weights_.layers[static_cast<size_t>(layer)].mixture.choice_bias,
+          .n_groups = mixture.n_groups,
+          .n_groups_used = mixture.n_groups_used,
+          .group_by_best = spec_.arch.mixture.group_by_best,
+          .renormalise = mixture.renormalise,
+          .scale = mixture.scale};
+}
+
+ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router, const Router& how,
+                                     const float* input) {
+  float* logits = call.work.router.floats();
+  call.backend.matmul(input, call.n_tokens, std::array{product(router.weight, router.bias, logits)});
+  return call.backend.route(logits, call.n_tokens, how);
+}
+
+/// The experts that each token's router chooses, and the expert that all tokens share, if there is one.
+void FfnPass::run_mixture(const LayerCall& call) {
+  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
+  if (!spec_.arch.mixture.reads_layer_input) {
+    choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
+  }
+  call.backend.experts(mixture.experts, spec_.activation, call.normed, choice_, call.out, expert_counts_);
+  if (!mixture.shared.empty()) {
+    // Its gate is the router of a mixture of one expert, which every token uses.
+    const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
+    const ExpertChoice all = choose_experts(call, mixture.shared_gate, gate, call.normed);
+    call.backend.experts(mixture.shared, spec_.activation, call.normed, all, call.out, expert_counts_);
+  }
+  if (call.neurons.dense_down.weight) run_dense(call);
 }
 
 void FfnPass::run_sparse(const LayerCall& call) {
@@ -151,7 +198,7 @@ void FfnPass::compute_values(const LayerCall& call) {
     call.backend.matmul(call.normed, call.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
   }
   call.backend.gated_activation(spec_.activation, gate, ffn.up ? up : nullptr,
-                                int64_t{call.n_tokens} * spec_.d_ff, gate);
+                                int64_t{call.n_tokens} * ffn.gate.n_rows, gate);
 }
 
 /// Values of all neurons -> work.gate; the observer, if there is one, may set some to zero.
@@ -170,7 +217,7 @@ void FfnPass::run_dense(const LayerCall& call) {
   compute_observed_values(call);
   const Linear& down = call.neurons.dense_down;
   call.backend.matmul(call.work.gate.floats(), call.n_tokens,
-                      std::array{product(down.weight, down.bias, call.x, true)});
+                      std::array{product(down.weight, down.bias, call.out, true)});
 }
 
 /// work.wanted = every neuron.
@@ -185,7 +232,7 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
   compute_observed_values(call);
   want_all(call);
   call.backend.down_neurons(call.neurons.ffn.down, call.work.gate.floats(), call.n_tokens, call.work.wanted,
-                            call.x, counts_.neurons);
+                            call.out, counts_.neurons);
 }
 
 /// x += the FFN of the neurons in work.wanted, computed by the layer's backend or by both devices. gates: of
@@ -193,15 +240,15 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
 void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
-    return call.backend.ffn_neurons(neurons.ffn, call.normed, call.n_tokens, call.work.wanted, gates, call.x,
-                                    counts_.neurons);
+    return call.backend.ffn_neurons(neurons.ffn, call.normed, call.n_tokens, call.work.wanted, gates,
+                                    call.out, counts_.neurons);
   }
   HybridCall shared{.x = call.normed,
                     .n_tokens = call.n_tokens,
                     .wanted = call.work.wanted,
                     .wanted_next = {},
                     .gates = gates,
-                    .out = call.x};
+                    .out = call.out};
   if (std::exchange(proposes_next_, false)) shared.wanted_next = call.work.wanted_next;
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
@@ -276,7 +323,7 @@ void FfnPass::run_calibrated(const LayerCall& call) {
   if (observer_) observer_(call.layer, values, sizes, call.n_tokens);
   call.backend.select_neurons(values, sizes, call.n_tokens, spec_.d_ff,
                               mode_.thresholds[static_cast<size_t>(call.layer)], call.work.wanted);
-  call.backend.down_neurons(call.neurons.ffn.down, values, call.n_tokens, call.work.wanted, call.x,
+  call.backend.down_neurons(call.neurons.ffn.down, values, call.n_tokens, call.work.wanted, call.out,
                             counts_.neurons);
 }
 

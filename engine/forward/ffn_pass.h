@@ -55,7 +55,8 @@ struct FfnWorkspace {
   NeuronSetId wanted_next;   // probably wanted by the tokens of the next hybrid layer
   NeuronSetId truly_active;  // the gate passes, whatever the predictor says
 
-  Buffer gate, up;  // [max_tokens, d_ff]
+  Buffer gate, up;  // [max_tokens, d_ff | d_shared]
+  Buffer router;    // [max_tokens, n_experts]
   Buffer hidden;    // [max_tokens, largest predictor rank]
   Buffer logits;    // [max_tokens, d_ff] of the predictor
 };
@@ -73,8 +74,8 @@ class FfnPass {
   /// Sets the mode from now on. `layout` must outlive the pass and hold what the mode reads.
   void use(const FfnMode& mode, const NeuronLayout& layout);
 
-  /// Proposes neurons, if the architecture's predictor reads the layer's input, x [n_tokens, d_model]. Called
-  /// before the layer adds its attention to x.
+  /// Proposes neurons, or chooses experts, if the architecture's predictor or router reads the layer's input,
+  /// x [n_tokens, d_model]. Called before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
   /// Called before and after all other calls of a step; after it, once the devices have finished.
@@ -83,8 +84,9 @@ class FfnPass {
   /// Whether the counter's current step counts single neurons.
   bool counts_step() const { return counter_ != nullptr && counter_->found() != nullptr; }
 
-  /// x += FFN(normed), both [n_tokens, d_model].
-  void run(int layer, const float* normed, float* x, int n_tokens);
+  /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors read; out may
+  /// be x.
+  void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
   /// Sums over all runs since the last reset, in sparse modes.
   const FfnCounts& counts() const { return counts_; }
@@ -112,11 +114,16 @@ class FfnPass {
     int layer;
     const NeuronLayer& neurons;
     const float* normed;
-    float* x;
+    const float* x;
     int n_tokens;
+    float* out;
   };
-  LayerCall call_of(int layer, const float* normed, float* x, int n_tokens) const;
+  LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
+  void run_mixture(const LayerCall& call);
+  ExpertChoice choose_experts(const LayerCall& call, const Linear& router, const Router& how,
+                              const float* input);
+  Router router_of(int layer) const;
   void run_sparse(const LayerCall& call);
   void run_dense(const LayerCall& call);
   void compute_values(const LayerCall& call);
@@ -144,6 +151,8 @@ class FfnPass {
   ValueObserver observer_;
   NeuronObserver* neuron_observer_ = nullptr;
 
+  ExpertChoice choice_;  // of the current layer
+  ExpertCounts expert_counts_;
   bool looks_ahead_ = false;
   bool proposes_next_ = false;  // the layer's wanted_next was filled
 

@@ -39,6 +39,7 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
     : residual(floats(memory, max_tokens, spec.d_model)),
       normed(floats(memory, max_tokens, spec.d_model)),
       ffn_input(floats(memory, spec.arch.parallel_attention ? max_tokens : 0, spec.d_model)),
+      branch(floats(memory, spec.changes_branches() ? max_tokens : 0, spec.d_model)),
       q(floats(memory, max_tokens, spec.q_dim())),
       k(floats(memory, max_tokens, spec.kv_dim())),
       v(floats(memory, max_tokens, spec.kv_dim())),
@@ -49,6 +50,13 @@ OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_
       logits(floats(memory, max_logit_rows, spec.n_vocab)) {}
 
 namespace {
+
+/// The divisors of the frequencies of a pass over contexts of up to max_context positions. They depend on the context that
+/// the pass is built for and not on the prompt, whose keys would otherwise change as it grows.
+std::span<const float> divisors_of(const ModelSpec& spec, const Weights& weights, int max_context) {
+  const bool is_long = max_context > spec.rope.original_context && !weights.long_rope_divisors.empty();
+  return is_long ? weights.long_rope_divisors : weights.rope_divisors;
+}
 
 /// The devices, after their backends have reserved scratch.
 const Devices& reserved(const Devices& devices, const ModelSpec& spec, const PassBounds& bounds) {
@@ -63,7 +71,7 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
 
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
-          .max_cols = std::max({spec.d_model, spec.d_ff, spec.q_dim()}),
+          .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim()}),
           .n_heads = spec.n_heads,
           .max_context = bounds.max_context,
           .d_model = spec.d_model,
@@ -71,6 +79,9 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
           .n_sets = FfnWorkspace::kSets,
           .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
                                   int64_t{bounds.max_tokens} * spec.d_model),
+          .n_experts = spec.mixture.n_experts,
+          .n_experts_used = spec.mixture.n_used,
+          .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
           .shares = bounds.shares,
           .stream_bytes = bounds.stream_bytes};
 }
@@ -81,11 +92,11 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       spec_(spec),
       weights_(weights),
       kv_(kv),
-      frequencies_(rope_frequencies(spec.rope, weights.rope_divisors)),
-      rope_{.kind = spec.arch.rope,
-            .n_rot = spec.rope.n_rot,
-            .inv_freq = frequencies_.inv_freq.data(),
-            .magnitude = frequencies_.magnitude},
+      frequencies_(rope_frequencies(spec.rope, divisors_of(spec, weights, bounds.max_context))),
+      local_frequencies_(rope_frequencies(spec.local_rope, {})),
+      rope_(rope_of(frequencies_, spec.rope)),
+      local_rope_(rope_of(local_frequencies_, spec.local_rope)),
+      branches_apart_(spec.changes_branches()),
       bounds_(bounds),
       ffn_(devices, spec, weights, bounds.max_tokens),
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
@@ -98,10 +109,17 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  const double per_token = 4.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim();
+  const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim();
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
          FfnPass::bytes_needed(spec, max_tokens);
+}
+
+Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const {
+  return {.kind = spec_.arch.rope,
+          .n_rot = spec.n_rot,
+          .inv_freq = frequencies.inv_freq.data(),
+          .magnitude = frequencies.magnitude};
 }
 
 ForwardPass::Side ForwardPass::side_of(int layer) {
@@ -143,14 +161,19 @@ StepOutput ForwardPass::run(const Batch& batch) {
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
     // Parallel architectures feed the layer's input to the FFN; all others feed it the residual stream after
-    // attention.
-    const bool ffn_norm_first = spec_.arch.parallel_attention && layer.ffn_norm.scale != nullptr;
+    // attention. An FFN or an attention without a norm before it reads the stream itself.
+    const bool parallel = spec_.arch.parallel_attention;
+    const bool ffn_norm_first = parallel && layer.ffn_norm.scale != nullptr;
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
-    attention_block(side, layer, kv_.layer(i), batch, places);
+    float* const branch = branches_apart_ ? work.branch.floats() : x;
+    attention_block(side, i, batch, places, branch);
+    if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
     stage.emplace(trace, "CPU", "FFN", i);
-    if (!spec_.arch.parallel_attention) norm(backend, x, layer.ffn_norm, n_tokens, work.normed.floats());
-    ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens);
+    if (!parallel) norm(backend, x, layer.ffn_norm, n_tokens, work.normed.floats());
+    if (branches_apart_) backend.zero(int64_t{n_tokens} * spec_.d_model, branch);
+    ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens, branch);
+    if (branches_apart_) add_branch(side, layer.ffn_post_norm, n_tokens);
   }
 
   // 3. Hidden states and logits, for the tokens that need them.
@@ -174,7 +197,9 @@ ForwardPass::Side ForwardPass::moved(const Side& from, const Side& to, int n_tok
 
 void ForwardPass::embed(const Side& side, const Batch& batch) {
   float* x = side.work->residual.floats();
+  const int64_t n = int64_t{batch.n_tokens()} * spec_.d_model;
   side.backend->embed(weights_.token_embedding, batch.tokens, x);
+  if (spec_.embedding_scale != 1.0f) side.backend->scale(spec_.embedding_scale, n, x);
   if (!spec_.arch.position_offset) return;
   position_rows_.clear();
   for (const int32_t position : batch.positions) {
@@ -182,7 +207,7 @@ void ForwardPass::embed(const Side& side, const Batch& batch) {
   }
   float* positions = side.work->normed.floats();
   side.backend->embed(weights_.position_embedding, position_rows_, positions);
-  side.backend->add(positions, int64_t{batch.n_tokens()} * spec_.d_model, x);
+  side.backend->add(positions, n, x);
 }
 
 std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch& batch) {
@@ -209,38 +234,72 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
   norm(*side.backend, last, weights_.output_norm, n_logits, last);
   side.backend->matmul(last, n_logits, std::array{product(weights_.output, output_.logits.floats())});
   const size_t n = static_cast<size_t>(n_logits) * static_cast<size_t>(spec_.n_vocab);
+  float* values = output_.logits.floats();
+  if (spec_.logit_scale != 1.0f) side.backend->scale(spec_.logit_scale, static_cast<int64_t>(n), values);
+  if (spec_.logit_cap > 0.0f) side.backend->soft_cap(spec_.logit_cap, static_cast<int64_t>(n), values);
   return {side.backend->to_host(output_.logits.floats(), n), n};
 }
 
-/// x += attention(normed): projections, optional q/k norms, RoPE, cache, softmax, output projection.
-void ForwardPass::attention_block(const Side& side, const LayerWeights& layer, KvLayer kv_layer,
-                                  const Batch& batch, const KvPlaces& places) {
+/// Attention of a layer: projections, optional q/k norms, RoPE, cache, softmax, output projection. `out` is the residual
+/// stream, to which it is added, or the branch.
+void ForwardPass::attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places,
+                                  float* out) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerSpec facts = spec_.layer(index);
+  const KvLayer kv_layer = kv_.layer(index);
   const int n_tokens = batch.n_tokens();
   float* q = work.q.floats();
   float* k = work.k.floats();
   float* v = work.v.floats();
   backend.matmul(work.normed.floats(), n_tokens,
                  std::array{product(layer.q, q), product(layer.k, k), product(layer.v, v)});
-  if (spec_.arch.qk_norm) {
-    backend.rms_norm(q, layer.q_norm, spec_.norm_eps, int64_t{n_tokens} * spec_.n_heads, spec_.head_dim, q);
-    backend.rms_norm(k, layer.k_norm, spec_.norm_eps, int64_t{n_tokens} * spec_.n_kv_heads, spec_.head_dim,
-                     k);
+  const bool norms = layer.q_norm != nullptr, norms_last = spec_.arch.qk_norm_after_rope;
+  if (norms && !norms_last) norm_qk(backend, layer, n_tokens, q, k);
+  if (facts.turns) {
+    const Rope& rope = facts.local_rope ? local_rope_ : rope_;
+    backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope);
+    backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
   }
-  backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope_);
-  backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope_);
+  if (norms && norms_last) norm_qk(backend, layer, n_tokens, q, k);
   backend.kv_append(k, v, spec_.kv_dim(), places, kv_.shape(), kv_layer);
-  const float scale = 1.0f / std::sqrt(static_cast<float>(spec_.head_dim));
-  backend.attention(q, spec_.q_dim(), spec_.n_heads, scale, places, kv_.shape(), kv_layer,
+  const AttentionScores scores{.scale = spec_.score_scale(),
+                               .window = facts.window,
+                               .soft_cap = spec_.attention_cap,
+                               .sinks = layer.sinks};
+  backend.attention(q, spec_.q_dim(), spec_.n_heads, scores, places, kv_.shape(), kv_layer,
                     work.attended.floats());
   backend.matmul(work.attended.floats(), n_tokens,
-                 std::array{product(layer.attention_out, work.residual.floats(), /*accumulate=*/true)});
+                 std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
 
+/// Norms each head of q and k, or each of both as a whole.
+void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
+  const bool whole = spec_.arch.qk_norm == QkNorm::kWhole;
+  const int64_t q_cols = whole ? spec_.q_dim() : spec_.head_dim,
+                k_cols = whole ? spec_.kv_dim() : spec_.head_dim;
+  const int64_t q_rows = int64_t{n_tokens} * spec_.q_dim() / q_cols;
+  const int64_t k_rows = int64_t{n_tokens} * spec_.kv_dim() / k_cols;
+  backend.rms_norm(q, layer.q_norm, spec_.norm_eps, q_rows, q_cols, q);
+  backend.rms_norm(k, layer.k_norm, spec_.norm_eps, k_rows, k_cols, k);
+}
+
+/// x += residual_scale * norm(branch), the norm if there is one.
+void ForwardPass::add_branch(const Side& side, const NormWeights& post_norm, int n_tokens) {
+  const int64_t n = int64_t{n_tokens} * spec_.d_model;
+  float* branch = side.work->branch.floats();
+  if (post_norm.scale != nullptr) norm(*side.backend, branch, post_norm, n_tokens, branch);
+  if (spec_.residual_scale != 1.0f) side.backend->scale(spec_.residual_scale, n, branch);
+  side.backend->add(branch, n, side.work->residual.floats());
+}
+
+/// out = norm(x), or x where there is no norm.
 void ForwardPass::norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows,
                        float* out) {
-  if (spec_.arch.norm == NormKind::kLayer) {
+  if (weights.scale == nullptr) {
+    backend.copy(x, n_rows * spec_.d_model, out);
+  } else if (spec_.arch.norm == NormKind::kLayer) {
     backend.layer_norm(x, weights.scale, weights.bias, spec_.norm_eps, n_rows, spec_.d_model, out);
   } else {
     backend.rms_norm(x, weights.scale, spec_.norm_eps, n_rows, spec_.d_model, out);

@@ -26,6 +26,7 @@ struct Workspace {
   Buffer residual;   // x [max_tokens, d_model]
   Buffer normed;     // [max_tokens, d_model]
   Buffer ffn_input;  // [max_tokens, d_model], parallel architectures
+  Buffer branch;     // [max_tokens, d_model], what attention or the FFN adds, if it is normed or scaled first
   Buffer q, k, v;    // [max_tokens, q_dim | kv_dim]
   Buffer attended;   // [max_tokens, q_dim]
 };
@@ -79,8 +80,10 @@ class ForwardPass {
 
   Side moved(const Side& from, const Side& to, int n_tokens);
   void embed(const Side& side, const Batch& batch);
-  void attention_block(const Side& side, const LayerWeights& layer, KvLayer kv_layer, const Batch& batch,
-                       const KvPlaces& places);
+  void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
+  void norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k);
+  void add_branch(const Side& side, const NormWeights& post_norm, int n_tokens);
+  Rope rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const;
   void norm(Backend& backend, const float* x, const NormWeights& weights, int64_t n_rows, float* out);
   std::span<const float> hidden_states(const Side& side, const Batch& batch);
   std::span<const float> logits(const Side& side, const Batch& batch);
@@ -89,8 +92,9 @@ class ForwardPass {
   const ModelSpec& spec_;
   const Weights& weights_;
   const KvMemory& kv_;
-  RopeFrequencies frequencies_;
-  Rope rope_;
+  RopeFrequencies frequencies_, local_frequencies_;
+  Rope rope_, local_rope_;
+  bool branches_apart_;  // what attention and the FFN add is normed or scaled before it is added
   PassBounds bounds_;
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers

@@ -18,8 +18,13 @@ double pair_of_rotations(const RopeSpec& rope, double rotations) {
 /// YaRN's share of extrapolation for pair i: 1 for fast waves (kept), 0 for slow ones (interpolated), and a
 /// ramp between them.
 double yarn_kept_share(const RopeSpec& rope, int pair) {
-  const double low = std::max(0.0, std::floor(pair_of_rotations(rope, rope.beta_fast)));
-  const double high = std::min(rope.n_rot - 1.0, std::ceil(pair_of_rotations(rope, rope.beta_slow)));
+  double low = pair_of_rotations(rope, rope.beta_fast), high = pair_of_rotations(rope, rope.beta_slow);
+  if (rope.yarn_rounds) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(0.0, low);
+  high = std::min(rope.n_rot - 1.0, high);
   const double ramp = (pair - low) / std::max(0.001, high - low);
   return 1.0 - std::clamp(ramp, 0.0, 1.0);
 }

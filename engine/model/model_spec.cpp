@@ -1,4 +1,4 @@
-// Architectures as a table, and the reading of one model's keys into a ModelSpec.
+// The reading of one model's keys into a ModelSpec.
 #include "engine/model/model_spec.h"
 
 #include <algorithm>
@@ -13,32 +13,6 @@
 namespace hearth {
 namespace {
 
-// RoPE pairing is GGUF's convention: converters permute q and k of "llama" so that pairs are adjacent.
-constexpr FfnActivation kRelu{Activation::kRelu};
-constexpr FfnActivation kDRelu{Activation::kDRelu};
-constexpr std::array<Architecture, 6> kArchitectures = {{
-    {.name = "llama", .rope = RopeKind::kInterleaved, .powerinfer_activation = kRelu},
-    {.name = "qwen2", .rope = RopeKind::kHalves, .qkv_bias = true},
-    {.name = "qwen3", .rope = RopeKind::kHalves, .qk_norm = true},
-    {.name = "bamboo", .rope = RopeKind::kInterleaved, .activation = kDRelu, .powerinfer_activation = kDRelu},
-    {.name = "falcon",
-     .norm = NormKind::kLayer,
-     .rope = RopeKind::kHalves,
-     .activation = {Activation::kGeluErf},
-     .gated = false,
-     .parallel_attention = true,
-     .powerinfer_activation = kRelu,
-     .predictor_input = PredictorInput::kLayerInput},
-    // Files have no epsilon: it is the one that all models of the family were trained with.
-    {.name = "opt",
-     .norm = NormKind::kLayer,
-     .activation = kRelu,
-     .gated = false,
-     .position_offset = 2,
-     .default_norm_eps = 1e-5f,
-     .powerinfer_activation = kRelu},
-}};
-
 // No model comes near these; a file beyond them is damaged, and sizes computed from it would be absurd.
 // Together they keep every product of a spec's numbers within an int, those with n_vocab within an int64_t.
 constexpr int64_t kMaxLayers = 1024;
@@ -46,6 +20,8 @@ constexpr int64_t kMaxWidth = 1 << 20;
 constexpr int64_t kMaxHeads = 4096;
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kMaxContext = 1 << 24;
+constexpr int kMaxExperts = 1 << 14;
+constexpr int kMaxUsedExperts = 256;
 // A norm of a row of zeros divides by the root of eps, which must not be zero; models have 1e-5 to 1e-12.
 constexpr double kMinEps = 1e-20;
 
@@ -68,7 +44,21 @@ class Keys {
     const std::optional<double> found = file_.find_float(prefix_ + key);
     return found ? check(key, *found, low, high) : fallback;
   }
+  /// Numbers of an array, one for each layer; nullopt if the key is absent or no array.
+  std::optional<std::vector<int64_t>> of_layers(const std::string& key, int n_layers) const {
+    if (!file_.describe_key(prefix_ + key).starts_with("array")) return std::nullopt;
+    std::optional<std::vector<int64_t>> found = file_.find_ints(prefix_ + key);
+    if (found && found->size() != static_cast<size_t>(n_layers)) {
+      fail(key, "an array of " + std::to_string(found->size()),
+           "one value for each of " + std::to_string(n_layers) + " layers");
+    }
+    return found;
+  }
+  std::string file_label() const { return gguf::file_label(file_.path().string()); }
   bool has(const std::string& key) const { return file_.has_key(prefix_ + key); }
+  bool truth_or(const std::string& key, bool fallback) const {
+    return file_.find_bool(prefix_ + key).value_or(fallback);
+  }
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
@@ -106,7 +96,7 @@ class Keys {
 const Architecture& architecture_of(const ModelFile& file) {
   const std::string_view name = file.get_string("general.architecture");
   std::string known;
-  for (const Architecture& arch : kArchitectures) {
+  for (const Architecture& arch : architectures()) {
     if (arch.name == name) return arch;
     known += (known.empty() ? "" : ", ") + std::string(arch.name);
   }
@@ -115,7 +105,7 @@ const Architecture& architecture_of(const ModelFile& file) {
                                                          known);
 }
 
-RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
+RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int context_train) {
   RopeSpec rope;
   rope.n_rot = keys.integer_or("rope.dimension_count", head_dim, 2, head_dim);
   if (rope.n_rot % 2 != 0) keys.fail("rope.dimension_count", std::to_string(rope.n_rot), "an even number");
@@ -124,13 +114,14 @@ RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
   rope.factor = keys.number_or("rope.scale_linear", 1.0, 1e-3, 1e6);
   rope.factor = keys.number_or("rope.scaling.factor", rope.factor, 1e-3, 1e6);
   const std::string type = keys.text_or("rope.scaling.type", "linear");
-  if (type == "linear") {
+  if (type == "linear" || type == "longrope") {
     if (rope.factor != 1.0) rope.scaling = RopeScaling::kLinear;
   } else if (type == "yarn") {
     rope.scaling = RopeScaling::kYarn;
   } else if (type != "none") {
-    keys.fail("rope.scaling.type", gguf::quoted(type), "none, linear or yarn");
+    keys.fail("rope.scaling.type", gguf::quoted(type), "none, linear, yarn or longrope");
   }
+  rope.yarn_rounds = arch.yarn_rounds;
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
@@ -139,10 +130,143 @@ RopeSpec read_rope(const Keys& keys, int head_dim, int context_train) {
   return rope;
 }
 
+/// Layers with a window turn by their own base, and are not scaled.
+RopeSpec read_local_rope(const Keys& keys, const Architecture& arch, const RopeSpec& rope) {
+  RopeSpec local;
+  local.n_rot = rope.n_rot;
+  const double base = arch.window.rope_base > 0 ? arch.window.rope_base : rope.base;
+  local.base = keys.number_or("rope.freq_base_swa", base, 1.0, 1e12);
+  return local;
+}
+
+/// Whether each layer has a window, by the file's key or else by the architecture.
+std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, int n_layers) {
+  constexpr const char* kKey = "attention.sliding_window_pattern";
+  std::vector<bool> windowed;
+  if (const auto given = keys.of_layers(kKey, n_layers)) {
+    for (const int64_t one : *given) windowed.push_back(one != 0);
+    return windowed;
+  }
+  const int period = keys.integer_or(kKey, arch.window.period, 0, kMaxLayers);
+  const int full = period == arch.window.period ? arch.window.full : period - 1;
+  for (int i = 0; i < n_layers; ++i) windowed.push_back(period == 0 || i % period != full);
+  return windowed;
+}
+
+std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, const ModelSpec& spec) {
+  std::vector<LayerSpec> layers(static_cast<size_t>(spec.n_layers));
+  const int window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
+  const int n_dense = keys.integer_or("leading_dense_block_count", 0, 0, spec.n_layers);
+  const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, kMaxLayers);
+  const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers);
+  for (int i = 0; i < spec.n_layers; ++i) {
+    LayerSpec& layer = layers[static_cast<size_t>(i)];
+    const bool has_window = window > 0 && windowed[static_cast<size_t>(i)];
+    if (has_window) layer.window = window;
+    layer.local_rope = has_window && arch.window.unscaled;
+    // The layers that see everything are told by the pattern; a file without a window has them all turn.
+    const int unturned = arch.layers_per_unturned;
+    layer.turns = arch.rope != RopeKind::kNone && (arch.window.full_turns || window == 0 || has_window) &&
+                  (unturned == 0 || i % unturned != unturned - 1);
+    layer.experts = spec.has_experts() && i >= n_dense && (i + 1) % step == 0;
+  }
+  return layers;
+}
+
+RouterScore read_router_score(const Keys& keys, const Architecture& arch) {
+  switch (keys.integer_or("expert_gating_func", 0, 0, 255)) {
+    case 0:
+      return arch.mixture.score;
+    case 1:
+      return RouterScore::kSoftmax;
+    case 2:
+      return RouterScore::kSigmoid;
+    case 3:
+      return RouterScore::kSoftmaxOfChosen;
+    default:
+      keys.fail("expert_gating_func", std::to_string(keys.integer("expert_gating_func", 0, 255)),
+                "1 (softmax), 2 (sigmoid) or 3 (softmax of the chosen)");
+  }
+}
+
+MixtureSpec read_mixture(const Keys& keys, const Architecture& arch, int d_ff) {
+  MixtureSpec mixture;
+  mixture.n_experts = keys.integer_or("expert_count", 0, 0, kMaxExperts);
+  if (mixture.n_experts == 0) return mixture;
+  if (!arch.mixture.possible) {
+    keys.fail("expert_count", std::to_string(mixture.n_experts),
+              "0: models of architecture " + std::string(arch.name) + " have no experts");
+  }
+  mixture.n_used = keys.integer("expert_used_count", 1, std::min(mixture.n_experts, kMaxUsedExperts));
+  mixture.d_expert = keys.integer_or("expert_feed_forward_length", d_ff, 1, kMaxWidth);
+  const int n_shared = keys.integer_or("expert_shared_count", 0, 0, kMaxExperts);
+  mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
+                                     std::min(kMaxWidth, int64_t{n_shared} * mixture.d_expert), 0, kMaxWidth);
+  mixture.score = read_router_score(keys, arch);
+  mixture.renormalise = keys.truth_or("expert_weights_norm", arch.mixture.renormalise);
+  mixture.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1.0, 0.0, 1e4));
+  if (mixture.scale == 0.0f) mixture.scale = 1.0f;  // written by converters of models without a scale
+  mixture.n_groups = std::max(1, keys.integer_or("expert_group_count", 1, 0, mixture.n_experts));
+  if (mixture.n_experts % mixture.n_groups != 0) {
+    keys.fail("expert_group_count", std::to_string(mixture.n_groups),
+              "a divisor of expert_count, " + std::to_string(mixture.n_experts));
+  }
+  mixture.n_groups_used = keys.integer_or("expert_group_used_count", mixture.n_groups, 0, mixture.n_groups);
+  if (mixture.n_groups_used == 0) mixture.n_groups_used = mixture.n_groups;
+  const int reachable = mixture.n_experts / mixture.n_groups * mixture.n_groups_used;
+  if (mixture.n_used > reachable) {
+    keys.fail("expert_used_count", std::to_string(mixture.n_used),
+              "at most the " + std::to_string(reachable) + " experts of the groups that a token uses");
+  }
+  return mixture;
+}
+
+/// Scales of embeddings, branches, scores and logits, and soft caps.
+void read_scales(const Keys& keys, ModelSpec& spec) {
+  constexpr double kLeast = 1e-6, kMost = 1e6;
+  const Architecture& arch = spec.arch;
+  const auto scale = [&](const char* key, double fallback) {
+    const double found = keys.number_or(key, 0.0, 0.0, kMost);  // 0 is written where there is none
+    if (found == 0.0) return static_cast<float>(fallback);
+    return static_cast<float>(keys.number(key, kLeast, kMost));
+  };
+  const bool by_width = arch.embedding_scale == EmbeddingScale::kRootOfWidth;
+  spec.embedding_scale = scale("embedding_scale", by_width ? std::sqrt(spec.d_model) : 1.0);
+  spec.residual_scale = scale("residual_scale", 1.0);
+  const bool scored_by_width = spec.n_layers == arch.layers_scored_by_width;
+  spec.attention_scale = scale(
+      "attention.scale", scored_by_width ? 1.0 / std::sqrt(double{1.0} * spec.d_model / spec.n_heads) : 0.0);
+  spec.attention_cap = scale("attn_logit_softcapping", double{arch.attention_cap});
+  spec.logit_cap = scale("final_logit_softcapping", double{arch.logit_cap});
+  if (scale("attention.temperature_scale", 0.0) > 0.0f) {
+    gguf::fail(keys.file_label(),
+               "key \"attention.temperature_scale\" asks for queries that grow with their position, which do "
+               "not run yet; "
+               "models of architecture " +
+                   std::string(arch.name) + " without that key do");
+  }
+  if (arch.logit_scale == LogitScale::kNone) return;
+  spec.logit_scale = scale("logit_scale", 1.0);
+  if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
+}
+
+/// Whether attention and the FFN read the same input, where files tell.
+bool read_parallel(const ModelFile& file, const Keys& keys, const Architecture& arch) {
+  switch (arch.parallel_from) {
+    case ParallelFrom::kKey:
+      return keys.truth_or("use_parallel_residual", true);
+    case ParallelFrom::kTensors:
+      return file.find_tensor("blk.0.ffn_norm.weight") == nullptr;
+    case ParallelFrom::kArchitecture:
+      break;
+  }
+  return arch.parallel_attention;
+}
+
 void refuse_unknown_sparse(const ModelFile& file, const Architecture& arch) {
   if (!file.is_powerinfer() || arch.powerinfer_activation) return;
   std::string known;
-  for (const Architecture& other : kArchitectures) {
+  for (const Architecture& other : architectures()) {
     if (other.powerinfer_activation) known += (known.empty() ? "" : ", ") + std::string(other.name);
   }
   gguf::fail(gguf::file_label(file.path().string()), "it is a PowerInfer file (magic PWRI) of architecture " +
@@ -243,28 +367,25 @@ int read_positions(const ModelFile& file, const Architecture& arch) {
 
 }  // namespace
 
-std::span<const Architecture> architectures() { return kArchitectures; }
-
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
   const Architecture& arch = architecture_of(file);
   refuse_unknown_sparse(file, arch);
   const Keys keys(file, arch.name);
-  if (const int n_experts = keys.integer_or("expert_count", 0, 0, 1 << 16); n_experts > 0) {
-    keys.fail("expert_count", std::to_string(n_experts), "0: mixtures of experts do not run yet");
-  }
-
   if (!file.find_bool(std::string(arch.name) + ".attention.causal").value_or(true)) {
     keys.fail("attention.causal", "false", "true: attention that looks ahead does not run yet");
   }
 
   ModelSpec spec;
   spec.arch = arch;
+  spec.arch.parallel_attention = read_parallel(file, keys, arch);
   spec.gated = arch.gated;
   spec.powerinfer = spec.predictors = file.is_powerinfer();
   spec.sparse_threshold = read_sparse_threshold(file);
   spec.activation = decide_ffn_activation(file, arch, ffn_activation);
   spec.name = file.find_string("general.name").value_or("");
-  spec.n_layers = keys.integer("block_count", 1, kMaxLayers);
+  const int n_blocks = keys.integer("block_count", 1, kMaxLayers);
+  spec.n_unused_layers = keys.integer_or("nextn_predict_layers", 0, 0, n_blocks - 1);
+  spec.n_layers = n_blocks - spec.n_unused_layers;
   spec.d_model = keys.integer("embedding_length", 1, kMaxWidth);
   spec.d_ff = keys.integer("feed_forward_length", 1, kMaxWidth);
   spec.n_heads = keys.integer("attention.head_count", 1, kMaxHeads);
@@ -277,13 +398,16 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.n_vocab = read_vocab_size(file);
   spec.context_train = keys.integer("context_length", 1, kMaxContext);
   if (arch.position_offset) spec.context_train = std::min(spec.context_train, read_positions(file, arch));
-  spec.sliding_window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
   const char* eps_key =
       arch.norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon";
   spec.norm_eps = static_cast<float>(
       arch.default_norm_eps > 0.0f ? keys.number_or(eps_key, double{arch.default_norm_eps}, kMinEps, 1.0)
                                    : keys.number(eps_key, kMinEps, 1.0));
-  spec.rope = read_rope(keys, spec.head_dim, spec.context_train);
+  spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
+  if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.rope);
+  spec.mixture = read_mixture(keys, arch, spec.d_ff);
+  spec.layers = read_layers(keys, arch, spec);
+  read_scales(keys, spec);
   spec.pooling = read_pooling(keys);
   return spec;
 }

@@ -1,57 +1,26 @@
-// What an architecture is, as a row of facts, and what one model file says about itself.
+// What one model file says about its model: shape, rotary embedding, layers.
 //
-// Adding an architecture is a row in model_spec.cpp (and the tensors' names if they differ). The forward pass
-// asks the facts, never the name.
+// Facts that all models of an architecture share are in architecture.h.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "engine/model/architecture.h"
 #include "engine/model/model_file.h"
 #include "engine/model/pooling.h"
 #include "kernels/backend.h"
 
 namespace hearth {
 
-enum class NormKind : uint8_t {
-  kRms,    // x / rms(x) * w
-  kLayer,  // (x - mean) / std * w + b
-};
-
-/// What the predictors of PowerInfer's files read.
-enum class PredictorInput : uint8_t {
-  kResidual,    // the residual stream before the FFN, its norm not applied
-  kLayerInput,  // the residual stream before the layer
-};
-
-/// Facts shared by all models of an architecture.
-struct Architecture {
-  std::string_view name;  // general.architecture
-  NormKind norm = NormKind::kRms;
-  RopeKind rope = RopeKind::kNone;
-  FfnActivation activation{};       // of its FFN, unless the file or the user says another
-  bool gated = true;                // FFN: act(gate) * up; false: act(up), and there is no gate
-  bool qkv_bias = false;            // q, k and v have biases; false: taken if the file has them
-  bool qk_norm = false;             // per-head norms of q and k before RoPE
-  bool parallel_attention = false;  // attention and FFN both read the layer's input and are summed
-  /// Learned positions are added to the embeddings: position p is row p + this of their table.
-  std::optional<int> position_offset = {};
-  float default_norm_eps = 0;  // of files without a key for it; 0: they must have it
-  /// The activation that PowerInfer gives models of this architecture; nullopt: it has none of them.
-  std::optional<FfnActivation> powerinfer_activation = {};
-  PredictorInput predictor_input = PredictorInput::kResidual;
-};
-
-/// All architectures that load.
-std::span<const Architecture> architectures();
-
 enum class RopeScaling : uint8_t { kNone, kLinear, kYarn };
 
-/// Rotary embedding as the file gives it (Su et al. 2021; YaRN: Peng et al. 2023). Llama-3's scaling comes as
-/// a tensor of divisors, rope_freqs.weight, not as keys.
+/// Rotary embedding as the file gives it (Su et al. 2021; YaRN: Peng et al. 2023). Llama-3's and Phi-3's scaling come as
+/// tensors of divisors, rope_freqs and rope_factors_long and _short, not as keys.
 struct RopeSpec {
   int n_rot = 0;  // rotated dimensions of a head
   double base = 10000.0;
@@ -60,6 +29,26 @@ struct RopeSpec {
   int original_context = 0;                  // context before extension (yarn)
   double attn_factor = 1.0;                  // extra magnitude
   double beta_fast = 32.0, beta_slow = 1.0;  // yarn's ramp, in rotations over the original context
+  bool yarn_rounds = true;                   // the ramp's ends are whole dimensions
+};
+
+/// What differs from layer to layer.
+struct LayerSpec {
+  int window = 0;           // positions that a token sees, its own included; 0: all before it
+  bool turns = true;        // rotary embedding is applied
+  bool local_rope = false;  // by ModelSpec::local_rope
+  bool experts = false;     // the FFN is a mixture of experts
+};
+
+/// The experts of a mixture.
+struct MixtureSpec {
+  int n_experts = 0, n_used = 0;  // of a layer, of a token; 0: there are none
+  int d_expert = 0;               // neurons of an expert
+  int d_shared = 0;               // neurons of the shared expert, which every token has; 0: there is none
+  RouterScore score = RouterScore::kSoftmax;
+  int n_groups = 1, n_groups_used = 1;
+  bool renormalise = false;
+  float scale = 1.0f;
 };
 
 /// One model's shape.
@@ -67,16 +56,24 @@ struct ModelSpec {
   Architecture arch;
   std::string name;  // general.name, or empty
   int n_layers = 0;
+  int n_unused_layers = 0;  // layers of the file behind those: they predict further tokens, and are not run
   int d_model = 0;
   int d_ff = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
   int head_dim = 0;
   int n_vocab = 0;
-  int context_train = 0;   // tokens the model was trained on
-  int sliding_window = 0;  // 0: none. Attention is computed in full, so contexts are limited to the window
+  int context_train = 0;  // tokens the model was trained on
   float norm_eps = 0;
   RopeSpec rope;
+  RopeSpec local_rope;  // of layers with LayerSpec::local_rope
+  float embedding_scale = 1.0f,
+        residual_scale = 1.0f;   // of embeddings, and of what layers add to the residual stream
+  float attention_scale = 0.0f;  // of scores; 0: 1 / sqrt(head_dim)
+  float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps; 0: none
+  float logit_scale = 1.0f;                      // logits are multiplied by it, before the cap
+  MixtureSpec mixture;
+  std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
   Pooling pooling = Pooling::kLast;  // of embeddings, if a request asks for one
   bool gated = true;
@@ -86,6 +83,18 @@ struct ModelSpec {
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
+  bool has_experts() const { return mixture.n_experts > 0; }
+  /// Whether a token leaves neurons of an FFN at zero, so that they can be counted, predicted and skipped. Neurons of experts
+  /// are not looked at one by one.
+  bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
+  LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
+  /// Whether what attention and the FFN add to the residual stream is normed or scaled first.
+  bool changes_branches() const { return arch.norms != NormPlace::kBefore || residual_scale != 1.0f; }
+  /// Neurons of the widest FFN besides the experts.
+  int widest_ffn() const { return std::max(d_ff, mixture.d_shared); }
+  float score_scale() const {
+    return attention_scale > 0.0f ? attention_scale : 1.0f / std::sqrt(static_cast<float>(head_dim));
+  }
 };
 
 /// Reads and checks the keys. ffn_activation: the user's choice, by a name that parse_ffn_activation knows,

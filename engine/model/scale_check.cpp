@@ -15,6 +15,7 @@ namespace {
 
 constexpr uint16_t kHalfExponent = 0x7c00;   // all set: infinite or not a number
 constexpr uint16_t kFloatExponent = 0x7f80;  // of a float's upper half, and of bfloat16
+constexpr uint16_t kPowerOfTwo = 0xff;       // of a byte with an exponent and nothing else
 
 /// Offsets of the scale and the min in a type's weight block: 16 bits each, one or two of them.
 struct Places {
@@ -55,6 +56,22 @@ Places places_of(DType type) {
       return {kHalfExponent, offsetof(BlockIQ4_NL, d), offsetof(BlockIQ4_NL, d)};
     case DType::kIQ4_XS:
       return {kHalfExponent, offsetof(BlockIQ4_XS, d), offsetof(BlockIQ4_XS, d)};
+    case DType::kMXFP4:
+      return {kPowerOfTwo, offsetof(BlockMXFP4, e), offsetof(BlockMXFP4, e)};
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kIQ1_S:
+      return {};
+    case DType::kTQ1_0:
+      return {kHalfExponent, offsetof(BlockTQ1_0, d), offsetof(BlockTQ1_0, d)};
+    case DType::kTQ2_0:
+      return {kHalfExponent, offsetof(BlockTQ2_0, d), offsetof(BlockTQ2_0, d)};
+    case DType::kNVFP4:
+    case DType::kIQ1_M:
+      return {};  // see has_bad_scale()
   }
   return {};  // every type is above
 }
@@ -65,29 +82,37 @@ bool is_finite(const std::byte* at, uint16_t exponent) {
   return (bits & exponent) != exponent;
 }
 
+bool has_bad_scale(DType type, const std::byte* block, const Places& places) {
+  if (type == DType::kNVFP4)
+    return false;  // its scales have no infinity, and what is not a number counts as 0
+  if (type == DType::kIQ1_M) {
+    BlockIQ1_M scattered;
+    std::memcpy(&scattered, block, sizeof scattered);
+    return (scattered.d() & kHalfExponent) == kHalfExponent;
+  }
+  return !is_finite(block + places.first, places.exponent) ||
+         !is_finite(block + places.second, places.exponent);
+}
+
 /// The first block of a row that has a number which is not finite, or -1.
-int64_t bad_block(const std::byte* row, int64_t n_blocks, size_t block_bytes, const Places& places) {
+int64_t bad_block(DType type, const std::byte* row, int64_t n_blocks) {
+  const Places places = places_of(type);
+  const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
   for (int64_t b = 0; b < n_blocks; ++b) {
-    const std::byte* block = row + static_cast<size_t>(b) * block_bytes;
-    if (!is_finite(block + places.first, places.exponent) ||
-        !is_finite(block + places.second, places.exponent)) {
-      return b;
-    }
+    if (has_bad_scale(type, row + static_cast<size_t>(b) * block_bytes, places)) return b;
   }
   return -1;
 }
 
 void check_tensor(const std::string& file, const TensorInfo& tensor, size_t most_bytes) {
   const DTypeInfo& type = dtype_info(tensor.dtype);
-  const Places places = places_of(tensor.dtype);
   const int64_t n_blocks = tensor.shape[0] / type.block_elems;
   const int64_t n_rows = tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
   const size_t row = row_bytes(tensor.dtype, tensor.shape[0]);
   const int64_t most_rows = std::max<int64_t>(1, static_cast<int64_t>(most_bytes / row));
   const int64_t step = (n_rows + most_rows - 1) / most_rows;
   for (int64_t r = 0; r < n_rows; r += step) {
-    const int64_t bad = bad_block(tensor.data + static_cast<size_t>(r) * row, n_blocks,
-                                  static_cast<size_t>(type.block_bytes), places);
+    const int64_t bad = bad_block(tensor.dtype, tensor.data + static_cast<size_t>(r) * row, n_blocks);
     if (bad < 0) continue;
     const bool plain = type.block_elems == 1;
     gguf::fail(file, "tensor " + gguf::quoted(tensor.name) + " has in row " + std::to_string(r) +

@@ -5,6 +5,7 @@
 #include <array>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/model/gguf/fault.h"
@@ -31,15 +32,27 @@ class Binder {
   explicit Binder(const ModelFile& file) : file_(file) {
     size_t n_floats = 0;
     for (const TensorInfo& tensor : file.tensors()) {
-      if (tensor.shape[1] * tensor.shape[2] * tensor.shape[3] == 1) n_floats += padded(tensor.shape[0]);
+      const int64_t n_rows = tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
+      if (n_rows == 1 || tensor.name.ends_with(".bias")) n_floats += padded(tensor.shape[0] * n_rows);
     }
     lines_.resize(n_floats / kLineFloats);
   }
 
   /// A matrix [n_rows, n_cols]. Throws if missing.
   Matrix matrix(const std::string& name, int64_t n_rows, int64_t n_cols) {
-    const TensorInfo& tensor = require(name, n_cols, n_rows);
+    const TensorInfo& tensor = require(name, {n_cols, n_rows, 1, 1});
     return Matrix{tensor.data, tensor.dtype, n_rows, n_cols};
+  }
+
+  /// The matrices [n_rows, n_cols] of n experts in one tensor, under each other. Throws if missing.
+  Matrix matrices(const std::string& name, int64_t n, int64_t n_rows, int64_t n_cols) {
+    const TensorInfo& tensor = require(name, {n_cols, n_rows, n, 1});
+    return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
+  }
+
+  /// n vectors [n_floats] in one tensor, or null if the file has none.
+  const float* optional_vectors(const std::string& name, int64_t n, int64_t n_floats) {
+    return file_.find_tensor(name) == nullptr ? nullptr : floats(require(name, {n_floats, n, 1, 1}));
   }
 
   /// A vector [n] as floats, or null if the file has none.
@@ -47,13 +60,7 @@ class Binder {
     return file_.find_tensor(name) == nullptr ? nullptr : vector(name, n);
   }
 
-  const float* vector(const std::string& name, int64_t n) {
-    const TensorInfo& tensor = require(name, n, 1);
-    float* out = lines_[used_floats_ / kLineFloats].floats;
-    used_floats_ += padded(n);
-    dequantize_row(tensor.dtype, tensor.data, n, out);
-    return out;
-  }
+  const float* vector(const std::string& name, int64_t n) { return floats(require(name, {n, 1, 1, 1})); }
 
   /// Rows of a matrix whose number of them is its own choice. Throws if missing.
   int64_t rows_of(const std::string& name) const { return found(name).shape[1]; }
@@ -70,14 +77,15 @@ class Binder {
             bias_required ? vector(bias, n_rows) : optional_vector(bias, n_rows)};
   }
 
-  NormWeights norm(const std::string& stem, int64_t n, NormKind kind) {
-    return {vector(stem + ".weight", n), kind == NormKind::kLayer ? vector(stem + ".bias", n) : nullptr};
+  NormWeights norm(const std::string& stem, int64_t n, const Architecture& arch) {
+    const bool has_bias = arch.norm == NormKind::kLayer && arch.norm_bias;
+    return {vector(stem + ".weight", n), has_bias ? vector(stem + ".bias", n) : nullptr};
   }
 
-  /// Throws if the file has a tensor that was never looked up.
+  /// Throws if the file has a tensor that was never looked up, except of layers that are not run.
   void refuse_unused(const ModelSpec& spec) const {
     for (const TensorInfo& tensor : file_.tensors()) {
-      if (used_.contains(tensor.name)) continue;
+      if (used_.contains(tensor.name) || is_beyond(tensor.name, spec)) continue;
       fail(file_, tensor.name,
            " is no part of architecture " + std::string(spec.arch.name) + " with " +
                std::to_string(spec.n_layers) +
@@ -102,17 +110,34 @@ class Binder {
     return *tensor;
   }
 
-  const TensorInfo& require(const std::string& name, int64_t shape0, int64_t shape1) {
+  const float* floats(const TensorInfo& tensor) {
+    const int64_t n = tensor.shape[0] * tensor.shape[1];
+    float* out = lines_[used_floats_ / kLineFloats].floats;
+    used_floats_ += padded(n);
+    dequantize_row(tensor.dtype, tensor.data, n, out);
+    return out;
+  }
+
+  const TensorInfo& require(const std::string& name, const std::array<int64_t, 4>& expected) {
     const TensorInfo& tensor = found(name);
-    const std::array<int64_t, 4> expected{shape0, shape1, 1, 1};
     if (tensor.shape != expected) {
+      TensorInfo right;
+      right.shape = expected;
+      right.n_dims = expected[2] > 1 ? 3 : expected[1] > 1 ? 2 : 1;
       fail(file_, name,
-           " is " + shape_text(tensor) + ", expected [" + std::to_string(shape0) +
-               (shape1 == 1 ? "" : ", " + std::to_string(shape1)) +
-               "] by the file's own keys; the file is damaged");
+           " is " + shape_text(tensor) + ", expected " + shape_text(right) +
+               " by the file's own keys; the file is damaged");
     }
     used_.insert(tensor.name);
     return tensor;
+  }
+
+  /// Whether a tensor belongs to a layer behind those that are run.
+  bool is_beyond(std::string_view name, const ModelSpec& spec) const {
+    for (int i = spec.n_layers; i < spec.n_layers + spec.n_unused_layers; ++i) {
+      if (name.starts_with("blk." + std::to_string(i) + ".")) return true;
+    }
+    return false;
   }
 
   const ModelFile& file_;
@@ -121,19 +146,30 @@ class Binder {
   std::set<std::string_view> used_;
 };
 
-/// Parallel layers norm their input once for both attention and FFN, or (attn_norm_2) attention's share
-/// apart.
+/// Parallel layers norm their input once for both attention and FFN, or for each apart: then attention's norm is
+/// attn_norm_2 beside an attn_norm that is the FFN's (Falcon), or the FFN's is ffn_norm (GPT-NeoX).
 void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
-  const NormWeights first = bind.norm(prefix + "attn_norm", spec.d_model, spec.arch.norm);
-  if (!spec.arch.parallel_attention) {
-    w.attention_norm = first;
-    w.ffn_norm = bind.norm(prefix + "ffn_norm", spec.d_model, spec.arch.norm);
-  } else if (bind.has(prefix + "attn_norm_2.weight")) {
-    w.attention_norm = bind.norm(prefix + "attn_norm_2", spec.d_model, spec.arch.norm);
-    w.ffn_norm = first;
-  } else {
-    w.attention_norm = first;
+  const Architecture& arch = spec.arch;
+  const auto norm = [&](std::string_view stem) {
+    return bind.norm(prefix + std::string(stem), spec.d_model, arch);
+  };
+  if (arch.norms != NormPlace::kAfter) {
+    w.attention_norm = norm("attn_norm");
+    if (!arch.parallel_attention || bind.has(prefix + std::string(arch.ffn_norm) + ".weight")) {
+      w.ffn_norm = norm(arch.ffn_norm);
+    } else if (bind.has(prefix + "attn_norm_2.weight")) {
+      w.ffn_norm = std::exchange(w.attention_norm, norm("attn_norm_2"));
+    }
   }
+  if (arch.norms == NormPlace::kBefore) return;
+  w.attention_post_norm = norm("post_attention_norm");
+  w.ffn_post_norm = norm("post_ffw_norm");
+}
+
+/// Rows [begin, begin + n) of a matrix and its bias.
+Linear rows_of(const Linear& all, int64_t begin, int64_t n) {
+  return {{all.weight.row(begin), all.weight.dtype, n, all.weight.n_cols},
+          all.bias == nullptr ? nullptr : all.bias + begin};
 }
 
 /// q, k and v: tensors of their own, or one under the other in attn_qkv.
@@ -146,13 +182,94 @@ void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, La
     return;
   }
   const Linear all = bind.linear(prefix + "attn_qkv", spec.q_dim() + 2 * spec.kv_dim(), spec.d_model, bias);
-  const auto rows = [&all](int64_t begin, int64_t n) {
-    return Linear{{all.weight.row(begin), all.weight.dtype, n, all.weight.n_cols},
-                  all.bias == nullptr ? nullptr : all.bias + begin};
-  };
-  w.q = rows(0, spec.q_dim());
-  w.k = rows(spec.q_dim(), spec.kv_dim());
-  w.v = rows(spec.q_dim() + spec.kv_dim(), spec.kv_dim());
+  w.q = rows_of(all, 0, spec.q_dim());
+  w.k = rows_of(all, spec.q_dim(), spec.kv_dim());
+  w.v = rows_of(all, spec.q_dim() + spec.kv_dim(), spec.kv_dim());
+}
+
+void bind_qk_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  const std::string q = prefix + "attn_q_norm.weight", k = prefix + "attn_k_norm.weight";
+  if (spec.arch.qk_norm == QkNorm::kNone || (spec.arch.qk_norm_optional && !bind.has(q))) return;
+  const bool whole = spec.arch.qk_norm == QkNorm::kWhole;
+  w.q_norm = bind.vector(q, whole ? spec.q_dim() : spec.head_dim);
+  w.k_norm = bind.vector(k, whole ? spec.kv_dim() : spec.head_dim);
+}
+
+/// Gate and up of width d_ff: tensors of their own, or one under the other in ffn_up.
+void bind_gate_and_up(Binder& bind, const ModelSpec& spec, const std::string& prefix,
+                      const std::string& suffix, int64_t d_ff, LayerWeights& w) {
+  const std::string gate = prefix + "ffn_gate" + suffix, up = prefix + "ffn_up" + suffix;
+  const bool in_one = spec.gated && !bind.has(gate + ".weight") && bind.has(up + ".weight") &&
+                      bind.rows_of(up + ".weight") == 2 * d_ff;
+  if (!in_one) {
+    if (spec.gated) w.gate = bind.linear(gate, d_ff, spec.d_model);
+    w.up = bind.linear(up, d_ff, spec.d_model);
+    return;
+  }
+  const Linear both = bind.linear(up, 2 * d_ff, spec.d_model);
+  w.gate = rows_of(both, 0, d_ff);
+  w.up = rows_of(both, d_ff, d_ff);
+}
+
+/// One matrix of every expert: in one tensor, or (files from before 2024-04) in a tensor for each.
+std::vector<Linear> bind_expert_linears(Binder& bind, const ModelSpec& spec, const std::string& stem,
+                                        int64_t n_rows, int64_t n_cols) {
+  const int64_t n = spec.mixture.n_experts;
+  std::vector<Linear> linears;
+  if (!bind.has(stem + "_exps.weight") && bind.has(stem + ".0.weight")) {
+    for (int64_t e = 0; e < n; ++e) {
+      linears.push_back(bind.linear(stem + "." + std::to_string(e), n_rows, n_cols));
+    }
+    return linears;
+  }
+  const Matrix all = bind.matrices(stem + "_exps.weight", n, n_rows, n_cols);
+  const float* bias = bind.optional_vectors(stem + "_exps.bias", n, n_rows);
+  for (int64_t e = 0; e < n; ++e) linears.push_back(rows_of({all, bias}, e * n_rows, n_rows));
+  return linears;
+}
+
+void bind_experts(Binder& bind, const ModelSpec& spec, const std::string& prefix, MixtureWeights& w) {
+  const MixtureSpec& mixture = spec.mixture;
+  w.router = bind.linear(prefix + "ffn_gate_inp", mixture.n_experts, spec.d_model);
+  w.choice_bias = bind.optional_vector(prefix + "exp_probs_b.bias", mixture.n_experts);
+  const int64_t width = mixture.d_expert;
+  std::vector<Linear> gate, up;
+  const std::string both = prefix + "ffn_gate_up";
+  if (spec.gated && bind.has(both + "_exps.weight")) {
+    for (const Linear& one : bind_expert_linears(bind, spec, both, 2 * width, spec.d_model)) {
+      gate.push_back(rows_of(one, 0, width));
+      up.push_back(rows_of(one, width, width));
+    }
+  } else {
+    if (spec.gated) gate = bind_expert_linears(bind, spec, prefix + "ffn_gate", width, spec.d_model);
+    up = bind_expert_linears(bind, spec, prefix + "ffn_up", width, spec.d_model);
+  }
+  const std::vector<Linear> down = bind_expert_linears(bind, spec, prefix + "ffn_down", spec.d_model, width);
+  for (size_t e = 0; e < up.size(); ++e) {
+    const Linear gate_of_e = spec.gated ? gate[e] : Linear{};
+    w.experts.push_back({.gate = gate_of_e.weight,
+                         .up = up[e].weight,
+                         .down = down[e].weight,
+                         .gate_bias = gate_of_e.bias,
+                         .up_bias = up[e].bias,
+                         .down_bias = down[e].bias});
+  }
+}
+
+/// The shared expert: the layer's own FFN, or one that counts by a gate.
+void bind_shared_expert(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
+  if (spec.mixture.d_shared == 0) return;
+  bind_gate_and_up(bind, spec, prefix, "_shexp", spec.mixture.d_shared, w);
+  w.down = bind.linear(prefix + "ffn_down_shexp", spec.d_model, spec.mixture.d_shared);
+  if (!spec.arch.mixture.shared_has_gate) return;
+  w.mixture.shared_gate = bind.linear(prefix + "ffn_gate_inp_shexp", 1, spec.d_model);
+  w.mixture.shared.push_back({.gate = w.gate.weight,
+                              .up = w.up.weight,
+                              .down = w.down.weight,
+                              .gate_bias = w.gate.bias,
+                              .up_bias = w.up.bias,
+                              .down_bias = w.down.bias});
+  w.gate = w.up = w.down = {};
 }
 
 /// Binds the neuron-major down rows that PowerInfer's files have instead of the down projection, and the
@@ -179,19 +296,34 @@ LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
   LayerWeights w;
   bind_norms(bind, spec, prefix, w);
   bind_qkv(bind, spec, prefix, w);
-  if (arch.qk_norm) {
-    w.q_norm = bind.vector(prefix + "attn_q_norm.weight", spec.head_dim);
-    w.k_norm = bind.vector(prefix + "attn_k_norm.weight", spec.head_dim);
-  }
+  bind_qk_norms(bind, spec, prefix, w);
+  if (arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
   w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.q_dim());
-  if (spec.gated) w.gate = bind.linear(prefix + "ffn_gate", spec.d_ff, spec.d_model);
-  w.up = bind.linear(prefix + "ffn_up", spec.d_ff, spec.d_model);
+  if (spec.layer(layer).experts) {
+    bind_experts(bind, spec, prefix, w.mixture);
+    bind_shared_expert(bind, spec, prefix, w);
+    return w;
+  }
+  bind_gate_and_up(bind, spec, prefix, "", spec.d_ff, w);
   if (spec.powerinfer) {
     bind_powerinfer(bind, spec, prefix, w);
   } else {
     w.down = bind.linear(prefix + "ffn_down", spec.d_model, spec.d_ff);
   }
   return w;
+}
+
+/// Divisors of the rotary embedding's frequencies [n_rot / 2], or empty if the file has no such tensor.
+std::vector<float> bind_divisors(Binder& bind, const ModelFile& file, const ModelSpec& spec,
+                                 const char* name) {
+  if (!bind.has(name)) return {};
+  const int n_pairs = spec.rope.n_rot / 2;
+  const float* divisors = bind.vector(name, n_pairs);
+  // A divisor of zero would turn positions into infinities; NaN fails the comparison too.
+  if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
+    fail(file, name, " holds a divisor that is not a positive number below 1e6; the file is damaged");
+  }
+  return {divisors, divisors + n_pairs};
 }
 
 void require_all_predictors_or_none(const ModelFile& file, const Weights& weights) {
@@ -225,8 +357,12 @@ LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer,
   LayerWeights w = layers[static_cast<size_t>(layer)];
   w.attention_norm = norm_on(memory, w.attention_norm, spec);
   w.ffn_norm = norm_on(memory, w.ffn_norm, spec);
-  w.q_norm = memory.resident(w.q_norm, spec.head_dim);
-  w.k_norm = memory.resident(w.k_norm, spec.head_dim);
+  const bool whole = spec.arch.qk_norm == QkNorm::kWhole;
+  w.q_norm = memory.resident(w.q_norm, whole ? spec.q_dim() : spec.head_dim);
+  w.k_norm = memory.resident(w.k_norm, whole ? spec.kv_dim() : spec.head_dim);
+  w.sinks = memory.resident(w.sinks, spec.n_heads);
+  w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
+  w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);
   for (Linear* part : {&w.q, &w.k, &w.v, &w.attention_out}) *part = linear_on(memory, *part);
   if (predictor) w.predictor_in = memory.resident(w.predictor_in);
   return w;
@@ -246,6 +382,7 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   out.output_norm = output_norm;
   out.output = output;
   out.rope_divisors = rope_divisors;
+  out.long_rope_divisors = long_rope_divisors;
   if (devices.device() == nullptr) return out;
   Memory& memory = devices.device()->backend();
   for (int i = 0; i < spec.n_layers; ++i) {
@@ -258,9 +395,23 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   return out;
 }
 
-size_t Weights::bytes_per_token() const {
+size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture) {
+  const auto bytes_of = [](const Expert& expert) {
+    return expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
+  };
+  size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes();
+  for (const Expert& expert : mixture.shared) total += bytes_of(expert);
+  // All experts of a layer are of one size.
+  if (!mixture.experts.empty()) {
+    total += static_cast<size_t>(spec.mixture.n_used) * bytes_of(mixture.experts.front());
+  }
+  return total;
+}
+
+size_t Weights::bytes_per_token(const ModelSpec& spec) const {
   size_t total = output.weight.bytes();
   for (const LayerWeights& layer : layers) {
+    total += mixture_bytes_per_token(spec, layer.mixture);
     for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up,
                                  &layer.down, &layer.down_rows}) {
       total += linear->weight.bytes();
@@ -278,20 +429,13 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
         bind.rows_of("position_embd.weight");  // read_model_spec has held it to the context
     weights.position_embedding = bind.matrix("position_embd.weight", n_rows, spec.d_model);
   }
-  if (bind.has("rope_freqs.weight")) {
-    const int n_pairs = spec.rope.n_rot / 2;
-    const float* divisors = bind.vector("rope_freqs.weight", n_pairs);
-    weights.rope_divisors.assign(divisors, divisors + n_pairs);
-    // A divisor of zero would turn positions into infinities; NaN fails the comparison too.
-    if (!std::all_of(divisors, divisors + n_pairs, [](float d) { return d > 0.0f && d < 1e6f; })) {
-      fail(file, "rope_freqs.weight",
-           " holds a divisor that is not a positive number below 1e6; the file is damaged");
-    }
-  }
+  weights.rope_divisors = bind_divisors(
+      bind, file, spec, bind.has("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight");
+  weights.long_rope_divisors = bind_divisors(bind, file, spec, "rope_factors_long.weight");
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
   for (int layer = 0; layer < spec.n_layers; ++layer) weights.layers.push_back(bind_layer(bind, spec, layer));
   require_all_predictors_or_none(file, weights);
-  weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch.norm);
+  weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch);
   const bool tied = !bind.has("output.weight");
   weights.output =
       tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);

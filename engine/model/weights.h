@@ -9,11 +9,12 @@
 #include "engine/forward/devices.h"
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
+#include "kernels/experts.h"
 #include "kernels/matrix.h"
 
 namespace hearth {
 
-/// A norm's parameters [n]; bias null for RMS norms.
+/// A norm's parameters [n]; null: there is no norm. bias null for RMS norms.
 struct NormWeights {
   const float* scale = nullptr;
   const float* bias = nullptr;
@@ -25,16 +26,30 @@ struct Linear {
   const float* bias = nullptr;
 };
 
+/// A layer's mixture of experts; empty if it has none. It stays in host memory.
+struct MixtureWeights {
+  Linear router;                       // [n_experts, d_model]
+  const float* choice_bias = nullptr;  // [n_experts] or null, see Router
+  std::vector<Expert> experts;         // [n_experts]
+  Linear shared_gate;                  // [1, d_model] or null: how much the shared expert counts
+  std::vector<Expert> shared;  // the one that has a gate; one without is the layer's gate, up and down
+};
+
 struct LayerWeights {
-  NormWeights attention_norm;     // [d_model]
-  Linear q, k, v;                 // [q_dim | kv_dim, d_model]; may be rows of one tensor
-  const float* q_norm = nullptr;  // [head_dim], architectures with qk_norm
-  const float* k_norm = nullptr;
-  Linear attention_out;  // [d_model, q_dim]
-  NormWeights ffn_norm;  // [d_model]; null with parallel attention if the FFN reads attention's
-  Linear gate, up;       // [d_ff, d_model]; gate null if the FFN has none
-  Linear down;           // [d_model, d_ff], or of PowerInfer's files:
-  Linear down_rows;      // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
+  NormWeights attention_norm;       // [d_model]; what attention reads
+  Linear q, k, v;                   // [q_dim | kv_dim, d_model]; may be rows of one tensor
+  const float* q_norm = nullptr;    // [head_dim | q_dim] by Architecture::qk_norm, or null
+  const float* k_norm = nullptr;    // [head_dim | kv_dim]
+  const float* sinks = nullptr;     // [n_heads] or null, see AttentionScores
+  Linear attention_out;             // [d_model, q_dim]
+  NormWeights attention_post_norm;  // [d_model]; of what attention adds
+  NormWeights ffn_norm;             // [d_model]; null with parallel attention if the FFN reads attention's
+  Linear gate, up;            // [d_ff, d_model]; gate null if the FFN has none; may be rows of one tensor.
+                              // With experts: the shared expert's, [d_shared, d_model], or null
+  Linear down;                // [d_model, d_ff], or of PowerInfer's files:
+  Linear down_rows;           // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
+  NormWeights ffn_post_norm;  // [d_model]; of what the FFN adds
+  MixtureWeights mixture;
   Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
   Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
 };
@@ -45,8 +60,9 @@ struct Weights {
   std::vector<LayerWeights> layers;
   NormWeights output_norm;  // [d_model]
   Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
-  bool embeds_on_device = false;     // where the embeddings lie: the device's memory, or the host's
-  std::vector<float> rope_divisors;  // rope_freqs.weight [n_rot / 2], or empty
+  bool embeds_on_device = false;          // where the embeddings lie: the device's memory, or the host's
+  std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
+  std::vector<float> long_rope_divisors;  // rope_factors_long: of contexts beyond the original one; or empty
 
   struct alignas(64) Line {
     float floats[16];
@@ -73,8 +89,11 @@ struct Weights {
   Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors) const;
 
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
-  size_t bytes_per_token() const;
+  size_t bytes_per_token(const ModelSpec& spec) const;
 };
+
+/// Bytes of a layer's mixture that one token reads: the router, the experts that it uses, and a shared one with a gate.
+size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture);
 
 /// Binds the weights in host memory. Throws ModelFileError if a tensor is missing, has a wrong shape or a
 /// type that its role does not allow, or is unknown to the architecture (running without it would give wrong

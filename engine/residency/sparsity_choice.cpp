@@ -33,8 +33,16 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
                              const ModelSpec& spec, const Weights& weights) {
   const std::string activation = ffn_activation_name(spec.activation);
   const std::string label = gguf::file_label(model.string());
-  const bool has_zeros = spec.activation.has_zeros();
   if (request.mode == "dense") return {Sparsity::kDense, false, "asked for"};
+  if (spec.has_experts() && (request.mode == "exact" || request.mode == "auto")) {
+    return {Sparsity::kDense, false, "its FFNs are experts, of which a token reads few"};
+  }
+  if (spec.has_experts() && (request.mode == "predicted" || request.mode == "calibrated")) {
+    gguf::fail(label,
+               "--sparsity " + request.mode +
+                   " skips neurons of whole FFNs, but the model's are mixtures of experts; take dense");
+  }
+  const bool has_zeros = spec.activation.has_zeros();
   if (request.mode == "predicted") {
     if (!weights.has_predictors()) {
       gguf::fail(label,

@@ -12,7 +12,7 @@ namespace {
 
 /// The bytes that one token reads of one layer's weights.
 struct LayerBytes {
-  double attention = 0, predictor = 0;
+  double attention = 0, predictor = 0;  // attention: and what is read of a mixture of experts
   double gates = 0, ups = 0, downs = 0;
 };
 
@@ -32,6 +32,7 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
   for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) {
     bytes.attention += static_cast<double>(linear->weight.bytes());
   }
+  bytes.attention += static_cast<double>(mixture_bytes_per_token(spec, layer.mixture));
   bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {

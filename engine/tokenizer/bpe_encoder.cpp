@@ -34,15 +34,9 @@ BpeEncoder::Symbol BpeEncoder::intern(const std::string& bytes) {
 
 void BpeEncoder::add_merges(const std::string& file, std::span<const std::string_view> merges) {
   for (size_t i = 0; i < merges.size(); ++i) {
-    // The left side may itself begin with a space, in files that do not spell it.
-    const size_t space = merges[i].find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merges[i].size()) {
-      throw ModelFileError(file + ": tokenizer.ggml.merges[" + std::to_string(i) + "] is '" +
-                           std::string(merges[i].substr(0, 80)) +
-                           "', expected two pieces with a space between them; the file is damaged");
-    }
-    const std::string left = spelled_bytes(merges[i].substr(0, space));
-    const std::string right = spelled_bytes(merges[i].substr(space + 1));
+    const MergeSides sides = merge_sides(file, i, merges[i]);
+    const std::string left = spelled_bytes(sides.left);
+    const std::string right = spelled_bytes(sides.right);
     merges_.insert(intern(left), intern(right), {static_cast<uint32_t>(i), intern(left + right)});
   }
 }

@@ -34,12 +34,6 @@ class BpeEncoder final : public TextEncoder {
   // vocabulary lacks, a step on the way to a longer token).
   using Symbol = int32_t;
 
-  // Lets a map be searched by a string_view, without making a string for it.
-  struct TextHash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-
   Symbol intern(const std::string& bytes);
   void add_merges(const std::string& file, std::span<const std::string_view> merges);
   void find_whole_words();

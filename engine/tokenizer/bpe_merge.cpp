@@ -10,6 +10,8 @@
 #include <queue>
 #include <tuple>
 
+#include "engine/model/model_file.h"
+
 namespace hearth {
 namespace {
 
@@ -125,6 +127,17 @@ void merge_long(const MergeTable& merges, std::vector<int32_t>& symbols) {
 }
 
 }  // namespace
+
+MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge) {
+  // The left side may itself begin with a space, in files that do not spell it.
+  const size_t space = merge.find(' ', 1);
+  if (space == std::string_view::npos || space + 1 == merge.size()) {
+    throw ModelFileError(file + ": tokenizer.ggml.merges[" + std::to_string(i) + "] is '" +
+                         std::string(merge.substr(0, 80)) +
+                         "', expected two pieces with a space between them; the file is damaged");
+  }
+  return {merge.substr(0, space), merge.substr(space + 1)};
+}
 
 void bpe_merge(const MergeTable& merges, std::vector<int32_t>& symbols) {
   if (symbols.size() <= kShortWord) {

@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace hearth {
@@ -36,6 +39,19 @@ class MergeTable {
   std::vector<Entry> entries_;  // power of two, at most half full
   int shift_;                   // the hash's top bits number the entry
 };
+
+/// Lets a map of strings be searched by a string_view, without making a string for it.
+struct TextHash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
+
+struct MergeSides {
+  std::string_view left;
+  std::string_view right;
+};
+/// The sides of "LEFT RIGHT", number i of file's merges. Throws ModelFileError if it does not have two.
+MergeSides merge_sides(const std::string& file, size_t i, std::string_view merge);
 
 /// Merges the symbols of one word in place until no neighbours merge: the lowest rank first, of equal ranks the
 /// leftmost. O(n log n). Pure; any thread.

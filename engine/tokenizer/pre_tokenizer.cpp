@@ -29,6 +29,24 @@ constexpr std::string_view kLlama3Stages[] = {
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 constexpr std::string_view kQwen2Stages[] = {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
                                              R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr std::string_view kQwen35Stages[] = {
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}|)"
+    R"( ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+constexpr std::string_view kLagunaStages[] = {R"([^\n]+|\n+)", kQwen2Stages[0]};
+// The second expression's numbers have at most three digits, because the first has cut them.
+constexpr std::string_view kMiniCpm5Stages[] = {
+    R"(\p{N}{1,3})", R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)"
+                     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+// Runs of white space are cut at powers of two.
+constexpr std::string_view kJais2Stages[] = {
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
+    R"(\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|)"
+    R"(\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s)"};
+// Words with single spaces between them stay together; a token may be a phrase.
+constexpr std::string_view kExaoneMoeStages[] = {
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}\p{M}*(?: ?\p{L}\p{M}*)*|\p{N}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+)"};
 constexpr std::string_view kSeedCoderStages[] = {
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+)"};
@@ -44,6 +62,32 @@ constexpr std::string_view kGpt4oStages[] = {
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
     R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+
+constexpr std::string_view kYoutuStages[] = {
+    R"([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|)"
+    R"([\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019}\x{2014}\x{FF1A}\x{FF1B}\x{FF0C})"
+    R"(\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|)"
+    R"([\x{3105}-\x{312F}]+|[\x{4E00}-\x{9FA5}\x{3040}-\x{309F}\x{30A0}-\x{30FF}]+)",
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
+// Tiny Aya's cuts numbers in threes from the right: the first two expressions are \d{1,3}(?=(?:\d{3})*\b), which
+// would read the rest of a number again for each group. Digits before a letter are left to the last expression.
+constexpr std::string_view kTinyAyaStages[] = {R"((?<!\p{Nd})\p{Nd}++(?![\p{L}\p{M}\p{N}\p{Pc}]))",
+                                               R"(\A\p{Nd}{1,2}(?=(?:\p{Nd}{3})++\z))", kGpt4oStages[0]};
+
+// Kimi's sets Han characters apart and keeps them out of words. Their ranges are spelled out,
+// because \p{Han} means another set to PCRE2 from 10.40 on.
+constexpr std::string_view kKimiStages[] = {
+    R"((?(DEFINE)(?<han>[\x{2E80}-\x{2E99}\x{2E9B}-\x{2EF3}\x{2F00}-\x{2FD5}\x{3005}\x{3007}\x{3021}-\x{3029})"
+    R"(\x{3038}-\x{303B}\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}\x{F900}-\x{FA6D}\x{FA70}-\x{FAD9})"
+    R"(\x{16FE2}\x{16FE3}\x{16FF0}\x{16FF1}\x{20000}-\x{2A6DF}\x{2A700}-\x{2EBE0}\x{2EBF0}-\x{2EE5D})"
+    R"(\x{2F800}-\x{2FA1D}\x{30000}-\x{323AF}]))(?&han)++|)"
+    R"([^\r\n\p{L}\p{N}]?(?:(?!(?&han))[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])*)"
+    R"((?:(?!(?&han))[\p{Ll}\p{Lm}\p{Lo}\p{M}])+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"([^\r\n\p{L}\p{N}]?(?:(?!(?&han))[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}])+)"
+    R"((?:(?!(?&han))[\p{Ll}\p{Lm}\p{Lo}\p{M}])*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|)"
+    R"(\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)"};
 
 // DeepSeek's first two list the letters of cased scripts, as Unicode had them then, and ideographs.
 constexpr std::string_view kCasedLetters =
@@ -83,6 +127,27 @@ constexpr std::string_view kDeepseekV3Stages[] = {
     R"( ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
 };
 
+constexpr std::string_view kSpark25Stages[] = {
+    kDeepseekV3Stages[0],
+    kDeepseekV3Stages[1],
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+|)"
+    R"( ?[\p{P}\p{S}]+|[\r\n]|\s+(?!\S)|\s+)",
+    R"(\p{N})",
+};
+// Trinity's cuts numbers in threes from the right, then sets scripts apart that put no space between words.
+constexpr std::string_view kAfmoeStages[] = {
+    R"((?<!\p{N})\p{N}{1,2}(?=(?:\p{N}{3})++(?!\p{N}))|\p{N}{1,3})",
+    R"([\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{F900}-\x{FAFF}\x{3040}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF})"
+    R"(\x{E40}-\x{EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F}\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF}\x{AC00}-\x{D7AF})"
+    R"(\x{1100}-\x{11FF}]+)",
+    kDeepseekV3Stages[2],
+};
+
+// Chameleon's: codes of images, pairs of spaces, digits and punctuation one by one, then GPT-2's.
+constexpr std::string_view kChameleonStages[] = {"<sentinel:[0-9]+>",       "IMGIMG[A-I]{1,4}Z",
+                                                 R"([\t\n]|    |  )",       R"(\p{N})",
+                                                 R"([\p{P}!-/:-@\[-`{-~])", kGpt2};
+
 // BLOOM's: everything but white space and the punctuation of some scripts, which is cut off.
 constexpr std::string_view kBloom = R"( ?[^(\s|.,!?\x{2026}\x{3002}\x{FF0C}\x{3001}\x{964}\x{6D4}\x{60C})]+)";
 constexpr std::string_view kBloomStages[] = {kBloom};
@@ -95,6 +160,8 @@ struct Row {
 };
 
 constexpr PreTokenizer::Habits kLlama3Habits{.ignore_merges = true, .add_bos = true};
+constexpr PreTokenizer::Habits kIgnoreMerges{.ignore_merges = true};
+constexpr PreTokenizer::Habits kAddBos{.add_bos = true};
 constexpr PreTokenizer::Habits kNoBos{.has_bos = false};
 
 constexpr Row kRows[] = {
@@ -103,6 +170,7 @@ constexpr Row kRows[] = {
     {"a.x-4.0", kGpt2Stages},
     {"exaone4", kGpt2Stages},
     {"gigachat", kGpt2Stages},
+    {"granite-docling", kGpt2Stages},
     {"jais", kGpt2Stages},
     {"jina-de", kGpt2Stages},
     {"jina-es", kGpt2Stages},
@@ -111,14 +179,18 @@ constexpr Row kRows[] = {
     {"jina-v2-de", kGpt2Stages},
     {"jina-v2-es", kGpt2Stages},
     {"mellum", kGpt2Stages},
+    {"modern-bert", kGpt2Stages},
     {"mpt", kGpt2Stages},
     {"olmo", kGpt2Stages},
     {"phi-2", kGpt2Stages},
     {"roberta-bpe", kGpt2Stages},
+    {"trillion", kGpt2Stages},
     {"smollm", kDigitsGpt2Stages},
     {"codeshell", kDigitsGpt2Stages},
+    {"cohere2_moe", kDigitsGpt2Stages},
     {"command-r", kDigitsGpt2Stages},
     {"exaone", kDigitsGpt2Stages},
+    {"mellum2", kDigitsGpt2Stages},
     {"minerva-7b", kDigitsGpt2Stages},
     {"refact", kDigitsGpt2Stages},
     {"starcoder", kDigitsGpt2Stages},
@@ -127,6 +199,7 @@ constexpr Row kRows[] = {
     {"llama-v3", kLlama3Stages, kLlama3Habits},
     {"falcon-h1", kLlama3Stages, kLlama3Habits},
     {"falcon3", kLlama3Stages, kLlama3Habits},
+    {"jina-v5-nano", kLlama3Stages, kLlama3Habits},
     {"lfm2", kLlama3Stages, kLlama3Habits},
     {"midm-2.0", kLlama3Stages, kLlama3Habits},
     {"pixtral", kLlama3Stages, kLlama3Habits},
@@ -134,25 +207,46 @@ constexpr Row kRows[] = {
     {"smaug-bpe", kLlama3Stages},
     {"chatglm-bpe", kLlama3Stages, kNoBos},
     {"glm4", kLlama3Stages, kNoBos},
+    {"minicpm5", kMiniCpm5Stages, kIgnoreMerges},
+    {"jais-2", kJais2Stages},
     {"qwen2", kQwen2Stages},
     {"deepseek-r1-qwen", kQwen2Stages},
+    {"f2llmv2", kQwen2Stages},
     {"grok-2", kQwen2Stages},
+    {"hunyuan", kQwen2Stages},
     {"kormo", kQwen2Stages},
     {"megrez", kQwen2Stages},
+    {"openpangu", kQwen2Stages},
+    {"solar-open", kQwen2Stages},
     {"stablelm2", kQwen2Stages},
+    {"qwen35", kQwen35Stages},
+    {"laguna", kLagunaStages},
+    {"exaone-moe", kExaoneMoeStages},
     {"seed-coder", kSeedCoderStages},
     {"bailingmoe", kBailingStages},
     {"bailingmoe2", kBailingStages},
     {"llada-moe", kBailingStages},
     {"tekken", kTekkenStages, kLlama3Habits},
     {"gpt-4o", kGpt4oStages},
+    {"granite-embed-multi-97m", kGpt4oStages, kIgnoreMerges},
     {"kanana2", kGpt4oStages},
     {"llama4", kGpt4oStages},
     {"minimax-m2", kGpt4oStages},
+    {"talkie", kGpt4oStages},
+    {"cohere2moe", kTinyAyaStages},
+    {"tiny_aya", kTinyAyaStages},
+    {"youtu", kYoutuStages, kIgnoreMerges},
+    {"kimi-k2", kKimiStages},
     {"falcon", kFalconStages},
     {"deepseek-llm", kDeepseekLlmStages},
     {"deepseek-coder", kDeepseekCoderStages},
     {"deepseek-v3", kDeepseekV3Stages},
+    {"hunyuan-dense", kDeepseekV3Stages},
+    {"hy_v4", kDeepseekV3Stages},
+    {"joyai-llm", kDeepseekV3Stages},
+    {"spark2_5", kSpark25Stages},
+    {"afmoe", kAfmoeStages},
+    {"chameleon", kChameleonStages, kAddBos},
     {"bloom", kBloomStages},
     {"gpt3-finnish", kBloomStages},
     {"poro-chat", kBloomStages},
@@ -188,9 +282,9 @@ bool PreTokenizer::knows(std::string_view name) { return find_row(name) != nullp
 
 PreTokenizer::Habits PreTokenizer::habits(std::string_view name) { return row_of(name).habits; }
 
-std::string PreTokenizer::known_names() {
-  std::string names;
-  for (const Row& row : kRows) names.append(names.empty() ? "" : ", ").append(row.name);
+std::vector<std::string_view> PreTokenizer::known_names() {
+  std::vector<std::string_view> names;
+  for (const Row& row : kRows) names.push_back(row.name);
   return names;
 }
 

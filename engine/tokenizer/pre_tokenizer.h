@@ -22,7 +22,7 @@ class PreTokenizer {
 
   static bool knows(std::string_view name);
   static Habits habits(std::string_view name);  // REQUIRES: knows(name)
-  static std::string known_names();             // "bloom, command-r, ...", for messages
+  static std::vector<std::string_view> known_names();
 
   /// REQUIRES: knows(name).
   explicit PreTokenizer(std::string_view name);

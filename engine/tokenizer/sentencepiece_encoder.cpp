@@ -4,40 +4,34 @@
 #include <algorithm>
 #include <queue>
 
+#include "engine/tokenizer/space_sign.h"
 #include "engine/tokenizer/utf8.h"
 
 namespace hearth {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
 constexpr size_t kNone = SIZE_MAX;
 
 /// Is there a space sign in text that does not follow another one or the beginning?
 bool has_inner_space(std::string_view text) {
   size_t leading = 0;
-  while (text.substr(leading, kSpace.size()) == kSpace) leading += kSpace.size();
-  return text.find(kSpace, leading) != std::string_view::npos;
+  while (text.substr(leading, kSpaceSign.size()) == kSpaceSign) leading += kSpaceSign.size();
+  return text.find(kSpaceSign, leading) != std::string_view::npos;
 }
 
 std::string with_space_signs(std::string_view text, bool prefix) {
   std::string out;
   out.reserve(text.size() + text.size() / 2);
-  if (prefix) out.append(kSpace);
-  for (const char c : text) {
-    if (c == ' ') {
-      out.append(kSpace);
-    } else {
-      out.push_back(c);
-    }
-  }
+  if (prefix) out.append(kSpaceSign);
+  append_with_space_signs(text, out);
   return out;
 }
 
 /// Where the stretch that begins at begin ends: before the next space sign that follows another character.
 size_t word_end(std::string_view text, size_t begin) {
   size_t at = begin;
-  while (text.substr(at, kSpace.size()) == kSpace) at += kSpace.size();
-  return std::min(text.find(kSpace, at), text.size());
+  while (text.substr(at, kSpaceSign.size()) == kSpaceSign) at += kSpaceSign.size();
+  return std::min(text.find(kSpaceSign, at), text.size());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Interface of the encoders from ordinary text to token ids: SentencePiece and byte-level BPE implement it.
+// Interface of the encoders from ordinary text to token ids, one for each kind of tokenizer.
 // The tokenizer has removed special tokens before.
 #pragma once
 

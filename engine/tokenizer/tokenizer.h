@@ -1,4 +1,5 @@
-// Text to token ids and back, as the model file says: SentencePiece-style ("llama"), byte-level BPE ("gpt2").
+// Text to token ids and back, as the model file says: SentencePiece-style ("llama"), byte-level BPE ("gpt2"), BPE over
+// characters ("gemma4"), WordPiece ("bert"), unigram ("t5").
 //
 // Built once at load from the file's tokenizer.ggml.* keys; const and thread-safe after that.
 #pragma once
@@ -42,7 +43,7 @@ class Tokenizer {
   /// A token as the vocabulary spells it ("▁the", "Ġthe"). REQUIRES: 0 <= token < n_vocab(). Valid as long as this.
   virtual std::string_view spelling(int32_t token) const = 0;
   virtual const FimTokens& fim() const = 0;
-  /// Does the model drop a leading space of the first word when decoding (SentencePiece's space prefix)?
+  /// Does the model drop a leading space of the first word when decoding (the space prefix; WordPiece's word start)?
   virtual bool strips_leading_space() const = 0;
 
   /// Whole-sequence decode, as the Detokenizer gives it.

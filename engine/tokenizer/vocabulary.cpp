@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "engine/tokenizer/byte_alphabet.h"
+#include "engine/tokenizer/end_tokens.h"
 #include "engine/tokenizer/pre_tokenizer.h"
+#include "engine/tokenizer/space_sign.h"
 
 namespace hearth {
 namespace {
@@ -22,18 +24,6 @@ constexpr const char* kTypes = "tokenizer.ggml.token_type";
 // tokens.
 constexpr size_t kMostTokens = size_t{1} << 27;
 
-// Tokens that end a turn or a text, known by name because files often forget their ids. If such a token has
-// another type than control, the converter was wrong.
-constexpr std::array kEndNames = {
-    std::string_view("<|im_end|>"),      std::string_view("<|eot_id|>"),
-    std::string_view("<|eom_id|>"),      std::string_view("<|end|>"),
-    std::string_view("<|end_of_text|>"), std::string_view("<|endoftext|>"),
-    std::string_view("<end_of_turn>"),   std::string_view("<end_of_utterance>"),
-    std::string_view("<EOT>"),           std::string_view("<｜end▁of▁sentence｜>"),
-};
-// Ends a text only where it is a control token: byte-level vocabularies may hold it as HTML.
-constexpr std::string_view kSentencePieceEnd = "</s>";
-
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
   throw ModelFileError(file + ": " + what);
 }
@@ -45,14 +35,32 @@ void check_length(const Vocabulary& vocabulary, const char* key, size_t found) {
                               "; the file is damaged");
 }
 
+struct KindName {
+  std::string_view model;
+  TokenizerKind kind;
+};
+constexpr std::array kKindNames = {
+    KindName{"llama", TokenizerKind::kSentencePiece}, KindName{"gpt2", TokenizerKind::kByteLevelBpe},
+    KindName{"gemma4", TokenizerKind::kCharacterBpe}, KindName{"bert", TokenizerKind::kWordPiece},
+    KindName{"t5", TokenizerKind::kUnigram},
+};
+/// Names of pre-tokenizers that in truth say another kind than "gpt2".
+constexpr std::array<std::string_view, 3> kCharacterBpeNames = {"gemma4", "granite-embed-multi-311m",
+                                                                "sarvam-moe"};
+
 TokenizerKind read_kind(const ModelFile& file) {
   const std::string_view model = file.get_string("tokenizer.ggml.model");
-  if (model == "llama") return TokenizerKind::kSentencePiece;
-  if (model == "gpt2") return TokenizerKind::kByteLevelBpe;
+  const std::string_view pre = file.find_string("tokenizer.ggml.pre").value_or("");
+  if (model == "gpt2" &&
+      std::find(kCharacterBpeNames.begin(), kCharacterBpeNames.end(), pre) != kCharacterBpeNames.end())
+    return TokenizerKind::kCharacterBpe;
+  const auto row = std::find_if(kKindNames.begin(), kKindNames.end(),
+                                [&](const KindName& name) { return name.model == model; });
+  if (row != kKindNames.end()) return row->kind;
   refuse(file.path().string(),
          "tokenizer.ggml.model is '" + std::string(model.substr(0, 80)) +
-             "', which is not supported; supported are 'llama' (SentencePiece) and 'gpt2' "
-             "(byte-level BPE)");
+             "', which is not supported; supported are 'llama' (SentencePiece), 'gpt2' (byte-level "
+             "BPE), 'gemma4' (BPE over characters), 'bert' (WordPiece) and 't5' (unigram)");
 }
 
 /// Defaults of an architecture for files older than tokenizer.ggml.pre.
@@ -82,8 +90,11 @@ std::string read_pre(const ModelFile& file) {
     return std::string(old != nullptr ? old->pre : "default");
   }
   if (PreTokenizer::knows(name)) return name;
-  refuse(file.path().string(), "tokenizer.ggml.pre is '" + name.substr(0, 80) +
-                                   "', which is not supported; supported are " + PreTokenizer::known_names());
+  refuse(file.path().string(),
+         "tokenizer.ggml.pre is '" + name.substr(0, 80) +
+             "', a pre-tokenizer that this version of Hearth does not know; use a newer version, or write "
+             "the name of a "
+             "known one that cuts text alike into the file (docs/tokenizers.md lists them and says how)");
 }
 
 void read_texts(const ModelFile& file, Vocabulary& vocabulary) {
@@ -100,7 +111,7 @@ void read_texts(const ModelFile& file, Vocabulary& vocabulary) {
 void read_scores(const ModelFile& file, Vocabulary& vocabulary) {
   std::optional<std::vector<float>> scores = file.find_floats(kScores);
   if (!scores) {
-    if (vocabulary.kind == TokenizerKind::kSentencePiece) {
+    if (vocabulary.kind == TokenizerKind::kSentencePiece || vocabulary.kind == TokenizerKind::kUnigram) {
       refuse(vocabulary.file, std::string(kScores) + " is missing, expected one score for each token");
     }
     scores.emplace(vocabulary.texts.size(), 0.0F);
@@ -125,20 +136,21 @@ std::optional<uint8_t> named_byte(std::string_view text) {
   return byte;
 }
 
-/// Types for a SentencePiece file without them, from the names that SentencePiece gives.
+/// Types for a file without them, from the names that SentencePiece and BERT give.
 TokenType guess_type(std::string_view text) {
+  constexpr std::array<std::string_view, 7> kControls = {"<s>",   "</s>",  "<pad>", "[CLS]",
+                                                         "[SEP]", "[PAD]", "[MASK]"};
   if (named_byte(text)) return TokenType::kByte;
-  if (text == "<unk>") return TokenType::kUnknown;
-  if (text == "<s>" || text == kSentencePieceEnd) return TokenType::kControl;
-  return TokenType::kNormal;
+  if (text == "<unk>" || text == "[UNK]") return TokenType::kUnknown;
+  const bool is_control = std::find(kControls.begin(), kControls.end(), text) != kControls.end();
+  return is_control ? TokenType::kControl : TokenType::kNormal;
 }
 
 void read_types(const ModelFile& file, Vocabulary& vocabulary) {
   const auto types = file.find_ints(kTypes);
   if (!types) {
     for (const std::string& text : vocabulary.texts) {
-      const bool guess = vocabulary.kind == TokenizerKind::kSentencePiece;
-      vocabulary.types.push_back(guess ? guess_type(text) : TokenType::kNormal);
+      vocabulary.types.push_back(vocabulary.spells_spaces() ? guess_type(text) : TokenType::kNormal);
     }
     return;
   }
@@ -150,7 +162,7 @@ void read_types(const ModelFile& file, Vocabulary& vocabulary) {
       refuse(vocabulary.file, where + ", expected 0 to 6; the file is damaged");
     }
     vocabulary.types.push_back(static_cast<TokenType>(type));
-    if (vocabulary.kind == TokenizerKind::kSentencePiece && vocabulary.types[i] == TokenType::kByte &&
+    if (vocabulary.spells_spaces() && vocabulary.types[i] == TokenType::kByte &&
         !named_byte(vocabulary.texts[i])) {
       refuse(vocabulary.file, where + " (a byte), but the token is '" + vocabulary.texts[i].substr(0, 80) +
                                   "', expected one like '<0x0A>'; the file is damaged");
@@ -158,20 +170,66 @@ void read_types(const ModelFile& file, Vocabulary& vocabulary) {
   }
 }
 
-void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
-  const bool sentencepiece = vocabulary.kind == TokenizerKind::kSentencePiece;
-  const PreTokenizer::Habits habits =
-      sentencepiece ? PreTokenizer::Habits{} : PreTokenizer::habits(vocabulary.pre);
-  const OldFile* old = sentencepiece ? nullptr : old_file(file);
-  const bool one_end = old != nullptr && old->end >= 0;
-  // llama.cpp's defaults: Llama 2's ids, and Falcon's 11.
-  const int32_t bpe_end = one_end ? old->end : 11;
-  const int32_t bos_default = sentencepiece ? 1 : habits.has_bos ? bpe_end : -1;
-  vocabulary.bos = read_token_id(file, vocabulary, "tokenizer.ggml.bos_token_id", bos_default);
-  vocabulary.eos =
-      read_token_id(file, vocabulary, "tokenizer.ggml.eos_token_id", sentencepiece ? 2 : bpe_end);
-  vocabulary.unk = read_token_id(file, vocabulary, "tokenizer.ggml.unknown_token_id", sentencepiece ? 0 : -1);
+/// What a kind of tokenizer has where the file has no key: llama.cpp's defaults. Ids are -1 for none.
+struct Defaults {
+  int32_t bos = -1;
+  int32_t eos = -1;
+  int32_t unk = -1;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = false;
+};
 
+Defaults byte_level_defaults(const ModelFile& file, const std::string& pre) {
+  const PreTokenizer::Habits habits = PreTokenizer::habits(pre);
+  const OldFile* old = old_file(file);
+  const bool one_end = old != nullptr && old->end >= 0;
+  const int32_t end = one_end ? old->end : 11;  // 11: Falcon's
+  return {.bos = habits.has_bos ? end : -1, .eos = end, .add_bos = habits.add_bos || one_end};
+}
+
+Defaults defaults_of(const ModelFile& file, const Vocabulary& vocabulary) {
+  switch (vocabulary.kind) {
+    case TokenizerKind::kSentencePiece:
+      return {.bos = 1, .eos = 2, .unk = 0, .add_bos = true, .add_space_prefix = true};
+    case TokenizerKind::kByteLevelBpe:
+      return byte_level_defaults(file, vocabulary.pre);
+    case TokenizerKind::kCharacterBpe:
+      return {.add_bos = true};
+    case TokenizerKind::kWordPiece:
+      return {.bos = 101, .eos = 102, .unk = 100, .add_bos = true, .add_eos = true};
+    case TokenizerKind::kUnigram:
+      return {.eos = 1, .unk = 2, .add_eos = true};
+  }
+  return {};
+}
+
+/// The tokens around BERT's texts. Their ids have keys of their own, and all models have both whatever the flags say,
+/// which converters take from settings of other tokenizers.
+void read_bert_roles(const ModelFile& file, const Defaults& defaults, Vocabulary& vocabulary) {
+  const auto read = [&](const char* key, const char* other, int32_t by_default) {
+    const int32_t found = read_token_id(file, vocabulary, key, -1);
+    return found >= 0 ? found : read_token_id(file, vocabulary, other, by_default);
+  };
+  vocabulary.bos = read("tokenizer.ggml.bos_token_id", "tokenizer.ggml.cls_token_id", defaults.bos);
+  vocabulary.eos =
+      read("tokenizer.ggml.seperator_token_id", "tokenizer.ggml.eos_token_id", defaults.eos);  // sic
+  vocabulary.add_bos = vocabulary.bos >= 0;
+  vocabulary.add_eos = vocabulary.eos >= 0;
+  vocabulary.lower_case = file.find_bool("tokenizer.ggml.normalizer.lowercase").value_or(true);
+  vocabulary.strip_accents =
+      file.find_bool("tokenizer.ggml.normalizer.strip_accents").value_or(vocabulary.lower_case);
+}
+
+void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
+  const Defaults defaults = defaults_of(file, vocabulary);
+  vocabulary.unk = read_token_id(file, vocabulary, "tokenizer.ggml.unknown_token_id", defaults.unk);
+  if (vocabulary.kind == TokenizerKind::kWordPiece) {
+    read_bert_roles(file, defaults, vocabulary);
+    return;
+  }
+  vocabulary.bos = read_token_id(file, vocabulary, "tokenizer.ggml.bos_token_id", defaults.bos);
+  vocabulary.eos = read_token_id(file, vocabulary, "tokenizer.ggml.eos_token_id", defaults.eos);
   const auto add_bos = file.find_bool("tokenizer.ggml.add_bos_token");
   const auto add_eos = file.find_bool("tokenizer.ggml.add_eos_token");
   if (add_bos.value_or(false) && vocabulary.bos < 0) {
@@ -182,37 +240,36 @@ void read_roles(const ModelFile& file, Vocabulary& vocabulary) {
     refuse(vocabulary.file,
            "tokenizer.ggml.add_eos_token is true, but tokenizer.ggml.eos_token_id names no token");
   }
-  vocabulary.add_bos = add_bos.value_or((sentencepiece || habits.add_bos || one_end) && vocabulary.bos >= 0);
-  vocabulary.add_eos = add_eos.value_or(false);
+  vocabulary.add_bos = add_bos.value_or(defaults.add_bos && vocabulary.bos >= 0);
+  vocabulary.add_eos = add_eos.value_or(defaults.add_eos && vocabulary.eos >= 0);
+  // Gemma 4 answers nonsense without its begin token, and its first files say false.
+  if (file.get_string("tokenizer.ggml.model") == "gemma4") vocabulary.add_bos = vocabulary.bos >= 0;
+  const bool may_prefix =
+      vocabulary.kind == TokenizerKind::kSentencePiece || vocabulary.kind == TokenizerKind::kUnigram;
   vocabulary.add_space_prefix =
-      sentencepiece && file.find_bool("tokenizer.ggml.add_space_prefix").value_or(true);
+      may_prefix && file.find_bool("tokenizer.ggml.add_space_prefix").value_or(defaults.add_space_prefix);
 }
 
-void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary) {
-  std::vector<int32_t>& ends = vocabulary.end_tokens;
-  ends = {vocabulary.eos, read_token_id(file, vocabulary, "tokenizer.ggml.eot_token_id", -1),
-          read_token_id(file, vocabulary, "tokenizer.ggml.eom_token_id", -1)};
-  for (int32_t token = 0; token < vocabulary.size(); ++token) {
-    const std::string& text = vocabulary.texts[token];
-    if (std::find(kEndNames.begin(), kEndNames.end(), text) != kEndNames.end()) {
-      vocabulary.types[token] = TokenType::kControl;
-      ends.push_back(token);
-    } else if (text == kSentencePieceEnd && vocabulary.types[token] == TokenType::kControl) {
-      ends.push_back(token);
+void read_unigram(const ModelFile& file, Vocabulary& vocabulary) {
+  constexpr const char* kMap = "tokenizer.ggml.precompiled_charsmap";
+  vocabulary.remove_extra_spaces = file.find_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+  const auto bytes = file.find_ints(kMap);
+  if (!bytes) return;
+  for (const int64_t byte : *bytes) {
+    if (byte < -128 || byte > 255) {
+      refuse(vocabulary.file,
+             std::string(kMap) + " holds " + std::to_string(byte) + ", expected bytes; the file is damaged");
     }
+    vocabulary.character_map.push_back(static_cast<char>(byte));
   }
-  std::sort(ends.begin(), ends.end());
-  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
-  if (ends.front() < 0) ends.erase(ends.begin());
 }
 
 std::string with_spaces(std::string_view text) {
-  constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581
   std::string out;
   for (size_t at = 0; at < text.size();) {
-    const bool is_space = text.substr(at, kSpace.size()) == kSpace;
+    const bool is_space = text.substr(at, kSpaceSign.size()) == kSpaceSign;
     out.push_back(is_space ? ' ' : text[at]);
-    at += is_space ? kSpace.size() : 1;
+    at += is_space ? kSpaceSign.size() : 1;
   }
   return out;
 }
@@ -253,7 +310,7 @@ std::vector<std::string> Vocabulary::decoded_bytes() const {
     } else if (!is_plain(token)) {
       decoded.push_back(text);
     } else {
-      decoded.push_back(kind == TokenizerKind::kSentencePiece ? with_spaces(text) : spelled_bytes(text));
+      decoded.push_back(spells_spaces() ? with_spaces(text) : spelled_bytes(text));
     }
   }
   return decoded;
@@ -268,6 +325,7 @@ Vocabulary read_vocabulary(const ModelFile& file) {
   read_scores(file, vocabulary);
   read_types(file, vocabulary);
   read_roles(file, vocabulary);
+  if (vocabulary.kind == TokenizerKind::kUnigram) read_unigram(file, vocabulary);
   find_end_tokens(file, vocabulary);
   vocabulary.fim = find_fim_tokens(file, vocabulary);
   return vocabulary;

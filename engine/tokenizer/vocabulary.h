@@ -24,16 +24,23 @@ enum class TokenType : uint8_t {  // the numbers of tokenizer.ggml.token_type
   kByte = 6,
 };
 
-enum class TokenizerKind { kSentencePiece, kByteLevelBpe };
+enum class TokenizerKind {
+  kSentencePiece,  // tokenizer.ggml.model "llama": merges by score
+  kByteLevelBpe,   // "gpt2": a list of merges over bytes
+  kCharacterBpe,   // "gemma4": a list of merges over characters
+  kWordPiece,      // "bert"
+  kUnigram,        // "t5"
+};
 
 struct Vocabulary {
   std::string file;  // for messages
   TokenizerKind kind = TokenizerKind::kByteLevelBpe;
-  std::string pre;  // name of the pre-tokenizer; empty for SentencePiece
+  std::string pre;  // name of the pre-tokenizer; of byte-level BPE only
 
   std::vector<std::string>
       texts;  // [n_vocab] as the file spells them; never shorter or longer than types and scores
-  std::vector<float> scores;     // [n_vocab] SentencePiece's merge order, higher first; never NaN
+  // [n_vocab] SentencePiece's merge order, higher first; a unigram model's logarithms of probabilities. Never NaN.
+  std::vector<float> scores;
   std::vector<TokenType> types;  // [n_vocab]
 
   int32_t bos = -1;  // ids are -1 where the model has no such token
@@ -42,10 +49,16 @@ struct Vocabulary {
   bool add_bos = false;
   bool add_eos = false;
   bool add_space_prefix = false;
+  bool remove_extra_spaces = false;  // of unigram models, likewise the next
+  std::string character_map;         // CharacterMap's bytes; empty if there is none
+  bool lower_case = false;           // of WordPiece, likewise the next
+  bool strip_accents = false;
   std::vector<int32_t> end_tokens;  // ascending, no duplicates
   FimTokens fim;
 
   int size() const { return static_cast<int>(texts.size()); }
+  /// Does U+2581 stand for a space in the tokens' texts, and "<0x0A>" for a byte?
+  bool spells_spaces() const { return kind != TokenizerKind::kByteLevelBpe; }
   /// May ordinary text produce the token? Control and unknown tokens never come from plain text.
   bool is_plain(int32_t token) const;
   /// The bytes that each token stands for in text, [n_vocab]; they may be part of a character.

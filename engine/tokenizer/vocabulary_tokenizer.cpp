@@ -4,16 +4,29 @@
 #include <utility>
 
 #include "engine/tokenizer/bpe_encoder.h"
+#include "engine/tokenizer/character_bpe_encoder.h"
 #include "engine/tokenizer/sentencepiece_encoder.h"
+#include "engine/tokenizer/unigram_encoder.h"
+#include "engine/tokenizer/wordpiece_encoder.h"
 
 namespace hearth {
 namespace {
 
 std::unique_ptr<const TextEncoder> make_encoder(const Vocabulary& vocabulary,
                                                 std::span<const std::string_view> merges) {
-  if (vocabulary.kind == TokenizerKind::kSentencePiece)
-    return std::make_unique<SentencePieceEncoder>(vocabulary);
-  return std::make_unique<BpeEncoder>(vocabulary, merges);
+  switch (vocabulary.kind) {
+    case TokenizerKind::kSentencePiece:
+      return std::make_unique<SentencePieceEncoder>(vocabulary);
+    case TokenizerKind::kByteLevelBpe:
+      return std::make_unique<BpeEncoder>(vocabulary, merges);
+    case TokenizerKind::kCharacterBpe:
+      return std::make_unique<CharacterBpeEncoder>(vocabulary, merges);
+    case TokenizerKind::kWordPiece:
+      return std::make_unique<WordPieceEncoder>(vocabulary);
+    case TokenizerKind::kUnigram:
+      return std::make_unique<UnigramEncoder>(vocabulary);
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -61,11 +74,12 @@ bool VocabularyTokenizer::is_control(int32_t token) const {
 std::unique_ptr<const Tokenizer> Tokenizer::from_model(const ModelFile& file) {
   Vocabulary vocabulary = read_vocabulary(file);
   std::vector<std::string_view> merges;
-  if (vocabulary.kind == TokenizerKind::kByteLevelBpe) {
+  if (vocabulary.kind == TokenizerKind::kByteLevelBpe || vocabulary.kind == TokenizerKind::kCharacterBpe) {
     auto found = file.find_strings("tokenizer.ggml.merges");
     if (!found) {
-      throw ModelFileError(vocabulary.file +
-                           ": tokenizer.ggml.merges is missing, expected the merges of byte-level BPE");
+      throw ModelFileError(
+          vocabulary.file +
+          ": tokenizer.ggml.merges is missing, expected the merges of BPE; convert the model again");
     }
     merges = std::move(*found);
   }

@@ -17,7 +17,8 @@ namespace hearth {
 
 class VocabularyTokenizer final : public Tokenizer {
  public:
-  /// merges: of byte-level BPE, else empty. Throws ModelFileError if they are damaged.
+  /// merges: of the kinds of BPE that have a list of them, else empty. Throws ModelFileError if they, or the
+  /// vocabulary's character map, are damaged.
   VocabularyTokenizer(Vocabulary vocabulary, std::span<const std::string_view> merges);
   VocabularyTokenizer(const VocabularyTokenizer&) = delete;  // the encoder refers to the vocabulary here
   VocabularyTokenizer& operator=(const VocabularyTokenizer&) = delete;
@@ -31,7 +32,9 @@ class VocabularyTokenizer final : public Tokenizer {
   bool is_control(int32_t token) const override;
   std::string_view spelling(int32_t token) const override { return vocabulary_.texts[token]; }
   const FimTokens& fim() const override { return vocabulary_.fim; }
-  bool strips_leading_space() const override { return vocabulary_.add_space_prefix; }
+  bool strips_leading_space() const override {
+    return vocabulary_.add_space_prefix || vocabulary_.kind == TokenizerKind::kWordPiece;
+  }
 
  private:
   const Vocabulary vocabulary_;

@@ -24,15 +24,25 @@ constexpr int kMaxSplitTokens = 8;
 // Multiply-adds below which a fork costs more than it saves: about 2 microseconds of one core.
 constexpr int64_t kForkWork = 64 * 1024;
 
-/// The slice length for a token that sees n_keys positions. It depends on nothing else, so a token's sums are
-/// grouped alike in every batch.
-int slice_tokens_for(int n_keys) {
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+/// The first position that a token sees whose own is n_keys - 1.
+int first_key(int n_keys, int window) { return window > 0 ? std::max(0, n_keys - window) : 0; }
+
+/// The slice length for a token at position n_keys - 1. It depends on nothing but this and the window, so a
+/// token's sums are grouped alike in every batch.
+int slice_tokens_for(int n_keys, int window) {
   int tokens = kSliceTokens;
-  while ((n_keys + tokens - 1) / tokens > kMaxSlices) tokens *= 2;
+  if (first_key(n_keys, window) == 0) {
+    while (ceil_div(n_keys, tokens) > kMaxSlices) tokens *= 2;
+  } else {
+    // A window touches up to window / tokens + 2 slices, because it begins and ends amid one; those of a step
+    // that is cut by slices touch one more together.
+    static_assert(kMaxSplitTokens <= kSliceTokens);
+    while (window / tokens + 3 > kMaxSlices) tokens *= 2;
+  }
   return tokens;
 }
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
 
@@ -48,8 +58,10 @@ void Attention::reserve(int max_tokens, int n_heads, int max_head_dim, int max_c
     s.scores.resize(size_t{kMaxRows} * kKeyTile);
     for (std::vector<float>* row : {&s.largest, &s.sum, &s.slice_largest, &s.slice_sum})
       row->resize(kMaxRows);
+    s.firsts.resize(kMaxRows);
     s.limits.resize(kMaxRows);
   }
+  zeros_.assign(static_cast<size_t>(max_head_dim), 0.0f);
   const size_t split_rows = static_cast<size_t>(std::min(max_tokens, kMaxSplitTokens)) *
                             static_cast<size_t>(n_heads) * static_cast<size_t>(max_slices_);
   split_largest_.resize(split_rows);
@@ -57,14 +69,14 @@ void Attention::reserve(int max_tokens, int n_heads, int max_head_dim, int max_c
   split_weighted_.resize(split_rows * static_cast<size_t>(max_head_dim));
 }
 
-void Attention::run(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                    const KvShape& shape, KvLayer layer, float* out) {
+void Attention::run(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                    const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) {
   const int group = n_heads / shape.n_kv_heads;
   const int heads_per_item = std::min(group, kMaxRows);
   const Call call{.q = q,
                   .stride = stride,
                   .n_heads = n_heads,
-                  .scale = scale,
+                  .scores = scores,
                   .places = places,
                   .shape = shape,
                   .layer = layer,
@@ -79,9 +91,10 @@ void Attention::run(const float* q, int64_t stride, int n_heads, float scale, co
   int64_t work = 0;
   int most_slices = 0;
   for (const TokenTile& tile : tiles_) {
-    const int last = tile.first_token + tile.n_tokens - 1;
-    work += int64_t{tile.n_tokens} * n_heads * (places.positions[last] + 1) * shape.head_dim * 2;
-    most_slices = std::max(most_slices, tile.n_slices);
+    const int n_keys = places.positions[tile.first_token + tile.n_tokens - 1] + 1;
+    const int n_seen = n_keys - first_key(n_keys, scores.window);
+    work += int64_t{tile.n_tokens} * n_heads * n_seen * shape.head_dim * 2;
+    most_slices = std::max(most_slices, tile.n_slices());
   }
   if (places.n_tokens <= kMaxSplitTokens && most_slices > 1 && pool_.n_threads() > 1) {
     run_split(call, n_items);
@@ -103,19 +116,20 @@ void Attention::make_tiles(const Call& call) {
   tiles_.clear();
   for (int t = 0; t < places.n_tokens; ++t) {
     const int n_keys = places.positions[t] + 1;
-    const int slice_tokens = slice_tokens_for(n_keys);
-    const int n_slices = ceil_div(n_keys, slice_tokens);
+    const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
+    const int first_slice = first_key(n_keys, call.scores.window) / slice_tokens;
+    const int end_slice = ceil_div(n_keys, slice_tokens);
     if (!tiles_.empty()) {
       TokenTile& last = tiles_.back();
       const bool continues =
           places.table_of[t] == places.table_of[t - 1] && places.positions[t] == places.positions[t - 1] + 1;
       if (continues && last.n_tokens < max_tokens && last.slice_tokens == slice_tokens) {
         ++last.n_tokens;
-        last.n_slices = n_slices;
+        last.end_slice = end_slice;
         continue;
       }
     }
-    tiles_.push_back({t, 1, slice_tokens, n_slices});
+    tiles_.push_back({t, 1, slice_tokens, first_slice, end_slice});
   }
 }
 
@@ -129,8 +143,21 @@ Attention::Item Attention::item_at(const Call& call, int64_t index) const {
           .n_heads = std::min(call.heads_per_item, call.group - first)};
 }
 
+/// Fills scratch.limits, and scratch.firsts if a window hides keys from one of the item's tokens.
+Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& scratch) const {
+  const int32_t* positions = call.places.positions + item.tile.first_token;
+  const int window = call.scores.window;
+  const bool hides = first_key(positions[item.tile.n_tokens - 1] + 1, window) > 0;
+  for (int row = 0; row < item.n_rows(); ++row) {
+    const int n_keys = positions[row / item.n_heads] + 1;
+    scratch.limits[static_cast<size_t>(row)] = n_keys;
+    if (hides) scratch.firsts[static_cast<size_t>(row)] = first_key(n_keys, window);
+  }
+  return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
+}
+
 /// Gathers the item's queries, times scale, and describes its keys. Does not set where results go.
-AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
+PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scratch& scratch) const {
   const int head_dim = call.shape.head_dim;
   int row = 0;
   for (int t = 0; t < item.tile.n_tokens; ++t) {
@@ -138,15 +165,16 @@ AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratc
     const float* head = call.q + token * call.stride + int64_t{item.first_head} * head_dim;
     for (int h = 0; h < item.n_heads; ++h, ++row, head += head_dim) {
       float* q = scratch.q.data() + int64_t{row} * head_dim;
-      for (int d = 0; d < head_dim; ++d) q[d] = head[d] * call.scale;
-      scratch.limits[static_cast<size_t>(row)] = call.places.positions[token] + 1;
+      for (int d = 0; d < head_dim; ++d) q[d] = head[d] * call.scores.scale;
     }
   }
   const int64_t head_halves = int64_t{call.shape.block_tokens} * head_dim;
   const int64_t table = call.places.table_of[item.tile.first_token];
-  AttentionTile tile;
+  const Seen seen = seen_by(call, item, scratch);
+  PartlySeenTile tile;
   tile.q = scratch.q.data();
-  tile.limits = scratch.limits.data();
+  tile.firsts = seen.firsts;
+  tile.limits = seen.limits;
   tile.n_rows = item.n_rows();
   tile.head_dim = head_dim;
   tile.k = call.layer.k + item.kv_head * head_halves;
@@ -154,52 +182,73 @@ AttentionTile Attention::load_queries(const Call& call, const Item& item, Scratc
   tile.block_stride = call.shape.n_kv_heads * head_halves;
   tile.blocks = call.places.block_tables + table * call.places.max_blocks;
   tile.block_tokens = call.shape.block_tokens;
+  tile.soft_cap = call.scores.soft_cap;
   tile.scores = scratch.scores.data();
   return tile;
 }
 
-void Attention::attend_slice(AttentionTile tile, const Item& item, int slice, const Partial& result) const {
+void Attention::attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const {
   tile.begin = slice * item.tile.slice_tokens;
   tile.end = std::min(tile.begin + item.tile.slice_tokens, tile.limits[tile.n_rows - 1]);
+  if (tile.firsts != nullptr) tile.begin = std::max(tile.begin, tile.firsts[0] / kKeyTile * kKeyTile);
   tile.largest = result.largest;
   tile.sum = result.sum;
   tile.weighted = result.weighted;
-  kernels_.attend(tile);
+  if (tile.firsts != nullptr || tile.soft_cap > 0.0f) {
+    kernels_.attend_partly_seen(tile);
+  } else {
+    kernels_.attend(tile);
+  }
 }
 
-/// Joins a slice into the item's rows. Skips rows that see nothing of the slice.
-void Attention::merge_slice(const Call& call, const Item& item, const int32_t* limits, int slice,
+/// Joins a slice into the item's rows. Skips rows that see nothing of the slice. A row whose first slice it is
+/// takes it as it is: joining could turn a sum of -0 into 0.
+void Attention::merge_slice(const Call& call, const Item& item, const Seen& seen, int slice,
                             const Partial& from, const Partial& into) const {
   const int head_dim = call.shape.head_dim;
+  const int begin = slice * item.tile.slice_tokens;
   for (int row = 0; row < item.n_rows(); ++row) {
-    if (limits[row] <= slice * item.tile.slice_tokens) continue;
+    const int first = seen.firsts == nullptr ? 0 : seen.firsts[row];
+    if (seen.limits[row] <= begin || first >= begin + item.tile.slice_tokens) continue;
     const float later[2] = {from.largest[row], from.sum[row]};
     float state[2] = {into.largest[row], into.sum[row]};
-    kernels_.merge(later, from.weighted + int64_t{row} * head_dim, head_dim, state,
-                   into.weighted + int64_t{row} * head_dim);
+    const float* from_weighted = from.weighted + int64_t{row} * head_dim;
+    float* into_weighted = into.weighted + int64_t{row} * head_dim;
+    if (first < begin) {
+      kernels_.merge(later, from_weighted, head_dim, state, into_weighted);
+    } else {
+      std::copy_n(later, 2, state);
+      std::copy_n(from_weighted, head_dim, into_weighted);
+    }
     into.largest[row] = state[0];
     into.sum[row] = state[1];
   }
 }
 
 void Attention::write_out(const Call& call, const Item& item, const Partial& total) const {
-  const int64_t head_dim = call.shape.head_dim;
+  const int head_dim = call.shape.head_dim;
   for (int row = 0; row < item.n_rows(); ++row) {
     const int64_t token = item.tile.first_token + row / item.n_heads;
     const int64_t head = item.first_head + row % item.n_heads;
-    kernels_.divide(total.weighted + row * head_dim, total.sum[row], head_dim,
-                    call.out + (token * call.n_heads + head) * head_dim);
+    float* weighted = total.weighted + int64_t{row} * head_dim;
+    float state[2] = {total.largest[row], total.sum[row]};
+    if (call.scores.sinks !=
+        nullptr) {  // a last slice of one key, whose score is the sink and whose value is 0
+      const float sink[2] = {call.scores.sinks[head], 1.0f};
+      kernels_.merge(sink, zeros_.data(), head_dim, state, weighted);
+    }
+    kernels_.divide(weighted, state[1], head_dim, call.out + (token * call.n_heads + head) * head_dim);
   }
 }
 
 void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) const {
-  const AttentionTile tile = load_queries(call, item, scratch);
+  const PartlySeenTile tile = load_queries(call, item, scratch);
   const Partial total{scratch.largest.data(), scratch.sum.data(), scratch.weighted.data()};
   const Partial later{scratch.slice_largest.data(), scratch.slice_sum.data(), scratch.slice_weighted.data()};
-  attend_slice(tile, item, 0, total);
-  for (int slice = 1; slice < item.tile.n_slices; ++slice) {
+  attend_slice(tile, item, item.tile.first_slice, total);
+  for (int slice = item.tile.first_slice + 1; slice < item.tile.end_slice; ++slice) {
     attend_slice(tile, item, slice, later);
-    merge_slice(call, item, tile.limits, slice, later, total);
+    merge_slice(call, item, {tile.firsts, tile.limits}, slice, later, total);
   }
   write_out(call, item, total);
 }
@@ -209,7 +258,7 @@ Attention::Partial Attention::split_result(const Call& call, const Item& item, i
   // Rows of items before this one, each with room for max_slices_ results.
   const int64_t before =
       int64_t{item.tile.first_token} * call.n_heads + int64_t{item.first_head} * item.tile.n_tokens;
-  const int64_t row = before * max_slices_ + int64_t{slice} * item.n_rows();
+  const int64_t row = before * max_slices_ + int64_t{slice - item.tile.first_slice} * item.n_rows();
   return {split_largest_.data() + row, split_sum_.data() + row,
           split_weighted_.data() + row * call.shape.head_dim};
 }
@@ -219,22 +268,18 @@ void Attention::run_split(const Call& call, int64_t n_items) {
   const int64_t n_pieces = n_items * max_slices_;
   pool_.for_each_piece(n_pieces, 1, [&](int64_t piece, int64_t, int thread) {
     const Item item = item_at(call, piece / max_slices_);
-    const int slice = static_cast<int>(piece % max_slices_);
-    if (slice >= item.tile.n_slices) return;
-    const AttentionTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
+    const int slice = item.tile.first_slice + static_cast<int>(piece % max_slices_);
+    if (slice >= item.tile.end_slice) return;
+    const PartlySeenTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
     attend_slice(tile, item, slice, split_result(call, item, slice));
   });
   // 2. Join the slices in the order of positions, as run_whole() does.
   for (int64_t i = 0; i < n_items; ++i) {
     const Item item = item_at(call, i);
-    const Partial total = split_result(call, item, 0);
-    std::vector<int32_t>& limits = scratch_[0].limits;
-    for (int row = 0; row < item.n_rows(); ++row) {
-      limits[static_cast<size_t>(row)] =
-          call.places.positions[item.tile.first_token + row / item.n_heads] + 1;
-    }
-    for (int slice = 1; slice < item.tile.n_slices; ++slice) {
-      merge_slice(call, item, limits.data(), slice, split_result(call, item, slice), total);
+    const Partial total = split_result(call, item, item.tile.first_slice);
+    const Seen seen = seen_by(call, item, scratch_[0]);
+    for (int slice = item.tile.first_slice + 1; slice < item.tile.end_slice; ++slice) {
+      merge_slice(call, item, seen, slice, split_result(call, item, slice), total);
     }
     write_out(call, item, total);
   }

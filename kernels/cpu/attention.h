@@ -7,6 +7,10 @@
 // or how many queries go through it together: one decode token over a long context is spread over all threads
 // by slices, a prefill by tiles of queries that read K and V once for all of them, and both give a token the
 // same bits.
+//
+// Slices begin at multiples of their length. A token with a sliding window begins in the slice of its first
+// visible key, and there with the first visible key's tile of kKeyTile keys; what lies before is not read. The
+// length depends on the window instead of the context as soon as the window hides keys.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +32,7 @@ class Attention {
   void reserve(int max_tokens, int n_heads, int max_head_dim, int max_context);
 
   /// See Backend::attention. REQUIRES: the arguments are within the bounds given to reserve().
-  void run(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
+  void run(const float* q, int64_t stride, int n_heads, const AttentionScores& scores, const KvPlaces& places,
            const KvShape& shape, KvLayer layer, float* out);
 
  private:
@@ -37,14 +41,17 @@ class Attention {
     int first_token;
     int n_tokens;
     int slice_tokens;
-    int n_slices;
+    int first_slice;  // of the first token
+    int end_slice;    // of the last token
+
+    int n_slices() const { return end_slice - first_slice; }
   };
   /// The arguments of one call of run(), and values derived from them.
   struct Call {
     const float* q;
     int64_t stride;
     int n_heads;
-    float scale;
+    const AttentionScores& scores;
     const KvPlaces& places;
     const KvShape& shape;
     KvLayer layer;
@@ -66,7 +73,12 @@ class Attention {
     std::vector<float> q, scores;
     std::vector<float> weighted, slice_weighted;  // [kMaxRows, head_dim]
     std::vector<float> largest, sum, slice_largest, slice_sum;
-    std::vector<int32_t> limits;
+    std::vector<int32_t> firsts, limits;
+  };
+  /// Row r of an item sees the positions from firsts[r] (null: 0) to before limits[r].
+  struct Seen {
+    const int32_t* firsts;
+    const int32_t* limits;
   };
   /// Where the softmax of a slice goes, per row: see AttentionTile.
   struct Partial {
@@ -77,9 +89,10 @@ class Attention {
 
   void make_tiles(const Call& call);
   Item item_at(const Call& call, int64_t index) const;
-  AttentionTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
-  void attend_slice(AttentionTile tile, const Item& item, int slice, const Partial& result) const;
-  void merge_slice(const Call& call, const Item& item, const int32_t* limits, int slice, const Partial& from,
+  Seen seen_by(const Call& call, const Item& item, Scratch& scratch) const;
+  PartlySeenTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
+  void attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const;
+  void merge_slice(const Call& call, const Item& item, const Seen& seen, int slice, const Partial& from,
                    const Partial& into) const;
   void write_out(const Call& call, const Item& item, const Partial& total) const;
   void run_whole(const Call& call, const Item& item, Scratch& scratch) const;
@@ -90,6 +103,7 @@ class Attention {
   const VectorKernels& kernels_;
   std::vector<TokenTile> tiles_;
   std::vector<Scratch> scratch_;  // one for each thread
+  std::vector<float> zeros_;      // [max_head_dim] the value that a sink has
   int max_head_dim_ = 0;
   int max_slices_ = 0;
   // Results of slices that another thread joins than the one that computed them.

@@ -39,15 +39,18 @@ struct KeyTileParts {
 constexpr float kMinusInfinity = -__builtin_inff();
 
 inline int smaller(int a, int b) { return a < b ? a : b; }
+inline int larger(int a, int b) { return a > b ? a : b; }
 
-inline void take_apart(const AttentionTile& tile, int begin, int end, KeyTileParts& parts) {
+/// Cuts the keys [begin, end). REQUIRES: begin < end <= stop. No scores are computed from `stop` on.
+template <class Tile>
+inline void take_apart(const Tile& tile, int begin, int end, int stop, KeyTileParts& parts) {
   parts.n_whole = parts.n_part = parts.n_runs = 0;
   for (int position = begin; position < end;) {
     const int block = tile.blocks[position / tile.block_tokens];
     const int offset = position % tile.block_tokens;
     // Scores may be computed up to the KV block's end, even for keys that are not written yet: lanes are
     // independent and masked afterwards.
-    const int columns = smaller(tile.block_tokens - offset, begin + kKeyTile - position);
+    const int columns = smaller(tile.block_tokens - offset, stop - position);
     const uint16_t* k = tile.k + block * tile.block_stride + offset;
     for (int i = 0; i < columns; i += 16) {
       const KeyColumns key_columns = {k + i, smaller(16, columns - i), position - begin + i};
@@ -65,8 +68,8 @@ inline void take_apart(const AttentionTile& tile, int begin, int end, KeyTilePar
 }
 
 /// Scores of R rows with C times 16 keys.
-template <int R, int C>
-inline void score(const AttentionTile& tile, int row, const KeyColumns* columns) {
+template <int R, int C, class Tile>
+inline void score(const Tile& tile, int row, const KeyColumns* columns) {
   Lanes sums[R][C];
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) sums[r][c] = Lanes::all(0.0f);
@@ -86,7 +89,8 @@ inline void score(const AttentionTile& tile, int row, const KeyColumns* columns)
 }
 
 /// Scores of one row with fewer than 16 keys.
-inline void score_part(const AttentionTile& tile, int row, const KeyColumns& columns) {
+template <class Tile>
+inline void score_part(const Tile& tile, int row, const KeyColumns& columns) {
   Lanes sum = Lanes::all(0.0f);
   const float* q = tile.q + static_cast<int64_t>(row) * tile.head_dim;
   for (int64_t d = 0; d < tile.head_dim; ++d) {
@@ -97,8 +101,8 @@ inline void score_part(const AttentionTile& tile, int row, const KeyColumns& col
 }
 
 /// weighted += p v for R rows, C times 16 dimensions from `dim` on, and the first `n_keys` keys.
-template <int R, int C>
-inline void add_values(const AttentionTile& tile, int row, int dim, const KeyTileParts& parts, int n_keys) {
+template <int R, int C, class Tile>
+inline void add_values(const Tile& tile, int row, int dim, const KeyTileParts& parts, int n_keys) {
   float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
   Lanes sums[R][C];
   for (int r = 0; r < R; ++r) {
@@ -122,7 +126,8 @@ inline void add_values(const AttentionTile& tile, int row, int dim, const KeyTil
 }
 
 /// Like add_values(), for the last `count` < 16 dimensions of one row.
-inline void add_values_part(const AttentionTile& tile, int row, int dim, int count, const KeyTileParts& parts,
+template <class Tile>
+inline void add_values_part(const Tile& tile, int row, int dim, int count, const KeyTileParts& parts,
                             int n_keys) {
   float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
   Lanes sum = Lanes::load_n(weighted, count);
@@ -143,8 +148,8 @@ constexpr int columns_for() {
   return kFit >= 4 ? 4 : kFit >= 2 ? 2 : 1;
 }
 
-template <int R>
-inline void score_rows(const AttentionTile& tile, int row, const KeyTileParts& parts) {
+template <int R, class Tile>
+inline void score_rows(const Tile& tile, int row, const KeyTileParts& parts) {
   constexpr int C = columns_for<R>();
   int i = 0;
   for (; i + C <= parts.n_whole; i += C) score<R, C>(tile, row, parts.whole + i);
@@ -154,8 +159,8 @@ inline void score_rows(const AttentionTile& tile, int row, const KeyTileParts& p
   }
 }
 
-template <int R>
-inline void add_values_rows(const AttentionTile& tile, int row, const KeyTileParts& parts, int n_keys) {
+template <int R, class Tile>
+inline void add_values_rows(const Tile& tile, int row, const KeyTileParts& parts, int n_keys) {
   constexpr int C = columns_for<R>();
   int dim = 0;
   for (; dim + 16 * C <= tile.head_dim; dim += 16 * C) add_values<R, C>(tile, row, dim, parts, n_keys);
@@ -179,7 +184,8 @@ inline void for_each_rows(int begin, int end, Body&& body) {
 
 /// Turns one row's scores of n_keys keys into exp(score - largest), after scaling the earlier sums to the new
 /// largest score.
-inline void soften(const AttentionTile& tile, int row, int n_keys) {
+template <class Tile>
+inline void soften(const Tile& tile, int row, int n_keys) {
   float* scores = tile.scores + row * kKeyTile;
   const int n_lanes = (n_keys + 15) / 16;
   Lanes largest = Lanes::all(tile.largest[row]);
@@ -230,7 +236,7 @@ void attend(const AttentionTile& tile) {
     int first_whole = first;  // rows from first_whole on see all of it
     while (first_whole < tile.n_rows && tile.limits[first_whole] < end) ++first_whole;
 
-    take_apart(tile, begin, end, parts);
+    take_apart(tile, begin, end, begin + kKeyTile, parts);
     for_each_rows<Lanes::kMaxRows>(
         first, tile.n_rows, [&](int row, auto rows) { score_rows<decltype(rows)::value>(tile, row, parts); });
     for (int row = first; row < tile.n_rows; ++row) soften(tile, row, smaller(tile.limits[row], end) - begin);
@@ -241,6 +247,63 @@ void attend(const AttentionTile& tile) {
     for_each_rows<Lanes::kMaxRows>(first_whole, tile.n_rows, [&](int row, auto rows) {
       add_values_rows<decltype(rows)::value>(tile, row, parts, end - begin);
     });
+  }
+}
+
+/// Caps one row's scores of the keys [from, to) of a tile, and some around them that share their lanes.
+inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
+  float* scores = tile.scores + row * kKeyTile;
+  for (int i = from / 16 * 16; i < to; i += 16) {
+    Lanes::store(soft_capped(Lanes::load(scores + i), tile.soft_cap), scores + i);
+  }
+}
+
+/// The keys [begin, end) of one tile of keys, for rows from `first` on. Reads no KV block and no 16 keys without one that a
+/// row sees. Hidden keys have a score of -infinity, so their p is exactly 0, and their values are left out.
+inline void attend_to_some(const PartlySeenTile& tile, int begin, int end, int first, KeyTileParts& parts) {
+  const auto from = [&](int row) { return larger(tile.firsts == nullptr ? 0 : tile.firsts[row], begin); };
+  const auto to = [&](int row) { return smaller(tile.limits[row], end); };
+  int last = first;
+  while (last < tile.n_rows && from(last) < end) ++last;
+  if (first == last) return;
+  const int seen_from = from(first);
+  const int skipped =
+      larger((seen_from - begin) / 16 * 16, seen_from / tile.block_tokens * tile.block_tokens - begin);
+  take_apart(tile, begin + skipped, end, begin + kKeyTile, parts);
+  PartlySeenTile later = tile;  // without the first `skipped` keys
+  later.scores += skipped;
+  for_each_rows<Lanes::kMaxRows>(
+      first, last, [&](int row, auto rows) { score_rows<decltype(rows)::value>(later, row, parts); });
+  for (int row = first; row < last; ++row) {
+    if (tile.soft_cap > 0.0f) cap_scores(tile, row, skipped, to(row) - begin);
+    for (int i = 0; i < from(row) - begin; ++i) tile.scores[row * kKeyTile + i] = kMinusInfinity;
+    soften(tile, row, to(row) - begin);
+  }
+  // Rows that see the same keys of the tile go through them together.
+  for (int row = first; row < last;) {
+    int next = row + 1;
+    while (next < last && from(next) == from(row) && to(next) == to(row)) ++next;
+    take_apart(tile, from(row), to(row), to(row), parts);
+    later.scores = tile.scores + (from(row) - begin);
+    for_each_rows<Lanes::kMaxRows>(row, next, [&](int r, auto rows) {
+      add_values_rows<decltype(rows)::value>(later, r, parts, to(row) - from(row));
+    });
+    row = next;
+  }
+}
+
+/// Like attend(). A row's operations are the same, except for the caps.
+void attend_partly_seen(const PartlySeenTile& tile) {
+  for (int row = 0; row < tile.n_rows; ++row) {
+    tile.largest[row] = kMinusInfinity;
+    tile.sum[row] = 0.0f;
+  }
+  for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
+  KeyTileParts parts;
+  int first = 0;  // rows before `first` see nothing of this tile of keys, nor of later ones
+  for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
+    while (first < tile.n_rows && tile.limits[first] <= begin) ++first;
+    attend_to_some(tile, begin, smaller(begin + kKeyTile, tile.end), first, parts);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -46,72 +47,6 @@ int64_t block_start(const KvPlaces& places, const KvShape& shape, int t) {
   return block * shape.n_kv_heads * shape.block_tokens * shape.head_dim;
 }
 
-// Pieces of matrix products.
-
-// Weight bytes of the smallest and the largest piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which
-// repays the atomic operation of taking a piece. The first strips of a piece are not prefetched in time: for one
-// token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
-constexpr int64_t kMinPieceBytes = 16 * 1024;
-constexpr int64_t kMaxPieceBytes = 512 * 1024;
-// Units of work per thread; the last pieces are one unit. With 8, a delayed thread holds up an eighth of a thread's work.
-// Cores of unequal speed need smaller units; in a product of 2 MiB, 16 take 11 % longer than 8.
-constexpr int64_t kUnitsPerThread = 8;
-constexpr int64_t kUnitsPerUnequalThread = 32;
-// Rows of a piece are a multiple of this: the kernels work on so many rows at once, and with one token on half as many.
-constexpr int64_t kRowMultiple = 32;
-constexpr int64_t kRowMultipleOfOne = 16;
-// With one token, threads whose equal share is at most this many bytes take it as one piece. A piece's first microseconds
-// pass waiting for memory that was not prefetched, a quarter of the time of a share of 100 KiB.
-constexpr int64_t kMaxShareBytes = 1024 * 1024;
-// The fewest tokens of a piece: each piece unpacks its weights anew, which costs as much as a few tokens do.
-constexpr int64_t kMinPieceTokens = 64;
-
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-int64_t n_rows(const Product& p) {
-  return p.rows.data() != nullptr ? static_cast<int64_t>(p.rows.size()) : p.weight.n_rows;
-}
-
-int64_t bytes_of_row(const Matrix& weight) {
-  return static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols));
-}
-
-/// How the work of one call is numbered. A unit is a few rows of one product for one part of the tokens. Units are
-/// numbered product by product, and in each token part by token part, so that a piece of neighbouring units is a
-/// range of rows.
-struct Cut {
-  int64_t unit_bytes = 0;
-  int64_t row_multiple = kRowMultiple;
-  int64_t n_token_parts = 1;
-  bool in_shares = false;  // one piece for each thread
-
-  int64_t rows_per_unit(const Matrix& weight) const {
-    return ceil_div(ceil_div(unit_bytes, std::max<int64_t>(1, bytes_of_row(weight))), row_multiple) *
-           row_multiple;
-  }
-  int64_t row_units(const Product& p) const { return ceil_div(n_rows(p), rows_per_unit(p.weight)); }
-  int64_t units(const Product& p) const { return row_units(p) * n_token_parts; }
-  int64_t most_units() const { return kMaxPieceBytes / unit_bytes; }
-};
-
-Cut cut(std::span<const Product> products, int n_tokens, const ThreadPool& pool) {
-  const int64_t n_wanted =
-      pool.n_threads() * (pool.speeds_differ() ? kUnitsPerUnequalThread : kUnitsPerThread);
-  int64_t total_bytes = 0;
-  for (const Product& p : products) total_bytes += n_rows(p) * bytes_of_row(p.weight);
-  if (n_tokens == 1 && total_bytes <= pool.n_threads() * kMaxShareBytes && !pool.speeds_differ()) {
-    return {.unit_bytes = 1, .row_multiple = kRowMultipleOfOne, .in_shares = true};
-  }
-  Cut c{};
-  c.unit_bytes = std::clamp(total_bytes / n_wanted, kMinPieceBytes, kMaxPieceBytes);
-  int64_t n_row_units = 0;
-  for (const Product& p : products) n_row_units += c.row_units(p);
-  // With small matrices, many tokens and many threads, rows alone give too few units, so tokens are split too.
-  const int64_t wanted = ceil_div(n_wanted, std::max<int64_t>(1, n_row_units));
-  c.n_token_parts = std::clamp<int64_t>(wanted, 1, std::max<int64_t>(1, n_tokens / kMinPieceTokens));
-  return c;
-}
-
 }  // namespace
 
 CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota)
@@ -119,10 +54,12 @@ CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota
       bits_(bits),
       matmul_(matmul_kernels(isa, bits)),
       vector_(vector_kernels(isa)),
-      large_l1_(l1_is_large(fast_cpus(allowed_cpus()))),
       pool_(checked(n_threads), quota),
+      products_(pool_, matmul_, bits, l1_is_large(fast_cpus(allowed_cpus()))),
       attention_(pool_, vector_),
-      sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)) {}
+      sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)),
+      router_(pool_, vector_),
+      experts_(pool_, matmul_, vector_, bits, products_) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();
@@ -159,6 +96,8 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   sparse_.reserve(max_tokens, max_cols, *this);
   attention_.reserve(max_tokens, bounds.n_heads, max_head_dim, bounds.max_context);
   rope_table_.reserve(max_tokens, max_head_dim);
+  router_.reserve(max_tokens, bounds.n_experts, bounds.n_experts_used);
+  experts_.reserve(bounds, *this);
   if (integer_sums_) {
     const int64_t d_model = bounds.d_model > 0 ? bounds.d_model : max_cols;
     sums_ = allocate(static_cast<size_t>(max_tokens) * static_cast<size_t>(d_model) * sizeof(int64_t));
@@ -185,6 +124,28 @@ void CpuBackend::embed(const Matrix& table, std::span<const int32_t> tokens, flo
 void CpuBackend::add(const float* x, int64_t n, float* out) {
   pool_.for_each_piece(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) out[i] += x[i];
+  });
+}
+
+void CpuBackend::copy(const float* x, int64_t n, float* out) {
+  pool_.for_each_piece(n, kPieceFloats,
+                       [&](int64_t begin, int64_t end, int) { std::copy(x + begin, x + end, out + begin); });
+}
+
+void CpuBackend::zero(int64_t n, float* out) {
+  pool_.for_each_piece(n, kPieceFloats,
+                       [&](int64_t begin, int64_t end, int) { std::fill(out + begin, out + end, 0.0f); });
+}
+
+void CpuBackend::scale(float factor, int64_t n, float* out) {
+  pool_.for_each_piece(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) out[i] *= factor;
+  });
+}
+
+void CpuBackend::soft_cap(float cap, int64_t n, float* out) {
+  pool_.for_each_piece(n, kPieceFloats, [&](int64_t begin, int64_t end, int) {
+    vector_.soft_cap(cap, end - begin, out + begin);
   });
 }
 
@@ -244,9 +205,9 @@ void CpuBackend::kv_append(const float* k, const float* v, int64_t stride, const
   });
 }
 
-void CpuBackend::attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                           const KvShape& shape, KvLayer layer, float* out) {
-  attention_.run(q, stride, n_heads, scale, places, shape, layer, out);
+void CpuBackend::attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                           const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) {
+  attention_.run(q, stride, n_heads, scores, places, shape, layer, out);
 }
 
 void CpuBackend::gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
@@ -293,50 +254,30 @@ const std::byte* CpuBackend::quantize(const float* x, int n_tokens, int64_t n_co
 void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> products) {
   if (n_tokens == 0 || products.empty()) return;
   const int64_t n_cols = products.front().weight.n_cols;
-  const size_t quantized_bytes = activation_row_bytes(n_cols, bits_);
   const bool any_quantized = std::ranges::any_of(
       products, [](const Product& p) { return uses_quantized_activations(p.weight.dtype); });
   const std::byte* quantized = any_quantized ? quantize(x, n_tokens, n_cols) : nullptr;
 
-  const Cut c = cut(products, n_tokens, pool_);
-  const int64_t part_tokens = ceil_div(n_tokens, c.n_token_parts);
-  int64_t n_units = 0;
-  for (const Product& p : products) n_units += c.units(p);
-
-  // Computes the units [begin, end) of p, which are rows of one token part.
-  const auto multiply = [&](const Product& p, int64_t part, int64_t begin, int64_t end) {
-    const int64_t rows = c.rows_per_unit(p.weight);
-    MatmulArgs args;
-    args.weight = &p.weight;
-    args.row_begin = begin * rows;
-    args.row_end = std::min(end * rows, n_rows(p));
-    args.rows = p.rows.data();
-    args.bias = p.bias;
-    args.out_stride = p.out_stride;
-    args.accumulate = p.accumulate;
-    args.large_l1 = large_l1_;
-    const int64_t first = part * part_tokens;
-    args.n_tokens = static_cast<int>(std::min<int64_t>(part_tokens, n_tokens - first));
-    args.x = x + first * n_cols;
-    if (quantized != nullptr) args.quantized = quantized + static_cast<size_t>(first) * quantized_bytes;
-    args.out = p.out + first * p.out_stride;
-    matmul_.multiply[static_cast<size_t>(p.weight.dtype)](args);
-  };
-  const auto multiply_units = [&](int64_t begin, int64_t end, int) {
-    int64_t first = 0;  // the number of p's first unit
-    for (const Product& p : products) {
-      const int64_t row_units = c.row_units(p);
-      for (int64_t part = 0; part < c.n_token_parts; ++part, first += row_units) {
-        const int64_t from = std::max(begin - first, int64_t{0}), to = std::min(end - first, row_units);
-        if (from < to) multiply(p, part, from, to);
-      }
+  std::array<MatmulJob, 4> jobs;  // few calls have more products
+  for (size_t first = 0; first < products.size(); first += jobs.size()) {
+    const std::span<const Product> some =
+        products.subspan(first, std::min(jobs.size(), products.size() - first));
+    for (size_t i = 0; i < some.size(); ++i) {
+      jobs[i] = {.product = some[i], .x = x, .quantized = quantized, .n_tokens = n_tokens};
     }
-  };
-  if (c.in_shares) {
-    pool_.for_each_part(n_units, multiply_units);
-  } else {
-    pool_.for_each_shrinking_piece(n_units, c.most_units(), multiply_units);
+    products_.run({jobs.data(), some.size()});
   }
+}
+
+// ---- experts ---------------------------------------------------------------------------------------------
+
+ExpertChoice CpuBackend::route(const float* logits, int n_tokens, const Router& router) {
+  return router_.route(logits, n_tokens, router);
+}
+
+void CpuBackend::experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                         const ExpertChoice& choice, float* out, ExpertCounts& counts) {
+  experts_.run(experts, activation, x, choice, out, counts);
 }
 
 // ---- neurons: which of the two ways in sparse_ffn.h a step takes ------------------------------------------

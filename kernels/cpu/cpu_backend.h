@@ -12,7 +12,10 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/experts/expert_ffn.h"
+#include "kernels/cpu/experts/expert_router.h"
 #include "kernels/cpu/isa.h"
+#include "kernels/cpu/matmul_jobs.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/row_cost.h"
@@ -46,6 +49,10 @@ class CpuBackend final : public Backend {
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
   void add(const float* x, int64_t n, float* out) override;
+  void copy(const float* x, int64_t n, float* out) override;
+  void zero(int64_t n, float* out) override;
+  void scale(float factor, int64_t n, float* out) override;
+  void soft_cap(float cap, int64_t n, float* out) override;
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                 float* out) override;
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
@@ -55,8 +62,8 @@ class CpuBackend final : public Backend {
             const Rope& rope) override;
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                  KvLayer layer) override;
-  void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                 const KvShape& shape, KvLayer layer, float* out) override;
+  void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                 const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override;
   void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                         float* out) override;
   NeuronSetId make_set() override;
@@ -73,6 +80,9 @@ class CpuBackend final : public Backend {
                     NeuronCounts& counts) override {
     down_neurons(down, values, n_tokens, set_of(set), out, counts);
   }
+  ExpertChoice route(const float* logits, int n_tokens, const Router& router) override;
+  void experts(std::span<const Expert> experts, FfnActivation activation, const float* x,
+               const ExpertChoice& choice, float* out, ExpertCounts& counts) override;
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override;
 
   // Like to_host(NeuronSetId), for a set that is in host memory anyway.
@@ -127,11 +137,13 @@ class CpuBackend final : public Backend {
   std::vector<NeuronSet> sets_;  // by id
   const MatmulKernels& matmul_;
   const VectorKernels& vector_;
-  bool large_l1_;
   ThreadPool pool_;
+  MatmulJobs products_;
   Attention attention_;
   RopeTable rope_table_;
   SparseFfn sparse_;
+  ExpertRouter router_;
+  ExpertFfn experts_;
   int few_tokens_ = SparseFfn::kMaxFewTokens;
   RowChoice row_choice_ = RowChoice::kMeasured;
   RowCost row_cost_;

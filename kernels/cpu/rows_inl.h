@@ -171,7 +171,85 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
         store_up_to(Lanes::mul(gates, relu(load_up_to(up + i, count))), out + i, count);
       });
       break;
+    case Activation::kSwigluOai:
+      for_each_lanes(n, [&](int64_t i, int count) {
+        const Lanes g = Lanes::min(Lanes::all(7.0f), load_up_to(gate + i, count));
+        const Lanes u =
+            Lanes::min(Lanes::all(7.0f), Lanes::max(Lanes::all(-7.0f), load_up_to(up + i, count)));
+        const Lanes silu = Lanes::div(g, Lanes::add(one, exponential(Lanes::mul(Lanes::all(-1.702f), g))));
+        store_up_to(Lanes::mul(silu, Lanes::add(u, one)), out + i, count);
+      });
+      break;
   }
+}
+
+/// tanh(x) = 1 - 2 / (1 + e^2x), and where that loses digits the polynomial of Cephes' tanhf (Moshier 1989):
+/// within 4 units in the last place. A NaN stays a NaN.
+inline Lanes hyperbolic_tangent(Lanes x) {
+  const Lanes zero = Lanes::all(0.0f), one = Lanes::all(1.0f);
+  const Lanes power = exponential(Lanes::add(x, x));
+  const Lanes steep = Lanes::sub(one, Lanes::div(Lanes::all(2.0f), Lanes::add(one, power)));
+  const Lanes square = Lanes::mul(x, x);
+  Lanes p = Lanes::all(-5.70498872745e-3f);
+  p = Lanes::fma(p, square, Lanes::all(2.06390887954e-2f));
+  p = Lanes::fma(p, square, Lanes::all(-5.37397155531e-2f));
+  p = Lanes::fma(p, square, Lanes::all(1.33314422036e-1f));
+  p = Lanes::fma(p, square, Lanes::all(-3.33332819422e-1f));
+  const Lanes flat = Lanes::fma(Lanes::mul(p, square), x, x);
+  // flat below 0.625 and steep from there on: the other one becomes 0.
+  const Lanes size = Lanes::max(Lanes::sub(zero, x), x);
+  return Lanes::add(Lanes::zero_below(steep, size, Lanes::all(0.625f)),
+                    Lanes::zero_below(flat, Lanes::sub(zero, size), Lanes::all(-0x1.3ffffep-1f)));
+}
+
+/// cap * tanh(x / cap).
+inline Lanes soft_capped(Lanes x, float cap) {
+  const Lanes inverse = Lanes::all(1.0f / cap);
+  return Lanes::mul(Lanes::all(cap), hyperbolic_tangent(Lanes::mul(x, inverse)));
+}
+
+void soft_cap(float cap, int64_t n, float* out) {
+  for_each_lanes(n, [&](int64_t i, int count) {
+    store_up_to(soft_capped(load_up_to(out + i, count), cap), out + i, count);
+  });
+}
+
+void softmax(const float* x, int64_t n, float* out) {
+  const Lanes lowest = Lanes::all(-__builtin_inff());
+  Lanes most = lowest;
+  for_each_lanes(n, [&](int64_t i, int count) {
+    const Lanes v = load_up_to(x + i, count);
+    most = Lanes::max(count == 16 ? v : Lanes::keep_first(v, count, lowest), most);
+  });
+  const Lanes largest = Lanes::all(Lanes::largest(most));
+  for_each_lanes(n, [&](int64_t i, int count) {
+    store_up_to(exponential(Lanes::sub(load_up_to(x + i, count), largest)), out + i, count);
+  });
+  const Lanes sum = Lanes::all(row_sum(
+      n, [&](Lanes total, int64_t i, int count) { return Lanes::add(total, load_up_to(out + i, count)); }));
+  for_each_lanes(n, [&](int64_t i, int count) {
+    store_up_to(Lanes::div(load_up_to(out + i, count), sum), out + i, count);
+  });
+}
+
+void sigmoid(const float* x, int64_t n, float* out) {
+  const Lanes zero = Lanes::all(0.0f);
+  const Lanes one = Lanes::all(1.0f);
+  for_each_lanes(n, [&](int64_t i, int count) {
+    const Lanes decay = exponential(Lanes::sub(zero, load_up_to(x + i, count)));
+    store_up_to(Lanes::div(one, Lanes::add(one, decay)), out + i, count);
+  });
+}
+
+void add_weighted_rows(const WeightedRows& rows, int64_t n, float* out) {
+  for_each_lanes(n, [&](int64_t i, int count) {
+    Lanes sum = Lanes::all(0.0f);
+    for (int j = 0; j < rows.n; ++j) {
+      const Lanes v = load_up_to(rows.x + rows.ids[j] * rows.stride + i, count);
+      sum = Lanes::fma(Lanes::all(rows.weights[j]), v, sum);
+    }
+    store_up_to(Lanes::add(load_up_to(out + i, count), sum), out + i, count);
+  });
 }
 
 void rotate_halves(const float* table, int n_rot, float* head) {

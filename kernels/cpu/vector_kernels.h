@@ -36,9 +36,25 @@ struct AttentionTile {
   float* weighted = nullptr;  // [n_rows, head_dim] out: sum of exp(score - largest) * value
 };
 
+/// A tile with windows or capped scores. It has a type of its own so that its loops are compiled apart from those of
+/// plain tiles: functions that both call would not be inlined, which cost up to 4 % of decoding.
+struct PartlySeenTile : AttentionTile {
+  const int32_t* firsts = nullptr;  // [n_rows] row r sees positions from firsts[r] on; ascending; null: all
+  float soft_cap = 0.0f;            // see AttentionScores
+};
+
 /// Keys that attention scores before it takes one maximum: enough to make the exponentials of the online
 /// softmax cheap, few enough that a tile's scores and its K and V stay in the first-level cache.
 inline constexpr int kKeyTile = 64;
+
+/// Rows x + ids[j] * stride, each with a weight.
+struct WeightedRows {
+  const float* x = nullptr;
+  int64_t stride = 0;
+  const int32_t* ids = nullptr;    // [n]
+  const float* weights = nullptr;  // [n]
+  int n = 0;
+};
 
 struct VectorKernels {
   /// out = x / sqrt(mean(x^2) + eps) * weight, for n floats. out may be x. The squares are summed in 64 float
@@ -54,6 +70,20 @@ struct VectorKernels {
   /// See Backend::gated_activation.
   void (*gated_activation)(FfnActivation act, const float* gate, const float* up, int64_t n, float* out);
 
+  /// out = e^(x - the largest of x) / their sum, for n floats. out may be x. All of out is NaN if one of x is NaN, one is
+  /// infinity or all are -infinity.
+  void (*softmax)(const float* x, int64_t n, float* out);
+
+  /// out = 1 / (1 + e^-x), for n floats. out may be x. A NaN stays a NaN.
+  void (*sigmoid)(const float* x, int64_t n, float* out);
+
+  /// out += the sum over j of weights[j] * row j, for n floats of each row. The sum is a chain of fused multiply-adds in
+  /// the order of j, from 0.
+  void (*add_weighted_rows)(const WeightedRows& rows, int64_t n, float* out);
+
+  /// See Backend::soft_cap.
+  void (*soft_cap)(float cap, int64_t n, float* out);
+
   /// Rotates one head's first n_rot floats. table: for kHalves cosines [n_rot/2] then sines [n_rot/2]; for
   /// kInterleaved each cosine twice [n_rot], then each sine twice [n_rot], the first of the two negated.
   void (*rotate)(RopeKind kind, const float* table, int n_rot, float* head);
@@ -63,8 +93,9 @@ struct VectorKernels {
 
   /// See AttentionTile.
   void (*attend)(const AttentionTile& tile);
+  void (*attend_partly_seen)(const PartlySeenTile& tile);
 
-  /// Joins the softmax of a later slice into that of all earlier ones, for one row:
+  /// Joins the softmax of a later slice (or of a sink) into that of all earlier ones, for one row:
   /// state is {largest, sum}, weighted [head_dim].
   void (*merge)(const float* slice_state, const float* slice_weighted, int head_dim, float* state,
                 float* weighted);

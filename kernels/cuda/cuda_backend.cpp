@@ -149,6 +149,22 @@ class CudaBackend final : public Backend {
     enqueue([=, this] { cuda::add(x, n, out, stream_); });
   }
 
+  void copy(const float* x, int64_t n, float* out) override {
+    enqueue([=, this] { cuda::copy(x, n, out, stream_); });
+  }
+
+  void zero(int64_t n, float* out) override {
+    enqueue([=, this] { cuda::zero(n, out, stream_); });
+  }
+
+  void scale(float factor, int64_t n, float* out) override {
+    enqueue([=, this] { cuda::scale(factor, n, out, stream_); });
+  }
+
+  void soft_cap(float cap, int64_t n, float* out) override {
+    enqueue([=, this] { cuda::soft_cap(cap, n, out, stream_); });
+  }
+
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
                 float* out) override {
     enqueue([=, this] { cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, stream_); });
@@ -208,11 +224,13 @@ class CudaBackend final : public Backend {
     });
   }
 
-  void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-                 const KvShape& shape, KvLayer layer, float* out) override {
+  void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                 const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override {
+    recorder_.note(static_cast<uint64_t>(scores.window));
+    recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
     enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
-      cuda::attention(q, stride, n_heads, scale, there, shape, layer, longest, scratch_.attention, out,
+      cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,
                       stream_);
     });
   }

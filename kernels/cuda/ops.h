@@ -71,6 +71,10 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
 // ---- rows and elements -----------------------------------------------------------------------------------
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
+void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
+void zero(int64_t n, float* out, cudaStream_t stream);
+void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
+void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
               cudaStream_t stream);
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
@@ -96,10 +100,11 @@ void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& p
 /// Scratch of attention(), for steps within these bounds.
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
-/// See Backend::attention. longest: the largest number of keys a token of the step sees (host).
-void attention(const float* q, int64_t stride, int n_heads, float scale, const KvPlaces& places,
-               const KvShape& shape, KvLayer layer, int longest, void* scratch, float* out,
-               cudaStream_t stream);
+/// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token of
+/// the step, those included that a window hides (host).
+void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+               const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
+               float* out, cudaStream_t stream);
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 

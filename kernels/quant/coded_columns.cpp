@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/quant/decode.h"
 
@@ -35,13 +36,16 @@ Coding coding_of(DType type) {
   visit_block_type(type, [&]<class Block>() {
     coding.group = Block::kGroup;
     coding.has_mins = Block::kHasMin;
-    // Blocks of 32 store their factors as halves. Factors of larger blocks are products, which only a float
-    // holds exactly.
-    coding.half_scales = Block::kElems == 32;
+    // Blocks of 32 store their factors as halves, but for MXFP4. Factors of larger blocks are products, which only a
+    // float holds exactly.
+    coding.half_scales = Block::kElems == 32 && !std::is_same_v<Block, BlockMXFP4>;
   });
   switch (type) {
     case DType::kQ4_0:
       return coding.bits = 4, coding.offset = BlockQ4_0::kOffset, coding;
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+      return coding.bits = 4, coding.offset = 8, coding;  // of -1 to 2
     case DType::kQ3_K:
       return coding.bits = 4, coding.offset = BlockQ3_K::kOffset, coding;
     case DType::kQ4_1:

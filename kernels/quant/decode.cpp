@@ -1,6 +1,8 @@
 // Blocks of every quantised type decoded to integers, scales and mins. See decode.h; layouts in formats.h.
 #include "kernels/quant/decode.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "kernels/quant/half.h"
@@ -47,6 +49,55 @@ ScaleMin k_scale_min(const uint8_t* s, int k) {
   if (k < 4) return {static_cast<uint8_t>(s[k] & 63), static_cast<uint8_t>(s[k + 4] & 63)};
   return {static_cast<uint8_t>((s[k + 4] & 15) | ((s[k - 4] >> 6) << 4)),
           static_cast<uint8_t>((s[k + 4] >> 4) | ((s[k] >> 6) << 4))};
+}
+
+// The same scale for all groups, and no mins.
+template <class Block>
+void set_scales(Decoded<Block>& out, float scale) {
+  for (float& s : out.scale) s = scale;
+  for (float& min : out.min) min = 0.0f;
+}
+
+// 2^(e - 128). Below float32's normal numbers the fraction holds it.
+float power_of_two(uint8_t e) {
+  const uint32_t bits = e < 2 ? 0x00200000u << e : static_cast<uint32_t>(e - 1) << 23;
+  return std::bit_cast<float>(bits);
+}
+
+// Half of an unsigned float of 4 bits of exponent and 3 of fraction. 0x7f is the format's NaN, which the gguf package
+// reads as 0; the sign bit is ignored otherwise.
+float half_of_ue4m3(uint8_t bits) {
+  if (bits == 0x7f) return 0.0f;
+  const int exponent = (bits >> 3) & 15, fraction = bits & 7;
+  const int value = exponent == 0 ? fraction : 8 + fraction;
+  const int power = (exponent == 0 ? 1 : exponent) - 11;
+  return static_cast<float>(value) * std::bit_cast<float>(static_cast<uint32_t>(127 + power) << 23);
+}
+
+// Replaces n indices into kFloat4Values by their values, in a loop over bytes that compilers vectorise without a table: from
+// 4 on, the values are 2 apart, from 6 on 4.
+template <int n>
+void look_up_float4(int8_t* q) {
+  for (int i = 0; i < n; ++i) {
+    const auto size = static_cast<uint8_t>(q[i] & 7);
+    const auto above_4 = static_cast<uint8_t>(size > 4 ? size - 4 : 0),
+               above_6 = static_cast<uint8_t>(size > 6 ? size - 6 : 0);
+    const auto value = static_cast<int8_t>(size + above_4 + 2 * above_6);
+    q[i] = q[i] > 7 ? static_cast<int8_t>(-value) : value;
+  }
+}
+
+// The n digits of base 3 in each of `width` bytes: first all bytes' first digits.
+template <int n, int width>
+void split_digits(const uint8_t* bytes, int8_t* q) {
+  unsigned power = 1;
+  for (int digit = 0; digit < n; ++digit, power *= 3) {
+    for (int i = 0; i < width; ++i) {
+      // Multiplying by 3 moves the next digit above the 8 bits.
+      const auto rest = static_cast<uint8_t>(bytes[i] * power);
+      q[digit * width + i] = static_cast<int8_t>((rest * 3 >> 8) - 1);
+    }
+  }
 }
 
 }  // namespace
@@ -190,6 +241,50 @@ void decode_block(const std::byte* bytes, Decoded<BlockIQ4_XS>& out) {
     out.scale[k] = d * static_cast<float>((low | (high << 4)) - 32);
     out.min[k] = 0.0f;
   }
+}
+
+template <>
+void decode_block(const std::byte* bytes, Decoded<BlockMXFP4>& out) {
+  const auto block = load<BlockMXFP4>(bytes);
+  split_nibbles<16>(block.qs, out.q);
+  look_up_float4<32>(out.q);
+  set_factors(out, power_of_two(block.e), 0.0f);
+}
+
+template <>
+void decode_block(const std::byte* bytes, Decoded<BlockNVFP4>& out) {
+  const auto block = load<BlockNVFP4>(bytes);
+  for (int k = 0; k < 4; ++k) {
+    // As two words, because compilers make single bytes of so short a loop.
+    uint64_t both;
+    std::memcpy(&both, block.qs + k * 8, sizeof both);
+    const uint64_t low = both & 0x0f0f0f0f0f0f0f0f, high = both >> 4 & 0x0f0f0f0f0f0f0f0f;
+    std::memcpy(out.q + k * 16, &low, sizeof low);
+    std::memcpy(out.q + k * 16 + 8, &high, sizeof high);
+    out.scale[k] = half_of_ue4m3(block.d[k]);
+    out.min[k] = 0.0f;
+  }
+  look_up_float4<64>(out.q);
+}
+
+template <>
+void decode_block(const std::byte* bytes, Decoded<BlockTQ1_0>& out) {
+  const auto block = load<BlockTQ1_0>(bytes);
+  split_digits<5, 32>(block.qs, out.q);
+  split_digits<5, 16>(block.qs + 32, out.q + 160);
+  split_digits<4, 4>(block.qh, out.q + 240);
+  set_scales(out, float_from_half(block.d));
+}
+
+template <>
+void decode_block(const std::byte* bytes, Decoded<BlockTQ2_0>& out) {
+  const auto block = load<BlockTQ2_0>(bytes);
+  for (int run = 0; run < 8; ++run) {
+    const uint8_t* qs = block.qs + run / 4 * 32;
+    for (int i = 0; i < 32; ++i)
+      out.q[run * 32 + i] = static_cast<int8_t>(((qs[i] >> (run % 4 * 2)) & 3) - 1);
+  }
+  set_scales(out, float_from_half(block.d));
 }
 
 }  // namespace hearth

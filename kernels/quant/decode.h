@@ -54,6 +54,28 @@ void visit_block_type(DType type, Visitor&& visit) {
       return visit.template operator()<BlockIQ4_NL>();
     case DType::kIQ4_XS:
       return visit.template operator()<BlockIQ4_XS>();
+    case DType::kMXFP4:
+      return visit.template operator()<BlockMXFP4>();
+    case DType::kNVFP4:
+      return visit.template operator()<BlockNVFP4>();
+    case DType::kIQ2_XXS:
+      return visit.template operator()<BlockIQ2_XXS>();
+    case DType::kIQ2_XS:
+      return visit.template operator()<BlockIQ2_XS>();
+    case DType::kIQ2_S:
+      return visit.template operator()<BlockIQ2_S>();
+    case DType::kIQ3_XXS:
+      return visit.template operator()<BlockIQ3_XXS>();
+    case DType::kIQ3_S:
+      return visit.template operator()<BlockIQ3_S>();
+    case DType::kIQ1_S:
+      return visit.template operator()<BlockIQ1_S>();
+    case DType::kIQ1_M:
+      return visit.template operator()<BlockIQ1_M>();
+    case DType::kTQ1_0:
+      return visit.template operator()<BlockTQ1_0>();
+    case DType::kTQ2_0:
+      return visit.template operator()<BlockTQ2_0>();
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:

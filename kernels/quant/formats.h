@@ -111,13 +111,129 @@ struct BlockIQ4_XS {
   uint8_t qs[128];      // group k: nibbles of qs[16k..16k+15] as in Q4_0
 };
 
+/// Floats of 4 bits by a power of two: the microscaling format MXFP4.
+struct BlockMXFP4 {
+  // The largest stored value is 28. With 31, Q5_0's products serve this type too.
+  static constexpr int kElems = 32, kGroup = 32, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false;
+  uint8_t e;       // the scale is 2^(e - 128)
+  uint8_t qs[16];  // indices into kFloat4Values, nibbles as in Q4_0
+};
+
+// The types from here on have no vector loops of their own: decode_block() decodes them on every ISA. kDecodedFirst says so.
+
+struct BlockNVFP4 {
+  static constexpr int kElems = 64, kGroup = 16, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  // A scale per group: 4 bits of exponent, 3 of fraction, no sign.
+  uint8_t d[4];
+  // Group k: indices into kFloat4Values, the low nibbles of qs[8k..8k+7] and then their high ones.
+  uint8_t qs[32];
+};
+
+/// Points of a grid (grids.h) with a sign for each weight. IQ2 has an index for 8 weights, IQ3 for 4.
+struct BlockIQ2_XXS {
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 64, kLargest = 127;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint16_t d;
+  uint8_t qs[64];  // group k: 4 indices, then 32 bits: 4 times 7 signs, and 4 bits of scale on top
+};
+
+struct BlockIQ2_XS {
+  static constexpr int kElems = 256, kGroup = 16, kOffset = 64, kLargest = 127;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint16_t d;
+  uint16_t qs[32];    // an index of 9 bits, 7 signs on top
+  uint8_t scales[8];  // a nibble per group
+};
+
+struct BlockIQ2_S {
+  static constexpr int kElems = 256, kGroup = 16, kOffset = 64, kLargest = 127;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint16_t d;
+  uint8_t qs[32];     // low 8 bits of the indices
+  uint8_t signs[32];  // a bit per weight
+  uint8_t qh[8];      // 2 more bits per index
+  uint8_t scales[8];  // a nibble per group
+};
+
+struct BlockIQ3_XXS {
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 64, kLargest = 127;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint16_t d;
+  uint8_t qs[64];       // an index per 4 weights
+  uint8_t factors[32];  // group k: 32 bits of signs and scale as in IQ2_XXS
+};
+
+struct BlockIQ3_S {
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint16_t d;
+  uint8_t qs[64];     // low 8 bits of the indices
+  uint8_t qh[8];      // a ninth bit per index
+  uint8_t signs[32];  // a bit per weight
+  uint8_t scales[4];  // a nibble per group
+};
+
+/// Points of a grid of -1, 0 and 1, all of them an eighth more or an eighth less. q counts eighths.
+struct BlockIQ1_S {
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint16_t d;
+  uint8_t qs[32];  // low 8 bits of the indices
+  // Per group: 4 times 3 more bits of index, 3 bits of scale, a bit that says "an eighth less".
+  uint16_t qh[8];
+};
+
+struct BlockIQ1_M {
+  static constexpr int kElems = 256, kGroup = 16, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint8_t qs[32];      // low 8 bits of the indices
+  uint8_t qh[16];      // per index a nibble: 3 more bits, and one that says "an eighth less"
+  uint16_t scales[4];  // 4 times 3 bits of scale; the top nibbles together are d
+  uint16_t d() const {
+    return static_cast<uint16_t>(scales[0] >> 12 | scales[1] >> 12 << 4 | scales[2] >> 12 << 8 |
+                                 (scales[3] & 0xf000));
+  }
+};
+
+/// Weights of -1, 0 and 1. A byte holds up to five digits of base 3, the first one most significant: their number times
+/// 256 / 243, rounded up.
+struct BlockTQ1_0 {
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint8_t qs[48];  // five digits a byte: of 32 bytes, then of 16
+  uint8_t qh[4];   // four digits a byte
+  uint16_t d;
+};
+
+struct BlockTQ2_0 {
+  static constexpr int kElems = 256, kGroup = 32, kOffset = 16, kLargest = 31;
+  static constexpr bool kHasMin = false, kDecodedFirst = true;
+  uint8_t qs[64];  // 2 bits, less 1: 2 is possible too; placed as in Q2_K
+  uint16_t d;
+};
+
+/// Whether blocks are decoded by decode_block() before vector loops multiply them.
+template <class Block>
+inline constexpr bool kDecodedFirst = requires {
+  Block::kDecodedFirst;
+};
+
 static_assert(sizeof(BlockQ4_0) == 18 && sizeof(BlockQ4_1) == 20 && sizeof(BlockQ5_0) == 22);
 static_assert(sizeof(BlockQ5_1) == 24 && sizeof(BlockQ8_0) == 34 && sizeof(BlockQ2_K) == 84);
 static_assert(sizeof(BlockQ3_K) == 110 && sizeof(BlockQ4_K) == 144 && sizeof(BlockQ5_K) == 176);
 static_assert(sizeof(BlockQ6_K) == 210 && sizeof(BlockIQ4_NL) == 18 && sizeof(BlockIQ4_XS) == 136);
+static_assert(sizeof(BlockMXFP4) == 17 && sizeof(BlockNVFP4) == 36 && sizeof(BlockIQ2_XXS) == 66);
+static_assert(sizeof(BlockIQ2_XS) == 74 && sizeof(BlockIQ2_S) == 82 && sizeof(BlockIQ3_XXS) == 98);
+static_assert(sizeof(BlockIQ3_S) == 110 && sizeof(BlockIQ1_S) == 50 && sizeof(BlockIQ1_M) == 56);
+static_assert(sizeof(BlockTQ1_0) == 54 && sizeof(BlockTQ2_0) == 66);
 
 /// The values that the 4-bit indices of IQ4_NL and IQ4_XS stand for.
 inline constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
+
+/// Twice the values of floats of 4 bits (a sign, 2 bits of exponent, 1 of fraction), of MXFP4 and NVFP4.
+inline constexpr int8_t kFloat4Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
 }  // namespace hearth

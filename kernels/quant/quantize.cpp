@@ -5,6 +5,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/quant/formats.h"
 #include "kernels/quant/half.h"
@@ -108,6 +109,26 @@ void quantize_block(const float* x, BlockQ8_0& block) {
   block.d = half_from_float(d);
 }
 
+/// The scale makes the largest magnitude a value from 4 to 8 (of 6 at most); every weight becomes the nearest value, the
+/// smaller of two equally near.
+void quantize_block(const float* x, BlockMXFP4& block) {
+  const float largest = std::fabs(extreme(x, BlockMXFP4::kElems));
+  const float e = largest > 0.0f ? std::floor(std::log2(largest)) + 125.0f : 0.0f;
+  block.e = static_cast<uint8_t>(std::clamp(e, 0.0f, 255.0f));
+  const float d = std::ldexp(1.0f, block.e - 128);
+  uint8_t q[BlockMXFP4::kElems];
+  for (int i = 0; i < BlockMXFP4::kElems; ++i) {
+    float least = std::numeric_limits<float>::infinity();
+    for (int code = 0; code < 16; ++code) {
+      const float error = std::fabs(d * static_cast<float>(kFloat4Values[code]) - x[i]);
+      if (error >= least) continue;
+      least = error;
+      q[i] = static_cast<uint8_t>(code);
+    }
+  }
+  pack_nibbles(q, block.qs);
+}
+
 template <class Block>
 void quantize_blocks(const float* x, int64_t n, std::byte* row) {
   for (int64_t i = 0; i < n; i += Block::kElems, row += sizeof(Block)) {
@@ -127,7 +148,7 @@ void convert_to_16_bits(const float* x, int64_t n, std::byte* row, const Convert
 
 }  // namespace
 
-bool can_quantize(DType type) { return type <= DType::kQ8_0; }
+bool can_quantize(DType type) { return type <= DType::kQ8_0 || type == DType::kMXFP4; }
 
 void quantize_row(DType type, const float* x, int64_t n, std::byte* row) {
   assert(can_quantize(type) && n % dtype_info(type).block_elems == 0);
@@ -149,6 +170,8 @@ void quantize_row(DType type, const float* x, int64_t n, std::byte* row) {
       return quantize_blocks<BlockQ5_1>(x, n, row);
     case DType::kQ8_0:
       return quantize_blocks<BlockQ8_0>(x, n, row);
+    case DType::kMXFP4:
+      return quantize_blocks<BlockMXFP4>(x, n, row);
     default:
       return;
   }

@@ -12,11 +12,12 @@
 
 namespace hearth {
 
-/// Whether quantize_row supports `type`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0.
+/// Whether quantize_row supports `type`: F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, MXFP4.
 bool can_quantize(DType type);
 
 /// Writes the row of `type` (row_bytes(type, n) bytes, any alignment) that is nearest to x[0..n). REQUIRES:
-/// can_quantize(type); n >= 0 and a multiple of the type's block size; finite values whose scale fits a half.
+/// can_quantize(type); n >= 0 and a multiple of the type's block size; finite values whose scale fits a half
+/// (MXFP4: of less than 2^127).
 /// Thread-safe, never fails.
 void quantize_row(DType type, const float* x, int64_t n, std::byte* row);
 

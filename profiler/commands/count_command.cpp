@@ -194,7 +194,6 @@ int run_count(const CountCommand& command) {
     settings.file = output_file(command, model);
     if (!command.out.empty()) check_named_file(settings.file, model);
     context = std::min(context, spec.context_train);
-    if (spec.sliding_window > 0) context = std::min(context, spec.sliding_window);
   }
 
   // 2. Count.

@@ -156,6 +156,14 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
 
 void add_machine(const PlanOptions& options, PlanQuestion& question) {
   question.machine = find_machine(options);
+  const std::optional<DType> cpu_only = question.model.cpu_only_type();
+  if (cpu_only && question.machine.gpu) {
+    const std::string why =
+        "weights of type " + std::string(dtype_info(*cpu_only).name) + " are multiplied on the CPU only";
+    if (question.vram_bytes) throw std::runtime_error("--vram-budget was given, but " + why + ".");
+    question.machine.gpu.reset();
+    question.machine.name += " without its GPU, as " + why;
+  }
   if (!question.vram_bytes || question.machine.gpu) return;
   throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
                            " has no GPU; name a machine with one (--machine " + shipped_machine_names() +

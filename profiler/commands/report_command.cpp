@@ -187,7 +187,7 @@ int run_report(const ReportCommand& command) {
 
   // 2. Count the activity that is not known yet, and plan.
   std::vector<std::string> notes;
-  const bool zeros = model.spec.activation.has_zeros();
+  const bool zeros = model.spec.has_zero_neurons();
   if (!zeros) notes.push_back(why_not_counted(*model.file, model.spec, "exact"));
   if (zeros && command.plan.activity_file.empty()) {
     if (const int code = count_now(command, model, known, notes); code != 0) {

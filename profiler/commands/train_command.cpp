@@ -89,7 +89,10 @@ void check_target(const TrainCommand& command, const fs::path& target) {
 }
 
 void check_model(const TrainCommand& command, const ModelSpec& spec) {
-  if (!spec.activation.has_zeros()) {
+  if (spec.has_experts()) {
+    fail(command.model.model, "has mixtures of experts, whose routers say already what a token computes");
+  }
+  if (!spec.has_zero_neurons()) {
     fail(command.model.model,
          "has no neurons that predictors could leave out: its activation, " +
              ffn_activation_name(spec.activation) +

@@ -32,6 +32,8 @@ struct PlannedModel {
   std::vector<Sparsity> modes() const;
   /// The bytes of all its matrices.
   double weight_bytes() const;
+  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/device_types.h); nullopt: there is none.
+  std::optional<DType> cpu_only_type() const;
 };
 
 /// Opens a model file, and the predictors beside it (engine/model/predictor_file.h) if its activation has

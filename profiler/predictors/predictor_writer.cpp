@@ -96,8 +96,9 @@ void copy_keys(gguf::Writer& writer, const ModelFile& model, const ModelSpec& sp
 
 DType default_predictor_type(const ModelFile& model) {
   const TensorInfo* up = model.find_tensor("blk.0.ffn_up.weight");
-  const bool usable =
-      up != nullptr && can_quantize(up->dtype) && up->dtype != DType::kF32 && up->dtype != DType::kBF16;
+  const bool usable = up != nullptr && can_quantize(up->dtype) && up->dtype != DType::kF32 &&
+                      up->dtype != DType::kBF16 &&
+                      up->dtype != DType::kMXFP4;  // its values are too coarse for what decides about neurons
   return usable ? up->dtype : DType::kF16;
 }
 

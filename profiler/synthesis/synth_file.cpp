@@ -89,6 +89,8 @@ uint32_t file_type(DType dtype) {
       return 8;
     case DType::kQ5_1:
       return 9;
+    case DType::kMXFP4:
+      return 38;
     default:
       return 32;  // BF16
   }

@@ -6,6 +6,7 @@ variables tell it; see control.h there.
 import concurrent.futures
 import json
 import re
+import subprocess
 
 import httpx
 import pytest
@@ -105,6 +106,17 @@ def test_activations_of_8_bits_are_the_cpus(serve):
     server = serve("--activation-bits", "8")
     assert device_of(server).startswith("CPU ") and "8-bit" in device_of(server)
     assert "--activation-bits 8 runs on the CPU only: the GPU is not used" in server.log()
+
+
+def test_types_that_the_gpu_does_not_have_are_the_cpus(serve, tmp_path):
+    model = tmp_path / "mxfp4.gguf"
+    subprocess.run([hearthd.BUILD / "hearth-profiler", "synth", "--shape", "tiny", "--quant", "mxfp4", "--out", model],
+                   check=True, capture_output=True, timeout=hearthd.PATIENCE)
+    sentence = refused("--device", "cuda", model=model)
+    assert "is of type MXFP4, which runs on the CPU only; take --device auto or cpu." in sentence
+    server = serve(model=model)
+    assert device_of(server).startswith("CPU ")
+    assert "is of type MXFP4, which runs on the CPU only: the GPU is not used" in server.log()
 
 
 # In GiB; the model takes 0.00037 with all its neurons.

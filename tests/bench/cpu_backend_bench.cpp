@@ -90,7 +90,7 @@ void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens
     const Cache& cache = layers[layer++ % layers.size()];
     const KvPlaces places{n_tokens, positions.data(), table_of.data(), cache.table.data(),
                           cache.shape.n_blocks};
-    backend.attention(q.data(), width, heads.n_heads, 0.125f, places, cache.shape,
+    backend.attention(q.data(), width, heads.n_heads, {.scale = 0.125f}, places, cache.shape,
                       {cache.k.halves(), cache.v.halves()}, out.data());
   });
   const double bytes = 4.0 * heads.n_kv_heads * heads.head_dim * context;

@@ -12,6 +12,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPTS = ROOT / "tests/data/arch"
+MAKERS = ("make_models.py", "make_sparse_models.py", "make_expert_models.py", "make_dense_models.py",
+          "make_encoder_models.py")
 BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build/release"))
 TEST = BUILD / "tests/architectures_test"
 
@@ -31,10 +33,10 @@ def python_with_torch():
 def test_models_made_now_give_the_logits_of_transformers(tmp_path):
     python = python_with_torch()
     env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    for script in ("make_models.py", "make_sparse_models.py"):
+    for script in MAKERS:
         subprocess.run([python, SCRIPTS / script, tmp_path], check=True, env=env)
     made = {path.name for path in tmp_path.iterdir()}
-    committed = {path.name for path in SCRIPTS.iterdir() if path.suffix in (".gguf", ".logits")}
+    committed = {path.name for path in SCRIPTS.iterdir() if path.suffix in (".gguf", ".logits", ".hidden")}
     assert made == committed
     result = subprocess.run([TEST], env={**os.environ, "HEARTH_ARCH_MODELS": str(tmp_path)}, capture_output=True,
                             text=True)

@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static hearth::CpuBackend backend(1, hearth::Isa::kScalar);
     const hearth::ModelSpec spec = hearth::read_model_spec(opened);
     const hearth::Weights weights = hearth::bind_weights(opened, spec);
-    sum = weights.bytes_per_token() + (weights.has_predictors() ? 1 : 0);
+    sum = weights.bytes_per_token(spec) + (weights.has_predictors() ? 1 : 0);
     hearth::check_scales(opened);
   } catch (const hearth::ModelFileError&) {
   }

@@ -7,6 +7,8 @@ import pathlib
 FOLDER = pathlib.Path(__file__).resolve().parent / "corpus" / "tokenizer"
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED = 1, 2, 3, 4, 5
 SENTENCEPIECE, ALL_BYTES, UNK, BOS, PREFIX = 1, 2, 4, 8, 16
+CHARACTER_BPE, WORDPIECE, UNIGRAM, MAPPED_UNIGRAM = 32, 32 + 64, 32 + 128, 32 + 192
+LOWER, STRIP, MERGE_SPACES = 1, 16, 1
 
 
 def rows(*items):
@@ -30,7 +32,17 @@ SPACE = "\u2581".encode()
 SP_ROWS = rows((b"<unk>", UNKNOWN, 0), (SPACE, NORMAL, -9), (b"a", NORMAL, -8), (b"aa", UNUSED, -1), (b"aab", NORMAL, -2),
                (SPACE + b"a", NORMAL, -3), (b"b" + SPACE, NORMAL, -3), (b"<x>", CONTROL, 0))
 
-SEEDS = {f"bpe_{pre}": bytes([ALL_BYTES | BOS, pre]) + BPE_ROWS + BPE_MERGES + TEXT for pre in range(14)}
+CHARACTER_ROWS = rows((b"<unk>", UNKNOWN, 0), (SPACE, NORMAL, 0), (b"a", NORMAL, 0), (b"b", NORMAL, 0), (b"ab", NORMAL, 0),
+                      (SPACE + b"ab", NORMAL, 0), (b"\n\n", NORMAL, 0), (b"<x>", CONTROL, 0), (b"see", USER, 0))
+CHARACTER_MERGES = merges(b"a b", SPACE + b" ab", "\u00e9 x".encode(), b"1 2")
+WORD_ROWS = rows((SPACE + b"a", NORMAL, 0), (b"a", NORMAL, 0), (b"ab", NORMAL, 0), (SPACE + b"see", NORMAL, 0),
+                 (SPACE + "\u4e2d".encode(), NORMAL, 0), (SPACE + b"cafe", NORMAL, 0), (b"<x>", CONTROL, 0), (b"1", NORMAL, 0))
+UNIT = lambda number: number.to_bytes(4, "little")
+# Maps "a" to "xy": the root, the child, and its value.
+MAP = bytes([128]) + b"".join(UNIT({0: 1 << 10, 1 ^ 97: 97 | 256 | 2 << 10, 1 ^ 97 ^ 2: 1 << 31}.get(i, 0)) for i in range(128))
+MAP += bytes([2]) + b"xy"
+
+SEEDS = {f"bpe_{pre}": bytes([ALL_BYTES | BOS, pre]) + BPE_ROWS + BPE_MERGES + TEXT for pre in range(23)}
 SEEDS |= {
     "bpe_invalid_utf8": bytes([ALL_BYTES, 3]) + BPE_ROWS + BPE_MERGES + BAD,
     "bpe_few_bytes": bytes([0, 1]) + BPE_ROWS + BPE_MERGES + TEXT,
@@ -39,6 +51,17 @@ SEEDS |= {
     "sentencepiece": bytes([SENTENCEPIECE | ALL_BYTES | UNK | BOS | PREFIX]) + SP_ROWS + TEXT,
     "sentencepiece_no_bytes": bytes([SENTENCEPIECE | PREFIX]) + SP_ROWS + TEXT,
     "sentencepiece_invalid_utf8": bytes([SENTENCEPIECE | ALL_BYTES]) + SP_ROWS + BAD,
+    "character_bpe": bytes([CHARACTER_BPE | ALL_BYTES | BOS]) + CHARACTER_ROWS + CHARACTER_MERGES + TEXT,
+    "character_bpe_no_bytes": bytes([CHARACTER_BPE]) + CHARACTER_ROWS + CHARACTER_MERGES + TEXT,
+    "character_bpe_invalid_utf8": bytes([CHARACTER_BPE | ALL_BYTES]) + CHARACTER_ROWS + CHARACTER_MERGES + BAD,
+    "wordpiece": bytes([WORDPIECE | LOWER | STRIP | BOS]) + WORD_ROWS + TEXT,
+    "wordpiece_cased": bytes([WORDPIECE]) + WORD_ROWS + TEXT,
+    "wordpiece_long_word": bytes([WORDPIECE]) + WORD_ROWS + b"a" * 100 + b" " + b"a" * 101,
+    "wordpiece_invalid_utf8": bytes([WORDPIECE | LOWER | STRIP]) + WORD_ROWS + BAD,
+    "unigram": bytes([UNIGRAM | PREFIX | MERGE_SPACES]) + SP_ROWS + TEXT,
+    "unigram_bytes": bytes([UNIGRAM | ALL_BYTES | BOS]) + SP_ROWS + TEXT,
+    "unigram_invalid_utf8": bytes([UNIGRAM | ALL_BYTES]) + SP_ROWS + BAD,
+    "unigram_mapped": bytes([MAPPED_UNIGRAM | PREFIX | MERGE_SPACES]) + MAP + SP_ROWS + TEXT,
     "empty": b"",
 }
 

@@ -1,5 +1,6 @@
-// Attention over the paged cache: against doubles on every ISA, and bit for bit the same however a sequence
-// is cut into steps, whatever else is in the batch and however many threads run.
+// Attention over the paged cache, with and without windows, soft caps and sinks: against doubles on every ISA, and
+// bit for bit the same however a sequence is cut into steps, whatever else is in the batch and however many
+// threads run.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -19,6 +20,26 @@ struct Heads {
   int n_kv_heads;
   int head_dim;
 };
+
+/// AttentionScores without the scale.
+struct Scoring {
+  int window = 0;
+  float soft_cap = 0.0f;
+  std::vector<float> sinks = {};  // of the heads in turn; empty: none
+
+  const float* sinks_of(int n_heads) {
+    if (sinks.empty()) return nullptr;
+    for (size_t h = 0; sinks.size() < static_cast<size_t>(n_heads); ++h) sinks.push_back(sinks[h]);
+    return sinks.data();
+  }
+  std::string text() const {
+    return "window " + std::to_string(window) + ", cap " + std::to_string(soft_cap) + ", " +
+           std::to_string(sinks.size()) + " sinks";
+  }
+};
+
+/// Sinks beside which keys count little, much, and not at all: scores are up to about 10.
+const std::vector<float> kSinks = {1.5f, -4.0f, 12.0f, 0.0f, 150.0f};
 
 /// Sequences of random queries, keys and values, and a cache whose blocks lie in shuffled order.
 class Sequences {
@@ -69,8 +90,31 @@ class Sequences {
     backend.kv_append(k.data(), v.data(), kv_stride, places, shape_, layer);
     std::vector<float> out(q.size(), NAN);
     if (!attend) return out;
-    backend.attention(q.data(), q_stride, heads_.n_heads, scale(), places, shape_, layer, out.data());
+    const AttentionScores scores{scale(), scoring_.window, scoring_.soft_cap,
+                                 scoring_.sinks_of(heads_.n_heads)};
+    backend.attention(q.data(), q_stride, heads_.n_heads, scores, places, shape_, layer, out.data());
     return out;
+  }
+
+  void score_with(Scoring scoring) { scoring_ = std::move(scoring); }
+
+  /// Makes the positions before this one useless: no number in them can be read without a trace, and whole KV blocks
+  /// cannot be read at all.
+  void hide_before(int sequence, int position) {
+    for (int p = 0; p < position; ++p) {
+      int32_t& block = tables_[static_cast<size_t>(sequence * max_blocks_ + p / shape_.block_tokens)];
+      const int within = p % shape_.block_tokens;
+      if (p - within + shape_.block_tokens <= position) {
+        block = 0x7fffffff;
+        continue;
+      }
+      const int64_t width = int64_t{heads_.n_kv_heads} * heads_.head_dim;
+      for (int64_t i = 0; i < width; ++i) {
+        const int64_t head = block * width + i / heads_.head_dim * heads_.head_dim, d = i % heads_.head_dim;
+        k_cache_[static_cast<size_t>((head + d) * shape_.block_tokens + within)] = 0x7e00;  // not a number
+        v_cache_[static_cast<size_t>(head * shape_.block_tokens + within * heads_.head_dim + d)] = 0x7c00;
+      }
+    }
   }
 
   /// The cache as a server leaves it behind: full of what earlier requests wrote, infinities included.
@@ -85,13 +129,17 @@ class Sequences {
     const size_t s = static_cast<size_t>(sequence);
     const int kv_head = head / (heads_.n_heads / heads_.n_kv_heads);
     std::vector<const float*> keys, values;
-    for (int p = 0; p <= position; ++p) {
+    const int first = scoring_.window > 0 ? std::max(0, position + 1 - scoring_.window) : 0;
+    for (int p = first; p <= position; ++p) {
       const size_t at = static_cast<size_t>((p * heads_.n_kv_heads + kv_head) * heads_.head_dim);
       keys.push_back(k_[s].data() + at);
       values.push_back(v_[s].data() + at);
     }
     const float* q = q_[s].data() + (position * heads_.n_heads + head) * heads_.head_dim;
-    return testing::reference_attention(q, keys, values, heads_.head_dim, double{scale()});
+    const std::vector<float>& sinks = scoring_.sinks;
+    const float* sink = sinks.empty() ? nullptr : &sinks[static_cast<size_t>(head) % sinks.size()];
+    return testing::reference_attention(q, keys, values, heads_.head_dim, double{scale()},
+                                        double{scoring_.soft_cap}, sink);
   }
 
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(heads_.head_dim)); }
@@ -114,6 +162,7 @@ class Sequences {
   std::vector<int> lengths_;
   std::mt19937 random_;
   KvShape shape_;
+  Scoring scoring_;
   int max_blocks_ = 0;
   std::vector<int32_t> tables_;
   std::vector<std::vector<float>> q_, k_, v_;
@@ -135,11 +184,12 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 // about 1.
 constexpr double kTolerance = 2e-5;
 
-void check_against_doubles(Heads heads, int block_tokens, int length) {
+void check_against_doubles(Heads heads, int block_tokens, int length, const Scoring& scoring = {}) {
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> backend = make_backend(heads, 2, isa, length);
     Sequences sequences(heads, block_tokens, {length});
     sequences.forget();
+    sequences.score_with(scoring);
     const std::vector<float> out = sequences.step(*backend, {{0, 0, length}});
     double worst = 0;
     for (int position = 0; position < length; position += std::max(1, length / 7)) {
@@ -153,41 +203,24 @@ void check_against_doubles(Heads heads, int block_tokens, int length) {
       }
     }
     INFO(isa_name(isa) << ", " << heads.n_heads << "/" << heads.n_kv_heads << " heads of " << heads.head_dim
-                       << ", blocks of " << block_tokens << ", length " << length);
+                       << ", blocks of " << block_tokens << ", length " << length << ", " << scoring.text());
     CHECK(worst < kTolerance);
   }
 }
 
-}  // namespace
-
-TEST_CASE("attention is softmax(q k) v for every head size and grouping", "[attention]") {
-  check_against_doubles({9, 3, 64}, 16, 200);
-  check_against_doubles({5, 5, 80}, 16, 70);
-  check_against_doubles({7, 1, 96}, 32, 70);
-  check_against_doubles({8, 2, 128}, 16, 129);
-  check_against_doubles({2, 1, 256}, 16, 40);
-  check_against_doubles({3, 1, 20}, 16, 40);   // a head's last lanes are not full
-  check_against_doubles({100, 1, 16}, 16, 9);  // more heads share keys than a tile has rows
-}
-
-TEST_CASE("attention works with any block size and length", "[attention]") {
-  for (int block_tokens : {1, 5, 16, 24, 32, 64, 100}) check_against_doubles({2, 1, 32}, block_tokens, 131);
-  for (int length : {1, 2, 15, 16, 17, 63, 64, 65, 256, 257, 600})
-    check_against_doubles({2, 1, 32}, 16, length);
-}
-
-TEST_CASE("attention gives a token the same bits in any batch, slicing and thread count", "[attention]") {
-  const Heads heads{6, 2, 24};
+/// Compares steps of all sizes, among others and alone, with all of the sequence in two steps.
+void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& thread_counts) {
   const int n = 600;  // several slices of keys
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
     Sequences sequences(heads, 16, {n, 100});
+    sequences.score_with(scoring);
     sequences.forget();
     std::vector<float> whole = sequences.step(*one, {{0, 0, 500}});
     const std::vector<float> rest = sequences.step(*one, {{0, 500, n}});
     whole.insert(whole.end(), rest.begin(), rest.end());
-    INFO(isa_name(isa));
-    for (int n_threads : {1, 2, 3, 5}) {
+    INFO(isa_name(isa) << ", " << scoring.text());
+    for (int n_threads : thread_counts) {
       const std::unique_ptr<CpuBackend> backend = make_backend(heads, n_threads, isa, n);
       sequences.forget();
       std::vector<float> pieces;
@@ -214,28 +247,160 @@ TEST_CASE("attention gives a token the same bits in any batch, slicing and threa
   }
 }
 
-TEST_CASE("attention over a context of more slices than results are kept for", "[attention]") {
+/// Tokens on both sides of 8192, in one step and alone, and some of them against doubles.
+void check_long_context(const Scoring& scoring) {
   const Heads heads{2, 1, 16};
   const int n = 8300;  // beyond 32 slices of 256 they become longer
   for (Isa isa : supported_isas()) {
     Sequences sequences(heads, 16, {n});
+    sequences.score_with(scoring);
     sequences.forget();
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
     const std::unique_ptr<CpuBackend> three = make_backend(heads, 3, isa, n);
     sequences.step(*one, {{0, 0, 8180}}, /*attend=*/false);
-    // Tokens on both sides of 8192 in one tile.
     const std::vector<float> whole = sequences.step(*one, {{0, 8180, 8220}});
-    std::vector<float> alone;
+    std::vector<float> alone, few;
     for (int p = 8180; p < 8220; ++p) {
       const std::vector<float> out = sequences.step(*three, {{0, p, p + 1}});
       alone.insert(alone.end(), out.begin(), out.end());
     }
+    for (int p = 8180; p < 8220; p += 8) {  // the largest steps that are cut by slices
+      const std::vector<float> out = sequences.step(*three, {{0, p, p + 8}});
+      few.insert(few.end(), out.begin(), out.end());
+    }
+    INFO(isa_name(isa) << ", " << scoring.text());
     CHECK(same_bits(alone, whole));
+    CHECK(same_bits(few, whole));
     for (int position : {8191, 8192}) {
       const std::vector<double> expected = sequences.expected(0, position, 1);
       const float* ours = whole.data() + (position - 8180) * sequences.token_floats() + 16;
       for (size_t d = 0; d < expected.size(); ++d)
         CHECK(std::abs(double{ours[d]} - expected[d]) < kTolerance);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("attention is softmax(q k) v for every head size and grouping", "[attention]") {
+  check_against_doubles({9, 3, 64}, 16, 200);
+  check_against_doubles({5, 5, 80}, 16, 70);
+  check_against_doubles({7, 1, 96}, 32, 70);
+  check_against_doubles({8, 2, 128}, 16, 129);
+  check_against_doubles({2, 1, 256}, 16, 40);
+  check_against_doubles({4, 2, 512}, 16, 40);
+  check_against_doubles({9, 1, 576}, 16, 70);
+  check_against_doubles({3, 1, 20}, 16, 40);   // a head's last lanes are not full
+  check_against_doubles({100, 1, 16}, 16, 9);  // more heads share keys than a tile has rows
+}
+
+TEST_CASE("attention works with any block size and length", "[attention]") {
+  for (int block_tokens : {1, 5, 16, 24, 32, 64, 100}) check_against_doubles({2, 1, 32}, block_tokens, 131);
+  for (int length : {1, 2, 15, 16, 17, 63, 64, 65, 256, 257, 600})
+    check_against_doubles({2, 1, 32}, 16, length);
+}
+
+TEST_CASE("attention gives a token the same bits in any batch, slicing and thread count", "[attention]") {
+  check_batches({6, 2, 24}, {}, {1, 2, 3, 5});
+}
+
+TEST_CASE("attention over a context of more slices than results are kept for", "[attention]") {
+  check_long_context({});
+}
+
+TEST_CASE("attention sees the positions of its window only", "[attention]") {
+  // One key, less than a tile, tiles and slices with and without a rest, almost all and more than all of the context.
+  for (int window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 255, 256, 257, 300, 511, 599, 600, 1000})
+    check_against_doubles({2, 1, 16}, 16, 600, {window});
+  for (int block_tokens : {1, 5, 24, 32, 64, 100}) {
+    for (int window : {1, 40, 70}) check_against_doubles({2, 1, 32}, block_tokens, 200, {window});
+  }
+  check_against_doubles({9, 3, 64}, 16, 330, {70});
+  check_against_doubles({100, 1, 16}, 16, 90, {20});
+  check_against_doubles({3, 1, 20}, 16, 330, {130});
+}
+
+TEST_CASE("attention with a sink gives each head's softmax one more term", "[attention]") {
+  check_against_doubles({9, 3, 64}, 16, 300, {.sinks = kSinks});
+  check_against_doubles({5, 5, 20}, 16, 70, {.sinks = kSinks});
+  // A sink far above all scores leaves nothing, and one of -infinity changes nothing.
+  const Heads heads{2, 1, 32};
+  for (Isa isa : supported_isas()) {
+    const std::unique_ptr<CpuBackend> backend = make_backend(heads, 1, isa, 300);
+    Sequences sequences(heads, 16, {300});
+    sequences.forget();
+    const std::vector<float> without = sequences.step(*backend, {{0, 0, 300}});
+    sequences.score_with({.sinks = {-INFINITY}});
+    CHECK(same_bits(sequences.step(*backend, {{0, 0, 300}}), without));
+    sequences.score_with({.sinks = {1e6f}});
+    CHECK(same_bits(sequences.step(*backend, {{0, 0, 300}}), std::vector<float>(without.size(), 0.0f)));
+  }
+}
+
+TEST_CASE("attention caps scores softly", "[attention]") {
+  for (float cap : {0.5f, 5.0f, 30.0f, 50.0f, 1e4f})
+    check_against_doubles({6, 2, 64}, 16, 130, {.soft_cap = cap});
+  check_against_doubles({2, 1, 20}, 24, 70, {.soft_cap = 5.0f});
+}
+
+TEST_CASE("attention takes windows, caps and sinks together, for every head size and grouping",
+          "[attention]") {
+  struct Case {
+    Heads heads;
+    int length, window;
+  };
+  for (const Case& c :
+       {Case{{9, 3, 64}, 330, 50}, Case{{6, 2, 64}, 330, 290}, Case{{8, 1, 80}, 100, 1},
+        Case{{2, 2, 96}, 300, 260}, Case{{8, 2, 128}, 140, 70}, Case{{4, 2, 256}, 100, 33},
+        Case{{2, 1, 512}, 280, 200}, Case{{9, 1, 576}, 100, 40}, Case{{3, 1, 20}, 330, 130}}) {
+    check_against_doubles(c.heads, 16, c.length, {c.window, 20.0f, kSinks});
+  }
+}
+
+TEST_CASE("attention with windows, caps and sinks gives a token the same bits in any batch", "[attention]") {
+  for (int window : {1, 64, 90, 257, 599}) check_batches({6, 2, 24}, {window}, {1, 3});
+  check_batches({5, 5, 24}, {.soft_cap = 8.0f, .sinks = kSinks}, {1, 3});
+  check_batches({6, 1, 24}, {300, 8.0f, kSinks}, {1, 3});
+}
+
+TEST_CASE("attention with windows that end where slices become longer", "[attention]") {
+  // From 7680 on a window has slices of 512, and the whole context from 8193 on.
+  for (int window : {7679, 7680, 8191, 8200}) check_long_context({window});
+  check_long_context({5000, 8.0f, kSinks});
+}
+
+TEST_CASE("attention with a window that hides nothing has the bits of no window", "[attention]") {
+  const Heads heads{6, 2, 24};
+  for (Isa isa : supported_isas()) {
+    const std::unique_ptr<CpuBackend> backend = make_backend(heads, 2, isa, 600);
+    Sequences sequences(heads, 16, {600});
+    sequences.forget();
+    const std::vector<float> whole = sequences.step(*backend, {{0, 0, 600}});
+    for (int window : {600, 601, 1 << 30}) {
+      sequences.score_with({window});
+      CHECK(same_bits(sequences.step(*backend, {{0, 0, 600}}), whole));
+    }
+  }
+}
+
+TEST_CASE("attention reads nothing that its window hides", "[attention]") {
+  const Heads heads{6, 2, 24};
+  for (Isa isa : supported_isas()) {
+    for (int block_tokens : {16, 32, 5}) {
+      for (int window : {1, 16, 30, 100, 260}) {
+        const std::unique_ptr<CpuBackend> backend = make_backend(heads, 3, isa, 600);
+        for (int n_tokens : {1, 5, 70}) {
+          Sequences sequences(heads, block_tokens, {600});
+          sequences.score_with({window, 8.0f, kSinks});
+          sequences.forget();
+          sequences.step(*backend, {{0, 0, 600}}, /*attend=*/false);
+          const std::vector<float> expected = sequences.step(*backend, {{0, 600 - n_tokens, 600}});
+          sequences.hide_before(0, 600 - n_tokens + 1 - window);
+          INFO(isa_name(isa) << ", window " << window << ", " << n_tokens << " tokens, blocks of "
+                             << block_tokens);
+          CHECK(same_bits(sequences.step(*backend, {{0, 600 - n_tokens, 600}}), expected));
+        }
+      }
     }
   }
 }

@@ -62,8 +62,8 @@ TEST_CASE("coded columns are the source's weights, bit for bit") {
   std::mt19937 rng(1);
   for (DType type : quantized_types()) {
     for (int64_t d_model : {1, 31, 128, 200}) {
-      const bool large = dtype_info(type).block_elems == 256;
-      for (int64_t d_ff : {large ? 256 : 32, large ? 512 : 352}) {
+      const int64_t block = dtype_info(type).block_elems;
+      for (int64_t d_ff : {block, block == 256 ? 512 : 5 * 64 + block % 64}) {
         const Coded coded = random_coded(type, d_model, d_ff, d_model == 200 ? 37 : 0, rng);
         std::vector<float> row(static_cast<size_t>(d_ff));
         for (int64_t c = 0; c < d_model; ++c) {
@@ -110,7 +110,7 @@ TEST_CASE("sums over coded columns have the bits of their definition on every IS
   std::mt19937 rng(3);
   for (DType type : quantized_types()) {
     for (int64_t d_model : {200, 608}) {
-      const int64_t d_ff = dtype_info(type).block_elems == 256 ? 1280 : 1120;
+      const int64_t d_ff = dtype_info(type).block_elems == 32 ? 1120 : 1280;
       const Coded coded = random_coded(type, d_model, d_ff, 5, rng);
       const int n_tokens = 5;
       const std::vector<float> values = random_activations(n_tokens * d_ff, rng);

@@ -85,6 +85,7 @@ std::vector<int64_t> column_counts(DType type) {
   const int64_t block = dtype_info(type).block_elems;
   if (block == 1) return {1, 3, 8, 15, 16, 17, 31, 33, 100, 256};
   if (block == 32) return {32, 64, 96, 256, 288, 544, 576};
+  if (block == 64) return {64, 128, 256, 320, 576};
   return {256, 512, 768};
 }
 
@@ -527,6 +528,32 @@ TEST_CASE("huge, tiny and zero activations give finite products") {
           REQUIRE(std::isfinite(value));
           if (size < 1e-40f) REQUIRE(value == 0.0f);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("scales of MXFP4 are exact for every exponent, in whole strips and at a row's end") {
+  std::mt19937 rng(8);
+  // Above, a span's term, before it is multiplied by the activations' scale, is no finite number.
+  constexpr int64_t kCols = 256 + 32, kExponents = 225;
+  OwnedMatrix weight = random_matrix(DType::kMXFP4, kExponents, kCols, rng);
+  for (size_t row = 0; row < kExponents; ++row) {
+    // The same magnitude in all blocks of a row; an exponent too many or too few shows.
+    for (size_t block = 0; block < kCols / 32; ++block) {
+      weight.bytes[row * row_bytes(DType::kMXFP4, kCols) + block * sizeof(BlockMXFP4)] =
+          static_cast<std::byte>(row);
+    }
+  }
+  const std::vector<float> x = random_activations(7 * kCols, rng);
+  for (const ActivationBits bits : {ActivationBits::k15, ActivationBits::k8}) {
+    for (int n_tokens : {1, 7}) {
+      const std::vector<float> part(x.begin(), x.begin() + n_tokens * kCols);
+      const std::vector<float> expected = multiply(Isa::kScalar, weight.view, part, n_tokens, bits);
+      for (const float value : expected) REQUIRE((std::isfinite(value) && value != 0.0f));
+      for (Isa isa : supported_isas()) {
+        INFO(isa_name(isa) << ", " << n_tokens << " tokens");
+        CHECK(same_bits(multiply(isa, weight.view, part, n_tokens, bits), expected));
       }
     }
   }

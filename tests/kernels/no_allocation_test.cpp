@@ -2,6 +2,7 @@
 //
 // Replaces the program's allocation functions to count calls; left out of sanitizer builds, which have their
 // own.
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -32,9 +33,20 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
   const Matrix matrix{weights.data(), DType::kQ8_0, width, width};
   const std::vector<float> inv_freq(16, 0.1f), weight(static_cast<size_t>(width), 1.0f);
   const KvShape shape{n_kv_heads, head_dim, 16, 64};
+  std::array<Expert, 16> experts;
+  experts.fill({matrix, matrix, matrix, weight.data(), nullptr, nullptr});
+  Router router;
+  router.n_experts = 16;
+  router.n_used = 3;
+  router.n_groups = 4;
+  router.n_groups_used = 2;
   for (int n_threads : {1, 3}) {
     CpuBackend backend(n_threads, supported_isas().front());
-    backend.reserve({n_tokens, width, n_heads, 1024});
+    StepBounds bounds{n_tokens, width, n_heads, 1024};
+    bounds.n_experts = static_cast<int>(experts.size());
+    bounds.n_experts_used = 3;
+    bounds.expert_cols = width;
+    backend.reserve(bounds);
     const size_t cache_bytes = static_cast<size_t>(kv_width) * 1024 * 2;
     const Buffer k_cache = backend.allocate(cache_bytes), v_cache = backend.allocate(cache_bytes);
     std::vector<float> x(static_cast<size_t>(n_tokens * width), 0.5f), y(x.size()), k = x, v = x;
@@ -48,6 +60,7 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
     NeuronSet set;
     set.reserve(n_tokens, width);
     NeuronCounts counts;
+    ExpertCounts expert_counts;
     const long before = allocations.load();
     for (int n : {1, 5, 64}) {  // decode, a small batch, prefill
       for (int i = 0; i < n; ++i) positions[static_cast<size_t>(i)] = 900 + i;
@@ -59,12 +72,17 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       backend.matmul(x.data(), n, products);
       backend.rope(x.data(), width, n_heads, head_dim, some, rope);
       backend.kv_append(k.data(), v.data(), kv_width, places, shape, {k_cache.halves(), v_cache.halves()});
-      backend.attention(x.data(), width, n_heads, 0.2f, places, shape, {k_cache.halves(), v_cache.halves()},
-                        y.data());
+      backend.attention(x.data(), width, n_heads, {.scale = 0.2f}, places, shape,
+                        {k_cache.halves(), v_cache.halves()}, y.data());
+      backend.attention(x.data(), width, n_heads,
+                        {.scale = 0.2f, .window = 300, .soft_cap = 30.0f, .sinks = weight.data()}, places,
+                        shape, {k_cache.halves(), v_cache.halves()}, y.data());
       backend.gated_activation({Activation::kSilu}, x.data(), y.data(), n * width, y.data());
       backend.select_neurons(x.data(), nullptr, n, width, 0.1f, set);
       backend.ffn_neurons(ffn, x.data(), n, set, nullptr, y.data(), counts);
       backend.down_neurons(ffn.down, x.data(), n, set, y.data(), counts);
+      const ExpertChoice choice = backend.route(k.data(), n, router);
+      backend.experts(experts, {Activation::kSilu}, x.data(), choice, y.data(), expert_counts);
       backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
     }
     CHECK(allocations.load() == before);

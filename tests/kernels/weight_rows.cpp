@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "kernels/cuda/device_types.h"
 #include "kernels/quant/formats.h"
 #include "kernels/quant/half.h"
 
@@ -23,6 +24,14 @@ std::vector<size_t> half_offsets(DType type) {
       return {offsetof(BlockQ3_K, d)};
     case DType::kQ6_K:
       return {offsetof(BlockQ6_K, d)};
+    case DType::kTQ1_0:
+      return {offsetof(BlockTQ1_0, d)};
+    case DType::kTQ2_0:
+      return {offsetof(BlockTQ2_0, d)};
+    case DType::kMXFP4:
+    case DType::kNVFP4:
+    case DType::kIQ1_M:
+      return {};
     default:
       return {0};
   }
@@ -36,6 +45,21 @@ uint16_t random_factor(std::mt19937& rng) {
 }
 
 void put(std::byte* at, uint16_t value) { std::memcpy(at, &value, sizeof value); }
+
+// The scales of blocks that do not hold them as halves.
+void put_other_scales(DType type, std::byte* block, std::mt19937& rng) {
+  if (type == DType::kMXFP4) {
+    const uint32_t kind = rng() % 256;  // now and then 0 or 1: a subnormal
+    block[0] = static_cast<std::byte>(kind < 2 ? kind : 110 + kind % 16);
+  }
+  if (type == DType::kIQ1_M) {
+    const uint16_t d = random_factor(rng);
+    for (int i = 0; i < 4; ++i) {
+      std::byte& top = block[offsetof(BlockIQ1_M, scales) + 2 * static_cast<size_t>(i) + 1];
+      top = (top & std::byte{15}) | static_cast<std::byte>((d >> (4 * i) & 15) << 4);
+    }
+  }
+}
 
 void fill_floats(OwnedMatrix& matrix, std::mt19937& rng) {
   std::uniform_real_distribution<float> uniform(-1.0f, 1.0f);
@@ -67,6 +91,18 @@ std::vector<DType> quantized_types() {
   return types;
 }
 
+std::vector<DType> device_types() {
+  std::vector<DType> types = all_types();
+  std::erase_if(types, [](DType type) { return !cuda::device_has(type); });
+  return types;
+}
+
+std::vector<DType> quantized_device_types() {
+  std::vector<DType> types = quantized_types();
+  std::erase_if(types, [](DType type) { return !cuda::device_has(type); });
+  return types;
+}
+
 OwnedMatrix random_matrix(DType type, int64_t n_rows, int64_t n_cols, std::mt19937& rng) {
   OwnedMatrix matrix;
   matrix.bytes.resize(row_bytes(type, n_cols) * static_cast<size_t>(n_rows));
@@ -79,6 +115,7 @@ OwnedMatrix random_matrix(DType type, int64_t n_rows, int64_t n_cols, std::mt199
   const size_t block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
   for (size_t block = 0; block < matrix.bytes.size(); block += block_bytes) {
     for (size_t offset : half_offsets(type)) put(matrix.bytes.data() + block + offset, random_factor(rng));
+    put_other_scales(type, matrix.bytes.data() + block, rng);
   }
   return matrix;
 }

@@ -15,6 +15,9 @@ namespace hearth::test {
 /// The element types, all or the quantised ones only.
 std::vector<DType> all_types();
 std::vector<DType> quantized_types();
+/// Those of them that the GPU's kernels have.
+std::vector<DType> device_types();
+std::vector<DType> quantized_device_types();
 
 /// A matrix and the bytes it views, exactly as many as it needs, so that a read past them is caught.
 struct OwnedMatrix {

@@ -160,7 +160,7 @@ def test_hearth_runs_both_kinds(tmp_path, shape):
         assert done.stdout.startswith("perplexity ")
 
 
-@pytest.mark.parametrize("quant", ["f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"])
+@pytest.mark.parametrize("quant", ["f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "mxfp4"])
 def test_every_type(tmp_path, quant):
     done = synth("--shape", "tiny", "--quant", quant, "--out", tmp_path / "m.gguf")
     assert done.returncode == 0, done.stderr

@@ -47,13 +47,17 @@ inline double reference_activation(FfnActivation act, double x) {
       return x > 0 || std::isnan(x) ? x * x : 0.0;
     case Activation::kDRelu:
       return x > 0 || std::isnan(x) ? x : 0.0;
+    case Activation::kSwigluOai:
+      if (x > 7.0) x = 7.0;
+      return x / (1.0 + std::exp(-1.702 * x));
   }
   return NAN;
 }
 
-/// act(gate) * up, or of dReLU the product of both relus.
+/// act(gate) * up, or of dReLU the product of both relus, or of gpt-oss act(gate) * (clamped up + 1).
 inline double reference_gated(FfnActivation act, double gate, double up) {
   const double activated = reference_activation(act, gate);
+  if (act.kind == Activation::kSwigluOai) return activated * ((up > 7 ? 7 : up < -7 ? -7 : up) + 1);
   return activated * (act.kind == Activation::kDRelu ? reference_activation(act, up) : up);
 }
 
@@ -73,19 +77,21 @@ inline std::vector<double> reference_rope(const float* head, int head_dim, int64
   return out;
 }
 
-/// One query head over keys and values [n_keys, head_dim].
+/// One query head over keys and values [n_keys, head_dim], those that its window shows. soft_cap and sink are those
+/// of AttentionScores; sink: the head's, or null.
 inline std::vector<double> reference_attention(const float* q, const std::vector<const float*>& keys,
                                                const std::vector<const float*>& values, int head_dim,
-                                               double scale) {
+                                               double scale, double soft_cap = 0,
+                                               const float* sink = nullptr) {
   std::vector<double> scores;
-  double largest = -INFINITY;
+  double largest = sink == nullptr ? -INFINITY : double{*sink};
   for (const float* key : keys) {
     double dot = 0;
     for (int d = 0; d < head_dim; ++d) dot += double{q[d]} * double{key[d]};
-    scores.push_back(dot * scale);
+    scores.push_back(soft_cap > 0 ? soft_cap * std::tanh(dot * scale / soft_cap) : dot * scale);
     largest = std::max(largest, scores.back());
   }
-  double sum = 0;
+  double sum = sink == nullptr ? 0 : std::exp(double{*sink} - largest);
   std::vector<double> out(static_cast<size_t>(head_dim), 0.0);
   for (size_t j = 0; j < keys.size(); ++j) {
     const double p = std::exp(scores[j] - largest);

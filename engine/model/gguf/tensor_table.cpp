@@ -19,13 +19,23 @@ struct ForeignType {
 };
 
 // GGUF's types that we have no arithmetic for, so that a refusal can name them.
-constexpr std::array<ForeignType, 27> kForeignTypes = {{
-    {4, "Q4_2"},    {5, "Q4_3"},        {9, "Q8_1"},        {15, "Q8_K"},       {16, "IQ2_XXS"},
-    {17, "IQ2_XS"}, {18, "IQ3_XXS"},    {19, "IQ1_S"},      {21, "IQ3_S"},      {22, "IQ2_S"},
-    {24, "I8"},     {25, "I16"},        {26, "I32"},        {27, "I64"},        {28, "F64"},
-    {29, "IQ1_M"},  {31, "Q4_0_4_4"},   {32, "Q4_0_4_8"},   {33, "Q4_0_8_8"},   {34, "TQ1_0"},
-    {35, "TQ2_0"},  {36, "IQ4_NL_4_4"}, {37, "IQ4_NL_4_8"}, {38, "IQ4_NL_8_8"}, {39, "MXFP4"},
-    {40, "NVFP4"},  {41, "Q1_0"},
+constexpr std::array<ForeignType, 16> kForeignTypes = {{
+    {4, "Q4_2"},
+    {5, "Q4_3"},
+    {9, "Q8_1"},
+    {15, "Q8_K"},
+    {24, "I8"},
+    {25, "I16"},
+    {26, "I32"},
+    {27, "I64"},
+    {28, "F64"},
+    {31, "Q4_0_4_4"},
+    {32, "Q4_0_4_8"},
+    {33, "Q4_0_8_8"},
+    {36, "IQ4_NL_4_4"},
+    {37, "IQ4_NL_4_8"},
+    {38, "IQ4_NL_8_8"},
+    {41, "Q1_0"},
 }};
 
 std::string supported_types() {

@@ -169,21 +169,33 @@ void multiply_by_tiles(const MatmulArgs& args) {
 /// The table, every type in the order of DType.
 template <class Tiles, int planes>
 constexpr MatmulKernels tile_table() {
-  return {
-      quantize_like_avx512<planes>,
-      {multiply_like_avx512<planes, DType::kF32>, multiply_like_avx512<planes, DType::kF16>,
-       multiply_like_avx512<planes, DType::kBF16>, multiply_by_tiles<Tiles, planes, BlockQ4_0, DType::kQ4_0>,
-       multiply_by_tiles<Tiles, planes, BlockQ4_1, DType::kQ4_1>,
-       multiply_by_tiles<Tiles, planes, BlockQ5_0, DType::kQ5_0>,
-       multiply_by_tiles<Tiles, planes, BlockQ5_1, DType::kQ5_1>,
-       multiply_by_tiles<Tiles, planes, BlockQ8_0, DType::kQ8_0>,
-       multiply_by_tiles<Tiles, planes, BlockQ2_K, DType::kQ2_K>,
-       multiply_by_tiles<Tiles, planes, BlockQ3_K, DType::kQ3_K>,
-       multiply_by_tiles<Tiles, planes, BlockQ4_K, DType::kQ4_K>,
-       multiply_by_tiles<Tiles, planes, BlockQ5_K, DType::kQ5_K>,
-       multiply_by_tiles<Tiles, planes, BlockQ6_K, DType::kQ6_K>,
-       multiply_by_tiles<Tiles, planes, BlockIQ4_NL, DType::kIQ4_NL>,
-       multiply_by_tiles<Tiles, planes, BlockIQ4_XS, DType::kIQ4_XS>}};
+  return {quantize_like_avx512<planes>,
+          {multiply_like_avx512<planes, DType::kF32>,
+           multiply_like_avx512<planes, DType::kF16>,
+           multiply_like_avx512<planes, DType::kBF16>,
+           multiply_by_tiles<Tiles, planes, BlockQ4_0, DType::kQ4_0>,
+           multiply_by_tiles<Tiles, planes, BlockQ4_1, DType::kQ4_1>,
+           multiply_by_tiles<Tiles, planes, BlockQ5_0, DType::kQ5_0>,
+           multiply_by_tiles<Tiles, planes, BlockQ5_1, DType::kQ5_1>,
+           multiply_by_tiles<Tiles, planes, BlockQ8_0, DType::kQ8_0>,
+           multiply_by_tiles<Tiles, planes, BlockQ2_K, DType::kQ2_K>,
+           multiply_by_tiles<Tiles, planes, BlockQ3_K, DType::kQ3_K>,
+           multiply_by_tiles<Tiles, planes, BlockQ4_K, DType::kQ4_K>,
+           multiply_by_tiles<Tiles, planes, BlockQ5_K, DType::kQ5_K>,
+           multiply_by_tiles<Tiles, planes, BlockQ6_K, DType::kQ6_K>,
+           multiply_by_tiles<Tiles, planes, BlockIQ4_NL, DType::kIQ4_NL>,
+           multiply_by_tiles<Tiles, planes, BlockIQ4_XS, DType::kIQ4_XS>,
+           multiply_by_tiles<Tiles, planes, BlockMXFP4, DType::kMXFP4>,
+           multiply_by_tiles<Tiles, planes, BlockNVFP4, DType::kNVFP4>,
+           multiply_by_tiles<Tiles, planes, BlockIQ2_XXS, DType::kIQ2_XXS>,
+           multiply_by_tiles<Tiles, planes, BlockIQ2_XS, DType::kIQ2_XS>,
+           multiply_by_tiles<Tiles, planes, BlockIQ2_S, DType::kIQ2_S>,
+           multiply_by_tiles<Tiles, planes, BlockIQ3_XXS, DType::kIQ3_XXS>,
+           multiply_by_tiles<Tiles, planes, BlockIQ3_S, DType::kIQ3_S>,
+           multiply_by_tiles<Tiles, planes, BlockIQ1_S, DType::kIQ1_S>,
+           multiply_by_tiles<Tiles, planes, BlockIQ1_M, DType::kIQ1_M>,
+           multiply_by_tiles<Tiles, planes, BlockTQ1_0, DType::kTQ1_0>,
+           multiply_by_tiles<Tiles, planes, BlockTQ2_0, DType::kTQ2_0>}};
 }
 
 }  // namespace

@@ -50,6 +50,7 @@ struct Avx2 {
   static Int shift_right_signed(Int v) {
     return _mm256_srai_epi32(v, n);
   }
+  static Float as_float(Int v) { return _mm256_castsi256_ps(v); }  // the same bits
   static Float to_float(Int v) { return _mm256_cvtepi32_ps(v); }
   static Float add(Float a, Float b) { return _mm256_add_ps(a, b); }
   static Float sub_float(Float a, Float b) { return _mm256_sub_ps(a, b); }

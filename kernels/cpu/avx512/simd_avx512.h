@@ -47,6 +47,7 @@ struct Avx512Vectors {
   }
   /// sum + the products of unsigned bytes with signed ones, four to a dword. Exact: nothing saturates.
   static Int dot_bytes(Int sum, Int weights, Int quants) { return _mm512_dpbusd_epi32(sum, weights, quants); }
+  static Float as_float(Int v) { return _mm512_castsi512_ps(v); }  // the same bits
   static Float to_float(Int v) { return _mm512_cvtepi32_ps(v); }
   static Float add(Float a, Float b) { return _mm512_add_ps(a, b); }
   static Float sub_float(Float a, Float b) { return _mm512_sub_ps(a, b); }

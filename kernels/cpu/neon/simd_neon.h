@@ -63,6 +63,8 @@ struct Neon {
     else
       return {vshrq_n_s32(v.low, n), vshrq_n_s32(v.high, n)};
   }
+  // The same bits.
+  static Float as_float(Int v) { return {vreinterpretq_f32_s32(v.low), vreinterpretq_f32_s32(v.high)}; }
   static Float to_float(Int v) { return {vcvtq_f32_s32(v.low), vcvtq_f32_s32(v.high)}; }
   static Float add(Float a, Float b) { return {vaddq_f32(a.low, b.low), vaddq_f32(a.high, b.high)}; }
   static Float sub_float(Float a, Float b) { return {vsubq_f32(a.low, b.low), vsubq_f32(a.high, b.high)}; }

@@ -152,14 +152,32 @@ void multiply_float(const MatmulArgs& args) {
 template <class Quant>
 constexpr MatmulKernels table() {
   return {quantize_activation_row<sizeof(Quant), largest_bits, quantize_half<Quant>>,
-          {multiply_float<LoadF32>, multiply_float<Load16<float_from_half>>,
-           multiply_float<Load16<float_from_bfloat16>>, multiply_quantized<Quant, BlockQ4_0>,
-           multiply_quantized<Quant, BlockQ4_1>, multiply_quantized<Quant, BlockQ5_0>,
-           multiply_quantized<Quant, BlockQ5_1>, multiply_quantized<Quant, BlockQ8_0>,
-           multiply_quantized<Quant, BlockQ2_K>, multiply_quantized<Quant, BlockQ3_K>,
-           multiply_quantized<Quant, BlockQ4_K>, multiply_quantized<Quant, BlockQ5_K>,
-           multiply_quantized<Quant, BlockQ6_K>, multiply_quantized<Quant, BlockIQ4_NL>,
-           multiply_quantized<Quant, BlockIQ4_XS>}};
+          {multiply_float<LoadF32>,
+           multiply_float<Load16<float_from_half>>,
+           multiply_float<Load16<float_from_bfloat16>>,
+           multiply_quantized<Quant, BlockQ4_0>,
+           multiply_quantized<Quant, BlockQ4_1>,
+           multiply_quantized<Quant, BlockQ5_0>,
+           multiply_quantized<Quant, BlockQ5_1>,
+           multiply_quantized<Quant, BlockQ8_0>,
+           multiply_quantized<Quant, BlockQ2_K>,
+           multiply_quantized<Quant, BlockQ3_K>,
+           multiply_quantized<Quant, BlockQ4_K>,
+           multiply_quantized<Quant, BlockQ5_K>,
+           multiply_quantized<Quant, BlockQ6_K>,
+           multiply_quantized<Quant, BlockIQ4_NL>,
+           multiply_quantized<Quant, BlockIQ4_XS>,
+           multiply_quantized<Quant, BlockMXFP4>,
+           multiply_quantized<Quant, BlockNVFP4>,
+           multiply_quantized<Quant, BlockIQ2_XXS>,
+           multiply_quantized<Quant, BlockIQ2_XS>,
+           multiply_quantized<Quant, BlockIQ2_S>,
+           multiply_quantized<Quant, BlockIQ3_XXS>,
+           multiply_quantized<Quant, BlockIQ3_S>,
+           multiply_quantized<Quant, BlockIQ1_S>,
+           multiply_quantized<Quant, BlockIQ1_M>,
+           multiply_quantized<Quant, BlockTQ1_0>,
+           multiply_quantized<Quant, BlockTQ2_0>}};
 }
 
 }  // namespace

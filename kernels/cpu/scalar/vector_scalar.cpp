@@ -7,7 +7,8 @@
 
 namespace hearth {
 
-const VectorKernels kVectorKernelsScalar = {rms_norm, layer_norm, gated_activation, rotate, to_half, attend,
-                                            merge,    divide};
+const VectorKernels kVectorKernelsScalar = {
+    rms_norm, layer_norm, gated_activation,   softmax, sigmoid, add_weighted_rows, soft_cap, rotate,
+    to_half,  attend,     attend_partly_seen, merge,   divide};
 
 }  // namespace hearth

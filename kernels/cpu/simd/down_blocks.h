@@ -5,20 +5,26 @@
 #pragma once
 
 #include "kernels/cpu/simd/down_strips.h"
+#include "kernels/quant/decode.h"
 
 namespace hearth {
 
-/// A decoded block: weight i = scale[i / kGroup] * q[i] (+ min[i / kGroup]).
+/// A decoded block; `min` is not set for types without one.
 template <class Block>
-struct BlockQuants {
-  int8_t q[Block::kElems];
-  float scale[Block::kElems / Block::kGroup];
-  float min[Block::kElems / Block::kGroup];
-};
+using BlockQuants = Decoded<Block>;
 
 /// UnpackBlock<S, Block>::run fills `out` from a block.
 template <class S, class Block>
 struct UnpackBlock;
+
+/// Types without loops of their own.
+template <class S, class Block>
+requires kDecodedFirst<Block>
+struct UnpackBlock<S, Block> {
+  static void run(const Block& block, BlockQuants<Block>& out) {
+    decode_block<Block>(reinterpret_cast<const std::byte*>(&block), out);
+  }
+};
 
 template <class S>
 [[gnu::always_inline]] inline void nibbles_to_bytes(const uint8_t* qs, int n, int8_t* q) {
@@ -151,6 +157,17 @@ struct UnpackBlock<S, BlockIQ4_XS> {
       const int high = (block.scales_h >> (k * 2)) & 3;
       out.scale[k] = d * static_cast<float>((low | (high << 4)) - 32);
     }
+  }
+};
+
+template <class S>
+struct UnpackBlock<S, BlockMXFP4> {
+  static void run(const BlockMXFP4& block, BlockQuants<BlockMXFP4>& out) {
+    S::look_up(block.qs, kFloat4Values, out.q);
+    // Two normal numbers: see power_of_two() in matmul_unpack.h.
+    const unsigned first = block.e / 2u, second = block.e - first;
+    out.scale[0] =
+        __builtin_bit_cast(float, (first + 63) << 23) * __builtin_bit_cast(float, (second + 63) << 23);
   }
 };
 

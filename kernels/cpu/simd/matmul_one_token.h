@@ -266,4 +266,23 @@ struct OneToken<S, BlockIQ4_XS> {
   }
 };
 
+template <class S>
+struct OneToken<S, BlockMXFP4> {
+  static constexpr bool kFused = true;
+  using Int = typename S::Int;
+  using Float = typename S::Float;
+
+  static Float run(RowBlocks rows, const ActivationPlanes& x, Float total,
+                   const Ahead<S, BlockMXFP4>& ahead) {
+    for_each_mxfp4<S>(
+        rows, [&]<int b>(const Int* packed, Float scale) __attribute__((always_inline)) {
+          Int quants[8];
+          look_up_float4<S>(packed, quants);
+          ahead.ask(b);
+          total = add_panel_span<S, BlockMXFP4>(total, quants, &scale, nullptr, x, b);
+        });
+    return total;
+  }
+};
+
 }  // namespace hearth

@@ -19,8 +19,10 @@ namespace hearth {
 /// Without prefetching, decode loses a third of its speed: the hardware does not follow so many streams that
 /// end so soon.
 template <class S, class Block>
-typename S::Float multiply_panel(const Panel<S>& panel, int n_spans, const ActivationPlanes& x,
-                                 typename S::Float total, const Ahead<S, Block>& ahead) {
+[[gnu::always_inline]] inline typename S::Float multiply_panel(const Panel<S>& panel, int n_spans,
+                                                               const ActivationPlanes& x,
+                                                               typename S::Float total,
+                                                               const Ahead<S, Block>& ahead) {
   constexpr int kParts = kActivationSpan / Block::kGroup;
   for (int i = n_spans; i < kPanelSpans; ++i) ahead.ask(i);
   for (int span = 0; span < n_spans; ++span) {

@@ -19,15 +19,19 @@ struct OneForAll {
 /// Simds: per block type the Simd class of many tokens, Many, and of one, One. F: that of float weights.
 template <class Simds, class F>
 constexpr MatmulKernels matmul_table(void (*quantize)(const float*, int64_t, std::byte*)) {
-  return {quantize,
-          {multiply_float<F, typename F::LoadF32>, multiply_float<F, typename F::LoadF16>,
-           multiply_float<F, typename F::LoadBF16>, multiply_quantized<Simds, BlockQ4_0>,
-           multiply_quantized<Simds, BlockQ4_1>, multiply_quantized<Simds, BlockQ5_0>,
-           multiply_quantized<Simds, BlockQ5_1>, multiply_quantized<Simds, BlockQ8_0>,
-           multiply_quantized<Simds, BlockQ2_K>, multiply_quantized<Simds, BlockQ3_K>,
-           multiply_quantized<Simds, BlockQ4_K>, multiply_quantized<Simds, BlockQ5_K>,
-           multiply_quantized<Simds, BlockQ6_K>, multiply_quantized<Simds, BlockIQ4_NL>,
-           multiply_quantized<Simds, BlockIQ4_XS>}};
+  return {quantize, {multiply_float<F, typename F::LoadF32>,  multiply_float<F, typename F::LoadF16>,
+                     multiply_float<F, typename F::LoadBF16>, multiply_quantized<Simds, BlockQ4_0>,
+                     multiply_quantized<Simds, BlockQ4_1>,    multiply_quantized<Simds, BlockQ5_0>,
+                     multiply_quantized<Simds, BlockQ5_1>,    multiply_quantized<Simds, BlockQ8_0>,
+                     multiply_quantized<Simds, BlockQ2_K>,    multiply_quantized<Simds, BlockQ3_K>,
+                     multiply_quantized<Simds, BlockQ4_K>,    multiply_quantized<Simds, BlockQ5_K>,
+                     multiply_quantized<Simds, BlockQ6_K>,    multiply_quantized<Simds, BlockIQ4_NL>,
+                     multiply_quantized<Simds, BlockIQ4_XS>,  multiply_quantized<Simds, BlockMXFP4>,
+                     multiply_quantized<Simds, BlockNVFP4>,   multiply_quantized<Simds, BlockIQ2_XXS>,
+                     multiply_quantized<Simds, BlockIQ2_XS>,  multiply_quantized<Simds, BlockIQ2_S>,
+                     multiply_quantized<Simds, BlockIQ3_XXS>, multiply_quantized<Simds, BlockIQ3_S>,
+                     multiply_quantized<Simds, BlockIQ1_S>,   multiply_quantized<Simds, BlockIQ1_M>,
+                     multiply_quantized<Simds, BlockTQ1_0>,   multiply_quantized<Simds, BlockTQ2_0>}};
 }
 
 }  // namespace hearth

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/cpu/simd/matmul_panel.h"
-#include "kernels/quant/formats.h"
+#include "kernels/quant/decode.h"
 
 namespace hearth {
 
@@ -179,6 +179,71 @@ struct Unpack<S, BlockIQ4_XS> {
       unpack_iq4<S>(rows, 8 + 16 * k, quants + 8 * k);
       scale[k] = iq4_xs_scale<S, k>(header, d);
     });
+  }
+};
+
+/// The stored values of indices into kFloat4Values, as a panel has them.
+inline constexpr int8_t kFloat4Stored[16] = {16, 17, 18, 19, 20, 22, 24, 28, 16, 15, 14, 13, 12, 10, 8, 4};
+static_assert([] {
+  for (int i = 0; i < 16; ++i) {
+    if (kFloat4Stored[i] != kFloat4Values[i] + BlockMXFP4::kOffset) return false;
+  }
+  return true;
+}());
+
+/// The weights of 32 indices: packed holds 16 bytes of nibbles per row.
+template <class S>
+[[gnu::always_inline]] inline void look_up_float4(const typename S::Int* packed, typename S::Int* quants) {
+  const typename S::Int table = S::table(kFloat4Stored);
+  split_nibbles<S, 4>(packed, quants);
+  for (int i = 0; i < 8; ++i) quants[i] = S::look_up(table, quants[i]);
+}
+
+/// 2^(e - 128) of e from 0 to 255, as the product of two powers of about half that size: a normal number's exponent alone
+/// does not reach the smallest ones.
+template <class S>
+[[gnu::always_inline]] inline typename S::Float power_of_two(typename S::Int e) {
+  const typename S::Int half = S::template shift_right<1>(e), bias = S::dwords(127 - 64);
+  const typename S::Int first = S::template shift_left<23>(S::add_int(half, bias));
+  const typename S::Int second = S::template shift_left<23>(S::add_int(S::sub(e, half), bias));
+  return S::mul(S::as_float(first), S::as_float(second));
+}
+
+template <class S>
+struct Unpack<S, BlockMXFP4> {
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    typename S::Int packed[4];
+    S::load_rows(rows, 1, packed);
+    look_up_float4<S>(packed, quants);
+    scale[0] = power_of_two<S>(S::bit_and(S::load_dword(rows, 0), S::dwords(255)));
+  }
+};
+
+/// Types without loops of their own: each row's block is decoded by plain code, then transposed. Not inlined, as all
+/// products of a type share it.
+template <class S, class Block>
+requires kDecodedFirst<Block>
+struct Unpack<S, Block> {
+  [[gnu::noinline]] static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                                    typename S::Float*) {
+    static_assert(!Block::kHasMin && Block::kLargest == 2 * Block::kOffset - 1);
+    Decoded<Block> blocks[S::kLanes];
+    const std::byte* block[S::kLanes];
+    for (int r = 0; r < S::kLanes; ++r) {
+      decode_block<Block>(rows.row[r] + rows.offset, blocks[r]);
+      block[r] = reinterpret_cast<const std::byte*>(blocks + r);
+    }
+    static_assert(offsetof(Decoded<Block>, q) == 0 && offsetof(Decoded<Block>, scale) == Block::kElems);
+    for (int i = 0; i < Block::kElems / 4; i += 4) S::load_rows({block, 0}, 4 * i, quants + i);
+    // Adds the offset: only the top bit of what is kept changes.
+    const typename S::Int offset = S::bytes(Block::kOffset), kept = S::bytes(Block::kLargest);
+    for (int i = 0; i < Block::kElems / 4; ++i) quants[i] = S::bit_and(S::bit_xor(quants[i], offset), kept);
+    for (int g = 0; g < Decoded<Block>::kGroups; g += 4) {
+      typename S::Int scales[4];
+      S::load_rows({block, 0}, Block::kElems + 4 * g, scales);
+      for (int i = 0; i < 4; ++i) scale[g + i] = S::as_float(scales[i]);
+    }
   }
 };
 

@@ -93,4 +93,50 @@ struct UnpackRun<S, BlockIQ4_NL> {
   }
 };
 
+/// Eight blocks of 17 bytes are 34 dwords. Block b's indices begin (b + 1) % 4 bytes into a dword; its exponent is the byte
+/// before them. Calls use.template operator()<b>(four dwords of indices, scale) for each block.
+template <class S, class Use>
+[[gnu::always_inline]] inline void for_each_mxfp4(const RowBlocks& rows, Use&& use) {
+  using Int = typename S::Int;
+  Int raw[34];
+  unroll<8>([&]<int b>() __attribute__((always_inline)) {
+    // load_rows() reads four dwords at a time; the last two are read with the two before them.
+    constexpr int kByte = b * sizeof(BlockMXFP4), kFrom = (kByte + 15) / 16;
+    constexpr int kTo = b == 7 ? 8 : (kByte + 32) / 16;
+    for (int i = kFrom; i < kTo; ++i) S::load_rows(rows, 16 * i, raw + 4 * i);
+    if constexpr (b == 7) {
+      Int last[4];
+      S::load_rows(rows, 120, last);
+      raw[32] = last[2], raw[33] = last[3];
+    }
+    constexpr int kShift = (kByte + 1) % 4 * 8;
+    const Int* v = raw + (kByte + 1) / 4;
+    Int packed[4];
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kShift == 0) {
+        packed[i] = v[i];
+      } else {
+        packed[i] =
+            S::bit_or(S::template shift_right<kShift>(v[i]), S::template shift_left<32 - kShift>(v[i + 1]));
+      }
+    }
+    const Int e = S::bit_and(S::template shift_right<kByte % 4 * 8>(raw[kByte / 4]), S::dwords(255));
+    use.template operator()<b>(packed, power_of_two<S>(e));
+  });
+}
+
+template <class S>
+struct UnpackRun<S, BlockMXFP4> {
+  static constexpr int kBlocks = 8;
+  static void run(const RowBlocks& rows, typename S::Int* quants, typename S::Float* scale,
+                  typename S::Float*) {
+    for_each_mxfp4<S>(
+        rows, [&]<int b>(const typename S::Int* packed, typename S::Float factor)
+                  __attribute__((always_inline)) {
+                    look_up_float4<S>(packed, quants + 8 * b);
+                    scale[b] = factor;
+                  });
+  }
+};
+
 }  // namespace hearth

@@ -3,16 +3,17 @@
 // The arithmetic is that of kernels/cpu/attention.cpp and attention_inl.h, in the same order, so the results
 // are the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
 //
-//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key
-//   slices of slice_tokens_for(n_keys) keys, each alone; in a slice tiles of 64 keys, in order:
+//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped
+//   slices of slice_tokens_for() keys, each alone; in a slice tiles of 64 keys, in order:
 //     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
 //     tile's sum: 16 lanes, ((p[l] + p[16+l]) + p[32+l]) + p[48+l], then lanes folded 8, 4, 2, 1 apart
 //     sum = sum * shrink + tile's sum, rounded twice;  w = w * shrink, then fma over the keys in order
-//   slices joined in order (join()), and in the end w / sum.
+//   slices joined in order (join()), the sink as a last slice with a value of 0, and in the end w / sum.
+// A window begins in the slice and the tile of its first key; slices and tiles before are left out.
 //
 // Operations that the CPU leaves out because they change nothing (a shrink of e^0) are done here. Keys beyond a
-// row's limit score -infinity, so that their p is exactly 0, but their values must not be touched: 0 times
-// an infinity is not a number. Only the bits of NaNs differ.
+// row's limit, or before its window, score -infinity, so that their p is exactly 0, but their values must not
+// be touched: 0 times an infinity is not a number. Only the bits of NaNs differ.
 #pragma once
 
 #include "kernels/cuda/attention/exponential.cuh"
@@ -25,8 +26,14 @@ constexpr int kTileKeys = 64;    // kKeyTile of the CPU
 constexpr int kSliceKeys = 256;  // kSliceTokens
 constexpr int kMaxSlices = 32;   // contexts that would need more have longer slices
 constexpr int kBlockKeys = 16;   // positions of a KV block; the only size that these kernels support
-constexpr int kMaxHeadDim = 256;
-constexpr int kMaxPartHeads = 8;  // query heads of one key/value head that a kernel takes together
+constexpr int kMaxHeadDim = 768;
+// Longer heads go through attention_rows() alone. Of 512 dimensions a warp of attention_tiles() could keep two
+// rows in its registers and would read keys and values as often as attention_rows() with four query heads does.
+constexpr int kMaxTileDim = 256;
+// Query heads of one key/value head that a kernel takes together: of heads up to kMaxTileDim, and of longer ones,
+// whose queries and sums need more shared memory and registers.
+constexpr int kMaxPartHeads = 8;
+constexpr int kMaxLongPartHeads = 4;
 
 /// One call of attention(). A key/value head's query heads are cut into `n_parts` parts of at most
 /// part_heads.
@@ -34,7 +41,7 @@ struct AttentionCall {
   const float* q;
   int64_t stride;
   int n_heads;
-  float scale;
+  AttentionScores scores;
   KvPlaces places;
   KvShape shape;
   KvLayer layer;
@@ -63,10 +70,19 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// Keys of a slice for a token that sees n_keys.
-__host__ __device__ inline int slice_tokens_for(int n_keys) {
+/// The first position that a token sees whose own is n_keys - 1.
+__device__ inline int first_key(int n_keys, int window) {
+  return window > 0 && n_keys > window ? n_keys - window : 0;
+}
+
+/// Keys of a slice for a token at position n_keys - 1; see kernels/cpu/attention.cpp.
+__device__ inline int slice_tokens_for(int n_keys, int window) {
   int tokens = kSliceKeys;
-  while ((n_keys + tokens - 1) / tokens > kMaxSlices) tokens *= 2;
+  if (first_key(n_keys, window) == 0) {
+    while ((n_keys + tokens - 1) / tokens > kMaxSlices) tokens *= 2;
+  } else {
+    while (window / tokens + 3 > kMaxSlices) tokens *= 2;
+  }
   return tokens;
 }
 
@@ -120,6 +136,9 @@ __device__ inline float join_weighted(float weighted, float slice, JoinFactors f
   return __fmaf_rn(slice, factors.later, __fmul_rn(weighted, factors.earlier));
 }
 
+/// Joins a sink into a row's state; join_weighted() then joins its value, 0.
+__device__ inline JoinFactors join_sink(RowState& state, float sink) { return join(state, {sink, 1.0f}); }
+
 /// The query heads that blockIdx.y stands for: a part of one key/value head's, and where that head is in the cache.
 struct HeadPart {
   int first_head;
@@ -147,7 +166,8 @@ __device__ inline bool begins_run(const AttentionCall& call, int token) {
   const int32_t* positions = call.places.positions;
   const int position = positions[token];
   return call.places.table_of[token] != call.places.table_of[token - 1] ||
-         position != positions[token - 1] + 1 || slice_tokens_for(position + 1) != slice_tokens_for(position);
+         position != positions[token - 1] + 1 ||
+         slice_tokens_for(position + 1, call.scores.window) != slice_tokens_for(position, call.scores.window);
 }
 
 }  // namespace hearth::cuda

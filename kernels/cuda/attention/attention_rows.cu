@@ -6,7 +6,8 @@
 //      dimension
 //   2. largest score of each row and tile: 16 lanes per tile
 //   3. p and its sums: the same lanes, now that each knows the largest score of the tiles before its own
-//   4. values: a thread per dimension, all rows, the keys in order
+//   4. values: a thread per dimension (three dimensions where heads are longer than 256), all rows, the keys in
+//      order
 // So keys and values are read once for all rows, at 2 bytes a number. A key, dimension and row take 2 fused
 // multiply-adds, which are 4 operations: with 8 rows 8 operations a byte. So memory is the bound. To keep it
 // busy, 16 keys' dimensions and 32 values are loaded to registers ahead.
@@ -22,7 +23,9 @@ constexpr int kPieceKeys = 256;  // a thread each
 constexpr int kPieceTiles = kPieceKeys / kTileKeys;
 constexpr int kKeysAhead = 16;
 constexpr int kValuesAhead = 32;
-static_assert(kThreads == kPieceKeys && kThreads >= kMaxHeadDim && kSliceKeys % kPieceKeys == 0);
+constexpr int kLongHeadDims = kMaxHeadDim / kThreads;  // dimensions of a thread
+static_assert(kThreads == kPieceKeys && kThreads >= kMaxTileDim && kSliceKeys % kPieceKeys == 0);
+static_assert(kSliceKeys % kTileKeys == 0 && kMaxHeadDim % kThreads == 0);
 
 /// The shared memory of a thread block.
 template <int kRows>
@@ -34,13 +37,15 @@ struct Exchange {
   float (*sum)[kPieceTiles];
 };
 
-/// The keys before `end` of a sequence, for one key/value head.
+/// The keys from `first` to before `end` of a sequence, for one key/value head.
 struct Keys {
   const int32_t* blocks;
   const uint16_t* k;
   const uint16_t* v;
   int64_t block_stride;
   int head_dim;
+  float soft_cap;
+  int first;
   int end;
 };
 
@@ -48,9 +53,10 @@ struct Keys {
 template <int kRows>
 __device__ Floats<kRows> score_key(const Keys& keys, int position, const Floats<kRows>* q) {
   Floats<kRows> sums;
+  const bool seen = position >= keys.first && position < keys.end;
   GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) sums.at[r] = position < keys.end ? 0.0f : minus_infinity();
-  if (position >= keys.end) return sums;
+  for (int r = 0; r < kRows; ++r) sums.at[r] = seen ? 0.0f : minus_infinity();
+  if (!seen) return sums;
   const uint16_t* k = keys.k + keys.blocks[position / kBlockKeys] * keys.block_stride + position % kBlockKeys;
   int d = 0;
   for (; d + kKeysAhead <= keys.head_dim; d += kKeysAhead, k += kKeysAhead * kBlockKeys) {
@@ -69,6 +75,10 @@ __device__ Floats<kRows> score_key(const Keys& keys, int position, const Floats<
     const float key = widen(*k);
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(q[d].at[r], key, sums.at[r]);
+  }
+  if (keys.soft_cap > 0.0f) {
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) sums.at[r] = capped(sums.at[r], keys.soft_cap);
   }
   return sums;
 }
@@ -123,26 +133,29 @@ __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses])
   }
 }
 
-/// weighted += p v for one dimension of the keys [begin, begin + count), count at most kValuesAhead.
+/// weighted += p v for one dimension of the keys [begin + skip, begin + count) of kValuesAhead; kWhole: of all of
+/// them.
 template <int kRows, bool kWhole>
-__device__ void add_values(const Keys& keys, int begin, int count, int dim, const Floats<kRows>* p,
+__device__ void add_values(const Keys& keys, int begin, int skip, int count, int dim, const Floats<kRows>* p,
                            float (&weighted)[kRows]) {
   uint16_t ahead[kValuesAhead];
   GPU_UNROLL
   for (int block = 0; block < kValuesAhead / kBlockKeys; ++block) {
     const int first = begin + block * kBlockKeys;
-    const int64_t number = kWhole || first < begin + count ? keys.blocks[first / kBlockKeys] : 0;
+    const bool seen = kWhole || (first < begin + count && first + kBlockKeys > begin + skip);
+    const int64_t number = seen ? keys.blocks[first / kBlockKeys] : 0;
     const uint16_t* v = keys.v + number * keys.block_stride + dim;
     GPU_UNROLL
     for (int i = 0; i < kBlockKeys; ++i) {
       const int key = block * kBlockKeys + i;
-      ahead[key] = kWhole || key < count ? *v : uint16_t{0};
+      ahead[key] = kWhole || (key >= skip && key < count) ? *v : uint16_t{0};
       v += keys.head_dim;
     }
   }
   GPU_UNROLL
   for (int key = 0; key < kValuesAhead; ++key) {
     if (!kWhole && key >= count) break;
+    if (!kWhole && key < skip) continue;
     const float value = widen(ahead[key]);
     const Floats<kRows> row = p[key];
     GPU_UNROLL
@@ -150,24 +163,46 @@ __device__ void add_values(const Keys& keys, int begin, int count, int dim, cons
   }
 }
 
-/// A thread's part of the softmax state: the weighted sums of dimension threadIdx.x for all rows, and the
-/// state of row threadIdx.x.
-template <int kRows>
+/// A thread's part of the softmax state: the weighted sums of dimensions threadIdx.x + i * kThreads for all rows,
+/// and the state of row threadIdx.x.
+template <int kRows, int kDims>
 struct Softmax {
-  float weighted[kRows];
+  float weighted[kDims][kRows];
   RowState state;
 };
 
+/// Adds the values of a tile of keys to one dimension's sums. `begin`: the first of the 256 keys of p.
 template <int kRows>
+__device__ void add_tile(const Keys& keys, int begin, int tile, int dim, const Exchange<kRows>& shared,
+                         float (&weighted)[kRows]) {
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) weighted[r] = __fmul_rn(weighted[r], shared.shrink[r][tile]);
+  for (int i = tile * kTileKeys; i < (tile + 1) * kTileKeys; i += kValuesAhead) {
+    const int skip = keys.first - begin - i;
+    const int count = keys.end - begin - i;
+    if (skip <= 0 && count >= kValuesAhead) {
+      add_values<kRows, true>(keys, begin + i, skip, count, dim, shared.scores + i, weighted);
+    } else if (skip < kValuesAhead && count > 0) {
+      add_values<kRows, false>(keys, begin + i, skip, count, dim, shared.scores + i, weighted);
+    }
+  }
+}
+
+/// Goes through the keys of one slice from `begin` on.
+template <int kRows, int kDims>
 __device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>& shared,
-                             Softmax<kRows>& result) {
+                             Softmax<kRows, kDims>& result) {
   constexpr int kPasses = (kRows + 3) / 4;
   const int thread = static_cast<int>(threadIdx.x);
   float largest[kPasses];
   for (float& each : largest) each = minus_infinity();
   GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) result.weighted[r] = 0.0f;
+  for (int c = 0; c < kDims; ++c) {
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) result.weighted[c][r] = 0.0f;
+  }
   result.state = {minus_infinity(), 0.0f};
+  begin = max(begin, keys.first / kTileKeys * kTileKeys);
   for (; begin < keys.end; begin += kPieceKeys) {
     shared.scores[thread] = score_key<kRows>(keys, begin + thread, shared.q);
     __syncthreads();
@@ -179,17 +214,10 @@ __device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>&
         result.state.sum =
             __fadd_rn(__fmul_rn(result.state.sum, shared.shrink[thread][tile]), shared.sum[thread][tile]);
       }
-      if (thread >= keys.head_dim) continue;
       GPU_UNROLL
-      for (int r = 0; r < kRows; ++r)
-        result.weighted[r] = __fmul_rn(result.weighted[r], shared.shrink[r][tile]);
-      for (int i = tile * kTileKeys; i < (tile + 1) * kTileKeys; i += kValuesAhead) {
-        const int count = keys.end - begin - i;
-        if (count >= kValuesAhead) {
-          add_values<kRows, true>(keys, begin + i, count, thread, shared.scores + i, result.weighted);
-        } else if (count > 0) {
-          add_values<kRows, false>(keys, begin + i, count, thread, shared.scores + i, result.weighted);
-        }
+      for (int c = 0; c < kDims; ++c) {
+        const int dim = thread + c * kThreads;
+        if (dim < keys.head_dim) add_tile<kRows>(keys, begin, tile, dim, shared, result.weighted[c]);
       }
     }
     __syncthreads();  // wait before the next keys' scores are written
@@ -208,41 +236,63 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   const float* from = call.q + token * call.stride + int64_t{part.first_head} * head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * head_dim; i += kThreads) {
     const int row = i / head_dim;
-    q[i - row * head_dim].at[row] = row < part.n_heads ? __fmul_rn(from[i], call.scale) : 0.0f;
+    q[i - row * head_dim].at[row] = row < part.n_heads ? __fmul_rn(from[i], call.scores.scale) : 0.0f;
   }
 }
 
 /// Stores a slice's results where join_slices_kernel reads them. first: the part's first row.
-template <int kRows>
+template <int kRows, int kDims>
 __device__ void keep_slice(const SliceResults& results, int64_t first, int n_rows, int slice, int head_dim,
-                           const Softmax<kRows>& softmax) {
+                           const Softmax<kRows, kDims>& softmax) {
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < n_rows) {
     float* state = results.state + 2 * ((first + thread) * results.n_slices + slice);
     state[0] = softmax.state.largest;
     state[1] = softmax.state.sum;
   }
-  if (thread >= head_dim) return;
   GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    if (r >= n_rows) break;
-    results.weighted[((first + r) * results.n_slices + slice) * head_dim + thread] = softmax.weighted[r];
+  for (int c = 0; c < kDims; ++c) {
+    const int dim = thread + c * kThreads;
+    if (dim >= head_dim) return;
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      if (r >= n_rows) break;
+      results.weighted[((first + r) * results.n_slices + slice) * head_dim + dim] = softmax.weighted[c][r];
+    }
   }
 }
 
-template <int kRows, bool kSplit>
-__global__ void __launch_bounds__(kThreads, 2)
+/// Divides the rows' weighted sums by their sums, which are in shared memory.
+template <int kRows, int kDims>
+__device__ void write_out(float* out, int n_rows, int head_dim, const float (&sums)[kRows],
+                          const Softmax<kRows, kDims>& softmax) {
+  GPU_UNROLL
+  for (int c = 0; c < kDims; ++c) {
+    const int dim = static_cast<int>(threadIdx.x) + c * kThreads;
+    if (dim >= head_dim) return;
+    GPU_UNROLL
+    for (int r = 0; r < kRows; ++r) {
+      if (r < n_rows) out[int64_t{r} * head_dim + dim] = __fdiv_rn(softmax.weighted[c][r], sums[r]);
+    }
+  }
+}
+
+/// kDims: dimensions of a thread. blockIdx.x: a token, and with kSplit one of the slices that it sees. Two thread
+/// blocks fit a multiprocessor, except where three dimensions of two states would not fit half of the registers.
+template <int kRows, int kDims, bool kSplit>
+__global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
     attention_rows_kernel(AttentionCall call, SliceResults results, bool only_lone) {
-  __shared__ Floats<kRows> q[kMaxHeadDim], scores[kPieceKeys];
+  __shared__ Floats<kRows> q[kDims * kThreads], scores[kPieceKeys];
   __shared__ float largest[kRows][kPieceTiles], shrink[kRows][kPieceTiles], sum[kRows][kPieceTiles];
   const Exchange<kRows> shared{q, scores, largest, shrink, sum};
   const int thread = static_cast<int>(threadIdx.x);
   const int blocks_per_token = kSplit ? results.n_slices : 1;
   const int token = static_cast<int>(blockIdx.x) / blocks_per_token;
-  const int first_slice = static_cast<int>(blockIdx.x) % blocks_per_token;
+  const int number = static_cast<int>(blockIdx.x) % blocks_per_token;  // of its slice
   const int n_keys = call.places.positions[token] + 1;
-  const int slice_tokens = slice_tokens_for(n_keys);
-  const int first = first_slice * slice_tokens;
+  const int seen_from = first_key(n_keys, call.scores.window);
+  const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
+  const int first = (seen_from / slice_tokens + number) * slice_tokens;
   if (first >= n_keys || (only_lone && !is_lone(call, token))) return;
 
   const HeadPart part = head_part(call);
@@ -254,37 +304,47 @@ __global__ void __launch_bounds__(kThreads, 2)
             call.layer.v + part.offset,
             part.block_stride,
             head_dim,
+            call.scores.soft_cap,
+            seen_from,
             n_keys};
   const int64_t first_row = int64_t{token} * call.n_heads + part.first_head;
   __shared__ JoinFactors joins[kRows];
-  Softmax<kRows> total{};
+  Softmax<kRows, kDims> total{};
+  const auto join_weights = [&](const Softmax<kRows, kDims>& later) {
+    GPU_UNROLL
+    for (int c = 0; c < kDims; ++c) {
+      GPU_UNROLL
+      for (int r = 0; r < kRows; ++r)
+        total.weighted[c][r] = join_weighted(total.weighted[c][r], later.weighted[c][r], joins[r]);
+    }
+  };
   for (int begin = first; begin < n_keys && (!kSplit || begin == first); begin += slice_tokens) {
     keys.end = min(begin + slice_tokens, n_keys);
-    Softmax<kRows> slice;
-    attend_slice<kRows>(keys, begin, shared, slice);
+    Softmax<kRows, kDims> slice;
+    attend_slice<kRows, kDims>(keys, begin, shared, slice);
     if (begin == first) {
       total = slice;
       continue;
     }
     if (thread < kRows) joins[thread] = join(total.state, slice.state);
     __syncthreads();
-    GPU_UNROLL
-    for (int r = 0; r < kRows; ++r)
-      total.weighted[r] = join_weighted(total.weighted[r], slice.weighted[r], joins[r]);
+    join_weights(slice);
   }
   if (kSplit) {
-    keep_slice<kRows>(results, first_row, part.n_heads, first_slice, head_dim, total);
+    keep_slice<kRows, kDims>(results, first_row, part.n_heads, number, head_dim, total);
     return;
+  }
+  if (call.scores.sinks != nullptr) {
+    __syncthreads();  // wait before the last slice's joins are overwritten
+    if (thread < part.n_heads)
+      joins[thread] = join_sink(total.state, call.scores.sinks[part.first_head + thread]);
+    __syncthreads();
+    join_weights({});
   }
   __shared__ float sums[kRows];
   if (thread < kRows) sums[thread] = total.state.sum;
   __syncthreads();
-  if (thread >= head_dim) return;
-  GPU_UNROLL
-  for (int r = 0; r < kRows; ++r) {
-    if (r < part.n_heads)
-      call.out[(first_row + r) * head_dim + thread] = __fdiv_rn(total.weighted[r], sums[r]);
-  }
+  write_out<kRows, kDims>(call.out + first_row * head_dim, part.n_heads, head_dim, sums, total);
 }
 
 /// Joins a row's slices: one thread block per row, one thread per dimension.
@@ -294,8 +354,9 @@ __global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall 
   const int dim = static_cast<int>(threadIdx.x);
   if (dim >= head_dim) return;
   const int n_keys = call.places.positions[row / call.n_heads] + 1;
-  const int slice_tokens = slice_tokens_for(n_keys);
-  const int n_slices = (n_keys + slice_tokens - 1) / slice_tokens;
+  const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
+  const int n_slices =
+      (n_keys + slice_tokens - 1) / slice_tokens - first_key(n_keys, call.scores.window) / slice_tokens;
   const float* state = results.state + 2 * row * results.n_slices;
   const float* weighted = results.weighted + row * results.n_slices * head_dim + dim;
   RowState total{state[0], state[1]};
@@ -304,17 +365,19 @@ __global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall 
     const JoinFactors factors = join(total, {state[2 * slice], state[2 * slice + 1]});
     sum = join_weighted(sum, weighted[int64_t{slice} * head_dim], factors);
   }
+  if (call.scores.sinks != nullptr)
+    sum = join_weighted(sum, 0.0f, join_sink(total, call.scores.sinks[row % call.n_heads]));
   call.out[row * head_dim + dim] = __fdiv_rn(sum, total.sum);
 }
 
-template <int kRows>
+template <int kRows, int kDims>
 void launch(const AttentionCall& call, const SliceResults& results, bool only_lone, cudaStream_t stream) {
   const bool split = results.n_slices > 0;
   const int blocks_per_token = split ? results.n_slices : 1;
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens * blocks_per_token),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
   void (*kernel)(AttentionCall, SliceResults, bool) =
-      split ? attention_rows_kernel<kRows, true> : attention_rows_kernel<kRows, false>;
+      split ? attention_rows_kernel<kRows, kDims, true> : attention_rows_kernel<kRows, kDims, false>;
   check(gpu_launch(kernel, grid, kThreads, 0, stream, call, results, only_lone), "attending");
 }
 
@@ -322,14 +385,15 @@ void launch(const AttentionCall& call, const SliceResults& results, bool only_lo
 
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream) {
-  if (call.part_heads > 4) {
-    launch<8>(call, results, only_lone, stream);
+  const bool long_heads = call.shape.head_dim > kThreads;
+  if (call.part_heads > kMaxLongPartHeads) {
+    launch<8, 1>(call, results, only_lone, stream);
   } else if (call.part_heads > 2) {
-    launch<4>(call, results, only_lone, stream);
+    (long_heads ? launch<4, kLongHeadDims> : launch<4, 1>)(call, results, only_lone, stream);
   } else if (call.part_heads > 1) {
-    launch<2>(call, results, only_lone, stream);
+    (long_heads ? launch<2, kLongHeadDims> : launch<2, 1>)(call, results, only_lone, stream);
   } else {
-    launch<1>(call, results, only_lone, stream);
+    (long_heads ? launch<1, kLongHeadDims> : launch<1, 1>)(call, results, only_lone, stream);
   }
   if (results.n_slices == 0) return;
   const auto rows = static_cast<unsigned>(call.places.n_tokens * call.n_heads);

@@ -31,10 +31,14 @@ struct alignas(16) WarpMemory {
   Floats<kRows / 2> p[kTileKeys][2];
   Floats<kRows / 2> shrink[2];  // then the sums
   JoinFactors join[kRows];
+  int32_t firsts[kRows];  // row r sees positions from firsts[r] on, below limits[r]; both ascend
   int32_t limits[kRows];
 };
 
-/// Where a warp's rows read their keys and values, and up to which key.
+/// Where a warp's rows read their keys and values, and which of them. kPlain: scores have neither windows nor caps
+/// nor sinks. What these need is left out of a plain kernel, for it would take registers and so warps from a
+/// multiprocessor.
+template <bool kPlain>
 struct Warp {
   const int32_t* blocks;
   const uint16_t* k;
@@ -43,8 +47,21 @@ struct Warp {
   int head_dim;
   int lane;
   int half;
-  int first_limit;  // number of keys that its first row sees
-  int end;          // number of keys that its last row sees
+  int first;        // first key of its first row
+  int last_first;   // of its last row
+  int first_limit;  // where the keys of its first row end
+  int end;          // of its last row
+  float soft_cap;
+
+  /// Whether a window hides some keys of the tile at `begin` from some rows.
+  __device__ bool window_hides(int begin) const { return !kPlain && begin < last_first; }
+};
+
+/// Which of a tile's keys some rows do not see.
+enum class Edge {
+  kNone,
+  kEnd,   // keys from a row's limit on
+  kBoth,  // those, and keys before a row's window
 };
 
 /// The softmax state of a lane's rows, which are those of its half of the warp.
@@ -54,14 +71,15 @@ struct HalfState {
 };
 
 /// Computes the scores of the lane's rows with its four keys of the tile.
-template <int kMaxDim, int kRows>
-__device__ void score_tile(const Warp& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
+template <int kMaxDim, int kRows, bool kPlain>
+__device__ void score_tile(const Warp<kPlain>& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
                            float (&scores)[kRows / 2][kTileBlocks]) {
   const uint16_t* k[kTileBlocks];
   GPU_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
-    // In a KV block beyond the last key, any key may be read.
-    const int position = min(begin + b * kBlockKeys, warp.end - 1);
+    // Instead of a KV block without a key that is seen, any may be read.
+    const int before_end = min(begin + b * kBlockKeys, warp.end - 1);
+    const int position = kPlain ? before_end : max(before_end, warp.first);
     k[b] = warp.k + warp.blocks[position / kBlockKeys] * warp.block_stride + warp.lane % 16;
     GPU_UNROLL
     for (int r = 0; r < kRows / 2; ++r) scores[r][b] = 0.0f;
@@ -92,21 +110,31 @@ __device__ void score_tile(const Warp& warp, int begin, const WarpMemory<kMaxDim
     for (int b = 0; b < kTileBlocks; ++b) keys[b] = k[b][d * kBlockKeys];
     add(d, keys);
   }
-  if (begin + kTileKeys <= warp.first_limit) return;
+  if (!kPlain && warp.soft_cap > 0.0f) {
+    GPU_UNROLL
+    for (int r = 0; r < kRows / 2; ++r) {
+      GPU_UNROLL
+      for (int b = 0; b < kTileBlocks; ++b) scores[r][b] = capped(scores[r][b], warp.soft_cap);
+    }
+  }
+  if (begin + kTileKeys <= warp.first_limit && !warp.window_hides(begin)) return;
   GPU_UNROLL
   for (int r = 0; r < kRows / 2; ++r) {
+    const int first = memory.firsts[warp.half * (kRows / 2) + r];
     const int limit = memory.limits[warp.half * (kRows / 2) + r];
     GPU_UNROLL
     for (int b = 0; b < kTileBlocks; ++b) {
-      if (begin + b * kBlockKeys + warp.lane % 16 >= limit) scores[r][b] = minus_infinity();
+      const int position = begin + b * kBlockKeys + warp.lane % 16;
+      if ((!kPlain && position < first) || position >= limit) scores[r][b] = minus_infinity();
     }
   }
 }
 
-/// Turns scores into p and shrink, for all lanes, and updates the rows' states.
-template <int kMaxDim, int kRows>
-__device__ void soften(const Warp& warp, float (&scores)[kRows / 2][kTileBlocks], HalfState<kRows / 2>& state,
-                       WarpMemory<kMaxDim, kRows>& memory) {
+/// Turns scores into p and shrink, for all lanes, and updates the rows' states. A row whose window begins after the
+/// tile gets p, shrink and sum of 0, and keeps a largest score of -infinity.
+template <int kMaxDim, int kRows, bool kPlain>
+__device__ void soften(const Warp<kPlain>& warp, int begin, float (&scores)[kRows / 2][kTileBlocks],
+                       HalfState<kRows / 2>& state, WarpMemory<kMaxDim, kRows>& memory) {
   Floats<kRows / 2> shrinks;
   GPU_UNROLL
   for (int r = 0; r < kRows / 2; ++r) {
@@ -114,10 +142,13 @@ __device__ void soften(const Warp& warp, float (&scores)[kRows / 2][kTileBlocks]
     RowState& row = state.row[r];
     const float best = largest_of_16(larger(larger(p[0], p[1]), larger(p[2], p[3])));
     const float now = larger(row.largest, best);
+    const bool unseen =
+        warp.window_hides(begin) && begin + kTileKeys <= memory.firsts[warp.half * (kRows / 2) + r];
+    const float base = unseen ? 0.0f : now;  // -infinity minus itself is not a number
     GPU_UNROLL
-    for (int b = 0; b < kTileBlocks; ++b) p[b] = exponential(__fsub_rn(p[b], now));
+    for (int b = 0; b < kTileBlocks; ++b) p[b] = exponential(__fsub_rn(p[b], base));
     const float sum = sum_of_16(__fadd_rn(__fadd_rn(__fadd_rn(p[0], p[1]), p[2]), p[3]));
-    shrinks.at[r] = exponential(__fsub_rn(row.largest, now));
+    shrinks.at[r] = exponential(__fsub_rn(row.largest, base));
     row.sum = __fadd_rn(__fmul_rn(row.sum, shrinks.at[r]), sum);
     row.largest = now;
   }
@@ -142,9 +173,9 @@ __device__ Halves<kDims> load_values(const uint16_t* v, int dim, int head_dim, b
   return values;
 }
 
-/// weighted = weighted * shrink + p v over the tile. kEdge: some of its keys lie beyond the limit of a row.
-template <bool kEdge, int kDims, int kMaxDim, int kRows>
-__device__ void add_values(const Warp& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
+/// weighted = weighted * shrink + p v over the tile.
+template <Edge kEdge, int kDims, int kMaxDim, int kRows, bool kPlain>
+__device__ void add_values(const Warp<kPlain>& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
                            float (&weighted)[kRows][kDims]) {
   const bool aligned = warp.head_dim % kDims == 0;
   GPU_UNROLL
@@ -153,7 +184,9 @@ __device__ void add_values(const Warp& warp, int begin, const WarpMemory<kMaxDim
     GPU_UNROLL
     for (int c = 0; c < kDims; ++c) weighted[r][c] = __fmul_rn(weighted[r][c], shrink);
   }
-  for (int first = begin; first < begin + kTileKeys && (!kEdge || first < warp.end); first += kKeysAhead) {
+  const int end = kEdge == Edge::kNone ? begin + kTileKeys : min(begin + kTileKeys, warp.end);
+  const int start = kEdge == Edge::kBoth ? max(begin, warp.first / kKeysAhead * kKeysAhead) : begin;
+  for (int first = start; first < end; first += kKeysAhead) {
     const uint16_t* v = warp.v + warp.blocks[first / kBlockKeys] * warp.block_stride +
                         int64_t{first % kBlockKeys} * warp.head_dim;
     Halves<kDims> ahead[kKeysAhead];
@@ -170,33 +203,39 @@ __device__ void add_values(const Warp& warp, int begin, const WarpMemory<kMaxDim
         GPU_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const float next = __fmaf_rn(p[r / (kRows / 2)].at[r % (kRows / 2)], value, weighted[r][c]);
-          weighted[r][c] = kEdge && position >= memory.limits[r] ? weighted[r][c] : next;
+          const bool hidden = (kEdge != Edge::kNone && position >= memory.limits[r]) ||
+                              (kEdge == Edge::kBoth && position < memory.firsts[r]);
+          weighted[r][c] = hidden ? weighted[r][c] : next;
         }
       }
     }
   }
 }
 
-/// Joins a later slice, which begins at `begin`, into all earlier ones; skips rows that see nothing of it.
-template <int kDims, int kMaxDim, int kRows>
-__device__ void join_slice(const Warp& warp, int begin, HalfState<kRows / 2>& total,
+/// Joins a later slice, the keys [begin, end), into all earlier ones; skips rows that see nothing of it. A row whose
+/// first slice it is takes its weighted sums as they are: joining could turn -0 into 0.
+template <int kDims, int kMaxDim, int kRows, bool kPlain>
+__device__ void join_slice(const Warp<kPlain>& warp, int begin, int end, HalfState<kRows / 2>& total,
                            const HalfState<kRows / 2>& slice, float (&total_weighted)[kRows][kDims],
                            const float (&weighted)[kRows][kDims], WarpMemory<kMaxDim, kRows>& memory) {
   GPU_UNROLL
   for (int r = 0; r < kRows / 2; ++r) {
     const int row = warp.half * (kRows / 2) + r;
-    if (memory.limits[row] <= begin) continue;
+    if (memory.limits[row] <= begin || (!kPlain && memory.firsts[row] >= end)) continue;
     const JoinFactors factors = join(total.row[r], slice.row[r]);
     if (warp.lane % 16 == 0) memory.join[row] = factors;
   }
   __syncwarp();
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    if (memory.limits[r] <= begin) continue;
+    if (memory.limits[r] <= begin || (!kPlain && memory.firsts[r] >= end)) continue;
     const JoinFactors factors = memory.join[r];
+    const bool joins = kPlain || memory.firsts[r] < begin;
     GPU_UNROLL
-    for (int c = 0; c < kDims; ++c)
-      total_weighted[r][c] = join_weighted(total_weighted[r][c], weighted[r][c], factors);
+    for (int c = 0; c < kDims; ++c) {
+      const float joined = join_weighted(total_weighted[r][c], weighted[r][c], factors);
+      total_weighted[r][c] = joins ? joined : weighted[r][c];
+    }
   }
 }
 
@@ -209,8 +248,31 @@ __device__ RowPlace place_of(const HeadPart& part, int first_token, int row) {
   return {first_token + row / part.n_heads, part.first_head + row % part.n_heads};
 }
 
-/// Loads the warp's queries, times scale, and their limits. Rows beyond the run get queries of 0 and the last
-/// row's limit.
+/// Joins the sinks of the rows' heads, if there are any.
+template <int kDims, int kMaxDim, int kRows, bool kPlain>
+__device__ void join_sinks(const AttentionCall& call, const HeadPart& part, const Warp<kPlain>& warp,
+                           int first_row, HalfState<kRows / 2>& total, float (&total_weighted)[kRows][kDims],
+                           WarpMemory<kMaxDim, kRows>& memory) {
+  if (kPlain || call.scores.sinks == nullptr) return;
+  __syncwarp();  // wait before the last slice's factors are overwritten
+  GPU_UNROLL
+  for (int r = 0; r < kRows / 2; ++r) {
+    const int row = warp.half * (kRows / 2) + r;
+    const JoinFactors factors =
+        join_sink(total.row[r], call.scores.sinks[place_of(part, 0, first_row + row).head]);
+    if (warp.lane % 16 == 0) memory.join[row] = factors;
+  }
+  __syncwarp();
+  GPU_UNROLL
+  for (int r = 0; r < kRows; ++r) {
+    const JoinFactors factors = memory.join[r];
+    GPU_UNROLL
+    for (int c = 0; c < kDims; ++c) total_weighted[r][c] = join_weighted(total_weighted[r][c], 0.0f, factors);
+  }
+}
+
+/// Loads the warp's queries, times scale, and which keys they see. Rows beyond the run get queries of 0 and the
+/// last row's keys.
 template <int kMaxDim, int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int first_token, int first_row,
                              int n_rows, int lane, WarpMemory<kMaxDim, kRows>& memory) {
@@ -220,8 +282,12 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
     const RowPlace place = place_of(part, first_token, real ? first_row + r : n_rows - 1);
     const float* q = call.q + place.token * call.stride + int64_t{place.head} * head_dim;
     for (int d = lane; d < head_dim; d += kLanes)
-      memory.q[d][r / (kRows / 2)].at[r % (kRows / 2)] = real ? __fmul_rn(q[d], call.scale) : 0.0f;
-    if (lane == 0) memory.limits[r] = call.places.positions[place.token] + 1;
+      memory.q[d][r / (kRows / 2)].at[r % (kRows / 2)] = real ? __fmul_rn(q[d], call.scores.scale) : 0.0f;
+    if (lane == 0) {
+      const int n_keys = call.places.positions[place.token] + 1;
+      memory.firsts[r] = first_key(n_keys, call.scores.window);
+      memory.limits[r] = n_keys;
+    }
   }
 }
 
@@ -252,7 +318,7 @@ __device__ void write_out(const AttentionCall& call, const HeadPart& part, int f
 }
 
 /// kRows: of a warp. Lanes beyond the head's last dimension work along on its last ones and write nothing.
-template <int kDims, int kRows>
+template <int kDims, int kRows, bool kPlain>
 __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(AttentionCall call) {
   constexpr int kMaxDim = kLanes * kDims;
   __shared__ WarpMemory<kMaxDim, kRows> memories[kWarps];
@@ -269,36 +335,43 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
   WarpMemory<kMaxDim, kRows>& memory = memories[warp_number];
   load_queries(call, part, first_token, first_row, n_rows, lane, memory);
   __syncwarp();
-  const Warp warp{block_table(call, first_token),
-                  call.layer.k + part.offset,
-                  call.layer.v + part.offset,
-                  part.block_stride,
-                  call.shape.head_dim,
-                  lane,
-                  lane / 16,
-                  memory.limits[0],
-                  memory.limits[kRows - 1]};
-  const int slice_tokens = slice_tokens_for(warp.end);
+  const Warp<kPlain> warp{block_table(call, first_token),
+                          call.layer.k + part.offset,
+                          call.layer.v + part.offset,
+                          part.block_stride,
+                          call.shape.head_dim,
+                          lane,
+                          lane / 16,
+                          kPlain ? 0 : memory.firsts[0],
+                          kPlain ? 0 : memory.firsts[kRows - 1],
+                          memory.limits[0],
+                          memory.limits[kRows - 1],
+                          call.scores.soft_cap};
+  const int slice_tokens = slice_tokens_for(warp.end, kPlain ? 0 : call.scores.window);
+  const int first_slice = warp.first / slice_tokens * slice_tokens;
   HalfState<kRows / 2> total;
   float total_weighted[kRows][kDims];
-  for (int slice = 0; slice < warp.end; slice += slice_tokens) {
+  for (int slice = first_slice; slice < warp.end; slice += slice_tokens) {
     HalfState<kRows / 2> state;
     for (RowState& row : state.row) row = {minus_infinity(), 0.0f};
     float weighted[kRows][kDims] = {};
-    for (int begin = slice; begin < min(slice + slice_tokens, warp.end); begin += kTileKeys) {
+    const int first_tile = max(slice, warp.first / kTileKeys * kTileKeys);
+    for (int begin = first_tile; begin < min(slice + slice_tokens, warp.end); begin += kTileKeys) {
       float scores[kRows / 2][kTileBlocks];
       score_tile(warp, begin, memory, scores);
-      soften(warp, scores, state, memory);
+      soften(warp, begin, scores, state, memory);
       __syncwarp();
-      if (begin + kTileKeys <= warp.first_limit) {
-        add_values<false>(warp, begin, memory, weighted);
+      if (warp.window_hides(begin)) {
+        add_values<Edge::kBoth>(warp, begin, memory, weighted);
+      } else if (begin + kTileKeys <= warp.first_limit) {
+        add_values<Edge::kNone>(warp, begin, memory, weighted);
       } else {
-        add_values<true>(warp, begin, memory, weighted);
+        add_values<Edge::kEnd>(warp, begin, memory, weighted);
       }
       __syncwarp();  // wait before the next tile's p is written
     }
-    if (slice > 0) {
-      join_slice(warp, slice, total, state, total_weighted, weighted, memory);
+    if (slice > first_slice) {
+      join_slice(warp, slice, slice + slice_tokens, total, state, total_weighted, weighted, memory);
       continue;
     }
     total = state;
@@ -308,6 +381,7 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
       for (int c = 0; c < kDims; ++c) total_weighted[r][c] = weighted[r][c];
     }
   }
+  join_sinks(call, part, warp, first_row, total, total_weighted, memory);
   if (lane % 16 == 0) {
     GPU_UNROLL
     for (int r = 0; r < kRows / 2; ++r) memory.shrink[warp.half].at[r] = total.row[r].sum;
@@ -321,9 +395,14 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
 void attention_tiles(const AttentionCall& call, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
-  void (*kernel)(AttentionCall) = attention_tiles_kernel<8, 4>;
-  if (call.shape.head_dim <= 128) kernel = attention_tiles_kernel<4, 8>;
-  if (call.shape.head_dim <= 64) kernel = attention_tiles_kernel<2, 8>;
+  const AttentionScores& scores = call.scores;
+  const bool plain = scores.window == 0 && scores.soft_cap == 0.0f && scores.sinks == nullptr;
+  void (*kernel)(AttentionCall) =
+      plain ? attention_tiles_kernel<8, 4, true> : attention_tiles_kernel<8, 4, false>;
+  if (call.shape.head_dim <= 128)
+    kernel = plain ? attention_tiles_kernel<4, 8, true> : attention_tiles_kernel<4, 8, false>;
+  if (call.shape.head_dim <= 64)
+    kernel = plain ? attention_tiles_kernel<2, 8, true> : attention_tiles_kernel<2, 8, false>;
   check(gpu_launch(kernel, grid, kWarps * kLanes, 0, stream, call), "attending");
 }
 

@@ -1,4 +1,4 @@
-// e^x with the bits of exponential() in kernels/cpu/rows_inl.h, for the kernels of attention and activations.
+// e^x and soft caps with the bits that kernels/cpu/rows_inl.h gives them, for the kernels of attention and rows.
 //
 // Some 20 operations, each rounded as there; expf() would be about as fast and differ in the last bit. Only
 // the bits of what is not a number may differ: there is one NaN on the device and many on x86.
@@ -30,6 +30,21 @@ __device__ inline float exponential(float x) {
   p = __fmaf_rn(p, r, 5.0000001201e-1f);
   p = __fadd_rn(__fmaf_rn(p, __fmul_rn(r, r), r), 1.0f);
   return x < kLow ? 0.0f : __fmul_rn(p, power);
+}
+
+/// cap * tanh(score / cap), with the bits of soft_capped() in kernels/cpu/rows_inl.h.
+__device__ inline float capped(float score, float cap) {
+  const float x = __fmul_rn(score, __fdiv_rn(1.0f, cap));
+  const float power = exponential(__fadd_rn(x, x));
+  const float steep = __fsub_rn(1.0f, __fdiv_rn(2.0f, __fadd_rn(1.0f, power)));
+  const float square = __fmul_rn(x, x);
+  float p = -5.70498872745e-3f;
+  p = __fmaf_rn(p, square, 2.06390887954e-2f);
+  p = __fmaf_rn(p, square, -5.37397155531e-2f);
+  p = __fmaf_rn(p, square, 1.33314422036e-1f);
+  p = __fmaf_rn(p, square, -3.33332819422e-1f);
+  const float flat = __fmaf_rn(__fmul_rn(p, square), x, x);
+  return __fmul_rn(cap, (x < 0.0f ? -x : x) < 0.625f ? flat : steep);
 }
 
 }  // namespace hearth::cuda

@@ -2,11 +2,11 @@
 //
 // Of quantised types a warp unpacks 32 spans, a lane one of them, and hands them on through shared memory, so
 // that neighbouring lanes write neighbouring columns.
+#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/float_weights.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
@@ -106,7 +106,7 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
   }
   constexpr int64_t kColumns = int64_t{kSpan} * kThreads;
   const dim3 grid(static_cast<unsigned>((table.n_cols + kColumns - 1) / kColumns), n_grid);
-  visit_block_type(table.dtype, [&]<class Block>() {
+  visit_device_block_type(table.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
     const auto kernel = rows_aligned(table, kAlign) ? embed_blocks<Block, kAlign> : embed_blocks<Block, 2>;
     check(gpu_launch(kernel, grid, kThreads, 0, stream, rows, out), kDoing);

@@ -6,10 +6,10 @@
 // from 0: threads write their spans' results to shared memory, and one thread per row and token adds them up.
 // For 4096 columns these are 128 additions one after the other, some 600 cycles, which the loads of other thread
 // blocks fill.
+#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
@@ -149,7 +149,7 @@ void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
 }  // namespace
 
 void launch_few(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
-  visit_block_type(op.weight.dtype, [&]<class Block>() {
+  visit_device_block_type(op.weight.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
     const bool aligned = rows_aligned(op.weight, kAlign);
     if (op.n_tokens == 1) {

@@ -14,10 +14,10 @@
 // 6 / 128 of a cycle. So floats bound it on 8.0, bytes on 8.6 and 8.9. Bytes: weights once for 64 tokens,
 // unpacked, activations of 2.4 bytes a column once for 128 rows, both mostly from the L2 cache, because thread
 // blocks that run at the same time share weights. For 4.5 bits that is a byte for every 75 byte products.
+#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
@@ -256,7 +256,7 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
   // Tokens are the first grid dimension, so that thread blocks that run at the same time read the same
   // weights.
   const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)));
-  visit_block_type(op.weight.dtype, [&]<class Block>() {
+  visit_device_block_type(op.weight.dtype, [&]<class Block>() {
     check(
         gpu_launch(many_kernel<Block>, grid, static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args),
         "multiplying many tokens with a quantised matrix");

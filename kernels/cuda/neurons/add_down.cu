@@ -7,10 +7,10 @@
 // A thread block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
 // atomic addition per chunk. Their order does not matter, nor that of the neurons.
+#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/neurons/add_down_sources.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/quant/decode.h"
 
 namespace hearth::cuda {
 namespace {
@@ -215,7 +215,7 @@ void add_rows(const Matrix& rows, const Call& call, cudaStream_t stream) {
     default:
       break;
   }
-  visit_block_type(rows.dtype, [&]<class Block>() {
+  visit_device_block_type(rows.dtype, [&]<class Block>() {
     launch_for(QuantRows<Block>{data, stride}, call, stream);
   });
 }

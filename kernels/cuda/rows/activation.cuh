@@ -48,17 +48,24 @@ __device__ __forceinline__ float activated(float x, float at_least) {
   } else if constexpr (kKind == Activation::kRelu2) {
     const float positive = max_or_second(0.0f, x);
     return __fmul_rn(positive, positive);
+  } else if constexpr (kKind == Activation::kSwigluOai) {
+    const float g = min_or_second(7.0f, x);
+    return __fdiv_rn(g, __fadd_rn(1.0f, exponential(__fmul_rn(-1.702f, g))));
   } else {
     return max_or_second(0.0f, x);  // dReLU: called for the gate and for up
   }
 }
 
-/// act(gate) * up, or of dReLU the product of both relus; act(gate) where there is no up.
+/// act(gate) * up, or of dReLU the product of both relus, or of gpt-oss act(gate) * (clamped up + 1); act(gate) where
+/// there is no up.
 template <Activation kKind>
 __device__ __forceinline__ float gated(float gate, const float* up, float at_least) {
   const float value = activated<kKind>(gate, at_least);
   if (up == nullptr) return value;
   if constexpr (kKind == Activation::kDRelu) return __fmul_rn(value, activated<kKind>(*up, at_least));
+  if constexpr (kKind == Activation::kSwigluOai) {
+    return __fmul_rn(value, __fadd_rn(min_or_second(7.0f, max_or_second(-7.0f, *up)), 1.0f));
+  }
   return __fmul_rn(value, *up);
 }
 
@@ -83,6 +90,8 @@ void visit_activation(Activation kind, Visitor&& visit) {
       return visit.template operator()<Activation::kRelu2>();
     case Activation::kDRelu:
       return visit.template operator()<Activation::kDRelu>();
+    case Activation::kSwigluOai:
+      return visit.template operator()<Activation::kSwigluOai>();
   }
 }
 

@@ -1,4 +1,5 @@
 // Element by element. Bound by memory: 12 bytes an element.
+#include "kernels/cuda/attention/exponential.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -25,6 +26,56 @@ void add(const float* x, int64_t n, float* out, cudaStream_t stream) {
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
   check(gpu_launch(add_kernel, blocks, kThreads, 0, stream, x, n, out), "adding to the residual stream");
+}
+
+// out = x, 0, out * factor, cap * tanh(out / cap)
+namespace {
+
+template <class Value>
+__global__ void __launch_bounds__(kThreads) fill_kernel(Value value, int64_t n, float* out) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i < n) out[i] = value(i, out);
+}
+
+struct Copied {
+  const float* x;
+  __device__ float operator()(int64_t i, const float* /*out*/) const { return x[i]; }
+};
+struct Zero {
+  __device__ float operator()(int64_t /*i*/, const float* /*out*/) const { return 0.0f; }
+};
+struct Scaled {
+  float factor;
+  __device__ float operator()(int64_t i, const float* out) const { return __fmul_rn(out[i], factor); }
+};
+struct SoftCapped {
+  float cap;
+  __device__ float operator()(int64_t i, const float* out) const { return capped(out[i], cap); }
+};
+
+template <class Value>
+void fill(Value value, int64_t n, float* out, const char* what, cudaStream_t stream) {
+  if (n == 0) return;
+  const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
+  check(gpu_launch(fill_kernel<Value>, blocks, kThreads, 0, stream, value, n, out), what);
+}
+
+}  // namespace
+
+void copy(const float* x, int64_t n, float* out, cudaStream_t stream) {
+  fill(Copied{x}, n, out, "copying activations", stream);
+}
+
+void zero(int64_t n, float* out, cudaStream_t stream) {
+  fill(Zero{}, n, out, "clearing activations", stream);
+}
+
+void scale(float factor, int64_t n, float* out, cudaStream_t stream) {
+  fill(Scaled{factor}, n, out, "scaling activations", stream);
+}
+
+void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream) {
+  fill(SoftCapped{cap}, n, out, "capping logits", stream);
 }
 
 // out = act(gate) * up: what an FFN does between its matrices.

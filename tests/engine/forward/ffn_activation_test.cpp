@@ -44,10 +44,12 @@ TEST_CASE("ffn activation: names parse, and are shown as they parse") {
   CHECK(parse_ffn_activation("relu2") == FfnActivation{Activation::kRelu2});
   CHECK(parse_ffn_activation("silu") == FfnActivation{Activation::kSilu});
   CHECK(parse_ffn_activation("gelu") == FfnActivation{Activation::kGelu});
+  CHECK(parse_ffn_activation("swiglu-oai") == FfnActivation{Activation::kSwigluOai});
   CHECK(parse_ffn_activation("fatrelu:0.01") == FfnActivation{Activation::kRelu, 0.01f});
   CHECK(parse_ffn_activation("fatrelu:0") == FfnActivation{Activation::kRelu});
   CHECK(parse_ffn_activation("fatrelu:-0") == FfnActivation{Activation::kRelu});
-  for (const char* name : {"relu", "drelu", "relu2", "silu", "gelu", "fatrelu:0.01", "fatrelu:1.5"}) {
+  for (const char* name :
+       {"relu", "drelu", "relu2", "silu", "gelu", "swiglu-oai", "fatrelu:0.01", "fatrelu:1.5"}) {
     CHECK(ffn_activation_name(parse_ffn_activation(name).value()) == name);
   }
   CHECK(ffn_activation_name({Activation::kGeluErf}) == "gelu");
@@ -65,6 +67,7 @@ TEST_CASE("ffn activation: only the relus have zeros") {
   CHECK_FALSE(FfnActivation{Activation::kSilu}.has_zeros());
   CHECK_FALSE(FfnActivation{Activation::kGelu}.has_zeros());
   CHECK_FALSE(FfnActivation{Activation::kGeluErf}.has_zeros());
+  CHECK_FALSE(FfnActivation{Activation::kSwigluOai}.has_zeros());
 }
 
 TEST_CASE("ffn activation: the option, else the key, else the architecture's") {
@@ -89,10 +92,11 @@ TEST_CASE("ffn activation: contradictions are refused with how to proceed") {
              ContainsSubstring("fatrelu:0.01") && ContainsSubstring("fatrelu:0.02"));
   CHECK_THAT(complaint(kUngated, "drelu", ""),
              ContainsSubstring("architecture opt has no gate") && ContainsSubstring("say relu"));
+  CHECK_THAT(complaint(kUngated, "swiglu-oai", ""), ContainsSubstring("architecture opt has no gate"));
   CHECK_THAT(complaint(kUngated, "", "drelu"), ContainsSubstring("key \"hearth.ffn_activation\" says"));
   CHECK_THAT(complaint(kDouble, "silu", ""), ContainsSubstring("architecture bamboo have drelu"));
   CHECK_THAT(complaint(kGated, "", "\x1b[1mswish"),
-             ContainsSubstring("\"\\x1b[1mswish\"") && ContainsSubstring("silu or gelu"));
+             ContainsSubstring("\"\\x1b[1mswish\"") && ContainsSubstring("gelu or swiglu-oai"));
   CHECK_THROWS_WITH(decide(kGated, "swish", ""),
                     ContainsSubstring("\"swish\" is unknown") && ContainsSubstring("fatrelu:T"));
   CHECK_THROWS_AS(decide(kGated, "swish", ""), std::invalid_argument);

@@ -2,6 +2,7 @@
 // every combination, those included that no architecture uses yet.
 #include "engine/forward/forward_pass.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numeric>
@@ -38,7 +39,7 @@ void fit(TinyModel& model, const Architecture& arch, bool all_biases) {
       if (!arch.parallel_attention) model.random_tensor(prefix + "ffn_norm.bias", {32}, 0, 0.5);
     }
     if (arch.parallel_attention) model.without_tensor(prefix + "ffn_norm.weight");
-    if (arch.qk_norm) {
+    if (arch.qk_norm != QkNorm::kNone) {
       model.random_tensor(prefix + "attn_q_norm.weight", {8}, 1, 0.3);
       model.random_tensor(prefix + "attn_k_norm.weight", {8}, 1, 0.3);
     }
@@ -144,7 +145,7 @@ TEST_CASE("forward pass: the facts of the table in every combination agree with 
   const Architecture arch{.name = "test",
                           .norm = norm,
                           .rope = RopeKind::kHalves,
-                          .qk_norm = qk_norm,
+                          .qk_norm = qk_norm ? QkNorm::kHeads : QkNorm::kNone,
                           .parallel_attention = parallel_attention};
   INFO("layer norm " << (norm == NormKind::kLayer) << ", parallel " << parallel_attention << ", qk norm "
                      << qk_norm << ", biases " << all_biases);
@@ -162,8 +163,11 @@ TEST_CASE("forward pass: every activation and pairing of the rotary embedding ag
   for (const Isa isa : testing::model_isas()) check(arch, false, isa);
 }
 
-TEST_CASE("forward pass: every architecture of the table agrees with the reference") {
+// The others are held to transformers' own results, tests/engine/architectures_test.cpp.
+TEST_CASE("forward pass: architectures that have no more than the reference knows agree with it") {
+  constexpr std::array kNames = {"llama", "qwen2", "qwen3", "bamboo", "falcon", "opt"};
   for (const Architecture& arch : architectures()) {
+    if (std::ranges::find(kNames, arch.name) == kNames.end()) continue;
     INFO(arch.name);
     check_model(TinyModel(std::string(arch.name)));
     if (arch.powerinfer_activation) check_model(TinyModel(std::string(arch.name)).powerinfer());

@@ -59,7 +59,7 @@ TEST_CASE("model spec: a llama file's keys become facts") {
   CHECK(spec.activation == FfnActivation{Activation::kSilu});
   CHECK(spec.gated);
   CHECK_FALSE(spec.arch.qkv_bias);
-  CHECK_FALSE(spec.arch.qk_norm);
+  CHECK(spec.arch.qk_norm == QkNorm::kNone);
   CHECK_FALSE(spec.arch.parallel_attention);
   CHECK(spec.name == "tiny");
   CHECK(spec.n_layers == 2);
@@ -72,7 +72,7 @@ TEST_CASE("model spec: a llama file's keys become facts") {
   CHECK(spec.kv_dim() == 16);
   CHECK(spec.n_vocab == 259);
   CHECK(spec.context_train == 64);
-  CHECK(spec.sliding_window == 0);
+  CHECK(spec.layer(0).window == 0);
   CHECK(spec.norm_eps == 1e-5f);
   CHECK(spec.rope.n_rot == 8);
   CHECK(spec.rope.base == 500000.0);
@@ -84,12 +84,12 @@ TEST_CASE("model spec: qwen2 and qwen3 are rows of their own") {
   const ModelSpec qwen2 = spec_of(TinyModel("qwen2"));
   CHECK(qwen2.arch.rope == RopeKind::kHalves);
   CHECK(qwen2.arch.qkv_bias);
-  CHECK_FALSE(qwen2.arch.qk_norm);
+  CHECK(qwen2.arch.qk_norm == QkNorm::kNone);
   TinyShape wide;
   wide.head_dim = 16;  // more than d_model / n_heads
   const ModelSpec qwen3 = spec_of(TinyModel("qwen3", wide));
   CHECK(qwen3.arch.rope == RopeKind::kHalves);
-  CHECK(qwen3.arch.qk_norm);
+  CHECK(qwen3.arch.qk_norm == QkNorm::kHeads);
   CHECK_FALSE(qwen3.arch.qkv_bias);
   CHECK(qwen3.head_dim == 16);
   CHECK(qwen3.q_dim() == 64);
@@ -116,7 +116,7 @@ TEST_CASE("model spec: any integer type is taken, and a window and a partial rot
                                      .key("llama.rope.dimension_count", uint32_t{4}));
   CHECK(spec.n_layers == 2);
   CHECK(spec.context_train == 128);
-  CHECK(spec.sliding_window == 32);
+  CHECK(spec.layer(1).window == 32);
   CHECK(spec.norm_eps == 1e-6f);
   CHECK(spec.rope.n_rot == 4);
 }
@@ -233,7 +233,36 @@ TEST_CASE("model spec: numbers out of range are told with the range") {
          model.key("llama.attention.head_count", 4096).key("llama.attention.key_length", 1024);
        },
        {"key_length", "is 1024", "1048576 in all 4096 heads"}},
-      {"experts", integer("llama.expert_count", 8), {"expert_count", "is 8", "experts"}},
+      {"no number of experts used", integer("llama.expert_count", 8), {"expert_used_count", "is missing"}},
+      {"more experts used than there are",
+       [](TinyModel& model) { model.key("llama.expert_count", 8).key("llama.expert_used_count", 9); },
+       {"expert_used_count", "is 9", "from 1 to 8"}},
+      {"absurd number of experts", integer("llama.expert_count", kHuge), {"expert_count"}},
+      {"groups that do not divide the experts",
+       [](TinyModel& model) {
+         model.key("llama.expert_count", 8)
+             .key("llama.expert_used_count", 2)
+             .key("llama.expert_group_count", 3);
+       },
+       {"expert_group_count", "is 3", "a divisor of expert_count, 8"}},
+      {"groups too small for the experts used",
+       [](TinyModel& model) {
+         model.key("llama.expert_count", 8)
+             .key("llama.expert_used_count", 3)
+             .key("llama.expert_group_count", 4)
+             .key("llama.expert_group_used_count", 1);
+       },
+       {"expert_used_count", "is 3", "at most the 2 experts"}},
+      {"unknown gating",
+       [](TinyModel& model) {
+         model.key("llama.expert_count", 8)
+             .key("llama.expert_used_count", 2)
+             .key("llama.expert_gating_func", 9);
+       },
+       {"expert_gating_func", "is 9", "sigmoid"}},
+      {"more layers of further tokens than layers",
+       integer("llama.nextn_predict_layers", 2),
+       {"nextn_predict_layers", "is 2", "from 0 to 1"}},
       {"eps of zero", number("llama.attention.layer_norm_rms_epsilon", 0.0), {"epsilon", "is 0,"}},
       {"eps beyond one", number("llama.attention.layer_norm_rms_epsilon", 2.0), {"epsilon", "is 2"}},
       {"eps that is none", number("llama.attention.layer_norm_rms_epsilon", NAN), {"epsilon", "nan"}},
@@ -292,8 +321,8 @@ TEST_CASE("model spec: what is wrong with a rotary embedding is told") {
   };
   check_cases({
       {"unknown scaling",
-       text("llama.rope.scaling.type", "longrope"),
-       {"rope.scaling.type", "\"longrope\"", "none, linear or yarn"}},
+       text("llama.rope.scaling.type", "su"),
+       {"rope.scaling.type", "\"su\"", "none, linear, yarn or longrope"}},
       {"a scaling with control bytes", text("llama.rope.scaling.type", "\x1b[1m"), {"\\x1b[1m"}},
       {"a base below one", number("llama.rope.freq_base", 0.5f), {"rope.freq_base", "is 0.5", "from 1 to"}},
       {"an infinite base", number("llama.rope.freq_base", INFINITY), {"rope.freq_base", "is inf"}},
@@ -331,7 +360,7 @@ TEST_CASE("model spec: falcon, bamboo and opt have facts of their own") {
   CHECK(spec_of(TinyModel("falcon").powerinfer()).activation == FfnActivation{Activation::kRelu});
   CHECK(spec_of(TinyModel("bamboo")).activation == FfnActivation{Activation::kDRelu});
   CHECK(spec_of(TinyModel("bamboo").powerinfer()).activation == FfnActivation{Activation::kDRelu});
-  CHECK(spec_of(TinyModel("bamboo").key("bamboo.attention.sliding_window", uint32_t{16})).sliding_window ==
+  CHECK(spec_of(TinyModel("bamboo").key("bamboo.attention.sliding_window", uint32_t{16})).layer(0).window ==
         16);
   const ModelSpec opt = spec_of(TinyModel("opt"));
   CHECK(opt.activation == FfnActivation{Activation::kRelu});

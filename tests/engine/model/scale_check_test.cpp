@@ -76,8 +76,28 @@ TEST_CASE("scale check: of every type, bytes are refused if and only if a weight
     }
     const bool two = type == DType::kQ4_1 || type == DType::kQ5_1 || type == DType::kQ2_K ||
                      type == DType::kQ4_K || type == DType::kQ5_K;
-    CHECK(n_found == (two ? 2 : 1));
+    // These have no halves, or not in one piece.
+    const bool none = type == DType::kMXFP4 || type == DType::kNVFP4 || type == DType::kIQ1_M;
+    CHECK(n_found == (two ? 2 : none ? 0 : 1));
   }
+}
+
+TEST_CASE("scale check: scales that are no halves in one piece") {
+  const auto said = [](DType type, std::initializer_list<std::pair<size_t, uint8_t>> bytes) {
+    return complaint(
+        type,
+        [&](Bytes& data) {
+          for (const auto& [at, byte] : bytes) data[row_bytes(type, kCols) * 2 + at] = std::byte{byte};
+        },
+        kScaleCheckBytes);
+  };
+  constexpr const char* kFound = "has in row 2, block 0, a scale that is not a finite number";
+  CHECK_THAT(said(DType::kMXFP4, {{0, 0xff}}), ContainsSubstring(kFound));
+  CHECK(said(DType::kMXFP4, {{0, 0xfe}, {1, 0xff}}).empty());
+  CHECK(said(DType::kNVFP4, {{0, 0xff}, {1, 0x7f}, {4, 0xff}}).empty());
+  // The top nibbles of four words are a half, the lowest first.
+  CHECK_THAT(said(DType::kIQ1_M, {{53, 0xc0}, {55, 0x70}}), ContainsSubstring(kFound));
+  CHECK(said(DType::kIQ1_M, {{53, 0x80}, {55, 0xff}}).empty());
 }
 
 TEST_CASE("scale check: the FFN's matrices and predictors are looked at, large ones in samples") {

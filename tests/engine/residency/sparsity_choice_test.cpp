@@ -221,7 +221,7 @@ TEST_CASE("sparsity choice: bytes per token by hand") {
   constexpr double kPredictors = (8 + 12) * (32 + 48);
   const Bound gated(OnDisk(powerinfer_model()).options);
   CHECK(gated.bytes(Sparsity::kDense, {}) == 4 * (kAttention + kOutput + 3 * kMatrix));
-  CHECK(gated.bytes(Sparsity::kDense, {}) == static_cast<double>(gated.weights.bytes_per_token()));
+  CHECK(gated.bytes(Sparsity::kDense, {}) == static_cast<double>(gated.weights.bytes_per_token(gated.spec)));
   CHECK(gated.bytes(Sparsity::kExact, kSomeActivity) ==
         4 * (kAttention + kOutput + kMatrix * (1 + 0.25 + 0.125)));
   CHECK(gated.bytes(Sparsity::kPredicted, kSomeActivity) ==

@@ -1,7 +1,8 @@
 // The pre-tokenizers by name: what they split, and that no text is lost or takes forever.
 #include "engine/tokenizer/pre_tokenizer.h"
 
-#include <sstream>
+#include <fstream>
+#include <iterator>
 
 #include "engine/tokenizer/special_tokens.h"
 #include "tests/support/catch.h"
@@ -19,11 +20,8 @@ Words split(std::string_view name, const std::string& text) {
 }
 
 std::vector<std::string> all_names() {
-  std::string list = PreTokenizer::known_names();
-  std::vector<std::string> names;
-  std::istringstream in(list);
-  for (std::string name; std::getline(in >> std::ws, name, ',');) names.push_back(name);
-  return names;
+  const std::vector<std::string_view> names = PreTokenizer::known_names();
+  return {names.begin(), names.end()};
 }
 
 }  // namespace
@@ -48,6 +46,26 @@ TEST_CASE("Pre-tokenizers split words, numbers and white space as their models d
   CHECK(split("deepseek-v3", "a.b 1234") == Words{"a", ".b", " ", "123", "4"});
   CHECK(split("bloom", "Hi, you. 12") == Words{"Hi", ",", " you", ".", " 12"});
   CHECK(split("viking", "Hi 12") == Words{"Hi", " ", "1", "2"});
+  CHECK(split("qwen35", "e\xCC\x81t 12") == Words{"e\xCC\x81t", " ", "1", "2"});
+  CHECK(split("kimi-k2",
+              "ab\xE4\xB8\xAD\xE6\x96\x87"
+              "cd 1234") == Words{"ab", "\xE4\xB8\xAD\xE6\x96\x87", "cd", " ", "123", "4"});
+  CHECK(split("exaone-moe", "two words  12") == Words{"two words", " ", " ", "1", "2"});
+  CHECK(split("jais-2", "a" + std::string(7, ' ')) == Words{"a", "    ", "  ", " "});
+  CHECK(split("chameleon", "IMGIMGABZ 12.") == Words{"IMGIMGABZ", " ", "1", "2", "."});
+}
+
+TEST_CASE("Numbers are cut in threes from the right where the models count that way") {
+  for (const std::string name : {"tiny_aya", "cohere2moe", "afmoe"}) {
+    CAPTURE(name);
+    CHECK(split(name, "12") == Words{"12"});
+    CHECK(split(name, "123") == Words{"123"});
+    CHECK(split(name, "1234") == Words{"1", "234"});
+    CHECK(split(name, "12345678.9") == Words{"12", "345", "678", ".", "9"});
+  }
+  // No word ends within "1234a", so Tiny Aya's counts from the left there.
+  CHECK(split("tiny_aya", "1234a") == Words{"123", "4", "a"});
+  CHECK(split("gpt-4o", "1234") == Words{"123", "4"});
 }
 
 TEST_CASE("White space is Unicode's") {
@@ -83,6 +101,16 @@ TEST_CASE("Every pre-tokenizer compiles and keeps every byte of any text") {
     }
   }
   CHECK_FALSE(PreTokenizer::knows("no-such"));
+}
+
+TEST_CASE("The documentation names every pre-tokenizer") {
+  std::ifstream in(std::string(testing::source_dir()) + "/docs/tokenizers.md");
+  const std::string page(std::istreambuf_iterator<char>(in), {});
+  REQUIRE_FALSE(page.empty());
+  for (const std::string& name : all_names()) {
+    CAPTURE(name);
+    CHECK(page.find("`" + name + "`") != std::string::npos);
+  }
 }
 
 TEST_CASE("No pre-tokenizer is quadratic in runs of a character") {

@@ -161,13 +161,136 @@ TEST_CASE("Of equal tokens the last is produced, and all are decoded") {
   CHECK(tokenizer->decode({0, 1, 2}, false) == "aa");
 }
 
+TEST_CASE("Names of tokens that end a turn count where the tokens are special") {
+  const auto ends = [](const Strings& names, int32_t type) {
+    Strings tokens = {"a", "b"};
+    tokens.insert(tokens.end(), names.begin(), names.end());
+    Types types(tokens.size(), type);
+    types[0] = types[1] = 1;
+    return read([&](GgufWriter& w) {
+             w.key("tokenizer.ggml.model", "gpt2")
+                 .array("tokenizer.ggml.tokens", tokens)
+                 .array("tokenizer.ggml.token_type", types);
+           })
+        .end_tokens;
+  };
+  using Ends = std::vector<int32_t>;
+  for (const std::string name :
+       {"<turn|>", "<|tool_response>", "[EOT]", "[EOS]", "<|eot|>", "<|eom|>", "<|return|>", "<|call|>",
+        "[e~[", "[|endofturn|]", "<|END_OF_TURN_TOKEN|>", "<eos>"}) {
+    CAPTURE(name);
+    CHECK(ends({name}, 3) == Ends{2});
+    CHECK(ends({name}, 4) == Ends{2});
+    CHECK(ends({name}, 1).empty());
+  }
+  CHECK(ends({"</s>"}, 3) == Ends{2});
+  CHECK(ends({"</s>"}, 4).empty());  // HTML
+  // gpt-oss: <|end|> ends a message, and another of the same answer may follow.
+  CHECK(ends({"<|end|>"}, 3) == Ends{2});
+  CHECK(ends({"<|end|>", "<|return|>", "<|call|>"}, 3) == Ends{3, 4});
+  CHECK(ends({"<|end|>", "<|return|>"}, 3) == Ends{2, 3});
+  CHECK(ends({"<|flush|>", "<|calls|>", "<|end|>"}, 3) == Ends{2, 3});
+  // GLM: the next speaker ends a turn; Phi has a token for users too, but ends turns by <|end|>.
+  CHECK(ends({"<|user|>", "<|observation|>", "<|endoftext|>"}, 3) == Ends{2, 3, 4});
+  CHECK(ends({"<|user|>", "<|end|>"}, 3) == Ends{3});
+  CHECK(ends({"<|user|>", "<|observation|>"}, 1).empty());
+}
+
+TEST_CASE("A WordPiece file has BERT's tokens around texts, by its keys or by BERT's ids") {
+  const auto bert = [](GgufWriter& w) -> GgufWriter& {
+    Strings tokens(104, "x");
+    tokens[100] = "[UNK]";
+    tokens[101] = "[CLS]";
+    tokens[102] = "[SEP]";
+    return w.key("tokenizer.ggml.model", "bert").array("tokenizer.ggml.tokens", tokens);
+  };
+  const Vocabulary vocabulary =
+      read([&](GgufWriter& w) { bert(w).key("tokenizer.ggml.add_eos_token", false); });
+  CHECK(vocabulary.kind == TokenizerKind::kWordPiece);
+  CHECK(vocabulary.bos == 101);
+  CHECK(vocabulary.eos == 102);
+  CHECK(vocabulary.unk == 100);
+  CHECK(vocabulary.add_bos);
+  CHECK(vocabulary.add_eos);
+  CHECK(vocabulary.lower_case);
+  CHECK(vocabulary.strip_accents);
+  const Vocabulary cased = read([&](GgufWriter& w) {
+    bert(w)
+        .key("tokenizer.ggml.cls_token_id", uint32_t{3})
+        .key("tokenizer.ggml.seperator_token_id", uint32_t{4})
+        .key("tokenizer.ggml.normalizer.lowercase", false);
+  });
+  CHECK(cased.bos == 3);
+  CHECK(cased.eos == 4);
+  CHECK_FALSE(cased.lower_case);
+  CHECK_FALSE(cased.strip_accents);
+}
+
+TEST_CASE(
+    "A unigram file has T5's tokens by default, and its keys say what becomes of spaces and characters") {
+  const auto t5 = [](GgufWriter& w) -> GgufWriter& {
+    return w.key("tokenizer.ggml.model", "t5")
+        .array("tokenizer.ggml.tokens", Strings{"<pad>", "</s>", "<unk>", kSpace, "a"})
+        .array("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -1, -2});
+  };
+  const Vocabulary vocabulary = read([&](GgufWriter& w) { t5(w); });
+  CHECK(vocabulary.kind == TokenizerKind::kUnigram);
+  CHECK(vocabulary.bos == -1);
+  CHECK(vocabulary.eos == 1);
+  CHECK(vocabulary.unk == 2);
+  CHECK_FALSE(vocabulary.add_bos);
+  CHECK(vocabulary.add_eos);
+  CHECK_FALSE(vocabulary.add_space_prefix);
+  CHECK_FALSE(vocabulary.remove_extra_spaces);
+  CHECK(vocabulary.character_map.empty());
+  const Vocabulary with_keys = read([&](GgufWriter& w) {
+    t5(w)
+        .key("tokenizer.ggml.add_space_prefix", true)
+        .key("tokenizer.ggml.remove_extra_whitespaces", true)
+        .array("tokenizer.ggml.precompiled_charsmap", std::vector<int8_t>{0, -1, 0, 0});
+  });
+  CHECK(with_keys.add_space_prefix);
+  CHECK(with_keys.remove_extra_spaces);
+  CHECK(with_keys.character_map == std::string("\0\xFF\0\0", 4));
+  refused([&](GgufWriter& w) { t5(w).array("tokenizer.ggml.precompiled_charsmap", Types{256}); },
+          "tokenizer.ggml.precompiled_charsmap", "256");
+  refused(
+      [&](GgufWriter& w) {
+        t5(w).array("tokenizer.ggml.precompiled_charsmap", Types{9, 0, 0, 0});
+      },
+      "tokenizer.ggml.precompiled_charsmap", "9 bytes");
+  refused(
+      [](GgufWriter& w) { w.key("tokenizer.ggml.model", "t5").array("tokenizer.ggml.tokens", Strings{"a"}); },
+      "tokenizer.ggml.scores", "missing");
+}
+
+TEST_CASE(
+    "Gemma 4's kind goes by its model, or by a pre-tokenizer's name, and texts always begin with its token") {
+  const auto with = [](const std::string& model, const std::string& pre) {
+    return read([&](GgufWriter& w) {
+      w.key("tokenizer.ggml.model", model)
+          .array("tokenizer.ggml.tokens", Strings{"<eos>", "<bos>", "a"})
+          .array("tokenizer.ggml.token_type", Types{3, 3, 1})
+          .key("tokenizer.ggml.bos_token_id", uint32_t{1})
+          .key("tokenizer.ggml.add_bos_token", false);
+      if (!pre.empty()) w.key("tokenizer.ggml.pre", pre);
+    });
+  };
+  CHECK(with("gemma4", "").kind == TokenizerKind::kCharacterBpe);
+  CHECK(with("gemma4", "").add_bos);
+  CHECK(with("gemma4", "").end_tokens == std::vector<int32_t>{0});
+  CHECK(with("gpt2", "sarvam-moe").kind == TokenizerKind::kCharacterBpe);
+  CHECK_FALSE(with("gpt2", "sarvam-moe").add_bos);
+  CHECK(with("gpt2", "qwen2").kind == TokenizerKind::kByteLevelBpe);
+}
+
 TEST_CASE("Unknown tokenizers are refused by name, with the known ones") {
-  refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "bert"); }, "tokenizer.ggml.model", "'bert'");
-  refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "bert"); }, "tokenizer.ggml.model", "gpt2");
-  refused([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); }, "tokenizer.ggml.pre",
-          "'new-one'");
-  refused([](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); }, "tokenizer.ggml.pre",
-          "llama-bpe");
+  refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", "'rwkv'");
+  refused([](GgufWriter& w) { w.key("tokenizer.ggml.model", "rwkv"); }, "tokenizer.ggml.model", "gpt2");
+  const auto new_one = [](GgufWriter& w) { byte_level(w).key("tokenizer.ggml.pre", "new-one"); };
+  refused(new_one, "tokenizer.ggml.pre", "'new-one'");
+  refused(new_one, "tokenizer.ggml.pre", "docs/tokenizers.md");
+  refused(new_one, "tokenizer.ggml.pre", "use a newer version");
   refused([](GgufWriter&) {}, "tokenizer.ggml.model", "");
 }
 

@@ -90,6 +90,20 @@ class Cache {
   const KvShape& shape() const { return shape_; }
   const std::vector<int32_t>& tables() const { return tables_; }
   int max_blocks() const { return max_blocks_; }
+
+  /// Makes the positions before this one useless, as Cache's constructor does with positions that there are not.
+  void hide_before(int sequence, int position) {
+    for (int p = 0; p < position; ++p) {
+      for (int head = 0; head < heads_.n_kv_heads; ++head) {
+        for (int d = 0; d < heads_.head_dim; ++d) {
+          k[key_at(sequence, p, head, d)] = 0x7e00;
+          v[value_at(sequence, p, head, d)] = 0x7c00;
+        }
+      }
+      if (p % kBlockTokens == kBlockTokens - 1)
+        tables_[static_cast<size_t>(sequence * max_blocks_ + p / kBlockTokens)] = 0x7fffffff;
+    }
+  }
   std::mt19937& random() { return random_; }
 
   std::vector<uint16_t> k, v;
@@ -142,15 +156,38 @@ class Places {
   DeviceArray<int32_t> device_positions_, device_table_of_, device_tables_;
 };
 
-/// Queries of a step, a few floats between the rows.
+/// AttentionScores without the scale; whether each head has a sink.
+struct Scoring {
+  int window = 0;
+  float soft_cap = 0.0f;
+  bool sinks = false;
+};
+
+/// Every combination with this window.
+std::vector<Scoring> scorings(int window) {
+  return {{window}, {window, 0.0f, true}, {window, 8.0f}, {window, 8.0f, true}};
+}
+
+/// Queries of a step, a few floats between the rows, and how they are scored.
 struct Queries {
-  Queries(Cache& cache, size_t n_tokens)
+  Queries(Cache& cache, size_t n_tokens, const Scoring& how = {})
       : stride(int64_t{cache.heads().n_heads} * cache.heads().head_dim + 4),
         scale(1.0f / std::sqrt(static_cast<float>(cache.heads().head_dim))),
-        q(normal_numbers(n_tokens * static_cast<size_t>(stride), 1.5f, cache.random())) {}
+        q(normal_numbers(n_tokens * static_cast<size_t>(stride), 1.5f, cache.random())),
+        scoring(how) {
+    // Far below the keys' scores, among them, and far above.
+    if (scoring.sinks)
+      sinks = normal_numbers(static_cast<size_t>(cache.heads().n_heads), 8.0f, cache.random());
+  }
+  /// sinks_there: a copy of `sinks` where the backend finds it.
+  AttentionScores scores(const float* sinks_there) const {
+    return {scale, scoring.window, scoring.soft_cap, scoring.sinks ? sinks_there : nullptr};
+  }
   int64_t stride;
   float scale;
   std::vector<float> q;
+  Scoring scoring;
+  std::vector<float> sinks;
 };
 
 /// longest: what attention() is told; 0: as it is.
@@ -160,13 +197,13 @@ std::vector<float> attention_on_device(const Cache& cache, const Queries& querie
   const int n_tokens = places.here().n_tokens;
   if (longest == 0) longest = places.longest();
   const TestStream stream;
-  const DeviceArray<float> q(queries.q);
+  const DeviceArray<float> q(queries.q), sinks(queries.sinks);
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
   const DeviceArray<std::byte> scratch(
       cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest));
   const DeviceArray<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
-  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scale, places.there(), cache.shape(),
-                  {k.data(), v.data()}, longest, scratch.data(), out.data(), stream);
+  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(sinks.data()), places.there(),
+                  cache.shape(), {k.data(), v.data()}, longest, scratch.data(), out.data(), stream);
   return out.read(stream);
 }
 
@@ -177,27 +214,30 @@ std::vector<float> attention_on_cpu(Cache& cache, const Queries& queries, const 
   backend.reserve(
       {std::max(1, n_tokens), heads.n_heads * heads.head_dim, heads.n_heads, std::max(1, places.longest())});
   std::vector<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
-  backend.attention(queries.q.data(), queries.stride, heads.n_heads, queries.scale, places.here(),
-                    cache.shape(), {cache.k.data(), cache.v.data()}, out.data());
+  backend.attention(queries.q.data(), queries.stride, heads.n_heads, queries.scores(queries.sinks.data()),
+                    places.here(), cache.shape(), {cache.k.data(), cache.v.data()}, out.data());
   return out;
 }
 
-void check_attention(Cache& cache, const std::vector<Token>& tokens) {
+void check_attention(Cache& cache, const std::vector<Token>& tokens, const Scoring& scoring = {}) {
   const std::optional<Isa> isa = fused_isa();
   if (!isa) return;
   const Places places(cache, tokens);
-  const Queries queries(cache, tokens.size());
+  const Queries queries(cache, tokens.size(), scoring);
   INFO(cache.heads().n_heads << "/" << cache.heads().n_kv_heads << " heads of " << cache.heads().head_dim
-                             << ", " << tokens.size() << " tokens, up to " << places.longest() << " keys");
+                             << ", " << tokens.size() << " tokens, up to " << places.longest()
+                             << " keys, window " << scoring.window << ", cap " << scoring.soft_cap
+                             << (scoring.sinks ? ", sinks" : ""));
   REQUIRE(different(attention_on_device(cache, queries, places),
                     attention_on_cpu(cache, queries, places, *isa)) == 0);
 }
 
 /// Every size and grouping the kernels tell apart: rows of 1, 2, 4 and 8 heads, parts of larger groups, each
-/// number of dimensions a lane has, heads whose values no vector load fits.
+/// number of dimensions a lane has, heads whose values no vector load fits, heads that are too long for tiles.
 const std::vector<Heads> kAllHeads = {{2, 2, 64},  {4, 2, 32},  {9, 3, 64},  {5, 5, 80},  {7, 1, 96},
                                       {8, 2, 128}, {8, 1, 128}, {4, 2, 256}, {3, 1, 160}, {12, 1, 64},
-                                      {20, 1, 16}, {2, 1, 20},  {3, 1, 50},  {2, 1, 66},  {2, 1, 130}};
+                                      {20, 1, 16}, {2, 1, 20},  {3, 1, 50},  {2, 1, 66},  {2, 1, 130},
+                                      {1, 1, 257}, {2, 1, 512}, {9, 1, 576}, {3, 1, 768}};
 
 }  // namespace
 
@@ -250,17 +290,80 @@ TEST_CASE("CUDA: attention has the CPU's bits where slices become longer") {
   check_attention(cache, {{0, 8191}, {0, 8190}, {0, 8192}});
 }
 
+TEST_CASE("CUDA: attention of single tokens with windows, caps and sinks has the CPU's bits") {
+  Cache cache({4, 2, 32}, {1100, 40});
+  for (int window : {1, 2, 16, 17, 63, 64, 65, 255, 256, 257, 300, 512, 1000, 1100, 2000}) {
+    for (int n_keys : {1, 16, 64, 257, 600, 1100})
+      check_attention(cache, run(0, n_keys - 1, n_keys), {window});
+  }
+  for (int window : {0, 20, 300}) {
+    for (const Scoring& scoring : scorings(window)) {
+      check_attention(cache, run(0, 1099, 1100), scoring);
+      check_attention(cache, run(0, 0, 1), scoring);
+      check_attention(cache, run(0, 507, 517) + run(1, 30, 40) + run(0, 200, 201), scoring);
+    }
+  }
+}
+
+TEST_CASE("CUDA: attention of prompts with windows, caps and sinks has the CPU's bits") {
+  Cache cache({4, 2, 32}, {600, 300, 100, 270}, 2);
+  // Windows that begin and end in every way within a tile's rows, a tile of keys and a slice.
+  for (int window : {1, 2, 7, 16, 40, 63, 64, 65, 100, 200, 256, 257, 300, 511, 599, 600, 1000}) {
+    check_attention(cache, run(0, 500, 567), {window});
+    check_attention(cache, run(0, 240, 280) + run(1, 0, 9), {window});
+  }
+  for (int window : {0, 20, 130, 300}) {
+    for (const Scoring& scoring : scorings(window)) {
+      check_attention(cache,
+                      run(1, 0, 1) + run(0, 530, 563) + run(1, 299, 300) + run(2, 0, 40) + run(2, 99, 100) +
+                          run(3, 200, 202) + run(1, 17, 18) + run(3, 260, 267),
+                      scoring);
+    }
+  }
+  check_attention(cache, run(0, 0, 600), {90, 8.0f, true});
+}
+
+TEST_CASE("CUDA: attention with windows, caps and sinks has the CPU's bits for every size of heads") {
+  for (const Heads& heads : kAllHeads) {
+    Cache cache(heads, {300, 40});
+    check_attention(cache, run(0, 297, 300) + run(1, 39, 40), {70, 8.0f, true});
+    check_attention(cache, run(0, 264, 300) + run(1, 0, 3), {50, 8.0f, true});
+  }
+}
+
+TEST_CASE("CUDA: attention with windows has the CPU's bits where slices become longer") {
+  Cache cache({2, 1, 16}, {8230});
+  for (int window : {5000, 7679, 7680, 8191, 8192, 8200}) {
+    check_attention(cache, run(0, 8178, 8216), {window});
+    check_attention(cache, run(0, 8190, 8194), {window});
+  }
+}
+
+TEST_CASE("CUDA: attention reads nothing that its window hides") {
+  for (int window : {1, 16, 30, 100, 260}) {
+    for (int n_tokens : {1, 5, 40}) {
+      for (int head_dim : {32, 260}) {
+        Cache cache({4, 2, head_dim}, {300});
+        cache.hide_before(0, 300 - n_tokens + 1 - window);
+        check_attention(cache, run(0, 300 - n_tokens, 300), {window, 8.0f, true});
+      }
+    }
+  }
+}
+
 TEST_CASE("CUDA: attention's bits do not depend on how long a context it is prepared for") {
   Cache cache({4, 2, 32}, {1100, 40, 260});
   for (const auto& tokens : {run(0, 0, 1), run(0, 255, 256), run(0, 256, 257), run(0, 511, 513),
                              run(0, 1099, 1100), run(0, 700, 701) + run(1, 39, 40) + run(2, 250, 260)}) {
     const Places places(cache, tokens);
-    const Queries queries(cache, tokens.size());
-    const std::vector<float> expected = attention_on_device(cache, queries, places);
-    for (int longest : {256, 512, 1024, 2048, 16384, 40000}) {
-      if (longest < places.longest()) continue;
-      INFO(places.longest() << " keys, prepared for " << longest);
-      REQUIRE(different(attention_on_device(cache, queries, places, longest), expected) == 0);
+    for (const Scoring& scoring : {Scoring{}, Scoring{300, 8.0f, true}}) {
+      const Queries queries(cache, tokens.size(), scoring);
+      const std::vector<float> expected = attention_on_device(cache, queries, places);
+      for (int longest : {256, 512, 1024, 2048, 16384, 40000}) {
+        if (longest < places.longest()) continue;
+        INFO(places.longest() << " keys, prepared for " << longest << ", window " << scoring.window);
+        REQUIRE(different(attention_on_device(cache, queries, places, longest), expected) == 0);
+      }
     }
   }
 }
@@ -270,6 +373,8 @@ TEST_CASE("CUDA: attention does not depend on the order of the emulator's thread
     Cache cache({4, 2, 32}, {330, 40});
     check_attention(cache, run(0, 318, 322));
     check_attention(cache, run(0, 290, 330) + run(1, 39, 40));
+    check_attention(cache, run(0, 318, 322), {100, 8.0f, true});
+    check_attention(cache, run(0, 290, 330) + run(1, 39, 40), {100, 8.0f, true});
   });
 }
 
@@ -281,6 +386,9 @@ TEST_CASE("CUDA: attention passes on what is infinite or not a number") {
     cache.k[cache.key_at(0, 290, 0, 3)] = 0x7c00;
     check_attention(cache, run(0, 300 - n_tokens, 300));
     check_attention(cache, run(0, 295 - n_tokens, 295));
+    for (int window : {5, 11, 16, 100})
+      check_attention(cache, run(0, 300 - n_tokens, 300), {window, 0, true});
+    check_attention(cache, run(0, 300 - n_tokens, 300), {40, 8.0f, true});
   }
 }
 
@@ -337,8 +445,8 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
   const TestStream stream;
   const DeviceArray<float> q(queries.q), scratch(marks), out(size_t{30 * 4 * 32});
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
-  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scale, places.there(), cache.shape(),
-                  {k.data(), v.data()}, 300, scratch.data(), out.data(), stream);
+  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(nullptr), places.there(),
+                  cache.shape(), {k.data(), v.data()}, 300, scratch.data(), out.data(), stream);
   const std::vector<float> after = scratch.read(stream);
   CHECK(std::count(after.begin(), after.end(), mark) == 8);
   CHECK(std::count(after.end() - 8, after.end(), mark) == 8);
@@ -354,9 +462,9 @@ TEST_CASE("CUDA: attention says what it does not take") {
   KvPlaces places;
   places.n_tokens = 1;
   const auto attend = [&](KvShape shape) {
-    cuda::attention(nullptr, 0, 1, 1.0f, places, shape, {}, 1, nullptr, nullptr, stream);
+    cuda::attention(nullptr, 0, 1, {}, places, shape, {}, 1, nullptr, nullptr, stream);
   };
-  CHECK_THROWS_WITH(attend({1, 257, 16, 1}), ContainsSubstring("257 dimensions"));
+  CHECK_THROWS_WITH(attend({1, 769, 16, 1}), ContainsSubstring("769 dimensions"));
   CHECK_THROWS_WITH(attend({1, 64, 32, 1}), ContainsSubstring("32 positions"));
 }
 

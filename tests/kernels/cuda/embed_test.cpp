@@ -30,7 +30,7 @@ TEST_CASE("CUDA's embeddings have the CPU's bits") {
   const TestStream stream;
   std::mt19937 rng(1);
   const std::vector<int32_t> tokens = {4, 0, 4, 6, 1};
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     for (int64_t n_cols : column_counts(type)) {
       const OwnedMatrix table = random_matrix(type, 7, n_cols, rng);
       for_each_schedule([&] {

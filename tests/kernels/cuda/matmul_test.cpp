@@ -82,7 +82,7 @@ Reference quantized_reference(const Matrix& weight, int64_t row, const Activatio
 TEST_CASE("CUDA products have the CPU's bits at every width and number of rows") {
   const TestStream stream;
   std::mt19937 rng(1);
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     for (int64_t n_cols : column_counts(type)) {
       for (int64_t n_rows : {1, 7, 8, 9, 70}) {
         const OwnedMatrix weight = random_matrix(type, n_rows, n_cols, rng);
@@ -99,7 +99,7 @@ TEST_CASE("CUDA products have the CPU's bits at every width and number of rows")
 
 TEST_CASE("CUDA products have the CPU's bits for any number of tokens, in any order of threads") {
   const TestStream stream;
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     std::mt19937 rng(2);
     const int64_t n_cols = some_columns(type);
     const OwnedMatrix weight = random_matrix(type, 37, n_cols, rng);
@@ -155,7 +155,7 @@ TEST_CASE("CUDA products of many rows and tokens have the CPU's bits in tiles of
 TEST_CASE("CUDA multiplies rows that lie apart, at any even address") {
   const TestStream stream;
   std::mt19937 rng(4);
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     const int64_t n_cols = some_columns(type);
     const size_t bytes = row_bytes(type, n_cols);
     const OwnedMatrix packed = random_matrix(type, 20, n_cols, rng);
@@ -189,7 +189,7 @@ TEST_CASE("CUDA multiplies listed rows, none, some and all of them, and nothing 
     all[static_cast<size_t>(i)] = i;
     if (i % 3 == 1 || i > 60) some.push_back(i);
   }
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     const int64_t n_cols = some_columns(type);
     const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
     const std::vector<float> bias = random_activations(kRows, rng);
@@ -221,7 +221,7 @@ TEST_CASE("CUDA adds the bias and keeps the residual, and leaves what is behind 
   const TestStream stream;
   std::mt19937 rng(6);
   constexpr size_t kRows = 21, kStride = 30;
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     const int64_t n_cols = some_columns(type);
     const OwnedMatrix weight = random_matrix(type, kRows, n_cols, rng);
     const std::vector<float> bias = random_activations(kRows, rng);
@@ -262,7 +262,7 @@ TEST_CASE("CUDA's integer sums neither saturate nor overflow") {
   }
   std::vector<float> many;  // the same tokens often enough for the kernel of many
   for (int i = 0; i < 4; ++i) many.insert(many.end(), x.begin(), x.end());
-  for (DType type : quantized_types()) {
+  for (DType type : quantized_device_types()) {
     std::mt19937 rng(7);
     const OwnedMatrix weight = random_matrix(type, 16, kCols, rng);
     const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
@@ -299,7 +299,7 @@ TEST_CASE("CUDA products of NaN, infinite, huge and tiny activations are the CPU
     x[9 * kCols + i] *= 1e30f;
     x[10 * kCols + i] = -0.0f;
   }
-  for (DType type : quantized_types()) {
+  for (DType type : quantized_device_types()) {
     INFO(dtype_info(type).name);
     const OwnedMatrix weight = random_matrix(type, kRows, kCols, rng);
     const std::vector<float> expected = yardstick(stream, weight.view, x, kTokens);
@@ -341,7 +341,7 @@ TEST_CASE("CUDA's products with float weights are those of a double reference") 
 TEST_CASE("CUDA's products with quantised weights are those of a double reference") {
   const TestStream stream;
   std::mt19937 rng(10);
-  for (DType type : quantized_types()) {
+  for (DType type : quantized_device_types()) {
     const int64_t n_cols = some_columns(type);
     const OwnedMatrix weight = random_matrix(type, 19, n_cols, rng);
     for (int n_tokens : {1, 3, 18}) {

@@ -107,11 +107,11 @@ void check_sums(const DownCase& down, const std::vector<int32_t>& ids, const std
 /// A down projection of every type, as rows and as codes.
 template <class Use>
 void for_each_down(int64_t n_neurons, std::mt19937& rng, Use&& use) {
-  for (DType type : all_types()) {
+  for (DType type : device_types()) {
     INFO("rows of " << dtype_info(type).name);
     use(down_rows(type, n_neurons, some_columns(type), 4, rng));
   }
-  for (DType type : quantized_types()) {
+  for (DType type : quantized_device_types()) {
     INFO("coded columns of " << dtype_info(type).name);
     use(down_coded(type, n_neurons, 83, 2, rng));
   }

@@ -142,12 +142,12 @@ TEST_CASE("every activation has the CPU's bits, from zero to infinity") {
   for (FfnActivation act : {FfnActivation{Activation::kSilu}, FfnActivation{Activation::kGelu},
                             FfnActivation{Activation::kGeluErf}, FfnActivation{Activation::kRelu},
                             FfnActivation{Activation::kRelu, 0.5f}, FfnActivation{Activation::kRelu2},
-                            FfnActivation{Activation::kDRelu}}) {
+                            FfnActivation{Activation::kDRelu}, FfnActivation{Activation::kSwigluOai}}) {
     for (size_t n : {0, 1, 15, 17, 255, 256, 257, 20000}) {
       const std::vector<float> gate = all_kinds_of_numbers(n, 5), up = normal_numbers(int64_t(n), 6);
       const DeviceArray<float> gates(gate), ups(up), result(n);
       for (bool with_up : {true, false}) {
-        if (!with_up && act.kind == Activation::kDRelu) continue;
+        if (!with_up && (act.kind == Activation::kDRelu || act.kind == Activation::kSwigluOai)) continue;
         INFO("activation " << static_cast<int>(act.kind) << ", " << n << " elements, up " << with_up);
         cuda::gated_activation(act, gates.data(), with_up ? ups.data() : nullptr, static_cast<int64_t>(n),
                                result.data(), stream);
@@ -169,7 +169,7 @@ TEST_CASE("activations are those of a double reference") {
   const std::vector<float> gate = normal_numbers(3000, 7), up = normal_numbers(3000, 8);
   const DeviceArray<float> gates(gate), ups(up), result(gate.size());
   for (Activation kind : {Activation::kSilu, Activation::kGelu, Activation::kGeluErf, Activation::kRelu,
-                          Activation::kRelu2, Activation::kDRelu}) {
+                          Activation::kRelu2, Activation::kDRelu, Activation::kSwigluOai}) {
     cuda::gated_activation({kind}, gates.data(), ups.data(), 3000, result.data(), stream);
     const std::vector<float> out = result.read(stream);
     for (size_t i = 0; i < out.size(); ++i) {

@@ -68,6 +68,12 @@ TEST_CASE("another type has other bytes, and those that rows are no blocks of th
   CHECK_THROWS_AS(model_of_shape(odd, DType::kQ4_K, ""), std::invalid_argument);
 }
 
+TEST_CASE("a type that the GPU does not have is named") {
+  const ModelShape& shape = *find_shape("7b");
+  CHECK_FALSE(model_of_shape(shape, DType::kQ4_0, "").cpu_only_type());
+  CHECK(model_of_shape(shape, DType::kMXFP4, "").cpu_only_type() == DType::kMXFP4);
+}
+
 TEST_CASE("types are found by their names in any case") {
   CHECK(dtype_of_name("q4_0") == DType::kQ4_0);
   CHECK(dtype_of_name("Q4_K") == DType::kQ4_K);

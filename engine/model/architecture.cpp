@@ -1,0 +1,153 @@
+// The table of architectures. See the header.
+#include "engine/model/architecture.h"
+
+#include <array>
+
+namespace hearth {
+namespace {
+
+// RoPE pairing is GGUF's convention: converters permute q and k of some architectures so that pairs are adjacent.
+constexpr RopeKind kPairs = RopeKind::kInterleaved, kHalves = RopeKind::kHalves;
+constexpr FfnActivation kRelu{Activation::kRelu};
+constexpr FfnActivation kDRelu{Activation::kDRelu};
+constexpr FfnActivation kRelu2{Activation::kRelu2};
+constexpr FfnActivation kGelu{Activation::kGelu};
+constexpr FfnActivation kGeluErf{Activation::kGeluErf};
+
+constexpr MixtureFacts kSoftmax{.possible = true};
+constexpr MixtureFacts kSoftmaxRenormalised{.possible = true, .renormalise = true};
+
+constexpr auto kArchitectures = std::to_array<Architecture>({
+    // Llama and what shares its files: Mistral, Mixtral, Yi, SmolLM, ...
+    {.name = "llama", .rope = kPairs, .mixture = kSoftmaxRenormalised, .powerinfer_activation = kRelu},
+    {.name = "bamboo", .rope = kPairs, .activation = kDRelu, .powerinfer_activation = kDRelu},
+    {.name = "falcon",
+     .norm = NormKind::kLayer,
+     .rope = kHalves,
+     .activation = kGeluErf,
+     .gated = false,
+     .parallel_attention = true,
+     .powerinfer_activation = kRelu,
+     .predictor_input = PredictorInput::kLayerInput},
+    // Files have no epsilon: it is the one that all models of the family were trained with.
+    {.name = "opt",
+     .norm = NormKind::kLayer,
+     .activation = kRelu,
+     .gated = false,
+     .position_offset = 2,
+     .default_norm_eps = 1e-5f,
+     .powerinfer_activation = kRelu},
+
+    {.name = "qwen2", .rope = kHalves, .qkv_bias = true},
+    {.name = "qwen2moe",
+     .rope = kHalves,
+     .qkv_bias = true,
+     .mixture = {.possible = true, .shared_has_gate = true}},
+    {.name = "qwen3", .rope = kHalves, .qk_norm = QkNorm::kHeads},
+    {.name = "qwen3moe", .rope = kHalves, .qk_norm = QkNorm::kHeads, .mixture = kSoftmaxRenormalised},
+
+    {.name = "gemma", .rope = kHalves, .activation = kGelu, .embedding_scale = EmbeddingScale::kRootOfWidth},
+    {.name = "gemma2",
+     .norms = NormPlace::kBoth,
+     .rope = kHalves,
+     .activation = kGelu,
+     .window = {.period = 2, .full = 1},
+     .attention_cap = 50.0f,
+     .logit_cap = 30.0f,
+     .layers_scored_by_width = 46,
+     .embedding_scale = EmbeddingScale::kRootOfWidth},
+    {.name = "gemma3",
+     .norms = NormPlace::kBoth,
+     .rope = kHalves,
+     .activation = kGelu,
+     .qk_norm = QkNorm::kHeads,
+     .window = {.period = 6, .full = 5, .unscaled = true, .rope_base = 10000.0},
+     .layers_scored_by_width = 62,
+     .embedding_scale = EmbeddingScale::kRootOfWidth},
+
+    {.name = "gpt-oss",
+     .ffn_norm = "post_attention_norm",
+     .rope = kHalves,
+     .activation = {Activation::kSwigluOai},
+     .sinks = true,
+     .window = {.period = 2, .full = 1},
+     .mixture = {.possible = true, .score = RouterScore::kSoftmaxOfChosen},
+     .yarn_rounds = false},
+
+    // OLMo 2 and 3.
+    {.name = "olmo2",
+     .norms = NormPlace::kAfter,
+     .rope = kHalves,
+     .qk_norm = QkNorm::kWhole,
+     .window = {.unscaled = true}},
+    {.name = "olmoe", .rope = kHalves, .qk_norm = QkNorm::kWhole, .mixture = kSoftmax},
+    {.name = "granite", .rope = kPairs, .logit_scale = LogitScale::kDivides},
+    {.name = "granitemoe",
+     .rope = kPairs,
+     .logit_scale = LogitScale::kDivides,
+     .mixture = kSoftmaxRenormalised},
+    {.name = "glm4", .norms = NormPlace::kBoth, .rope = kPairs},
+    {.name = "glm4moe",
+     .ffn_norm = "post_attention_norm",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .qk_norm_optional = true,
+     .mixture = {.possible = true, .score = RouterScore::kSigmoid}},
+    {.name = "ernie4_5-moe", .rope = kPairs, .mixture = kSoftmaxRenormalised},
+    {.name = "minimax-m2",
+     .rope = kHalves,
+     .qk_norm = QkNorm::kWhole,
+     .mixture = {.possible = true, .score = RouterScore::kSigmoid, .renormalise = true}},
+    {.name = "deepseek", .rope = kPairs, .mixture = kSoftmax},
+    {.name = "smallthinker",
+     .rope = kHalves,
+     .activation = kRelu,
+     .window = {.period = 4, .full = 0, .full_turns = false},
+     .mixture =
+         {.possible = true, .score = RouterScore::kSoftmax, .renormalise = true, .reads_layer_input = true}},
+
+    {.name = "mistral3", .rope = kPairs},
+    {.name = "smollm3", .rope = kPairs, .layers_per_unturned = 4},
+    {.name = "exaone4",
+     .norms = NormPlace::kAfter,
+     .rope = kHalves,
+     .qk_norm = QkNorm::kHeads,
+     .window = {.full_turns = false}},
+    {.name = "hunyuan-dense", .rope = kHalves, .qk_norm = QkNorm::kHeads, .qk_norm_after_rope = true},
+    {.name = "phi2",
+     .norm = NormKind::kLayer,
+     .rope = kHalves,
+     .activation = kGelu,
+     .gated = false,
+     .parallel_attention = true},
+    {.name = "phi3", .rope = kHalves},
+    {.name = "command-r",
+     .norm = NormKind::kLayer,
+     .norm_bias = false,
+     .rope = kPairs,
+     .parallel_attention = true,
+     .logit_scale = LogitScale::kMultiplies},
+    {.name = "cohere2",
+     .norm = NormKind::kLayer,
+     .norm_bias = false,
+     .rope = kPairs,
+     .parallel_attention = true,
+     .window = {.period = 4, .full = 3, .full_turns = false},
+     .logit_scale = LogitScale::kMultiplies},
+    {.name = "nemotron", .norm = NormKind::kLayer, .rope = kHalves, .activation = kRelu2, .gated = false},
+    {.name = "starcoder2", .norm = NormKind::kLayer, .rope = kHalves, .activation = kGelu, .gated = false},
+    {.name = "gpt2", .norm = NormKind::kLayer, .activation = kGelu, .gated = false, .position_offset = 0},
+    {.name = "gptneox",
+     .norm = NormKind::kLayer,
+     .rope = kHalves,
+     .activation = kGeluErf,
+     .gated = false,
+     .parallel_from = ParallelFrom::kKey},
+    {.name = "stablelm", .norm = NormKind::kLayer, .rope = kHalves, .parallel_from = ParallelFrom::kTensors},
+});
+
+}  // namespace
+
+std::span<const Architecture> architectures() { return kArchitectures; }
+
+}  // namespace hearth

@@ -1,0 +1,103 @@
+// The names, and the families that need more than a name: see the header.
+#include "engine/tokenizer/end_tokens.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <unordered_map>
+
+namespace hearth {
+namespace {
+
+using std::string_view_literals::operator""sv;
+
+// If such a token has another type than control, the converter was wrong.
+constexpr std::array kAlwaysEnd = {
+    "<|im_end|>"sv,    "<|eot_id|>"sv,         "<|eom_id|>"sv, "<|end|>"sv,
+    "<|endoftext|>"sv, "<|end_of_text|>"sv,    "<EOT>"sv,      "<｜end▁of▁sentence｜>"sv,
+    "<end_of_turn>"sv, "<end_of_utterance>"sv,
+};
+// These could be ordinary words of a vocabulary, so they must be control or user-defined tokens.
+constexpr std::array kEndIfSpecial = {
+    "<|return|>"sv,
+    "<|call|>"sv,  // gpt-oss
+    "<|flush|>"sv,
+    "<|calls|>"sv,  // Solar Open
+    "<|eot|>"sv,
+    "<|eom|>"sv,  // Llama 4
+    "<turn|>"sv,
+    "<|tool_response>"sv,  // Gemma 4; the second asks for a tool's answer
+    "[EOT]"sv,
+    "[EOS]"sv,                  // Kimi K2
+    "[e~["sv,                   // MiniMax M2
+    "[|endofturn|]"sv,          // EXAONE
+    "<|end_of_turn|>"sv,        // OpenChat
+    "<|endofturn|>"sv,          // HyperCLOVA
+    "<|END_OF_TURN_TOKEN|>"sv,  // Command R
+    "▁<EOT>"sv,                 // Code Llama
+    "<eos>"sv,
+};
+// Ends a text only where it is a control token: other vocabularies hold it as HTML.
+constexpr std::string_view kSentencePieceEnd = "</s>";
+
+/// Tokens of a family that all have to be there.
+struct Pair {
+  std::string_view one, other;
+};
+// Where these are, <|end|> ends one of the messages of an answer, not the answer.
+constexpr std::array kEndsOfMessages = {Pair{"<|return|>", "<|call|>"}, Pair{"<|flush|>", "<|calls|>"}};
+// GLM has no token for the end of a turn: the next speaker's begins.
+constexpr Pair kNextSpeakers{"<|user|>", "<|observation|>"};
+
+template <size_t n>
+bool contains(const std::array<std::string_view, n>& names, std::string_view text) {
+  return std::find(names.begin(), names.end(), text) != names.end();
+}
+
+class EndTokens {
+ public:
+  explicit EndTokens(Vocabulary& vocabulary) : vocabulary_(vocabulary) {
+    for (int32_t token = 0; token < vocabulary.size(); ++token) read(token);
+  }
+
+  void add_to(std::vector<int32_t>& ends) const {
+    const bool has_messages = std::any_of(kEndsOfMessages.begin(), kEndsOfMessages.end(),
+                                          [this](const Pair& pair) { return has(pair); });
+    for (const auto& [name, token] : named_) {
+      const bool speaker = name == kNextSpeakers.one || name == kNextSpeakers.other;
+      if (speaker ? has(kNextSpeakers) : !(has_messages && name == "<|end|>")) ends.push_back(token);
+    }
+  }
+
+ private:
+  void read(int32_t token) {
+    const std::string_view text = vocabulary_.texts[token];
+    TokenType& type = vocabulary_.types[token];
+    if (contains(kAlwaysEnd, text)) type = TokenType::kControl;
+    const bool control = type == TokenType::kControl;
+    const bool special = control || type == TokenType::kUserDefined;
+    const bool may_end =
+        contains(kEndIfSpecial, text) || text == kNextSpeakers.one || text == kNextSpeakers.other;
+    if (contains(kAlwaysEnd, text) || (special && may_end) || (control && text == kSentencePieceEnd))
+      named_.emplace(text, token);
+  }
+
+  bool has(const Pair& pair) const { return named_.count(pair.one) > 0 && named_.count(pair.other) > 0; }
+
+  Vocabulary& vocabulary_;
+  std::unordered_multimap<std::string_view, int32_t> named_;
+};
+
+}  // namespace
+
+void find_end_tokens(const ModelFile& file, Vocabulary& vocabulary) {
+  std::vector<int32_t>& ends = vocabulary.end_tokens;
+  ends = {vocabulary.eos, read_token_id(file, vocabulary, "tokenizer.ggml.eot_token_id", -1),
+          read_token_id(file, vocabulary, "tokenizer.ggml.eom_token_id", -1)};
+  EndTokens(vocabulary).add_to(ends);
+  std::sort(ends.begin(), ends.end());
+  ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+  if (ends.front() < 0) ends.erase(ends.begin());
+}
+
+}  // namespace hearth

@@ -1,0 +1,22 @@
+// U+2581, with which all kinds of vocabularies but byte-level BPE spell a space. Pure functions, any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+inline constexpr std::string_view kSpaceSign = "\xE2\x96\x81";
+
+/// Appends text to out, its spaces as U+2581.
+inline void append_with_space_signs(std::string_view text, std::string& out) {
+  for (const char c : text) {
+    if (c == ' ') {
+      out.append(kSpaceSign);
+    } else {
+      out.push_back(c);
+    }
+  }
+}
+
+}  // namespace hearth

@@ -1,0 +1,51 @@
+// WordPiece, the tokenizer of BERT (Devlin et al. 2019, arXiv:1810.04805): text is normalised and cut into words and
+// single punctuation marks; a word becomes the longest token it begins with, then the longest one that continues it,
+// and so on.
+//
+// GGUF files spell a token that begins a word with U+2581 before it, and one that continues a word without "##".
+// Built at load; const and thread-safe afterwards. The vocabulary must outlive it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/tokenizer/text_encoder.h"
+#include "engine/tokenizer/vocabulary.h"
+
+namespace hearth {
+
+class WordPieceEncoder final : public TextEncoder {
+ public:
+  explicit WordPieceEncoder(const Vocabulary& vocabulary);
+
+  /// A word that tokens do not cover, or of more than 100 characters, becomes the unknown token as a whole, or nothing
+  /// if the model has none. Bytes that are not UTF-8 are left out.
+  void encode(std::string_view text, bool at_start, std::vector<int32_t>& out) const override;
+
+ private:
+  /// Tokens by their bytes in text.
+  struct Pieces {
+    std::unordered_map<std::string_view, int32_t> tokens;
+    size_t longest = 0;  // in bytes
+    void add(std::string_view piece, int32_t token);
+  };
+  struct Longest {
+    int32_t token = -1;
+    size_t length = 0;
+  };
+  /// Finds the longest of the pieces that text begins with.
+  static Longest longest_prefix(const Pieces& pieces, std::string_view text);
+
+  std::u32string normalised(std::string_view text) const;
+  void encode_word(std::u32string_view word, std::vector<int32_t>& out) const;
+
+  const Vocabulary& vocabulary_;
+  Pieces first_;       // tokens that begin a word, without U+2581
+  Pieces continuing_;  // tokens that continue a word
+};
+
+}  // namespace hearth

@@ -1,0 +1,213 @@
+// See the header.
+#include "kernels/cpu/experts/expert_ffn.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+namespace hearth {
+namespace {
+
+// The fewest floats in a piece of an operation that is not a matrix product, as in cpu_backend.cpp.
+constexpr int64_t kPieceFloats = 4096;
+// Columns of a token that are added up at a time, so that several threads can share one token.
+constexpr int64_t kOutputCols = 512;
+
+int64_t grain(int64_t floats) { return std::max<int64_t>(1, kPieceFloats / std::max<int64_t>(1, floats)); }
+
+bool is_quantized(const Matrix& weight) { return weight && uses_quantized_activations(weight.dtype); }
+bool is_float(const Matrix& weight) { return weight && !uses_quantized_activations(weight.dtype); }
+
+}  // namespace
+
+void ExpertFfn::reserve(const StepBounds& bounds, Backend& memory) {
+  const size_t n_experts = static_cast<size_t>(bounds.n_experts);
+  const size_t n_pairs = static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(bounds.n_experts_used);
+  const int64_t d_model = bounds.d_model > 0 ? bounds.d_model : bounds.max_cols;
+  // Rounding up to whole weight blocks ensures that a larger row never takes less memory than a smaller one.
+  constexpr int64_t kLargestBlock = 256;
+  const auto quantized_bytes = [&](int64_t n_cols) {
+    return activation_row_bytes((n_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock, bits_);
+  };
+  first_row_.resize(n_experts + 1);
+  next_row_.resize(n_experts);
+  token_of_row_.resize(n_pairs);
+  row_of_pair_.resize(n_pairs);
+  chosen_.reserve(n_experts);
+  jobs_.reserve(2 * n_experts);
+  const size_t model_bytes = static_cast<size_t>(d_model) * sizeof(float);
+  const size_t hidden_bytes = static_cast<size_t>(bounds.expert_cols) * sizeof(float);
+  quantized_x_ = memory.allocate(n_pairs * quantized_bytes(d_model));
+  model_rows_ = memory.allocate(n_pairs * model_bytes);
+  hidden_ = memory.allocate(n_pairs * hidden_bytes);
+  ups_ = memory.allocate(n_pairs * hidden_bytes);
+  quantized_hidden_ = memory.allocate(n_pairs * quantized_bytes(bounds.expert_cols));
+}
+
+void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, const float* x,
+                    const ExpertChoice& choice, float* out, ExpertCounts& counts) {
+  if (choice.n_tokens == 0) return;
+  const Expert& any = experts[static_cast<size_t>(choice.experts[0])];
+  const Call call{.experts = experts,
+                  .activation = activation,
+                  .x = x,
+                  .choice = choice,
+                  .n_pairs = int64_t{choice.n_tokens} * choice.n_used,
+                  .d_model = any.down.n_rows,
+                  .d_expert = any.up.n_rows,
+                  .gated = static_cast<bool>(any.gate)};
+  assert(experts.size() <= next_row_.size());
+  assert(static_cast<size_t>(call.n_pairs) <= token_of_row_.size());
+  assert(static_cast<size_t>(call.n_pairs * call.d_model) * sizeof(float) <= model_rows_.bytes());
+  assert(static_cast<size_t>(call.n_pairs * call.d_expert) * sizeof(float) <= hidden_.bytes());
+  sort_pairs(call);
+  counts.chosen += call.n_pairs;
+  counts.read += static_cast<int64_t>(chosen_.size());
+  fill_inputs(call);
+  multiply_inputs(call);
+  activate(call);
+  multiply_hidden(call);
+  add_outputs(call, out);
+}
+
+/// Gives every pair its row: by expert, and an expert's tokens in ascending order.
+void ExpertFfn::sort_pairs(const Call& call) {
+  const size_t n_experts = call.experts.size();
+  const size_t n_used = static_cast<size_t>(call.choice.n_used);
+  const std::span<const int32_t> choices(call.choice.experts, static_cast<size_t>(call.n_pairs));
+  std::fill_n(first_row_.begin(), n_experts + 1, 0);
+  for (const int32_t expert : choices) {
+    assert(0 <= expert && static_cast<size_t>(expert) < n_experts);
+    ++first_row_[static_cast<size_t>(expert) + 1];
+  }
+  chosen_.clear();
+  for (size_t e = 0; e < n_experts; ++e) {
+    if (first_row_[e + 1] > 0) chosen_.push_back(static_cast<int32_t>(e));
+    first_row_[e + 1] += first_row_[e];
+  }
+  std::copy_n(first_row_.begin(), n_experts, next_row_.begin());
+  for (size_t pair = 0; pair < choices.size(); ++pair) {
+    const int32_t row = next_row_[static_cast<size_t>(choices[pair])]++;
+    row_of_pair_[pair] = row;
+    token_of_row_[static_cast<size_t>(row)] = static_cast<int32_t>(pair / n_used);
+  }
+}
+
+/// Quantises x, and copies it for experts that several tokens chose.
+void ExpertFfn::fill_inputs(const Call& call) {
+  bool any_quantized = false, any_floats = false;
+  for (const int32_t e : chosen_) {
+    const Expert& expert = call.experts[static_cast<size_t>(e)];
+    any_quantized |= is_quantized(expert.gate) || is_quantized(expert.up);
+    any_floats |= is_float(expert.gate) || is_float(expert.up);
+  }
+  const int64_t d_model = call.d_model, n_used = call.choice.n_used;
+  const size_t quantized_bytes = activation_row_bytes(d_model, bits_);
+  pool_.for_each_piece(call.choice.n_tokens, grain(d_model), [&](int64_t begin, int64_t end, int) {
+    for (int64_t t = begin; t < end; ++t) {
+      const float* x = call.x + t * d_model;
+      const int32_t* experts = call.choice.experts + t * n_used;
+      const int32_t* rows = row_of_pair_.data() + t * n_used;
+      std::byte* first = quantized_x(rows[0], d_model);
+      if (any_quantized) matmul_.quantize(x, d_model, first);
+      for (int64_t j = 0; j < n_used; ++j) {
+        if (n_tokens(experts[j]) == 1) continue;  // it reads x, or the row of the token's first expert
+        if (any_quantized && j > 0) std::memcpy(quantized_x(rows[j], d_model), first, quantized_bytes);
+        if (any_floats) std::copy_n(x, d_model, model_rows_.floats() + rows[j] * d_model);
+      }
+    }
+  });
+}
+
+/// Gate and up products of all chosen experts; without gates, the up products are written to hidden_.
+void ExpertFfn::multiply_inputs(const Call& call) {
+  const int64_t d_model = call.d_model, d_expert = call.d_expert;
+  jobs_.clear();
+  for (const int32_t e : chosen_) {
+    const Expert& expert = call.experts[static_cast<size_t>(e)];
+    const int64_t row = first_row(e);
+    MatmulJob job;
+    job.n_tokens = n_tokens(e);
+    if (job.n_tokens == 1) {
+      const int64_t token = token_of_row_[static_cast<size_t>(row)];
+      const int64_t first = row_of_pair_[static_cast<size_t>(token * call.choice.n_used)];
+      job.x = call.x + token * d_model;
+      job.quantized = quantized_x(first, d_model);
+    } else {
+      job.x = model_rows_.floats() + row * d_model;
+      job.quantized = quantized_x(row, d_model);
+    }
+    const auto add = [&](const Matrix& weight, const float* bias, Buffer& to) {
+      assert(weight.n_rows == d_expert && weight.n_cols == d_model);
+      job.product = {weight, bias, to.floats() + row * d_expert, d_expert};
+      jobs_.push_back(job);
+    };
+    if (call.gated) add(expert.gate, expert.gate_bias, hidden_);
+    add(expert.up, expert.up_bias, call.gated ? ups_ : hidden_);
+  }
+  products_.run(jobs_);
+}
+
+/// hidden = act(gate) * up, also quantised if down matrices need it.
+void ExpertFfn::activate(const Call& call) {
+  const int64_t d_expert = call.d_expert;
+  const bool any_quantized = std::ranges::any_of(
+      chosen_, [&](int32_t e) { return is_quantized(call.experts[static_cast<size_t>(e)].down); });
+  pool_.for_each_piece(call.n_pairs, grain(d_expert), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      float* hidden = hidden_.floats() + row * d_expert;
+      const float* up = call.gated ? ups_.floats() + row * d_expert : nullptr;
+      vector_.gated_activation(call.activation, hidden, up, d_expert, hidden);
+      if (any_quantized) matmul_.quantize(hidden, d_expert, quantized_hidden(row, d_expert));
+    }
+  });
+}
+
+/// Down products of all chosen experts.
+void ExpertFfn::multiply_hidden(const Call& call) {
+  const int64_t d_model = call.d_model, d_expert = call.d_expert;
+  jobs_.clear();
+  for (const int32_t e : chosen_) {
+    const Expert& expert = call.experts[static_cast<size_t>(e)];
+    assert(expert.down.n_rows == d_model && expert.down.n_cols == d_expert);
+    const int64_t row = first_row(e);
+    MatmulJob job;
+    job.product = {expert.down, expert.down_bias, model_rows_.floats() + row * d_model, d_model};
+    job.x = hidden_.floats() + row * d_expert;
+    job.quantized = quantized_hidden(row, d_expert);
+    job.n_tokens = n_tokens(e);
+    jobs_.push_back(job);
+  }
+  products_.run(jobs_);
+}
+
+/// Adds each token's down products to its row of out.
+void ExpertFfn::add_outputs(const Call& call, float* out) {
+  const int64_t d_model = call.d_model;
+  const int n_used = call.choice.n_used;
+  const int64_t parts = (d_model + kOutputCols - 1) / kOutputCols;
+  const auto add_part = [&](int64_t token, int64_t column) {
+    const WeightedRows rows{.x = model_rows_.floats() + column,
+                            .stride = d_model,
+                            .ids = row_of_pair_.data() + token * n_used,
+                            .weights = call.choice.weights + token * n_used,
+                            .n = n_used};
+    vector_.add_weighted_rows(rows, std::min(kOutputCols, d_model - column), out + token * d_model + column);
+  };
+  const int64_t n_parts = call.choice.n_tokens * parts;
+  pool_.for_each_piece(n_parts, grain(n_used * kOutputCols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end; ++i) add_part(i / parts, i % parts * kOutputCols);
+  });
+}
+
+std::byte* ExpertFfn::quantized_x(int64_t row, int64_t d_model) const {
+  const size_t bytes = activation_row_bytes(d_model, bits_);
+  return reinterpret_cast<std::byte*>(quantized_x_.floats()) + static_cast<size_t>(row) * bytes;
+}
+
+std::byte* ExpertFfn::quantized_hidden(int64_t row, int64_t d_expert) const {
+  const size_t bytes = activation_row_bytes(d_expert, bits_);
+  return reinterpret_cast<std::byte*>(quantized_hidden_.floats()) + static_cast<size_t>(row) * bytes;
+}
+
+}  // namespace hearth

@@ -1,0 +1,84 @@
+// The experts of a layer on the CPU: how the tokens of a step are brought to the experts that they chose.
+//
+// Pairs of a token and one of its experts are sorted by expert. In that order each pair has a row in every scratch
+// matrix, so an expert's tokens lie side by side and are multiplied together, and its weights are read once. A call
+// is five parallel regions, however many experts are chosen:
+//   1. x is quantised, and copied to the pairs' rows;
+//   2. all chosen experts' gate and up products (kernels/cpu/matmul_jobs.h);
+//   3. the activation, and its result quantised;
+//   4. all chosen experts' down products;
+//   5. each token's outputs are added up, in the order in which its experts were chosen.
+// Weights are read where they lie. Each token's sums have one order, whatever else is in the step.
+// Owned by CpuBackend; called by the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/matmul_jobs.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+class ExpertFfn {
+ public:
+  ExpertFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector, ActivationBits bits,
+            MatmulJobs& jobs)
+      : pool_(pool), matmul_(matmul), vector_(vector), bits_(bits), products_(jobs) {}
+
+  void reserve(const StepBounds& bounds, Backend& memory);
+
+  /// Backend::experts().
+  void run(std::span<const Expert> experts, FfnActivation activation, const float* x,
+           const ExpertChoice& choice, float* out, ExpertCounts& counts);
+
+ private:
+  /// The arguments of a call, and the shape of its experts.
+  struct Call {
+    std::span<const Expert> experts;
+    FfnActivation activation;
+    const float* x;
+    ExpertChoice choice;
+    int64_t n_pairs, d_model, d_expert;
+    bool gated;
+  };
+
+  void sort_pairs(const Call& call);
+  void fill_inputs(const Call& call);
+  void multiply_inputs(const Call& call);
+  void activate(const Call& call);
+  void multiply_hidden(const Call& call);
+  void add_outputs(const Call& call, float* out);
+
+  int64_t first_row(int32_t expert) const { return first_row_[static_cast<size_t>(expert)]; }
+  int n_tokens(int32_t expert) const { return static_cast<int>(first_row(expert + 1) - first_row(expert)); }
+  std::byte* quantized_x(int64_t row, int64_t d_model) const;
+  std::byte* quantized_hidden(int64_t row, int64_t d_expert) const;
+
+  ThreadPool& pool_;
+  const MatmulKernels& matmul_;
+  const VectorKernels& vector_;
+  ActivationBits bits_;
+  MatmulJobs& products_;
+
+  std::vector<int32_t> first_row_;     // [n_experts + 1] where each expert's rows begin
+  std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
+  std::vector<int32_t> token_of_row_;  // [n_pairs]
+  std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]
+  std::vector<int32_t> chosen_;        // the experts that any token chose, ascending; as many as there are
+  std::vector<MatmulJob> jobs_;        // of one region
+
+  // Of each pair a row. x is quantised to the row of a token's first expert. From there it is copied for the experts
+  // that several tokens chose; an expert of one token reads it there.
+  Buffer quantized_x_;
+  Buffer model_rows_;  // [d_model] x if weights are floats, then the down products
+  Buffer hidden_;      // [d_expert] gate products, then the activation
+  Buffer ups_;         // [d_expert] up products
+  Buffer quantized_hidden_;
+};
+
+}  // namespace hearth

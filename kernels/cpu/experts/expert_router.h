@@ -1,0 +1,48 @@
+// Choosing experts on the CPU: from a router's logits to the experts of each token and their weights.
+//
+// Tokens are independent; threads share them. What is done to one token is in kernels/experts.h (Router).
+// Owned by CpuBackend; called by the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_kernels.h"
+#include "kernels/experts.h"
+
+namespace hearth {
+
+class ExpertRouter {
+ public:
+  ExpertRouter(ThreadPool& pool, const VectorKernels& vector) : pool_(pool), vector_(vector) {}
+
+  /// The most tokens of a step, experts of a layer and experts of a token.
+  void reserve(int max_tokens, int n_experts, int n_used);
+
+  /// Backend::route().
+  ExpertChoice route(const float* logits, int n_tokens, const Router& router);
+
+ private:
+  /// What one thread writes while it chooses one token's experts.
+  struct Scratch {
+    std::vector<float> scores;        // [n_experts]
+    std::vector<float> preferences;   // [n_experts] scores with bias, by which experts are chosen
+    std::vector<float> best_scores;   // [n_experts] of the chosen experts or groups
+    std::vector<int32_t> groups;      // [n_experts] the chosen ones
+    std::vector<uint8_t> group_used;  // [n_experts]
+  };
+
+  void route_token(const float* logits, const Router& router, Scratch& scratch, int32_t* experts,
+                   float* weights);
+  void choose_groups(const Router& router, Scratch& scratch);
+  void weigh(const Router& router, const float* scores, const int32_t* experts, float* weights);
+
+  ThreadPool& pool_;
+  const VectorKernels& vector_;
+  std::vector<Scratch> scratch_;  // per thread
+  std::vector<int32_t> experts_;  // [max_tokens, n_used]
+  std::vector<float> weights_;    // [max_tokens, n_used]
+};
+
+}  // namespace hearth

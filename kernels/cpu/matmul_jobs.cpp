@@ -1,0 +1,139 @@
+// How products are cut into units and units into pieces. See the header.
+#include "kernels/cpu/matmul_jobs.h"
+
+#include <algorithm>
+
+namespace hearth {
+namespace {
+
+// Weight bytes of the smallest and the largest piece. At 10 GB/s a core reads 16 KiB in 1.6 microseconds, which
+// repays the atomic operation of taking a piece. The first strips of a piece are not prefetched in time: for one
+// token, pieces of 512 KiB were 5 % faster than pieces of 128 KiB.
+constexpr int64_t kMinPieceBytes = 16 * 1024;
+constexpr int64_t kMaxPieceBytes = 512 * 1024;
+// Units of work per thread; the last pieces are one unit. With 8, a delayed thread holds up an eighth of a thread's work.
+// Cores of unequal speed need smaller units; in a product of 2 MiB, 16 take 11 % longer than 8.
+constexpr int64_t kUnitsPerThread = 8;
+constexpr int64_t kUnitsPerUnequalThread = 32;
+// Rows of a piece are a multiple of this: the kernels work on so many rows at once, and with one token on half as many.
+constexpr int64_t kRowMultiple = 32;
+constexpr int64_t kRowMultipleOfOne = 16;
+// With one token, threads whose equal share is at most this many bytes take it as one piece. A piece's first microseconds
+// pass waiting for memory that was not prefetched, a quarter of the time of a share of 100 KiB.
+constexpr int64_t kMaxShareBytes = 1024 * 1024;
+// The fewest tokens of a piece: each piece unpacks its weights anew, which costs as much as a few tokens do.
+constexpr int64_t kMinPieceTokens = 64;
+// In the time of so many multiply-adds a core reads one byte of weights: 80 and 10 a nanosecond.
+constexpr int64_t kProductsPerByte = 8;
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+int64_t n_rows(const Product& p) {
+  return p.rows.data() != nullptr ? static_cast<int64_t>(p.rows.size()) : p.weight.n_rows;
+}
+
+int64_t bytes_of_row(const Matrix& weight) {
+  return std::max<int64_t>(1, static_cast<int64_t>(row_bytes(weight.dtype, weight.n_cols)));
+}
+
+/// What a row of the job costs: its bytes, if the job has the fewest tokens of all, and more in proportion if it has more.
+int64_t cost_of_row(const MatmulJob& job, int64_t fewest_tokens) {
+  const Matrix& weight = job.product.weight;
+  const int64_t bytes = bytes_of_row(weight);
+  if (job.n_tokens == fewest_tokens) return bytes;
+  const auto time = [&](int64_t n_tokens) { return bytes + weight.n_cols * n_tokens / kProductsPerByte; };
+  return bytes * time(job.n_tokens) / time(fewest_tokens);
+}
+
+struct Cut {
+  int64_t n_units = 0;
+  int64_t most_units = 0;  // of a piece
+  bool in_shares = false;  // one piece for each thread
+};
+
+/// Numbers the units: job by job, and in each token part by token part, so that a piece of neighbouring units is a
+/// range of rows.
+Cut cut(std::span<MatmulJob> jobs, const ThreadPool& pool) {
+  const int64_t n_wanted =
+      pool.n_threads() * (pool.speeds_differ() ? kUnitsPerUnequalThread : kUnitsPerThread);
+  const auto [fewest, most] = std::ranges::minmax_element(jobs, {}, &MatmulJob::n_tokens);
+  const int64_t fewest_tokens = fewest->n_tokens;
+  int64_t total_cost = 0;
+  for (const MatmulJob& job : jobs) total_cost += n_rows(job.product) * cost_of_row(job, fewest_tokens);
+  Cut c;
+  c.in_shares =
+      most->n_tokens == 1 && total_cost <= pool.n_threads() * kMaxShareBytes && !pool.speeds_differ();
+  const int64_t unit_cost =
+      c.in_shares ? 1 : std::clamp(total_cost / n_wanted, kMinPieceBytes, kMaxPieceBytes);
+  const int64_t row_multiple = c.in_shares ? kRowMultipleOfOne : kRowMultiple;
+  c.most_units = kMaxPieceBytes / unit_cost;
+  int64_t n_row_units = 0;
+  for (MatmulJob& job : jobs) {
+    const int64_t rows = ceil_div(unit_cost, cost_of_row(job, fewest_tokens));
+    job.rows_per_unit = ceil_div(rows, row_multiple) * row_multiple;
+    job.row_units = ceil_div(n_rows(job.product), job.rows_per_unit);
+    n_row_units += job.row_units;
+  }
+  // With small matrices, many tokens and many threads, rows alone give too few units, so tokens are split too.
+  const int64_t wanted_parts = ceil_div(n_wanted, std::max<int64_t>(1, n_row_units));
+  for (MatmulJob& job : jobs) {
+    const int64_t most_parts = std::max<int64_t>(1, job.n_tokens / kMinPieceTokens);
+    job.part_tokens = ceil_div(job.n_tokens, std::clamp<int64_t>(wanted_parts, 1, most_parts));
+    job.first_unit = c.n_units;
+    c.n_units += job.row_units * ceil_div(job.n_tokens, job.part_tokens);
+  }
+  return c;
+}
+
+}  // namespace
+
+void MatmulJobs::run(std::span<MatmulJob> jobs) {
+  if (jobs.empty()) return;
+  const Cut c = cut(jobs, pool_);
+  const auto multiply_units = [&](int64_t begin, int64_t end, int) {
+    const auto later = [](int64_t unit, const MatmulJob& job) { return unit < job.first_unit; };
+    auto job =
+        std::upper_bound(jobs.begin(), jobs.end(), begin, later) - 1;  // the one that unit `begin` is of
+    for (; job != jobs.end() && job->first_unit < end; ++job) {
+      multiply(*job, begin - job->first_unit, end - job->first_unit);
+    }
+  };
+  if (c.in_shares) {
+    pool_.for_each_part(c.n_units, multiply_units);
+  } else {
+    pool_.for_each_shrinking_piece(c.n_units, c.most_units, multiply_units);
+  }
+}
+
+/// Computes those of the job's units that are in [begin, end); its first one is number 0.
+void MatmulJobs::multiply(const MatmulJob& job, int64_t begin, int64_t end) const {
+  int64_t unit = 0;  // the first one of the part
+  for (int64_t token = 0; token < job.n_tokens; token += job.part_tokens, unit += job.row_units) {
+    const int64_t from = std::max(begin - unit, int64_t{0}), to = std::min(end - unit, job.row_units);
+    if (from < to) multiply_rows(job, token, from, to);
+  }
+}
+
+/// Computes the units [begin, end) of the part of the tokens that begins with `first`.
+void MatmulJobs::multiply_rows(const MatmulJob& job, int64_t first, int64_t begin, int64_t end) const {
+  const Product& p = job.product;
+  MatmulArgs args;
+  args.weight = &p.weight;
+  args.row_begin = begin * job.rows_per_unit;
+  args.row_end = std::min(end * job.rows_per_unit, n_rows(p));
+  args.rows = p.rows.data();
+  args.bias = p.bias;
+  args.out_stride = p.out_stride;
+  args.accumulate = p.accumulate;
+  args.large_l1 = large_l1_;
+  args.n_tokens = static_cast<int>(std::min(job.part_tokens, job.n_tokens - first));
+  args.x = job.x == nullptr ? nullptr : job.x + first * p.weight.n_cols;
+  if (job.quantized != nullptr) {
+    args.quantized =
+        job.quantized + static_cast<size_t>(first) * activation_row_bytes(p.weight.n_cols, bits_);
+  }
+  args.out = p.out + first * p.out_stride;
+  kernels_.multiply[static_cast<size_t>(p.weight.dtype)](args);
+}
+
+}  // namespace hearth

@@ -1,0 +1,301 @@
+"""What the scripts that make tiny random models share: random weights, golden results, and the writing of GGUF files.
+
+A script has a table of Tiny and calls make_all. Every weight is exact in the type that the file has for it, and no
+router of a mixture of experts is near a tie, so that rounding cannot choose another expert.
+"""
+import dataclasses
+import itertools
+import pathlib
+import sys
+from typing import Any, Callable
+
+import gguf
+import numpy as np
+import torch
+import transformers
+
+from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
+
+# Of the standard deviation of a router's scores: what must lie between the last expert chosen and the first one left
+# out, for every token and layer. Engines that keep keys and values in half precision are off by a thousandth or so.
+ROUTER_MARGIN = 0.01
+MXFP4 = gguf.GGMLQuantizationType.MXFP4
+
+# transformers' names of a layer's parts, and GGUF's, as most of these models have them.
+ATTENTION = {"input_layernorm": "attn_norm", "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k",
+             "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output"}
+OUTER = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+FFN_NORM = {"post_attention_layernorm": "ffn_norm"}
+FFN = {"mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+QK_NORMS = {"self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm"}
+EXPERTS = {"mlp.gate": "ffn_gate_inp", "mlp.experts.gate_up_proj": "ffn_gate_up_exps",
+           "mlp.experts.down_proj": "ffn_down_exps"}
+LLAMA = {**OUTER, **ATTENTION, **FFN_NORM, **FFN}
+
+
+@dataclasses.dataclass
+class Tiny:
+    """One model: how transformers builds it, and what its file says."""
+    arch: str  # general.architecture
+    config: Any  # transformers' configuration
+    keys: dict[str, Any]  # of the file, without the prefix of the architecture
+    names: dict[str, str]  # transformers' names (layers' ones without the layer) to GGUF's; "" leaves one out
+    # (GGUF's name, data) to the list of those that the file has
+    change: Callable[[str, np.ndarray], list[tuple[str, np.ndarray]]] = lambda name, data: [(name, data)]
+    norm_base: float = 1.0  # about which norms' weights are drawn; 0 where the model adds 1
+    layers: tuple[str, ...] = ("layers", "h")  # what the list of layers is called
+    # The scores by which a layer's experts are chosen, given its router and the router's input; None: no experts
+    scores: Callable[[torch.nn.Module, torch.Tensor], torch.Tensor] | None = None
+    router: str = "mlp.gate"
+    n_used: int = 0
+    groups: Callable[[torch.Tensor], torch.Tensor] | None = None  # scores of groups of experts
+    n_groups_used: int = 0
+    auto: Any = transformers.AutoModelForCausalLM
+    spreads: dict[str, float] = dataclasses.field(default_factory=dict)  # of weights by a part of their names
+    extra: Callable[[], dict[str, np.ndarray]] = dict  # further tensors of the file
+    vocabulary: str = "llama"
+    hidden: bool = False  # golden are the last layer's outputs of all tokens, not logits
+    build: Callable[[], torch.nn.Module] | None = None  # instead of auto
+    seed: str = ""  # what random weights are seeded by, the model's name unless said
+    mxfp4: tuple[str, ...] = ()  # parts of the names of the file's tensors that are MXFP4
+    # Rounds the model's weights to what its file can hold, after they were drawn
+    settle: Callable[[torch.nn.Module], None] = lambda model: None
+
+    def make(self):
+        model = self.build() if self.build else self.auto.from_config(self.config, attn_implementation="eager")
+        return model.float().eval()
+
+
+def sizes(config, **more):
+    """Keys that converters write for nearly every architecture, from transformers' configuration."""
+    keys = {"block_count": config.num_hidden_layers, "context_length": config.max_position_embeddings,
+            "embedding_length": config.hidden_size, "attention.head_count": config.num_attention_heads}
+    for key, field in (("feed_forward_length", "intermediate_size"), ("attention.head_count_kv", "num_key_value_heads"),
+                       ("attention.layer_norm_rms_epsilon", "rms_norm_eps"), ("attention.key_length", "head_dim"),
+                       ("attention.value_length", "head_dim"), ("expert_used_count", "num_experts_per_tok")):
+        if (value := getattr(config, field, None)) is not None:
+            keys[key] = value
+    if (rope := getattr(config, "rope_parameters", None)) is not None and "rope_theta" in rope:
+        keys["rope.freq_base"] = float(rope["rope_theta"])
+        if rope["rope_type"] in ("linear", "yarn"):
+            keys["rope.scaling.type"] = rope["rope_type"]
+            keys["rope.scaling.factor"] = float(rope["factor"])
+        if rope["rope_type"] == "yarn":
+            keys["rope.scaling.original_context_length"] = rope["original_max_position_embeddings"]
+            for key, fields in (("attn_factor", ("attention_factor", "attn_factor")), ("beta_fast", ("beta_fast",)),
+                                ("beta_slow", ("beta_slow",))):
+                for field in fields:
+                    if rope.get(field) is not None:
+                        keys[f"rope.scaling.yarn_{key}"] = float(rope[field])
+    return {**keys, **more}
+
+
+def of_rope(theta=10000.0, **more):
+    return {"rope_type": "default", "rope_theta": theta, **more}
+
+
+def permuted(n_heads, n_kv_heads):
+    """A change for files of llama's family, where q and k have adjacent pairs."""
+    def change(name, data):
+        if ".attn_q." in name or ".attn_k." in name:
+            data = interleave(data, n_heads if ".attn_q." in name else n_kv_heads)
+        return split_experts(name, data)
+    return change
+
+
+def split_experts(name, data):
+    """Fused gates and ups of experts, or of one FFN (shared), become two tensors."""
+    for fused in ("ffn_gate_up_exps", "ffn_gate_up_shexp"):
+        if fused in name:
+            half = data.shape[-2] // 2
+            return [(name.replace("gate_up", "gate"), data[..., :half, :]),
+                    (name.replace("gate_up", "up"), data[..., half:, :])]
+    return [(name, data)]
+
+
+def fused_qkv():
+    """A change that puts a layer's q, k and v one under the other, as attn_qkv."""
+    order = ("attn_q.", "attn_k.", "attn_v.")
+    parts = {}
+
+    def change(name, data):
+        part = next((part for part in order if part in name), None)
+        if part is None:
+            return [(name, data)]
+        fused = name.replace(part, "attn_qkv.")
+        found = parts.setdefault(fused, {})
+        found[part] = data
+        return [(fused, np.concatenate([found[part] for part in order]))] if len(found) == len(order) else []
+    return change
+
+
+def plain_scores(router, x):
+    """Chosen by logits (or by what grows with them)."""
+    return x @ router.weight.T
+
+
+def randomise(tiny, model, rng):
+    """Weights that are exact in float16, whatever type the file has for them."""
+    with torch.no_grad():
+        for name, weight in model.state_dict().items():
+            owner = type(model.get_submodule(name.rpartition(".")[0])).__name__
+            norm = "Norm" in owner
+            base = tiny.norm_base if norm and name.endswith("weight") else 0.0
+            spread = 0.3 if norm or weight.ndim == 1 else 1.5 / weight.shape[-1] ** 0.5
+            spread = next((value for part, value in tiny.spreads.items() if part in name), spread)
+            values = torch.from_numpy(base + spread * rng.standard_normal(tuple(weight.shape)))
+            weight.copy_(values.half().float())
+        if model.config.tie_word_embeddings and hasattr(model, "lm_head"):
+            model.lm_head.weight.copy_(model.get_input_embeddings().weight)
+        tiny.settle(model)
+
+
+def gap(scores, n):
+    """The smallest distance between the n-th and the next score of a row, in the scores' standard deviations."""
+    ordered = scores.sort(-1, descending=True).values
+    distance = (ordered[:, n - 1] - ordered[:, n]).min() / scores[scores.isfinite()].std()
+    return distance.item()
+
+
+def run(tiny, model):
+    """The golden rows, and the smallest gap of any router."""
+    gaps, handles = [], []
+
+    def watch(router, args):
+        x = args[0].reshape(-1, args[0].shape[-1])
+        scores = tiny.scores(router, x)
+        if tiny.groups is not None:
+            groups = tiny.groups(scores)
+            gaps.append(gap(groups, tiny.n_groups_used))
+            chosen = torch.zeros_like(groups).scatter(1, groups.topk(tiny.n_groups_used).indices, 1) > 0
+            scores = scores.masked_fill(~chosen.repeat_interleave(scores.shape[1] // groups.shape[1], 1), -np.inf)
+        gaps.append(gap(scores, tiny.n_used))
+
+    if tiny.scores is not None:
+        handles = [module.register_forward_pre_hook(watch) for name, module in model.named_modules()
+                   if name.endswith("." + tiny.router)]
+        assert handles, "no routers"
+    with torch.no_grad():
+        output = model(torch.tensor([TOKENS]))
+        golden = output.last_hidden_state[0] if tiny.hidden else output.logits[0]
+    for handle in handles:
+        handle.remove()
+    return golden, min(gaps, default=None)
+
+
+def tensors_of(tiny, model):
+    """(GGUF's name, data) of all tensors of the file."""
+    for name, weight in model.state_dict().items():
+        if name == "lm_head.weight" and model.config.tie_word_embeddings:
+            continue
+        stem, _, suffix = name.rpartition(".")
+        if suffix not in ("weight", "bias"):  # a parameter without a module of its own
+            stem, suffix = name, "weight"
+        parts = stem.split(".")
+        at = next((i + 1 for i, part in enumerate(parts[:-1]) if part in tiny.layers and parts[i + 1].isdigit()), None)
+        prefix = "" if at is None else f"blk.{parts[at]}."
+        mapped = tiny.names[stem if at is None else ".".join(parts[at + 1:])]
+        if mapped == "":
+            continue
+        if "." in mapped:  # says the suffix itself
+            mapped, _, suffix = mapped.partition(".")
+        yield from tiny.change(f"{prefix}{mapped}.{suffix}", weight.numpy())
+    yield from tiny.extra().items()
+
+
+def as_mxfp4(data):
+    """The bytes of a tensor in MXFP4, and what they stand for."""
+    raw = gguf.quants.quantize(np.ascontiguousarray(data, dtype=np.float32), MXFP4)
+    return raw, gguf.quants.dequantize(raw, MXFP4)
+
+
+def stored(tiny, name, data):
+    """As converters choose types: float32 for vectors, norms, routers and whatever is not called weight."""
+    if name.endswith(".weight") and any(part in name for part in tiny.mxfp4):
+        raw, values = as_mxfp4(data)
+        assert np.array_equal(values, data), name
+        return raw, MXFP4
+    single = ("ffn_gate_inp.weight", "ffn_gate_inp_shexp.weight", "position_embd.weight", "token_types.weight")
+    if data.ndim <= 1 or not name.endswith(".weight") or name.endswith(("_norm.weight",) + single):
+        return np.ascontiguousarray(data, dtype=np.float32), gguf.GGMLQuantizationType.F32
+    half = np.ascontiguousarray(data).astype(np.float16)
+    assert np.array_equal(half.astype(np.float32), data), name
+    return half, gguf.GGMLQuantizationType.F16
+
+
+def add_keys(writer, arch, keys):
+    for key, value in keys.items():
+        name = f"{arch}.{key}"
+        first = value[0] if isinstance(value, list) else value
+        if isinstance(value, list):
+            writer.add_array(name, value)
+        elif isinstance(first, bool):
+            writer.add_bool(name, value)
+        elif isinstance(first, int):
+            writer.add_uint32(name, value)
+        elif isinstance(first, float):
+            writer.add_float32(name, value)
+        else:
+            writer.add_string(name, value)
+
+
+def add_vocabulary(writer, kind):
+    if kind == "bert":
+        letters = [chr(c) for c in range(33, 127)]
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + ["\u2581" + c for c in letters] + letters
+        tokens += [f"[unused{i}]" for i in range(N_VOCAB - len(tokens))]
+        writer.add_tokenizer_model("bert")
+        writer.add_tokenizer_pre("default")
+        writer.add_token_list(tokens)
+        writer.add_token_types([3 if token.startswith("[") and len(token) > 2 else 1 for token in tokens])
+        writer.add_token_type_count(2)
+        writer.add_unk_token_id(1)
+        writer.add_uint32("tokenizer.ggml.cls_token_id", 2)
+        writer.add_sep_token_id(3)
+        writer.add_pad_token_id(0)
+        writer.add_mask_token_id(4)
+        return
+    writer.add_tokenizer_model("llama")
+    writer.add_token_list(["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)])
+    writer.add_token_scores([0.0] * N_VOCAB)
+    writer.add_token_types([2, 3, 3] + [6] * 256)
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+
+def write_gguf(path, tiny, tensors):
+    writer = gguf.GGUFWriter(str(path), tiny.arch)
+    writer.add_name(path.stem)
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_F16)
+    add_keys(writer, tiny.arch, tiny.keys)
+    add_vocabulary(writer, tiny.vocabulary)
+    for name, data in tensors:
+        data, kind = stored(tiny, name, data)
+        writer.add_tensor(name, data, raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def make_all(models):
+    """Writes every model of a table into the folder that the command line names; further words choose some."""
+    torch.set_num_threads(1)
+    out = pathlib.Path(sys.argv[1])
+    for name, make in models.items():
+        if sys.argv[2:] and name not in sys.argv[2:]:
+            continue
+        tiny = make()
+        model = tiny.make()
+        for attempt in itertools.count():
+            rng = np.random.default_rng([attempt, *(tiny.seed or name).encode()])
+            randomise(tiny, model, rng)
+            golden, smallest = run(tiny, model)
+            if smallest is None or smallest > ROUTER_MARGIN:
+                break
+        write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
+        rows = golden if tiny.hidden else golden[::4]
+        rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")
+        print(name, tuple(rows.shape), "spread", round(golden.std().item(), 3), "router gap",
+              smallest if smallest is None else round(smallest, 4), "attempt", attempt,
+              f"{(out / name).with_suffix('.gguf').stat().st_size // 1000} kB")

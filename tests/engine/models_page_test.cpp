@@ -1,0 +1,114 @@
+// docs/models.md says what the table of architectures says, and names the models that each one is checked with.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "engine/forward/ffn_activation.h"
+#include "engine/model/architecture.h"
+#include "tests/support/catch.h"
+#include "tests/support/source_dir.h"
+
+namespace hearth::testing {
+namespace {
+
+/// Models of tests/data/arch, by architecture.
+const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
+    {"llama",
+     {"llama", "llama-gqa-tied", "llama-linear", "llama-llama3", "relu-llama", "mixtral", "mixtral-split"}},
+    {"bamboo", {"bamboo"}},
+    {"falcon", {"falcon-7b", "falcon-40b"}},
+    {"opt", {"opt"}},
+    {"qwen2", {"qwen2", "qwen2-yarn"}},
+    {"qwen2moe", {"qwen2moe", "qwen2moe-fused"}},
+    {"olmo2", {"olmo2", "olmo3"}},
+    {"granitemoe", {"granitemoe", "granitemoe-shared"}},
+    {"smallthinker", {"smallthinker", "smallthinker-sigmoid"}},
+    {"gpt-oss", {"gpt-oss", "gpt-oss-mxfp4"}},
+    {"phi3", {"phi3", "phi3-long", "phi3-short"}},
+    {"gptneox", {"gptneox", "gptneox-sequential"}},
+    // As llama, but for the name: Mistral's newest have a further fact, which is refused.
+    {"mistral3", {}},
+};
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string norms_of(const Architecture& arch) {
+  std::string text = arch.norm == NormKind::kRms ? "RMS" : "layer";
+  if (arch.norms == NormPlace::kAfter) text += ", behind";
+  if (arch.norms == NormPlace::kBoth) text += ", before and behind";
+  if (arch.qk_norm == QkNorm::kHeads)
+    text += arch.qk_norm_optional ? "; heads if the file has them" : "; heads";
+  if (arch.qk_norm == QkNorm::kWhole) text += "; q and k";
+  return text;
+}
+
+std::string positions_of(const Architecture& arch) {
+  std::string text = arch.rope == RopeKind::kNone          ? "learned"
+                     : arch.rope == RopeKind::kInterleaved ? "RoPE, pairs"
+                                                           : "RoPE, halves";
+  if (arch.layers_per_unturned > 0)
+    text += ", not in every " + std::to_string(arch.layers_per_unturned) + "th layer";
+  if (!arch.window.full_turns) text += ", not in full layers";
+  return text;
+}
+
+std::string attention_of(const Architecture& arch) {
+  std::vector<std::string> parts;
+  if (arch.window.period > 0) {
+    parts.push_back("windows, 1 layer of " + std::to_string(arch.window.period) + " full");
+  }
+  if (arch.sinks) parts.push_back("sinks");
+  if (arch.attention_cap > 0) parts.push_back("soft caps");
+  if (arch.parallel_attention) parts.push_back("beside the FFN");
+  if (arch.parallel_from != ParallelFrom::kArchitecture)
+    parts.push_back("beside the FFN if the file says so");
+  return joined(parts);
+}
+
+std::string experts_of(const Architecture& arch) {
+  if (!arch.mixture.possible) return "";
+  std::string text = arch.mixture.score == RouterScore::kSoftmax   ? "softmax"
+                     : arch.mixture.score == RouterScore::kSigmoid ? "sigmoid"
+                                                                   : "softmax of the chosen";
+  if (arch.mixture.renormalise) text += ", renormalised";
+  if (arch.mixture.shared_has_gate) text += ", shared with a gate";
+  if (arch.mixture.reads_layer_input) text += ", by the layer's input";
+  return text;
+}
+
+std::string row_of(const Architecture& arch) {
+  const auto found = kCheckedWith.find(arch.name);
+  const std::vector<std::string> models =
+      found == kCheckedWith.end() ? std::vector{std::string(arch.name)} : found->second;
+  for (const std::string& model : models) {
+    INFO(model);
+    CHECK(std::filesystem::exists(std::filesystem::path(source_dir()) / "tests/data/arch" /
+                                  (model + ".logits")));
+  }
+  const std::string ffn = ffn_activation_name(arch.activation) + (arch.gated ? ", gated" : "");
+  return "| `" + std::string(arch.name) + "` | " + norms_of(arch) + " | " + positions_of(arch) + " | " +
+         attention_of(arch) + " | " + ffn + " | " + experts_of(arch) + " | " +
+         (models.empty() ? "as llama" : joined(models)) + " |\n";
+}
+
+}  // namespace
+
+TEST_CASE("docs/models.md has the table of architectures") {
+  std::string table;
+  for (const Architecture& arch : architectures()) table += row_of(arch);
+  const std::ifstream page(std::filesystem::path(source_dir()) / "docs/models.md");
+  std::ostringstream text;
+  text << page.rdbuf();
+  // If this fails, replace the rows of the page's table by these.
+  INFO(table);
+  CHECK(text.str().find(table) != std::string::npos);
+}
+
+}  // namespace hearth::testing

@@ -1,0 +1,122 @@
+// WordPiece: normalisation, words, unknown words and decoding. The comparison with PyPI's tokenizers is in
+// test_tokenizer_oracle.py.
+#include "engine/tokenizer/unicode_data.h"
+#include "tests/engine/tokenizer/tokenizer_vocabularies.h"
+#include "tests/support/catch.h"
+
+namespace hearth::test {
+namespace {
+
+const std::string kStart = "\xE2\x96\x81";  // U+2581
+
+/// [CLS] 0, [SEP] 1, [UNK] 2, then words and what continues them.
+Vocabulary bert() {
+  Vocabulary vocabulary = make_vocabulary(TokenizerKind::kWordPiece, {{"[CLS]", TokenType::kControl},
+                                                                      {"[SEP]", TokenType::kControl},
+                                                                      {"[UNK]", TokenType::kControl},
+                                                                      {kStart + "token"},
+                                                                      {"token"},
+                                                                      {"ize"},
+                                                                      {"izer"},
+                                                                      {"s"},
+                                                                      {kStart + "cafe"},
+                                                                      {kStart + "Cafe"},
+                                                                      {kStart + "\xE4\xB8\xAD"},
+                                                                      {kStart + "!"},
+                                                                      {kStart + "a"},
+                                                                      {"a"}});
+  vocabulary.bos = 0;
+  vocabulary.eos = 1;
+  vocabulary.unk = 2;
+  vocabulary.add_bos = vocabulary.add_eos = true;
+  vocabulary.lower_case = vocabulary.strip_accents = true;
+  return vocabulary;
+}
+
+Ids encode(const Vocabulary& vocabulary, std::string_view text) {
+  return VocabularyTokenizer(vocabulary, {}).encode(text, false, false);
+}
+
+std::u32string decomposed(char32_t c) {
+  std::u32string out;
+  append_decomposed(c, out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("WordPiece takes the longest token that a word begins with, then what continues it") {
+  CHECK(encode(bert(), "tokenizers") == Ids{3, 6, 7});
+  CHECK(encode(bert(), "tokenize tokens") == Ids{3, 5, 3, 7});
+  CHECK(encode(bert(), "tokentoken") == Ids{3, 4});
+  CHECK(encode(bert(), "") == Ids{});
+  CHECK(encode(bert(), " \t\r\n") == Ids{});
+}
+
+TEST_CASE("A word that WordPiece's tokens do not cover is one unknown token") {
+  CHECK(encode(bert(), "tokenx token") == Ids{2, 3});
+  CHECK(encode(bert(), "izer") == Ids{2});  // continues words only
+  CHECK(encode(bert(), std::string(100, 'a')) == Ids([] {
+          Ids ids(100, 13);
+          ids[0] = 12;
+          return ids;
+        }()));
+  CHECK(encode(bert(), std::string(101, 'a')) == Ids{2});
+  Vocabulary without = bert();
+  without.unk = -1;
+  CHECK(encode(without, "tokenx token") == Ids{3});
+}
+
+TEST_CASE("WordPiece's text is lower case, without accents and control characters, as the model has it") {
+  CHECK(encode(bert(), "CAF\xC3\x89") == Ids{8});
+  CHECK(encode(bert(), "cafe\xCC\x81") == Ids{8});
+  CHECK(encode(bert(), std::string_view("c\0a\xE2\x80\x8B\xEF\xBF\xBD\x07"
+                                        "fe",
+                                        12)) == Ids{8});
+  CHECK(encode(bert(),
+               "ca\xFF"
+               "fe") == Ids{8});  // no UTF-8
+  Vocabulary cased = bert();
+  cased.lower_case = cased.strip_accents = false;
+  CHECK(encode(cased, "Cafe cafe CAFE caf\xC3\xA9") == Ids{9, 8, 2, 2});
+}
+
+TEST_CASE("Punctuation and ideographs are words of their own to WordPiece") {
+  CHECK(encode(bert(), "token!!cafe") == Ids{3, 11, 11, 8});
+  CHECK(encode(bert(),
+               "\xE4\xB8\xAD\xE4\xB8\xAD"
+               "a") == Ids{10, 10, 12});
+}
+
+TEST_CASE("WordPiece puts its tokens around texts, and decodes with spaces between words") {
+  const VocabularyTokenizer tokenizer(bert(), {});
+  CHECK(tokenizer.encode("token", true, false) == Ids{0, 3, 1});
+  CHECK(tokenizer.encode("[SEP] token", false, true) == Ids{1, 3});
+  CHECK(tokenizer.encode("[SEP]", false, false) == Ids{2, 2, 2});
+  CHECK(tokenizer.decode({0, 3, 6, 7, 8, 11, 1}, false) == "tokenizers cafe !");
+}
+
+TEST_CASE("Unicode's facts about characters") {
+  CHECK(decomposed(U'a') == U"a");
+  CHECK(decomposed(U'\u00E9') == U"e\u0301");
+  CHECK(decomposed(U'\u1EA5') == U"a\u0302\u0301");
+  CHECK(decomposed(U'\u212B') == U"A\u030A");  // by way of another character
+  CHECK(decomposed(U'\uAC00') == U"\u1100\u1161");
+  CHECK(decomposed(U'\uD7A3') == U"\u1112\u1175\u11C2");
+  CHECK(lower_case(U'A') == U'a');
+  CHECK(lower_case(U'a') == U'a');
+  CHECK(lower_case(U'\u0100') == U'\u0101');
+  CHECK(lower_case(U'\u0101') == U'\u0101');
+  CHECK(lower_case(U'\u03A3') == U'\u03C3');
+  CHECK(lower_case(U'\U0010FFFF') == U'\U0010FFFF');
+  CHECK(is_nonspacing_mark(U'\u0301'));
+  CHECK_FALSE(is_nonspacing_mark(U'a'));
+  CHECK(is_punctuation(U'$'));
+  CHECK(is_punctuation(U'\u3002'));
+  CHECK_FALSE(is_punctuation(U'\u20AC'));
+  CHECK(is_other(U'\u200B'));
+  CHECK(is_other(U'\0'));
+  CHECK_FALSE(is_other(U' '));
+}
+
+}  // namespace hearth::test

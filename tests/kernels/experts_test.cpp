@@ -1,0 +1,512 @@
+// Mixtures of experts on the CPU: which experts a router chooses and with which weights, what the experts compute,
+// and that a token's result has the same bits in any batch, order and number of threads.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <set>
+#include <stdexcept>
+
+#include "kernels/cpu/cpu_backend.h"
+#include "tests/kernels/weight_rows.h"
+#include "tests/support/catch.h"
+#include "tests/support/reference_experts.h"
+
+namespace hearth::test {
+namespace {
+
+constexpr int64_t kModel = 256;   // d_model; weight blocks of K-quants have 256 columns
+constexpr int64_t kExpert = 512;  // d_expert
+constexpr int kExperts = 9;
+constexpr int kMaxTokens = 200;
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+std::vector<float> normal_numbers(int64_t n, std::mt19937& rng, float deviation = 1.0f) {
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> out(static_cast<size_t>(n));
+  for (float& x : out) x = normal(rng);
+  return out;
+}
+
+StepBounds bounds_for(int max_tokens, int n_experts, int n_used) {
+  StepBounds bounds;
+  bounds.max_tokens = max_tokens;
+  bounds.max_cols = kExpert;
+  bounds.d_model = kModel;
+  bounds.n_experts = n_experts;
+  bounds.n_experts_used = n_used;
+  bounds.expert_cols = kExpert;
+  return bounds;
+}
+
+// ---- choosing ----------------------------------------------------------------------------------------------
+
+struct Chosen {
+  std::vector<int32_t> experts;
+  std::vector<float> weights;
+};
+
+Chosen route(CpuBackend& backend, const std::vector<float>& logits, const Router& router) {
+  const int n_tokens = static_cast<int>(logits.size()) / router.n_experts;
+  const ExpertChoice choice = backend.route(logits.data(), n_tokens, router);
+  REQUIRE(choice.n_tokens == n_tokens);
+  REQUIRE(choice.n_used == router.n_used);
+  const int64_t n = int64_t{n_tokens} * router.n_used;
+  return {{choice.experts, choice.experts + n}, {choice.weights, choice.weights + n}};
+}
+
+Chosen route_one(const std::vector<float>& logits, const Router& router) {
+  CpuBackend backend(1, Isa::kScalar);
+  backend.reserve(bounds_for(1, router.n_experts, router.n_used));
+  return route(backend, logits, router);
+}
+
+/// Whether the experts are n_used different ones of n_experts.
+bool valid(const int32_t* experts, const Router& router) {
+  const std::set<int32_t> all(experts, experts + router.n_used);
+  return static_cast<int>(all.size()) == router.n_used && *all.begin() >= 0 &&
+         *all.rbegin() < router.n_experts;
+}
+
+/// All kinds of routers of 48 experts.
+std::vector<Router> routers(const std::vector<float>& bias) {
+  std::vector<Router> all;
+  for (const RouterScore score :
+       {RouterScore::kSoftmax, RouterScore::kSigmoid, RouterScore::kSoftmaxOfChosen}) {
+    for (const bool biased : {false, true}) {
+      for (const int n_groups : {1, 6, 48}) {
+        for (const bool by_best : {false, true}) {
+          Router router;
+          router.n_experts = 48;
+          router.n_used = all.size() % 5 == 0 ? 1 : 6;
+          router.score = score;
+          router.choice_bias = biased ? bias.data() : nullptr;
+          router.n_groups = n_groups;
+          router.n_groups_used = n_groups == 1 ? 1 : n_groups == 6 ? 2 : 20;
+          router.group_by_best = by_best;
+          router.renormalise = all.size() % 2 == 0;
+          router.scale = all.size() % 3 == 0 ? 2.5f : 1.0f;
+          all.push_back(router);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("router: experts and weights are those of a double reference", "[experts]") {
+  constexpr int kTokens = 60;
+  std::mt19937 rng(1);
+  const std::vector<float> logits = normal_numbers(kTokens * 48, rng, 2.0f),
+                           bias = normal_numbers(48, rng, 0.1f);
+  for (const Isa isa : supported_isas()) {
+    CpuBackend backend(2, isa);
+    backend.reserve(bounds_for(kTokens, 48, 6));
+    size_t number = 0;
+    for (const Router& router : routers(bias)) {
+      INFO(isa_name(isa) << ", router " << number++);
+      const Chosen chosen = route(backend, logits, router);
+      bool same_experts = true;
+      double worst = 0;
+      for (int t = 0; t < kTokens; ++t) {
+        const auto expected = testing::reference_route(logits.data() + t * 48, router);
+        for (size_t j = 0; j < expected.experts.size(); ++j) {
+          const size_t at = static_cast<size_t>(t * router.n_used) + j;
+          same_experts &= chosen.experts[at] == expected.experts[j];
+          worst = std::max(worst, std::abs(double{chosen.weights[at]} / expected.weights[j] - 1));
+        }
+      }
+      CHECK(same_experts);
+      CHECK(worst < 2e-6);  // e^x within 2 units, and arguments up to 15 that are rounded to 1e-6
+    }
+  }
+}
+
+TEST_CASE("router: of equal scores the lower number wins, among experts and groups", "[experts]") {
+  Router router;
+  router.n_experts = 12;
+  router.n_used = 3;
+  CHECK(route_one(std::vector<float>(12, 1.5f), router).experts == std::vector<int32_t>{0, 1, 2});
+  router.n_groups = 4;
+  router.n_groups_used = 2;
+  CHECK(route_one(std::vector<float>(12, 1.5f), router).experts == std::vector<int32_t>{0, 1, 2});
+  std::vector<float> logits(12, 1.0f);
+  logits[7] = logits[11] = logits[5] = 2.0f;  // in groups 1, 2 and 3
+  CHECK(route_one(logits, router).experts == std::vector<int32_t>{5, 7, 3});
+}
+
+TEST_CASE("router: a group's score is its best expert's, or the sum of its best two", "[experts]") {
+  Router router;
+  router.n_experts = 6;
+  router.n_used = 2;
+  router.score = RouterScore::kSoftmaxOfChosen;
+  router.n_groups = 2;
+  const std::vector<float> logits = {5.0f, 0.0f, 0.0f, 3.0f, 4.0f, 0.0f};
+  router.group_by_best = true;
+  CHECK(route_one(logits, router).experts == std::vector<int32_t>{0, 1});
+  router.group_by_best = false;
+  CHECK(route_one(logits, router).experts == std::vector<int32_t>{4, 3});
+}
+
+TEST_CASE("router: the bias chooses and does not weigh", "[experts]") {
+  Router router;
+  router.n_experts = 4;
+  router.n_used = 2;
+  router.score = RouterScore::kSigmoid;
+  const std::vector<float> bias = {0.0f, 0.0f, 10.0f, 0.0f};
+  router.choice_bias = bias.data();
+  const Chosen chosen = route_one({1.0f, 0.0f, -1.0f, 0.5f}, router);
+  CHECK(chosen.experts == std::vector<int32_t>{2, 0});
+  CHECK(std::abs(chosen.weights[0] - 0.26894143f) < 1e-6f);
+  CHECK(std::abs(chosen.weights[1] - 0.73105858f) < 1e-6f);
+}
+
+TEST_CASE("router: weights whose sum is zero stay zero", "[experts]") {
+  Router router;
+  router.n_experts = 3;
+  router.n_used = 2;
+  router.renormalise = true;
+  const std::vector<float> bias = {0.0f, 5.0f, 4.0f};
+  router.choice_bias = bias.data();
+  const Chosen chosen = route_one({0.0f, -200.0f, -300.0f}, router);
+  CHECK(chosen.experts == std::vector<int32_t>{1, 2});
+  CHECK(chosen.weights == std::vector<float>{0.0f, 0.0f});
+}
+
+TEST_CASE("router: what is not a number shows in the weights, and experts stay valid", "[experts]") {
+  constexpr int kTokens = 3;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::mt19937 rng(2);
+  const std::vector<float> good = normal_numbers(kTokens * 48, rng), bias = normal_numbers(48, rng);
+  std::vector<float> bad_bias = bias;
+  bad_bias[40] = kNaN;
+  for (const Isa isa : supported_isas()) {
+    CpuBackend backend(1, isa);
+    backend.reserve(bounds_for(kTokens, 48, 6));
+    for (Router router : routers(bias)) {
+      const Chosen expected = route(backend, good, router);
+      const auto check = [&](const std::vector<float>& logits) {
+        const Chosen chosen = route(backend, logits, router);
+        const int n = router.n_used;
+        for (int t = 0; t < kTokens; ++t) REQUIRE(valid(chosen.experts.data() + t * n, router));
+        for (int j = n; j < 2 * n; ++j) REQUIRE(std::isnan(chosen.weights[static_cast<size_t>(j)]));
+        for (const int t : {0, 2}) {  // the others are as they were
+          REQUIRE(std::equal(chosen.experts.data() + t * n, chosen.experts.data() + (t + 1) * n,
+                             expected.experts.data() + t * n));
+          REQUIRE(std::equal(chosen.weights.data() + t * n, chosen.weights.data() + (t + 1) * n,
+                             expected.weights.data() + t * n));
+        }
+      };
+      for (const size_t bad : {0, 17, 47}) {  // one logit of the second token
+        std::vector<float> logits = good;
+        logits[48 + bad] = kNaN;
+        check(logits);
+      }
+      std::vector<float> logits = good;
+      std::fill_n(logits.begin() + 48, 48, kNaN);
+      check(logits);
+      if (router.score != RouterScore::kSigmoid) {  // which infinities only saturate
+        std::fill_n(logits.begin() + 48, 48, infinity);
+        check(logits);
+        std::fill_n(logits.begin() + 48, 48, -infinity);
+        check(logits);
+      }
+      if (router.choice_bias == nullptr) continue;
+      router.choice_bias = bad_bias.data();
+      const Chosen chosen = route(backend, good, router);
+      for (int t = 0; t < kTokens; ++t) REQUIRE(valid(chosen.experts.data() + t * router.n_used, router));
+      for (const float weight : chosen.weights) REQUIRE(std::isnan(weight));
+    }
+  }
+}
+
+TEST_CASE("router: a token's bits do not depend on batch or threads", "[experts]") {
+  constexpr int kTokens = 300;
+  std::mt19937 rng(3);
+  const std::vector<float> logits = normal_numbers(kTokens * 48, rng, 2.0f),
+                           bias = normal_numbers(48, rng, 0.1f);
+  for (const Isa isa : supported_isas()) {
+    for (const Router& router : routers(bias)) {
+      Chosen first;
+      for (const int n_threads : {1, 3}) {
+        CpuBackend backend(n_threads, isa);
+        backend.reserve(bounds_for(kTokens, 48, 6));
+        const Chosen chosen = route(backend, logits, router);
+        if (n_threads == 1) first = chosen;
+        REQUIRE(chosen.experts == first.experts);
+        REQUIRE(chosen.weights == first.weights);
+        for (const int t : {0, 1, 299}) {
+          const Chosen alone = route(backend, {logits.data() + t * 48, logits.data() + (t + 1) * 48}, router);
+          REQUIRE(std::equal(alone.weights.begin(), alone.weights.end(),
+                             chosen.weights.data() + t * router.n_used));
+          REQUIRE(std::equal(alone.experts.begin(), alone.experts.end(),
+                             chosen.experts.data() + t * router.n_used));
+        }
+      }
+    }
+  }
+}
+
+// ---- computing ---------------------------------------------------------------------------------------------
+
+namespace {
+
+struct LayerKind {
+  DType inputs, down;
+  bool gated, biased;
+  Activation activation;
+};
+
+const LayerKind kKinds[] = {
+    {DType::kQ4_0, DType::kQ4_0, true, false, Activation::kSilu},
+    {DType::kQ8_0, DType::kQ6_K, true, true, Activation::kSwigluOai},
+    {DType::kQ6_K, DType::kQ8_0, false, false, Activation::kRelu2},
+    {DType::kF16, DType::kQ4_0, true, true, Activation::kGelu},
+    {DType::kQ8_0, DType::kF32, false, true, Activation::kSilu},
+    {DType::kF32, DType::kF16, true, false, Activation::kSilu},
+};
+
+/// A layer of experts with random weights; gate and up are the halves of one tensor. Products of activations of about
+/// unit size are of about unit size.
+class Layer {
+ public:
+  explicit Layer(const LayerKind& kind) : kind_(kind) {
+    std::mt19937 rng(7);
+    for (int e = 0; e < kExperts; ++e) {
+      inputs_.push_back(random_matrix(kind.inputs, kind.gated ? 2 * kExpert : kExpert, kModel, rng));
+      downs_.push_back(random_matrix(kind.down, kModel, kExpert, rng));
+      biases_.push_back(normal_numbers(2 * kExpert + kModel, rng));
+      Expert expert;
+      expert.up = inputs_.back().view;
+      expert.up.n_rows = kExpert;
+      if (kind.gated) {
+        expert.gate = expert.up;
+        expert.up.data = inputs_.back().view.row(kExpert);
+      }
+      expert.down = downs_.back().view;
+      if (kind.biased) {
+        if (kind.gated) expert.gate_bias = biases_.back().data();
+        expert.up_bias = biases_.back().data() + kExpert;
+        expert.down_bias = biases_.back().data() + 2 * kExpert;
+      }
+      experts_.push_back(expert);
+    }
+  }
+  FfnActivation activation() const { return {kind_.activation}; }
+  const std::vector<Expert>& experts() const { return experts_; }
+
+ private:
+  LayerKind kind_;
+  std::vector<OwnedMatrix> inputs_, downs_;
+  std::vector<std::vector<float>> biases_;
+  std::vector<Expert> experts_;
+};
+
+/// Tokens, and the experts that they chose.
+struct Step {
+  Step(int tokens, int used, std::mt19937& rng) : n_tokens(tokens), n_used(used) {
+    x = normal_numbers(n_tokens * kModel, rng, 0.3f);
+    std::vector<int32_t> all(kExperts);
+    std::iota(all.begin(), all.end(), 0);
+    for (int t = 0; t < n_tokens; ++t) {
+      std::shuffle(all.begin(), all.end(), rng);
+      // Two tokens in three want the last expert, so that experts have unequal numbers of tokens.
+      if (t % 3 != 0) std::iter_swap(std::ranges::find(all, kExperts - 1), all.begin() + t % n_used);
+      experts.insert(experts.end(), all.begin(), all.begin() + n_used);
+    }
+    std::uniform_real_distribution<float> uniform(0.05f, 1.0f);
+    for (size_t i = 0; i < experts.size(); ++i) weights.push_back(uniform(rng));
+    before = normal_numbers(n_tokens * kModel, rng);
+  }
+  ExpertChoice choice() const { return {n_tokens, n_used, experts.data(), weights.data()}; }
+
+  /// The tokens of `which`, in that order.
+  Step select(const std::vector<int>& which) const {
+    Step step = *this;
+    step.n_tokens = static_cast<int>(which.size());
+    step.x.clear();
+    step.before.clear();
+    step.experts.clear();
+    step.weights.clear();
+    for (const int t : which) {
+      step.x.insert(step.x.end(), x.begin() + t * kModel, x.begin() + (t + 1) * kModel);
+      step.before.insert(step.before.end(), before.begin() + t * kModel, before.begin() + (t + 1) * kModel);
+      step.experts.insert(step.experts.end(), experts.begin() + t * n_used,
+                          experts.begin() + (t + 1) * n_used);
+      step.weights.insert(step.weights.end(), weights.begin() + t * n_used,
+                          weights.begin() + (t + 1) * n_used);
+    }
+    return step;
+  }
+
+  int n_tokens, n_used;
+  std::vector<float> x, weights, before;
+  std::vector<int32_t> experts;
+};
+
+std::vector<float> run(CpuBackend& backend, const Layer& layer, const Step& step) {
+  std::vector<float> out = step.before;
+  ExpertCounts counts;
+  backend.experts(layer.experts(), layer.activation(), step.x.data(), step.choice(), out.data(), counts);
+  REQUIRE(counts.chosen == static_cast<int64_t>(step.experts.size()));
+  REQUIRE(counts.read ==
+          static_cast<int64_t>(std::set<int32_t>(step.experts.begin(), step.experts.end()).size()));
+  return out;
+}
+
+bool same_row(const std::vector<float>& a, int64_t row_a, const std::vector<float>& b, int64_t row_b) {
+  return std::memcmp(a.data() + row_a * kModel, b.data() + row_b * kModel, kModel * sizeof(float)) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("experts: outputs are those of a double reference", "[experts]") {
+  for (const LayerKind& kind : kKinds) {
+    const Layer layer(kind);
+    for (const int n_tokens : {1, 2, 3, 17, 80}) {
+      std::mt19937 rng(static_cast<unsigned>(n_tokens));
+      const Step step(n_tokens, n_tokens == 3 ? 1 : 4, rng);
+      const int n_checked = std::min(n_tokens, 6);  // the reference takes its time
+      std::vector<double> expected, sizes;
+      for (int t = n_tokens - n_checked; t < n_tokens; ++t) {
+        std::vector<double> sum(kModel);
+        double size = 0;
+        for (int j = 0; j < step.n_used; ++j) {
+          const size_t pair = static_cast<size_t>(t * step.n_used + j);
+          const std::vector<double> out =
+              testing::reference_expert(layer.experts()[static_cast<size_t>(step.experts[pair])],
+                                        layer.activation(), step.x.data() + t * kModel);
+          double largest = 0;
+          for (size_t c = 0; c < out.size(); ++c) {
+            sum[c] += double{step.weights[pair]} * out[c];
+            largest = std::max(largest, std::abs(out[c]));
+          }
+          size += double{step.weights[pair]} * largest;
+        }
+        for (size_t c = 0; c < sum.size(); ++c) {
+          expected.push_back(sum[c] + double{step.before[static_cast<size_t>(t) * kModel + c]});
+          sizes.push_back(size + 1);
+        }
+      }
+      for (const Isa isa : supported_isas()) {
+        CpuBackend backend(2, isa);
+        backend.reserve(bounds_for(kMaxTokens, kExperts, 4));
+        const std::vector<float> out = run(backend, layer, step);
+        double worst = 0;
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const size_t at = static_cast<size_t>(n_tokens - n_checked) * kModel + i;
+          const double error = std::abs(double{out[at]} - expected[i]) / sizes[i];
+          worst = std::isnan(error) ? INFINITY : std::max(worst, error);
+        }
+        INFO(isa_name(isa) << ", kind " << &kind - kKinds << ", " << n_tokens << " tokens");
+        // Activations are rounded to 2^-16 of the largest of 32 before each of the two products, and such errors of 256
+        // or 512 columns add up like a random walk, as the products themselves do.
+        CHECK(worst < 2e-4);
+      }
+    }
+  }
+}
+
+TEST_CASE("experts: a token's bits do not depend on batch, order or threads", "[experts]") {
+  for (const LayerKind& kind : kKinds) {
+    const Layer layer(kind);
+    std::mt19937 rng(5);
+    const Step step(kMaxTokens, 4, rng);
+    std::vector<int> backwards(kMaxTokens);
+    std::iota(backwards.rbegin(), backwards.rend(), 0);
+    const Step turned = step.select(backwards);
+    std::vector<float> of_vectors;  // all instruction sets but scalar, which rounds multiply-adds twice
+    for (const Isa isa : supported_isas()) {
+      INFO(isa_name(isa) << ", kind " << &kind - kKinds);
+      std::vector<float> first;
+      for (const int n_threads :
+           isa == Isa::kScalar ? std::vector<int>{1, 3} : std::vector<int>{1, 2, 3, 4}) {
+        CpuBackend backend(n_threads, isa);
+        backend.reserve(bounds_for(kMaxTokens, kExperts, 4));
+        const std::vector<float> out = run(backend, layer, step);
+        if (n_threads == 1) first = out;
+        CHECK(std::memcmp(out.data(), first.data(), out.size() * sizeof(float)) == 0);
+        for (const std::vector<int>& some : {std::vector<int>{0}, {199}, {7, 3}, {5, 6, 7, 8, 9, 10, 11}}) {
+          const std::vector<float> few = run(backend, layer, step.select(some));
+          for (size_t i = 0; i < some.size(); ++i)
+            CHECK(same_row(few, static_cast<int64_t>(i), first, some[i]));
+        }
+        if (n_threads != 3) continue;
+        const std::vector<float> reversed = run(backend, layer, turned);
+        bool same = true;
+        for (int t = 0; t < kMaxTokens; ++t) same &= same_row(reversed, kMaxTokens - 1 - t, first, t);
+        CHECK(same);
+      }
+      if (isa == Isa::kScalar) continue;
+      if (of_vectors.empty()) of_vectors = first;
+      CHECK(std::memcmp(of_vectors.data(), first.data(), first.size() * sizeof(float)) == 0);
+    }
+  }
+}
+
+TEST_CASE("experts: 8-bit activations, alone and in a batch", "[experts]") {
+  const Layer layer(kKinds[0]);
+  std::mt19937 rng(6);
+  const Step step(40, 4, rng);
+  for (const Isa isa : supported_isas()) {
+    CpuBackend precise(2, isa), backend(2, isa, ActivationBits::k8);
+    precise.reserve(bounds_for(40, kExperts, 4));
+    backend.reserve(bounds_for(40, kExperts, 4));
+    const std::vector<float> out = run(backend, layer, step), expected = run(precise, layer, step);
+    double error = 0, size = 0;
+    for (size_t i = 0; i < out.size(); ++i) {
+      error += std::pow(double{out[i]} - double{expected[i]}, 2);
+      size += std::pow(double{expected[i]} - double{step.before[i]}, 2);
+    }
+    INFO(isa_name(isa));
+    // Rounded to 1/254 of the largest of 32 values, before two products one after the other.
+    CHECK(std::sqrt(error / size) < 0.03);
+    for (const int t : {0, 39}) CHECK(same_row(run(backend, layer, step.select({t})), 0, out, t));
+  }
+}
+
+TEST_CASE("experts: weights of experts that nobody chose are not touched", "[experts]") {
+  const Layer layer(kKinds[0]);
+  std::mt19937 rng(8);
+  Step step(5, 2, rng);
+  step.experts = {2, 5, 5, 2, 8, 2, 5, 8, 2, 8};
+  std::vector<Expert> some(kExperts);  // the others are null pointers
+  for (const size_t e : {2, 5, 8}) some[e] = layer.experts()[e];
+  CpuBackend backend(2, supported_isas().front());
+  backend.reserve(bounds_for(5, kExperts, 2));
+  std::vector<float> out = step.before;
+  ExpertCounts counts;
+  backend.experts(some, layer.activation(), step.x.data(), step.choice(), out.data(), counts);
+  backend.experts(some, layer.activation(), step.x.data(), {0, 2, nullptr, nullptr}, nullptr, counts);
+  CHECK(counts.chosen == 10);
+  CHECK(counts.read == 3);
+  CHECK(out == run(backend, layer, step));
+}
+
+TEST_CASE("experts: a backend that has none says so", "[experts]") {
+  CpuBackend backend(1, Isa::kScalar);
+  ExpertCounts counts;
+  CHECK_THROWS_AS(backend.Backend::route(nullptr, 0, {}), std::logic_error);
+  CHECK_THROWS_AS(backend.Backend::experts({}, {}, nullptr, {}, nullptr, counts), std::logic_error);
+}
+
+TEST_CASE("experts: a weight that is not a number shows in its token only", "[experts]") {
+  const Layer layer(kKinds[0]);
+  std::mt19937 rng(9);
+  Step step(3, 2, rng);
+  CpuBackend backend(1, supported_isas().front());
+  backend.reserve(bounds_for(3, kExperts, 2));
+  const std::vector<float> good = run(backend, layer, step);
+  step.weights[2] = step.weights[3] = kNaN;
+  const std::vector<float> bad = run(backend, layer, step);
+  CHECK(same_row(bad, 0, good, 0));
+  CHECK(same_row(bad, 2, good, 2));
+  CHECK(std::all_of(bad.begin() + kModel, bad.begin() + 2 * kModel,
+                    [](float value) { return std::isnan(value); }));
+}
+
+}  // namespace hearth::test
