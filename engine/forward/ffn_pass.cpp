@@ -164,12 +164,12 @@ void FfnPass::run_mixture(const LayerCall& call) {
   if (!spec_.arch.mixture.reads_layer_input) {
     choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
   }
-  call.backend.experts(mixture.experts, spec_.activation, call.normed, choice_, call.out, expert_counts_);
+  call.backend.experts(mixture.experts, spec_.activation, call.normed, choice_, call.out, counts_.experts);
   if (!mixture.shared.empty()) {
     // Its gate is the router of a mixture of one expert, which every token uses.
     const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
     const ExpertChoice all = choose_experts(call, mixture.shared_gate, gate, call.normed);
-    call.backend.experts(mixture.shared, spec_.activation, call.normed, all, call.out, expert_counts_);
+    call.backend.experts(mixture.shared, spec_.activation, call.normed, all, call.out, counts_.experts);
   }
   if (call.neurons.dense_down.weight) run_dense(call);
 }

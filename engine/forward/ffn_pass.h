@@ -33,6 +33,7 @@ struct FfnMode {
 struct FfnCounts {
   int64_t n_token_layers = 0;  // tokens times layers
   NeuronCounts neurons;
+  ExpertCounts experts;
   int64_t n_verified = 0;             // tokens times layers whose predictor was verified
   int64_t truly_active = 0;           // neurons whose gate passes, proposed or not (predictor verified)
   int64_t truly_active_proposed = 0;  // of these, proposed
@@ -152,7 +153,6 @@ class FfnPass {
   NeuronObserver* neuron_observer_ = nullptr;
 
   ExpertChoice choice_;  // of the current layer
-  ExpertCounts expert_counts_;
   bool looks_ahead_ = false;
   bool proposes_next_ = false;  // the layer's wanted_next was filled
 

@@ -12,7 +12,7 @@ namespace {
 
 /// The bytes that one token reads of one layer's weights.
 struct LayerBytes {
-  double attention = 0, predictor = 0;  // attention: and what is read of a mixture of experts
+  double whole = 0;  // attention, the predictor, and of a mixture of experts what a token uses
   double gates = 0, ups = 0, downs = 0;
 };
 
@@ -30,9 +30,9 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
                        const NeuronActivity& activity) {
   LayerBytes bytes;
   for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) {
-    bytes.attention += static_cast<double>(linear->weight.bytes());
+    bytes.whole += static_cast<double>(linear->weight.bytes());
   }
-  bytes.attention += static_cast<double>(mixture_bytes_per_token(spec, layer.mixture));
+  bytes.whole += static_cast<double>(mixture_bytes_per_token(spec, layer.mixture));
   bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {
@@ -42,7 +42,7 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
                                       : down_bytes(spec, layer, activity.active < 0 ? 1.0 : activity.active);
       break;
     case Sparsity::kPredicted:
-      bytes.predictor = static_cast<double>(layer.predictor_in.bytes() + layer.predictor_out.bytes());
+      bytes.whole += static_cast<double>(layer.predictor_in.bytes() + layer.predictor_out.bytes());
       bytes.gates *= activity.proposed;
       [[fallthrough]];
     case Sparsity::kExact:
@@ -57,7 +57,7 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
 /// Adds the bytes read of a layer that the device runs. c: share of its active neurons that the device has.
 void add_device_layer(const LayerBytes& layer, const LayerPlacement& placement, Sparsity mode, double hot,
                       double c, TokenBytes& total) {
-  total.device_whole += layer.attention + layer.predictor;
+  total.device_whole += layer.whole;
   const auto split = [&](double bytes, double share) {
     total.device_neurons += bytes * share;
     total.cold_neurons += bytes * (1 - share);
@@ -85,7 +85,7 @@ TokenBytes token_bytes(const ModelSpec& spec, const Weights& weights, Sparsity m
   for (size_t i = 0; i < weights.layers.size(); ++i) {
     const LayerBytes layer = layer_bytes(spec, weights.layers[i], mode, activity);
     if (placements.empty() || !placements[i].on_device) {
-      total.host_whole += layer.attention + layer.predictor + layer.gates + layer.ups + layer.downs;
+      total.host_whole += layer.whole + layer.gates + layer.ups + layer.downs;
       continue;
     }
     const LayerPlacement& placement = placements[i];

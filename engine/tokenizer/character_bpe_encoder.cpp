@@ -14,12 +14,6 @@ size_t line_length(std::string_view text) {
   return std::min(text[0] == '\n' ? text.find_first_not_of('\n') : text.find('\n'), text.size());
 }
 
-/// Bytes of the first character; one that is not UTF-8 counts as one.
-size_t character_length(std::string_view text) {
-  const Utf8Char front = utf8_front(text);
-  return front.status == Utf8Status::kWhole ? front.length : 1;
-}
-
 }  // namespace
 
 CharacterBpeEncoder::CharacterBpeEncoder(const Vocabulary& vocabulary,

@@ -99,8 +99,7 @@ void SentencePieceEncoder::encode_segment(std::string_view segment, Work& work,
   std::vector<Work::Symbol>& symbols = work.symbols;
   symbols.clear();
   for (size_t begin = 0; begin < segment.size();) {
-    const Utf8Char front = utf8_front(segment.substr(begin));
-    const size_t length = front.status == Utf8Status::kWhole ? front.length : 1;
+    const size_t length = character_length(segment.substr(begin));
     const size_t i = symbols.size();
     symbols.push_back({begin, length, i > 0 ? i - 1 : kNone, i + 1});
     begin += length;

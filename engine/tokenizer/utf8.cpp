@@ -42,6 +42,11 @@ Utf8Char utf8_front(std::string_view bytes) {
   return {Utf8Status::kWhole, lead.length};
 }
 
+size_t character_length(std::string_view text) {
+  const Utf8Char front = utf8_front(text);
+  return front.status == Utf8Status::kWhole ? front.length : 1;
+}
+
 size_t utf8_valid_prefix(std::string_view bytes) {
   size_t at = 0;
   while (at < bytes.size()) {

@@ -25,6 +25,9 @@ struct Utf8Char {
 /// Classifies the front of bytes. REQUIRES: bytes is not empty. 1 <= length <= 4.
 Utf8Char utf8_front(std::string_view bytes);
 
+/// Bytes of the first character; one that is not well-formed UTF-8 counts as one byte. REQUIRES: text is not empty.
+size_t character_length(std::string_view text);
+
 /// Number of bytes at the front of bytes that are well-formed UTF-8.
 size_t utf8_valid_prefix(std::string_view bytes);
 
