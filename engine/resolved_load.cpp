@@ -68,9 +68,8 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.sparsity.mode == "calibrated") return "--sparsity calibrated runs on the CPU only";
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
-  if (facts.spec.has_experts()) return "A mixture of experts runs on the CPU only";
   for (const TensorInfo& tensor : facts.file.tensors()) {
-    if (cuda::device_has(tensor.dtype)) continue;
+    if (cuda::device_has(tensor.dtype) || is_of_experts(tensor.name)) continue;
     return "Tensor " + gguf::quoted(tensor.name) + " is of type " +
            std::string(dtype_info(tensor.dtype).name) + ", which runs on the CPU only";
   }

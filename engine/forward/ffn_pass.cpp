@@ -45,6 +45,7 @@ FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights&
     : gate(floats(memory, max_tokens, spec.widest_ffn())),
       up(floats(memory, spec.gated ? max_tokens : 0, spec.widest_ffn())),
       router(floats(memory, max_tokens, spec.mixture.n_experts)),
+      mixed(floats(memory, spec.has_experts() ? max_tokens : 0, spec.d_model)),
       hidden(floats(memory, max_tokens, max_rank(weights))),
       logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
@@ -62,14 +63,15 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
     work = FfnWorkspace(backend, spec, weights, max_tokens);
     work.make_sets(backend);
   };
-  if (devices.cpu_has_layers()) take(devices.cpu(), on_cpu_);
+  if (devices.cpu_has_layers() || spec.has_experts()) take(devices.cpu(), on_cpu_);
   if (devices.device() != nullptr) take(devices.device()->backend(), on_device_);
   found_later_.reserve(static_cast<size_t>(spec.n_layers));
 }
 
 double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
   const int n_buffers = (spec.gated ? 2 : 1) + (spec.predictors ? 2 : 0);
-  const double per_token = static_cast<double>(n_buffers) * spec.widest_ffn() + spec.mixture.n_experts;
+  const double per_token = static_cast<double>(n_buffers) * spec.widest_ffn() + spec.mixture.n_experts +
+                           (spec.has_experts() ? spec.d_model : 0);
   return sizeof(float) * per_token * max_tokens;
 }
 
@@ -151,27 +153,44 @@ Router FfnPass::router_of(int layer) const {
           .scale = mixture.scale};
 }
 
+/// The layer's backend computes the router's logits, and the CPU chooses by them.
 ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router, const Router& how,
                                      const float* input) {
   float* logits = call.work.router.floats();
   call.backend.matmul(input, call.n_tokens, std::array{product(router.weight, router.bias, logits)});
-  return call.backend.route(logits, call.n_tokens, how);
+  const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(how.n_experts);
+  return devices_.cpu().route(call.backend.to_host(logits, n), call.n_tokens, how);
 }
 
-/// The experts that each token's router chooses, and the expert that all tokens share, if there is one.
+/// The experts that each token's router chooses, and the expert that all tokens share, if there is one. A device hands
+/// the router's logits and the experts' input over to the CPU, computes the shared expert meanwhile, and adds what the
+/// CPU gives back.
 void FfnPass::run_mixture(const LayerCall& call) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
+  const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(spec_.d_model);
   if (!spec_.arch.mixture.reads_layer_input) {
     choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
   }
-  call.backend.experts(mixture.experts, spec_.activation, call.normed, choice_, call.out, counts_.experts);
-  if (!mixture.shared.empty()) {
-    // Its gate is the router of a mixture of one expert, which every token uses.
-    const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
-    const ExpertChoice all = choose_experts(call, mixture.shared_gate, gate, call.normed);
-    call.backend.experts(mixture.shared, spec_.activation, call.normed, all, call.out, counts_.experts);
-  }
+  const float* x = call.backend.to_host(call.normed, n);
   if (call.neurons.dense_down.weight) run_dense(call);
+  float *computed = on_cpu_.mixed.floats(), *received = call.work.mixed.floats();
+  compute_experts(call, x, computed);
+  if (received != computed) call.backend.from_host(computed, n, received);
+  call.backend.add(received, static_cast<int64_t>(n), call.out);
+}
+
+/// mixed [n_tokens, d_model] = the experts of choice_, and a shared one that counts by a gate, for x. On the CPU.
+void FfnPass::compute_experts(const LayerCall& call, const float* x, float* mixed) {
+  const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
+  Backend& cpu = devices_.cpu();
+  cpu.zero(int64_t{call.n_tokens} * spec_.d_model, mixed);
+  cpu.experts(mixture.experts, spec_.activation, x, choice_, mixed, counts_.experts);
+  if (mixture.shared.empty()) return;
+  // Its gate is the router of a mixture of one expert, which every token uses.
+  const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
+  LayerCall on_cpu{cpu, on_cpu_, call.layer, call.neurons, x, call.x, call.n_tokens, mixed};
+  const ExpertChoice all = choose_experts(on_cpu, mixture.shared_gate, gate, x);
+  cpu.experts(mixture.shared, spec_.activation, x, all, mixed, counts_.experts);
 }
 
 void FfnPass::run_sparse(const LayerCall& call) {

@@ -58,6 +58,7 @@ struct FfnWorkspace {
 
   Buffer gate, up;  // [max_tokens, d_ff | d_shared]
   Buffer router;    // [max_tokens, n_experts]
+  Buffer mixed;     // [max_tokens, d_model], what experts add; empty if there are none
   Buffer hidden;    // [max_tokens, largest predictor rank]
   Buffer logits;    // [max_tokens, d_ff] of the predictor
 };
@@ -86,7 +87,7 @@ class FfnPass {
   bool counts_step() const { return counter_ != nullptr && counter_->found() != nullptr; }
 
   /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors read; out may
-  /// be x.
+  /// be x. The experts of a mixture are computed by the CPU, also where the layer is a device's.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
   /// Sums over all runs since the last reset, in sparse modes.
@@ -124,6 +125,7 @@ class FfnPass {
   void run_mixture(const LayerCall& call);
   ExpertChoice choose_experts(const LayerCall& call, const Linear& router, const Router& how,
                               const float* input);
+  void compute_experts(const LayerCall& call, const float* x, float* mixed);
   Router router_of(int layer) const;
   void run_sparse(const LayerCall& call);
   void run_dense(const LayerCall& call);

@@ -70,20 +70,21 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
 }  // namespace
 
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
-  return {.max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
-          .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim()}),
-          .n_heads = spec.n_heads,
-          .max_context = bounds.max_context,
-          .d_model = spec.d_model,
-          .head_dim = spec.head_dim,
-          .n_sets = FfnWorkspace::kSets,
-          .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
-                                  int64_t{bounds.max_tokens} * spec.d_model),
-          .n_experts = spec.mixture.n_experts,
-          .n_experts_used = spec.mixture.n_used,
-          .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
-          .shares = bounds.shares,
-          .stream_bytes = bounds.stream_bytes};
+  return {
+      .max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
+      .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim()}),
+      .n_heads = spec.n_heads,
+      .max_context = bounds.max_context,
+      .d_model = spec.d_model,
+      .head_dim = spec.head_dim,
+      .n_sets = FfnWorkspace::kSets,
+      .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
+                              int64_t{bounds.max_tokens} * std::max(spec.d_model, spec.mixture.n_experts)),
+      .n_experts = spec.mixture.n_experts,
+      .n_experts_used = spec.mixture.n_used,
+      .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
+      .shares = bounds.shares,
+      .stream_bytes = bounds.stream_bytes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,

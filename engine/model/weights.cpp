@@ -363,7 +363,9 @@ LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer,
   w.sinks = memory.resident(w.sinks, spec.n_heads);
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
   w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);
-  for (Linear* part : {&w.q, &w.k, &w.v, &w.attention_out}) *part = linear_on(memory, *part);
+  for (Linear* part : {&w.q, &w.k, &w.v, &w.attention_out, &w.mixture.router}) {
+    *part = linear_on(memory, *part);
+  }
   if (predictor) w.predictor_in = memory.resident(w.predictor_in);
   return w;
 }
@@ -395,10 +397,33 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   return out;
 }
 
+bool is_of_experts(std::string_view tensor_name) {
+  // In one tensor, or in one for each expert: ffn_up_exps.weight, ffn_up.3.weight.
+  for (const std::string_view stem : {"ffn_gate", "ffn_up", "ffn_down", "ffn_gate_up"}) {
+    const size_t at = tensor_name.find(std::string(".") + std::string(stem));
+    if (at == std::string_view::npos) continue;
+    const std::string_view rest = tensor_name.substr(at + 1 + stem.size());
+    if (rest.starts_with("_exps.")) return true;
+    if (rest.size() > 1 && rest[0] == '.' && rest[1] >= '0' && rest[1] <= '9') return true;
+  }
+  return false;
+}
+
+namespace {
+
+size_t bytes_of(const Expert& expert) {
+  return expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
+}
+
+}  // namespace
+
+size_t experts_bytes(const MixtureWeights& mixture) {
+  size_t total = 0;
+  for (const Expert& expert : mixture.experts) total += bytes_of(expert);
+  return total;
+}
+
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture) {
-  const auto bytes_of = [](const Expert& expert) {
-    return expert.gate.bytes() + expert.up.bytes() + expert.down.bytes();
-  };
   size_t total = mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes();
   for (const Expert& expert : mixture.shared) total += bytes_of(expert);
   // All experts of a layer are of one size.

@@ -26,9 +26,9 @@ struct Linear {
   const float* bias = nullptr;
 };
 
-/// A layer's mixture of experts; empty if it has none. It stays in host memory.
+/// A layer's mixture of experts; empty if it has none. It stays in host memory, except the router.
 struct MixtureWeights {
-  Linear router;                       // [n_experts, d_model]
+  Linear router;                       // [n_experts, d_model]; the memory of the layer's device
   const float* choice_bias = nullptr;  // [n_experts] or null, see Router
   std::vector<Expert> experts;         // [n_experts]
   Linear shared_gate;                  // [1, d_model] or null: how much the shared expert counts
@@ -91,6 +91,12 @@ struct Weights {
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
   size_t bytes_per_token(const ModelSpec& spec) const;
 };
+
+/// Whether a tensor of this name holds weights of experts that a router chooses.
+bool is_of_experts(std::string_view tensor_name);
+
+/// Bytes of the experts of a layer, all of them.
+size_t experts_bytes(const MixtureWeights& mixture);
 
 /// Bytes of a layer's mixture that one token reads: the router, the experts that it uses, and a shared one with a gate.
 size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixture);

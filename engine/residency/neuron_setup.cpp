@@ -53,8 +53,8 @@ NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& 
 /// checked to be possible.
 void NeuronSetup::lay_out() {
   // On the CPU a dense run reads the file's own rows. With a device, neurons may be shared, so they need
-  // bundles.
-  if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
+  // bundles; not in mixtures of experts, of which a device has no single neurons.
+  if (choice_.mode == Sparsity::kDense && (!in_.has_device || in_.spec.has_experts())) return;
   order_ = find_order(in_, report_.notes);
   // A device that tells which neurons are active has the gates; then the CPU needs none.
   const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
@@ -84,7 +84,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
     const NeuronLayer& host = layout_.layer(layer);
     if (!devices.on_device(layer)) {
       placed_.add(host);
-    } else if (!bundled_ && host.dense_down.weight) {
+    } else if (in_.spec.has_experts() || (!bundled_ && host.dense_down.weight)) {
       placed_.add_whole(host, devices.device()->backend());
     } else {
       share_layer(layer, placements_[static_cast<size_t>(layer)], *devices.device());

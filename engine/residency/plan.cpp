@@ -45,10 +45,10 @@ size_t metered(const Take& take) {
   return meter.bytes();
 }
 
-/// Bytes of one layer's neurons and of their tables.
+/// Bytes of one layer's neurons and of their tables. Of a mixture a device has the shared expert only.
 void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPlacement& placement,
                    DeviceBytes& bytes) {
-  if (from.dense_down.weight) {
+  if (from.dense_down.weight || in.spec.has_experts()) {
     bytes.hot += metered([&](MemoryMeter& meter) { NeuronLayout().add_whole(from, meter); });
     return;
   }
@@ -143,6 +143,10 @@ Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t st
   for (int i = 0; i < in.spec.n_layers; ++i) {
     const LayerPlacement& layer = plan.layers[static_cast<size_t>(i)];
     if (!layer.on_device) continue;
+    if (in.spec.has_experts()) {
+      plan.cold_bytes += experts_bytes(in.weights.layers[static_cast<size_t>(i)].mixture);
+      continue;
+    }
     const FfnNeurons& ffn = in.host.layer(i).ffn;
     const size_t down = ffn.down.rows ? row_bytes(ffn.down.rows.dtype, ffn.down.n_cols)
                                       : static_cast<size_t>(ffn.down.coded.n_cols_padded) *
@@ -178,7 +182,8 @@ std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t bu
     return plan_of(in, placements(in, first, gates, n_hot, n_cache), stream, budget);
   };
 
-  // 1. The whole model, or its last layers whole.
+  // 1. The whole model, or its last layers whole. Of mixtures of experts that is all but the experts.
+  if (in.spec.has_experts()) split = DeviceSplit::kLayers;
   const int64_t n_whole = largest(1, split == DeviceSplit::kLayers ? n_layers : 0, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
   });
@@ -218,7 +223,8 @@ Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
 }
 
 size_t least_bytes(const PlanInputs& in) {
-  return device_bytes(in, placements(in, in.spec.n_layers - 1, false, 0, 0), 0).total();
+  const int64_t n_hot = in.spec.has_experts() ? d_ff_of(in) : 0;
+  return device_bytes(in, placements(in, in.spec.n_layers - 1, false, n_hot, 0), 0).total();
 }
 
 int Plan::n_device_layers() const {
@@ -226,18 +232,33 @@ int Plan::n_device_layers() const {
       std::ranges::count_if(layers, [](const LayerPlacement& layer) { return layer.on_device; }));
 }
 
-bool Plan::whole() const { return !shares && n_device_layers() == static_cast<int>(layers.size()); }
+bool Plan::whole() const {
+  return !shares && cold_bytes == 0 && n_device_layers() == static_cast<int>(layers.size());
+}
 
 std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
+  const std::string layers_of_device =
+      std::to_string(n_device_layers()) + " of " + std::to_string(layers.size()) + " layers";
   std::vector<std::string> out;
   out.push_back("GPU: " + text(device.total()) + " of a budget of " + text(budget_bytes) + ", " +
-                (whole() ? "the whole model"
-                         : "the attention of " + std::to_string(n_device_layers()) + " of " +
-                               std::to_string(layers.size()) + " layers"));
+                (whole()              ? "the whole model"
+                 : spec.has_experts() ? "all but the experts of " + layers_of_device
+                                      : "the attention of " + layers_of_device));
   out.push_back("GPU, for every token: attention " + text(device.attention) + ", output " +
                 text(device.output) + ", keys and values " + text(device.kv) + ", predictors " +
                 text(device.predictors) + ", scratch " + text(device.scratch));
+  out.push_back(spec.has_experts() ? "GPU: dense FFNs and shared experts " + text(device.hot)
+                                   : neurons_line(spec));
+  if (whole()) return out;
+  const int n_on_cpu = static_cast<int>(layers.size()) - n_device_layers();
+  out.push_back("CPU: " + text(cold_bytes) + (spec.has_experts() ? " of experts" : " of cold neurons") +
+                (n_on_cpu > 0 ? ", and all of the first " + std::to_string(n_on_cpu) + " layers" : ""));
+  return out;
+}
+
+std::string Plan::neurons_line(const ModelSpec& spec) const {
+  const auto text = [](size_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   size_t n_hot = 0, n_cache = 0;
   for (const LayerPlacement& layer : layers) {
     n_hot += layer.hot.size();
@@ -246,18 +267,10 @@ std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   const double n_neurons = static_cast<double>(layers.size()) * spec.d_ff;
   char percent[32];
   std::snprintf(percent, sizeof percent, "%.1f %%", 100.0 * static_cast<double>(n_hot) / n_neurons);
-  out.push_back("GPU, neurons: " + text(device.hot) + " hot (" + percent + " of all)" +
-                (device.gates > 0 ? ", gates of all " + text(device.gates) : "") + ", a cache of " +
-                std::to_string(n_cache) + " (" + text(device.cache) + "), tables " + text(device.tables) +
-                ", buffers for prompts " + text(device.stream));
-  if (!whole()) {
-    out.push_back("CPU: " + text(cold_bytes) + " of cold neurons" +
-                  (n_device_layers() < static_cast<int>(layers.size())
-                       ? ", and all of the first " +
-                             std::to_string(static_cast<int>(layers.size()) - n_device_layers()) + " layers"
-                       : ""));
-  }
-  return out;
+  return "GPU, neurons: " + text(device.hot) + " hot (" + percent + " of all)" +
+         (device.gates > 0 ? ", gates of all " + text(device.gates) : "") + ", a cache of " +
+         std::to_string(n_cache) + " (" + text(device.cache) + "), tables " + text(device.tables) +
+         ", buffers for prompts " + text(device.stream);
 }
 
 std::string Plan::json(const ModelSpec& spec) const {

@@ -63,7 +63,7 @@ struct Plan {
   size_t stream_bytes = 0;             // of each of the two stream buffers
   size_t budget_bytes = 0;             // the budget that the plan was made for
   DeviceBytes device;
-  size_t cold_bytes = 0;  // neurons in host memory, of the device's layers
+  size_t cold_bytes = 0;  // neurons in host memory, of the device's layers; of mixtures the experts
 
   int n_device_layers() const;
   bool whole() const;  // the device has the whole model
@@ -72,10 +72,13 @@ struct Plan {
   std::vector<std::string> lines(const ModelSpec& spec) const;
   /// The same content as one JSON object, with the numbers of every layer. For files.
   std::string json(const ModelSpec& spec) const;
+
+ private:
+  std::string neurons_line(const ModelSpec& spec) const;
 };
 
 /// Makes the plan that puts the most into `budget` bytes of the device. nullopt if not even one layer fits;
-/// see least_bytes().
+/// see least_bytes(). Of mixtures of experts the device gets whole layers but for their experts, which the CPU computes.
 std::optional<Plan> make_plan(const PlanInputs& inputs, DeviceSplit split, size_t budget);
 
 /// Makes the plan of a given placement. It may exceed the budget.

@@ -95,7 +95,7 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks, bits_));
   sparse_.reserve(max_tokens, max_cols, *this);
   attention_.reserve(max_tokens, bounds.n_heads, max_head_dim, bounds.max_context);
-  rope_table_.reserve(max_tokens, max_head_dim);
+  rope_tables_.reserve(max_tokens, max_head_dim);
   router_.reserve(max_tokens, bounds.n_experts, bounds.n_experts_used);
   experts_.reserve(bounds, *this);
   if (integer_sums_) {
@@ -170,13 +170,13 @@ void CpuBackend::layer_norm(const float* x, const float* weight, const float* bi
 void CpuBackend::rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
                       const Rope& rope) {
   if (rope.kind == RopeKind::kNone || rope.n_rot == 0 || positions.empty()) return;
-  rope_table_.prepare(positions, rope, pool_);
+  const RopeTable& table = rope_tables_.table(rope_tables_.prepare(positions, rope, pool_));
   const int64_t n_tokens = static_cast<int64_t>(positions.size());
   pool_.for_each_piece(
       n_tokens, row_grain(int64_t{n_heads} * head_dim), [&](int64_t begin, int64_t end, int) {
         for (int64_t t = begin; t < end; ++t) {
           for (int64_t h = 0; h < n_heads; ++h) {
-            vector_.rotate(rope.kind, rope_table_.row(t), rope.n_rot, x + t * stride + h * head_dim);
+            vector_.rotate(rope.kind, table.row(t), rope.n_rot, x + t * stride + h * head_dim);
           }
         }
       });

@@ -140,7 +140,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   MatmulJobs products_;
   Attention attention_;
-  RopeTable rope_table_;
+  RopeTables rope_tables_;
   SparseFfn sparse_;
   ExpertRouter router_;
   ExpertFfn experts_;

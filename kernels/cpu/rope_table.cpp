@@ -12,15 +12,14 @@ void RopeTable::reserve(int max_positions, int max_rot) {
   values_.resize(static_cast<size_t>(max_positions) * static_cast<size_t>(max_rot) * 2);
 }
 
-bool RopeTable::holds(std::span<const int32_t> positions, const Rope& rope) const {
-  // Compare contents, not addresses: the caller may reuse its memory for other positions.
+bool RopeTable::is_of(const Rope& rope) const {
   const std::span<const float> inv_freq(rope.inv_freq, static_cast<size_t>(rope.n_rot / 2));
-  return kind_ == rope.kind && magnitude_ == rope.magnitude && std::ranges::equal(inv_freq_, inv_freq) &&
-         std::ranges::equal(positions_, positions);
+  return kind_ == rope.kind && magnitude_ == rope.magnitude && std::ranges::equal(inv_freq_, inv_freq);
 }
 
 void RopeTable::prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool) {
-  if (holds(positions, rope)) return;
+  // Compare contents, not addresses: the caller may reuse its memory for other positions.
+  if (is_of(rope) && std::ranges::equal(positions_, positions)) return;
   kind_ = rope.kind;
   magnitude_ = rope.magnitude;
   row_floats_ = row_floats_of(rope);
@@ -51,6 +50,21 @@ void RopeTable::fill(int64_t i) {
       out[2 * n_angles + 2 * a + 1] = sine;
     }
   }
+}
+
+void RopeTables::reserve(int max_positions, int max_rot) {
+  for (RopeTable& table : tables_) table.reserve(max_positions, max_rot);
+}
+
+int RopeTables::prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool) {
+  const auto found = std::ranges::find_if(tables_, [&](const RopeTable& table) { return table.is_of(rope); });
+  int number = static_cast<int>(found - tables_.begin());
+  if (found == tables_.end()) {
+    number = next_;
+    next_ = (next_ + 1) % kTables;
+  }
+  tables_[static_cast<size_t>(number)].prepare(positions, rope, pool);
+  return number;
 }
 
 }  // namespace hearth

@@ -1,8 +1,9 @@
 // Cosines and sines of a step's positions, computed once and used by every layer.
 //
-// Owned by CpuBackend, used by its rope(). Engine thread; the pool's threads compute the table.
+// Owned by a backend, used by its rope(). Engine thread; the pool's threads compute a table.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,11 +29,13 @@ class RopeTable {
     return rope.kind == RopeKind::kInterleaved ? 2 * rope.n_rot : rope.n_rot;
   }
 
+  /// Whether the table was made for this kind, magnitude and these frequencies, for whatever positions.
+  bool is_of(const Rope& rope) const;
+
   /// [2 * n_rot] for kInterleaved, [n_rot] for kHalves: see VectorKernels::rotate.
   const float* row(int64_t i) const { return values_.data() + i * row_floats_; }
 
  private:
-  bool holds(std::span<const int32_t> positions, const Rope& rope) const;
   void fill(int64_t i);
 
   RopeKind kind_ = RopeKind::kNone;
@@ -41,6 +44,24 @@ class RopeTable {
   std::vector<float> inv_freq_;     // the frequencies the table was computed with
   std::vector<int32_t> positions_;  // the positions of its rows
   std::vector<float> values_;
+};
+
+/// A table for each rotary embedding of a model: layers with a window may have one of their own. Each keeps its table
+/// from step to step.
+class RopeTables {
+ public:
+  /// The most rotary embeddings that take turns without being computed again.
+  static constexpr int kTables = 2;
+
+  /// See RopeTable.
+  void reserve(int max_positions, int max_rot);
+  /// Returns the number of the table whose rows are now the rotations of `positions`.
+  int prepare(std::span<const int32_t> positions, const Rope& rope, ThreadPool& pool);
+  const RopeTable& table(int number) const { return tables_[static_cast<size_t>(number)]; }
+
+ private:
+  std::array<RopeTable, kTables> tables_;
+  int next_ = 0;  // the table that the next unknown embedding gets
 };
 
 }  // namespace hearth

@@ -3,6 +3,7 @@
 #include "kernels/cuda/cuda_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 #include <string>
@@ -68,7 +69,7 @@ class CudaBackend final : public Backend {
     const auto rows = static_cast<size_t>(bounds.max_tokens), cols = static_cast<size_t>(bounds.max_cols);
     inputs_.reserve(bounds, scratch_.inputs);
     rope_host_.reserve(bounds.max_tokens, static_cast<int>(scratch_.rope_floats / rows / 2));
-    rope_pinned_ = PinnedArray<float>(scratch_.rope_floats);
+    for (PinnedArray<float>& table : rope_pinned_) table = PinnedArray<float>(scratch_.rope_floats);
     host_wanted_ = PinnedArray<uint64_t>(rows * ((cols + 63) / 64));
     outputs_ = PinnedArray<float>(static_cast<size_t>(bounds.max_outputs));
     max_tokens_ = bounds.max_tokens;
@@ -82,7 +83,7 @@ class CudaBackend final : public Backend {
   void begin_step(const StepShape& shape) {
     work_.begin_step(shape);
     inputs_.begin_step();
-    rope_uploaded_ = false;
+    rope_uploaded_ = {};
     // The grid of attention depends on it, so it must be the same each time a recorded step is played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
   }
@@ -200,20 +201,21 @@ class CudaBackend final : public Backend {
   void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
             const Rope& rope) override {
     if (rope.kind == RopeKind::kNone || positions.empty()) return;
-    const int64_t row_floats = rope_host_.row_floats_of(rope);
-    if (!rope_uploaded_) {
-      rope_host_.prepare(positions, rope, one_thread_);
+    const int64_t row_floats = RopeTable::row_floats_of(rope);
+    const auto number = static_cast<size_t>(rope_host_.prepare(positions, rope, one_thread_));
+    float* const on_device = scratch_.rope_tables[number];
+    if (!rope_uploaded_[number]) {
       const size_t n = positions.size() * static_cast<size_t>(row_floats);
-      std::memcpy(rope_pinned_.data(), rope_host_.row(0), n * sizeof(float));
+      float* const pinned = rope_pinned_[number].data();
+      std::memcpy(pinned, rope_host_.table(static_cast<int>(number)).row(0), n * sizeof(float));
       enqueue([=, this] {
-        check(cudaMemcpyAsync(scratch_.rope_table, rope_pinned_.data(), n * sizeof(float),
-                              cudaMemcpyHostToDevice, stream_),
+        check(cudaMemcpyAsync(on_device, pinned, n * sizeof(float), cudaMemcpyHostToDevice, stream_),
               "copying rotations");
       });
-      rope_uploaded_ = true;
+      rope_uploaded_[number] = true;
     }
     enqueue([=, this, kind = rope.kind, n_rot = rope.n_rot, n = static_cast<int>(positions.size())] {
-      cuda::rope(x, stride, n_heads, head_dim, kind, n_rot, scratch_.rope_table, row_floats, n, stream_);
+      cuda::rope(x, stride, n_heads, head_dim, kind, n_rot, on_device, row_floats, n, stream_);
     });
   }
 
@@ -291,9 +293,9 @@ class CudaBackend final : public Backend {
 
   // Of the current step.
   StepInputs inputs_;
-  RopeTable rope_host_;
-  PinnedArray<float> rope_pinned_;
-  bool rope_uploaded_ = false;
+  RopeTables rope_host_;
+  std::array<PinnedArray<float>, RopeTables::kTables> rope_pinned_;
+  std::array<bool, RopeTables::kTables> rope_uploaded_ = {};
   int longest_ = 0;  // the largest number of keys that a token sees; 0: not computed yet
   PinnedArray<float> outputs_, inputs_host_;
 

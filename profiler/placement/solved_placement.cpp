@@ -61,7 +61,7 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
 
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs,
                                    size_t budget_bytes) {
-  if (!how.machine.gpu) return std::nullopt;
+  if (!how.machine.gpu || inputs.spec.has_experts()) return std::nullopt;
   const bool counted = how.activity && inputs.mode != Sparsity::kDense;
   const ModelActivity activity = counted ? *how.activity : known_activity(inputs);
   const bool order_known = order_of(inputs, 0) != nullptr;

@@ -35,7 +35,7 @@ struct SolvedPlacement {
 };
 
 /// Answers LoadOptions::choose_placement. nullopt asks for the neutral plan: the machine has no GPU, the
-/// budgets hold no placement, or the CPU alone would be faster.
+/// budgets hold no placement, the CPU alone would be faster, or the model is a mixture of experts.
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs, size_t budget_bytes);
 
 /// The solution in the engine's form: the hottest neurons of each layer, by their numbers in the layout.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/rope_table.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/step_inputs.h"
@@ -25,7 +26,7 @@ struct Scratch {
     const size_t words_of_token = (cols + 63) / 64, words = rows * words_of_token;
     inputs = arena.take<int32_t>(StepInputs::size(bounds));
     rope_floats = rows * 2 * head_dim;
-    rope_table = arena.take<float>(rope_floats);
+    for (float*& table : rope_tables) table = arena.take<float>(rope_floats);
     quantized = arena.take<std::byte>(quantized_bytes(bounds.max_tokens, bounds.max_cols / 32 * 32));
     attention = arena.take<std::byte>(attention_scratch_bytes(
         bounds.max_tokens, bounds.n_heads, static_cast<int>(head_dim), bounds.max_context));
@@ -53,8 +54,8 @@ struct Scratch {
   }
 
   int32_t* inputs = nullptr;
-  size_t rope_floats = 0;
-  float* rope_table = nullptr;
+  size_t rope_floats = 0;  // of a table
+  float* rope_tables[RopeTables::kTables] = {};
   std::byte *quantized = nullptr, *attention = nullptr, *select = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
   NeuronSums sums;                                            // of the layer, summed over all neurons

@@ -71,6 +71,55 @@ TEST_CASE("plain models give the CPU's bits on the device") {
   CHECK(same_bits(run(*on_device, 5), expected));
 }
 
+TEST_CASE("today's dense models give the CPU's bits on the device") {
+  const std::string name = GENERATE(from_range(
+      some_of({"gemma", "gemma2",    "gemma3",   "granite",  "olmo2",     "olmo3",        "phi2",
+               "phi3",  "phi3-long", "glm4",     "nemotron", "command-r", "cohere2",      "starcoder2",
+               "gpt2",  "gptneox",   "stablelm", "smollm3",  "exaone4",   "hunyuan-dense"})));
+  const fs::path path = data() / "arch" / (name + ".gguf");
+  INFO(name);
+  const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
+  const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
+  CHECK(on_device->placed().plan->whole());
+  const std::vector<float> expected = run(*on_cpu, kTokens);
+  CHECK(same_bits(run(*on_device, kTokens), expected));
+  CHECK(same_bits(run(*on_device, 1), expected));  // steps of one shape are recorded and played back
+}
+
+TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all else on the device") {
+  const std::string name = GENERATE(from_range(some_of(
+      {"mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe-shared",
+       "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek", "smallthinker"})));
+  const fs::path path = data() / "arch" / (name + ".gguf");
+  INFO(name);
+  const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
+  const auto on_device = ModelRuntime::load(options_of(path, "dense", true));
+  CHECK(on_device->placed().backend.starts_with("CUDA "));
+  const Plan& plan = *on_device->placed().plan;
+  CHECK(plan.n_device_layers() == on_device->facts().spec.n_layers);
+  CHECK(!plan.whole());
+  CHECK(plan.cold_bytes > 0);
+  const std::vector<float> expected = run(*on_cpu, kTokens);
+  CHECK(same_bits(run(*on_device, kTokens), expected));
+  CHECK(same_bits(run(*on_device, 5), expected));
+  CHECK(same_bits(run(*on_device, 1), expected));  // steps of one shape are recorded and played back
+}
+
+TEST_CASE("a mixture whose layers do not all fit has the last ones on the device, with the same bits") {
+  const fs::path path = data() / "arch" / "gpt-oss.gguf";
+  const std::vector<float> expected = run(*ModelRuntime::load(options_of(path, "dense", false)), kTokens);
+  LoadOptions options = options_of(path, "dense", true);
+  const auto all = ModelRuntime::load(options);
+  const size_t whole = all->placed().plan->device.total();
+  options.vram_budget_bytes = whole - 1;
+  const auto model = ModelRuntime::load(options);
+  CHECK(model->placed().plan->n_device_layers() == model->facts().spec.n_layers - 1);
+  CHECK(model->placed().plan->device.total() < whole);
+  CHECK(same_bits(run(*model, 5), expected));
+  options.vram_budget_bytes = 1000;
+  CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);
+}
+
 TEST_CASE("sparse models give the CPU's logits on the device, and the same bits however a prompt is cut") {
   const std::string name =
       GENERATE(from_range(some_of({"relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer",
