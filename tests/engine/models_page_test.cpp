@@ -1,4 +1,5 @@
-// docs/models.md says what the table of architectures says, and names the models that each one is checked with.
+// docs/models.md says what the tables of architectures and of weight types say, and names the models that each architecture
+// is checked with.
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -8,6 +9,9 @@
 
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/architecture.h"
+#include "kernels/cuda/device_types.h"
+#include "kernels/dtype.h"
+#include "kernels/quant/decode.h"
 #include "tests/support/catch.h"
 #include "tests/support/source_dir.h"
 
@@ -98,17 +102,39 @@ std::string row_of(const Architecture& arch) {
          (models.empty() ? "as llama" : joined(models)) + " |\n";
 }
 
+std::string row_of(DType type) {
+  const DTypeInfo& info = dtype_info(type);
+  bool decoded_first = false;
+  if (info.block_elems > 1)
+    visit_block_type(type, [&]<class Block>() { decoded_first = kDecodedFirst<Block>; });
+  std::ostringstream bits;
+  bits << info.block_bytes * 8.0 / info.block_elems;
+  return "| " + std::string(info.name) + " | " + bits.str() + " | " +
+         (decoded_first ? "common path" : "kernels of its own") + " | " +
+         (cuda::device_has(type) ? "yes" : "experts only, which the CPU computes") + " |\n";
+}
+
+/// If this fails, replace the rows of the page's table by these.
+void check_page_has(const std::string& table) {
+  const std::ifstream page(std::filesystem::path(source_dir()) / "docs/models.md");
+  std::ostringstream text;
+  text << page.rdbuf();
+  INFO(table);
+  CHECK(text.str().find(table) != std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("docs/models.md has the table of architectures") {
   std::string table;
   for (const Architecture& arch : architectures()) table += row_of(arch);
-  const std::ifstream page(std::filesystem::path(source_dir()) / "docs/models.md");
-  std::ostringstream text;
-  text << page.rdbuf();
-  // If this fails, replace the rows of the page's table by these.
-  INFO(table);
-  CHECK(text.str().find(table) != std::string::npos);
+  check_page_has(table);
+}
+
+TEST_CASE("docs/models.md has the table of weight types") {
+  std::string table;
+  for (int i = 0; i < kDTypeCount; ++i) table += row_of(static_cast<DType>(i));
+  check_page_has(table);
 }
 
 }  // namespace hearth::testing
