@@ -60,9 +60,10 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
       queue_(options.n_slots, options.queue_capacity),
       blocks_(empty_blocks()),
       scheduler_({.n_slots = options.n_slots,
-                  .prefill_chunk = options.prefill_chunk,
+                  .prefill_chunk = limits_.encodes ? limits_.max_tokens : options.prefill_chunk,
                   .max_tokens = limits_.max_tokens,
-                  .max_logit_rows = limits_.max_logit_rows},
+                  .max_logit_rows = limits_.max_logit_rows,
+                  .whole_prompts = limits_.encodes},
                  blocks_),
       sampler_(limits_.n_vocab),
       speculation_(options.speculation, options.n_slots, limits_.n_vocab, options.context_tokens) {
@@ -84,7 +85,7 @@ Engine::~Engine() {
 }
 
 std::variant<std::shared_ptr<TokenStream>, Refusal> Engine::submit(GenerationRequest request) {
-  check_request(request, limits_.n_vocab);
+  check_request(request, limits_);
   for (const SequenceRequest& sequence : request.sequences) {
     const int64_t n_positions = static_cast<int64_t>(sequence.prompt.size()) + sequence.max_tokens;
     if (n_positions > options_.context_tokens) return Refusal::kContextExceeded;

@@ -388,7 +388,8 @@ StepLimits ModelRuntime::limits() const {
           .n_vocab = s.spec.n_vocab,
           .d_model = s.spec.d_model,
           .block_tokens = kKvBlockTokens,
-          .n_blocks = s.kv->shape().n_blocks};
+          .n_blocks = s.kv->shape().n_blocks,
+          .encodes = s.spec.arch.looks_ahead};
 }
 
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }

@@ -51,7 +51,10 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   r.context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
   r.n_slots = options.n_slots;
   r.n_kv_contexts = options.n_kv_contexts > 0 ? options.n_kv_contexts : options.n_slots;
-  r.bounds = load_bounds(r.context_tokens, options.n_slots, options.prefill_chunk);
+  // An encoder sees the whole of a text in one step.
+  const int chunk =
+      facts.spec.arch.looks_ahead ? std::max(r.context_tokens, options.prefill_chunk) : options.prefill_chunk;
+  r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
   const int64_t blocks = kv_blocks(r.context_tokens, r.n_kv_contexts);
   r.kv_bytes = KvMemory::bytes_needed(facts.spec, blocks);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows);
@@ -68,6 +71,7 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.sparsity.mode == "calibrated") return "--sparsity calibrated runs on the CPU only";
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
+  if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
   for (const TensorInfo& tensor : facts.file.tensors()) {
     if (cuda::device_has(tensor.dtype) || is_of_experts(tensor.name)) continue;
     return "Tensor " + gguf::quoted(tensor.name) + " is of type " +

@@ -115,6 +115,12 @@ struct KvPlaces {
   const int32_t* table_of = nullptr;      // [n_tokens]
   const int32_t* block_tables = nullptr;  // [n_tables, max_blocks]
   int max_blocks = 0;
+  /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. Null: positions 0 to its own. Among
+  /// consecutive tokens of a sequence it must not descend.
+  const int32_t* n_seen = nullptr;
+
+  /// How many positions token t sees, before a window hides some.
+  int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
 };
 
 /// How a query's scores become weights.
@@ -125,6 +131,9 @@ struct AttentionScores {
   const float* sinks =
       nullptr;  // [n_heads], backend memory: one more logit of each head's softmax, without a
                 // value; null: none
+  /// Backend memory: a query at position p counts growth[p / growth_span] times. Null: once.
+  const float* growth = nullptr;
+  int growth_span = 1;
 };
 
 /// Upper bounds of the steps to come; reserve() sizes scratch by them.
@@ -198,14 +207,15 @@ class Backend : public Memory {
   /// out[i] = cap * tanh(out[i] / cap) for n floats. REQUIRES: cap > 0.
   virtual void soft_cap(float cap, int64_t n, float* out) = 0;
 
-  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for n_rows rows of n_cols. out may be x.
+  /// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight[r mod n_weights], for n_rows rows of n_cols. weight
+  /// [n_weights, n_cols]. out may be x.
   virtual void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
-                        float* out) = 0;
+                        float* out, int64_t n_weights = 1) = 0;
 
-  /// out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight + bias (bias may be null). out may be
-  /// x.
+  /// out[r] = (x[r] - mean(x[r])) / sqrt(variance(x[r]) + eps) * weight[r mod n_weights] + bias[r mod n_weights].
+  /// bias is [n_weights, n_cols] too, or null. out may be x.
   virtual void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                          int64_t n_cols, float* out) = 0;
+                          int64_t n_cols, float* out, int64_t n_weights = 1) = 0;
 
   /// All products share x [n_tokens, n_cols] (contiguous) and its quantised form. Every weight has n_cols
   /// columns.
@@ -219,10 +229,11 @@ class Backend : public Memory {
   virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer) = 0;
 
-  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over positions 0..positions[t]
-  /// of each token's own sequence; query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
+  /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over the positions of its own
+  /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
   /// stride. The keys of the step itself must have been appended. `scores` may limit the positions to a window,
-  /// cap the scores, and add a sink to each head's softmax. Online softmax in a fixed order of keys (Milakov,
+  /// cap the scores, let queries grow, and add a sink to each head's softmax. REQUIRES: no window with n_seen.
+  /// Online softmax in a fixed order of keys (Milakov,
   /// Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;

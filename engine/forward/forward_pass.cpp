@@ -46,8 +46,8 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
       attended(floats(memory, max_tokens, spec.q_dim())) {}
 
 OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows)
-    : last(floats(memory, max_logit_rows, spec.d_model)),
-      logits(floats(memory, max_logit_rows, spec.n_vocab)) {}
+    : last(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.d_model)),
+      logits(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.n_vocab)) {}
 
 namespace {
 
@@ -102,7 +102,9 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
       ffn_(devices, spec, weights, bounds.max_tokens),
       on_cpu_(devices.cpu(), spec, bounds.max_tokens),
       output_(devices.of_output(), spec, bounds.max_logit_rows) {
-  if (spec.arch.position_offset) position_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
+  if (spec.arch.position_offset || spec.arch.token_types)
+    table_rows_.reserve(static_cast<size_t>(bounds.max_tokens));
+  if (spec.arch.looks_ahead) n_seen_.reserve(static_cast<size_t>(bounds.max_tokens));
   hidden_.reserve(static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(spec.d_model));
   if (devices.device() != nullptr) {
     on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
@@ -138,7 +140,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
                         .positions = batch.positions.data(),
                         .table_of = batch.slots.data(),
                         .block_tables = batch.block_tables.data(),
-                        .max_blocks = batch.max_blocks};
+                        .max_blocks = batch.max_blocks,
+                        .n_seen = seen_ahead(batch)};
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.counts_step();
@@ -146,12 +149,13 @@ StepOutput ForwardPass::run(const Batch& batch) {
   }
   ffn_.begin_step();
 
-  // 1. Token embeddings, plus learned positions if the model has them, begin the residual stream.
+  // 1. Token embeddings, plus learned positions and token types if the model has them, begin the residual stream.
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
                                         : Side{&devices_.cpu(), &on_cpu_};
   embed(side, batch);
 
   // 2. Each layer adds its attention and its FFN to the stream.
+  const bool norms_sums = spec_.arch.norms == NormPlace::kSum;
   for (int i = 0; i < spec_.n_layers; ++i) {
     side = moved(side, side_of(i), n_tokens);
     Backend& backend = *side.backend;
@@ -170,11 +174,13 @@ StepOutput ForwardPass::run(const Batch& batch) {
     float* const branch = branches_apart_ ? work.branch.floats() : x;
     attention_block(side, i, batch, places, branch);
     if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
+    if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
     stage.emplace(trace, "CPU", "FFN", i);
     if (!parallel) norm(backend, x, layer.ffn_norm, n_tokens, work.normed.floats());
     if (branches_apart_) backend.zero(int64_t{n_tokens} * spec_.d_model, branch);
     ffn_.run(i, (ffn_norm_first ? work.ffn_input : work.normed).floats(), x, n_tokens, branch);
     if (branches_apart_) add_branch(side, layer.ffn_post_norm, n_tokens);
+    if (norms_sums) norm(backend, x, layer.ffn_post_norm, n_tokens, x);
   }
 
   // 3. Hidden states and logits, for the tokens that need them.
@@ -201,14 +207,36 @@ void ForwardPass::embed(const Side& side, const Batch& batch) {
   const int64_t n = int64_t{batch.n_tokens()} * spec_.d_model;
   side.backend->embed(weights_.token_embedding, batch.tokens, x);
   if (spec_.embedding_scale != 1.0f) side.backend->scale(spec_.embedding_scale, n, x);
-  if (!spec_.arch.position_offset) return;
-  position_rows_.clear();
-  for (const int32_t position : batch.positions) {
-    position_rows_.push_back(position + *spec_.arch.position_offset);
+  if (spec_.arch.token_types) {
+    table_rows_.assign(batch.tokens.size(), 0);
+    add_rows(side, weights_.token_types, table_rows_);
   }
-  float* positions = side.work->normed.floats();
-  side.backend->embed(weights_.position_embedding, position_rows_, positions);
-  side.backend->add(positions, n, x);
+  if (spec_.arch.position_offset) {
+    table_rows_.clear();
+    for (const int32_t position : batch.positions) {
+      table_rows_.push_back(position + *spec_.arch.position_offset);
+    }
+    add_rows(side, weights_.position_embedding, table_rows_);
+  }
+  if (spec_.arch.embedding_norm) norm(*side.backend, x, weights_.embedding_norm, batch.n_tokens(), x);
+}
+
+/// Adds a row of a table to each token's residual stream.
+void ForwardPass::add_rows(const Side& side, const Matrix& table, std::span<const int32_t> rows) {
+  float* added = side.work->normed.floats();
+  side.backend->embed(table, rows, added);
+  side.backend->add(added, static_cast<int64_t>(rows.size()) * spec_.d_model, side.work->residual.floats());
+}
+
+/// KvPlaces::n_seen. A token that looks ahead sees its sequence to the end, which is in the step.
+const int32_t* ForwardPass::seen_ahead(const Batch& batch) {
+  if (!spec_.arch.looks_ahead) return nullptr;
+  n_seen_.resize(batch.tokens.size());
+  for (size_t t = n_seen_.size(); t-- > 0;) {
+    const bool last = t + 1 == n_seen_.size() || batch.slots[t + 1] != batch.slots[t];
+    n_seen_[t] = last ? batch.positions[t] + 1 : n_seen_[t + 1];
+  }
+  return n_seen_.data();
 }
 
 std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch& batch) {
@@ -217,7 +245,7 @@ std::span<const float> ForwardPass::hidden_states(const Side& side, const Batch&
   if (n_rows == 0) return {};
   float* rows = side.work->normed.floats();  // the last layer is done with it
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.hidden_rows, rows);
-  norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
+  if (spec_.arch.has_output) norm(*side.backend, rows, weights_.output_norm, n_rows, rows);
   const size_t n = static_cast<size_t>(n_rows) * static_cast<size_t>(spec_.d_model);
   const float* values = side.backend->to_host(rows, n);
   hidden_.assign(values, values + n);
@@ -230,6 +258,7 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
     side.backend->finish();
     return {};
   }
+  assert(spec_.arch.has_output);
   float* last = output_.last.floats();
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.logit_rows, last);
   norm(*side.backend, last, weights_.output_norm, n_logits, last);
@@ -268,22 +297,28 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   const AttentionScores scores{.scale = spec_.score_scale(),
                                .window = facts.window,
                                .soft_cap = spec_.attention_cap,
-                               .sinks = layer.sinks};
+                               .sinks = layer.sinks,
+                               .growth = layer.query_growth,
+                               .growth_span = spec_.rope.original_context};
   backend.attention(q, spec_.q_dim(), spec_.n_heads, scores, places, kv_.shape(), kv_layer,
                     work.attended.floats());
   backend.matmul(work.attended.floats(), n_tokens,
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
 
-/// Norms each head of q and k, or each of both as a whole.
+/// Norms each head of q and k, or each of both as a whole. Norms of heads have no biases.
 void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
-  const bool whole = spec_.arch.qk_norm == QkNorm::kWhole;
-  const int64_t q_cols = whole ? spec_.q_dim() : spec_.head_dim,
-                k_cols = whole ? spec_.kv_dim() : spec_.head_dim;
-  const int64_t q_rows = int64_t{n_tokens} * spec_.q_dim() / q_cols;
-  const int64_t k_rows = int64_t{n_tokens} * spec_.kv_dim() / k_cols;
-  backend.rms_norm(q, layer.q_norm, spec_.norm_eps, q_rows, q_cols, q);
-  backend.rms_norm(k, layer.k_norm, spec_.norm_eps, k_rows, k_cols, k);
+  const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
+    const NormShape shape = spec_.qk_norm_shape(n_heads);
+    const int64_t n_rows = int64_t{n_tokens} * n_heads * spec_.head_dim / shape.n_cols;
+    if (spec_.arch.norm == NormKind::kLayer) {
+      backend.layer_norm(x, weight, nullptr, spec_.norm_eps, n_rows, shape.n_cols, x, shape.n_rows);
+    } else {
+      backend.rms_norm(x, weight, spec_.norm_eps, n_rows, shape.n_cols, x, shape.n_rows);
+    }
+  };
+  norm_rows(q, layer.q_norm, spec_.n_heads);
+  norm_rows(k, layer.k_norm, spec_.n_kv_heads);
 }
 
 /// x += residual_scale * norm(branch), the norm if there is one.

@@ -80,6 +80,8 @@ class ForwardPass {
 
   Side moved(const Side& from, const Side& to, int n_tokens);
   void embed(const Side& side, const Batch& batch);
+  void add_rows(const Side& side, const Matrix& table, std::span<const int32_t> rows);
+  const int32_t* seen_ahead(const Batch& batch);
   void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
   void norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k);
   void add_branch(const Side& side, const NormWeights& post_norm, int n_tokens);
@@ -99,7 +101,8 @@ class ForwardPass {
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers
   OutputWorkspace output_;
-  std::vector<int32_t> position_rows_;  // [max_tokens], learned positions
+  std::vector<int32_t> table_rows_;  // [max_tokens], of learned positions or token types
+  std::vector<int32_t> n_seen_;      // [max_tokens], see KvPlaces; empty unless tokens look ahead
   // [max_tokens, d_model]. A copy, because the logits of the same step take the memory that to_host() gives.
   std::vector<float> hidden_;
   Trace* trace_ = nullptr;

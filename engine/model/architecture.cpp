@@ -106,7 +106,7 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .mixture =
          {.possible = true, .score = RouterScore::kSoftmax, .renormalise = true, .reads_layer_input = true}},
 
-    {.name = "mistral3", .rope = kPairs},
+    {.name = "mistral3", .rope = kPairs, .queries_grow = true},
     {.name = "smollm3", .rope = kPairs, .layers_per_unturned = 4},
     {.name = "exaone4",
      .norms = NormPlace::kAfter,
@@ -125,6 +125,8 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .norm = NormKind::kLayer,
      .norm_bias = false,
      .rope = kPairs,
+     .qk_norm = QkNorm::kEachHead,
+     .qk_norm_optional = true,
      .parallel_attention = true,
      .logit_scale = LogitScale::kMultiplies},
     {.name = "cohere2",
@@ -143,7 +145,32 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .activation = kGeluErf,
      .gated = false,
      .parallel_from = ParallelFrom::kKey},
-    {.name = "stablelm", .norm = NormKind::kLayer, .rope = kHalves, .parallel_from = ParallelFrom::kTensors},
+    {.name = "stablelm",
+     .norm = NormKind::kLayer,
+     .rope = kHalves,
+     .qk_norm = QkNorm::kEachHead,
+     .qk_norm_optional = true,
+     .parallel_from = ParallelFrom::kTensors},
+
+    // Encoders. BERT and what shares its files: MiniLM, BGE, E5, RoBERTa, ...
+    {.name = "bert",
+     .norm = NormKind::kLayer,
+     .norms = NormPlace::kSum,
+     .activation = kGeluErf,
+     .gated = false,
+     .looks_ahead = true,
+     .position_offset = 0,
+     .token_types = true,
+     .embedding_norm = true,
+     .has_output = false},
+    {.name = "nomic-bert",
+     .norm = NormKind::kLayer,
+     .norms = NormPlace::kSum,
+     .rope = kHalves,
+     .looks_ahead = true,
+     .token_types = true,
+     .embedding_norm = true,
+     .has_output = false},
 });
 
 }  // namespace

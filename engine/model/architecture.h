@@ -24,12 +24,14 @@ enum class NormPlace : uint8_t {
   kBefore,  // what attention and the FFN read
   kAfter,   // what they add to the residual stream
   kBoth,
+  kSum,  // the residual stream after each of them was added: the norm of the sum is the new stream
 };
 
 enum class QkNorm : uint8_t {
   kNone,
-  kHeads,  // each head's q and k, all heads by the same weights
-  kWhole,  // q and k of all heads as one row
+  kHeads,     // each head's q and k, all heads by the same weights
+  kEachHead,  // each head's q and k, every head by its own weights, without bias
+  kWhole,     // q and k of all heads as one row
 };
 
 /// What decides that attention and the FFN both read the layer's input and are summed.
@@ -88,7 +90,10 @@ struct Architecture {
   int layers_per_unturned = 0;  // of every so many layers the last has no rotary embedding; 0: all have it
   bool parallel_attention = false;  // attention and FFN both read the layer's input and are summed
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
-  bool sinks = false;  // each head's softmax has one more logit, attn_sinks
+  bool sinks = false;         // each head's softmax has one more logit, attn_sinks
+  bool queries_grow = false;  // with their position, if the file has the key attention.temperature_scale
+  bool looks_ahead =
+      false;  // attention: a token sees its whole text (an encoder), not only what is before it
   WindowPattern window = {};
   float attention_cap = 0;  // AttentionScores::soft_cap, unless the file has the key; 0: none
   float logit_cap = 0;      // logits l become cap * tanh(l / cap), unless the file has the key; 0: none
@@ -100,7 +105,10 @@ struct Architecture {
   bool yarn_rounds = true;  // YaRN's ramp begins and ends at whole dimensions
   /// Learned positions are added to the embeddings: position p is row p + this of their table.
   std::optional<int> position_offset = {};
-  float default_norm_eps = 0;  // of files without a key for it; 0: they must have it
+  bool token_types = false;     // row 0 of token_types, that of a text alone, is added to the embeddings
+  bool embedding_norm = false;  // the sum of a token's embeddings is normed
+  bool has_output = true;       // a norm and a matrix give logits; false: there are hidden states only
+  float default_norm_eps = 0;   // of files without a key for it; 0: they must have it
   /// The activation that PowerInfer gives models of this architecture; nullopt: it has none of them.
   std::optional<FfnActivation> powerinfer_activation = {};
   PredictorInput predictor_input = PredictorInput::kResidual;

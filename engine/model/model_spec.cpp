@@ -125,6 +125,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
+  rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
   return rope;
@@ -238,16 +239,33 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
       "attention.scale", scored_by_width ? 1.0 / std::sqrt(double{1.0} * spec.d_model / spec.n_heads) : 0.0);
   spec.attention_cap = scale("attn_logit_softcapping", double{arch.attention_cap});
   spec.logit_cap = scale("final_logit_softcapping", double{arch.logit_cap});
-  if (scale("attention.temperature_scale", 0.0) > 0.0f) {
-    gguf::fail(keys.file_label(),
-               "key \"attention.temperature_scale\" asks for queries that grow with their position, which do "
-               "not run yet; "
-               "models of architecture " +
-                   std::string(arch.name) + " without that key do");
+  spec.query_growth = scale("attention.temperature_scale", 0.0);
+  if (spec.query_growth > 0.0f && !arch.queries_grow) {
+    keys.fail("attention.temperature_scale", "there",
+              "none: queries of architecture " + std::string(arch.name) + " do not grow with their position");
   }
   if (arch.logit_scale == LogitScale::kNone) return;
   spec.logit_scale = scale("logit_scale", 1.0);
   if (arch.logit_scale == LogitScale::kDivides) spec.logit_scale = 1.0f / spec.logit_scale;
+}
+
+/// A factor for each stretch of the original context is computed at load; models have some dozens.
+void check_growth(const Keys& keys, const ModelSpec& spec) {
+  constexpr int kMaxStretches = 4096;
+  if (spec.query_growth == 0.0f || spec.context_train / spec.rope.original_context < kMaxStretches) return;
+  keys.fail("rope.scaling.original_context_length", std::to_string(spec.rope.original_context),
+            "more than a " + std::to_string(kMaxStretches) + "th of context_length, " +
+                std::to_string(spec.context_train));
+}
+
+/// Whether tokens see what is behind them is the architecture's. A file that says otherwise was trained otherwise.
+void check_direction(const Keys& keys, const Architecture& arch) {
+  const bool causal = keys.truth_or("attention.causal", !arch.looks_ahead);
+  if (causal != arch.looks_ahead) return;
+  const std::string name(arch.name);
+  keys.fail("attention.causal", causal ? "true" : "false",
+            causal ? "false: attention of architecture " + name + " looks ahead"
+                   : "true: attention of architecture " + name + " does not look ahead");
 }
 
 /// Whether attention and the FFN read the same input, where files tell.
@@ -316,8 +334,8 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
 }
 
 /// How the model was trained to embed texts. A model that was not, or a file that asks for one vector a token (0), gets
-/// the last token's: with attention that looks back only, no other token has seen the whole text.
-Pooling read_pooling(const Keys& keys) {
+/// the last token's: with attention that looks back only, no other token has seen the whole text. Where all have, the mean.
+Pooling read_pooling(const Keys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:
       return Pooling::kMean;
@@ -325,8 +343,10 @@ Pooling read_pooling(const Keys& keys) {
       return Pooling::kFirst;
     case 4:
       keys.fail("pooling_type", "4 (rank)", "0 to 3: models that rank pairs of texts do not run yet");
-    default:
+    case 3:
       return Pooling::kLast;
+    default:
+      return arch.looks_ahead ? Pooling::kMean : Pooling::kLast;
   }
 }
 
@@ -371,9 +391,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   const Architecture& arch = architecture_of(file);
   refuse_unknown_sparse(file, arch);
   const Keys keys(file, arch.name);
-  if (!file.find_bool(std::string(arch.name) + ".attention.causal").value_or(true)) {
-    keys.fail("attention.causal", "false", "true: attention that looks ahead does not run yet");
-  }
+  check_direction(keys, arch);
 
   ModelSpec spec;
   spec.arch = arch;
@@ -408,7 +426,8 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.mixture = read_mixture(keys, arch, spec.d_ff);
   spec.layers = read_layers(keys, arch, spec);
   read_scales(keys, spec);
-  spec.pooling = read_pooling(keys);
+  check_growth(keys, spec);
+  spec.pooling = read_pooling(keys, arch);
   return spec;
 }
 

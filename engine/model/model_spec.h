@@ -30,6 +30,7 @@ struct RopeSpec {
   double attn_factor = 1.0;                  // extra magnitude
   double beta_fast = 32.0, beta_slow = 1.0;  // yarn's ramp, in rotations over the original context
   bool yarn_rounds = true;                   // the ramp's ends are whole dimensions
+  bool yarn_tempers = true;                  // YaRN's temperature multiplies cos and sin
 };
 
 /// What differs from layer to layer.
@@ -38,6 +39,11 @@ struct LayerSpec {
   bool turns = true;        // rotary embedding is applied
   bool local_rope = false;  // by ModelSpec::local_rope
   bool experts = false;     // the FFN is a mixture of experts
+};
+
+/// The weights of a norm: n_rows rows of n_cols, which rows of n_cols numbers take in turn.
+struct NormShape {
+  int n_rows = 1, n_cols = 0;
 };
 
 /// The experts of a mixture.
@@ -72,6 +78,8 @@ struct ModelSpec {
   float attention_scale = 0.0f;  // of scores; 0: 1 / sqrt(head_dim)
   float attention_cap = 0.0f, logit_cap = 0.0f;  // soft caps; 0: none
   float logit_scale = 1.0f;                      // logits are multiplied by it, before the cap
+  /// A query at position p is multiplied by 1 + this * ln(1 + floor(p / rope.original_context)); 0: is not.
+  float query_growth = 0.0f;
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
@@ -89,7 +97,14 @@ struct ModelSpec {
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
   /// Whether what attention and the FFN add to the residual stream is normed or scaled first.
-  bool changes_branches() const { return arch.norms != NormPlace::kBefore || residual_scale != 1.0f; }
+  bool changes_branches() const {
+    return arch.norms == NormPlace::kAfter || arch.norms == NormPlace::kBoth || residual_scale != 1.0f;
+  }
+  /// Of the norm of q (n = n_heads) or k (n = n_kv_heads).
+  NormShape qk_norm_shape(int n) const {
+    if (arch.qk_norm == QkNorm::kWhole) return {1, n * head_dim};
+    return {arch.qk_norm == QkNorm::kEachHead ? n : 1, head_dim};
+  }
   /// Neurons of the widest FFN besides the experts.
   int widest_ffn() const { return std::max(d_ff, mixture.d_shared); }
   float score_scale() const {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,7 +34,8 @@ class Binder {
     size_t n_floats = 0;
     for (const TensorInfo& tensor : file.tensors()) {
       const int64_t n_rows = tensor.shape[1] * tensor.shape[2] * tensor.shape[3];
-      if (n_rows == 1 || tensor.name.ends_with(".bias")) n_floats += padded(tensor.shape[0] * n_rows);
+      const bool vectors = tensor.name.ends_with(".bias") || tensor.name.ends_with("_norm.weight");
+      if (n_rows == 1 || vectors) n_floats += padded(tensor.shape[0] * n_rows);
     }
     lines_.resize(n_floats / kLineFloats);
   }
@@ -50,9 +52,14 @@ class Binder {
     return Matrix{tensor.data, tensor.dtype, n * n_rows, n_cols};
   }
 
-  /// n vectors [n_floats] in one tensor, or null if the file has none.
+  /// n vectors [n_floats] in one tensor, a norm's or biases. Throws if missing.
+  const float* vectors(const std::string& name, int64_t n, int64_t n_floats) {
+    return floats(require(name, {n_floats, n, 1, 1}));
+  }
+
+  /// The same, or null if the file has none.
   const float* optional_vectors(const std::string& name, int64_t n, int64_t n_floats) {
-    return file_.find_tensor(name) == nullptr ? nullptr : floats(require(name, {n_floats, n, 1, 1}));
+    return file_.find_tensor(name) == nullptr ? nullptr : vectors(name, n, n_floats);
   }
 
   /// A vector [n] as floats, or null if the file has none.
@@ -153,6 +160,11 @@ void bind_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, 
   const auto norm = [&](std::string_view stem) {
     return bind.norm(prefix + std::string(stem), spec.d_model, arch);
   };
+  if (arch.norms == NormPlace::kSum) {
+    w.attention_post_norm = norm("attn_output_norm");
+    w.ffn_post_norm = norm("layer_output_norm");
+    return;
+  }
   if (arch.norms != NormPlace::kAfter) {
     w.attention_norm = norm("attn_norm");
     if (!arch.parallel_attention || bind.has(prefix + std::string(arch.ffn_norm) + ".weight")) {
@@ -190,9 +202,9 @@ void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, La
 void bind_qk_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const std::string q = prefix + "attn_q_norm.weight", k = prefix + "attn_k_norm.weight";
   if (spec.arch.qk_norm == QkNorm::kNone || (spec.arch.qk_norm_optional && !bind.has(q))) return;
-  const bool whole = spec.arch.qk_norm == QkNorm::kWhole;
-  w.q_norm = bind.vector(q, whole ? spec.q_dim() : spec.head_dim);
-  w.k_norm = bind.vector(k, whole ? spec.kv_dim() : spec.head_dim);
+  const NormShape of_q = spec.qk_norm_shape(spec.n_heads), of_k = spec.qk_norm_shape(spec.n_kv_heads);
+  w.q_norm = bind.vectors(q, of_q.n_rows, of_q.n_cols);
+  w.k_norm = bind.vectors(k, of_k.n_rows, of_k.n_cols);
 }
 
 /// Gate and up of width d_ff: tensors of their own, or one under the other in ffn_up.
@@ -357,10 +369,11 @@ LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer,
   LayerWeights w = layers[static_cast<size_t>(layer)];
   w.attention_norm = norm_on(memory, w.attention_norm, spec);
   w.ffn_norm = norm_on(memory, w.ffn_norm, spec);
-  const bool whole = spec.arch.qk_norm == QkNorm::kWhole;
-  w.q_norm = memory.resident(w.q_norm, whole ? spec.q_dim() : spec.head_dim);
-  w.k_norm = memory.resident(w.k_norm, whole ? spec.kv_dim() : spec.head_dim);
+  const NormShape of_q = spec.qk_norm_shape(spec.n_heads), of_k = spec.qk_norm_shape(spec.n_kv_heads);
+  w.q_norm = memory.resident(w.q_norm, int64_t{of_q.n_rows} * of_q.n_cols);
+  w.k_norm = memory.resident(w.k_norm, int64_t{of_k.n_rows} * of_k.n_cols);
   w.sinks = memory.resident(w.sinks, spec.n_heads);
+  w.query_growth = memory.resident(w.query_growth, static_cast<int64_t>(query_growth.size()));
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
   w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);
   for (Linear* part : {&w.q, &w.k, &w.v, &w.attention_out, &w.mixture.router}) {
@@ -380,6 +393,8 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   Weights out;
   out.token_embedding = token_embedding;
   out.position_embedding = position_embedding;
+  out.token_types = token_types;
+  out.embedding_norm = embedding_norm;
   out.layers = layers;
   out.output_norm = output_norm;
   out.output = output;
@@ -445,25 +460,53 @@ size_t Weights::bytes_per_token(const ModelSpec& spec) const {
   return total;
 }
 
+namespace {
+
+/// What is added to the tokens' embeddings, and the norm of the sum.
+void bind_other_embeddings(Binder& bind, const ModelSpec& spec, Weights& weights) {
+  const auto table = [&](const std::string& name) {
+    return bind.matrix(name, bind.rows_of(name), spec.d_model);
+  };
+  // read_model_spec has held the positions' rows to the context.
+  if (spec.arch.position_offset) weights.position_embedding = table("position_embd.weight");
+  if (spec.arch.token_types) weights.token_types = table("token_types.weight");
+  if (spec.arch.embedding_norm)
+    weights.embedding_norm = bind.norm("token_embd_norm", spec.d_model, spec.arch);
+}
+
+/// The factors of queries, and where layers find them.
+void let_queries_grow(const ModelSpec& spec, Weights& weights) {
+  if (spec.query_growth == 0.0f) return;
+  for (int stretch = 0; stretch <= spec.context_train / spec.rope.original_context; ++stretch) {
+    const double factor = 1.0 + double{spec.query_growth} * std::log1p(stretch);
+    weights.query_growth.push_back(static_cast<float>(factor));
+  }
+  for (LayerWeights& layer : weights.layers) layer.query_growth = weights.query_growth.data();
+}
+
+void bind_output(Binder& bind, const ModelSpec& spec, Weights& weights) {
+  if (!spec.arch.has_output) return;
+  weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch);
+  const bool tied = !bind.has("output.weight");
+  weights.output =
+      tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);
+}
+
+}  // namespace
+
 Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
   Binder bind(file);
   Weights weights;
   weights.token_embedding = bind.matrix("token_embd.weight", spec.n_vocab, spec.d_model);
-  if (spec.arch.position_offset) {
-    const int64_t n_rows =
-        bind.rows_of("position_embd.weight");  // read_model_spec has held it to the context
-    weights.position_embedding = bind.matrix("position_embd.weight", n_rows, spec.d_model);
-  }
+  bind_other_embeddings(bind, spec, weights);
   weights.rope_divisors = bind_divisors(
       bind, file, spec, bind.has("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight");
   weights.long_rope_divisors = bind_divisors(bind, file, spec, "rope_factors_long.weight");
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
   for (int layer = 0; layer < spec.n_layers; ++layer) weights.layers.push_back(bind_layer(bind, spec, layer));
   require_all_predictors_or_none(file, weights);
-  weights.output_norm = bind.norm("output_norm", spec.d_model, spec.arch);
-  const bool tied = !bind.has("output.weight");
-  weights.output =
-      tied ? Linear{weights.token_embedding, nullptr} : bind.linear("output", spec.n_vocab, spec.d_model);
+  let_queries_grow(spec, weights);
+  bind_output(bind, spec, weights);
   bind.refuse_unused(spec);
   weights.vectors = bind.take_vectors();
   return weights;

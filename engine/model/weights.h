@@ -36,33 +36,38 @@ struct MixtureWeights {
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;       // [d_model]; what attention reads
-  Linear q, k, v;                   // [q_dim | kv_dim, d_model]; may be rows of one tensor
-  const float* q_norm = nullptr;    // [head_dim | q_dim] by Architecture::qk_norm, or null
-  const float* k_norm = nullptr;    // [head_dim | kv_dim]
-  const float* sinks = nullptr;     // [n_heads] or null, see AttentionScores
-  Linear attention_out;             // [d_model, q_dim]
-  NormWeights attention_post_norm;  // [d_model]; of what attention adds
-  NormWeights ffn_norm;             // [d_model]; null with parallel attention if the FFN reads attention's
+  NormWeights attention_norm;           // [d_model]; what attention reads
+  Linear q, k, v;                       // [q_dim | kv_dim, d_model]; may be rows of one tensor
+  const float* q_norm = nullptr;        // of ModelSpec::qk_norm_shape(), or null
+  const float* k_norm = nullptr;        //
+  const float* sinks = nullptr;         // [n_heads] or null, see AttentionScores
+  const float* query_growth = nullptr;  // [Weights::query_growth.size()] or null, see AttentionScores::growth
+  Linear attention_out;                 // [d_model, q_dim]
+  NormWeights attention_post_norm;      // [d_model]; of what attention adds, or of the sum (NormPlace)
+  NormWeights ffn_norm;       // [d_model]; null with parallel attention if the FFN reads attention's
   Linear gate, up;            // [d_ff, d_model]; gate null if the FFN has none; may be rows of one tensor.
                               // With experts: the shared expert's, [d_shared, d_model], or null
   Linear down;                // [d_model, d_ff], or of PowerInfer's files:
   Linear down_rows;           // [d_ff, d_model], neuron j's down column as row j; its bias is [d_model]
-  NormWeights ffn_post_norm;  // [d_model]; of what the FFN adds
+  NormWeights ffn_post_norm;  // [d_model]; of what the FFN adds, or of the sum
   MixtureWeights mixture;
   Matrix predictor_in;   // [rank, d_model], the rank each layer's own; or null: proposes the neurons j with
   Matrix predictor_out;  // [d_ff, rank]     (out relu(in x))_j >= the threshold
 };
 
 struct Weights {
-  Matrix token_embedding;     // [n_vocab, d_model]
-  Matrix position_embedding;  // [offset + positions, d_model], or null
+  Matrix token_embedding;      // [n_vocab, d_model]
+  Matrix position_embedding;   // [offset + positions, d_model], or null
+  Matrix token_types;          // [types, d_model], or null
+  NormWeights embedding_norm;  // [d_model]; of the sum of a token's embeddings, or null
   std::vector<LayerWeights> layers;
+  // Null without Architecture::has_output.
   NormWeights output_norm;  // [d_model]
   Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
   bool embeds_on_device = false;          // where the embeddings lie: the device's memory, or the host's
   std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
   std::vector<float> long_rope_divisors;  // rope_factors_long: of contexts beyond the original one; or empty
+  std::vector<float> query_growth;        // by stretch of the original context; or empty
 
   struct alignas(64) Line {
     float floats[16];

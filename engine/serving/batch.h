@@ -37,6 +37,8 @@ struct StepLimits {
   int d_model = 0;       // floats of a hidden state
   int block_tokens = 0;  // positions per KV block
   int n_blocks = 0;      // KV blocks in the cache
+  /// The model is an encoder: a token sees its whole sequence, which must be in one step, and there are no logits.
+  bool encodes = false;
 };
 
 /// What a step gives, in the order of the batch's rows. Valid until the next step.
@@ -55,7 +57,7 @@ class ForwardModel {
   /// Runs one step: appends keys and values of every token to the KV cache, then returns the rows that are wanted.
   /// Engine thread only.
   /// REQUIRES: the batch is within limits(); the block tables list a KV block for each of its positions; a
-  /// sequence's tokens are in order of position, and all its earlier positions are in the cache.
+  /// sequence's tokens stand together in order of position, and all its earlier positions are in the cache.
   virtual StepOutput forward(const Batch& batch) = 0;
 };
 

@@ -67,10 +67,14 @@ StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options
   require(static_cast<int64_t>(limits.n_blocks) * limits.block_tokens >= options.context_tokens,
           "the KV cache has " + number(limits.n_blocks) + " blocks of " + number(limits.block_tokens) +
               " positions, fewer than one sequence of " + number(options.context_tokens) + " tokens needs");
+  require(!limits.encodes || limits.max_tokens >= options.context_tokens,
+          "a step takes " + number(limits.max_tokens) + " tokens, fewer than a whole sequence of " +
+              number(options.context_tokens) + " that an encoder must see");
   return limits;
 }
 
-void check_request(const GenerationRequest& request, int n_vocab) {
+void check_request(const GenerationRequest& request, const StepLimits& limits) {
+  const int n_vocab = limits.n_vocab;
   require(!request.sequences.empty(), "a request must have at least one sequence");
   for (const SequenceRequest& sequence : request.sequences) {
     require(!sequence.prompt.empty(), "a prompt must have at least one token");
@@ -80,6 +84,7 @@ void check_request(const GenerationRequest& request, int n_vocab) {
     require(!sequence.embedding ||
                 (sequence.max_tokens == 0 && !sequence.constraint && !sequence.prompt_logprobs),
             "a sequence that is embedded generates and scores nothing");
+    require(!limits.encodes || sequence.embedding, "an encoder embeds sequences and generates none");
     for (const int32_t token : sequence.prompt) {
       require(token >= 0 && token < n_vocab, "the prompt holds token " + std::to_string(token) +
                                                  ", the vocabulary has 0 to " + std::to_string(n_vocab - 1));

@@ -20,7 +20,7 @@ StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options
 
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has checked what
 /// clients send, so this finds our own bugs, and reports them on the submitting thread instead of the engine's.
-void check_request(const GenerationRequest& request, int n_vocab);
+void check_request(const GenerationRequest& request, const StepLimits& limits);
 
 /// Makes one Sequence per SequenceRequest. Sets accepted_at to now; equal prompts get the same prompt_group.
 std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request, uint64_t request_id,

@@ -188,6 +188,7 @@ void Scheduler::take_prefill(Budget step) {
         {.slot = slot, .begin = sequence->n_computed, .n_tokens = 0, .first_row = 0, .n_rows = 0});
   }
   if (prompts_.empty()) return;
+  if (limits_.whole_prompts) return take_whole_prompts(step);
 
   const auto admission = [&](const StepPiece& p) { return slots_[static_cast<size_t>(p.slot)]->admission; };
   const auto n_left = [&](const StepPiece& p) {
@@ -208,6 +209,17 @@ void Scheduler::take_prefill(Budget step) {
   for (StepPiece& prompt : prompts_) {
     grow(prompt, step);
     if (prompt.n_tokens > 0) pieces_.push_back(prompt);
+  }
+}
+
+// The oldest prompt always fits, for a step holds the longest; so none waits for ever.
+void Scheduler::take_whole_prompts(Budget step) {
+  std::ranges::sort(prompts_, {},
+                    [&](const StepPiece& p) { return slots_[static_cast<size_t>(p.slot)]->admission; });
+  for (StepPiece& prompt : prompts_) {
+    if (slots_[static_cast<size_t>(prompt.slot)]->n_pending() > step.tokens) continue;
+    grow(prompt, step);
+    pieces_.push_back(prompt);
   }
 }
 

@@ -17,6 +17,8 @@
 // that short prompts pass long ones; no other order has a lower mean time to the first token. The first half bounds
 // what this costs a long prompt: the oldest prompt
 // gets half of every chunk, and every prompt becomes the oldest in the end. So no ageing constant needs tuning.
+//
+// Where prompts must not be cut (encoders), a step has the oldest prompt whole, and of the others those that fit beside it.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +49,10 @@ struct StepPiece {
 
 struct SchedulerLimits {
   int n_slots = 0;
-  int prefill_chunk = 0;   // most prompt tokens of a step
-  int max_tokens = 0;      // most tokens of a step; >= n_slots
-  int max_logit_rows = 0;  // most logit rows of a step; >= n_slots
+  int prefill_chunk = 0;       // most prompt tokens of a step
+  int max_tokens = 0;          // most tokens of a step; >= n_slots
+  int max_logit_rows = 0;      // most logit rows of a step; >= n_slots
+  bool whole_prompts = false;  // prompts are never cut; then prefill_chunk must hold the longest
 };
 
 class Scheduler {
@@ -102,6 +105,7 @@ class Scheduler {
   void take_forced(Budget& step);
   void take_drafts(Budget& step);
   void take_prefill(Budget step);
+  void take_whole_prompts(Budget step);
   void grow(StepPiece& piece, Budget& budget) const;
 
   SchedulerLimits limits_;

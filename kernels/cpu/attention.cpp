@@ -26,10 +26,10 @@ constexpr int64_t kForkWork = 64 * 1024;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
-/// The first position that a token sees whose own is n_keys - 1.
+/// The first position that a token sees whose last is n_keys - 1.
 int first_key(int n_keys, int window) { return window > 0 ? std::max(0, n_keys - window) : 0; }
 
-/// The slice length for a token at position n_keys - 1. It depends on nothing but this and the window, so a
+/// The slice length for a token that sees n_keys positions. It depends on nothing but this and the window, so a
 /// token's sums are grouped alike in every batch.
 int slice_tokens_for(int n_keys, int window) {
   int tokens = kSliceTokens;
@@ -91,7 +91,7 @@ void Attention::run(const float* q, int64_t stride, int n_heads, const Attention
   int64_t work = 0;
   int most_slices = 0;
   for (const TokenTile& tile : tiles_) {
-    const int n_keys = places.positions[tile.first_token + tile.n_tokens - 1] + 1;
+    const int n_keys = places.n_keys(tile.first_token + tile.n_tokens - 1);
     const int n_seen = n_keys - first_key(n_keys, scores.window);
     work += int64_t{tile.n_tokens} * n_heads * n_seen * shape.head_dim * 2;
     most_slices = std::max(most_slices, tile.n_slices());
@@ -115,7 +115,7 @@ void Attention::make_tiles(const Call& call) {
   const int max_tokens = std::max(1, kMaxRows / call.heads_per_item);
   tiles_.clear();
   for (int t = 0; t < places.n_tokens; ++t) {
-    const int n_keys = places.positions[t] + 1;
+    const int n_keys = places.n_keys(t);
     const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
     const int first_slice = first_key(n_keys, call.scores.window) / slice_tokens;
     const int end_slice = ceil_div(n_keys, slice_tokens);
@@ -145,15 +145,22 @@ Attention::Item Attention::item_at(const Call& call, int64_t index) const {
 
 /// Fills scratch.limits, and scratch.firsts if a window hides keys from one of the item's tokens.
 Attention::Seen Attention::seen_by(const Call& call, const Item& item, Scratch& scratch) const {
-  const int32_t* positions = call.places.positions + item.tile.first_token;
+  const int first_token = item.tile.first_token;
   const int window = call.scores.window;
-  const bool hides = first_key(positions[item.tile.n_tokens - 1] + 1, window) > 0;
+  const bool hides = first_key(call.places.n_keys(first_token + item.tile.n_tokens - 1), window) > 0;
   for (int row = 0; row < item.n_rows(); ++row) {
-    const int n_keys = positions[row / item.n_heads] + 1;
+    const int n_keys = call.places.n_keys(first_token + row / item.n_heads);
     scratch.limits[static_cast<size_t>(row)] = n_keys;
     if (hides) scratch.firsts[static_cast<size_t>(row)] = first_key(n_keys, window);
   }
   return {hides ? scratch.firsts.data() : nullptr, scratch.limits.data()};
+}
+
+/// What a token's queries are multiplied by.
+float Attention::query_scale(const Call& call, int token) const {
+  const AttentionScores& scores = call.scores;
+  if (scores.growth == nullptr) return scores.scale;
+  return scores.scale * scores.growth[call.places.positions[token] / scores.growth_span];
 }
 
 /// Gathers the item's queries, times scale, and describes its keys. Does not set where results go.
@@ -162,10 +169,11 @@ PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scrat
   int row = 0;
   for (int t = 0; t < item.tile.n_tokens; ++t) {
     const int token = item.tile.first_token + t;
+    const float scale = query_scale(call, token);
     const float* head = call.q + token * call.stride + int64_t{item.first_head} * head_dim;
     for (int h = 0; h < item.n_heads; ++h, ++row, head += head_dim) {
       float* q = scratch.q.data() + int64_t{row} * head_dim;
-      for (int d = 0; d < head_dim; ++d) q[d] = head[d] * call.scores.scale;
+      for (int d = 0; d < head_dim; ++d) q[d] = head[d] * scale;
     }
   }
   const int64_t head_halves = int64_t{call.shape.block_tokens} * head_dim;

@@ -2,7 +2,7 @@
 //
 // The arithmetic of a piece is VectorKernels::attend. Owned by CpuBackend, called by the engine thread.
 //
-// A sequence's keys are cut into slices. The cuts depend on the token's own position only. Softmax runs over
+// A sequence's keys are cut into slices. The cuts depend only on how many positions the token sees. Softmax runs over
 // each slice alone, and the slices are joined in order. So it does not matter which thread computes a slice,
 // or how many queries go through it together: one decode token over a long context is spread over all threads
 // by slices, a prefill by tiles of queries that read K and V once for all of them, and both give a token the
@@ -90,6 +90,7 @@ class Attention {
   void make_tiles(const Call& call);
   Item item_at(const Call& call, int64_t index) const;
   Seen seen_by(const Call& call, const Item& item, Scratch& scratch) const;
+  float query_scale(const Call& call, int token) const;
   PartlySeenTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
   void attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const;
   void merge_slice(const Call& call, const Item& item, const Seen& seen, int slice, const Partial& from,

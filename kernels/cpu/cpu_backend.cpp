@@ -150,19 +150,21 @@ void CpuBackend::soft_cap(float cap, int64_t n, float* out) {
 }
 
 void CpuBackend::rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
-                          float* out) {
+                          float* out, int64_t n_weights) {
   pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      vector_.rms_norm(x + r * n_cols, weight, eps, n_cols, out + r * n_cols);
+      vector_.rms_norm(x + r * n_cols, weight + r % n_weights * n_cols, eps, n_cols, out + r * n_cols);
     }
   });
 }
 
 void CpuBackend::layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                            int64_t n_cols, float* out) {
+                            int64_t n_cols, float* out, int64_t n_weights) {
   pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
     for (int64_t r = begin; r < end; ++r) {
-      vector_.layer_norm(x + r * n_cols, weight, bias, eps, n_cols, out + r * n_cols);
+      const int64_t at = r % n_weights * n_cols;
+      vector_.layer_norm(x + r * n_cols, weight + at, bias == nullptr ? nullptr : bias + at, eps, n_cols,
+                         out + r * n_cols);
     }
   });
 }

@@ -53,10 +53,10 @@ class CpuBackend final : public Backend {
   void zero(int64_t n, float* out) override;
   void scale(float factor, int64_t n, float* out) override;
   void soft_cap(float cap, int64_t n, float* out) override;
-  void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
-                float* out) override;
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
+                int64_t n_weights = 1) override;
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                  int64_t n_cols, float* out) override;
+                  int64_t n_cols, float* out, int64_t n_weights = 1) override;
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override;
   void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
             const Rope& rope) override;

@@ -17,7 +17,7 @@ namespace hearth {
 /// score. VectorKernels::merge joins slices.
 struct AttentionTile {
   const float* q = nullptr;         // [n_rows, head_dim], already times scale
-  const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; ascending
+  const int32_t* limits = nullptr;  // [n_rows] row r sees positions below limits[r]; none descends
   int n_rows = 0;
   int head_dim = 0;
   int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile

@@ -166,14 +166,14 @@ class CudaBackend final : public Backend {
     enqueue([=, this] { cuda::soft_cap(cap, n, out, stream_); });
   }
 
-  void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols,
-                float* out) override {
-    enqueue([=, this] { cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, stream_); });
+  void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
+                int64_t n_weights = 1) override {
+    enqueue([=, this] { cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, n_weights, stream_); });
   }
 
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                  int64_t n_cols, float* out) override {
-    enqueue([=, this] { cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, stream_); });
+                  int64_t n_cols, float* out, int64_t n_weights = 1) override {
+    enqueue([=, this] { cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, n_weights, stream_); });
   }
 
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
@@ -230,7 +230,10 @@ class CudaBackend final : public Backend {
                  const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override {
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
-    if (longest_ == 0) longest_ = 1 + *std::max_element(places.positions, places.positions + places.n_tokens);
+    recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
+    if (longest_ == 0) {
+      for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
+    }
     enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
       cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,
                       stream_);

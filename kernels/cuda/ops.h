@@ -75,10 +75,11 @@ void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
 void zero(int64_t n, float* out, cudaStream_t stream);
 void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
+/// weight and bias: [n_weights, n_cols]; row r takes row r mod n_weights.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
-              cudaStream_t stream);
+              int64_t n_weights, cudaStream_t stream);
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                int64_t n_cols, float* out, cudaStream_t stream);
+                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream);
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out,
                       cudaStream_t stream);
 /// out row i = x row rows[i].

@@ -24,6 +24,7 @@ fs::path folder() {
 
 constexpr int kVocab = 259;  // as make_models.py has them
 constexpr int kTokens = 48;
+constexpr int kContext = 64;
 constexpr int kRowStep = 4;  // golden rows are those of every 4th position
 
 std::vector<int32_t> golden_tokens() {
@@ -89,6 +90,46 @@ double worst_in_mode(const std::string& name, const std::string& mode, const std
 // wrong rotation, norm or bias shows as tenths to whole units.
 constexpr double kTolerance = 0.015;
 
+std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_threads, Isa isa) {
+  LoadOptions options;
+  options.path = folder() / (name + ".gguf");
+  options.n_threads = n_threads;
+  options.isa = isa;
+  options.n_slots = 6;
+  options.prefill_chunk = 200;  // more than the context: several texts fit a step
+  return ModelRuntime::load(options);
+}
+
+/// Hidden states of all tokens of the texts, computed in one step, a slot for each text.
+std::vector<float> hidden_states_of(ForwardModel& model, const std::vector<std::vector<int32_t>>& texts) {
+  const StepLimits limits = model.limits();
+  const int max_blocks = (kContext + limits.block_tokens - 1) / limits.block_tokens;
+  std::vector<int32_t> tables;
+  for (int i = 0; i < max_blocks * static_cast<int>(texts.size()); ++i)
+    tables.push_back(limits.n_blocks - 1 - i);
+  Batch batch;
+  batch.block_tables = tables;
+  batch.max_blocks = max_blocks;
+  for (size_t text = 0; text < texts.size(); ++text) {
+    for (size_t i = 0; i < texts[text].size(); ++i) {
+      batch.hidden_rows.push_back(batch.n_tokens());
+      batch.tokens.push_back(texts[text][i]);
+      batch.positions.push_back(static_cast<int32_t>(i));
+      batch.slots.push_back(static_cast<int32_t>(text));
+    }
+  }
+  const std::span<const float> hidden = model.forward(batch).hidden;
+  return {hidden.begin(), hidden.end()};
+}
+
+std::vector<float> golden_hidden(const std::string& name, size_t n) {
+  std::ifstream in(folder() / (name + ".hidden"), std::ios::binary);
+  std::vector<float> hidden(n);
+  in.read(reinterpret_cast<char*>(hidden.data()), static_cast<std::streamsize>(n * sizeof(float)));
+  REQUIRE(in);
+  return hidden;
+}
+
 }  // namespace
 
 TEST_CASE("architectures give the logits that transformers gives") {
@@ -110,12 +151,59 @@ TEST_CASE("mixtures of experts give the logits that transformers gives") {
 }
 
 TEST_CASE("today's dense architectures give the logits that transformers gives") {
-  const std::string name =
-      GENERATE("gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long",
-               "phi3-short", "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox",
-               "gptneox-sequential", "stablelm", "smollm3", "exaone4", "hunyuan-dense");
+  const std::string name = GENERATE(
+      "gemma", "gemma2", "gemma3", "granite", "olmo2", "olmo3", "phi2", "phi3", "phi3-long", "phi3-short",
+      "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox", "gptneox-sequential",
+      "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3", "exaone4", "hunyuan-dense");
   INFO(name);
   CHECK(worst_in_mode(name, "dense", name) < kTolerance);
+}
+
+TEST_CASE("encoders give the hidden states that transformers gives") {
+  const std::string name = GENERATE("bert", "nomic-bert");
+  INFO(name);
+  for (const Isa isa : model_isas()) {
+    const auto model = load_encoder(name, 1, isa);
+    const std::vector<float> ours = hidden_states_of(*model, {golden_tokens()});
+    const std::vector<float> golden = golden_hidden(name, ours.size());
+    double worst = 0;
+    for (size_t i = 0; i < golden.size(); ++i) worst = std::max(worst, std::abs(double{ours[i]} - golden[i]));
+    INFO(isa_name(isa));
+    CHECK(worst < kTolerance);  // the last norm gives them a spread of about 1
+  }
+}
+
+TEST_CASE("encoders give a text the same bits whatever else is in the step, with any number of threads") {
+  const std::string name = GENERATE("bert", "nomic-bert");
+  INFO(name);
+  std::vector<std::vector<int32_t>> texts;
+  for (const int length : {48, 1, 7, 33, 64, 2}) {
+    std::vector<int32_t> text;
+    for (int i = 0; i < length; ++i) text.push_back((31 * i + 7 * length) % kVocab);
+    texts.push_back(text);
+  }
+  for (const Isa isa : model_isas()) {
+    const auto one = load_encoder(name, 1, isa), three = load_encoder(name, 3, isa);
+    std::vector<float> alone;
+    for (const std::vector<int32_t>& text : texts) {
+      const std::vector<float> rows = hidden_states_of(*one, {text});
+      alone.insert(alone.end(), rows.begin(), rows.end());
+    }
+    INFO(isa_name(isa));
+    CHECK(hidden_states_of(*one, texts) == alone);
+    CHECK(hidden_states_of(*three, texts) == alone);
+  }
+}
+
+TEST_CASE("encoders see what is behind a token") {
+  const auto model = load_encoder("bert", 1, model_isas().front());
+  std::vector<int32_t> text = golden_tokens();
+  const std::vector<float> before = hidden_states_of(*model, {text});
+  text.back() = (text.back() + 1) % kVocab;
+  const std::vector<float> after = hidden_states_of(*model, {text});
+  const size_t d_model = before.size() / text.size();
+  CHECK_FALSE(
+      std::equal(before.begin(), before.begin() + static_cast<std::ptrdiff_t>(d_model), after.begin()));
 }
 
 TEST_CASE("architectures with a relu give the same logits when only active neurons are computed") {
@@ -132,8 +220,9 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
 }
 
 TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with any number of threads") {
-  const std::string name = GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss",
-                                    "smallthinker", "gemma2", "gemma3", "cohere2");
+  const std::string name =
+      GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "smallthinker", "gemma2",
+               "gemma3", "cohere2", "command-r-plus", "stablelm-parallel", "mistral3");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

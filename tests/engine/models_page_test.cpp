@@ -33,8 +33,8 @@ const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"gpt-oss", {"gpt-oss", "gpt-oss-mxfp4"}},
     {"phi3", {"phi3", "phi3-long", "phi3-short"}},
     {"gptneox", {"gptneox", "gptneox-sequential"}},
-    // As llama, but for the name: Mistral's newest have a further fact, which is refused.
-    {"mistral3", {}},
+    {"command-r", {"command-r", "command-r-plus"}},
+    {"stablelm", {"stablelm", "stablelm-parallel"}},
 };
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -47,8 +47,11 @@ std::string norms_of(const Architecture& arch) {
   std::string text = arch.norm == NormKind::kRms ? "RMS" : "layer";
   if (arch.norms == NormPlace::kAfter) text += ", behind";
   if (arch.norms == NormPlace::kBoth) text += ", before and behind";
+  if (arch.norms == NormPlace::kSum) text += ", of sums";
   if (arch.qk_norm == QkNorm::kHeads)
     text += arch.qk_norm_optional ? "; heads if the file has them" : "; heads";
+  if (arch.qk_norm == QkNorm::kEachHead)
+    text += arch.qk_norm_optional ? "; each head if the file has them" : "; each head";
   if (arch.qk_norm == QkNorm::kWhole) text += "; q and k";
   return text;
 }
@@ -65,6 +68,8 @@ std::string positions_of(const Architecture& arch) {
 
 std::string attention_of(const Architecture& arch) {
   std::vector<std::string> parts;
+  if (arch.looks_ahead) parts.push_back("looks ahead");
+  if (arch.queries_grow) parts.push_back("queries grow if the file says so");
   if (arch.window.period > 0) {
     parts.push_back("windows, 1 layer of " + std::to_string(arch.window.period) + " full");
   }
@@ -94,12 +99,11 @@ std::string row_of(const Architecture& arch) {
   for (const std::string& model : models) {
     INFO(model);
     CHECK(std::filesystem::exists(std::filesystem::path(source_dir()) / "tests/data/arch" /
-                                  (model + ".logits")));
+                                  (model + (arch.has_output ? ".logits" : ".hidden"))));
   }
   const std::string ffn = ffn_activation_name(arch.activation) + (arch.gated ? ", gated" : "");
   return "| `" + std::string(arch.name) + "` | " + norms_of(arch) + " | " + positions_of(arch) + " | " +
-         attention_of(arch) + " | " + ffn + " | " + experts_of(arch) + " | " +
-         (models.empty() ? "as llama" : joined(models)) + " |\n";
+         attention_of(arch) + " | " + ffn + " | " + experts_of(arch) + " | " + joined(models) + " |\n";
 }
 
 std::string row_of(DType type) {

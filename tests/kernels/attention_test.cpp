@@ -1,4 +1,4 @@
-// Attention over the paged cache, with and without windows, soft caps and sinks: against doubles on every ISA, and
+// Attention over the paged cache, with and without windows, soft caps, sinks, growing queries and keys ahead: against doubles on every ISA, and
 // bit for bit the same however a sequence is cut into steps, whatever else is in the batch and however many
 // threads run.
 #include <algorithm>
@@ -26,6 +26,9 @@ struct Scoring {
   int window = 0;
   float soft_cap = 0.0f;
   std::vector<float> sinks = {};  // of the heads in turn; empty: none
+  bool ahead = false;             // a token sees its whole sequence
+  std::vector<float> growth = {};
+  int growth_span = 1;
 
   const float* sinks_of(int n_heads) {
     if (sinks.empty()) return nullptr;
@@ -34,7 +37,8 @@ struct Scoring {
   }
   std::string text() const {
     return "window " + std::to_string(window) + ", cap " + std::to_string(soft_cap) + ", " +
-           std::to_string(sinks.size()) + " sinks";
+           std::to_string(sinks.size()) + " sinks" + (ahead ? ", ahead" : "") +
+           (growth.empty() ? "" : ", growing");
   }
 };
 
@@ -71,7 +75,7 @@ class Sequences {
   };
   std::vector<float> step(CpuBackend& backend, const std::vector<Range>& ranges, bool attend = true) {
     std::vector<float> q, k, v;
-    std::vector<int32_t> positions, table_of;
+    std::vector<int32_t> positions, table_of, n_seen;
     for (const Range& range : ranges) {
       const size_t s = static_cast<size_t>(range.sequence);
       append(q, q_[s], range, heads_.n_heads);
@@ -80,18 +84,27 @@ class Sequences {
       for (int p = range.begin; p < range.end; ++p) {
         positions.push_back(p);
         table_of.push_back(range.sequence);
+        n_seen.push_back(lengths_[s]);
       }
     }
-    const KvPlaces places{static_cast<int>(positions.size()), positions.data(), table_of.data(),
-                          tables_.data(), max_blocks_};
+    const KvPlaces places{static_cast<int>(positions.size()),
+                          positions.data(),
+                          table_of.data(),
+                          tables_.data(),
+                          max_blocks_,
+                          scoring_.ahead ? n_seen.data() : nullptr};
     const KvLayer layer{k_cache_.data(), v_cache_.data()};
     const int64_t kv_stride = int64_t{heads_.n_kv_heads} * heads_.head_dim;
     const int64_t q_stride = int64_t{heads_.n_heads} * heads_.head_dim;
     backend.kv_append(k.data(), v.data(), kv_stride, places, shape_, layer);
     std::vector<float> out(q.size(), NAN);
     if (!attend) return out;
-    const AttentionScores scores{scale(), scoring_.window, scoring_.soft_cap,
-                                 scoring_.sinks_of(heads_.n_heads)};
+    const AttentionScores scores{scale(),
+                                 scoring_.window,
+                                 scoring_.soft_cap,
+                                 scoring_.sinks_of(heads_.n_heads),
+                                 scoring_.growth.empty() ? nullptr : scoring_.growth.data(),
+                                 scoring_.growth_span};
     backend.attention(q.data(), q_stride, heads_.n_heads, scores, places, shape_, layer, out.data());
     return out;
   }
@@ -130,7 +143,8 @@ class Sequences {
     const int kv_head = head / (heads_.n_heads / heads_.n_kv_heads);
     std::vector<const float*> keys, values;
     const int first = scoring_.window > 0 ? std::max(0, position + 1 - scoring_.window) : 0;
-    for (int p = first; p <= position; ++p) {
+    const int last = scoring_.ahead ? length(sequence) - 1 : position;
+    for (int p = first; p <= last; ++p) {
       const size_t at = static_cast<size_t>((p * heads_.n_kv_heads + kv_head) * heads_.head_dim);
       keys.push_back(k_[s].data() + at);
       values.push_back(v_[s].data() + at);
@@ -138,7 +152,10 @@ class Sequences {
     const float* q = q_[s].data() + (position * heads_.n_heads + head) * heads_.head_dim;
     const std::vector<float>& sinks = scoring_.sinks;
     const float* sink = sinks.empty() ? nullptr : &sinks[static_cast<size_t>(head) % sinks.size()];
-    return testing::reference_attention(q, keys, values, heads_.head_dim, double{scale()},
+    const double growth = scoring_.growth.empty()
+                              ? 1.0
+                              : double{scoring_.growth[static_cast<size_t>(position / scoring_.growth_span)]};
+    return testing::reference_attention(q, keys, values, heads_.head_dim, double{scale()} * growth,
                                         double{scoring_.soft_cap}, sink);
   }
 
@@ -381,6 +398,56 @@ TEST_CASE("attention with a window that hides nothing has the bits of no window"
       CHECK(same_bits(sequences.step(*backend, {{0, 0, 600}}), whole));
     }
   }
+}
+
+TEST_CASE("attention of tokens that see what is behind them", "[attention]") {
+  for (int length : {1, 2, 17, 63, 64, 65, 255, 256, 257, 512, 600})
+    check_against_doubles({2, 1, 32}, 16, length, {.ahead = true});
+  check_against_doubles({12, 12, 64}, 16, 130, {.ahead = true});
+  check_against_doubles({9, 3, 64}, 32, 300, {.ahead = true});
+  check_against_doubles({100, 1, 16}, 5, 9, {.ahead = true});
+  check_against_doubles({6, 2, 20}, 16, 330, {.soft_cap = 8.0f, .sinks = kSinks, .ahead = true});
+}
+
+TEST_CASE("attention of tokens that see what is behind them gives the same bits in any batch",
+          "[attention]") {
+  const Heads heads{6, 2, 24};
+  for (const Scoring& scoring :
+       {Scoring{.ahead = true}, Scoring{.soft_cap = 8.0f, .sinks = kSinks, .ahead = true}}) {
+    for (Isa isa : supported_isas()) {
+      Sequences sequences(heads, 16, {600, 100, 3, 64});
+      sequences.score_with(scoring);
+      sequences.forget();
+      const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, 600);
+      const std::vector<float> whole = sequences.step(*one, {{0, 0, 600}});
+      INFO(isa_name(isa) << ", " << scoring.text());
+      for (int n_threads : {1, 3}) {
+        const std::unique_ptr<CpuBackend> backend = make_backend(heads, n_threads, isa, 600);
+        sequences.forget();
+        // Among others, and, now that all keys are there, queries in steps of all sizes.
+        const std::vector<float> among =
+            sequences.step(*backend, {{2, 0, 3}, {0, 0, 600}, {1, 0, 100}, {3, 0, 64}});
+        const auto begin = among.begin() + 3 * sequences.token_floats();
+        CHECK(same_bits({begin, begin + 600 * sequences.token_floats()}, whole));
+        std::vector<float> pieces;
+        for (int from = 0, size = 1; from < 600; from += size, size = size % 9 + 1) {
+          const std::vector<float> out = sequences.step(*backend, {{0, from, std::min(600, from + size)}});
+          pieces.insert(pieces.end(), out.begin(), out.end());
+        }
+        CHECK(same_bits(pieces, whole));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention multiplies queries by a factor of their positions", "[attention]") {
+  const Scoring growing{.growth = {1.0f, 1.07f, 1.11f, 0.25f, 2.0f, 1.5f}, .growth_span = 100};
+  check_against_doubles({9, 3, 64}, 16, 330, growing);
+  check_against_doubles({2, 1, 20}, 16, 600, growing);
+  check_batches({6, 2, 24}, growing, {1, 3});
+  Scoring with_window = growing;
+  with_window.window = 90;
+  check_batches({6, 1, 24}, with_window, {1, 3});
 }
 
 TEST_CASE("attention reads nothing that its window hides", "[attention]") {

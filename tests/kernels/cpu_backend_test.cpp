@@ -262,6 +262,36 @@ TEST_CASE("norms and activations have the same bits on any threads", "[cpu_backe
   });
 }
 
+TEST_CASE("norms take rows of weights in turn", "[cpu_backend]") {
+  const int64_t n_rows = 203, n_cols = 96, n_weights = 8;
+  const std::vector<float> x = normal_numbers(n_rows * n_cols, 1),
+                           weight = normal_numbers(n_weights * n_cols, 2),
+                           bias = normal_numbers(n_weights * n_cols, 3);
+  check_same_bits_on_any_threads([&](CpuBackend& backend) {
+    std::vector<float> rms(x.size()), layer(x.size()), plain(x.size()), one(static_cast<size_t>(n_cols));
+    backend.rms_norm(x.data(), weight.data(), 1e-5f, n_rows, n_cols, rms.data(), n_weights);
+    backend.layer_norm(x.data(), weight.data(), bias.data(), 1e-5f, n_rows, n_cols, layer.data(), n_weights);
+    backend.layer_norm(x.data(), weight.data(), nullptr, 1e-5f, n_rows, n_cols, plain.data(), n_weights);
+    bool same = true;
+    for (int64_t r = 0; r < n_rows; ++r) {
+      const int64_t at = r % n_weights * n_cols;
+      const auto is_one = [&](const std::vector<float>& all) {
+        return std::memcmp(one.data(), all.data() + r * n_cols, one.size() * sizeof(float)) == 0;
+      };
+      backend.rms_norm(x.data() + r * n_cols, weight.data() + at, 1e-5f, 1, n_cols, one.data());
+      same = same && is_one(rms);
+      backend.layer_norm(x.data() + r * n_cols, weight.data() + at, bias.data() + at, 1e-5f, 1, n_cols,
+                         one.data());
+      same = same && is_one(layer);
+      backend.layer_norm(x.data() + r * n_cols, weight.data() + at, nullptr, 1e-5f, 1, n_cols, one.data());
+      same = same && is_one(plain);
+    }
+    CHECK(same);
+    rms.insert(rms.end(), layer.begin(), layer.end());
+    return rms;
+  });
+}
+
 TEST_CASE("rope is right at any position, up to the longest contexts", "[cpu_backend]") {
   const int head_dim = 64, n_heads = 3;
   std::vector<float> inv_freq;

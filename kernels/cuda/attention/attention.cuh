@@ -70,12 +70,12 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
 // ---- device ----------------------------------------------------------------------------------------------
 
-/// The first position that a token sees whose own is n_keys - 1.
+/// The first position that a token sees whose last is n_keys - 1.
 __device__ inline int first_key(int n_keys, int window) {
   return window > 0 && n_keys > window ? n_keys - window : 0;
 }
 
-/// Keys of a slice for a token at position n_keys - 1; see kernels/cpu/attention.cpp.
+/// Keys of a slice for a token that sees n_keys positions; see kernels/cpu/attention.cpp.
 __device__ inline int slice_tokens_for(int n_keys, int window) {
   int tokens = kSliceKeys;
   if (first_key(n_keys, window) == 0) {
@@ -84,6 +84,18 @@ __device__ inline int slice_tokens_for(int n_keys, int window) {
     while (window / tokens + 3 > kMaxSlices) tokens *= 2;
   }
   return tokens;
+}
+
+/// How many positions a token sees, before a window hides some; see KvPlaces.
+__device__ inline int n_keys_of(const AttentionCall& call, int token) {
+  return call.places.n_seen != nullptr ? call.places.n_seen[token] : call.places.positions[token] + 1;
+}
+
+/// What a token's queries are multiplied by.
+__device__ inline float query_scale(const AttentionCall& call, int token) {
+  const AttentionScores& scores = call.scores;
+  if (scores.growth == nullptr) return scores.scale;
+  return __fmul_rn(scores.scale, scores.growth[call.places.positions[token] / scores.growth_span]);
 }
 
 /// N numbers that are loaded and stored at once. REQUIRES: aligned to their size.
@@ -164,10 +176,10 @@ __device__ inline const int32_t* block_table(const AttentionCall& call, int toke
 __device__ inline bool begins_run(const AttentionCall& call, int token) {
   if (token % call.tile_tokens == 0) return true;
   const int32_t* positions = call.places.positions;
-  const int position = positions[token];
   return call.places.table_of[token] != call.places.table_of[token - 1] ||
-         position != positions[token - 1] + 1 ||
-         slice_tokens_for(position + 1, call.scores.window) != slice_tokens_for(position, call.scores.window);
+         positions[token] != positions[token - 1] + 1 ||
+         slice_tokens_for(n_keys_of(call, token), call.scores.window) !=
+             slice_tokens_for(n_keys_of(call, token - 1), call.scores.window);
 }
 
 }  // namespace hearth::cuda

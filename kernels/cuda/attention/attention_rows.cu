@@ -233,10 +233,11 @@ __device__ bool is_lone(const AttentionCall& call, int token) {
 template <int kRows>
 __device__ void load_queries(const AttentionCall& call, const HeadPart& part, int token, Floats<kRows>* q) {
   const int head_dim = call.shape.head_dim;
+  const float scale = query_scale(call, token);
   const float* from = call.q + token * call.stride + int64_t{part.first_head} * head_dim;
   for (int i = static_cast<int>(threadIdx.x); i < kRows * head_dim; i += kThreads) {
     const int row = i / head_dim;
-    q[i - row * head_dim].at[row] = row < part.n_heads ? __fmul_rn(from[i], call.scores.scale) : 0.0f;
+    q[i - row * head_dim].at[row] = row < part.n_heads ? __fmul_rn(from[i], scale) : 0.0f;
   }
 }
 
@@ -289,7 +290,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   const int blocks_per_token = kSplit ? results.n_slices : 1;
   const int token = static_cast<int>(blockIdx.x) / blocks_per_token;
   const int number = static_cast<int>(blockIdx.x) % blocks_per_token;  // of its slice
-  const int n_keys = call.places.positions[token] + 1;
+  const int n_keys = n_keys_of(call, token);
   const int seen_from = first_key(n_keys, call.scores.window);
   const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
   const int first = (seen_from / slice_tokens + number) * slice_tokens;
@@ -353,7 +354,7 @@ __global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall 
   const int head_dim = call.shape.head_dim;
   const int dim = static_cast<int>(threadIdx.x);
   if (dim >= head_dim) return;
-  const int n_keys = call.places.positions[row / call.n_heads] + 1;
+  const int n_keys = n_keys_of(call, static_cast<int>(row / call.n_heads));
   const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
   const int n_slices =
       (n_keys + slice_tokens - 1) / slice_tokens - first_key(n_keys, call.scores.window) / slice_tokens;

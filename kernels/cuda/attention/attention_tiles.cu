@@ -31,7 +31,7 @@ struct alignas(16) WarpMemory {
   Floats<kRows / 2> p[kTileKeys][2];
   Floats<kRows / 2> shrink[2];  // then the sums
   JoinFactors join[kRows];
-  int32_t firsts[kRows];  // row r sees positions from firsts[r] on, below limits[r]; both ascend
+  int32_t firsts[kRows];  // row r sees positions from firsts[r] on, below limits[r]; neither descends
   int32_t limits[kRows];
 };
 
@@ -280,11 +280,12 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   for (int r = 0; r < kRows; ++r) {
     const bool real = first_row + r < n_rows;
     const RowPlace place = place_of(part, first_token, real ? first_row + r : n_rows - 1);
+    const float scale = query_scale(call, place.token);
     const float* q = call.q + place.token * call.stride + int64_t{place.head} * head_dim;
     for (int d = lane; d < head_dim; d += kLanes)
-      memory.q[d][r / (kRows / 2)].at[r % (kRows / 2)] = real ? __fmul_rn(q[d], call.scores.scale) : 0.0f;
+      memory.q[d][r / (kRows / 2)].at[r % (kRows / 2)] = real ? __fmul_rn(q[d], scale) : 0.0f;
     if (lane == 0) {
-      const int n_keys = call.places.positions[place.token] + 1;
+      const int n_keys = n_keys_of(call, place.token);
       memory.firsts[r] = first_key(n_keys, call.scores.window);
       memory.limits[r] = n_keys;
     }

@@ -1,4 +1,4 @@
-// Norms, row by row; a thread block has a row. Bound by memory (8 bytes per element, and the weights), or by latency for
+// Norms, row by row, each row with its own row of weights in turn; a thread block has a row. Bound by memory (8 bytes per element, and the weights), or by latency for
 // the single row of a decode token.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/reduce.cuh"
@@ -10,12 +10,13 @@ namespace hearth::cuda {
 // out = x / sqrt(mean(x^2) + eps) * weight.
 namespace {
 
-__global__ void __launch_bounds__(512)
-    rms_norm_kernel(const float* x, const float* weight, float eps, int64_t n, float* out) {
+__global__ void __launch_bounds__(512) rms_norm_kernel(const float* x, const float* weight, float eps,
+                                                       int64_t n, int64_t n_weights, float* out) {
   GPU_DYN_SHARED(float, piece);
   __shared__ RowSumShared shared;
   x += blockIdx.x * n;
   out += blockIdx.x * n;
+  weight += blockIdx.x % n_weights * n;
   const float squares =
       row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fmaf_rn(v, v, sum); });
   const float scale = norm_scale(squares, n, eps);
@@ -28,10 +29,10 @@ __global__ void __launch_bounds__(512)
 }  // namespace
 
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
-              cudaStream_t stream) {
+              int64_t n_weights, cudaStream_t stream) {
   if (n_rows == 0 || n_cols == 0) return;
   check(gpu_launch(rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
-                   row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, out),
+                   row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out),
         "normalising by the root mean square");
 }
 
@@ -40,11 +41,13 @@ namespace {
 
 __global__ void __launch_bounds__(512)
     layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t n,
-                      float* out) {
+                      int64_t n_weights, float* out) {
   GPU_DYN_SHARED(float, piece);
   __shared__ RowSumShared shared;
   x += blockIdx.x * n;
   out += blockIdx.x * n;
+  weight += blockIdx.x % n_weights * n;
+  if (bias != nullptr) bias += blockIdx.x % n_weights * n;
   const float total =
       row_sum(x, n, piece, false, shared, [](float sum, float v) { return __fadd_rn(sum, v); });
   const float mean = __fdiv_rn(total, __ll2float_rn(n));
@@ -64,10 +67,10 @@ __global__ void __launch_bounds__(512)
 }  // namespace
 
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                int64_t n_cols, float* out, cudaStream_t stream) {
+                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream) {
   if (n_rows == 0 || n_cols == 0) return;
   check(gpu_launch(layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
-                   row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, out),
+                   row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out),
         "normalising rows");
 }
 

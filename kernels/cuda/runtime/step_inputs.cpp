@@ -67,7 +67,8 @@ KvPlaces StepInputs::on_device(const KvPlaces& host, StepRecorder& recorder) {
           .positions = on_device({host.positions, n}, recorder),
           .table_of = on_device({host.table_of, n}, recorder),
           .block_tables = on_device({host.block_tables, table_ids}, recorder),
-          .max_blocks = host.max_blocks};
+          .max_blocks = host.max_blocks,
+          .n_seen = host.n_seen == nullptr ? nullptr : on_device({host.n_seen, n}, recorder)};
 }
 
 DeviceList StepInputs::list(std::span<const int32_t> host, StepRecorder& recorder) {

@@ -211,3 +211,41 @@ TEST_CASE("engine: too few hidden states from the model are its failure, not a r
   CHECK_THAT(ask(engine, embedding({1}, Pooling::kLast)).finished.error,
              ContainsSubstring("5 values of hidden states, expected 6"));
 }
+
+TEST_CASE("engine: an encoder gets every text whole in one step, whatever the chunk, several at once") {
+  int most_texts = 0;
+  ScriptedModel::Options options;
+  options.limits.encodes = true;
+  options.before_step = [&](const Batch& batch) {
+    int n_texts = 0;
+    for (size_t t = 0; t < batch.tokens.size(); ++t) {
+      const bool begins = t == 0 || batch.slots[t] != batch.slots[t - 1];
+      if (batch.positions[t] != (begins ? 0 : batch.positions[t - 1] + 1))
+        throw std::logic_error("a text was cut");
+      n_texts += begins ? 1 : 0;
+    }
+    most_texts = std::max(most_texts, n_texts);
+  };
+  ScriptedModel model(options);
+  Engine engine(model, {.n_slots = 4, .context_tokens = 60, .prefill_chunk = 3});
+  GenerationRequest request;
+  std::vector<std::vector<float>> vectors;
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<int32_t> prompt = some_tokens(1 + 7 * i % 60, static_cast<uint64_t>(i));
+    const Pooling pooling = static_cast<Pooling>(i % 3);
+    vectors.push_back(expected(prompt, pooling));
+    request.sequences.push_back(embedding(prompt, pooling));
+  }
+  const std::vector<Answer> answers = read_all(*submit(engine, std::move(request)), 20);
+  for (size_t i = 0; i < 20; ++i) CHECK(answers[i].embedding == vectors[i]);
+  CHECK(most_texts > 1);
+}
+
+TEST_CASE("engine: an encoder generates nothing, and needs steps of a whole context") {
+  ScriptedModel::Options options;
+  options.limits.encodes = true;
+  ScriptedModel model(options);
+  Engine engine(model, {.n_slots = 2, .context_tokens = 64});
+  CHECK_THROWS_AS(submit(engine, greedy(some_tokens(5, 1), 3)), std::invalid_argument);
+  CHECK_THROWS_AS(Engine(model, {.n_slots = 2, .context_tokens = 65}), std::invalid_argument);
+}

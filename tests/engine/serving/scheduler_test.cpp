@@ -321,3 +321,31 @@ TEST_CASE(
   CHECK(pieces[1].n_tokens == 1);
   CHECK(pieces[2].n_tokens == 1);
 }
+
+TEST_CASE("scheduler: prompts that must not be cut are taken whole, the oldest first, then those that fit") {
+  Rig rig({.n_slots = 5, .prefill_chunk = 20, .max_tokens = 25, .max_logit_rows = 8, .whole_prompts = true});
+  for (const int n : {15, 10, 5, 20, 2}) rig.add({.n_prompt = n, .max_tokens = 0});
+  CHECK(rig.admit().size() == 5);
+  CHECK(rig.step() == std::map<int, int>{{1, 15}, {3, 5}});
+  CHECK(rig.step() == std::map<int, int>{{2, 10}, {5, 2}});
+  CHECK(rig.step() == std::map<int, int>{{4, 20}});
+  CHECK(rig.scheduler.idle());
+}
+
+TEST_CASE("scheduler: no prompt that must not be cut waits for ever") {
+  Rig rig({.n_slots = 3, .prefill_chunk = 16, .max_tokens = 19, .max_logit_rows = 8, .whole_prompts = true});
+  rig.add({.n_prompt = 9, .max_tokens = 0});
+  rig.add({.n_prompt = 16, .max_tokens = 0});
+  for (int i = 0; i < 20; ++i) rig.add({.n_prompt = 3 + i % 5, .max_tokens = 0});
+  int n_steps = 0;
+  for (; !rig.scheduler.idle(); ++n_steps) {
+    rig.admit();
+    for (const auto& [index, n_tokens] : rig.step()) {
+      CHECK(n_tokens == (index == 1 ? 9 : index == 2 ? 16 : 3 + (index - 3) % 5));
+    }
+    if (n_steps < 2) CHECK(rig.finished.front() == 1);
+    REQUIRE(n_steps < 22);
+  }
+  CHECK(rig.finished.size() == 22);
+  CHECK(std::ranges::find(rig.finished, 2) - rig.finished.begin() <= 3);
+}

@@ -49,7 +49,8 @@ class Cache {
  public:
   static constexpr int kBlockTokens = 16;
 
-  Cache(Heads heads, const std::vector<int>& lengths, unsigned seed = 1) : heads_(heads), random_(seed) {
+  Cache(Heads heads, const std::vector<int>& lengths, unsigned seed = 1)
+      : heads_(heads), lengths_(lengths), random_(seed) {
     for (int length : lengths)
       max_blocks_ = std::max(max_blocks_, (length + kBlockTokens - 1) / kBlockTokens);
     const size_t n_blocks = static_cast<size_t>(max_blocks_) * lengths.size();
@@ -87,6 +88,7 @@ class Cache {
   }
 
   const Heads& heads() const { return heads_; }
+  int length(int sequence) const { return lengths_[static_cast<size_t>(sequence)]; }
   const KvShape& shape() const { return shape_; }
   const std::vector<int32_t>& tables() const { return tables_; }
   int max_blocks() const { return max_blocks_; }
@@ -118,32 +120,55 @@ class Cache {
   }
 
   Heads heads_;
+  std::vector<int> lengths_;
   KvShape shape_;
   int max_blocks_ = 0;
   std::mt19937 random_;
   std::vector<int32_t> tables_;
 };
 
-/// The places of a step's tokens, here and on the device.
+/// The places of a step's tokens, here and on the device. ahead: each token sees its whole sequence.
 class Places {
  public:
-  Places(const Cache& cache, const std::vector<Token>& tokens)
-      : positions_(each(tokens, &Token::position)),
+  Places(const Cache& cache, const std::vector<Token>& tokens, bool ahead = false)
+      : ahead_(ahead),
+        positions_(each(tokens, &Token::position)),
         table_of_(each(tokens, &Token::sequence)),
+        n_seen_(ends(cache, tokens)),
         tables_(cache.tables()),
         max_blocks_(cache.max_blocks()),
         device_positions_(positions_),
         device_table_of_(table_of_),
+        device_n_seen_(n_seen_),
         device_tables_(tables_) {}
-  KvPlaces here() const { return {n(), positions_.data(), table_of_.data(), tables_.data(), max_blocks_}; }
+  KvPlaces here() const {
+    return {n(),
+            positions_.data(),
+            table_of_.data(),
+            tables_.data(),
+            max_blocks_,
+            ahead_ ? n_seen_.data() : nullptr};
+  }
   KvPlaces there() const {
-    return {n(), device_positions_.data(), device_table_of_.data(), device_tables_.data(), max_blocks_};
+    return {n(),
+            device_positions_.data(),
+            device_table_of_.data(),
+            device_tables_.data(),
+            max_blocks_,
+            ahead_ ? device_n_seen_.data() : nullptr};
   }
   int longest() const {
-    return positions_.empty() ? 0 : *std::max_element(positions_.begin(), positions_.end()) + 1;
+    int keys = 0;
+    for (int t = 0; t < n(); ++t) keys = std::max(keys, here().n_keys(t));
+    return keys;
   }
 
  private:
+  static std::vector<int32_t> ends(const Cache& cache, const std::vector<Token>& tokens) {
+    std::vector<int32_t> out;
+    for (const Token& token : tokens) out.push_back(cache.length(token.sequence));
+    return out;
+  }
   static std::vector<int32_t> each(const std::vector<Token>& tokens, int Token::*member) {
     std::vector<int32_t> out;
     for (const Token& token : tokens) out.push_back(token.*member);
@@ -151,9 +176,10 @@ class Places {
   }
   int n() const { return static_cast<int>(positions_.size()); }
 
-  std::vector<int32_t> positions_, table_of_, tables_;
+  bool ahead_;
+  std::vector<int32_t> positions_, table_of_, n_seen_, tables_;
   int max_blocks_;
-  DeviceArray<int32_t> device_positions_, device_table_of_, device_tables_;
+  DeviceArray<int32_t> device_positions_, device_table_of_, device_n_seen_, device_tables_;
 };
 
 /// AttentionScores without the scale; whether each head has a sink.
@@ -161,7 +187,10 @@ struct Scoring {
   int window = 0;
   float soft_cap = 0.0f;
   bool sinks = false;
+  bool ahead = false;  // a token sees its whole sequence
+  bool grows = false;  // queries grow with their position
 };
+constexpr int kGrowthSpan = 50;
 
 /// Every combination with this window.
 std::vector<Scoring> scorings(int window) {
@@ -178,16 +207,22 @@ struct Queries {
     // Far below the keys' scores, among them, and far above.
     if (scoring.sinks)
       sinks = normal_numbers(static_cast<size_t>(cache.heads().n_heads), 8.0f, cache.random());
+    for (int i = 0; scoring.grows && i < 25; ++i) growth.push_back(1.0f + 0.13f * static_cast<float>(i % 7));
   }
-  /// sinks_there: a copy of `sinks` where the backend finds it.
-  AttentionScores scores(const float* sinks_there) const {
-    return {scale, scoring.window, scoring.soft_cap, scoring.sinks ? sinks_there : nullptr};
+  /// sinks_there, growth_there: copies of `sinks` and `growth` where the backend finds them.
+  AttentionScores scores(const float* sinks_there, const float* growth_there) const {
+    return {scale,
+            scoring.window,
+            scoring.soft_cap,
+            scoring.sinks ? sinks_there : nullptr,
+            scoring.grows ? growth_there : nullptr,
+            kGrowthSpan};
   }
   int64_t stride;
   float scale;
   std::vector<float> q;
   Scoring scoring;
-  std::vector<float> sinks;
+  std::vector<float> sinks, growth;
 };
 
 /// longest: what attention() is told; 0: as it is.
@@ -197,13 +232,14 @@ std::vector<float> attention_on_device(const Cache& cache, const Queries& querie
   const int n_tokens = places.here().n_tokens;
   if (longest == 0) longest = places.longest();
   const TestStream stream;
-  const DeviceArray<float> q(queries.q), sinks(queries.sinks);
+  const DeviceArray<float> q(queries.q), sinks(queries.sinks), growth(queries.growth);
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
   const DeviceArray<std::byte> scratch(
       cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest));
   const DeviceArray<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
-  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(sinks.data()), places.there(),
-                  cache.shape(), {k.data(), v.data()}, longest, scratch.data(), out.data(), stream);
+  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(sinks.data(), growth.data()),
+                  places.there(), cache.shape(), {k.data(), v.data()}, longest, scratch.data(), out.data(),
+                  stream);
   return out.read(stream);
 }
 
@@ -214,20 +250,22 @@ std::vector<float> attention_on_cpu(Cache& cache, const Queries& queries, const 
   backend.reserve(
       {std::max(1, n_tokens), heads.n_heads * heads.head_dim, heads.n_heads, std::max(1, places.longest())});
   std::vector<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
-  backend.attention(queries.q.data(), queries.stride, heads.n_heads, queries.scores(queries.sinks.data()),
-                    places.here(), cache.shape(), {cache.k.data(), cache.v.data()}, out.data());
+  backend.attention(queries.q.data(), queries.stride, heads.n_heads,
+                    queries.scores(queries.sinks.data(), queries.growth.data()), places.here(), cache.shape(),
+                    {cache.k.data(), cache.v.data()}, out.data());
   return out;
 }
 
 void check_attention(Cache& cache, const std::vector<Token>& tokens, const Scoring& scoring = {}) {
   const std::optional<Isa> isa = fused_isa();
   if (!isa) return;
-  const Places places(cache, tokens);
+  const Places places(cache, tokens, scoring.ahead);
   const Queries queries(cache, tokens.size(), scoring);
   INFO(cache.heads().n_heads << "/" << cache.heads().n_kv_heads << " heads of " << cache.heads().head_dim
                              << ", " << tokens.size() << " tokens, up to " << places.longest()
                              << " keys, window " << scoring.window << ", cap " << scoring.soft_cap
-                             << (scoring.sinks ? ", sinks" : ""));
+                             << (scoring.sinks ? ", sinks" : "") << (scoring.ahead ? ", ahead" : "")
+                             << (scoring.grows ? ", growing" : ""));
   REQUIRE(different(attention_on_device(cache, queries, places),
                     attention_on_cpu(cache, queries, places, *isa)) == 0);
 }
@@ -321,6 +359,29 @@ TEST_CASE("CUDA: attention of prompts with windows, caps and sinks has the CPU's
     }
   }
   check_attention(cache, run(0, 0, 600), {90, 8.0f, true});
+}
+
+TEST_CASE("CUDA: attention of tokens that see what is behind them has the CPU's bits") {
+  for (const Heads& heads : kAllHeads) {
+    Cache cache(heads, {300, 40, 3});
+    check_attention(cache, run(0, 0, 300) + run(1, 0, 40) + run(2, 0, 3), {.ahead = true});
+    check_attention(cache, run(1, 3, 9) + run(2, 0, 3) + run(0, 299, 300), {.ahead = true});
+  }
+  Cache cache({4, 2, 32}, {600, 1, 257, 64});
+  check_attention(cache, run(1, 0, 1) + run(2, 0, 257) + run(3, 0, 64), {.ahead = true});
+  check_attention(cache, run(0, 0, 600), {0, 8.0f, true, true});
+  Cache long_text({2, 1, 16}, {8230});
+  check_attention(long_text, run(0, 100, 150) + run(0, 8190, 8200), {.ahead = true});
+}
+
+TEST_CASE("CUDA: attention of growing queries has the CPU's bits") {
+  for (const Heads& heads : kAllHeads) {
+    Cache cache(heads, {300, 60});
+    check_attention(cache, run(0, 240, 300) + run(1, 0, 60), {.grows = true});
+    check_attention(cache, run(0, 247, 253) + run(1, 49, 52), {.grows = true});
+  }
+  Cache cache({4, 2, 32}, {1100});
+  check_attention(cache, run(0, 0, 1100), {90, 8.0f, true, false, true});
 }
 
 TEST_CASE("CUDA: attention with windows, caps and sinks has the CPU's bits for every size of heads") {

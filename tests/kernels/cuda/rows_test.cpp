@@ -62,9 +62,9 @@ TEST_CASE("rms_norm has the CPU's bits at every length, in place too") {
       INFO(n << " columns");
       const std::vector<float> x = normal_numbers(n * kRows, 1), weight = normal_numbers(n, 2, 1.0f);
       const DeviceArray<float> on_device(x), weights(weight), result(x.size());
-      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, result.data(), stream);
+      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, result.data(), 1, stream);
       const std::vector<float> out = result.read(stream);
-      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, on_device.data(), stream);
+      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, on_device.data(), 1, stream);
       REQUIRE(test::different(on_device.read(stream), out) == 0);
       for (int64_t r = 0; r < kRows; ++r) {
         const std::vector<double> expected =
@@ -94,7 +94,7 @@ TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and withou
         INFO(n << " columns, bias " << with_bias);
         const float* b = with_bias ? bias.data() : nullptr;
         cuda::layer_norm(on_device.data(), weights.data(), with_bias ? biases.data() : nullptr, 1e-5f, kRows,
-                         n, result.data(), stream);
+                         n, result.data(), 1, stream);
         const std::vector<float> out = result.read(stream);
         for (int64_t r = 0; r < kRows; ++r) {
           const std::vector<double> expected =
@@ -103,7 +103,7 @@ TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and withou
           REQUIRE(worst_error(out.data() + r * n, expected, n == 1 ? 1e3 : 4.0) < kNormTolerance);
         }
         if (!with_bias) {
-          cuda::layer_norm(on_device.data(), weights.data(), nullptr, 1e-5f, kRows, n, on_device.data(),
+          cuda::layer_norm(on_device.data(), weights.data(), nullptr, 1e-5f, kRows, n, on_device.data(), 1,
                            stream);
           REQUIRE(test::different(on_device.read(stream), out) == 0);
         }
@@ -114,6 +114,37 @@ TEST_CASE("layer_norm has the CPU's bits at every length, with a bias and withou
               .layer_norm(x.data() + r * n, weight.data(), b, 1e-5f, n, on_cpu.data() + r * n);
         }
         REQUIRE(test::different(out, on_cpu) == 0);
+      }
+    }
+  });
+}
+
+TEST_CASE("norms take rows of weights in turn, with the bits of each row alone") {
+  constexpr int64_t kRows = 14, kWeights = 4;
+  test::for_each_schedule([&] {
+    const test::TestStream stream;
+    for (int64_t n : {1, 16, 128, 300}) {
+      const std::vector<float> x = normal_numbers(n * kRows, 1),
+                               weight = normal_numbers(n * kWeights, 2, 1.0f),
+                               bias = normal_numbers(n * kWeights, 3);
+      const DeviceArray<float> on_device(x), weights(weight), biases(bias), rms(x.size()), layer(x.size()),
+          one(x.size());
+      cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, kRows, n, rms.data(), kWeights, stream);
+      cuda::layer_norm(on_device.data(), weights.data(), biases.data(), 1e-5f, kRows, n, layer.data(),
+                       kWeights, stream);
+      for (const bool is_rms : {true, false}) {
+        for (int64_t r = 0; r < kRows; ++r) {
+          const int64_t from = r * n, w = r % kWeights * n;
+          if (is_rms) {
+            cuda::rms_norm(on_device.data() + from, weights.data() + w, 1e-5f, 1, n, one.data() + from, 1,
+                           stream);
+          } else {
+            cuda::layer_norm(on_device.data() + from, weights.data() + w, biases.data() + w, 1e-5f, 1, n,
+                             one.data() + from, 1, stream);
+          }
+        }
+        INFO(n << " columns");
+        REQUIRE(test::different((is_rms ? rms : layer).read(stream), one.read(stream)) == 0);
       }
     }
   });
