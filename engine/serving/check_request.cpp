@@ -67,7 +67,20 @@ StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options
   require(static_cast<int64_t>(limits.n_blocks) * limits.block_tokens >= options.context_tokens,
           "the KV cache has " + number(limits.n_blocks) + " blocks of " + number(limits.block_tokens) +
               " positions, fewer than one sequence of " + number(options.context_tokens) + " tokens needs");
+  if (!limits.window) return limits;
+  const int at_once =
+      std::min((options.context_tokens + limits.block_tokens - 1) / limits.block_tokens,
+               blocks_at_once(limits.window.n_positions, step_tokens(limits, options), limits.block_tokens));
+  require(limits.window.n_blocks >= at_once,
+          "the KV cache has " + number(limits.window.n_blocks) + " blocks of " + number(limits.block_tokens) +
+              " positions for layers with a window of " + number(limits.window.n_positions) +
+              " tokens, fewer than the " + number(at_once) + " that one sequence needs in steps of " +
+              number(options.prefill_chunk) + " prompt tokens");
   return limits;
+}
+
+int step_tokens(const StepLimits& limits, const EngineOptions& options) {
+  return std::min(limits.max_tokens, longest_step(options.prefill_chunk));
 }
 
 void check_request(const GenerationRequest& request, int n_vocab) {
