@@ -136,8 +136,9 @@ bool Engine::drain(Clock::time_point deadline) {
 }
 
 KvBlocks Engine::empty_blocks() const {
-  return {limits_.n_blocks, limits_.block_tokens, options_.n_slots,
-          blocks_for(options_.context_tokens, limits_.block_tokens)};
+  return {limits_.n_blocks, limits_.block_tokens,
+          options_.n_slots, blocks_for(options_.context_tokens, limits_.block_tokens),
+          limits_.window,   step_tokens(limits_, options_)};
 }
 
 void Engine::run(const std::stop_token& stop) {
@@ -251,6 +252,7 @@ void Engine::admit() {
 void Engine::build_batch(std::span<const StepPiece> pieces) {
   batch_.clear();
   batch_.block_tables = blocks_.tables();
+  batch_.window_tables = blocks_.window_tables();
   batch_.max_blocks = blocks_.max_blocks();
   for (const StepPiece& piece : pieces) {
     const Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];

@@ -166,7 +166,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
                           .host = neurons->host(),
                           .mode = resolved->sparsity.mode,
                           .bounds = resolved->memory.bounds,
-                          .n_kv_blocks = resolved->memory.n_kv_blocks,
+                          .kv_counts = resolved->memory.kv_counts,
                           .prefetch = options.prefetch && options.cpu_share,
                           .order = &neurons->order()};
   size_t budget = resolved->device.budget_bytes;
@@ -211,7 +211,7 @@ void ModelRuntime::State::build_pass() {
       resolved->memory.pass_bounds(plan ? plan->shares : false, plan ? plan->stream_bytes : 0);
   devices.emplace(device ? Devices(cpu, *device, plan->on_device()) : Devices(cpu));
   placed.emplace(weights.placed(*devices, spec, predictors));
-  kv.emplace(spec, resolved->memory.n_kv_blocks, *devices);
+  kv.emplace(spec, resolved->memory.kv_counts, *devices);
   pass.emplace(*devices, spec, *placed, *kv, bounds);
 }
 
@@ -388,7 +388,8 @@ StepLimits ModelRuntime::limits() const {
           .n_vocab = s.spec.n_vocab,
           .d_model = s.spec.d_model,
           .block_tokens = kKvBlockTokens,
-          .n_blocks = s.kv->shape().n_blocks,
+          .n_blocks = static_cast<int>(s.kv->counts().n_blocks),
+          .window = s.kv->counts().window,
           .encodes = s.spec.arch.looks_ahead};
 }
 

@@ -55,15 +55,14 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   const int chunk =
       facts.spec.arch.looks_ahead ? std::max(r.context_tokens, options.prefill_chunk) : options.prefill_chunk;
   r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
-  const int64_t blocks = kv_blocks(r.context_tokens, r.n_kv_contexts);
-  r.kv_bytes = KvMemory::bytes_needed(facts.spec, blocks);
+  r.kv_counts = kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, options.prefill_chunk);
+  r.kv_bytes = KvMemory::bytes_needed(facts.spec, r.kv_counts);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows);
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
   if (r.kv_bytes + r.work_bytes > static_cast<double>(r.memory_limit_bytes)) {
     r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
   }
-  if (blocks > std::numeric_limits<int>::max()) r.refuse("more than can be numbered");
-  r.n_kv_blocks = static_cast<int>(blocks);
+  if (r.kv_counts.n_blocks > std::numeric_limits<int>::max()) r.refuse("more than can be numbered");
   return r;
 }
 

@@ -25,11 +25,6 @@ namespace hearth {
 // vocabulary floats) at 10-40 MB while the output matrix is still read once for many rows.
 inline constexpr int kMaxLogitRows = 64;
 
-/// KV blocks for n_slots sequences of context_tokens each. Also used in plans for models that are not loaded.
-constexpr int64_t kv_blocks(int context_tokens, int n_slots) {
-  return static_cast<int64_t>((context_tokens + kKvBlockTokens - 1) / kKvBlockTokens) * n_slots;
-}
-
 /// The largest step of a model loaded with these options. The plan sets shares and stream_bytes later.
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,
@@ -52,7 +47,7 @@ struct Reservation {
   int context_tokens = 0, n_slots = 0;
   int n_kv_contexts = 0;  // see LoadOptions
   PassBounds bounds;      // the plan sets shares and stream_bytes
-  int n_kv_blocks = 0;
+  KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 

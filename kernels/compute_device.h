@@ -38,7 +38,8 @@ class ComputeDevice {
   /// Allocates scratch for steps within these bounds, for the backend and the hybrid FFN. At load only, once.
   virtual void reserve(const StepBounds& bounds) = 0;
 
-  /// Begins a step. Until the next call, all calls of the backend get the same positions and KvPlaces.
+  /// Begins a step. Until the next call, all calls of the backend get the same positions, and KvPlaces with at most two
+  /// arrays of block tables: those of layers with a window may be others.
   virtual void begin_step(const StepShape& shape) = 0;
 
   /// Drops the recordings of earlier steps, because the next steps use other weights or run in another mode.

@@ -142,6 +142,9 @@ StepOutput ForwardPass::run(const Batch& batch) {
                         .block_tables = batch.block_tables.data(),
                         .max_blocks = batch.max_blocks,
                         .n_seen = seen_ahead(batch)};
+  KvPlaces window_places = places;
+  window_places.block_tables = batch.window_tables.data();
+  assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.counts_step();
@@ -172,7 +175,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
     if (ffn_norm_first) norm(backend, x, layer.ffn_norm, n_tokens, work.ffn_input.floats());
     norm(backend, x, layer.attention_norm, n_tokens, work.normed.floats());
     float* const branch = branches_apart_ ? work.branch.floats() : x;
-    attention_block(side, i, batch, places, branch);
+    attention_block(side, i, batch, kv_.is_window(i) ? window_places : places, branch);
     if (branches_apart_) add_branch(side, layer.attention_post_norm, n_tokens);
     if (norms_sums) norm(backend, x, layer.attention_post_norm, n_tokens, x);
     stage.emplace(trace, "CPU", "FFN", i);
@@ -279,6 +282,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const LayerSpec facts = spec_.layer(index);
   const KvLayer kv_layer = kv_.layer(index);
+  const KvShape kv_shape = kv_.shape(index);
   const int n_tokens = batch.n_tokens();
   float* q = work.q.floats();
   float* k = work.k.floats();
@@ -293,14 +297,14 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
     backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
   }
   if (norms && norms_last) norm_qk(backend, layer, n_tokens, q, k);
-  backend.kv_append(k, v, spec_.kv_dim(), places, kv_.shape(), kv_layer);
+  backend.kv_append(k, v, spec_.kv_dim(), places, kv_shape, kv_layer);
   const AttentionScores scores{.scale = spec_.score_scale(),
                                .window = facts.window,
                                .soft_cap = spec_.attention_cap,
                                .sinks = layer.sinks,
                                .growth = layer.query_growth,
                                .growth_span = spec_.rope.original_context};
-  backend.attention(q, spec_.q_dim(), spec_.n_heads, scores, places, kv_.shape(), kv_layer,
+  backend.attention(q, spec_.q_dim(), spec_.n_heads, scores, places, kv_shape, kv_layer,
                     work.attended.floats());
   backend.matmul(work.attended.floats(), n_tokens,
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});

@@ -1,34 +1,63 @@
 // Reservation of KV memory.
 #include "engine/forward/kv_memory.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace hearth {
 
-KvMemory::KvMemory(const ModelSpec& spec, int n_blocks, const Devices& devices)
-    : shape_{.n_kv_heads = spec.n_kv_heads,
-             .head_dim = spec.head_dim,
-             .block_tokens = kKvBlockTokens,
-             .n_blocks = n_blocks} {
-  const size_t bytes = layer_bytes(spec, n_blocks);
+KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk) {
+  const int64_t blocks_of_context = (int64_t{context_tokens} + kKvBlockTokens - 1) / kKvBlockTokens;
+  KvBlockCounts counts{.n_blocks = blocks_of_context * n_contexts};
+  const int window = spec.window();
+  if (window == 0 || window >= context_tokens) return counts;
+  const int64_t of_context = blocks_at_once(window, longest_step(prefill_chunk), kKvBlockTokens) +
+                             blocks_before(window, kKvBlockTokens);
+  // As many blocks as all other layers have are no saving.
+  if (of_context >= blocks_of_context) return counts;
+  const int64_t n_blocks = std::min<int64_t>(of_context * n_contexts, std::numeric_limits<int>::max());
+  counts.window = {.n_positions = window, .n_blocks = static_cast<int>(n_blocks)};
+  return counts;
+}
+
+KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices)
+    : spec_(spec), counts_(counts) {
   for (int i = 0; i < spec.n_layers; ++i) {
+    const size_t bytes = layer_bytes(spec, counts, i);
     keys_.push_back(devices.of_layer(i).allocate(bytes));
     values_.push_back(devices.of_layer(i).allocate(bytes));
   }
 }
 
-size_t KvMemory::layer_bytes(const ModelSpec& spec, int n_blocks) {
-  return static_cast<size_t>(n_blocks) * kKvBlockTokens * static_cast<size_t>(spec.kv_dim()) *
-         sizeof(uint16_t);
+size_t KvMemory::layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer) {
+  return static_cast<size_t>(counts.of_layer(spec, layer)) * kKvBlockTokens *
+         static_cast<size_t>(spec.kv_dim()) * sizeof(uint16_t);
 }
 
-double KvMemory::bytes_needed(const ModelSpec& spec, int64_t n_blocks) {
-  return 2.0 * sizeof(uint16_t) * spec.n_layers * spec.kv_dim() * kKvBlockTokens *
-         static_cast<double>(n_blocks);
+double KvMemory::bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts) {
+  double bytes = 0;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    bytes += 2.0 * sizeof(uint16_t) * spec.kv_dim() * kKvBlockTokens *
+             static_cast<double>(counts.of_layer(spec, i));
+  }
+  return bytes;
+}
+
+KvShape KvMemory::shape(int layer) const {
+  return {.n_kv_heads = spec_.n_kv_heads,
+          .head_dim = spec_.head_dim,
+          .block_tokens = kKvBlockTokens,
+          .n_blocks = static_cast<int>(counts_.of_layer(spec_, layer))};
 }
 
 KvLayer KvMemory::layer(int index) const {
   return {keys_[static_cast<size_t>(index)].halves(), values_[static_cast<size_t>(index)].halves()};
 }
 
-size_t KvMemory::bytes() const { return keys_.empty() ? 0 : 2 * keys_.size() * keys_.front().bytes(); }
+size_t KvMemory::bytes() const {
+  size_t bytes = 0;
+  for (const Buffer& keys : keys_) bytes += 2 * keys.bytes();
+  return bytes;
+}
 
 }  // namespace hearth

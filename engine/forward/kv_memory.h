@@ -8,6 +8,7 @@
 
 #include "engine/forward/devices.h"
 #include "engine/model/model_spec.h"
+#include "engine/serving/kv_window.h"
 
 namespace hearth {
 
@@ -15,23 +16,45 @@ namespace hearth {
 /// part of a KV block (16 x 64 halves = 2 KiB) is read fast.
 inline constexpr int kKvBlockTokens = 16;
 
+/// How many KV blocks a model's layers have.
+struct KvBlockCounts {
+  int64_t n_blocks = 0;  // of each layer that has no blocks of its own window
+  KvWindow window = {};  // of the layers with a window, if they have KV blocks of their own
+
+  /// Whether a layer has the window's KV blocks.
+  bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
+  int64_t of_layer(const ModelSpec& spec, int layer) const {
+    return is_window(spec, layer) ? window.n_blocks : n_blocks;
+  }
+};
+
+/// KV blocks for n_contexts sequences of context_tokens each, computed in steps of prefill_chunk. Also used in plans for
+/// models that are not loaded. Layers with a window have KV blocks of their own if that takes less memory: for each context
+/// what a sequence holds at once, and once more the blocks before a position, which is what one kept end of an earlier
+/// sequence takes.
+KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk);
+
 class KvMemory {
  public:
-  /// Allocates n_blocks KV blocks for every layer, in the memory of the device that computes its attention.
-  /// Throws std::bad_alloc.
-  KvMemory(const ModelSpec& spec, int n_blocks, const Devices& devices);
+  /// Allocates the KV blocks of every layer, in the memory of the device that computes its attention.
+  /// Throws std::bad_alloc. REQUIRES: the counts fit an int.
+  KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices);
 
   /// Bytes of that memory. A double, so that absurd sizes do not wrap around.
-  static double bytes_needed(const ModelSpec& spec, int64_t n_blocks);
+  static double bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts);
   /// Bytes of one layer's keys; its values take as many.
-  static size_t layer_bytes(const ModelSpec& spec, int n_blocks);
+  static size_t layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer);
 
-  const KvShape& shape() const { return shape_; }
+  const KvBlockCounts& counts() const { return counts_; }
+  KvShape shape(int layer) const;
   KvLayer layer(int index) const;
+  /// Whether a layer's KV blocks are those of Batch::window_tables.
+  bool is_window(int layer) const { return counts_.is_window(spec_, layer); }
   size_t bytes() const;
 
  private:
-  KvShape shape_;
+  const ModelSpec& spec_;
+  KvBlockCounts counts_;
   std::vector<Buffer> keys_, values_;  // [n_layers]
 };
 

@@ -387,6 +387,12 @@ int read_positions(const ModelFile& file, const Architecture& arch) {
 
 }  // namespace
 
+int ModelSpec::window() const {
+  int window = 0;
+  for (const LayerSpec& layer : layers) window = std::max(window, layer.window);
+  return window;
+}
+
 ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation) {
   const Architecture& arch = architecture_of(file);
   refuse_unknown_sparse(file, arch);

@@ -96,6 +96,8 @@ struct ModelSpec {
   /// are not looked at one by one.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
+  /// The window of the layers that have one, the same in all of them; 0: none has.
+  int window() const;
   /// Whether what attention and the FFN add to the residual stream is normed or scaled first.
   bool changes_branches() const {
     return arch.norms == NormPlace::kAfter || arch.norms == NormPlace::kBoth || residual_scale != 1.0f;

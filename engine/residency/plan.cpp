@@ -101,7 +101,7 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     const size_t without = attention(false);
     bytes.attention += without;
     if (in.mode == Sparsity::kPredicted) bytes.predictors += attention(true) - without;
-    bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.n_kv_blocks));
+    bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.kv_counts, i));
     count_neurons(in, host.layer(i), layer, bytes);
   }
   const StepBounds steps = step_bounds(in.spec, bounds_of(in, shares, 0));

@@ -33,7 +33,7 @@ struct PlanInputs {
   const NeuronLayout& host;  // the neurons in host memory, filled or not
   Sparsity mode = Sparsity::kDense;
   PassBounds bounds;  // the plan sets shares and stream_bytes
-  int n_kv_blocks = 0;
+  KvBlockCounts kv_counts = {};
   bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
   /// For each neuron of the layout, its number in the file; null or empty: the layout keeps the file's order.
   const NeuronLayout::Order* order = nullptr;

@@ -162,7 +162,7 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   const std::vector<int32_t> tokens = probe_tokens(tokenizer, spec, context_tokens);
   const int step_tokens = std::min(max_tokens, static_cast<int>(tokens.size()));
   const Devices devices(cpu);
-  const KvMemory kv(spec, static_cast<int>(tokens.size()) / kKvBlockTokens + 1, devices);
+  const KvMemory kv(spec, {.n_blocks = static_cast<int64_t>(tokens.size()) / kKvBlockTokens + 1}, devices);
   ForwardPass pass(devices, spec, weights, kv,
                    {.max_tokens = step_tokens, .max_logit_rows = 1, .max_context = context_tokens});
   const NeuronLayout in_file = NeuronLayout::in_file(spec, weights);

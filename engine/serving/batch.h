@@ -9,6 +9,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/serving/kv_window.h"
+
 namespace hearth {
 
 struct Batch {
@@ -18,6 +20,9 @@ struct Batch {
   std::vector<int32_t> logit_rows;        // indices into tokens whose logits are wanted, ascending
   std::vector<int32_t> hidden_rows;       // indices into tokens whose hidden states are wanted, ascending
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
+  // The same of layers that have a window and KV blocks of their own (StepLimits::window). Entries of KV blocks that no
+  // token of the batch sees are not read.
+  std::span<const int32_t> window_tables;
   int max_blocks = 0;
 
   int n_tokens() const { return static_cast<int>(tokens.size()); }
@@ -37,6 +42,7 @@ struct StepLimits {
   int d_model = 0;       // floats of a hidden state
   int block_tokens = 0;  // positions per KV block
   int n_blocks = 0;      // KV blocks in the cache
+  KvWindow window = {};  // KV blocks of the layers with a window, if they have such of their own
   /// The model is an encoder: a token sees its whole sequence, which must be in one step, and there are no logits.
   bool encodes = false;
 };
@@ -57,7 +63,8 @@ class ForwardModel {
   /// Runs one step: appends keys and values of every token to the KV cache, then returns the rows that are wanted.
   /// Engine thread only.
   /// REQUIRES: the batch is within limits(); the block tables list a KV block for each of its positions; a
-  /// sequence's tokens stand together in order of position, and all its earlier positions are in the cache.
+  /// sequence's tokens stand together in order of position, and all its earlier positions are in the cache; in window
+  /// blocks, those that its tokens see.
   virtual StepOutput forward(const Batch& batch) = 0;
 };
 

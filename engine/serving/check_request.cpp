@@ -70,7 +70,20 @@ StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options
   require(!limits.encodes || limits.max_tokens >= options.context_tokens,
           "a step takes " + number(limits.max_tokens) + " tokens, fewer than a whole sequence of " +
               number(options.context_tokens) + " that an encoder must see");
+  if (!limits.window) return limits;
+  const int at_once =
+      std::min((options.context_tokens + limits.block_tokens - 1) / limits.block_tokens,
+               blocks_at_once(limits.window.n_positions, step_tokens(limits, options), limits.block_tokens));
+  require(limits.window.n_blocks >= at_once,
+          "the KV cache has " + number(limits.window.n_blocks) + " blocks of " + number(limits.block_tokens) +
+              " positions for layers with a window of " + number(limits.window.n_positions) +
+              " tokens, fewer than the " + number(at_once) + " that one sequence needs in steps of " +
+              number(options.prefill_chunk) + " prompt tokens");
   return limits;
+}
+
+int step_tokens(const StepLimits& limits, const EngineOptions& options) {
+  return std::min(limits.max_tokens, longest_step(options.prefill_chunk));
 }
 
 void check_request(const GenerationRequest& request, const StepLimits& limits) {

@@ -18,6 +18,9 @@ namespace hearth {
 /// whose text names the numbers that do not fit.
 StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options);
 
+/// The most tokens of one sequence in a step of that engine.
+int step_tokens(const StepLimits& limits, const EngineOptions& options);
+
 /// Throws std::invalid_argument for the first value outside the ranges of request.h. The API layer has checked what
 /// clients send, so this finds our own bugs, and reports them on the submitting thread instead of the engine's.
 void check_request(const GenerationRequest& request, const StepLimits& limits);

@@ -5,7 +5,6 @@
 #include <cassert>
 #include <chrono>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -39,23 +38,24 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
       context_tokens_(context_tokens),
       most_missing_(std::min(kMostMissing, limits_.max_tokens / n_slots)),
       sampler_(n_vocab),
-      texts_(static_cast<size_t>(n_slots)) {
-  const int blocks_of_slot = (context_tokens + limits_.block_tokens - 1) / limits_.block_tokens;
-  if (limits_.n_blocks < blocks_of_slot * n_slots || most_missing_ < 1 || limits_.max_logit_rows < n_slots) {
+      blocks_(limits_, n_slots),
+      texts_(static_cast<size_t>(n_slots)),
+      n_reached_(static_cast<size_t>(n_slots)) {
+  if (blocks_.max_positions() < context_tokens || most_missing_ < 1 || blocks_.max_step() < most_missing_ ||
+      limits_.max_logit_rows < n_slots) {
     throw std::invalid_argument("the model that drafts has no room for " + std::to_string(n_slots) +
                                 " slots of " + std::to_string(context_tokens) + " tokens");
   }
-  block_tables_.resize(static_cast<size_t>(blocks_of_slot) * static_cast<size_t>(n_slots));
-  std::iota(block_tables_.begin(), block_tables_.end(), 0);
-  batch_.block_tables = block_tables_;
-  batch_.max_blocks = blocks_of_slot;
+  blocks_.set_tables(batch_);
   for (std::vector<int32_t>& text : texts_) text.reserve(static_cast<size_t>(context_tokens));
 }
 
-/// How many of the sequence's first tokens are computed.
+/// How many of the sequence's first tokens are computed, so that the text can go on behind them.
 int DraftModel::n_shared(const Sequence& sequence, int slot) const {
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
-  return static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
+  const auto n = static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
+  // The last token is computed again if its logits are wanted, so one before it may be the first that is computed.
+  return blocks_.can_go_on(n_reached_[static_cast<size_t>(slot)], std::max(0, n - 1)) ? n : 0;
 }
 
 std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) const {
@@ -69,6 +69,12 @@ std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) con
   return n_tokens - n_known;
 }
 
+// Cuts the slot's text off behind its first n_tokens.
+void DraftModel::cut(int slot, int n_tokens) {
+  texts_[static_cast<size_t>(slot)].resize(static_cast<size_t>(n_tokens));
+  if (n_tokens == 0) n_reached_[static_cast<size_t>(slot)] = 0;
+}
+
 // Adds a token behind the slot's text to the batch.
 void DraftModel::append(int slot, int32_t token) {
   std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
@@ -76,12 +82,14 @@ void DraftModel::append(int slot, int32_t token) {
   batch_.positions.push_back(static_cast<int32_t>(text.size()));
   batch_.slots.push_back(slot);
   text.push_back(token);
+  int& n_reached = n_reached_[static_cast<size_t>(slot)];
+  n_reached = std::max(n_reached, static_cast<int>(text.size()));
 }
 
 void DraftModel::read(const Sequence& sequence, int slot, int n) {
   assert(n > 0 && n <= most_read());
   const int first = n_shared(sequence, slot);
-  texts_[static_cast<size_t>(slot)].resize(static_cast<size_t>(first));
+  cut(slot, first);
   batch_.clear();
   for (int at = first; at < first + n; ++at) append(slot, sequence.tokens[static_cast<size_t>(at)]);
   model_.forward(batch_);
@@ -105,8 +113,8 @@ std::span<const DraftModel::PassTime> DraftModel::draft(std::span<const Job> job
       if (!one.job.draft->empty()) {
         append(one.job.slot, one.job.draft->back());
       } else {
-        text.resize(
-            std::min(static_cast<size_t>(n_shared(*one.job.sequence, one.job.slot)), tokens.size() - 1));
+        cut(one.job.slot,
+            std::min(n_shared(*one.job.sequence, one.job.slot), static_cast<int>(tokens.size()) - 1));
         while (text.size() < tokens.size()) append(one.job.slot, tokens[text.size()]);
       }
       batch_.logit_rows.push_back(batch_.n_tokens() - 1);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/serving/batch.h"
+#include "engine/serving/fixed_blocks.h"
 #include "engine/serving/sampler.h"
 
 namespace hearth {
@@ -49,7 +50,7 @@ class DraftModel {
   int most_missing() const { return most_missing_; }
   /// Computes the first n of the missing tokens. REQUIRES: 0 < n <= most_read(), fewer than are missing.
   void read(const Sequence& sequence, int slot, int n);
-  int most_read() const { return limits_.max_tokens; }
+  int most_read() const { return blocks_.max_step(); }
 
   /// Drafts for all jobs; stops early for a sequence whose text may end there. Returns the number of tokens of each step of
   /// the model, and how long it took. REQUIRES: each slot at most once, n_wanted >= 1, at most most_missing() tokens of it
@@ -64,6 +65,7 @@ class DraftModel {
   struct Drafting;  // a job while it runs
 
   int n_shared(const Sequence& sequence, int slot) const;
+  void cut(int slot, int n_tokens);
   void append(int slot, int32_t token);
   std::span<const float> as_wide(std::span<const float> row);
   bool sample(Drafting& drafting, std::span<const float> row);
@@ -75,8 +77,9 @@ class DraftModel {
   const int most_missing_;
   Sampler sampler_;
   Batch batch_;
-  std::vector<int32_t> block_tables_;        // [n_slots, blocks of a slot]
+  FixedBlocks blocks_;
   std::vector<std::vector<int32_t>> texts_;  // [n_slots] the tokens whose keys and values are there
+  std::vector<int> n_reached_;               // [n_slots] the most that the slot's text had since it was empty
   std::vector<float> wide_;                  // [n_vocab] scratch of as_wide()
   TokenMask allowed_;                        // scratch of sample()
   std::vector<PassTime> passes_;             // of the last draft()

@@ -8,6 +8,11 @@
 // needed; the least recently used one is evicted first. (Paged attention: Kwon et al. 2023; prefix tree: Zheng
 // et al. 2024.)
 //
+// Layers with a window may have KV blocks of their own, the window blocks, in tables of their own. A slot gives a window
+// block up as soon as no later token of the sequence sees it, so it holds only a few at once. In the prefix cache a block
+// owns its tokens' window block as long as that is kept (window_pool.h says which are kept longest). A prefix is reused
+// only up to a block before which all window blocks are kept that a token behind it sees: the longest such prefix.
+//
 // Bookkeeping only: KvMemory holds the keys and values. Used by the scheduler, on the engine thread only.
 //
 // Invariants:
@@ -16,6 +21,9 @@
 //     oldest block is a leaf, and evicting it cuts no path.
 //  3. free + unused registered >= promised. So a promised block can always be taken.
 //  4. Only full blocks are registered or shared, and nothing writes to a full block.
+//  5. The window blocks that slots are promised are no more than there are, shared or not. No slot holds more than it is
+//     promised. So one can always be taken.
+//  6. A slot that uses a registered block's window block uses that block too. An unregistered block owns no window block.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +31,19 @@
 #include <span>
 #include <vector>
 
+#include "engine/serving/kv_window.h"
+#include "engine/serving/window_pool.h"
+
 namespace hearth {
 
 class KvBlocks {
  public:
   /// max_blocks: entries of one slot's block table. All > 0.
-  KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks);
+  KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks)
+      : KvBlocks(n_blocks, block_tokens, n_slots, max_blocks, {}, 0) {}
+  /// With window blocks. step_tokens: the most that extend() goes beyond what is computed. REQUIRES: window.n_blocks >=
+  /// blocks_at_once() of these.
+  KvBlocks(int n_blocks, int block_tokens, int n_slots, int max_blocks, KvWindow window, int step_tokens);
 
   /// Promises an empty slot enough blocks for n_positions. reuse: the slot's table begins with the longest
   /// cached prefix of the prompt, but without the prompt's last token, which must be computed. Returns how many
@@ -37,13 +52,18 @@ class KvBlocks {
   /// n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
-  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within what reserve() promised.
+  /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within what reserve() promised. REQUIRES, if there
+  /// are window blocks: at most step_tokens of the positions are not computed (reserve(), commit(), move_on()).
   void extend(int slot, int n_positions);
 
   /// Tells that keys and values of `tokens`, the slot's sequence from position 0, are computed. Registers the
   /// blocks that became full. If another sequence has registered an equal block meanwhile, the slot uses that
-  /// one, and its own block becomes free.
+  /// one, and its own block becomes free. Then moves on.
   void commit(int slot, std::span<const int32_t> tokens);
+
+  /// Tells that n_computed positions of the slot's sequence are computed: gives up the window blocks that no later one
+  /// sees. Of a sequence whose tokens are never committed, they become free.
+  void move_on(int slot, int n_computed);
 
   /// Empties the slot. keep: its full blocks stay in the prefix cache. Not keep, because their contents are in
   /// doubt: those that no other slot uses and that have no children in the tree become free.
@@ -51,6 +71,8 @@ class KvBlocks {
 
   /// [n_slots, max_blocks] block ids, -1 where a slot has none. The span stays valid; its contents change.
   std::span<const int32_t> tables() const { return tables_; }
+  /// The same of window blocks; -1 also where the slot has given one up. Empty if there are none.
+  std::span<const int32_t> window_tables() const { return window_tables_; }
   int max_blocks() const { return max_blocks_; }
   int block_tokens() const { return block_tokens_; }
 
@@ -58,29 +80,47 @@ class KvBlocks {
   int n_unused_cached() const { return n_unused_; }              // registered blocks that no slot uses
   int n_promised() const { return n_promised_; }  // of those two, promised to running sequences
   int n_refs(int block) const { return blocks_[static_cast<size_t>(block)].refs; }
+  bool is_registered(int block) const { return blocks_[static_cast<size_t>(block)].registered; }
+  /// The window block that a registered block owns; -1: none.
+  int32_t window_of(int block) const { return blocks_[static_cast<size_t>(block)].window; }
+  const WindowPool& window_pool() const { return window_; }
+  int n_window_promised() const { return n_window_promised_; }  // to running sequences, of all
 
  private:
-  static constexpr int32_t kNone = -1;
+  static constexpr int32_t kNone = WindowPool::kNone;
 
   struct Block {
     int refs = 0;             // slots whose table lists it
     bool registered = false;  // in the prefix cache
     int32_t parent = kNone;   // registered only; kNone: holds a sequence's first tokens
     int n_children = 0;
-    uint64_t hash = 0;  // of the whole prefix up to this block's end
+    int32_t window = kNone;  // registered only: its window block
+    uint64_t hash = 0;       // of the whole prefix up to this block's end
     int32_t next_in_bucket = kNone;
     int32_t older = kNone, newer = kNone;  // LRU list, if unused and registered
   };
   struct Slot {
-    int n_blocks = 0;     // entries of its table in use
-    int n_committed = 0;  // of those, registered
-    int n_promised = 0;   // blocks it may still take
+    int n_blocks = 0;           // entries of its table in use
+    int n_committed = 0;        // of those, registered
+    int n_promised = 0;         // blocks it may still take
+    int n_prompt = 0;           // blocks of its prompt that the same prompt would reuse
+    int n_given_up = 0;         // window blocks: the entries of its table before this one are empty
+    int n_window_promised = 0;  // window blocks it may hold at once
   };
 
   Block& block(int32_t id) { return blocks_[static_cast<size_t>(id)]; }
   int32_t* table(int slot) {
     return tables_.data() + static_cast<size_t>(slot) * static_cast<size_t>(max_blocks_);
   }
+  int32_t* window_table(int slot) {
+    return window_tables_.data() + static_cast<size_t>(slot) * static_cast<size_t>(max_blocks_);
+  }
+  bool has_window() const { return window_.size() > 0; }
+  int n_window_needed(int n_positions) const;
+  int find_prefix(std::span<const int32_t> prompt, int32_t* row);
+  void take_window_block(int slot, int index);
+  void register_window_block(int slot, int index);
+  void mark_end(int slot, int n_blocks);
   std::span<int32_t> tokens_of(int32_t id);
   uint64_t prefix_hash(int32_t parent, std::span<const int32_t> tokens) const;
   int32_t& bucket(uint64_t hash) { return buckets_[hash & (buckets_.size() - 1)]; }
@@ -103,6 +143,12 @@ class KvBlocks {
   int32_t oldest_ = kNone, newest_ = kNone;
   int n_unused_ = 0;
   int n_promised_ = 0;
+
+  WindowPool window_;                   // empty: there are no window blocks
+  int n_before_ = 0;                    // blocks_before()
+  int n_at_once_ = 0;                   // blocks_at_once()
+  std::vector<int32_t> window_tables_;  // [n_slots, max_blocks], or empty
+  int n_window_promised_ = 0;
 };
 
 }  // namespace hearth

@@ -80,7 +80,10 @@ void Scheduler::computed(int slot, int n_tokens) {
   Sequence& sequence = *slots_[static_cast<size_t>(slot)];
   assert(n_tokens <= sequence.n_pending());
   sequence.n_computed += n_tokens;
-  if (sequence.request.embedding) return;  // leaves the prefix cache as it is
+  if (sequence.request.embedding) {  // leaves the prefix cache as it is
+    blocks_.move_on(slot, sequence.n_computed);
+    return;
+  }
   blocks_.commit(slot, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
 }
 

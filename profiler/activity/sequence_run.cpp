@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 
 namespace hearth {
 
-SequenceRun::SequenceRun(ForwardModel& model)
-    : model_(model), limits_(model.limits()), table_(static_cast<size_t>(limits_.n_blocks)) {
-  std::iota(table_.begin(), table_.end(), 0);
+SequenceRun::SequenceRun(ForwardModel& model) : model_(model), limits_(model.limits()), blocks_(limits_, 1) {
+  blocks_.set_tables(batch_);
 }
 
 std::span<const float> SequenceRun::feed(std::span<const int32_t> tokens, int chunk) {
-  const size_t step_tokens = static_cast<size_t>(std::min(chunk, limits_.max_tokens));
+  const size_t step_tokens = static_cast<size_t>(std::min(chunk, blocks_.max_step()));
   std::span<const float> logits;
   for (size_t begin = 0; begin < tokens.size(); begin += step_tokens) {
     const size_t n = std::min(step_tokens, tokens.size() - begin);
@@ -32,8 +30,6 @@ std::span<const float> SequenceRun::step(std::span<const int32_t> tokens, size_t
     batch_.slots.push_back(0);
     if (i + n_logits >= tokens.size()) batch_.logit_rows.push_back(static_cast<int32_t>(i));
   }
-  batch_.block_tables = table_;
-  batch_.max_blocks = limits_.n_blocks;
   return model_.forward(batch_).logits;
 }
 

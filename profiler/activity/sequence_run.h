@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/serving/batch.h"
+#include "engine/serving/fixed_blocks.h"
 
 namespace hearth {
 
@@ -33,7 +34,7 @@ class SequenceRun {
 
   ForwardModel& model_;
   StepLimits limits_;
-  std::vector<int32_t> table_;
+  FixedBlocks blocks_;
   Batch batch_;
   int32_t n_fed_ = 0;
 };
@@ -41,7 +42,7 @@ class SequenceRun {
 template <typename Row>
 void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int chunk, Row row) {
   const size_t n_vocab = static_cast<size_t>(limits_.n_vocab);
-  chunk = std::min(chunk, limits_.max_tokens);
+  chunk = std::min(chunk, blocks_.max_step());
   for (size_t begin = 0; begin < tokens.size();) {
     // Whole chunks up to the first row, then pieces whose logits fit.
     const bool scored = begin >= first_row;

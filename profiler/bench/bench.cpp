@@ -46,10 +46,13 @@ double median(std::vector<double> values) {
 /// Adds the keys and values that attention reads for one token at this position.
 void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
   const ModelSpec& spec = model.facts().spec;
-  const double layer = 2.0 * sizeof(uint16_t) * spec.kv_dim() * (position + 1);
-  const int n_device = model.placed().plan == nullptr ? 0 : model.placed().plan->n_device_layers();
-  bytes.device_whole += layer * n_device;
-  bytes.host_whole += layer * (spec.n_layers - n_device);
+  const Plan* const plan = model.placed().plan;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    const int window = spec.layer(i).window;
+    const int n_seen = window > 0 ? std::min(position + 1, window) : position + 1;
+    const bool on_device = plan != nullptr && plan->layers[static_cast<size_t>(i)].on_device;
+    (on_device ? bytes.device_whole : bytes.host_whole) += 2.0 * sizeof(uint16_t) * spec.kv_dim() * n_seen;
+  }
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "engine/constraint/constraint.h"
 #include "engine/constraint/forced_tokens.h"
 #include "engine/constraint/mask/token_trie.h"
+#include "engine/serving/fixed_blocks.h"
 #include "engine/serving/sampler.h"
 #include "engine/tokenizer/tokenizer.h"
 
@@ -51,29 +52,17 @@ struct Slot {
   SamplerState sampler;
 };
 
-/// Block tables for all slots of the model: [n_slots, max_blocks].
-struct BlockTables {
-  int max_blocks;
-  std::vector<int32_t> ids;
-
-  BlockTables(int n_slots, int context, int block_tokens)
-      : max_blocks((context + block_tokens - 1) / block_tokens),
-        ids(static_cast<size_t>(n_slots) * static_cast<size_t>(max_blocks)) {
-    std::iota(ids.begin(), ids.end(), 0);
-  }
-};
-
 /// The slots of one form through one round.
 class Decoder {
  public:
-  Decoder(ModelRuntime& model, const ConstraintBenchOptions& options, const BlockTables& tables,
+  Decoder(ModelRuntime& model, const ConstraintBenchOptions& options, const FixedBlocks& blocks,
           int first_slot)
       : model_(model),
-        tables_(tables),
         first_slot_(first_slot),
         slots_(static_cast<size_t>(options.n_slots)),
         sampler_(model.facts().spec.n_vocab) {
     params_.temperature = options.temperature;
+    blocks.set_tables(batch_);
   }
 
   void hold_to(std::shared_ptr<const Constraint> constraint) { constraint_ = std::move(constraint); }
@@ -129,11 +118,7 @@ class Decoder {
     batch_.slots.push_back(first_slot_ + slot);
   }
 
-  std::span<const float> forward() {
-    batch_.block_tables = tables_.ids;
-    batch_.max_blocks = tables_.max_blocks;
-    return model_.forward(batch_).logits;
-  }
+  std::span<const float> forward() { return model_.forward(batch_).logits; }
 
   void choose(Slot& slot, std::span<const float> logits) {
     const double begin = thread_ms();
@@ -187,7 +172,6 @@ class Decoder {
   }
 
   ModelRuntime& model_;
-  const BlockTables& tables_;
   const int first_slot_;
   std::shared_ptr<const Constraint> constraint_;
   std::vector<Slot> slots_;
@@ -242,10 +226,10 @@ std::vector<ConstraintCost> run_constraint_bench(ModelRuntime& model, std::span<
   // 1. The vocabulary, and slots for every form.
   const auto trie = TokenTrie::from_tokenizer(model.facts().tokenizer);
   const std::vector<int32_t> prompt = prompt_of(model.facts().tokenizer);
-  const BlockTables tables(slots_of(cases, options), context_of(options), model.limits().block_tokens);
+  const FixedBlocks blocks(model.limits(), slots_of(cases, options));
   std::vector<Decoder> decoders;
   for (size_t i = 0; i < cases.size(); ++i)
-    decoders.emplace_back(model, options, tables, static_cast<int>(i) * options.n_slots);
+    decoders.emplace_back(model, options, blocks, static_cast<int>(i) * options.n_slots);
   std::vector<Rounds> found(cases.size());
 
   for (int round = 0; round < options.n_repeats; ++round) {

@@ -13,11 +13,11 @@ namespace hearth {
 namespace {
 
 /// The numbers by which the sizes of two layers differ.
-using Kind = std::array<int64_t, 20>;
+using Kind = std::array<int64_t, 21>;
 
-Kind kind_of(const LayerWeights& w) {
-  Kind kind{};
-  size_t at = 0;
+Kind kind_of(const LayerWeights& w, int window) {
+  Kind kind{window};
+  size_t at = 1;
   for (const Matrix* m :
        {&w.q.weight, &w.k.weight, &w.v.weight, &w.attention_out.weight, &w.gate.weight, &w.up.weight,
         &w.down.weight, &w.down_rows.weight, &w.predictor_in, &w.predictor_out}) {
@@ -53,7 +53,7 @@ class FactsMaker {
       facts.attention_weights += weights(linear->weight);
     }
     const double attention = facts.attention_read;
-    facts.attention_read += kv_read();
+    facts.attention_read += kv_read(index);
     if (in_.mode == Sparsity::kPredicted)
       facts.predictor_read = bytes(w.predictor_in) + bytes(w.predictor_out);
     const int64_t gate = row_of(ffn.gate), up = row_of(ffn.up);
@@ -69,7 +69,7 @@ class FactsMaker {
                         static_cast<double>(in_.spec.d_ff) * static_cast<double>(in_.spec.d_model);
     count_device(index, facts);
 
-    const int64_t kv = 2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.n_kv_blocks));
+    const int64_t kv = 2 * static_cast<int64_t>(KvMemory::layer_bytes(in_.spec, in_.kv_counts, index));
     const int64_t gates_apart = in_.mode == Sparsity::kExact ? gate * in_.spec.d_ff : 0;
     const auto predictor = static_cast<int64_t>(facts.predictor_read);
     facts.ram_neuron = (gates_apart > 0 ? 0 : gate) + up + down;
@@ -100,8 +100,10 @@ class FactsMaker {
   }
 
  private:
-  double kv_read() const {
-    const double tokens = in_.bounds.max_context * assumptions_.context_filled;
+  double kv_read(int index) const {
+    const int window = in_.spec.layer(index).window;
+    double tokens = in_.bounds.max_context * assumptions_.context_filled;
+    if (window > 0) tokens = std::min<double>(tokens, window);
     return 2.0 * sizeof(uint16_t) * in_.spec.kv_dim() * tokens;
   }
 
@@ -140,7 +142,7 @@ ModelFacts model_facts(const PlanInputs& inputs, const ModelActivity& activity, 
   maker.count_fixed(facts);
   std::map<Kind, LayerFacts> known;  // most models have one or two kinds of layers
   for (int i = 0; i < inputs.spec.n_layers; ++i) {
-    const Kind kind = kind_of(inputs.weights.layers[static_cast<size_t>(i)]);
+    const Kind kind = kind_of(inputs.weights.layers[static_cast<size_t>(i)], inputs.spec.layer(i).window);
     auto found = known.find(kind);
     if (found == known.end()) found = known.emplace(kind, maker.layer(i)).first;
     facts.layers.push_back(found->second);

@@ -247,7 +247,7 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .host = *host_,
       .mode = mode,
       .bounds = load_bounds(load.context_tokens, load.n_slots, load.prefill_chunk),
-      .n_kv_blocks = static_cast<int>(kv_blocks(load.context_tokens, load.n_slots)),
+      .kv_counts = kv_block_counts(model.spec, load.context_tokens, load.n_slots, load.prefill_chunk),
   });
 }
 

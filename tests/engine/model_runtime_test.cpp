@@ -61,7 +61,7 @@ TEST_CASE("model runtime: defaults, limits and what was reserved") {
   // 2 layers of keys and values, 16 halves each, for 4 times 64 positions.
   CHECK(model->placed().kv_bytes == 2 * 2 * 16 * 2 * 4 * 64);
   CHECK(static_cast<double>(model->placed().kv_bytes) ==
-        KvMemory::bytes_needed(model->facts().spec, limits.n_blocks));
+        KvMemory::bytes_needed(model->facts().spec, {.n_blocks = limits.n_blocks}));
   CHECK(model->facts().weight_bytes == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
   CHECK(model->facts().tokenizer.n_vocab() == 259);
   CHECK_THAT(model->placed().backend, ContainsSubstring("1 thread"));

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "engine/serving/fixed_blocks.h"
+
 namespace hearth::testing {
 namespace {
 
@@ -61,13 +63,16 @@ std::vector<TokenizedText> read_texts(const std::filesystem::path& json) {
 
 std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& tokens, int chunk) {
   const StepLimits limits = model.limits();
-  chunk = std::min({chunk, limits.max_tokens, limits.max_logit_rows});
+  chunk = std::min({chunk, FixedBlocks(limits, 1).max_step(), limits.max_logit_rows});
   const int n_tokens = static_cast<int>(tokens.size());
   const int n_blocks = (n_tokens + limits.block_tokens - 1) / limits.block_tokens;
   if (n_blocks > limits.n_blocks) throw std::runtime_error("text is longer than the model's KV cache");
   // KV blocks in descending order, so that a block table that is read wrongly shows.
-  std::vector<int32_t> table;
+  std::vector<int32_t> table, window_table;
   for (int i = 0; i < n_blocks; ++i) table.push_back(limits.n_blocks - 1 - i);
+  // Window blocks are written to again as soon as no token sees them.
+  for (int i = 0; limits.window && i < n_blocks; ++i)
+    window_table.push_back(limits.window.n_blocks - 1 - i % limits.window.n_blocks);
 
   std::vector<float> logits;
   Batch batch;
@@ -80,6 +85,7 @@ std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& to
       batch.logit_rows.push_back(i - begin);
     }
     batch.block_tables = table;
+    batch.window_tables = window_table;
     batch.max_blocks = n_blocks;
     const std::span<const float> rows = model.forward(batch).logits;
     logits.insert(logits.end(), rows.begin(), rows.end());

@@ -38,11 +38,11 @@ void deal(std::mt19937& random, std::vector<Sequence>& sequences, int max_tokens
   }
 }
 
-/// Block tables in which the slots' KV blocks alternate.
-std::vector<int32_t> alternating_tables(int n_slots, int max_blocks) {
+/// Block tables in which the slots' KV blocks alternate; each slot has n_ring different ones.
+std::vector<int32_t> alternating_tables(int n_slots, int max_blocks, int n_ring) {
   std::vector<int32_t> tables;
   for (int slot = 0; slot < n_slots; ++slot) {
-    for (int i = 0; i < max_blocks; ++i) tables.push_back(i * n_slots + slot);
+    for (int i = 0; i < max_blocks; ++i) tables.push_back(i % n_ring * n_slots + slot);
   }
   return tables;
 }
@@ -66,7 +66,10 @@ size_t rows_changed_by_mixing(ForwardModel& model, const std::vector<int>& lengt
 
   const int n_slots = static_cast<int>(sequences.size());
   const int max_blocks = limits.n_blocks / n_slots;
-  const std::vector<int32_t> tables = alternating_tables(n_slots, max_blocks);
+  const std::vector<int32_t> tables = alternating_tables(n_slots, max_blocks, max_blocks);
+  std::vector<int32_t> window_tables;
+  if (limits.window)
+    window_tables = alternating_tables(n_slots, max_blocks, limits.window.n_blocks / n_slots);
   std::mt19937 random(seed);
   size_t n_changed = 0;
   Batch batch;
@@ -74,6 +77,7 @@ size_t rows_changed_by_mixing(ForwardModel& model, const std::vector<int>& lengt
     deal(random, sequences, std::min(limits.max_tokens, limits.max_logit_rows), batch);
     if (batch.tokens.empty()) continue;
     batch.block_tables = tables;
+    batch.window_tables = window_tables;
     batch.max_blocks = max_blocks;
     const std::span<const float> logits = model.forward(batch).logits;
     for (size_t t = 0; t < batch.tokens.size(); ++t) {

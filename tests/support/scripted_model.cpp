@@ -26,6 +26,8 @@ uint64_t mix(uint64_t x) {  // the finaliser of SplitMix64
 ScriptedModel::ScriptedModel(Options options) : options_(std::move(options)) {
   const StepLimits& limits = options_.limits;
   cache_.assign(static_cast<size_t>(limits.n_blocks) * static_cast<size_t>(limits.block_tokens), -1);
+  window_cache_.assign(static_cast<size_t>(limits.window.n_blocks) * static_cast<size_t>(limits.block_tokens),
+                       0);
   logits_.resize(static_cast<size_t>(limits.max_logit_rows) * static_cast<size_t>(limits.n_vocab));
   hidden_.resize(static_cast<size_t>(limits.max_tokens) * static_cast<size_t>(limits.d_model));
 }
@@ -61,15 +63,39 @@ std::span<const int32_t> ScriptedModel::history(const Batch& batch, int32_t row)
 }
 
 int32_t& ScriptedModel::cell(const Batch& batch, int slot, int position) {
+  return cache_[place(batch, batch.block_tables, options_.limits.n_blocks, slot, position)];
+}
+
+size_t ScriptedModel::place(const Batch& batch, std::span<const int32_t> tables, int n_blocks, int slot,
+                            int position) const {
   const int width = options_.limits.block_tokens;
   expect(position / width < batch.max_blocks, "a position beyond the block table");
   const size_t entry = static_cast<size_t>(slot) * static_cast<size_t>(batch.max_blocks) +
                        static_cast<size_t>(position / width);
-  expect(entry < batch.block_tables.size(), "a slot beyond the block tables");
-  const int32_t block = batch.block_tables[entry];
-  expect(block >= 0 && block < options_.limits.n_blocks, "no block for a position of the batch");
-  return cache_[static_cast<size_t>(block) * static_cast<size_t>(width) +
-                static_cast<size_t>(position % width)];
+  expect(entry < tables.size(), "a slot beyond the block tables");
+  const int32_t block = tables[entry];
+  expect(block >= 0 && block < n_blocks, "no block for a position of the batch");
+  return static_cast<size_t>(block) * static_cast<size_t>(width) + static_cast<size_t>(position % width);
+}
+
+// Writes the batch's i-th token to its window block, and checks what the token sees there.
+void ScriptedModel::write_window(const Batch& batch, size_t i) {
+  const KvWindow& window = options_.limits.window;
+  const int slot = batch.slots[i], own = batch.positions[i];
+  uint64_t hash = 1;
+  for (int position = 0; position <= own; ++position) {
+    hash = mix(hash + static_cast<uint64_t>(cell(batch, slot, position)));
+    if (position <= own - window.n_positions) continue;
+    uint64_t& here = window_cache_[place(batch, batch.window_tables, window.n_blocks, slot, position)];
+    if (position == own) here = hash;
+    expect(here == hash, "a window block does not hold what its sequence wrote");
+  }
+  const auto n = static_cast<size_t>(batch.max_blocks);
+  const size_t first = static_cast<size_t>(slot) * n;
+  const int32_t block = batch.window_tables[first + static_cast<size_t>(own / options_.limits.block_tokens)];
+  for (size_t entry = 0; entry < batch.window_tables.size(); ++entry)
+    expect(entry / n == static_cast<size_t>(slot) || batch.window_tables[entry] != block,
+           "a write to a shared window block");
 }
 
 void ScriptedModel::check(const Batch& batch) const {
@@ -111,6 +137,7 @@ void ScriptedModel::write(const Batch& batch) {
              "a write to a shared block");
     }
   }
+  for (size_t i = 0; options_.limits.window && i < batch.tokens.size(); ++i) write_window(batch, i);
 }
 
 ScriptedModel::Script ScriptedModel::hashed() {

@@ -3,7 +3,8 @@
 // It keeps a paged "KV cache" that holds the token written at each position, and computes the logits after a
 // token from the whole history that it reads back through the block tables. So a mistake in block tables,
 // prefix reuse, positions or chunking changes what comes out; and breaches of ForwardModel's contract throw
-// std::logic_error, which fails the engine and thereby the test. Called by the engine thread only, like a
+// std::logic_error, which fails the engine and thereby the test. If it has a window (StepLimits::window), each token must
+// also find in window blocks what was written for the positions that it sees. Called by the engine thread only, like a
 // real one; set it up before that.
 #pragma once
 
@@ -50,16 +51,20 @@ class ScriptedModel : public ForwardModel {
   static Script answering(std::vector<int32_t> answer, int32_t end);
 
  private:
+  size_t place(const Batch& batch, std::span<const int32_t> tables, int n_blocks, int slot,
+               int position) const;
   int32_t& cell(const Batch& batch, int slot, int position);
+  void write_window(const Batch& batch, size_t i);
   void check(const Batch& batch) const;
   void write(const Batch& batch);
   std::span<const int32_t> history(const Batch& batch, int32_t row);
 
   Options options_;
-  std::vector<int32_t> cache_;    // [n_blocks, block_tokens] tokens, -1 where nothing was written
-  std::vector<int32_t> history_;  // scratch
-  std::vector<float> logits_;     // [max_logit_rows, n_vocab]
-  std::vector<float> hidden_;     // [max_tokens, d_model]
+  std::vector<int32_t> cache_;          // [n_blocks, block_tokens] tokens, -1 where nothing was written
+  std::vector<uint64_t> window_cache_;  // the same of window blocks: a hash of all tokens up to there
+  std::vector<int32_t> history_;        // scratch
+  std::vector<float> logits_;           // [max_logit_rows, n_vocab]
+  std::vector<float> hidden_;           // [max_tokens, d_model]
 };
 
 }  // namespace hearth

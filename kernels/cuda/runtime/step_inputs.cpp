@@ -8,9 +8,10 @@
 namespace hearth::cuda {
 namespace {
 
-constexpr size_t kAlign = 64;           // integers: 256 bytes
-constexpr int64_t kFewestPerBlock = 8;  // the smallest size of a KV block
-constexpr size_t kArrays = 16;          // the most arrays that a step has besides its block tables
+constexpr size_t kAlign = 64;            // integers: 256 bytes
+constexpr int64_t kFewestPerBlock = 16;  // the smallest size of a KV block
+constexpr size_t kTables = 2;            // arrays of block tables: layers with a window may have their own
+constexpr size_t kArrays = 16;           // the most arrays that a step has besides those
 
 }  // namespace
 
@@ -19,13 +20,13 @@ size_t StepInputs::size(const StepBounds& bounds) {
   // A step has at most as many sequences, and so block tables, as tokens.
   const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
   const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
-  return tables + kArrays * (longest + kAlign);
+  return kTables * tables + kArrays * (longest + kAlign);
 }
 
 void StepInputs::reserve(const StepBounds& bounds, int32_t* device) {
   device_ = device;
   pinned_ = PinnedArray<int32_t>(size(bounds));
-  known_.reserve(kArrays + 1);
+  known_.reserve(kArrays + kTables);
 }
 
 void StepInputs::begin_step() {

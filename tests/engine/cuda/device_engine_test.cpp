@@ -103,6 +103,42 @@ TEST_CASE("a plain model embeds on the device with the CPU's bits, and so it doe
   CHECK(read_all(*generation, 1).front().tokens == alone);
 }
 
+TEST_CASE("a model with windows answers on the device as on the CPU, in a crowd and from the prefix cache") {
+  const std::string name = GENERATE("gemma2", "phi3-long");
+  INFO(name);
+  const WindowModel file(name);
+  LoadOptions options = file.options();
+  options.prefill_chunk = 16;
+  std::vector<SequenceRequest> asked;
+  for (const int n : {70, 33, 90, 51, 12}) {
+    std::vector<int32_t> prompt = some_tokens(n / 2, 1);  // they begin alike
+    for (const int32_t token : some_tokens(n - n / 2, static_cast<uint64_t>(n))) prompt.push_back(token);
+    asked.push_back(n % 2 == 0 ? greedy(prompt, 30) : sampled(prompt, 30, 3));
+  }
+  std::vector<std::vector<int32_t>> on_cpu;
+  {
+    LoadOptions cpu = options;
+    cpu.device = DeviceChoice::kCpu;
+    const auto model = ModelRuntime::load(cpu);
+    Engine engine(*model, {.n_slots = 1, .context_tokens = WindowModel::kContext, .prefill_chunk = 16});
+    for (const SequenceRequest& request : asked) on_cpu.push_back(ask(engine, request).tokens);
+  }
+  options.n_slots = 3;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->placed().backend.starts_with("CUDA "));
+  REQUIRE(model->limits().window);
+  Engine engine(*model, {.n_slots = 3, .context_tokens = WindowModel::kContext, .prefill_chunk = 16});
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<TokenStream>> streams;
+    for (const SequenceRequest& request : asked) streams.push_back(submit(engine, request));
+    for (size_t i = 0; i < streams.size(); ++i) {
+      INFO("round " << round << " request " << i);
+      CHECK(read_all(*streams[i], 1).front().tokens == on_cpu[i]);
+    }
+  }
+  CHECK(engine.status().n_cached_tokens > 0);
+}
+
 TEST_CASE("a model shared with the device embeds with the same bits however it is shared") {
   const SequenceRequest text = embedding(40, 6, Pooling::kMean);
   std::vector<float> expected;

@@ -120,6 +120,26 @@ TEST_CASE("a mixture whose layers do not all fit has the last ones on the device
   CHECK_THROWS_AS(ModelRuntime::load(options), std::invalid_argument);
 }
 
+TEST_CASE("models with windows give the CPU's bits on the device, whose window blocks are written again") {
+  const std::string name = GENERATE(from_range(
+      some_of({"gemma3", "gemma2", "cohere2", "olmo3", "exaone4", "phi3-long", "gpt-oss", "smallthinker"})));
+  INFO(name);
+  const WindowModel model(name);
+  LoadOptions options = model.options();
+  const auto on_device = ModelRuntime::load(options);
+  options.device = DeviceChoice::kCpu;
+  const auto on_cpu = ModelRuntime::load(options);
+  REQUIRE(on_device->placed().backend.starts_with("CUDA "));
+  REQUIRE(on_device->limits().window.n_blocks == 5);
+  CHECK(on_device->placed().kv_bytes == on_cpu->placed().kv_bytes);
+  CHECK(on_device->placed().plan->device.kv == on_device->placed().kv_bytes);
+  const std::vector<int32_t> tokens = spread_tokens(101, on_cpu->facts().spec.n_vocab);
+  const std::vector<float> expected = logits_of(*on_cpu, tokens, 32);
+  CHECK(same_bits(logits_of(*on_device, tokens, 32), expected));
+  CHECK(same_bits(logits_of(*on_device, tokens, 5), expected));
+  CHECK(same_bits(logits_of(*on_device, tokens, 1), expected));  // steps are recorded and played back
+}
+
 TEST_CASE("sparse models give the CPU's logits on the device, and the same bits however a prompt is cut") {
   const std::string name =
       GENERATE(from_range(some_of({"relu-llama", "relu-llama.powerinfer", "bamboo.powerinfer",

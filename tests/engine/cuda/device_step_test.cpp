@@ -68,6 +68,26 @@ TEST_CASE("recorded steps of other architectures give the same bits") {
   check_recording("qwen3", "dense", Share::kThird, false);
 }
 
+TEST_CASE("recorded steps of a model with windows read each step's tables") {
+  const WindowModel file("gemma2");
+  LoadOptions options = file.options();
+  options.graphs = false;
+  const auto decode_long = [](ModelRuntime& model) {
+    return logits_of(model, spread_tokens(90, model.facts().spec.n_vocab), 1);
+  };
+  const std::vector<float> expected = decode_long(*ModelRuntime::load(options));
+  options.graphs = true;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->limits().window);
+  REQUIRE(same_bits(decode_long(*model), expected));
+  cudaemu::reset_stats();
+  REQUIRE(same_bits(decode_long(*model), expected));
+  const cudaemu::Stats stats = cudaemu::stats();
+  CHECK(stats.launches == stats.graph_kernels);
+  CHECK(stats.allocations == 0);
+  CHECK(stats.graph_launches == 90);
+}
+
 TEST_CASE("without memory for graphs a model runs, with the same bits") {
   const LoadOptions options = options_of("bamboo.powerinfer", "exact", Share::kThird, true);
   const std::vector<float> expected = decode(*ModelRuntime::load(options));

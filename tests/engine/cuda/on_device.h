@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "engine/model_runtime.h"
+#include "tests/support/changed_model.h"
 #include "tests/support/source_dir.h"
+#include "tests/support/temp_folder.h"
 
 namespace hearth::testing {
 
@@ -23,6 +25,24 @@ inline LoadOptions device_options(const std::filesystem::path& file, std::string
   options.device = DeviceChoice::kCuda;
   return options;
 }
+
+/// A model of tests/data/arch with a window of 8 positions, for a context of 256, so that its layers with the window have KV
+/// blocks of their own.
+struct WindowModel {
+  explicit WindowModel(const std::string& name) {
+    write_changed(std::filesystem::path(source_dir()) / "tests/data/arch" / (name + ".gguf"), path,
+                  {{".context_length", kContext}});
+  }
+  LoadOptions options() const {
+    LoadOptions options = device_options(path, "dense");
+    options.context_tokens = kContext;
+    return options;
+  }
+
+  static constexpr int kContext = 256;
+  test::TempFolder folder;
+  std::filesystem::path path = folder / "model.gguf";
+};
 
 /// Tokens from all over a vocabulary.
 inline std::vector<int32_t> spread_tokens(int n, int n_vocab) {

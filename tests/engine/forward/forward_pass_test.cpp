@@ -98,7 +98,7 @@ void check_model(const TinyModel& model) {
   for (const Isa isa : testing::model_isas()) {
     CpuBackend backend(1, isa);
     const Weights weights = bind_weights(file, spec);
-    const KvMemory kv(spec, 4, backend);
+    const KvMemory kv(spec, {.n_blocks = 4}, backend);
     ForwardPass pass(backend, spec, weights, kv, {kChunk, kChunk, 32});
     CHECK(worst_share(run(pass, tokens), reference_forward(spec, weights, rope, tokens)) < 5e-4);
   }
@@ -116,7 +116,7 @@ void check(const Architecture& arch, bool all_biases, Isa isa) {
   spec.activation = arch.activation;
   CpuBackend backend(1, isa);
   const Weights weights = bind_weights(file, spec);
-  const KvMemory kv(spec, 4, backend);
+  const KvMemory kv(spec, {.n_blocks = 4}, backend);
   ForwardPass pass(backend, spec, weights, kv, {kChunk, kChunk, 32});
 
   std::vector<float> inv_freq;
@@ -228,7 +228,7 @@ TEST_CASE("forward pass: steps without logit rows give none and still fill the c
   const ModelSpec spec = read_model_spec(file);
   CpuBackend backend(1, supported_isas().front());
   const Weights weights = bind_weights(file, spec);
-  const KvMemory kv(spec, 4, backend);
+  const KvMemory kv(spec, {.n_blocks = 4}, backend);
   ForwardPass pass(backend, spec, weights, kv, {kTokens, kTokens, 32});
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
   const std::vector<int32_t> table{1, 2};
@@ -271,7 +271,7 @@ TEST_CASE("forward pass: hidden states are what the output matrix makes the logi
   spec.arch = arch;
   CpuBackend backend(1, supported_isas().front());
   const Weights weights = bind_weights(file, spec);
-  const KvMemory kv(spec, 4, backend);
+  const KvMemory kv(spec, {.n_blocks = 4}, backend);
   ForwardPass pass(backend, spec, weights, kv, {kTokens, 4, 32});
   const std::vector<int32_t> tokens = tokens_of(spec.n_vocab);
   const std::vector<int32_t> table{1, 2};

@@ -145,7 +145,7 @@ std::vector<int32_t> greedy(ModelRuntime& model, std::vector<int32_t> tokens, in
 uint64_t limit_without_bundles(const LoadOptions& options) {
   const ModelSpec spec = read_model_spec(ModelFile::open(options.path), options.ffn_activation);
   const int blocks_of_slot = (options.context_tokens + kKvBlockTokens - 1) / kKvBlockTokens;
-  const double bytes = KvMemory::bytes_needed(spec, blocks_of_slot * options.n_slots) +
+  const double bytes = KvMemory::bytes_needed(spec, {.n_blocks = blocks_of_slot * options.n_slots}) +
                        ForwardPass::bytes_needed(spec, options.prefill_chunk + options.n_slots, 64);
   return static_cast<uint64_t>(bytes) + 1000;
 }

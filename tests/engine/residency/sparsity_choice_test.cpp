@@ -341,8 +341,9 @@ TEST_CASE("sparsity choice: a plain file's neurons that do not fit into memory")
   disk.options.n_slots = 1;
   disk.options.prefill_chunk = 8;
   const ModelSpec spec = read_model_spec(ModelFile::open(disk.options.path), "relu");
-  disk.options.memory_limit_bytes =
-      static_cast<uint64_t>(KvMemory::bytes_needed(spec, 4) + ForwardPass::bytes_needed(spec, 9, 64)) + 1000;
+  disk.options.memory_limit_bytes = static_cast<uint64_t>(KvMemory::bytes_needed(spec, {.n_blocks = 4}) +
+                                                          ForwardPass::bytes_needed(spec, 9, 64)) +
+                                    1000;
   // They can only be skipped if they are turned on their side: the model runs dense, and says why.
   const auto model = disk.load("exact");
   CHECK(model->placed().sparsity.mode == Sparsity::kDense);
