@@ -43,6 +43,18 @@ struct Product {
   std::span<const int32_t> rows = {};
 };
 
+/// A product for each head, of the head's own weights with its own part of x: out[t, h] = weight_h * x[t, h], where token
+/// t's part for head h begins at x + t * x_stride + h * x_head_stride, and its result likewise.
+struct HeadProducts {
+  Matrix weight;           // of head 0 [n_rows, n_cols]
+  int64_t rows_apart = 0;  // rows from a head's first row to the next head's; >= n_rows
+  int n_heads = 0;
+  const float* x = nullptr;
+  int64_t x_stride = 0, x_head_stride = 0;
+  float* out = nullptr;
+  int64_t out_stride = 0, out_head_stride = 0;
+};
+
 enum class RopeKind : uint8_t {
   kNone,
   kInterleaved,  // pairs (2i, 2i+1): GGUF "llama"
@@ -144,6 +156,7 @@ struct StepBounds {
   int max_context = 1;      // positions of a sequence
   int64_t d_model = 0;      // 0: the same as max_cols
   int head_dim = 0;         // 0: max_cols / n_heads
+  int64_t head_cols = 0;    // columns of HeadProducts, the most; 0: there are none
   int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
   int64_t max_outputs = 0;  // floats that one to_host() call gives; 0: that memory is allocated at first use
   // The following are for layers of experts; 0 if there are none.
@@ -198,6 +211,10 @@ class Backend : public Memory {
   /// out[i] = x[i] for n floats.
   virtual void copy(const float* x, int64_t n, float* out) = 0;
 
+  /// out[r * out_stride + c] = x[r * stride + c] for n_rows rows of n_cols floats.
+  virtual void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out,
+                         int64_t out_stride) = 0;
+
   /// out[i] = 0 for n floats.
   virtual void zero(int64_t n, float* out) = 0;
 
@@ -220,6 +237,9 @@ class Backend : public Memory {
   /// All products share x [n_tokens, n_cols] (contiguous) and its quantised form. Every weight has n_cols
   /// columns.
   virtual void matmul(const float* x, int n_tokens, std::span<const Product> products) = 0;
+
+  /// Computes the products of all heads for n_tokens tokens. Their bits are those of matmul() with packed rows.
+  virtual void multiply_heads(const HeadProducts& products, int n_tokens) = 0;
 
   /// Rotates x [n_tokens, n_heads, head_dim] in place; row t is x + t * stride.
   virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,

@@ -148,7 +148,7 @@ Router FfnPass::router_of(int layer) const {
           .choice_bias = weights_.layers[static_cast<size_t>(layer)].mixture.choice_bias,
           .n_groups = mixture.n_groups,
           .n_groups_used = mixture.n_groups_used,
-          .group_by_best = spec_.arch.mixture.group_by_best,
+          .group_by_best = spec_.arch.mixture.group_by_best && spec_.mixture.score == RouterScore::kSoftmax,
           .renormalise = mixture.renormalise,
           .scale = mixture.scale};
 }

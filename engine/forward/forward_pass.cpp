@@ -43,7 +43,10 @@ Workspace::Workspace(Memory& memory, const ModelSpec& spec, int max_tokens)
       q(floats(memory, max_tokens, spec.q_dim())),
       k(floats(memory, max_tokens, spec.kv_dim())),
       v(floats(memory, max_tokens, spec.kv_dim())),
-      attended(floats(memory, max_tokens, spec.q_dim())) {}
+      attended(floats(memory, max_tokens, spec.q_dim())),
+      q_latent(floats(memory, max_tokens, spec.latent.q_rank)),
+      q_projected(floats(memory, spec.latent ? max_tokens : 0, spec.projected_q_dim())),
+      values(floats(memory, spec.latent ? max_tokens : 0, spec.attended_dim())) {}
 
 OutputWorkspace::OutputWorkspace(Memory& memory, const ModelSpec& spec, int max_logit_rows)
     : last(floats(memory, spec.arch.has_output ? max_logit_rows : 0, spec.d_model)),
@@ -72,11 +75,13 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {
       .max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
-      .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim()}),
+      .max_cols =
+          std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(), spec.latent.q_rank}),
       .n_heads = spec.n_heads,
       .max_context = bounds.max_context,
       .d_model = spec.d_model,
       .head_dim = spec.head_dim,
+      .head_cols = spec.latent ? std::max(spec.latent.d_nope, spec.latent.kv_rank) : 0,
       .n_sets = FfnWorkspace::kSets,
       .max_outputs = std::max(int64_t{bounds.max_logit_rows} * spec.n_vocab,
                               int64_t{bounds.max_tokens} * std::max(spec.d_model, spec.mixture.n_experts)),
@@ -112,7 +117,9 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
-  const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim();
+  const double of_latent =
+      spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() : 0.0;
+  const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +
          FfnPass::bytes_needed(spec, max_tokens);
@@ -284,19 +291,13 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   const KvLayer kv_layer = kv_.layer(index);
   const KvShape kv_shape = kv_.shape(index);
   const int n_tokens = batch.n_tokens();
-  float* q = work.q.floats();
-  float* k = work.k.floats();
-  float* v = work.v.floats();
-  backend.matmul(work.normed.floats(), n_tokens,
-                 std::array{product(layer.q, q), product(layer.k, k), product(layer.v, v)});
-  const bool norms = layer.q_norm != nullptr, norms_last = spec_.arch.qk_norm_after_rope;
-  if (norms && !norms_last) norm_qk(backend, layer, n_tokens, q, k);
-  if (facts.turns) {
-    const Rope& rope = facts.local_rope ? local_rope_ : rope_;
-    backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope);
-    backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
+  if (spec_.latent) {
+    project_latent(side, index, batch);
+  } else {
+    project(side, index, batch);
   }
-  if (norms && norms_last) norm_qk(backend, layer, n_tokens, q, k);
+  const float *q = work.q.floats(), *k = work.k.floats();
+  const float* v = spec_.latent ? k : work.v.floats();  // a latent is key and value
   backend.kv_append(k, v, spec_.kv_dim(), places, kv_shape, kv_layer);
   const AttentionScores scores{.scale = spec_.score_scale(),
                                .window = facts.window,
@@ -306,8 +307,96 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                .growth_span = spec_.rope.original_context};
   backend.attention(q, spec_.q_dim(), spec_.n_heads, scores, places, kv_shape, kv_layer,
                     work.attended.floats());
-  backend.matmul(work.attended.floats(), n_tokens,
+  if (spec_.latent) unfold_values(side, index, n_tokens);
+  backend.matmul((spec_.latent ? work.values : work.attended).floats(), n_tokens,
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
+}
+
+/// q, k and v of a layer with keys and values of their own: projections, optional norms, RoPE.
+void ForwardPass::project(const Side& side, int index, const Batch& batch) {
+  Backend& backend = *side.backend;
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerSpec facts = spec_.layer(index);
+  const int n_tokens = batch.n_tokens();
+  float *q = side.work->q.floats(), *k = side.work->k.floats();
+  backend.matmul(
+      side.work->normed.floats(), n_tokens,
+      std::array{product(layer.q, q), product(layer.k, k), product(layer.v, side.work->v.floats())});
+  const bool norms = layer.q_norm != nullptr, norms_last = spec_.arch.qk_norm_after_rope;
+  if (norms && !norms_last) norm_qk(backend, layer, n_tokens, q, k);
+  if (facts.turns) {
+    const Rope& rope = facts.local_rope ? local_rope_ : rope_;
+    backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope);
+    backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
+  }
+  if (norms && norms_last) norm_qk(backend, layer, n_tokens, q, k);
+}
+
+/// q and k of a layer with latent attention (LatentWeights): k is the normed latent, then the key that turns, once for all
+/// heads. A head's q is in the latent's space, so that its product with the latent is that of the query with the unfolded key.
+void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
+  Backend& backend = *side.backend;
+  const Workspace& work = *side.work;
+  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LatentWeights& weights = layer.latent;
+  const LatentSpec& latent = spec_.latent;
+  const int n_tokens = batch.n_tokens();
+  const int rank = latent.kv_rank, d_key = latent.d_nope + latent.d_rope, cached = spec_.head_dim;
+  const float eps = spec_.arch.latent_norm_eps;
+  float *q = work.q.floats(), *k = work.k.floats(), *queries = work.q_projected.floats();
+
+  // 1. The projections, of queries by a latent of their own if there is one.
+  if (latent.q_rank > 0) {
+    float* q_latent = work.q_latent.floats();
+    backend.matmul(work.normed.floats(), n_tokens,
+                   std::array{product(weights.q_a, q_latent), product(weights.kv_a, k)});
+    backend.rms_norm(q_latent, weights.q_a_norm, eps, n_tokens, latent.q_rank, q_latent);
+    backend.matmul(q_latent, n_tokens, std::array{product(layer.q, queries)});
+  } else {
+    backend.matmul(work.normed.floats(), n_tokens,
+                   std::array{product(layer.q, queries), product(weights.kv_a, k)});
+  }
+
+  // 2. The latent is normed; what turns is turned. v is not needed, and has room for the latent alone.
+  float* alone = work.v.floats();
+  backend.copy_rows(k, cached, n_tokens, rank, alone, rank);
+  backend.rms_norm(alone, weights.kv_a_norm, eps, n_tokens, rank, alone);
+  backend.copy_rows(alone, rank, n_tokens, rank, k, cached);
+  backend.rope(queries + latent.d_nope, spec_.projected_q_dim(), spec_.n_heads, d_key, batch.positions,
+               rope_);
+  backend.rope(k + rank, cached, 1, cached, batch.positions, rope_);
+
+  // 3. Each head's query goes to the latent's space, but for the part that turns.
+  backend.multiply_heads({.weight = {weights.keys.data, weights.keys.dtype, rank, latent.d_nope},
+                          .rows_apart = rank,
+                          .n_heads = spec_.n_heads,
+                          .x = queries,
+                          .x_stride = spec_.projected_q_dim(),
+                          .x_head_stride = d_key,
+                          .out = q,
+                          .out_stride = spec_.q_dim(),
+                          .out_head_stride = cached},
+                         n_tokens);
+  backend.copy_rows(queries + latent.d_nope, d_key, int64_t{n_tokens} * spec_.n_heads, latent.d_rope,
+                    q + rank, cached);
+}
+
+/// What each head has attended to is a latent; its values come of it.
+void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
+  const LatentWeights& weights = weights_.layers[static_cast<size_t>(index)].latent;
+  const LatentSpec& latent = spec_.latent;
+  const Matrix& values = weights.values;
+  side.backend->multiply_heads(
+      {.weight = {values.row(weights.first_value), values.dtype, latent.d_value, latent.kv_rank},
+       .rows_apart = weights.rows_apart,
+       .n_heads = spec_.n_heads,
+       .x = side.work->attended.floats(),
+       .x_stride = spec_.q_dim(),
+       .x_head_stride = spec_.head_dim,
+       .out = side.work->values.floats(),
+       .out_stride = spec_.attended_dim(),
+       .out_head_stride = latent.d_value},
+      n_tokens);
 }
 
 /// Norms each head of q and k, or each of both as a whole. Norms of heads have no biases.

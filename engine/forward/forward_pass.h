@@ -29,6 +29,8 @@ struct Workspace {
   Buffer branch;     // [max_tokens, d_model], what attention or the FFN adds, if it is normed or scaled first
   Buffer q, k, v;    // [max_tokens, q_dim | kv_dim]
   Buffer attended;   // [max_tokens, q_dim]
+  // With a latent: the queries' latent, the queries before they are turned into the latent's space, and all heads' values.
+  Buffer q_latent, q_projected, values;  // [max_tokens, q_rank | projected_q_dim | attended_dim]
 };
 
 /// Buffers of the output, in the memory of the device that computes it.
@@ -83,6 +85,9 @@ class ForwardPass {
   void add_rows(const Side& side, const Matrix& table, std::span<const int32_t> rows);
   const int32_t* seen_ahead(const Batch& batch);
   void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
+  void project(const Side& side, int index, const Batch& batch);
+  void project_latent(const Side& side, int index, const Batch& batch);
+  void unfold_values(const Side& side, int index, int n_tokens);
   void norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k);
   void add_branch(const Side& side, const NormWeights& post_norm, int n_tokens);
   Rope rope_of(const RopeFrequencies& frequencies, const RopeSpec& spec) const;

@@ -99,6 +99,11 @@ constexpr auto kArchitectures = std::to_array<Architecture>({
      .qk_norm = QkNorm::kWhole,
      .mixture = {.possible = true, .score = RouterScore::kSigmoid, .renormalise = true}},
     {.name = "deepseek", .rope = kPairs, .mixture = kSoftmax},
+    // DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2.
+    {.name = "deepseek2",
+     .rope = kPairs,
+     .latent = true,
+     .mixture = {.possible = true, .group_by_best = true}},
     {.name = "smallthinker",
      .rope = kHalves,
      .activation = kRelu,

@@ -68,7 +68,7 @@ struct MixtureFacts {
   bool possible = false;  // files may have experts; false: such files are refused
   RouterScore score = RouterScore::kSoftmax;
   bool renormalise = false;        // unless the file has the key expert_weights_norm
-  bool group_by_best = false;      // see Router
+  bool group_by_best = false;      // see Router; where scores are softmax
   bool reads_layer_input = false;  // the router reads the layer's input, no norm applied, before attention
   bool shared_has_gate = false;    // the shared expert counts by the sigmoid of a gate of its own
 };
@@ -90,6 +90,7 @@ struct Architecture {
   int layers_per_unturned = 0;  // of every so many layers the last has no rotary embedding; 0: all have it
   bool parallel_attention = false;  // attention and FFN both read the layer's input and are summed
   ParallelFrom parallel_from = ParallelFrom::kArchitecture;
+  bool latent = false;        // keys and values of all heads are one latent, see LatentSpec
   bool sinks = false;         // each head's softmax has one more logit, attn_sinks
   bool queries_grow = false;  // with their position, if the file has the key attention.temperature_scale
   bool looks_ahead =
@@ -105,10 +106,11 @@ struct Architecture {
   bool yarn_rounds = true;  // YaRN's ramp begins and ends at whole dimensions
   /// Learned positions are added to the embeddings: position p is row p + this of their table.
   std::optional<int> position_offset = {};
-  bool token_types = false;     // row 0 of token_types, that of a text alone, is added to the embeddings
-  bool embedding_norm = false;  // the sum of a token's embeddings is normed
-  bool has_output = true;       // a norm and a matrix give logits; false: there are hidden states only
-  float default_norm_eps = 0;   // of files without a key for it; 0: they must have it
+  bool token_types = false;       // row 0 of token_types, that of a text alone, is added to the embeddings
+  bool embedding_norm = false;    // the sum of a token's embeddings is normed
+  bool has_output = true;         // a norm and a matrix give logits; false: there are hidden states only
+  float latent_norm_eps = 1e-6f;  // of the norms of latents, whatever the file says of the others
+  float default_norm_eps = 0;     // of files without a key for it; 0: they must have it
   /// The activation that PowerInfer gives models of this architecture; nullopt: it has none of them.
   std::optional<FfnActivation> powerinfer_activation = {};
   PredictorInput predictor_input = PredictorInput::kResidual;

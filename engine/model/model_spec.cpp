@@ -306,6 +306,15 @@ float read_sparse_threshold(const ModelFile& file) {
   return static_cast<float>(threshold);
 }
 
+int read_kv_heads(const Keys& keys, int n_heads) {
+  const int n = keys.integer_or("attention.head_count_kv", n_heads, 1, n_heads);
+  if (n_heads % n != 0) {
+    keys.fail("attention.head_count_kv", std::to_string(n),
+              "a divisor of head_count, " + std::to_string(n_heads));
+  }
+  return n;
+}
+
 /// d_model / n_heads, unless the file gives a width of its own.
 int read_head_dim(const Keys& keys, const ModelSpec& spec) {
   int head_dim = 0;
@@ -331,6 +340,51 @@ int read_head_dim(const Keys& keys, const ModelSpec& spec) {
               "at most " + std::to_string(kMaxWidth) + " in all " + std::to_string(spec.n_heads) + " heads");
   }
   return head_dim;
+}
+
+/// Files from before April 2025 have the lengths of unfolded heads under the names that now are the latent's.
+LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) {
+  LatentSpec latent;
+  if (!arch.latent) return latent;
+  const bool old = !keys.has("attention.key_length_mla");
+  const std::string key_length = old ? "attention.key_length" : "attention.key_length_mla";
+  const std::string value_length = old ? "attention.value_length" : "attention.value_length_mla";
+  latent.kv_rank = keys.integer("attention.kv_lora_rank", 1, kMaxHeadDim);
+  latent.q_rank = keys.integer_or("attention.q_lora_rank", 0, 0, kMaxWidth);
+  latent.d_rope = keys.integer("rope.dimension_count", 2, kMaxHeadDim);
+  const int d_key = keys.integer(key_length, 2, kMaxHeadDim);
+  latent.d_nope = d_key - latent.d_rope;
+  latent.d_value = keys.integer(value_length, 1, kMaxHeadDim);
+  if (latent.d_nope < 1) {
+    keys.fail(key_length, std::to_string(d_key),
+              "more than rope.dimension_count, " + std::to_string(latent.d_rope));
+  }
+  const int head_dim = latent.kv_rank + latent.d_rope;
+  if (head_dim > kMaxHeadDim || int64_t{n_heads} * head_dim > kMaxWidth) {
+    keys.fail("attention.kv_lora_rank", std::to_string(latent.kv_rank),
+              "at most " + std::to_string(kMaxHeadDim) + " with rope.dimension_count, and " +
+                  std::to_string(kMaxWidth) + " in all " + std::to_string(n_heads) + " heads");
+  }
+  const int64_t widest = int64_t{n_heads} * std::max(d_key, latent.d_value);
+  if (widest > kMaxWidth) {
+    keys.fail(key_length, std::to_string(d_key),
+              "keys and values of at most " + std::to_string(kMaxWidth) + " in all " +
+                  std::to_string(n_heads) + " heads");
+  }
+  if (!old && keys.has("attention.key_length")) {
+    keys.integer("attention.key_length", head_dim, head_dim);
+    keys.integer("attention.value_length", latent.kv_rank, latent.kv_rank);
+  }
+  return latent;
+}
+
+/// Of queries and keys that are unfolded, and for the temperature that YaRN's paper gives them: DeepSeek multiplies scores by
+/// its square where others multiply cosines and sines by it.
+float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeSpec& rope) {
+  const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3);
+  const bool tempers = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0;
+  const double temperature = tempers ? 1.0 + multiplier * std::log(rope.factor) : 1.0;
+  return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));
 }
 
 /// How the model was trained to embed texts. A model that was not, or a file that asks for one vector a token (0), gets
@@ -413,12 +467,14 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.d_model = keys.integer("embedding_length", 1, kMaxWidth);
   spec.d_ff = keys.integer("feed_forward_length", 1, kMaxWidth);
   spec.n_heads = keys.integer("attention.head_count", 1, kMaxHeads);
-  spec.n_kv_heads = keys.integer_or("attention.head_count_kv", spec.n_heads, 1, spec.n_heads);
-  if (spec.n_heads % spec.n_kv_heads != 0) {
-    keys.fail("attention.head_count_kv", std::to_string(spec.n_kv_heads),
-              "a divisor of head_count, " + std::to_string(spec.n_heads));
+  spec.latent = read_latent(keys, arch, spec.n_heads);
+  if (spec.latent) {
+    spec.n_kv_heads = 1;
+    spec.head_dim = spec.latent.kv_rank + spec.latent.d_rope;
+  } else {
+    spec.n_kv_heads = read_kv_heads(keys, spec.n_heads);
+    spec.head_dim = read_head_dim(keys, spec);
   }
-  spec.head_dim = read_head_dim(keys, spec);
   spec.n_vocab = read_vocab_size(file);
   spec.context_train = keys.integer("context_length", 1, kMaxContext);
   if (arch.position_offset) spec.context_train = std::min(spec.context_train, read_positions(file, arch));
@@ -432,6 +488,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
   spec.mixture = read_mixture(keys, arch, spec.d_ff);
   spec.layers = read_layers(keys, arch, spec);
   read_scales(keys, spec);
+  if (spec.latent) spec.attention_scale = latent_score_scale(keys, spec.latent, spec.rope);
   check_growth(keys, spec);
   spec.pooling = read_pooling(keys, arch);
   return spec;

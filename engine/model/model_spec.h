@@ -57,6 +57,17 @@ struct MixtureSpec {
   float scale = 1.0f;
 };
 
+/// Attention whose cache holds a latent for keys and values of all heads (multi-head latent attention: DeepSeek-V2, 2024).
+/// A query's head has d_nope numbers that do not turn, then d_rope that do.
+struct LatentSpec {
+  int kv_rank = 0;  // of the latent; 0: attention is not of this kind
+  int q_rank = 0;   // of the latent that queries are made of; 0: they are made of the layer's input
+  int d_nope = 0, d_rope = 0;
+  int d_value = 0;  // of a head's values
+
+  explicit operator bool() const { return kv_rank > 0; }
+};
+
 /// One model's shape.
 struct ModelSpec {
   Architecture arch;
@@ -67,7 +78,7 @@ struct ModelSpec {
   int d_ff = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
-  int head_dim = 0;
+  int head_dim = 0;  // of queries and keys as attention sees them; with a latent kv_rank + d_rope
   int n_vocab = 0;
   int context_train = 0;  // tokens the model was trained on
   float norm_eps = 0;
@@ -80,6 +91,7 @@ struct ModelSpec {
   float logit_scale = 1.0f;                      // logits are multiplied by it, before the cap
   /// A query at position p is multiplied by 1 + this * ln(1 + floor(p / rope.original_context)); 0: is not.
   float query_growth = 0.0f;
+  LatentSpec latent;
   MixtureSpec mixture;
   std::vector<LayerSpec> layers;  // [n_layers], or empty: all are LayerSpec{}
   FfnActivation activation;
@@ -91,6 +103,9 @@ struct ModelSpec {
 
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
+  /// Numbers of all heads' queries as they are projected, and of what goes into attention's last projection.
+  int projected_q_dim() const { return latent ? n_heads * (latent.d_nope + latent.d_rope) : q_dim(); }
+  int attended_dim() const { return latent ? n_heads * latent.d_value : q_dim(); }
   bool has_experts() const { return mixture.n_experts > 0; }
   /// Whether a token leaves neurons of an FFN at zero, so that they can be counted, predicted and skipped. Neurons of experts
   /// are not looked at one by one.

@@ -199,6 +199,51 @@ void bind_qkv(Binder& bind, const ModelSpec& spec, const std::string& prefix, La
   w.v = rows_of(all, spec.q_dim() + spec.kv_dim(), spec.kv_dim());
 }
 
+/// keys of one head, rows [d_nope, kv_rank] of `both`, turned: to [kv_rank, d_nope].
+void turn_keys(const Matrix& both, int64_t first_row, const LatentSpec& latent, float* to) {
+  std::vector<float> row(static_cast<size_t>(latent.kv_rank));
+  for (int64_t n = 0; n < latent.d_nope; ++n) {
+    dequantize_row(both.dtype, both.row(first_row + n), latent.kv_rank, row.data());
+    for (int64_t l = 0; l < latent.kv_rank; ++l) to[l * latent.d_nope + n] = row[static_cast<size_t>(l)];
+  }
+}
+
+/// Files from before April 2025 have the keys' and values' rows of each head in one matrix. The keys are turned here, once;
+/// the values are read where they lie.
+void bind_older_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix, LatentWeights& w,
+                       std::vector<float>& turned) {
+  const LatentSpec& latent = spec.latent;
+  const int64_t apart = latent.d_nope + latent.d_value;
+  const int64_t of_head = int64_t{latent.kv_rank} * latent.d_nope;
+  const Matrix both = bind.matrix(prefix + "attn_kv_b.weight", spec.n_heads * apart, latent.kv_rank);
+  turned.resize(static_cast<size_t>(spec.n_heads * of_head));
+  for (int64_t h = 0; h < spec.n_heads; ++h) turn_keys(both, h * apart, latent, turned.data() + h * of_head);
+  w.keys = {reinterpret_cast<const std::byte*>(turned.data()), DType::kF32,
+            int64_t{spec.n_heads} * latent.kv_rank, latent.d_nope};
+  w.values = both;
+  w.first_value = latent.d_nope;
+  w.rows_apart = apart;
+}
+
+void bind_latent(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w,
+                 std::vector<float>& turned) {
+  const LatentSpec& latent = spec.latent;
+  LatentWeights& l = w.latent;
+  if (latent.q_rank > 0) {
+    l.q_a = bind.linear(prefix + "attn_q_a", latent.q_rank, spec.d_model);
+    l.q_a_norm = bind.vector(prefix + "attn_q_a_norm.weight", latent.q_rank);
+    w.q = bind.linear(prefix + "attn_q_b", spec.projected_q_dim(), latent.q_rank);
+  } else {
+    w.q = bind.linear(prefix + "attn_q", spec.projected_q_dim(), spec.d_model);
+  }
+  l.kv_a = bind.linear(prefix + "attn_kv_a_mqa", latent.kv_rank + latent.d_rope, spec.d_model);
+  l.kv_a_norm = bind.vector(prefix + "attn_kv_a_norm.weight", latent.kv_rank);
+  if (bind.has(prefix + "attn_kv_b.weight")) return bind_older_latent(bind, spec, prefix, l, turned);
+  l.keys = bind.matrices(prefix + "attn_k_b.weight", spec.n_heads, latent.kv_rank, latent.d_nope);
+  l.values = bind.matrices(prefix + "attn_v_b.weight", spec.n_heads, latent.d_value, latent.kv_rank);
+  l.rows_apart = latent.d_value;
+}
+
 void bind_qk_norms(Binder& bind, const ModelSpec& spec, const std::string& prefix, LayerWeights& w) {
   const std::string q = prefix + "attn_q_norm.weight", k = prefix + "attn_k_norm.weight";
   if (spec.arch.qk_norm == QkNorm::kNone || (spec.arch.qk_norm_optional && !bind.has(q))) return;
@@ -302,15 +347,20 @@ void bind_powerinfer(Binder& bind, const ModelSpec& spec, const std::string& pre
   w.predictor_out = bind.matrix(out, spec.d_ff, rank);
 }
 
-LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer) {
+/// turned_keys: where a layer of an older file with latent attention keeps its keys.
+LayerWeights bind_layer(Binder& bind, const ModelSpec& spec, int layer, std::vector<float>& turned_keys) {
   const std::string prefix = "blk." + std::to_string(layer) + ".";
   const Architecture& arch = spec.arch;
   LayerWeights w;
   bind_norms(bind, spec, prefix, w);
-  bind_qkv(bind, spec, prefix, w);
-  bind_qk_norms(bind, spec, prefix, w);
+  if (spec.latent) {
+    bind_latent(bind, spec, prefix, w, turned_keys);
+  } else {
+    bind_qkv(bind, spec, prefix, w);
+    bind_qk_norms(bind, spec, prefix, w);
+  }
   if (arch.sinks) w.sinks = bind.vector(prefix + "attn_sinks.weight", spec.n_heads);
-  w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.q_dim());
+  w.attention_out = bind.linear(prefix + "attn_output", spec.d_model, spec.attended_dim());
   if (spec.layer(layer).experts) {
     bind_experts(bind, spec, prefix, w.mixture);
     bind_shared_expert(bind, spec, prefix, w);
@@ -376,9 +426,14 @@ LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer,
   w.query_growth = memory.resident(w.query_growth, static_cast<int64_t>(query_growth.size()));
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
   w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);
-  for (Linear* part : {&w.q, &w.k, &w.v, &w.attention_out, &w.mixture.router}) {
+  for (Linear* part :
+       {&w.q, &w.k, &w.v, &w.attention_out, &w.latent.q_a, &w.latent.kv_a, &w.mixture.router}) {
     *part = linear_on(memory, *part);
   }
+  w.latent.q_a_norm = memory.resident(w.latent.q_a_norm, spec.latent.q_rank);
+  w.latent.kv_a_norm = memory.resident(w.latent.kv_a_norm, spec.latent.kv_rank);
+  w.latent.keys = memory.resident(w.latent.keys);
+  w.latent.values = memory.resident(w.latent.values);
   if (predictor) w.predictor_in = memory.resident(w.predictor_in);
   return w;
 }
@@ -448,12 +503,26 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
+size_t attention_bytes(const LayerWeights& layer) {
+  const LatentWeights& latent = layer.latent;
+  size_t total = latent.keys.bytes();
+  for (const Linear* linear :
+       {&layer.q, &layer.k, &layer.v, &layer.attention_out, &latent.q_a, &latent.kv_a}) {
+    total += linear->weight.bytes();
+  }
+  // Of an older file's matrix, whose other rows are the keys', only the values are read.
+  const int64_t rows = latent.values.n_rows;
+  if (rows == 0) return total;
+  const int64_t n_values =
+      latent.first_value == 0 ? rows : rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
+  return total + latent.values.bytes() / static_cast<size_t>(rows) * static_cast<size_t>(n_values);
+}
+
 size_t Weights::bytes_per_token(const ModelSpec& spec) const {
   size_t total = output.weight.bytes();
   for (const LayerWeights& layer : layers) {
-    total += mixture_bytes_per_token(spec, layer.mixture);
-    for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up,
-                                 &layer.down, &layer.down_rows}) {
+    total += attention_bytes(layer) + mixture_bytes_per_token(spec, layer.mixture);
+    for (const Linear* linear : {&layer.gate, &layer.up, &layer.down, &layer.down_rows}) {
       total += linear->weight.bytes();
     }
   }
@@ -503,7 +572,10 @@ Weights bind_weights(const ModelFile& file, const ModelSpec& spec) {
       bind, file, spec, bind.has("rope_freqs.weight") ? "rope_freqs.weight" : "rope_factors_short.weight");
   weights.long_rope_divisors = bind_divisors(bind, file, spec, "rope_factors_long.weight");
   weights.layers.reserve(static_cast<size_t>(spec.n_layers));
-  for (int layer = 0; layer < spec.n_layers; ++layer) weights.layers.push_back(bind_layer(bind, spec, layer));
+  weights.turned_keys.resize(static_cast<size_t>(spec.n_layers));
+  for (int layer = 0; layer < spec.n_layers; ++layer) {
+    weights.layers.push_back(bind_layer(bind, spec, layer, weights.turned_keys[static_cast<size_t>(layer)]));
+  }
   require_all_predictors_or_none(file, weights);
   let_queries_grow(spec, weights);
   bind_output(bind, spec, weights);

@@ -26,6 +26,19 @@ struct Linear {
   const float* bias = nullptr;
 };
 
+/// What a layer with latent attention has besides q, of which it is the last projection, and attention_out. With
+/// c = norm(the first kv_rank numbers of kv_a x), head h's key is (keys_h^T c, the rest of kv_a x, turned), its value
+/// values_h c. Empty if the layer has none.
+struct LatentWeights {
+  Linear q_a;                        // [q_rank, d_model], or null: q reads the layer's input
+  const float* q_a_norm = nullptr;   // [q_rank]
+  Linear kv_a;                       // [kv_rank + d_rope, d_model]
+  const float* kv_a_norm = nullptr;  // [kv_rank]
+  Matrix keys;    // [n_heads * kv_rank, d_nope], head by head: turns a query's part into the latent's space
+  Matrix values;  // [.., kv_rank]; head h's d_value rows begin at row first_value + h * rows_apart
+  int64_t first_value = 0, rows_apart = 0;
+};
+
 /// A layer's mixture of experts; empty if it has none. It stays in host memory, except the router.
 struct MixtureWeights {
   Linear router;                       // [n_experts, d_model]; the memory of the layer's device
@@ -36,13 +49,15 @@ struct MixtureWeights {
 };
 
 struct LayerWeights {
-  NormWeights attention_norm;           // [d_model]; what attention reads
-  Linear q, k, v;                       // [q_dim | kv_dim, d_model]; may be rows of one tensor
+  NormWeights attention_norm;  // [d_model]; what attention reads
+  Linear q, k, v;              // [projected_q_dim | kv_dim, d_model]; may be rows of one tensor.
+                               // With a latent q is [.., q_rank] if there is one, k and v are null
+  LatentWeights latent;
   const float* q_norm = nullptr;        // of ModelSpec::qk_norm_shape(), or null
   const float* k_norm = nullptr;        //
   const float* sinks = nullptr;         // [n_heads] or null, see AttentionScores
   const float* query_growth = nullptr;  // [Weights::query_growth.size()] or null, see AttentionScores::growth
-  Linear attention_out;                 // [d_model, q_dim]
+  Linear attention_out;                 // [d_model, attended_dim]
   NormWeights attention_post_norm;      // [d_model]; of what attention adds, or of the sum (NormPlace)
   NormWeights ffn_norm;       // [d_model]; null with parallel attention if the FFN reads attention's
   Linear gate, up;            // [d_ff, d_model]; gate null if the FFN has none; may be rows of one tensor.
@@ -67,7 +82,8 @@ struct Weights {
   bool embeds_on_device = false;          // where the embeddings lie: the device's memory, or the host's
   std::vector<float> rope_divisors;       // rope_freqs or rope_factors_short [n_rot / 2], or empty
   std::vector<float> long_rope_divisors;  // rope_factors_long: of contexts beyond the original one; or empty
-  std::vector<float> query_growth;        // by stretch of the original context; or empty
+  std::vector<std::vector<float>> turned_keys;  // [n_layers] LatentWeights::keys of older files; or empty
+  std::vector<float> query_growth;              // by stretch of the original context; or empty
 
   struct alignas(64) Line {
     float floats[16];
@@ -99,6 +115,9 @@ struct Weights {
 
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
+
+/// Bytes of a layer's attention matrices that one token reads.
+size_t attention_bytes(const LayerWeights& layer);
 
 /// Bytes of the experts of a layer, all of them.
 size_t experts_bytes(const MixtureWeights& mixture);

@@ -29,10 +29,7 @@ double down_bytes(const ModelSpec& spec, const LayerWeights& layer, double activ
 LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
                        const NeuronActivity& activity) {
   LayerBytes bytes;
-  for (const Linear* linear : {&layer.q, &layer.k, &layer.v, &layer.attention_out}) {
-    bytes.whole += static_cast<double>(linear->weight.bytes());
-  }
-  bytes.whole += static_cast<double>(mixture_bytes_per_token(spec, layer.mixture));
+  bytes.whole += static_cast<double>(attention_bytes(layer) + mixture_bytes_per_token(spec, layer.mixture));
   bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {

@@ -92,7 +92,14 @@ void CpuBackend::reserve(const StepBounds& bounds) {
   // Rounding up to whole weight blocks ensures that a larger row never takes less memory than a smaller one.
   constexpr int64_t kLargestBlock = 256;
   const int64_t whole_blocks = (max_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
-  quantized_ = allocate(static_cast<size_t>(max_tokens) * activation_row_bytes(whole_blocks, bits_));
+  const size_t row_bytes = activation_row_bytes(whole_blocks, bits_);
+  const auto n_heads = static_cast<size_t>(bounds.head_cols > 0 ? bounds.n_heads : 0);
+  const int64_t head_blocks = (bounds.head_cols + kLargestBlock - 1) / kLargestBlock * kLargestBlock;
+  const size_t of_heads = n_heads * activation_row_bytes(head_blocks, bits_);
+  quantized_ = allocate(static_cast<size_t>(max_tokens) * std::max(row_bytes, of_heads));
+  head_rows_ = allocate(static_cast<size_t>(max_tokens) * n_heads * static_cast<size_t>(bounds.head_cols) *
+                        sizeof(float));
+  head_jobs_.resize(n_heads);
   sparse_.reserve(max_tokens, max_cols, *this);
   attention_.reserve(max_tokens, bounds.n_heads, max_head_dim, bounds.max_context);
   rope_tables_.reserve(max_tokens, max_head_dim);
@@ -130,6 +137,13 @@ void CpuBackend::add(const float* x, int64_t n, float* out) {
 void CpuBackend::copy(const float* x, int64_t n, float* out) {
   pool_.for_each_piece(n, kPieceFloats,
                        [&](int64_t begin, int64_t end, int) { std::copy(x + begin, x + end, out + begin); });
+}
+
+void CpuBackend::copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out,
+                           int64_t out_stride) {
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) std::copy_n(x + r * stride, n_cols, out + r * out_stride);
+  });
 }
 
 void CpuBackend::zero(int64_t n, float* out) {
@@ -269,6 +283,43 @@ void CpuBackend::matmul(const float* x, int n_tokens, std::span<const Product> p
     }
     products_.run({jobs.data(), some.size()});
   }
+}
+
+/// Each head is a job with rows of its own: token t of head h is packed row h * n_tokens + t.
+void CpuBackend::multiply_heads(const HeadProducts& products, int n_tokens) {
+  const Matrix& weight = products.weight;
+  const int64_t n_cols = weight.n_cols;
+  const int64_t n_rows = int64_t{products.n_heads} * n_tokens;
+  const bool quantizes = uses_quantized_activations(weight.dtype);
+  const size_t bytes = activation_row_bytes(n_cols, bits_);
+  std::byte* const quantized = reinterpret_cast<std::byte*>(quantized_.floats());
+  float* const floats = head_rows_.floats();
+  assert(static_cast<size_t>(products.n_heads) <= head_jobs_.size());
+  assert(!quantizes || static_cast<size_t>(n_rows) * bytes <= quantized_.bytes());
+  assert(quantizes || static_cast<size_t>(n_rows * n_cols) * sizeof(float) <= head_rows_.bytes());
+  pool_.for_each_piece(n_rows, row_grain(n_cols), [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row) {
+      const float* x =
+          products.x + row % n_tokens * products.x_stride + row / n_tokens * products.x_head_stride;
+      if (quantizes) {
+        matmul_.quantize(x, n_cols, quantized + static_cast<size_t>(row) * bytes);
+      } else {
+        std::copy_n(x, n_cols, floats + row * n_cols);
+      }
+    }
+  });
+  for (int h = 0; h < products.n_heads; ++h) {
+    const int64_t first = int64_t{h} * n_tokens;
+    Matrix of_head = weight;
+    of_head.data = weight.row(h * products.rows_apart);
+    head_jobs_[static_cast<size_t>(h)] = {.product = {.weight = of_head,
+                                                      .out = products.out + h * products.out_head_stride,
+                                                      .out_stride = products.out_stride},
+                                          .x = floats + first * n_cols,
+                                          .quantized = quantized + static_cast<size_t>(first) * bytes,
+                                          .n_tokens = n_tokens};
+  }
+  products_.run({head_jobs_.data(), static_cast<size_t>(products.n_heads)});
 }
 
 // ---- experts ---------------------------------------------------------------------------------------------

@@ -50,6 +50,8 @@ class CpuBackend final : public Backend {
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override;
   void add(const float* x, int64_t n, float* out) override;
   void copy(const float* x, int64_t n, float* out) override;
+  void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out,
+                 int64_t out_stride) override;
   void zero(int64_t n, float* out) override;
   void scale(float factor, int64_t n, float* out) override;
   void soft_cap(float cap, int64_t n, float* out) override;
@@ -58,6 +60,7 @@ class CpuBackend final : public Backend {
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                   int64_t n_cols, float* out, int64_t n_weights = 1) override;
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override;
+  void multiply_heads(const HeadProducts& products, int n_tokens) override;
   void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
             const Rope& rope) override;
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
@@ -148,9 +151,11 @@ class CpuBackend final : public Backend {
   RowChoice row_choice_ = RowChoice::kMeasured;
   RowCost row_cost_;
   bool integer_sums_ = false;
-  Buffer sums_;                                // [max_tokens, d_model] int64_t, if sums are integers
-  std::vector<int32_t> poison_;                // [max_tokens], if sums are integers
-  Buffer quantized_;                           // activations of one matmul, quantised
+  Buffer sums_;                  // [max_tokens, d_model] int64_t, if sums are integers
+  std::vector<int32_t> poison_;  // [max_tokens], if sums are integers
+  Buffer quantized_;             // activations of one matmul, quantised
+  Buffer head_rows_;             // [n_heads, max_tokens, head_cols] floats of one multiply_heads(), packed
+  std::vector<MatmulJob> head_jobs_;           // [n_heads]
   std::vector<std::vector<uint16_t>> halves_;  // per thread: one key of all heads, before it is stored as a
                                                // column
 };

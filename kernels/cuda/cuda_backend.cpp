@@ -154,6 +154,11 @@ class CudaBackend final : public Backend {
     enqueue([=, this] { cuda::copy(x, n, out, stream_); });
   }
 
+  void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out,
+                 int64_t out_stride) override {
+    enqueue([=, this] { cuda::copy_rows(x, stride, n_rows, n_cols, out, out_stride, stream_); });
+  }
+
   void zero(int64_t n, float* out) override {
     enqueue([=, this] { cuda::zero(n, out, stream_); });
   }
@@ -195,6 +200,20 @@ class CudaBackend final : public Backend {
                   .accumulate = p.accumulate};
       if (p.rows.data() != nullptr) op.rows = inputs_.list(p.rows, recorder_);
       enqueue([=, this] { cuda::matmul(op, stream_); });
+    }
+  }
+
+  void multiply_heads(const HeadProducts& products, int n_tokens) override {
+    const int64_t n_cols = products.weight.n_cols;
+    float* const packed = scratch_.values;  // [max_tokens, max_cols], free outside the sums over neurons
+    for (int h = 0; h < products.n_heads; ++h) {
+      copy_rows(products.x + h * products.x_head_stride, products.x_stride, n_tokens, n_cols, packed, n_cols);
+      Matrix of_head = products.weight;
+      of_head.data = products.weight.row(h * products.rows_apart);
+      matmul(packed, n_tokens,
+             std::array{Product{.weight = of_head,
+                                .out = products.out + h * products.out_head_stride,
+                                .out_stride = products.out_stride}});
     }
   }
 

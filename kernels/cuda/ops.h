@@ -72,6 +72,9 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
 void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
+/// out[r * out_stride + c] = x[r * stride + c]. The pointers need no alignment beyond a float's.
+void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out, int64_t out_stride,
+               cudaStream_t stream);
 void zero(int64_t n, float* out, cudaStream_t stream);
 void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *= factor
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap

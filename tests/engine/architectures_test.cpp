@@ -89,6 +89,9 @@ double worst_in_mode(const std::string& name, const std::string& mode, const std
 // hundredth of the logits' spread, those of layers without a rotary embedding most (smollm3 0.0103, smallthinker 0.0118). A
 // wrong rotation, norm or bias shows as tenths to whole units.
 constexpr double kTolerance = 0.015;
+// Keys and values that are unfolded from a latent inherit its rounding. Rounding latents in transformers itself changes
+// deepseek2-v2 by 0.0226, and from the result Hearth differs by 0.0005.
+constexpr double kLatentTolerance = 0.025;
 
 std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_threads, Isa isa) {
   LoadOptions options;
@@ -142,12 +145,12 @@ TEST_CASE("architectures give the logits that transformers gives") {
 }
 
 TEST_CASE("mixtures of experts give the logits that transformers gives") {
-  const std::string name =
-      GENERATE("mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe", "granitemoe",
-               "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2",
-               "deepseek", "smallthinker", "smallthinker-sigmoid");
+  const std::string name = GENERATE("mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused",
+                                    "qwen3moe", "granitemoe", "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4",
+                                    "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek", "deepseek2-lite",
+                                    "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid");
   INFO(name);
-  CHECK(worst_in_mode(name, "dense", name) < kTolerance);
+  CHECK(worst_in_mode(name, "dense", name) < (name == "deepseek2-v2" ? kLatentTolerance : kTolerance));
 }
 
 TEST_CASE("today's dense architectures give the logits that transformers gives") {
@@ -220,9 +223,9 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
 }
 
 TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with any number of threads") {
-  const std::string name =
-      GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "smallthinker", "gemma2",
-               "gemma3", "cohere2", "command-r-plus", "stablelm-parallel", "mistral3");
+  const std::string name = GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss",
+                                    "deepseek2-lite", "deepseek2-v2", "smallthinker", "gemma2", "gemma3",
+                                    "cohere2", "command-r-plus", "stablelm-parallel", "mistral3");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

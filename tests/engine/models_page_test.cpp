@@ -31,6 +31,7 @@ const std::map<std::string_view, std::vector<std::string>> kCheckedWith = {
     {"granitemoe", {"granitemoe", "granitemoe-shared"}},
     {"smallthinker", {"smallthinker", "smallthinker-sigmoid"}},
     {"gpt-oss", {"gpt-oss", "gpt-oss-mxfp4"}},
+    {"deepseek2", {"deepseek2-lite", "deepseek2-v2", "deepseek2-v3"}},
     {"phi3", {"phi3", "phi3-long", "phi3-short"}},
     {"gptneox", {"gptneox", "gptneox-sequential"}},
     {"command-r", {"command-r", "command-r-plus"}},
@@ -73,6 +74,7 @@ std::string attention_of(const Architecture& arch) {
   if (arch.window.period > 0) {
     parts.push_back("windows, 1 layer of " + std::to_string(arch.window.period) + " full");
   }
+  if (arch.latent) parts.push_back("latent");
   if (arch.sinks) parts.push_back("sinks");
   if (arch.attention_cap > 0) parts.push_back("soft caps");
   if (arch.parallel_attention) parts.push_back("beside the FFN");
@@ -87,6 +89,7 @@ std::string experts_of(const Architecture& arch) {
                      : arch.mixture.score == RouterScore::kSigmoid ? "sigmoid"
                                                                    : "softmax of the chosen";
   if (arch.mixture.renormalise) text += ", renormalised";
+  if (arch.mixture.group_by_best) text += ", groups by their best";
   if (arch.mixture.shared_has_gate) text += ", shared with a gate";
   if (arch.mixture.reads_layer_input) text += ", by the layer's input";
   return text;

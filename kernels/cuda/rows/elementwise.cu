@@ -100,4 +100,26 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
   });
 }
 
+// Rows from one stride to another
+namespace {
+
+__global__ void __launch_bounds__(kThreads) copy_rows_kernel(const float* x, int64_t stride, int64_t n_rows,
+                                                             int64_t n_cols, float* out, int64_t out_stride) {
+  const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= n_rows * n_cols) return;
+  const int64_t row = i / n_cols, column = i - row * n_cols;
+  out[row * out_stride + column] = x[row * stride + column];
+}
+
+}  // namespace
+
+void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out, int64_t out_stride,
+               cudaStream_t stream) {
+  const int64_t n = n_rows * n_cols;
+  if (n == 0) return;
+  const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
+  check(gpu_launch(copy_rows_kernel, blocks, kThreads, 0, stream, x, stride, n_rows, n_cols, out, out_stride),
+        "copying rows");
+}
+
 }  // namespace hearth::cuda
