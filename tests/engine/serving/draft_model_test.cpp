@@ -92,6 +92,10 @@ TEST_CASE(
   CHECK(model.n_missing(far, 1) == 35);
   read_all(far);
   CHECK(draft_one(model, far, 1, 4) == continuation(far.tokens, 4));
+  // The first token's block is gone too.
+  const Sequence other = shares(1);
+  CHECK(model.n_missing(other, 1) == 6);
+  CHECK(draft_one(model, other, 1, 4) == continuation(other.tokens, 4));
 }
 
 TEST_CASE("draft model: sequences are drafted for together, each as long as it wants") {
