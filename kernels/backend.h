@@ -120,7 +120,7 @@ struct KvShape {
 
 /// Where the tokens of a step are in the KV cache. Token t of the step is position positions[t] of the sequence
 /// whose block table is `table` = block_tables + table_of[t] * max_blocks. Position p is in KV block
-/// table[p / block_tokens].
+/// table[p / block_tokens]. Entries of KV blocks that a window hides from all tokens of the step are not read.
 struct KvPlaces {
   int n_tokens = 0;
   const int32_t* positions = nullptr;     // [n_tokens]

@@ -149,6 +149,21 @@ std::string percent(double share) {
   return text;
 }
 
+/// Logs the memory of weights, keys and values, and which layers keep only those of their window.
+void log_memory(const ModelRuntime& model) {
+  LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
+                      {"kv_cache", megabytes(model.placed().kv_bytes)}};
+  if (const KvWindow window = model.limits().window) {
+    const ModelSpec& spec = model.facts().spec;
+    const auto n =
+        std::ranges::count_if(spec.layers, [](const LayerSpec& layer) { return layer.window > 0; });
+    fields.push_back({"kv_windows", std::to_string(n) + " of " + std::to_string(spec.n_layers) +
+                                        " layers keep what a window of " +
+                                        std::to_string(window.n_positions) + " tokens sees"});
+  }
+  log_info("memory", fields);
+}
+
 /// Logs which part of the model the GPU has, and what kept it from having more.
 void log_placement(const ModelRuntime& runtime) {
   if (runtime.placed().plan != nullptr) {
@@ -434,8 +449,7 @@ void ServingModel::log_summary() const {
                       {"queue", engine_->options().queue_capacity}});
   log_sparsity(runtime_->placed().sparsity);
   log_placement(*runtime_);
-  log_info("memory", {{"weights", megabytes(runtime_->facts().weight_bytes)},
-                      {"kv_cache", megabytes(runtime_->placed().kv_bytes)}});
+  log_memory(*runtime_);
   if (embedder_) embedder_->log_summary();
   if (!drafter_) return;
   log_info("draft model",

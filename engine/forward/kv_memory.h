@@ -18,7 +18,7 @@ inline constexpr int kKvBlockTokens = 16;
 
 /// How many KV blocks a model's layers have.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;  // of each layer that has no blocks of its own window
+  int64_t n_blocks = 0;  // of each layer without KV blocks of its own window
   KvWindow window = {};  // of the layers with a window, if they have KV blocks of their own
 
   /// Whether a layer has the window's KV blocks.
@@ -30,7 +30,7 @@ struct KvBlockCounts {
 
 /// KV blocks for n_contexts sequences of context_tokens each, computed in steps of prefill_chunk. Also used in plans for
 /// models that are not loaded. Layers with a window have KV blocks of their own if that takes less memory: for each context
-/// what a sequence holds at once, and once more the blocks before a position, which is what one kept end of an earlier
+/// what a sequence holds at once, and once more the KV blocks before a position, which is what one kept end of an earlier
 /// sequence takes.
 KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk);
 

@@ -54,8 +54,9 @@ DraftModel::DraftModel(ForwardModel& model, int n_slots, int n_vocab, int contex
 int DraftModel::n_shared(const Sequence& sequence, int slot) const {
   const std::vector<int32_t>& text = texts_[static_cast<size_t>(slot)];
   const auto n = static_cast<int>(std::ranges::mismatch(text, sequence.tokens).in1 - text.begin());
-  // The last token is computed again if its logits are wanted, so one before it may be the first that is computed.
-  return blocks_.can_go_on(n_reached_[static_cast<size_t>(slot)], std::max(0, n - 1)) ? n : 0;
+  // If they are the whole sequence, the last one is computed again, for its logits are wanted.
+  const int n_reached = n_reached_[static_cast<size_t>(slot)];
+  return blocks_.can_go_on(n_reached, n) && blocks_.can_go_on(n_reached, std::max(0, n - 1)) ? n : 0;
 }
 
 std::optional<int> DraftModel::n_missing(const Sequence& sequence, int slot) const {

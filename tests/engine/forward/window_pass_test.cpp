@@ -1,6 +1,7 @@
 // Models with windows, their window blocks assigned by KvBlocks: the same bits as with all keys and values there, while
 // everything that a sequence has given up is overwritten.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -279,6 +280,33 @@ TEST_CASE("windows: a layer with a window takes memory for its window, other lay
   CHECK_FALSE(kv_block_counts(model.spec, 5 * kKvBlockTokens, 3, kChunk).window);
   CHECK(kv_block_counts(model.spec, 5 * kKvBlockTokens + 1, 3, kChunk).window);
   CHECK_FALSE(kv_block_counts(LongModel("llama").spec, kContext, 3, kChunk).window);
+}
+
+// docs/performance.md has these figures.
+TEST_CASE("windows: what models of today take for keys and values") {
+  struct Shape {
+    int n_layers, n_kv_heads, head_dim, window, period;  // of each period one layer sees everything
+  };
+  const auto megabytes = [](const Shape& shape, int context, bool windows) {
+    ModelSpec spec;
+    spec.n_layers = shape.n_layers;
+    spec.n_kv_heads = shape.n_kv_heads;
+    spec.head_dim = shape.head_dim;
+    for (int i = 0; i < shape.n_layers; ++i)
+      spec.layers.push_back({.window = i % shape.period == shape.period - 1 ? 0 : shape.window});
+    KvBlockCounts counts = kv_block_counts(spec, context, 4, 128);
+    if (!windows) counts.window = {};
+    return std::lround(KvMemory::bytes_needed(spec, counts) / 1e6);
+  };
+  const Shape gpt_oss_20b{24, 8, 64, 128, 2}, gemma3_27b{62, 16, 128, 1024, 6};
+  CHECK(megabytes(gpt_oss_20b, 8192, false) == 1611);
+  CHECK(megabytes(gpt_oss_20b, 8192, true) == 845);
+  CHECK(megabytes(gpt_oss_20b, 32768, false) == 6442);
+  CHECK(megabytes(gpt_oss_20b, 32768, true) == 3261);
+  CHECK(megabytes(gemma3_27b, 8192, false) == 16643);
+  CHECK(megabytes(gemma3_27b, 8192, true) == 6419);
+  CHECK(megabytes(gemma3_27b, 32768, false) == 66572);
+  CHECK(megabytes(gemma3_27b, 32768, true) == 14472);
 }
 
 TEST_CASE("windows: a model whose layers all have one takes memory for no context") {

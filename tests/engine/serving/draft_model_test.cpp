@@ -58,6 +58,46 @@ TEST_CASE("draft model: drafts what the model would say, and keeps what it has r
   CHECK(model.n_missing(decoding(some_tokens(9, 8), 9), 0) == 9);
 }
 
+TEST_CASE(
+    "draft model: with a window it goes on where its window is whole, and reads the text again elsewhere") {
+  ScriptedModel::Options options{.before_step = {}};
+  options.limits.max_tokens = 16;
+  options.limits.window = {.n_positions = 6, .n_blocks = 2 * 7};  // 7 blocks of 4 for each slot
+  ScriptedModel scripted(options);
+  DraftModel model(scripted, 2, 97, 120);
+  CHECK(model.most_read() == 16);
+  const std::vector<int32_t> prompt = some_tokens(80, 1);
+  Sequence sequence = decoding(prompt, 80);
+  const auto read_all = [&](const Sequence& text) {
+    while (*model.n_missing(text, 1) > model.most_missing())
+      model.read(text, 1, std::min(model.most_read(), *model.n_missing(text, 1) - 1));
+  };
+  read_all(sequence);
+  CHECK(draft_one(model, sequence, 1, 9) == continuation(prompt, 9));
+  // Nothing of the draft has come.
+  sequence.tokens.push_back((continuation(prompt, 1)[0] + 1) % 97);
+  CHECK(model.n_missing(sequence, 1) == 1);
+  CHECK(draft_one(model, sequence, 1, 9) == continuation(sequence.tokens, 9));
+  // 89 positions were written, of which the 7 blocks from position 64 on are there: 70 tokens can go on, 68 cannot.
+  const auto shares = [&](int n) {
+    Sequence other = decoding({prompt.begin(), prompt.begin() + n}, n);
+    for (const int32_t token : some_tokens(5, 2)) other.tokens.push_back((token + 1) % 97);
+    return other;
+  };
+  CHECK(model.n_missing(shares(68), 1) == 73);
+  CHECK(model.n_missing(shares(72), 1) == 5);
+  const Sequence near = shares(72);
+  CHECK(draft_one(model, near, 1, 4) == continuation(near.tokens, 4));
+  const Sequence far = shares(30);
+  CHECK(model.n_missing(far, 1) == 35);
+  read_all(far);
+  CHECK(draft_one(model, far, 1, 4) == continuation(far.tokens, 4));
+  // The first token's block is gone too.
+  const Sequence other = shares(1);
+  CHECK(model.n_missing(other, 1) == 6);
+  CHECK(draft_one(model, other, 1, 4) == continuation(other.tokens, 4));
+}
+
 TEST_CASE("draft model: sequences are drafted for together, each as long as it wants") {
   ScriptedModel scripted({.before_step = {}});
   DraftModel model(scripted, 3, 97, kContext);

@@ -51,6 +51,24 @@ bool same(std::span<const float> a, const std::vector<float>& b) {
 
 }  // namespace
 
+TEST_CASE(
+    "sequence run: a model with a window has a ring of blocks for it, and steps that the ring can take") {
+  Recorded recorded({.max_tokens = 20,
+                     .max_logit_rows = 3,
+                     .n_vocab = 29,
+                     .block_tokens = 4,
+                     .n_blocks = 16,
+                     .window = {.n_positions = 6, .n_blocks = 5}});
+  SequenceRun run(recorded.model);
+  std::vector<int32_t> text;
+  for (int i = 0; i < 60; ++i) text.push_back(i % 29);
+  for (int round = 0; round < 2; ++round) {
+    CHECK(same(run.feed(text, 20), expected(text)));
+    CHECK(std::ranges::max(recorded.sizes()) == 9);
+    run.clear();
+  }
+}
+
 TEST_CASE("sequence run: feeding goes in steps of a chunk, with logits of the last token only") {
   Recorded recorded;
   SequenceRun run(recorded.model);

@@ -11,9 +11,9 @@
 namespace hearth::test {
 namespace {
 
-std::unique_ptr<ModelRuntime> load(int context, int chunk) {
+std::unique_ptr<ModelRuntime> load(int context, int chunk, const std::string& name = "llama-gqa-tied") {
   LoadOptions options;
-  options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/llama-gqa-tied.gguf";
+  options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch" / (name + ".gguf");
   options.n_threads = 1;
   options.n_slots = 1;
   options.context_tokens = context;
@@ -22,6 +22,17 @@ std::unique_ptr<ModelRuntime> load(int context, int chunk) {
 }
 
 }  // namespace
+
+TEST_CASE("bench: layers with a window read the keys and values that it sees") {
+  const BenchOptions options{.n_threads = 1, .n_prompt = 40, .n_generate = 24, .chunk = 16, .n_repeats = 1};
+  const auto model = load(64, 16, "gemma2");
+  const ModelSpec& spec = model->facts().spec;
+  double n_seen = 0;
+  for (const LayerSpec& layer : spec.layers) n_seen += layer.window > 0 ? 8 : 53;
+  REQUIRE(n_seen < 53.0 * spec.n_layers);
+  CHECK(run_bench(*model, options, {}).decode_bytes_per_token ==
+        static_cast<double>(model->facts().weight_bytes) + n_seen * spec.kv_dim() * 2 * 2);
+}
 
 TEST_CASE("bench: figures are positive and agree with one another") {
   const BenchOptions options{.n_threads = 2, .n_prompt = 40, .n_generate = 24, .chunk = 16, .n_repeats = 2};

@@ -2,6 +2,8 @@
 // read.
 #include "profiler/plan/planned_model.h"
 
+#include <cstdlib>
+
 #include "profiler/placement/layer_options.h"
 #include "profiler/synthesis/synth_file.h"
 #include "profiler/synthesis/synth_model.h"
@@ -54,6 +56,24 @@ TEST_CASE("a shape has the bytes of a file of that shape") {
     CHECK(sum >= counted - 3 * 256 * shape.spec.n_layers);
     CHECK(sum <= counted + 6 * 256 * shape.spec.n_layers);
   }
+}
+
+TEST_CASE("a layer with a window takes and reads the keys and values that it sees") {
+  PlannedModel model = model_of_shape(*find_shape("tiny"), DType::kQ4_0, "");
+  REQUIRE(model.spec.n_layers > 1);
+  model.spec.layers.assign(static_cast<size_t>(model.spec.n_layers), LayerSpec{});
+  model.spec.layers[1].window = 128;
+  const PlanLoad load{.context_tokens = 4096, .n_slots = 2, .prefill_chunk = 64};
+  const PlanBasis basis(model, model.modes().front(), load);
+  const ModelActivity activity = law_activity(*known_law(model.spec), model.spec);
+  const ModelFacts facts = model_facts(basis.inputs(), activity, true);
+  const LayerFacts &full = facts.layers[0], &window = facts.layers[1];
+  const int64_t position = 2 * 2 * model.spec.kv_dim();  // bytes of its key and value
+  CHECK(full.attention_read - window.attention_read == static_cast<double>(position * (2048 - 128)));
+  // For each slot 8 blocks before a position, 5 of a step, 8 of a kept end; 256 for the context.
+  const int64_t saved = position * 16 * 2 * (256 - 8 - 5 - 8);
+  CHECK(full.ram_whole - window.ram_whole == saved);
+  CHECK(std::abs(full.vram_shared - window.vram_shared - saved) <= 2 * 256);
 }
 
 TEST_CASE("another type has other bytes, and those that rows are no blocks of there is none") {
