@@ -305,7 +305,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
 
-/// Norms each head of q and k, or each of both as a whole. Norms of heads have no biases.
+/// Norms each head of q and k, or each of both as a whole.
 void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
   const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
     const NormShape shape = spec_.qk_norm_shape(n_heads);
