@@ -250,11 +250,10 @@ class Backend : public Memory {
                          const KvShape& shape, KvLayer layer) = 0;
 
   /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over the positions of its own
-  /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t is q + t *
-  /// stride. The keys of the step itself must have been appended. `scores` may limit the positions to a window,
-  /// cap the scores, let queries grow, and add a sink to each head's softmax. REQUIRES: no window with n_seen.
-  /// Online softmax in a fixed order of keys (Milakov,
-  /// Gimelshein 2018).
+  /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t is
+  /// q + t * stride. The keys of the step itself must have been appended. `scores` may limit the positions to a
+  /// window, cap the scores, let queries grow, and add a sink to each head's softmax. REQUIRES: no window with
+  /// n_seen. Online softmax in a fixed order of keys (Milakov, Gimelshein 2018).
   virtual void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                          const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) = 0;
 

@@ -155,9 +155,10 @@ void Daemon::look_after_loading() {
   log_info("ready", {{"load_ms", to_ms(elapsed)}});
   model_->start_profiling(environment_);
   log_info("try: curl " + url +
-           (model_->can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
-                                 R"("content":"What is the capital of France?"}],"temperature":0}')"
-                               : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
+           (!model_->generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"
+            : model_->can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
+                                   R"("content":"What is the capital of France?"}],"temperature":0}')"
+                                 : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
 }
 
 void Daemon::skip_profiling() {

@@ -67,6 +67,7 @@ EmbeddingTarget EmbeddingModel::target() const {
           .context_tokens = facts.context_tokens,
           .n_dimensions = facts.spec.d_model,
           .pooling = facts.spec.pooling,
+          .looks_ahead = facts.spec.arch.looks_ahead,
           .facts = read_model_file_facts(facts.file, facts.spec),
           .device = runtime_->placed().backend,
           .tokenizer = &facts.tokenizer,

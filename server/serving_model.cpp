@@ -95,6 +95,7 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
     }
   }
   const std::optional<std::string_view> source = runtime.facts().file.find_string("tokenizer.chat_template");
+  if (!runtime.facts().spec.arch.has_output) return nullptr;
   if (!source) {
     log_warning(
         "the model has no chat template: /v1/chat/completions is refused; --chat-template-file gives it one");
@@ -376,6 +377,7 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   served.tokenizer = &model->runtime_->facts().tokenizer;
   served.chat_template = model->chat_template_.get();
   served.engine = model->engine_.get();
+  served.generates = model->generates();
   served.n_dimensions = model->runtime_->facts().spec.d_model;
   served.pooling = model->runtime_->facts().spec.pooling;
   if (model->embedder_) served.embedder = model->embedder_->target();
@@ -443,6 +445,10 @@ void ServingModel::log_summary() const {
                      {"layers", spec.n_layers},
                      {"trained_context", spec.context_train},
                      {"chat", chat_template_ != nullptr}});
+  if (!generates()) {
+    log_info("the model is an encoder: it serves /v1/embeddings, with " + std::to_string(spec.d_model) +
+             " dimensions, and generates no text");
+  }
   log_info("engine", {{"backend", runtime_->placed().backend},
                       {"slots", engine_->options().n_slots},
                       {"context", runtime_->facts().context_tokens},

@@ -80,6 +80,7 @@ class ServingModel {
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
   bool can_chat() const { return chat_template_ != nullptr; }
+  bool generates() const { return runtime_->facts().spec.arch.has_output; }
   /// Says in a few lines what was loaded and what it takes.
   void log_summary() const;
 

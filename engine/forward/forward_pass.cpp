@@ -399,7 +399,7 @@ void ForwardPass::unfold_values(const Side& side, int index, int n_tokens) {
       n_tokens);
 }
 
-/// Norms each head of q and k, or each of both as a whole. Norms of heads have no biases.
+/// Norms each head of q and k, or each of both as a whole.
 void ForwardPass::norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k) {
   const auto norm_rows = [&](float* x, const float* weight, int n_heads) {
     const NormShape shape = spec_.qk_norm_shape(n_heads);

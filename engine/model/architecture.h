@@ -27,10 +27,11 @@ enum class NormPlace : uint8_t {
   kSum,  // the residual stream after each of them was added: the norm of the sum is the new stream
 };
 
+/// Norms of q and k, of the architecture's kind, without biases.
 enum class QkNorm : uint8_t {
   kNone,
   kHeads,     // each head's q and k, all heads by the same weights
-  kEachHead,  // each head's q and k, every head by its own weights, without bias
+  kEachHead,  // each head's q and k, every head by its own weights
   kWhole,     // q and k of all heads as one row
 };
 

@@ -9,6 +9,7 @@
 
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/gguf/fault.h"
+#include "engine/model/unknown_architecture.h"
 
 namespace hearth {
 namespace {
@@ -62,6 +63,12 @@ class Keys {
   std::string text_or(const std::string& key, std::string_view fallback) const {
     return std::string(file_.find_string(prefix_ + key).value_or(fallback));
   }
+  /// Refuses a file for one thing that Hearth does not run, of an architecture that it does.
+  [[noreturn]] void refuse(const std::string& key, const std::string& found, const std::string& why) const {
+    gguf::fail(file_label(), "key \"" + prefix_ + key + "\" is " + found + ", which does not run: " + why +
+                                 "; other models of architecture " + prefix_.substr(0, prefix_.size() - 1) +
+                                 " do");
+  }
   [[noreturn]] void fail(const std::string& key, const std::string& found,
                          const std::string& expected) const {
     gguf::fail(gguf::file_label(file_.path().string()),
@@ -100,9 +107,11 @@ const Architecture& architecture_of(const ModelFile& file) {
     if (arch.name == name) return arch;
     known += (known.empty() ? "" : ", ") + std::string(arch.name);
   }
-  gguf::fail(gguf::file_label(file.path().string()), "key \"general.architecture\" is " + gguf::quoted(name) +
-                                                         ", which Hearth does not run yet, expected one of " +
-                                                         known);
+  const std::string_view why = why_not_run(name);
+  gguf::fail(gguf::file_label(file.path().string()),
+             "key \"general.architecture\" is " + gguf::quoted(name) +
+                 ", an architecture that Hearth does not " +
+                 (why.empty() ? "know" : "run because " + std::string(why)) + "; Hearth runs " + known);
 }
 
 RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int context_train) {
@@ -125,6 +134,7 @@ RopeSpec read_rope(const Keys& keys, const Architecture& arch, int head_dim, int
   rope.original_context =
       keys.integer_or("rope.scaling.original_context_length", context_train, 1, kMaxContext);
   rope.attn_factor = keys.number_or("rope.scaling.attn_factor", 1.0, 1e-3, 1e3);
+  // Models with this key divide the temperature of cos and sin by one of the same size.
   rope.yarn_tempers = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3) == 0.0;
   rope.beta_fast = keys.number_or("rope.scaling.yarn_beta_fast", 32.0, 1e-3, 1e6);
   rope.beta_slow = keys.number_or("rope.scaling.yarn_beta_slow", 1.0, 1e-3, 1e6);
@@ -157,6 +167,10 @@ std::vector<bool> windowed_layers(const Keys& keys, const Architecture& arch, in
 std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, const ModelSpec& spec) {
   std::vector<LayerSpec> layers(static_cast<size_t>(spec.n_layers));
   const int window = keys.integer_or("attention.sliding_window", 0, 0, kMaxContext);
+  if (window > 0 && arch.looks_ahead) {
+    keys.refuse("attention.sliding_window", std::to_string(window),
+                "a window has no end where tokens look ahead");
+  }
   const int n_dense = keys.integer_or("leading_dense_block_count", 0, 0, spec.n_layers);
   const int step = keys.integer_or("interleave_moe_layer_step", 1, 1, kMaxLayers);
   const std::vector<bool> windowed = windowed_layers(keys, arch, spec.n_layers);
@@ -190,7 +204,20 @@ RouterScore read_router_score(const Keys& keys, const Architecture& arch) {
   }
 }
 
-MixtureSpec read_mixture(const Keys& keys, const Architecture& arch, int d_ff) {
+/// Neurons of an expert by the tensors of the first layer that has experts, for files without a key for it (old ones of
+/// qwen2moe and qwen3moe, whose feed_forward_length is that of dense layers); otherwise d_ff.
+int64_t expert_width(const ModelFile& file, int n_layers, int d_ff) {
+  for (int i = 0; i < n_layers; ++i) {
+    const std::string up = "blk." + std::to_string(i) + ".ffn_up";
+    for (const std::string& name : {up + "_exps.weight", up + ".0.weight"}) {
+      if (const TensorInfo* tensor = file.find_tensor(name)) return tensor->shape[1];
+    }
+  }
+  return d_ff;
+}
+
+MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architecture& arch, int n_layers,
+                         int d_ff) {
   MixtureSpec mixture;
   mixture.n_experts = keys.integer_or("expert_count", 0, 0, kMaxExperts);
   if (mixture.n_experts == 0) return mixture;
@@ -199,7 +226,8 @@ MixtureSpec read_mixture(const Keys& keys, const Architecture& arch, int d_ff) {
               "0: models of architecture " + std::string(arch.name) + " have no experts");
   }
   mixture.n_used = keys.integer("expert_used_count", 1, std::min(mixture.n_experts, kMaxUsedExperts));
-  mixture.d_expert = keys.integer_or("expert_feed_forward_length", d_ff, 1, kMaxWidth);
+  mixture.d_expert = keys.integer_or("expert_feed_forward_length",
+                                     std::min(kMaxWidth, expert_width(file, n_layers, d_ff)), 1, kMaxWidth);
   const int n_shared = keys.integer_or("expert_shared_count", 0, 0, kMaxExperts);
   mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
                                      std::min(kMaxWidth, int64_t{n_shared} * mixture.d_expert), 0, kMaxWidth);
@@ -234,6 +262,9 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   const bool by_width = arch.embedding_scale == EmbeddingScale::kRootOfWidth;
   spec.embedding_scale = scale("embedding_scale", by_width ? std::sqrt(spec.d_model) : 1.0);
   spec.residual_scale = scale("residual_scale", 1.0);
+  if (arch.norms == NormPlace::kSum && spec.residual_scale != 1.0f) {
+    keys.refuse("residual_scale", "not 1", "what is added is normed together with what it is added to");
+  }
   const bool scored_by_width = spec.n_layers == arch.layers_scored_by_width;
   spec.attention_scale = scale(
       "attention.scale", scored_by_width ? 1.0 / std::sqrt(double{1.0} * spec.d_model / spec.n_heads) : 0.0);
@@ -241,8 +272,8 @@ void read_scales(const Keys& keys, ModelSpec& spec) {
   spec.logit_cap = scale("final_logit_softcapping", double{arch.logit_cap});
   spec.query_growth = scale("attention.temperature_scale", 0.0);
   if (spec.query_growth > 0.0f && !arch.queries_grow) {
-    keys.fail("attention.temperature_scale", "there",
-              "none: queries of architecture " + std::string(arch.name) + " do not grow with their position");
+    keys.refuse("attention.temperature_scale", "not 0",
+                "queries of this architecture do not grow with their position");
   }
   if (arch.logit_scale == LogitScale::kNone) return;
   spec.logit_scale = scale("logit_scale", 1.0);
@@ -262,10 +293,9 @@ void check_growth(const Keys& keys, const ModelSpec& spec) {
 void check_direction(const Keys& keys, const Architecture& arch) {
   const bool causal = keys.truth_or("attention.causal", !arch.looks_ahead);
   if (causal != arch.looks_ahead) return;
-  const std::string name(arch.name);
-  keys.fail("attention.causal", causal ? "true" : "false",
-            causal ? "false: attention of architecture " + name + " looks ahead"
-                   : "true: attention of architecture " + name + " does not look ahead");
+  keys.refuse("attention.causal", causal ? "true" : "false",
+              causal ? "attention of this architecture looks ahead"
+                     : "attention of this architecture does not look ahead");
 }
 
 /// Whether attention and the FFN read the same input, where files tell.
@@ -388,7 +418,8 @@ float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeS
 }
 
 /// How the model was trained to embed texts. A model that was not, or a file that asks for one vector a token (0), gets
-/// the last token's: with attention that looks back only, no other token has seen the whole text. Where all have, the mean.
+/// the last token's: with attention that looks back only, no other token has seen the whole text. Where all have, the
+/// mean.
 Pooling read_pooling(const Keys& keys, const Architecture& arch) {
   switch (keys.integer_or("pooling_type", 0, 0, 4)) {
     case 1:
@@ -396,7 +427,7 @@ Pooling read_pooling(const Keys& keys, const Architecture& arch) {
     case 2:
       return Pooling::kFirst;
     case 4:
-      keys.fail("pooling_type", "4 (rank)", "0 to 3: models that rank pairs of texts do not run yet");
+      keys.refuse("pooling_type", "4 (rank)", "the model ranks pairs of texts");
     case 3:
       return Pooling::kLast;
     default:
@@ -485,7 +516,7 @@ ModelSpec read_model_spec(const ModelFile& file, std::string_view ffn_activation
                                    : keys.number(eps_key, kMinEps, 1.0));
   spec.rope = read_rope(keys, arch, spec.head_dim, spec.context_train);
   if (arch.window.unscaled) spec.local_rope = read_local_rope(keys, arch, spec.rope);
-  spec.mixture = read_mixture(keys, arch, spec.d_ff);
+  spec.mixture = read_mixture(file, keys, arch, spec.n_layers, spec.d_ff);
   spec.layers = read_layers(keys, arch, spec);
   read_scales(keys, spec);
   if (spec.latent) spec.attention_scale = latent_score_scale(keys, spec.latent, spec.rope);

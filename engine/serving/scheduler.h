@@ -18,7 +18,8 @@
 // what this costs a long prompt: the oldest prompt
 // gets half of every chunk, and every prompt becomes the oldest in the end. So no ageing constant needs tuning.
 //
-// Where prompts must not be cut (encoders), a step has the oldest prompt whole, and of the others those that fit beside it.
+// Where prompts must not be cut (encoders), a step has the oldest prompt whole, and of the others those that fit beside
+// it.
 #pragma once
 
 #include <cstdint>

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "engine/model/gguf/fault.h"
 #include "engine/tokenizer/byte_alphabet.h"
 #include "engine/tokenizer/end_tokens.h"
 #include "engine/tokenizer/pre_tokenizer.h"
@@ -25,7 +26,7 @@ constexpr const char* kTypes = "tokenizer.ggml.token_type";
 constexpr size_t kMostTokens = size_t{1} << 27;
 
 [[noreturn]] void refuse(const std::string& file, const std::string& what) {
-  throw ModelFileError(file + ": " + what);
+  gguf::fail(gguf::file_label(file), what);
 }
 
 void check_length(const Vocabulary& vocabulary, const char* key, size_t found) {
@@ -58,8 +59,8 @@ TokenizerKind read_kind(const ModelFile& file) {
                                 [&](const KindName& name) { return name.model == model; });
   if (row != kKindNames.end()) return row->kind;
   refuse(file.path().string(),
-         "tokenizer.ggml.model is '" + std::string(model.substr(0, 80)) +
-             "', which is not supported; supported are 'llama' (SentencePiece), 'gpt2' (byte-level "
+         "tokenizer.ggml.model is " + gguf::quoted(model) +
+             ", which is not supported; supported are 'llama' (SentencePiece), 'gpt2' (byte-level "
              "BPE), 'gemma4' (BPE over characters), 'bert' (WordPiece) and 't5' (unigram)");
 }
 
@@ -91,8 +92,8 @@ std::string read_pre(const ModelFile& file) {
   }
   if (PreTokenizer::knows(name)) return name;
   refuse(file.path().string(),
-         "tokenizer.ggml.pre is '" + name.substr(0, 80) +
-             "', a pre-tokenizer that this version of Hearth does not know; use a newer version, or write "
+         "tokenizer.ggml.pre is " + gguf::quoted(name) +
+             ", a pre-tokenizer that this version of Hearth does not know; use a newer version, or write "
              "the name of a "
              "known one that cuts text alike into the file (docs/tokenizers.md lists them and says how)");
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <stdexcept>
 #include <utility>
 
 #include "config/command_options.h"
@@ -90,6 +91,12 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   ProgressLine line("Loading");
   load.progress = [&line](double fraction) { line.update(fraction); };
   std::unique_ptr<ModelRuntime> model = ModelRuntime::load(load);
+  if (!model->facts().spec.arch.has_output) {
+    throw std::invalid_argument(
+        options.model +
+        ": the model is an encoder, which embeds texts and gives no next token, so there is "
+        "nothing to measure here; take a model that generates.");
+  }
   for (const std::string& note : model->placed().sparsity.notes) std::fprintf(stderr, "%s\n", note.c_str());
   return model;
 }

@@ -35,7 +35,8 @@ void add_device_options(CLI::App& command, ModelOptions& options);
 /// The number of threads that was asked for, or one per physical core.
 int thread_count(const ModelOptions& options);
 
-/// Loads the model with progress on the terminal. Throws like ModelRuntime::load.
+/// Loads the model with progress on the terminal. Throws like ModelRuntime::load, and std::invalid_argument (one
+/// sentence) for a model without logits: all subcommands that run one need them.
 std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int context, int chunk);
 
 }  // namespace hearth

@@ -187,6 +187,10 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
                "hearth-profiler bench run them "
                "on the CPU");
   }
+  if (spec.arch.looks_ahead) {
+    gguf::fail(gguf::file_label(path.string()),
+               "it is an encoder, which hearthd runs on the CPU only, so there is nothing to plan");
+  }
   Weights weights = bind_weights(file, spec);
   std::optional<ModelFile> predictors;
   if (spec.has_zero_neurons()) predictors = open_predictor_file(file, spec);

@@ -44,6 +44,7 @@ EmbeddingTarget own_target(const ServedModel& model, size_t longest_token_bytes)
           .context_tokens = model.context_tokens,
           .n_dimensions = model.n_dimensions,
           .pooling = model.pooling,
+          .looks_ahead = !model.generates,
           .facts = model.facts,
           .device = model.device,
           .tokenizer = model.tokenizer,

@@ -53,6 +53,7 @@ struct ServedModel {
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service
   const ChatTemplate* chat_template = nullptr;   // null: the model has none, chat is refused
   TokenGenerator* engine = nullptr;              // not null; outlives the service
+  bool generates = true;                         // false: it is an encoder, which embeds texts only
   int n_dimensions = 0;                          // of its embeddings
   Pooling pooling = Pooling::kLast;              // and how they are made
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; nullopt: the model itself embeds

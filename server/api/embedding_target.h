@@ -21,6 +21,7 @@ struct EmbeddingTarget {
   int context_tokens = 0;          // tokens of one text, at most
   int n_dimensions = 0;            // of its vectors
   Pooling pooling = Pooling::kLast;
+  bool looks_ahead = false;              // an encoder, whose texts need their first and last special token
   ModelFileFacts facts = {};             // what its file says about it; Ollama's endpoints show it
   std::string device;                    // what computes it; /v1/models shows it
   const Tokenizer* tokenizer = nullptr;  // not null; outlives the service

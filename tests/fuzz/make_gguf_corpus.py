@@ -38,13 +38,15 @@ SCALARS = [key(f"k{kind}", kind, struct.pack(form, value)) for kind, form, value
 ARCHITECTURE = key("general.architecture", 8, text("llama"))
 
 
-def model(architecture, shapes, magic=b"GGUF", floats=()):
-    """A whole model of one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32."""
+def model(architecture, shapes, magic=b"GGUF", floats=(), more=None, keys_more=()):
+    """A whole model of one layer: width 4, FFN 6, two heads, vocabulary 3. Weights are all 0.5, F32. more: further
+    integers of the architecture's; keys_more: further keys."""
     numbers = {"block_count": 1, "context_length": 4, "embedding_length": 4, "feed_forward_length": 6,
-               "attention.head_count": 2}
+               "attention.head_count": 2, **(more or {})}
     keys = [key("general.architecture", 8, text(architecture))]
     keys += [key(f"{architecture}.{name}", 4, struct.pack("<I", value)) for name, value in numbers.items()]
     keys += [key(name, 6, struct.pack("<f", value)) for name, value in floats]
+    keys += keys_more
     entries, data = [], b""
     for name, dims in shapes.items():
         entries.append(tensor(name, dims, 0, len(data)))
@@ -76,6 +78,39 @@ SPARSE_OPT = {
     "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_up.bias": [6], "blk.0.ffn_down_t.weight": NEURONS,
     "blk.0.ffn_down_t.bias": WIDE, "blk.0.fc1.weight": [4, 3], "blk.0.fc2.weight": [3, 6]}
 
+BERT = {"token_embd.weight": [4, 3], "token_types.weight": [4, 2], "position_embd.weight": [4, 4],
+        "blk.0.attn_q.weight": SQUARE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
+        "blk.0.attn_output.weight": SQUARE, "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_down.weight": [6, 4]}
+for norm in ("token_embd_norm", "blk.0.attn_output_norm", "blk.0.layer_output_norm"):
+    BERT.update({f"{norm}.weight": WIDE, f"{norm}.bias": WIDE})
+ATTENTION = {
+    "token_embd.weight": [4, 3], "output_norm.weight": WIDE, "blk.0.attn_norm.weight": WIDE,
+    "blk.0.attn_q.weight": SQUARE, "blk.0.attn_k.weight": SQUARE, "blk.0.attn_v.weight": SQUARE,
+    "blk.0.attn_output.weight": SQUARE}
+DENSE = {"blk.0.ffn_gate.weight": NEURONS, "blk.0.ffn_up.weight": NEURONS, "blk.0.ffn_down.weight": [6, 4]}
+# Norms of each head, every head by its own weights.
+COMMAND_R = {**ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2, 2], "blk.0.attn_k_norm.weight": [2, 2]}
+# Four experts of 5 neurons, and a shared one of 3.
+QWEN2MOE = {
+    **ATTENTION, "blk.0.attn_q.bias": WIDE, "blk.0.attn_k.bias": WIDE, "blk.0.attn_v.bias": WIDE,
+    "blk.0.ffn_norm.weight": WIDE, "blk.0.ffn_gate_inp.weight": [4, 4], "blk.0.ffn_gate_exps.weight": [4, 5, 4],
+    "blk.0.ffn_up_exps.weight": [4, 5, 4], "blk.0.ffn_down_exps.weight": [5, 4, 4],
+    "blk.0.ffn_gate_inp_shexp.weight": [4, 1], "blk.0.ffn_gate_shexp.weight": [4, 3],
+    "blk.0.ffn_up_shexp.weight": [4, 3], "blk.0.ffn_down_shexp.weight": [3, 4]}
+GLM4MOE = {
+    **ATTENTION, "blk.0.post_attention_norm.weight": WIDE, "blk.0.ffn_gate_inp.weight": [4, 4],
+    "blk.0.exp_probs_b.bias": [4], "blk.0.ffn_gate_exps.weight": [4, 6, 4], "blk.0.ffn_up_exps.weight": [4, 6, 4],
+    "blk.0.ffn_down_exps.weight": [6, 4, 4]}
+GEMMA3 = {
+    **ATTENTION, **DENSE, "blk.0.attn_q_norm.weight": [2], "blk.0.attn_k_norm.weight": [2],
+    "blk.0.ffn_norm.weight": WIDE, "blk.0.post_attention_norm.weight": WIDE, "blk.0.post_ffw_norm.weight": WIDE}
+LLAMA = {**ATTENTION, **DENSE, "blk.0.ffn_norm.weight": WIDE}
+
+
+def rms(architecture):
+    return [(f"{architecture}.attention.layer_norm_rms_epsilon", 1e-5)]
+
+
 SEEDS = {
     "empty": file(),
     "version2": file([ARCHITECTURE], version=2),
@@ -98,6 +133,21 @@ SEEDS = {
                                                                ("llama.attention.layer_norm_rms_epsilon", 1e-5)]),
     "powerinfer_opt": model("opt", SPARSE_OPT, b"PWRI"),
     "falcon": model("falcon", FALCON, floats=[("falcon.attention.layer_norm_epsilon", 1e-5)]),
+    "bert": model("bert", BERT, floats=[("bert.attention.layer_norm_epsilon", 1e-12)], more={"pooling_type": 2},
+                  keys_more=[key("bert.attention.causal", 7, b"\0")]),
+    "command_r_plus": model("command-r", COMMAND_R, floats=[("command-r.attention.layer_norm_epsilon", 1e-5),
+                                                            ("command-r.logit_scale", 0.25)]),
+    "qwen2moe": model("qwen2moe", QWEN2MOE, floats=rms("qwen2moe"), more={
+        "expert_count": 4, "expert_used_count": 2, "expert_shared_feed_forward_length": 3}),
+    "glm4moe": model("glm4moe", GLM4MOE, floats=rms("glm4moe"), more={
+        "expert_count": 4, "expert_used_count": 1, "expert_group_count": 2, "expert_group_used_count": 1,
+        "expert_gating_func": 2}),
+    "gemma3": model("gemma3", GEMMA3, floats=rms("gemma3"), more={"attention.sliding_window": 2},
+                    keys_more=[array("gemma3.attention.sliding_window_pattern", 7, 1, b"\1")]),
+    "mistral3": model("mistral3", LLAMA, floats=[*rms("mistral3"), ("mistral3.attention.temperature_scale", 0.1),
+                                                 ("mistral3.rope.scaling.factor", 4.0)],
+                      more={"rope.scaling.original_context_length": 2},
+                      keys_more=[key("mistral3.rope.scaling.type", 8, text("yarn"))]),
     "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
 }
 

@@ -1,6 +1,6 @@
-// Attention over the paged cache, with and without windows, soft caps, sinks, growing queries and keys ahead: against doubles on every ISA, and
-// bit for bit the same however a sequence is cut into steps, whatever else is in the batch and however many
-// threads run.
+// Attention over the paged cache, with and without windows, soft caps, sinks, growing queries and keys ahead: against
+// doubles on every ISA, and bit for bit the same however a sequence is cut into steps, whatever else is in the batch and
+// however many threads run.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -253,6 +253,17 @@ def test_activations_of_8_bits_are_not_measured_on_a_gpu():
     assert json.loads(done.stdout)["device"] == "CPU"
 
 
+def test_an_encoder_has_no_next_token_to_measure(tmp_path):
+    encoder = ROOT / "tests/data/arch/bert.gguf"
+    text = tmp_path / "text.txt"
+    text.write_text("a b c d e f g h " * 100)
+    for ask in (["perplexity", "--file", text, "--window", "32"], ["bench", "--prompt", "16", "--generate", "8"],
+                ["count", "--ffn-activation", "relu", "--text", text]):
+        said = refused(profiler(*ask, "--model", encoder))
+        assert "is an encoder, which embeds texts and gives no next token" in said, said
+    assert "it is an encoder" in refused(profiler("plan", "--model", encoder))
+
+
 @pytest.mark.parametrize("option", ["--vram-budget", "--ram-budget"])
 @pytest.mark.parametrize("value", ["0", "-1", "x", "nan", "inf", "1e9"])
 def test_bad_budgets(option, value):

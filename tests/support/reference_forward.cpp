@@ -58,7 +58,7 @@ Row turned(const ModelSpec& spec, const Row& x, const float* head_norm, int64_t 
     Row head(x.begin() + static_cast<std::ptrdiff_t>(begin),
              x.begin() + static_cast<std::ptrdiff_t>(begin + head_dim));
     if (head_norm != nullptr) {
-      head = rounded(reference_rms_norm(head.data(), head_norm, double{spec.norm_eps}, spec.head_dim));
+      head = norm(spec, head, {head_norm, nullptr});
     }
     head = rounded(reference_rope(head.data(), spec.head_dim, position, rope));
     out.insert(out.end(), head.begin(), head.end());

@@ -18,8 +18,9 @@ TinyModel::TinyModel(const std::string& architecture, const TinyShape& shape) : 
   key(prefix + "feed_forward_length", static_cast<uint32_t>(shape.d_ff));
   key(prefix + "attention.head_count", static_cast<uint32_t>(shape.n_heads));
   key(prefix + "attention.head_count_kv", static_cast<uint32_t>(shape.n_kv_heads));
-  if (architecture == "falcon") key(prefix + "attention.layer_norm_epsilon", 1e-5f);
-  if (architecture != "falcon" && architecture != "opt") {
+  const bool bert = architecture == "bert";
+  if (architecture == "falcon" || bert) key(prefix + "attention.layer_norm_epsilon", 1e-5f);
+  if (architecture != "falcon" && architecture != "opt" && !bert) {
     key(prefix + "attention.layer_norm_rms_epsilon", 1e-5f);
   }
   if (shape.d_model != shape.n_heads * shape.head_dim) {
@@ -31,6 +32,13 @@ TinyModel::TinyModel(const std::string& architecture, const TinyShape& shape) : 
   matrix("token_embd.weight", shape.d_model, shape.n_vocab);
   for (int i = 0; i < shape.n_layers; ++i) {
     add_layer(architecture, "blk." + std::to_string(i) + ".", shape);
+  }
+  if (bert) {
+    key(prefix + "attention.causal", false);
+    matrix("token_types.weight", shape.d_model, 2);
+    matrix("position_embd.weight", shape.d_model, shape.context);
+    norm(architecture, "token_embd_norm", shape.d_model);
+    return;
   }
   norm(architecture, "output_norm", shape.d_model);
   if (architecture != "opt") matrix("output.weight", shape.d_model, shape.n_vocab);
@@ -61,26 +69,26 @@ void TinyModel::add_vocabulary(int n_vocab) {
 void TinyModel::add_layer(const std::string& architecture, const std::string& prefix,
                           const TinyShape& shape) {
   const int q_dim = shape.n_heads * shape.head_dim, kv_dim = shape.n_kv_heads * shape.head_dim;
-  const bool falcon = architecture == "falcon", opt = architecture == "opt";
-  norm(architecture, prefix + "attn_norm", shape.d_model);
+  const bool falcon = architecture == "falcon", opt = architecture == "opt", bert = architecture == "bert";
+  norm(architecture, prefix + (bert ? "attn_output_norm" : "attn_norm"), shape.d_model);
   if (falcon) {
     matrix(prefix + "attn_qkv.weight", shape.d_model, q_dim + 2 * kv_dim);
   } else {
     matrix(prefix + "attn_q.weight", shape.d_model, q_dim);
     matrix(prefix + "attn_k.weight", shape.d_model, kv_dim);
     matrix(prefix + "attn_v.weight", shape.d_model, kv_dim);
-    norm(architecture, prefix + "ffn_norm", shape.d_model);
+    norm(architecture, prefix + (bert ? "layer_output_norm" : "ffn_norm"), shape.d_model);
   }
   matrix(prefix + "attn_output.weight", q_dim, shape.d_model);
-  if (!falcon && !opt) matrix(prefix + "ffn_gate.weight", shape.d_model, shape.d_ff);
+  if (!falcon && !opt && !bert) matrix(prefix + "ffn_gate.weight", shape.d_model, shape.d_ff);
   matrix(prefix + "ffn_up.weight", shape.d_model, shape.d_ff);
   matrix(prefix + "ffn_down.weight", shape.d_ff, shape.d_model);
-  if (opt) {
+  if (opt || bert) {
     random_tensor(prefix + "attn_output.bias", {shape.d_model}, 0.0, 0.5);
     random_tensor(prefix + "ffn_up.bias", {shape.d_ff}, 0.0, 0.5);
     random_tensor(prefix + "ffn_down.bias", {shape.d_model}, 0.0, 0.5);
   }
-  if (architecture == "qwen2" || opt) {
+  if (architecture == "qwen2" || opt || bert) {
     random_tensor(prefix + "attn_q.bias", {q_dim}, 0.0, 0.5);
     random_tensor(prefix + "attn_k.bias", {kv_dim}, 0.0, 0.5);
     random_tensor(prefix + "attn_v.bias", {kv_dim}, 0.0, 0.5);
@@ -93,7 +101,8 @@ void TinyModel::add_layer(const std::string& architecture, const std::string& pr
 
 void TinyModel::norm(const std::string& architecture, const std::string& stem, int n) {
   random_tensor(stem + ".weight", {n}, 1.0, 0.3);
-  if (architecture == "falcon" || architecture == "opt") random_tensor(stem + ".bias", {n}, 0.0, 0.3);
+  if (architecture == "falcon" || architecture == "opt" || architecture == "bert")
+    random_tensor(stem + ".bias", {n}, 0.0, 0.3);
 }
 
 void TinyModel::matrix(const std::string& name, int n_cols, int n_rows) {

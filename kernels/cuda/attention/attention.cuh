@@ -3,7 +3,8 @@
 // The arithmetic is that of kernels/cpu/attention.cpp and attention_inl.h, in the same order, so the results
 // are the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
 //
-//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped
+//   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped. Where queries
+//   grow, scale is first multiplied by the factor of the query's position
 //   slices of slice_tokens_for() keys, each alone; in a slice tiles of 64 keys, in order:
 //     m' = max(m, scores);  p = e^(score - m');  shrink = e^(m - m')
 //     tile's sum: 16 lanes, ((p[l] + p[16+l]) + p[32+l]) + p[48+l], then lanes folded 8, 4, 2, 1 apart

@@ -75,10 +75,20 @@ HttpResponse whole_response(const std::shared_ptr<Answer>& answer) {
   return response;
 }
 
+/// Throws RequestError if the model generates nothing.
+void require_generation(const ApiContext& api) {
+  if (api.model().generates) return;
+  refuse_param("model",
+               "The model '" + api.model().names.front() +
+                   "' is an encoder, which embeds texts and generates none; send texts to "
+                   "/v1/embeddings, and requests like this one to a server with a model that generates.");
+}
+
 }  // namespace
 
 HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<AnswerShape> shape,
                      const SequenceTemplate& common, const LengthRule& length) {
+  require_generation(api);
   const ErrorStyle style = shape->error_style();
   TokenGenerator& engine = *api.model().engine;
   if (const std::optional<int64_t> keep = common.generation->keep_prompt_tokens) {
@@ -108,6 +118,7 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
 
 HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape) {
+  require_generation(api);
   // 1. Messages to tokens.
   AnswerSpec spec;
   const ChatDialect& dialect = api.dialect();

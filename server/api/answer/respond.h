@@ -17,7 +17,7 @@ namespace hearth {
 
 /// Asks the engine for best_of sequences of every prompt, and makes the response from its first reaction. Choices of one
 /// prompt differ by their seed; the same prompt, seed and choice give the same text whatever else is in the request. Throws
-/// RequestError if a prompt does not fit.
+/// RequestError if a prompt does not fit, or if the model generates nothing.
 HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<AnswerShape> shape,
                      const SequenceTemplate& common, const LengthRule& length);
 

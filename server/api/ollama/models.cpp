@@ -50,6 +50,7 @@ Json entry(const EmbeddingTarget& target, const std::string& name) {
 
 /// Of the model that is served.
 Json capabilities(const ApiContext& api) {
+  if (!api.model().generates) return Json::array({"embedding"});
   Json list = Json::array({"completion"});
   if (api.model().chat_template != nullptr) list.push_back("tools");
   if (api.tokenizer().fim().can_fill()) list.push_back("insert");

@@ -25,10 +25,33 @@ namespace {
       "context_length_exceeded");
 }
 
+/// Leaves n_kept tokens: the first or the last.
+void cut(std::vector<int32_t>& tokens, size_t n_kept, bool keeps_start) {
+  if (tokens.size() <= n_kept) return;
+  if (keeps_start) {
+    tokens.resize(n_kept);
+  } else {
+    tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(n_kept));
+  }
+}
+
+/// A text of an encoder, cut between the special tokens that begin and end it: without them it embeds nothing well.
+std::vector<int32_t> cut_between_ends(const std::string& text, const Tokenizer& tokenizer, size_t n_kept,
+                                      bool keeps_start) {
+  const std::vector<int32_t> ends = tokenizer.encode("", true, false);
+  std::vector<int32_t> tokens = tokenizer.encode(text, false, true);
+  cut(tokens, n_kept - ends.size(), keeps_start);
+  const bool begins = !ends.empty() && (ends.size() > 1 || ends.front() == tokenizer.bos());
+  if (begins) tokens.insert(tokens.begin(), ends.front());
+  if (ends.size() > (begins ? 1U : 0U)) tokens.push_back(ends.back());
+  return tokens;
+}
+
 /// The tokens of an input, whole or the last of them.
 std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, const EmbeddingTarget& target) {
   std::vector<int32_t> tokens;
-  if (const std::string* text = std::get_if<std::string>(&input)) {
+  const std::string* const text = std::get_if<std::string>(&input);
+  if (text != nullptr) {
     if (!asked.n_kept_tokens)
       refuse_hopeless(*text, target.longest_token_bytes, target.context_tokens, "input");
     tokens = target.tokenizer->encode(*text, asked.add_special_tokens, true);
@@ -38,12 +61,10 @@ std::vector<int32_t> tokens_of(Prompt input, const EmbeddingRequest& asked, cons
   if (!asked.n_kept_tokens) return tokens;
   const size_t n_kept = *asked.n_kept_tokens < 0 ? static_cast<size_t>(target.context_tokens)
                                                  : static_cast<size_t>(*asked.n_kept_tokens);
-  if (tokens.size() <= n_kept) return tokens;
-  if (asked.keeps_start) {
-    tokens.resize(n_kept);
-  } else {
-    tokens.erase(tokens.begin(), tokens.end() - static_cast<std::ptrdiff_t>(n_kept));
-  }
+  if (text != nullptr && target.looks_ahead && asked.add_special_tokens && tokens.size() > n_kept &&
+      n_kept > 2)
+    return cut_between_ends(*text, *target.tokenizer, n_kept, asked.keeps_start);
+  cut(tokens, n_kept, asked.keeps_start);
   return tokens;
 }
 

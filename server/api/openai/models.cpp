@@ -42,7 +42,9 @@ Json model_json(const ApiContext& api, const EmbeddingTarget& target, std::strin
   json["max_model_len"] = target.context_tokens;
   json["device"] = target.device;
   json["embedding"] = embedding_json(target.n_dimensions, target.pooling);
-  if (&target == api.targets().front()) json["sparsity"] = sparsity_json(api.model().sparsity);
+  const bool is_first = &target == api.targets().front();
+  json["generates"] = is_first && api.model().generates;
+  if (is_first) json["sparsity"] = sparsity_json(api.model().sparsity);
   return json;
 }
 

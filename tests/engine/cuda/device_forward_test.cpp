@@ -58,9 +58,9 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST_CASE("plain models give the CPU's bits on the device") {
-  const std::string name =
-      GENERATE(from_range(some_of({"llama", "llama-gqa-tied", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3",
-                                   "relu-llama", "falcon-7b", "falcon-40b", "opt"})));
+  const std::string name = GENERATE(from_range(
+      some_of({"llama", "llama-gqa-tied", "llama-llama3", "qwen2", "qwen2-yarn", "qwen3", "relu-llama",
+               "falcon-7b", "falcon-40b", "opt", "command-r-plus", "stablelm-parallel", "mistral3"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));
@@ -139,6 +139,16 @@ TEST_CASE("models with windows give the CPU's bits on the device, whose window b
   CHECK(same_bits(logits_of(*on_device, tokens, 32), expected));
   CHECK(same_bits(logits_of(*on_device, tokens, 5), expected));
   CHECK(same_bits(logits_of(*on_device, tokens, 1), expected));  // steps are recorded and played back
+}
+
+TEST_CASE("an encoder stays on the CPU, and says so") {
+  LoadOptions options = options_of(data() / "arch/bert.gguf", "dense", true);
+  CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("An encoder runs on the CPU only"));
+  options.device = DeviceChoice::kAuto;
+  const auto model = ModelRuntime::load(options);
+  CHECK(model->placed().plan == nullptr);
+  REQUIRE(model->placed().notes.size() == 1);
+  CHECK_THAT(model->placed().notes.front(), ContainsSubstring("An encoder runs on the CPU only"));
 }
 
 TEST_CASE("sparse models give the CPU's logits on the device, and the same bits however a prompt is cut") {

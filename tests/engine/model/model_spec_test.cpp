@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 
+#include "engine/model/unknown_architecture.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
@@ -128,27 +129,142 @@ TEST_CASE("model spec: embeddings are pooled as the file says, else the last tok
   CHECK(spec_of(TinyModel().key("llama.pooling_type", uint32_t{2})).pooling == Pooling::kFirst);
   CHECK(spec_of(TinyModel().key("llama.pooling_type", uint32_t{3})).pooling == Pooling::kLast);
   CHECK_THAT(complaint(TinyModel().key("llama.pooling_type", uint32_t{4})),
-             ContainsSubstring("pooling_type") && ContainsSubstring("rank pairs of texts"));
+             ContainsSubstring("pooling_type") && ContainsSubstring("ranks pairs of texts"));
   CHECK_THAT(complaint(TinyModel().key("llama.pooling_type", uint32_t{5})),
              ContainsSubstring("pooling_type") && ContainsSubstring("is 5"));
 }
 
-TEST_CASE("model spec: attention that looks ahead is refused") {
+TEST_CASE("model spec: attention that looks ahead is an encoder's, and an encoder's looks ahead") {
   CHECK(complaint(TinyModel().key("llama.attention.causal", true)).empty());
   CHECK_THAT(complaint(TinyModel().key("llama.attention.causal", false)),
-             ContainsSubstring("attention.causal") && ContainsSubstring("looks ahead"));
+             ContainsSubstring("\"llama.attention.causal\" is false, which does not run") &&
+                 ContainsSubstring("does not look ahead; other models of architecture llama do"));
+  CHECK(complaint(TinyModel("bert").without_key("bert.attention.causal")).empty());
+  CHECK_THAT(complaint(TinyModel("bert").key("bert.attention.causal", true)),
+             ContainsSubstring("attention.causal\" is true") && ContainsSubstring("looks ahead"));
+}
+
+TEST_CASE("model spec: an encoder's facts and its pooling, the mean unless the file says otherwise") {
+  const ModelSpec spec = spec_of(TinyModel("bert"));
+  CHECK(spec.arch.looks_ahead);
+  CHECK_FALSE(spec.arch.has_output);
+  CHECK(spec.arch.norms == NormPlace::kSum);
+  CHECK_FALSE(spec.changes_branches());
+  CHECK(spec.context_train == 64);
+  CHECK_FALSE(spec.layer(0).turns);
+  CHECK(spec.pooling == Pooling::kMean);
+  CHECK(spec_of(TinyModel("bert").key("bert.pooling_type", uint32_t{0})).pooling == Pooling::kMean);
+  CHECK(spec_of(TinyModel("bert").key("bert.pooling_type", uint32_t{2})).pooling == Pooling::kFirst);
+  CHECK(spec_of(TinyModel("bert").key("bert.pooling_type", uint32_t{3})).pooling == Pooling::kLast);
+  CHECK_THAT(complaint(TinyModel("bert").key("bert.pooling_type", uint32_t{4})), ContainsSubstring("ranks"));
+  CHECK_THAT(complaint(TinyModel("bert").key("bert.attention.sliding_window", uint32_t{8})),
+             ContainsSubstring("sliding_window\" is 8, which does not run"));
+  CHECK_THAT(complaint(TinyModel("bert").key("bert.residual_scale", 0.5f)),
+             ContainsSubstring("residual_scale"));
+}
+
+TEST_CASE("model spec: queries grow where the architecture has them grow, by not too many stretches") {
+  const auto growing = [](const std::string& arch, uint32_t original, uint32_t context) {
+    return TinyModel(arch)
+        .key(arch + ".attention.temperature_scale", 0.1f)
+        .key(arch + ".context_length", context)
+        .key(arch + ".rope.scaling.type", "yarn")
+        .key(arch + ".rope.scaling.factor", 4.0f)
+        .key(arch + ".rope.scaling.yarn_log_multiplier", 1.0f)
+        .key(arch + ".rope.scaling.original_context_length", original);
+  };
+  const ModelSpec spec = spec_of(growing("mistral3", 16, 64));
+  CHECK(spec.query_growth == 0.1f);
+  CHECK_FALSE(spec.rope.yarn_tempers);
+  CHECK(spec_of(TinyModel("mistral3")).query_growth == 0.0f);
+  CHECK_THAT(complaint(growing("llama", 16, 64)),
+             ContainsSubstring("temperature_scale") && ContainsSubstring("do not grow") &&
+                 ContainsSubstring("other models of architecture llama do"));
+  CHECK_THAT(complaint(growing("mistral3", 1, 1 << 20)),
+             ContainsSubstring("original_context_length") && ContainsSubstring("is 1") &&
+                 ContainsSubstring("4096th of context_length, 1048576"));
+  CHECK_THAT(complaint(growing("mistral3", 16, 64).key("mistral3.attention.temperature_scale", NAN)),
+             ContainsSubstring("temperature_scale") && ContainsSubstring("nan"));
+}
+
+TEST_CASE("model spec: norms of heads have one row of weights, or one for each head") {
+  CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4).n_rows == 1);
+  CHECK(spec_of(TinyModel("qwen3")).qk_norm_shape(4).n_cols == 8);
+  TinyModel olmo("olmo2");
+  CHECK(spec_of(olmo).qk_norm_shape(4).n_cols == 32);
+  TinyModel command("command-r");
+  command.key("command-r.attention.layer_norm_epsilon", 1e-5f);
+  CHECK(spec_of(command).qk_norm_shape(4).n_rows == 4);
+  CHECK(spec_of(command).qk_norm_shape(2).n_cols == 8);
+}
+
+TEST_CASE("model spec: old mixtures tell the width of an expert by its tensor only") {
+  const auto mixture = [](const std::string& arch) {
+    return TinyModel(arch).key(arch + ".expert_count", 4).key(arch + ".expert_used_count", 2);
+  };
+  CHECK(spec_of(mixture("qwen3moe")).mixture.d_expert == 48);
+  TinyModel old = mixture("qwen3moe").random_tensor("blk.1.ffn_up_exps.weight", {32, 20, 4}, 0, 1);
+  CHECK(spec_of(old).mixture.d_expert == 20);
+  CHECK(spec_of(old.key("qwen3moe.expert_feed_forward_length", 24)).mixture.d_expert == 24);
+  TinyModel split = mixture("llama").random_tensor("blk.0.ffn_up.0.weight", {32, 12}, 0, 1);
+  CHECK(spec_of(split).mixture.d_expert == 12);
+}
+
+TEST_CASE("model spec: windows of layers by a pattern, and what is wrong with one") {
+  const auto with = [](std::vector<bool> pattern) {
+    std::vector<uint8_t> numbers(pattern.begin(), pattern.end());
+    return TinyModel()
+        .key("llama.attention.sliding_window", 16)
+        .array("llama.attention.sliding_window_pattern", std::move(numbers));
+  };
+  const ModelSpec spec = spec_of(with({true, false}));
+  CHECK(spec.layer(0).window == 16);
+  CHECK(spec.layer(1).window == 0);
+  for (const std::vector<bool>& wrong : {std::vector<bool>{true}, {true, false, true}, {}}) {
+    CHECK_THAT(complaint(with(wrong)), ContainsSubstring("sliding_window_pattern") &&
+                                           ContainsSubstring("one value for each of 2 layers"));
+  }
+  CHECK_THAT(
+      complaint(TinyModel()
+                    .key("llama.attention.sliding_window", 16)
+                    .array("llama.attention.sliding_window_pattern", std::vector<std::string>{"a", "b"})),
+      ContainsSubstring("sliding_window_pattern"));
+  CHECK_THAT(complaint(TinyModel().key("llama.attention.sliding_window_pattern", -1)),
+             ContainsSubstring("sliding_window_pattern") && ContainsSubstring("is -1"));
+}
+
+TEST_CASE("model spec: counts of mixtures beyond sense") {
+  const auto with = [](const char* key, int64_t value) {
+    return complaint(
+        TinyModel().key("llama.expert_count", 4).key("llama.expert_used_count", 2).key(key, value));
+  };
+  CHECK_THAT(with("llama.expert_count", -1), ContainsSubstring("expert_count") && ContainsSubstring("is -1"));
+  CHECK_THAT(with("llama.expert_used_count", 0), ContainsSubstring("expert_used_count"));
+  CHECK_THAT(with("llama.expert_feed_forward_length", 0), ContainsSubstring("expert_feed_forward_length"));
+  CHECK_THAT(with("llama.expert_shared_count", 1 << 20), ContainsSubstring("expert_shared_count"));
+  CHECK_THAT(with("llama.expert_shared_feed_forward_length", -5),
+             ContainsSubstring("expert_shared_feed_forward_length"));
+  CHECK_THAT(with("llama.expert_group_count", 5), ContainsSubstring("expert_group_count"));
+  CHECK_THAT(with("llama.expert_group_used_count", 2), ContainsSubstring("expert_group_used_count"));
+  CHECK_THAT(with("llama.leading_dense_block_count", 3), ContainsSubstring("leading_dense_block_count"));
+  CHECK_THAT(with("llama.interleave_moe_layer_step", 0), ContainsSubstring("interleave_moe_layer_step"));
 }
 
 TEST_CASE("model spec: an architecture that does not run is refused by name, with those that do") {
   const std::string said = complaint(TinyModel("mamba"));
-  CHECK_THAT(said, ContainsSubstring("\"mamba\""));
+  CHECK_THAT(
+      said, ContainsSubstring("\"mamba\", an architecture that Hearth does not run because its layers keep a "
+                              "recurrent state"));
   for (const Architecture& arch : architectures()) {
     CHECK_THAT(said, ContainsSubstring(std::string(arch.name)));
   }
   // Names are a file's bytes: they must not reach a terminal as they are, nor without end.
   const std::string hostile = complaint(TinyModel("\x1b[2J" + std::string(5000, 'x')));
   CHECK(hostile.find('\x1b') == std::string::npos);
-  CHECK(hostile.size() < 600);
+  CHECK(hostile.size() < 800);
+  CHECK_THAT(hostile, ContainsSubstring("an architecture that Hearth does not know; Hearth runs llama"));
+  CHECK_THAT(complaint(TinyModel("t5")), ContainsSubstring("an encoder with a decoder"));
+  CHECK_THAT(complaint(TinyModel("clip")), ContainsSubstring("no language model"));
   CHECK_THAT(complaint(TinyModel().without_key("general.architecture")),
              ContainsSubstring("\"general.architecture\" is missing"));
   CHECK_THAT(complaint(TinyModel().key("general.architecture", uint32_t{1})),
@@ -387,6 +503,10 @@ TEST_CASE("model spec: PowerInfer has no sparse form of some architectures") {
       complaint(TinyModel("qwen2").powerinfer()),
       ContainsSubstring("PowerInfer file (magic PWRI) of architecture qwen2, which has no sparse form") &&
           ContainsSubstring("expected one of llama, bamboo, falcon, opt"));
+}
+
+TEST_CASE("model spec: no architecture that runs is among those that do not") {
+  for (const Architecture& arch : architectures()) CHECK(why_not_run(arch.name).empty());
 }
 
 }  // namespace hearth::test

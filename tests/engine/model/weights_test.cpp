@@ -85,6 +85,71 @@ TEST_CASE("weights: every tensor of a llama file comes to its role") {
   CHECK(w.bytes_per_token(bound.spec) == sizeof(float) * (2 * (96 * 32 + 3 * 48 * 32) + 259 * 32));
 }
 
+TEST_CASE("weights: an encoder has norms of sums, token types, positions and no output") {
+  const Bound bound{TinyModel("bert")};
+  const Weights& w = bound.weights;
+  const LayerWeights& layer = w.layers[1];
+  CHECK(w.token_types.n_rows == 2);
+  CHECK(w.position_embedding.n_rows == 64);
+  CHECK(same(w.embedding_norm.bias, stored(bound, "token_embd_norm.bias"), 32));
+  CHECK(layer.attention_norm.scale == nullptr);
+  CHECK(layer.ffn_norm.scale == nullptr);
+  CHECK(same(layer.attention_post_norm.scale, stored(bound, "blk.1.attn_output_norm.weight"), 32));
+  CHECK(same(layer.ffn_post_norm.bias, stored(bound, "blk.1.layer_output_norm.bias"), 32));
+  CHECK(w.output_norm.scale == nullptr);
+  CHECK_FALSE(w.output.weight);
+  CHECK_FALSE(w.tied());
+  CHECK(w.bytes_per_token(bound.spec) == sizeof(float) * 2 * (96 * 32 + 2 * 48 * 32));
+  for (const char* name : {"token_types.weight", "token_embd_norm.weight", "token_embd_norm.bias",
+                           "blk.0.attn_output_norm.weight", "blk.1.layer_output_norm.bias"}) {
+    CHECK_THAT(complaint(TinyModel("bert").without_tensor(name)),
+               ContainsSubstring(name) && ContainsSubstring("is missing"));
+  }
+  CHECK_THAT(complaint(TinyModel("bert").random_tensor("token_types.weight", {16, 2}, 0, 1)),
+             ContainsSubstring("token_types.weight") && ContainsSubstring("[16, 2], expected [32, 2]"));
+  CHECK_THAT(complaint(TinyModel("bert").random_tensor("output.weight", {32, 259}, 0, 1)),
+             ContainsSubstring("output.weight") && ContainsSubstring("no part of architecture bert"));
+}
+
+TEST_CASE("weights: every head's own norm has a row for each head, or the file has none") {
+  const auto model = [] {
+    TinyModel command("command-r");
+    command.key("command-r.attention.layer_norm_epsilon", 1e-5f);
+    for (const char* layer : {"blk.0.", "blk.1."})
+      command.without_tensor(std::string(layer) + "ffn_norm.weight");
+    return command;
+  };
+  CHECK(Bound{model()}.weights.layers[0].q_norm == nullptr);
+  const auto with = [&](std::vector<int64_t> q, std::vector<int64_t> k) {
+    TinyModel command = model();
+    for (const std::string layer : {"blk.0.", "blk.1."}) {
+      command.random_tensor(layer + "attn_q_norm.weight", q, 1, 0.3);
+      command.random_tensor(layer + "attn_k_norm.weight", k, 1, 0.3);
+    }
+    return command;
+  };
+  const Bound bound{with({8, 4}, {8, 2})};
+  CHECK(same(bound.weights.layers[1].q_norm, stored(bound, "blk.1.attn_q_norm.weight"), 32));
+  CHECK(same(bound.weights.layers[1].k_norm, stored(bound, "blk.1.attn_k_norm.weight"), 16));
+  for (const std::vector<int64_t>& wrong : {std::vector<int64_t>{8}, {8, 3}, {32}, {4, 8}, {8, 4, 2}}) {
+    CHECK_THAT(complaint(with(wrong, {8, 2})),
+               ContainsSubstring("blk.0.attn_q_norm.weight") && ContainsSubstring("expected [8, 4]"));
+  }
+  CHECK_THAT(complaint(with({8, 4}, {8, 4})), ContainsSubstring("attn_k_norm.weight"));
+}
+
+TEST_CASE("weights: queries grow by the logarithm of the stretches before them") {
+  const Bound bound{TinyModel("mistral3")
+                        .key("mistral3.attention.temperature_scale", 0.5f)
+                        .key("mistral3.rope.scaling.original_context_length", uint32_t{16})};
+  const std::vector<float>& growth = bound.weights.query_growth;
+  REQUIRE(growth.size() == 5);  // of 64 positions and the end
+  CHECK(growth[0] == 1.0f);
+  CHECK(growth[3] == static_cast<float>(1.0 + 0.5 * std::log(4.0)));
+  CHECK(bound.weights.layers[1].query_growth == growth.data());
+  CHECK(Bound{TinyModel()}.weights.layers[1].query_growth == nullptr);
+}
+
 TEST_CASE("weights: a PowerInfer file has rows of down and a predictor in every layer") {
   const Bound bound{TinyModel().powerinfer()};
   const Weights& w = bound.weights;

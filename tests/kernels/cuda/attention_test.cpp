@@ -506,7 +506,7 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
   const TestStream stream;
   const DeviceArray<float> q(queries.q), scratch(marks), out(size_t{30 * 4 * 32});
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
-  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(nullptr), places.there(),
+  cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(nullptr, nullptr), places.there(),
                   cache.shape(), {k.data(), v.data()}, 300, scratch.data(), out.data(), stream);
   const std::vector<float> after = scratch.read(stream);
   CHECK(std::count(after.begin(), after.end(), mark) == 8);

@@ -331,7 +331,8 @@ TEST_CASE("the list of models has both, with what they embed") {
                         {"owned_by", "hearth"},
                         {"max_model_len", 9},
                         {"device", "CPU, 1 thread"},
-                        {"embedding", {{"dimensions", 2}, {"pooling", "last"}}}});
+                        {"embedding", {{"dimensions", 2}, {"pooling", "last"}}},
+                        {"generates", false}});
   CHECK(json::parse(retrieve_model(context, "text-embedding-3-small").body)["max_model_len"] == 9);
   CHECK(retrieve_model(context, "other").status == 404);
 }

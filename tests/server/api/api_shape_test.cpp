@@ -209,6 +209,7 @@ TEST_CASE("the models") {
                      {"max_model_len", 64},
                      {"device", "CPU"},
                      {"embedding", {{"dimensions", 0}, {"pooling", "last"}}},
+                     {"generates", true},
                      {"sparsity", sparsity}};
   json other = tiny;
   other["id"] = "org/tiny";

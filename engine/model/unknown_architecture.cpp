@@ -1,0 +1,50 @@
+// Known architectures that do not run, by what keeps them out. See the header.
+#include "engine/model/unknown_architecture.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace hearth {
+namespace {
+
+constexpr auto kRecurrent = std::to_array<std::string_view>(
+    {"arwkv7", "falcon-h1", "granitehybrid", "jamba", "kimi-linear", "lfm2", "lfm2moe", "mamba", "mamba2",
+     "nemotron_h", "nemotron_h_moe", "plamo2", "plamo3", "qwen35", "qwen35moe", "qwen3next", "rwkv6",
+     "rwkv6qwen2", "rwkv7"});
+constexpr auto kEncoderDecoders = std::to_array<std::string_view>({"t5", "t5encoder"});
+constexpr auto kSensors = std::to_array<std::string_view>({"clip", "wavtokenizer-dec"});
+constexpr auto kAxes = std::to_array<std::string_view>({"qwen2vl", "qwen3vl", "qwen3vlmoe", "paddleocr"});
+constexpr auto kSlopes = std::to_array<std::string_view>({"bloom", "jais", "jina-bert-v2", "mpt", "refact"});
+constexpr auto kOtherEncoders =
+    std::to_array<std::string_view>({"eurobert", "gemma-embedding", "jina-bert-v3", "llama-embed",
+                                     "modern-bert", "neo-bert", "nomic-bert-moe"});
+constexpr auto kDiffusion = std::to_array<std::string_view>({"dream", "llada", "llada-moe", "rnd1"});
+constexpr auto kLatent = std::to_array<std::string_view>({"deepseek2", "minicpm3", "plm"});
+
+struct Reason {
+  std::span<const std::string_view> names;
+  std::string_view why;
+};
+constexpr auto kReasons = std::to_array<Reason>({
+    {kRecurrent, "its layers keep a recurrent state instead of keys and values"},
+    {kEncoderDecoders, "it is an encoder with a decoder that reads what the encoder gives"},
+    {kSensors,
+     "it reads or makes images or sound and is no language model; give the language model's own file"},
+    {kAxes, "its positions have several axes, for images and video"},
+    {kSlopes, "its positions are slopes of the scores (ALiBi)"},
+    {kOtherEncoders, "it is an encoder that is built otherwise than those that run"},
+    {kDiffusion, "it generates by diffusion, not one token after the other"},
+    {kLatent, "its keys and values are kept as latent vectors"},
+});
+
+}  // namespace
+
+std::string_view why_not_run(std::string_view architecture) {
+  for (const Reason& reason : kReasons) {
+    if (std::ranges::find(reason.names, architecture) != reason.names.end()) return reason.why;
+  }
+  return {};
+}
+
+}  // namespace hearth
