@@ -61,10 +61,10 @@ struct Expert {
   Matrix gate;                       // [d_expert, d_model]; null without a gate
   Matrix up;                         // [d_expert, d_model]
   Matrix down;                       // [d_model, d_expert]
-  DownColumns down_columns = {};     // the same weights, a row for each neuron, without a bias; or empty
   const float* gate_bias = nullptr;  // [d_expert] or null
   const float* up_bias = nullptr;    // [d_expert] or null
   const float* down_bias = nullptr;  // [d_model] or null
+  DownColumns down_columns = {};     // the weights of `down`, a row for each neuron, without a bias; or empty
 };
 
 /// What a layer's experts were asked for and read, summed over calls.

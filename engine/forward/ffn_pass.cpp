@@ -73,9 +73,10 @@ double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
   return sizeof(float) * per_token * max_tokens;
 }
 
-void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout) {
+void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts) {
   mode_ = mode;
   layout_ = &layout;
+  experts_ = experts == nullptr || experts->empty() ? nullptr : experts;
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
   reset_counts();
 }
@@ -117,7 +118,9 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, float* out) {
   const LayerCall call = call_of(layer, normed, x, n_tokens, out);
   if (spec_.layer(layer).experts) return run_mixture(call);
-  if (mode_.sparsity == Sparsity::kDense && call.neurons.dense_down.weight) return run_dense(call);
+  // Layers of a mixture that are no experts are computed whole in every mode.
+  const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
+  if (whole && call.neurons.dense_down.weight) return run_dense(call);
   counts_.n_token_layers += n_tokens;
   counts_.neurons.found = counts_step() ? counter_->found() : nullptr;
   run_sparse(call);
@@ -164,12 +167,15 @@ void FfnPass::run_mixture(const LayerCall& call) {
   if (!spec_.arch.mixture.reads_layer_input) {
     choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
   }
-  call.backend.experts(mixture.experts, spec_.activation, call.normed, choice_, call.out, counts_.experts);
+  counts_.n_expert_layers += call.n_tokens;
+  call.backend.experts(experts_ != nullptr ? experts_->experts(call.layer) : mixture.experts,
+                       spec_.activation, call.normed, choice_, call.out, counts_.experts);
   if (!mixture.shared.empty()) {
     // Its gate is the router of a mixture of one expert, which every token uses.
     const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
     const ExpertChoice all = choose_experts(call, mixture.shared_gate, gate, call.normed);
-    call.backend.experts(mixture.shared, spec_.activation, call.normed, all, call.out, counts_.experts);
+    call.backend.experts(experts_ != nullptr ? experts_->shared(call.layer) : mixture.shared,
+                         spec_.activation, call.normed, all, call.out, counts_.experts);
   }
   if (call.neurons.dense_down.weight) run_dense(call);
 }

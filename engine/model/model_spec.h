@@ -84,8 +84,8 @@ struct ModelSpec {
   int q_dim() const { return n_heads * head_dim; }
   int kv_dim() const { return n_kv_heads * head_dim; }
   bool has_experts() const { return mixture.n_experts > 0; }
-  /// Whether a token leaves neurons of an FFN at zero, so that they can be counted, predicted and skipped. Neurons of experts
-  /// are not looked at one by one.
+  /// Whether a token leaves neurons of an FFN at zero, so that they can be counted, predicted and skipped. Zeros inside
+  /// experts can be skipped too (activation.has_zeros()), but are neither counted one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
   /// Whether what attention and the FFN add to the residual stream is normed or scaled first.
