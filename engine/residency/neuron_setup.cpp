@@ -55,7 +55,7 @@ void NeuronSetup::lay_out() {
   // On the CPU a dense run reads the file's own rows. With a device, neurons may be shared, so they need
   // bundles.
   if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
-  if (in_.spec.has_experts()) {
+  if (in_.spec.has_experts() && choice_.mode == Sparsity::kExact) {
     experts_ = ExpertLayout(in_.weights, in_.cpu);
     report_.notes.push_back("the experts' down projections were copied, a row for each neuron: " +
                             bytes_text(static_cast<double>(experts_.bytes())) +

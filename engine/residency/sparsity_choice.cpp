@@ -91,26 +91,25 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
 }
 
 /// Chooses between exact and dense by the memory there is. Neurons of a plain file can only be skipped if
-/// they lie in bundles. Throws ModelFileError if a mode would have to be replaced by one that gives other
-/// answers.
+/// they lie in bundles, those of experts if their down projections are copied. Throws ModelFileError if a mode would have
+/// to be replaced by one that gives other answers.
 void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
-  if (choice.mode == Sparsity::kDense || facts.has_device) return;
-  if (facts.weights.has_down_rows() && choice.mode != Sparsity::kCalibrated) return;
+  if (choice.mode == Sparsity::kDense) return;
   const bool experts = facts.spec.has_experts();
+  if (!experts && facts.has_device) return;
+  if (facts.weights.has_down_rows() && choice.mode != Sparsity::kCalibrated) return;
   const double bytes =
       experts ? ExpertLayout::copied_bytes(facts.weights)
               : NeuronLayout::bundle_bytes(facts.spec, facts.weights, bundle_parts(choice.mode), {});
   if (bytes <= facts.free_memory_bytes) return;
   const std::string why = "would take " + bytes_text(bytes) + ", and " +
                           bytes_text(std::max(facts.free_memory_bytes, 0.0)) + " are free";
-  if (experts) {
-    choice.mode = Sparsity::kDense;
-    choice.reason = "copying the experts' down projections neuron by neuron, which exact needs, " + why;
-    return;
-  }
   if (choice.mode == Sparsity::kExact) {
     choice.mode = Sparsity::kDense;
-    choice.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
+    choice.reason =
+        (experts ? "copying the experts' down projections, a row for each neuron, which exact needs, "
+                 : "laying its neurons together, which exact needs with a plain GGUF file, ") +
+        why;
     return;
   }
   gguf::fail(gguf::file_label(facts.file.path().string()),
