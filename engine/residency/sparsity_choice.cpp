@@ -22,9 +22,10 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
 
-// "auto" runs a mixture exact if that reads at most this share of what dense reads: at equal bytes exact is slower, for it
-// reads rows that lie apart, and multiplies down rows as floats.
-constexpr double kMostExactBytes = 0.9;
+// "auto" runs a mixture exact if at most this share of its experts' neurons is active. Rows that lie apart take about twice
+// the time of as many bytes in a run: of one layer in Q4_0, exact takes two thirds of dense's time at a tenth, nine tenths
+// at 0.3 and more than dense from a half on (docs/performance.md).
+constexpr double kMostActiveOfExperts = 0.3;
 
 /// The modes of a request that the model supports, before anything is measured.
 struct ModelsAnswer {
@@ -146,7 +147,8 @@ ReadBytes read_bytes_of_experts(ForwardPass& pass, const ModelSpec& spec, const 
   const NeuronActivity activity = probe_activity(pass, spec, tokens, step_tokens);
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, activity),
           .predicted = 0,
-          .dense = bytes_per_token(spec, weights, Sparsity::kDense, activity)};
+          .dense = bytes_per_token(spec, weights, Sparsity::kDense, activity),
+          .experts_active = activity.active};
 }
 
 }  // namespace
@@ -172,10 +174,11 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
     choice.reason = "lossless; on a GPU auto does not measure what predicted would read";
   } else if (answer.compare && facts.spec.has_experts()) {
     const ReadBytes bytes = measure(choice.predictor_threshold);
-    const bool pays = bytes.exact <= kMostExactBytes * bytes.dense;
+    const bool pays = bytes.experts_active <= kMostActiveOfExperts;
     choice.mode = pays ? Sparsity::kExact : Sparsity::kDense;
-    choice.reason =
-        "a token reads " + bytes_text(bytes.exact) + " exact, " + bytes_text(bytes.dense) + " dense";
+    choice.reason = "of its experts' neurons " + std::to_string(std::lround(100 * bytes.experts_active)) +
+                    " % are active; a token reads " + bytes_text(bytes.exact) + " exact, " +
+                    bytes_text(bytes.dense) + " dense";
   } else if (answer.compare) {
     const ReadBytes bytes = measure(choice.predictor_threshold);
     choice.mode = bytes.predicted < bytes.exact ? Sparsity::kPredicted : Sparsity::kExact;
@@ -217,7 +220,8 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),
           .predicted = bytes_per_token(spec, weights, Sparsity::kPredicted, predicted),
-          .dense = 0};
+          .dense = 0,
+          .experts_active = 0};
 }
 
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,

@@ -44,6 +44,7 @@ struct SparsityFacts {
 /// mixture of experts, dense.
 struct ReadBytes {
   double exact = 0, predicted = 0, dense = 0;
+  double experts_active = 0;  // of a mixture: the share of the tokens' experts' neurons that are not zero
 };
 
 /// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto" on the CPU with a model

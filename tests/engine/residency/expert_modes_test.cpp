@@ -213,12 +213,27 @@ TEST_CASE("a mixture with zeros runs exact, and says what that takes and saves")
   CHECK_THAT(report.notes[0], ContainsSubstring("down projections were copied"));
 }
 
-TEST_CASE("auto runs a mixture exact where that reads less") {
+TEST_CASE("auto runs a mixture exact where few of its experts' neurons are active") {
+  // About a half of a random model's neurons are active.
   const auto model = ModelRuntime::load(options_for("smallthinker", "auto"));
-  CHECK_THAT(model->placed().sparsity.reason, ContainsSubstring("a token reads"));
-  const bool less =
-      model->placed().sparsity.bytes_per_token < 0.9 * model->placed().sparsity.dense_bytes_per_token;
-  CHECK(less == (model->placed().sparsity.mode == Sparsity::kExact));
+  CHECK(model->placed().sparsity.mode == Sparsity::kDense);
+  CHECK_THAT(model->placed().sparsity.reason,
+             ContainsSubstring("% are active; a token reads") && ContainsSubstring(" dense"));
+
+  const LoadOptions options = options_for("smallthinker", "auto");
+  const ModelFile file = ModelFile::open(options.path);
+  const ModelSpec spec = read_model_spec(file);
+  const Weights weights = bind_weights(file, spec);
+  const SparsityFacts facts{.file = file, .spec = spec, .weights = weights, .free_memory_bytes = 1e9};
+  SparsityRequest request;
+  request.mode = "auto";
+  for (const double active : {0.05, 0.29, 0.31, 0.9}) {
+    const auto measured = [&](float) {
+      return ReadBytes{.exact = 2e6, .predicted = 0, .dense = 3e6, .experts_active = active};
+    };
+    const SparsityChoice choice = choose_sparsity(request, facts, measured);
+    CHECK(choice.mode == (active < 0.3 ? Sparsity::kExact : Sparsity::kDense));
+  }
 }
 
 TEST_CASE("a mixture stays dense where exact cannot be, with a reason") {
