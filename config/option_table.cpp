@@ -149,8 +149,9 @@ std::vector<OptionSpec> make_table() {
       {"sparsity", "Sparsity", "MODE",
        "Which FFN neurons are computed. exact: those that are not zero, without loss; a model whose "
        "activation has no zeros runs dense. predicted: those the model's predictors propose. auto: exact or "
-       "predicted, whichever reads less. calibrated: for SwiGLU and GeGLU models, those above the "
-       "thresholds that hearth-profiler calibrate found. dense: all.",
+       "predicted, whichever reads less; with experts exact, or dense if many of their neurons are active. "
+       "calibrated: for SwiGLU and GeGLU models, those above the thresholds that hearth-profiler calibrate "
+       "found. dense: all.",
        choice<&O::sparsity>({"auto", "exact", "predicted", "calibrated", "dense"}), Sources::kAll,
        Program::kBoth},
       {"predictor-threshold", "Sparsity", "X",

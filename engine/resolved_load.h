@@ -79,11 +79,11 @@ struct LoadFacts {
 /// Throws std::invalid_argument (one sentence) for options that are invalid for every model.
 void check_options(const LoadOptions& options);
 
-/// Measures the bytes that exact and predicted mode read, with this reservation and predictor threshold.
+/// Measures the bytes that the modes to choose from read (ReadBytes), with this reservation and predictor threshold.
 using AutoMeasure = std::function<ReadBytes(const Reservation& memory, float predictor_threshold)>;
 
 /// Resolves the options. Calls `measure` at most once: for --sparsity auto, if the CPU alone runs a model
-/// with predictors. Throws ModelFileError and std::invalid_argument (one sentence) if the model or the
+/// with predictors, or with experts that have zeros. Throws ModelFileError and std::invalid_argument (one sentence) if the model or the
 /// machine cannot do what is requested, and whatever `measure` throws.
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure);
 

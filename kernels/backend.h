@@ -291,8 +291,9 @@ class Backend : public Memory {
 
   /// out[t] += the sum over j of weight_j * FFN_{expert j}(x[t]), for the experts that `choice` has for each
   /// token t, added in the order of j. x and out are [choice.n_tokens, d_model] and do not overlap. experts: a
-  /// layer's, by number, all of the same shape. Only weights of chosen experts are read, once in a call.
-  /// REQUIRES: for kDRelu and kSwigluOai, experts have gates.
+  /// layer's, by number, all of the same shape. Only weights of chosen experts are read, once in a call; of experts with
+  /// down columns only the rows of neurons that are not zero (see Expert).
+  /// REQUIRES: for kDRelu and kSwigluOai, experts have gates. Experts have down columns only if the activation has zeros.
   virtual void experts(std::span<const Expert> /*experts*/, FfnActivation /*activation*/, const float* /*x*/,
                        const ExpertChoice& /*choice*/, float* /*out*/, ExpertCounts& /*counts*/) {
     throw std::logic_error("This backend cannot compute layers of experts.");

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "kernels/matrix.h"
+#include "kernels/neurons.h"
 
 namespace hearth {
 
@@ -52,6 +53,10 @@ struct ExpertChoice {
 
 /// One expert: out = down (act(gate x) * (up x)), or down act(up x) without a gate; biases are added to the
 /// products. A matrix may be rows of a larger tensor, for example gate and up the halves of one.
+///
+/// With `down_columns`, neurons whose value is zero are skipped: gates decide which up rows are read (without a gate, all
+/// up rows are read and decide), and values which down columns. `down` is then not read. All experts of a layer have
+/// down columns, or none has.
 struct Expert {
   Matrix gate;                       // [d_expert, d_model]; null without a gate
   Matrix up;                         // [d_expert, d_model]
@@ -59,12 +64,19 @@ struct Expert {
   const float* gate_bias = nullptr;  // [d_expert] or null
   const float* up_bias = nullptr;    // [d_expert] or null
   const float* down_bias = nullptr;  // [d_model] or null
+  DownColumns down_columns = {};     // the weights of `down`, a row for each neuron, without a bias; or empty
 };
 
 /// What a layer's experts were asked for and read, summed over calls.
 struct ExpertCounts {
   int64_t chosen = 0;  // pairs of a token and one of its experts
   int64_t read = 0;    // experts whose weights were read; once in a step, however many tokens chose them
+  // Of activations with zeros, over the pairs:
+  int64_t neurons = 0;  // of the experts, d_expert for each pair
+  int64_t passed = 0;   // act(gate) is not zero; where zeros are not skipped, the same as `active`
+  int64_t active = 0;   // the value is not zero
+  // Of experts whose zeros are skipped. A row counts once in a step, however many tokens want it:
+  int64_t up_rows = 0, down_rows = 0;  // read from memory; up_rows only if there are gates
 };
 
 }  // namespace hearth

@@ -215,7 +215,8 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
     log_warning(kNone + "there is no cache folder to keep it in (" + *why + ")");
     return nullptr;
   }
-  if (!runtime.facts().spec.has_zero_neurons() && runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
+  if (!runtime.facts().spec.activation.has_zeros() &&
+      runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
     log_warning(kNone + "every neuron of this model is active for every token");
     return nullptr;
   }

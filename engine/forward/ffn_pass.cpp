@@ -75,9 +75,10 @@ double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
   return sizeof(float) * per_token * max_tokens;
 }
 
-void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout) {
+void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts) {
   mode_ = mode;
   layout_ = &layout;
+  experts_ = experts == nullptr || experts->empty() ? nullptr : experts;
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
   reset_counts();
 }
@@ -119,7 +120,9 @@ void FfnPass::before_attention(int layer, const float* x, int n_tokens) {
 void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, float* out) {
   const LayerCall call = call_of(layer, normed, x, n_tokens, out);
   if (spec_.layer(layer).experts) return run_mixture(call);
-  if (mode_.sparsity == Sparsity::kDense && call.neurons.dense_down.weight) return run_dense(call);
+  // Layers of a mixture that are no experts are computed whole in every mode.
+  const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
+  if (whole && call.neurons.dense_down.weight) return run_dense(call);
   counts_.n_token_layers += n_tokens;
   counts_.neurons.found = counts_step() ? counter_->found() : nullptr;
   run_sparse(call);
@@ -171,6 +174,7 @@ void FfnPass::run_mixture(const LayerCall& call) {
   if (!spec_.arch.mixture.reads_layer_input) {
     choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
   }
+  counts_.n_expert_layers += call.n_tokens;
   const float* x = call.backend.to_host(call.normed, n);
   if (call.neurons.dense_down.weight) run_dense(call);
   float *computed = on_cpu_.mixed.floats(), *received = call.work.mixed.floats();
@@ -184,13 +188,15 @@ void FfnPass::compute_experts(const LayerCall& call, const float* x, float* mixe
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
   Backend& cpu = devices_.cpu();
   cpu.zero(int64_t{call.n_tokens} * spec_.d_model, mixed);
-  cpu.experts(mixture.experts, spec_.activation, x, choice_, mixed, counts_.experts);
+  cpu.experts(experts_ != nullptr ? experts_->experts(call.layer) : mixture.experts, spec_.activation, x,
+              choice_, mixed, counts_.experts);
   if (mixture.shared.empty()) return;
   // Its gate is the router of a mixture of one expert, which every token uses.
   const Router gate{.n_experts = 1, .n_used = 1, .score = RouterScore::kSigmoid};
   LayerCall on_cpu{cpu, on_cpu_, call.layer, call.neurons, x, call.x, call.n_tokens, mixed};
   const ExpertChoice all = choose_experts(on_cpu, mixture.shared_gate, gate, x);
-  cpu.experts(mixture.shared, spec_.activation, x, all, mixed, counts_.experts);
+  cpu.experts(experts_ != nullptr ? experts_->shared(call.layer) : mixture.shared, spec_.activation, x, all,
+              mixed, counts_.experts);
 }
 
 void FfnPass::run_sparse(const LayerCall& call) {

@@ -15,6 +15,7 @@
 #include "engine/forward/neuron_observer.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
+#include "engine/residency/expert_layout.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/sparsity.h"
 #include "kernels/backend.h"
@@ -31,7 +32,8 @@ struct FfnMode {
 
 /// Sums over layers and tokens.
 struct FfnCounts {
-  int64_t n_token_layers = 0;  // tokens times layers
+  int64_t n_token_layers = 0;   // tokens times layers whose neurons are counted
+  int64_t n_expert_layers = 0;  // tokens times layers of experts
   NeuronCounts neurons;
   ExpertCounts experts;
   int64_t n_verified = 0;             // tokens times layers whose predictor was verified
@@ -73,8 +75,9 @@ class FfnPass {
   /// not wrap around.
   static double bytes_needed(const ModelSpec& spec, int max_tokens);
 
-  /// Sets the mode from now on. `layout` must outlive the pass and hold what the mode reads.
-  void use(const FfnMode& mode, const NeuronLayout& layout);
+  /// Sets the mode from now on. The layouts must outlive the pass and hold what the mode reads. In exact mode, mixtures
+  /// skip zeros of the experts that `experts` has (null or empty: of none); their other FFNs are computed whole.
+  void use(const FfnMode& mode, const NeuronLayout& layout, const ExpertLayout* experts = nullptr);
 
   /// Proposes neurons, or chooses experts, if the architecture's predictor or router reads the layer's input,
   /// x [n_tokens, d_model]. Called before the layer adds its attention to x.
@@ -90,7 +93,7 @@ class FfnPass {
   /// be x. The experts of a mixture are computed by the CPU, also where the layer is a device's.
   void run(int layer, const float* normed, const float* x, int n_tokens, float* out);
 
-  /// Sums over all runs since the last reset, in sparse modes.
+  /// Sums over all runs since the last reset; of neurons in sparse modes only.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
   /// Counts single neurons from now on; null: stops counting. Dense modes are counted only if there is one
@@ -147,6 +150,7 @@ class FfnPass {
   const Weights& weights_;
   NeuronLayout in_file_;
   const NeuronLayout* layout_;
+  const ExpertLayout* experts_ = nullptr;  // null: experts are computed whole
   FfnMode mode_;
   FfnCounts counts_;
   ActivityCounter* counter_ = nullptr;

@@ -107,8 +107,8 @@ struct ModelSpec {
   int projected_q_dim() const { return latent ? n_heads * (latent.d_nope + latent.d_rope) : q_dim(); }
   int attended_dim() const { return latent ? n_heads * latent.d_value : q_dim(); }
   bool has_experts() const { return mixture.n_experts > 0; }
-  /// Whether a token leaves neurons of an FFN at zero, so that they can be counted, predicted and skipped. Neurons of experts
-  /// are not looked at one by one.
+  /// Whether a token leaves neurons of an FFN at zero, so that they can be counted, predicted and skipped. Zeros inside
+  /// experts can be skipped too (activation.has_zeros()), but are neither counted one by one nor predicted.
   bool has_zero_neurons() const { return activation.has_zeros() && !has_experts(); }
   LayerSpec layer(int i) const { return layers.empty() ? LayerSpec{} : layers[static_cast<size_t>(i)]; }
   /// The window of the layers that have one, the same in all of them; 0: none has.

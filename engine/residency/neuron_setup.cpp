@@ -54,7 +54,8 @@ NeuronSetup::NeuronSetup(const SparsityChoice& choice, const NeuronSetupInputs& 
 void NeuronSetup::lay_out() {
   // On the CPU a dense run reads the file's own rows. With a device, neurons may be shared, so they need
   // bundles; not in mixtures of experts, of which a device has no single neurons.
-  if (choice_.mode == Sparsity::kDense && (!in_.has_device || in_.spec.has_experts())) return;
+  if (in_.spec.has_experts()) return copy_experts();
+  if (choice_.mode == Sparsity::kDense && !in_.has_device) return;
   order_ = find_order(in_, report_.notes);
   // A device that tells which neurons are active has the gates; then the CPU needs none.
   const bool gates_apart = !in_.has_device || choice_.mode == Sparsity::kExact;
@@ -68,6 +69,15 @@ void NeuronSetup::lay_out() {
   report_.notes.push_back("neurons stay as they lie in the file: laying them together would take " +
                           bytes_text(bytes) + ", and " + bytes_text(std::max(in_.free_memory_bytes, 0.0)) +
                           " are free");
+}
+
+/// In exact mode experts' down projections get a row for each neuron; otherwise experts are read as they lie in the file.
+void NeuronSetup::copy_experts() {
+  if (choice_.mode != Sparsity::kExact) return;
+  experts_ = ExpertLayout(in_.weights, in_.cpu);
+  report_.notes.push_back("the experts' down projections were copied, a row for each neuron: " +
+                          bytes_text(static_cast<double>(experts_.bytes())) +
+                          "; the file's own are read no more");
 }
 
 void NeuronSetup::place(const Devices& devices, const Plan* plan,
@@ -96,6 +106,7 @@ void NeuronSetup::place(const Devices& devices, const Plan* plan,
   } else {
     for (int i = 0; i < in_.spec.n_layers; ++i) placed(i);
   }
+  if (!experts_.empty()) experts_.fill(in_.n_threads, progress);
   if (unpinned_bytes_ > 0) {
     notes_.push_back(bytes_text(static_cast<double>(unpinned_bytes_)) +
                      " of cold neurons could not be page-locked (a container's memlock limit, or too little "
@@ -170,7 +181,7 @@ void NeuronSetup::use(ForwardPass& pass) {
                   .predictor_threshold = choice_.predictor_threshold,
                   .verify_predictor = choice_.verify_predictor,
                   .thresholds = choice_.thresholds},
-                 placed_);
+                 placed_, &experts_);
   if (choice_.mode != Sparsity::kDense) {
     const std::vector<int32_t> tokens = probe_tokens(in_.tokenizer, in_.spec, in_.context_tokens);
     report_.activity = probe_activity(pass, in_.spec, tokens, in_.max_tokens);

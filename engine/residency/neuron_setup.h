@@ -15,6 +15,7 @@
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
+#include "engine/residency/expert_layout.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/plan.h"
 #include "engine/residency/sparsity.h"
@@ -57,7 +58,7 @@ class NeuronSetup {
   const NeuronLayout& host() const { return layout_; }
   /// The neuron order; empty if the neurons keep the file's order.
   const NeuronLayout::Order& order() const { return bundled_ ? order_ : no_order_; }
-  size_t host_bytes() const { return layout_.bytes(); }
+  size_t host_bytes() const { return layout_.bytes() + experts_.bytes(); }
   const SparsityReport& report() const { return report_; }
   /// Sentences for the log: memory that was not granted, and what that costs.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -67,6 +68,7 @@ class NeuronSetup {
   const std::vector<LayerPlacement>& placements() const { return placements_; }
 
  private:
+  void copy_experts();
   void fit_layout(const Plan& plan, std::vector<LayerPlacement>& placements);
   void share_layer(int layer, const LayerPlacement& placement, ComputeDevice& device);
 
@@ -74,8 +76,9 @@ class NeuronSetup {
   const SparsityChoice& choice_;
   bool bundled_ = false;  // layout_ has its neurons in bundles, in order_
   BundleParts parts_;
-  NeuronLayout layout_;  // in host memory
-  NeuronLayout placed_;  // what the pass reads
+  NeuronLayout layout_;   // in host memory
+  NeuronLayout placed_;   // what the pass reads
+  ExpertLayout experts_;  // of a mixture in exact mode; else empty
   std::vector<LayerPlacement> placements_;
   NeuronLayout::Order order_, no_order_;
   SparsityReport report_;

@@ -25,14 +25,15 @@ std::string_view sparsity_name(Sparsity mode);
 
 /// The sparsity that the user requests.
 struct SparsityRequest {
-  std::string mode = "exact";  // a sparsity_name(), or "auto": exact or predicted, whichever reads less
+  std::string mode = "exact";                 // a sparsity_name(), or "auto" (choose_sparsity)
   std::optional<double> predictor_threshold;  // least logit that proposes a neuron; nullopt: the file's
   bool verify_predictor = false;              // also compute every gate, to count the predictor's errors
   bool calibrating =
       false;  // calibrated: thresholds begin at zero, and the file beside the model is not read
 };
 
-/// Shares of all neurons, averaged over the observed tokens. Negative: unknown.
+/// Shares of all neurons, averaged over the observed tokens; of a mixture, of the neurons of the tokens' experts. Negative:
+/// unknown.
 struct NeuronActivity {
   int64_t n_tokens = 0;
   double proposed = -1;  // by the predictor; exact: gate passes; calibrated: contribution counts
@@ -42,6 +43,9 @@ struct NeuronActivity {
   double true_active = -1;      // gate passes, proposed or not (predictor verified)
   double recall = -1;           // share of the active ones that were proposed (predictor verified)
   double false_positives = -1;  // share of the proposed ones that were not active (predictor verified)
+  double experts_read =
+      -1;  // of a mixture: experts read per token and layer; those that a step's tokens share
+           // count once, so it is below the number of a token's experts
 };
 
 /// The current mode, and the bytes it reads.

@@ -11,6 +11,7 @@
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/calibration.h"
 #include "engine/model/gguf/fault.h"
+#include "engine/residency/expert_layout.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/token_bytes.h"
@@ -21,10 +22,15 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"dense", "exact", "predicted", "calibrated"};
 
+// "auto" runs a mixture exact if at most this share of its experts' neurons is active. Rows that lie apart take about twice
+// the time of as many bytes in a run: of one layer in Q4_0, exact takes two thirds of dense's time at a tenth, nine tenths
+// at 0.3 and more than dense from a half on (docs/performance.md).
+constexpr double kMostActiveOfExperts = 0.3;
+
 /// The modes of a request that the model supports, before anything is measured.
 struct ModelsAnswer {
   Sparsity mode = Sparsity::kDense;  // with compare: exact, unless predicted turns out to read less
-  bool compare = false;              // "auto" and the model has predictors
+  bool compare = false;              // "auto" and the model has predictors, or experts with zeros
   std::string reason;
 };
 
@@ -34,15 +40,18 @@ ModelsAnswer answer_of_model(const SparsityRequest& request, const std::filesyst
   const std::string activation = ffn_activation_name(spec.activation);
   const std::string label = gguf::file_label(model.string());
   if (request.mode == "dense") return {Sparsity::kDense, false, "asked for"};
-  if (spec.has_experts() && (request.mode == "exact" || request.mode == "auto")) {
-    return {Sparsity::kDense, false, "its FFNs are experts, of which a token reads few"};
-  }
-  if (spec.has_experts() && (request.mode == "predicted" || request.mode == "calibrated")) {
-    gguf::fail(label,
-               "--sparsity " + request.mode +
-                   " skips neurons of whole FFNs, but the model's are mixtures of experts; take dense");
-  }
   const bool has_zeros = spec.activation.has_zeros();
+  if (spec.has_experts() && !has_zeros && (request.mode == "exact" || request.mode == "auto")) {
+    return {
+        Sparsity::kDense, false,
+        "its FFNs are experts, of which a token reads few, and " + activation + " leaves no zeros in them"};
+  }
+  if (spec.has_experts() && request.mode == "auto") return {Sparsity::kExact, true, {}};
+  if (spec.has_experts() && (request.mode == "predicted" || request.mode == "calibrated")) {
+    gguf::fail(label, "--sparsity " + request.mode +
+                          " skips neurons of whole FFNs, but the model's are mixtures of experts; take " +
+                          (has_zeros ? "exact" : "dense"));
+  }
   if (request.mode == "predicted") {
     if (!weights.has_predictors()) {
       gguf::fail(label,
@@ -83,18 +92,25 @@ float threshold_of(const SparsityRequest& request, const ModelSpec& spec) {
 }
 
 /// Chooses between exact and dense by the memory there is. Neurons of a plain file can only be skipped if
-/// they lie in bundles. Throws ModelFileError if a mode would have to be replaced by one that gives other
-/// answers.
+/// they lie in bundles, those of experts if their down projections are copied. Throws ModelFileError if a mode would have
+/// to be replaced by one that gives other answers.
 void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
-  if (choice.mode == Sparsity::kDense || facts.has_device) return;
+  if (choice.mode == Sparsity::kDense) return;
+  const bool experts = facts.spec.has_experts();
+  if (!experts && facts.has_device) return;
   if (facts.weights.has_down_rows() && choice.mode != Sparsity::kCalibrated) return;
-  const double bytes = NeuronLayout::bundle_bytes(facts.spec, facts.weights, bundle_parts(choice.mode), {});
+  const double bytes =
+      experts ? ExpertLayout::copied_bytes(facts.weights)
+              : NeuronLayout::bundle_bytes(facts.spec, facts.weights, bundle_parts(choice.mode), {});
   if (bytes <= facts.free_memory_bytes) return;
   const std::string why = "would take " + bytes_text(bytes) + ", and " +
                           bytes_text(std::max(facts.free_memory_bytes, 0.0)) + " are free";
   if (choice.mode == Sparsity::kExact) {
     choice.mode = Sparsity::kDense;
-    choice.reason = "laying its neurons together, which exact needs with a plain GGUF file, " + why;
+    choice.reason =
+        (experts ? "copying the experts' down projections, a row for each neuron, which exact needs, "
+                 : "laying its neurons together, which exact needs with a plain GGUF file, ") +
+        why;
     return;
   }
   gguf::fail(gguf::file_label(facts.file.path().string()),
@@ -118,6 +134,23 @@ std::string_view probe_text() {
          "recipe.";
 }
 
+/// How many of the layers have experts.
+int64_t n_expert_layers(const ModelSpec& spec) {
+  int64_t n = 0;
+  for (int i = 0; i < spec.n_layers; ++i) n += spec.layer(i).experts ? 1 : 0;
+  return n;
+}
+
+/// ReadBytes of a mixture; the pass computes its experts whole.
+ReadBytes read_bytes_of_experts(ForwardPass& pass, const ModelSpec& spec, const Weights& weights,
+                                std::span<const int32_t> tokens, int step_tokens) {
+  const NeuronActivity activity = probe_activity(pass, spec, tokens, step_tokens);
+  return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, activity),
+          .predicted = 0,
+          .dense = bytes_per_token(spec, weights, Sparsity::kDense, activity),
+          .experts_active = activity.active};
+}
+
 }  // namespace
 
 std::string_view sparsity_name(Sparsity mode) { return kNames[static_cast<size_t>(mode)]; }
@@ -139,6 +172,13 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
   // 2. "auto": exact or predicted, whichever reads fewer bytes. Only this choice is measured.
   if (answer.compare && facts.has_device) {
     choice.reason = "lossless; on a GPU auto does not measure what predicted would read";
+  } else if (answer.compare && facts.spec.has_experts()) {
+    const ReadBytes bytes = measure(choice.predictor_threshold);
+    const bool pays = bytes.experts_active <= kMostActiveOfExperts;
+    choice.mode = pays ? Sparsity::kExact : Sparsity::kDense;
+    choice.reason = "of its experts' neurons " + std::to_string(std::lround(100 * bytes.experts_active)) +
+                    " % are active; a token reads " + bytes_text(bytes.exact) + " exact, " +
+                    bytes_text(bytes.dense) + " dense";
   } else if (answer.compare) {
     const ReadBytes bytes = measure(choice.predictor_threshold);
     choice.mode = bytes.predicted < bytes.exact ? Sparsity::kPredicted : Sparsity::kExact;
@@ -166,11 +206,12 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   ForwardPass pass(devices, spec, weights, kv,
                    {.max_tokens = step_tokens, .max_logit_rows = 1, .max_context = context_tokens});
   const NeuronLayout in_file = NeuronLayout::in_file(spec, weights);
-  pass.ffn().use({.sparsity = Sparsity::kPredicted,
+  pass.ffn().use({.sparsity = spec.has_experts() ? Sparsity::kDense : Sparsity::kPredicted,
                   .predictor_threshold = predictor_threshold,
-                  .verify_predictor = true,
+                  .verify_predictor = !spec.has_experts(),
                   .thresholds = {}},
                  in_file);
+  if (spec.has_experts()) return read_bytes_of_experts(pass, spec, weights, tokens, step_tokens);
   const NeuronActivity predicted = probe_activity(pass, spec, tokens, step_tokens);
   NeuronActivity exact = predicted;
   exact.proposed = exact.passed = predicted.true_active;
@@ -178,7 +219,9 @@ ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, cons
   exact.active = predicted.true_active;
   if (predicted.passed > 0) exact.active *= predicted.active / predicted.passed;
   return {.exact = bytes_per_token(spec, weights, Sparsity::kExact, exact),
-          .predicted = bytes_per_token(spec, weights, Sparsity::kPredicted, predicted)};
+          .predicted = bytes_per_token(spec, weights, Sparsity::kPredicted, predicted),
+          .dense = 0,
+          .experts_active = 0};
 }
 
 double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity mode,
@@ -188,6 +231,17 @@ double bytes_per_token(const ModelSpec& spec, const Weights& weights, Sparsity m
 
 NeuronActivity activity_of(const FfnCounts& counts, const ModelSpec& spec) {
   NeuronActivity activity;
+  if (counts.n_expert_layers > 0) {
+    const auto token_layers = static_cast<double>(counts.n_expert_layers);
+    activity.experts_read = static_cast<double>(counts.experts.read) / token_layers;
+  }
+  if (counts.experts.neurons > 0) {
+    const auto all = static_cast<double>(counts.experts.neurons);
+    activity.n_tokens = counts.n_expert_layers / n_expert_layers(spec);
+    activity.proposed = activity.passed = static_cast<double>(counts.experts.passed) / all;
+    activity.active = static_cast<double>(counts.experts.active) / all;
+    return activity;
+  }
   if (counts.n_token_layers == 0) return activity;
   const double all = static_cast<double>(counts.n_token_layers) * spec.d_ff;
   activity.n_tokens = counts.n_token_layers / spec.n_layers;

@@ -40,19 +40,21 @@ struct SparsityFacts {
   double free_memory_bytes = 0;  // host memory that bundles may use
 };
 
-/// Weight bytes that one decoded token reads in the two modes that "auto" chooses from.
+/// Weight bytes that one decoded token reads in the two modes that "auto" chooses from: exact, and predicted or, of a
+/// mixture of experts, dense.
 struct ReadBytes {
-  double exact = 0, predicted = 0;
+  double exact = 0, predicted = 0, dense = 0;
+  double experts_active = 0;  // of a mixture: the share of the tokens' experts' neurons that are not zero
 };
 
 /// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto" on the CPU with a model
-/// that has predictors. Throws ModelFileError (one sentence) if the model or the machine's memory cannot meet
+/// that has predictors, or experts with zeros. Throws ModelFileError (one sentence) if the model or the machine's memory cannot meet
 /// the request, std::invalid_argument if the request is invalid, and whatever `measure` throws.
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,
                                const std::function<ReadBytes(float predictor_threshold)>& measure);
 
 /// Runs a short text through a pass of its own, which reads the neurons from the file and computes every gate
-/// beside the predictor. `context_tokens`: positions that a sequence may reach; `max_tokens`: tokens of one
+/// beside the predictor, or experts whole. `context_tokens`: positions that a sequence may reach; `max_tokens`: tokens of one
 /// step.
 ReadBytes measure_read_bytes(const ModelSpec& spec, const Weights& weights, const Tokenizer& tokenizer,
                              Backend& cpu, int context_tokens, int max_tokens, float predictor_threshold);

@@ -16,27 +16,49 @@ struct LayerBytes {
   double gates = 0, ups = 0, downs = 0;
 };
 
-/// The down projection, if the share `active` of the neurons is read.
-double down_bytes(const ModelSpec& spec, const LayerWeights& layer, double active) {
-  if (layer.down_rows.weight) return active * static_cast<double>(layer.down_rows.weight.bytes());
-  const Matrix& down = layer.down.weight;
-  const double codes = static_cast<double>(column_codes_bytes(down.dtype, spec.d_model)) * spec.d_ff;
+/// A down projection [d_model, neurons] that was turned, if the share `active` of the neurons is read.
+double turned_bytes(const Matrix& down, double active) {
+  const double codes =
+      static_cast<double>(column_codes_bytes(down.dtype, down.n_rows)) * static_cast<double>(down.n_cols);
   // A group's scales are read if any of its neurons is.
   const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
   return active * codes + group_read * static_cast<double>(column_scales_bytes(down));
 }
 
+double down_bytes(const LayerWeights& layer, double active) {
+  if (layer.down_rows.weight) return active * static_cast<double>(layer.down_rows.weight.bytes());
+  return turned_bytes(layer.down.weight, active);
+}
+
+/// What a token reads of a layer's mixture.
+double mixture_bytes(const ModelSpec& spec, const MixtureWeights& mixture, Sparsity mode,
+                     const NeuronActivity& activity) {
+  if (mode != Sparsity::kExact) return static_cast<double>(mixture_bytes_per_token(spec, mixture));
+  const auto expert_bytes = [&](const Expert& expert) {
+    const double active = turned_bytes(expert.down, activity.active);
+    const auto up = static_cast<double>(expert.up.bytes());
+    return active + (expert.gate ? static_cast<double>(expert.gate.bytes()) + activity.passed * up : up);
+  };
+  auto total = static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes());
+  for (const Expert& expert : mixture.shared) total += expert_bytes(expert);
+  // All experts of a layer are of one size.
+  if (!mixture.experts.empty()) total += spec.mixture.n_used * expert_bytes(mixture.experts.front());
+  return total;
+}
+
 LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsity mode,
                        const NeuronActivity& activity) {
   LayerBytes bytes;
-  bytes.whole += static_cast<double>(attention_bytes(layer) + mixture_bytes_per_token(spec, layer.mixture));
+  bytes.whole += static_cast<double>(attention_bytes(layer));
+  bytes.whole += mixture_bytes(spec, layer.mixture, mode, activity);
+  if (spec.has_experts()) mode = Sparsity::kDense;  // of what is no expert
   bytes.gates = static_cast<double>((spec.gated ? layer.gate : layer.up).weight.bytes());
   bytes.ups = spec.gated ? static_cast<double>(layer.up.weight.bytes()) : 0.0;
   switch (mode) {
     case Sparsity::kDense:
       // Dense runs that count neurons do not read the down rows of neurons whose value is zero either.
       bytes.downs = layer.down.weight ? static_cast<double>(layer.down.weight.bytes())
-                                      : down_bytes(spec, layer, activity.active < 0 ? 1.0 : activity.active);
+                                      : down_bytes(layer, activity.active < 0 ? 1.0 : activity.active);
       break;
     case Sparsity::kPredicted:
       bytes.whole += static_cast<double>(layer.predictor_in.bytes() + layer.predictor_out.bytes());
@@ -46,7 +68,7 @@ LayerBytes layer_bytes(const ModelSpec& spec, const LayerWeights& layer, Sparsit
       bytes.ups *= activity.passed;
       [[fallthrough]];
     case Sparsity::kCalibrated:
-      bytes.downs = down_bytes(spec, layer, activity.active);
+      bytes.downs = down_bytes(layer, activity.active);
   }
   return bytes;
 }

@@ -59,7 +59,7 @@ CpuBackend::CpuBackend(int n_threads, Isa isa, ActivationBits bits, double quota
       attention_(pool_, vector_),
       sparse_(pool_, matmul_, vector_, down_kernels(isa), down_sums_kernels(isa)),
       router_(pool_, vector_),
-      experts_(pool_, matmul_, vector_, bits, products_) {}
+      experts_(pool_, matmul_, vector_, down_kernels(isa), bits, products_) {}
 
 std::string CpuBackend::description() const {
   const int n = pool_.n_threads();

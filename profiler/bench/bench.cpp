@@ -19,6 +19,9 @@ namespace hearth {
 
 std::string sparsity_text(const SparsityReport& report, const NeuronActivity& activity) {
   std::string text = fmt::format("{} ({})", sparsity_name(report.mode), report.reason);
+  if (activity.experts_read >= 0) {
+    text += fmt::format(", {:.2f} experts read per token and layer", activity.experts_read);
+  }
   if (activity.n_tokens == 0) return text;
   text += fmt::format(", {:.1f} % of neurons active", 100 * activity.active);
   if (report.mode == Sparsity::kPredicted) {
@@ -150,6 +153,7 @@ Json sparsity_json(const SparsityReport& report, const NeuronActivity& activity)
                {"reason", report.reason},
                {"dense_bytes_per_token", report.dense_bytes_per_token}};
   if (activity.n_tokens > 0) json["active_share"] = activity.active;
+  if (activity.experts_read >= 0) json["experts_read_per_token_layer"] = activity.experts_read;
   if (report.mode == Sparsity::kPredicted) {
     json["proposed_share"] = activity.proposed;
     json["predictor_threshold"] = report.predictor_threshold;

@@ -162,6 +162,12 @@ TEST_CASE("today's dense architectures give the logits that transformers gives")
   CHECK(worst_in_mode(name, "dense", name) < kTolerance);
 }
 
+TEST_CASE("mixtures with a relu give the same logits when only active neurons of experts are computed") {
+  const std::string name = GENERATE("smallthinker", "smallthinker-sigmoid");
+  INFO(name);
+  CHECK(worst_in_mode(name, "exact", name) < kTolerance);
+}
+
 TEST_CASE("encoders give the hidden states that transformers gives") {
   const std::string name = GENERATE("bert", "nomic-bert");
   INFO(name);

@@ -10,36 +10,12 @@
 #include <stdexcept>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "tests/kernels/weight_rows.h"
+#include "tests/kernels/expert_layer.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_experts.h"
 
 namespace hearth::test {
 namespace {
-
-constexpr int64_t kModel = 256;   // d_model; weight blocks of K-quants have 256 columns
-constexpr int64_t kExpert = 512;  // d_expert
-constexpr int kExperts = 9;
-constexpr int kMaxTokens = 200;
-constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-
-std::vector<float> normal_numbers(int64_t n, std::mt19937& rng, float deviation = 1.0f) {
-  std::normal_distribution<float> normal(0.0f, deviation);
-  std::vector<float> out(static_cast<size_t>(n));
-  for (float& x : out) x = normal(rng);
-  return out;
-}
-
-StepBounds bounds_for(int max_tokens, int n_experts, int n_used) {
-  StepBounds bounds;
-  bounds.max_tokens = max_tokens;
-  bounds.max_cols = kExpert;
-  bounds.d_model = kModel;
-  bounds.n_experts = n_experts;
-  bounds.n_experts_used = n_used;
-  bounds.expert_cols = kExpert;
-  return bounds;
-}
 
 // ---- choosing ----------------------------------------------------------------------------------------------
 
@@ -255,12 +231,6 @@ TEST_CASE("router: a token's bits do not depend on batch or threads", "[experts]
 
 namespace {
 
-struct LayerKind {
-  DType inputs, down;
-  bool gated, biased;
-  Activation activation;
-};
-
 const LayerKind kKinds[] = {
     {DType::kQ4_0, DType::kQ4_0, true, false, Activation::kSilu},
     {DType::kQ8_0, DType::kQ6_K, true, true, Activation::kSwigluOai},
@@ -268,84 +238,6 @@ const LayerKind kKinds[] = {
     {DType::kF16, DType::kQ4_0, true, true, Activation::kGelu},
     {DType::kQ8_0, DType::kF32, false, true, Activation::kSilu},
     {DType::kF32, DType::kF16, true, false, Activation::kSilu},
-};
-
-/// A layer of experts with random weights; gate and up are the halves of one tensor. Products of activations of about
-/// unit size are of about unit size.
-class Layer {
- public:
-  explicit Layer(const LayerKind& kind) : kind_(kind) {
-    std::mt19937 rng(7);
-    for (int e = 0; e < kExperts; ++e) {
-      inputs_.push_back(random_matrix(kind.inputs, kind.gated ? 2 * kExpert : kExpert, kModel, rng));
-      downs_.push_back(random_matrix(kind.down, kModel, kExpert, rng));
-      biases_.push_back(normal_numbers(2 * kExpert + kModel, rng));
-      Expert expert;
-      expert.up = inputs_.back().view;
-      expert.up.n_rows = kExpert;
-      if (kind.gated) {
-        expert.gate = expert.up;
-        expert.up.data = inputs_.back().view.row(kExpert);
-      }
-      expert.down = downs_.back().view;
-      if (kind.biased) {
-        if (kind.gated) expert.gate_bias = biases_.back().data();
-        expert.up_bias = biases_.back().data() + kExpert;
-        expert.down_bias = biases_.back().data() + 2 * kExpert;
-      }
-      experts_.push_back(expert);
-    }
-  }
-  FfnActivation activation() const { return {kind_.activation}; }
-  const std::vector<Expert>& experts() const { return experts_; }
-
- private:
-  LayerKind kind_;
-  std::vector<OwnedMatrix> inputs_, downs_;
-  std::vector<std::vector<float>> biases_;
-  std::vector<Expert> experts_;
-};
-
-/// Tokens, and the experts that they chose.
-struct Step {
-  Step(int tokens, int used, std::mt19937& rng) : n_tokens(tokens), n_used(used) {
-    x = normal_numbers(n_tokens * kModel, rng, 0.3f);
-    std::vector<int32_t> all(kExperts);
-    std::iota(all.begin(), all.end(), 0);
-    for (int t = 0; t < n_tokens; ++t) {
-      std::shuffle(all.begin(), all.end(), rng);
-      // Two tokens in three want the last expert, so that experts have unequal numbers of tokens.
-      if (t % 3 != 0) std::iter_swap(std::ranges::find(all, kExperts - 1), all.begin() + t % n_used);
-      experts.insert(experts.end(), all.begin(), all.begin() + n_used);
-    }
-    std::uniform_real_distribution<float> uniform(0.05f, 1.0f);
-    for (size_t i = 0; i < experts.size(); ++i) weights.push_back(uniform(rng));
-    before = normal_numbers(n_tokens * kModel, rng);
-  }
-  ExpertChoice choice() const { return {n_tokens, n_used, experts.data(), weights.data()}; }
-
-  /// The tokens of `which`, in that order.
-  Step select(const std::vector<int>& which) const {
-    Step step = *this;
-    step.n_tokens = static_cast<int>(which.size());
-    step.x.clear();
-    step.before.clear();
-    step.experts.clear();
-    step.weights.clear();
-    for (const int t : which) {
-      step.x.insert(step.x.end(), x.begin() + t * kModel, x.begin() + (t + 1) * kModel);
-      step.before.insert(step.before.end(), before.begin() + t * kModel, before.begin() + (t + 1) * kModel);
-      step.experts.insert(step.experts.end(), experts.begin() + t * n_used,
-                          experts.begin() + (t + 1) * n_used);
-      step.weights.insert(step.weights.end(), weights.begin() + t * n_used,
-                          weights.begin() + (t + 1) * n_used);
-    }
-    return step;
-  }
-
-  int n_tokens, n_used;
-  std::vector<float> x, weights, before;
-  std::vector<int32_t> experts;
 };
 
 std::vector<float> run(CpuBackend& backend, const Layer& layer, const Step& step) {
@@ -356,10 +248,6 @@ std::vector<float> run(CpuBackend& backend, const Layer& layer, const Step& step
   REQUIRE(counts.read ==
           static_cast<int64_t>(std::set<int32_t>(step.experts.begin(), step.experts.end()).size()));
   return out;
-}
-
-bool same_row(const std::vector<float>& a, int64_t row_a, const std::vector<float>& b, int64_t row_b) {
-  return std::memcmp(a.data() + row_a * kModel, b.data() + row_b * kModel, kModel * sizeof(float)) == 0;
 }
 
 }  // namespace

@@ -35,6 +35,10 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
   const KvShape shape{n_kv_heads, head_dim, 16, 64};
   std::array<Expert, 16> experts;
   experts.fill({matrix, matrix, matrix, weight.data(), nullptr, nullptr});
+  std::array<Expert, 16> skipping = experts;
+  for (Expert& expert : skipping) {
+    expert.down_columns = {.rows = matrix, .coded = {}, .n_neurons = width, .n_cols = width};
+  }
   Router router;
   router.n_experts = 16;
   router.n_used = 3;
@@ -83,6 +87,7 @@ TEST_CASE("no operation allocates", "[cpu_backend]") {
       backend.down_neurons(ffn.down, x.data(), n, set, y.data(), counts);
       const ExpertChoice choice = backend.route(k.data(), n, router);
       backend.experts(experts, {Activation::kSilu}, x.data(), choice, y.data(), expert_counts);
+      backend.experts(skipping, {Activation::kRelu}, x.data(), choice, y.data(), expert_counts);
       backend.gather_rows(x.data(), width, std::span(table).last(1), y.data());
     }
     CHECK(allocations.load() == before);

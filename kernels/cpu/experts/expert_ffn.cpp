@@ -2,6 +2,7 @@
 #include "kernels/cpu/experts/expert_ffn.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cstring>
 
@@ -42,6 +43,7 @@ void ExpertFfn::reserve(const StepBounds& bounds, Backend& memory) {
   hidden_ = memory.allocate(n_pairs * hidden_bytes);
   ups_ = memory.allocate(n_pairs * hidden_bytes);
   quantized_hidden_ = memory.allocate(n_pairs * quantized_bytes(bounds.expert_cols));
+  neurons_.reserve(bounds, memory);
 }
 
 void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, const float* x,
@@ -61,12 +63,32 @@ void ExpertFfn::run(std::span<const Expert> experts, FfnActivation activation, c
   assert(static_cast<size_t>(call.n_pairs * call.d_model) * sizeof(float) <= model_rows_.bytes());
   assert(static_cast<size_t>(call.n_pairs * call.d_expert) * sizeof(float) <= hidden_.bytes());
   sort_pairs(call);
+  list_chosen(call);
   counts.chosen += call.n_pairs;
   counts.read += static_cast<int64_t>(chosen_.size());
+  if (activation.has_zeros()) counts.neurons += call.n_pairs * call.d_expert;
   fill_inputs(call);
-  multiply_inputs(call);
-  activate(call);
-  multiply_hidden(call);
+  if (any.down_columns) {
+    const auto few = std::ranges::partition_point(
+        chosen_, [](const ChosenExpert& c) { return c.n_tokens <= ExpertNeurons::kMaxFewTokens; });
+    const std::span<const ChosenExpert> many(few, chosen_.end());
+    multiply_inputs(call, many);
+    neurons_.run({.activation = activation,
+                  .d_model = call.d_model,
+                  .d_expert = call.d_expert,
+                  .few = {chosen_.begin(), few},
+                  .many = many,
+                  .gates = hidden_.floats(),
+                  .ups = ups_.floats(),
+                  .out = model_rows_.floats()},
+                 counts);
+  } else {
+    multiply_inputs(call, chosen_);
+    const int64_t active = activate(call);
+    counts.passed += active;
+    counts.active += active;
+    multiply_hidden(call);
+  }
   add_outputs(call, out);
 }
 
@@ -80,11 +102,7 @@ void ExpertFfn::sort_pairs(const Call& call) {
     assert(0 <= expert && static_cast<size_t>(expert) < n_experts);
     ++first_row_[static_cast<size_t>(expert) + 1];
   }
-  chosen_.clear();
-  for (size_t e = 0; e < n_experts; ++e) {
-    if (first_row_[e + 1] > 0) chosen_.push_back(static_cast<int32_t>(e));
-    first_row_[e + 1] += first_row_[e];
-  }
+  for (size_t e = 0; e < n_experts; ++e) first_row_[e + 1] += first_row_[e];
   std::copy_n(first_row_.begin(), n_experts, next_row_.begin());
   for (size_t pair = 0; pair < choices.size(); ++pair) {
     const int32_t row = next_row_[static_cast<size_t>(choices[pair])]++;
@@ -93,11 +111,34 @@ void ExpertFfn::sort_pairs(const Call& call) {
   }
 }
 
+/// Fills chosen_. An expert of one token reads x itself, and it quantised in the row of the token's first expert.
+void ExpertFfn::list_chosen(const Call& call) {
+  chosen_.clear();
+  for (const bool few : {true, false}) {
+    for (size_t e = 0; e < call.experts.size(); ++e) {
+      const int n = n_tokens(static_cast<int32_t>(e));
+      if (n == 0 || (n <= ExpertNeurons::kMaxFewTokens) != few) continue;
+      const int64_t row = first_row(static_cast<int32_t>(e));
+      ChosenExpert chosen{.expert = &call.experts[e], .first_row = row, .n_tokens = n};
+      if (n == 1) {
+        const int64_t token = token_of_row_[static_cast<size_t>(row)];
+        const int64_t first = row_of_pair_[static_cast<size_t>(token * call.choice.n_used)];
+        chosen.x = call.x + token * call.d_model;
+        chosen.quantized = quantized_x(first, call.d_model);
+      } else {
+        chosen.x = model_rows_.floats() + row * call.d_model;
+        chosen.quantized = quantized_x(row, call.d_model);
+      }
+      chosen_.push_back(chosen);
+    }
+  }
+}
+
 /// Quantises x, and copies it for experts that several tokens chose.
 void ExpertFfn::fill_inputs(const Call& call) {
   bool any_quantized = false, any_floats = false;
-  for (const int32_t e : chosen_) {
-    const Expert& expert = call.experts[static_cast<size_t>(e)];
+  for (const ChosenExpert& chosen : chosen_) {
+    const Expert& expert = *chosen.expert;
     any_quantized |= is_quantized(expert.gate) || is_quantized(expert.up);
     any_floats |= is_float(expert.gate) || is_float(expert.up);
   }
@@ -119,64 +160,58 @@ void ExpertFfn::fill_inputs(const Call& call) {
   });
 }
 
-/// Gate and up products of all chosen experts; without gates, the up products are written to hidden_.
-void ExpertFfn::multiply_inputs(const Call& call) {
-  const int64_t d_model = call.d_model, d_expert = call.d_expert;
+/// Gate and up products of these experts; without gates, the up products are written to hidden_.
+void ExpertFfn::multiply_inputs(const Call& call, std::span<const ChosenExpert> chosen) {
+  const int64_t d_expert = call.d_expert;
   jobs_.clear();
-  for (const int32_t e : chosen_) {
-    const Expert& expert = call.experts[static_cast<size_t>(e)];
-    const int64_t row = first_row(e);
-    MatmulJob job;
-    job.n_tokens = n_tokens(e);
-    if (job.n_tokens == 1) {
-      const int64_t token = token_of_row_[static_cast<size_t>(row)];
-      const int64_t first = row_of_pair_[static_cast<size_t>(token * call.choice.n_used)];
-      job.x = call.x + token * d_model;
-      job.quantized = quantized_x(first, d_model);
-    } else {
-      job.x = model_rows_.floats() + row * d_model;
-      job.quantized = quantized_x(row, d_model);
-    }
+  for (const ChosenExpert& c : chosen) {
     const auto add = [&](const Matrix& weight, const float* bias, Buffer& to) {
-      assert(weight.n_rows == d_expert && weight.n_cols == d_model);
-      job.product = {weight, bias, to.floats() + row * d_expert, d_expert};
-      jobs_.push_back(job);
+      assert(weight.n_rows == d_expert && weight.n_cols == call.d_model);
+      jobs_.push_back({.product = {weight, bias, to.floats() + c.first_row * d_expert, d_expert},
+                       .x = c.x,
+                       .quantized = c.quantized,
+                       .n_tokens = c.n_tokens});
     };
+    const Expert& expert = *c.expert;
     if (call.gated) add(expert.gate, expert.gate_bias, hidden_);
     add(expert.up, expert.up_bias, call.gated ? ups_ : hidden_);
   }
   products_.run(jobs_);
 }
 
-/// hidden = act(gate) * up, also quantised if down matrices need it.
-void ExpertFfn::activate(const Call& call) {
+/// hidden = act(gate) * up, also quantised if down matrices need it. Returns how many are not zero, if the activation
+/// has zeros; else 0.
+int64_t ExpertFfn::activate(const Call& call) {
   const int64_t d_expert = call.d_expert;
   const bool any_quantized = std::ranges::any_of(
-      chosen_, [&](int32_t e) { return is_quantized(call.experts[static_cast<size_t>(e)].down); });
+      chosen_, [](const ChosenExpert& chosen) { return is_quantized(chosen.expert->down); });
+  const bool has_zeros = call.activation.has_zeros();
+  std::atomic<int64_t> active{0};
   pool_.for_each_piece(call.n_pairs, grain(d_expert), [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {
       float* hidden = hidden_.floats() + row * d_expert;
       const float* up = call.gated ? ups_.floats() + row * d_expert : nullptr;
       vector_.gated_activation(call.activation, hidden, up, d_expert, hidden);
       if (any_quantized) matmul_.quantize(hidden, d_expert, quantized_hidden(row, d_expert));
+      if (!has_zeros) continue;
+      active += std::count_if(hidden, hidden + d_expert, [](float value) { return value != 0.0f; });
     }
   });
+  return active;
 }
 
 /// Down products of all chosen experts.
 void ExpertFfn::multiply_hidden(const Call& call) {
   const int64_t d_model = call.d_model, d_expert = call.d_expert;
   jobs_.clear();
-  for (const int32_t e : chosen_) {
-    const Expert& expert = call.experts[static_cast<size_t>(e)];
+  for (const ChosenExpert& c : chosen_) {
+    const Expert& expert = *c.expert;
     assert(expert.down.n_rows == d_model && expert.down.n_cols == d_expert);
-    const int64_t row = first_row(e);
-    MatmulJob job;
-    job.product = {expert.down, expert.down_bias, model_rows_.floats() + row * d_model, d_model};
-    job.x = hidden_.floats() + row * d_expert;
-    job.quantized = quantized_hidden(row, d_expert);
-    job.n_tokens = n_tokens(e);
-    jobs_.push_back(job);
+    jobs_.push_back(
+        {.product = {expert.down, expert.down_bias, model_rows_.floats() + c.first_row * d_model, d_model},
+         .x = hidden_.floats() + c.first_row * d_expert,
+         .quantized = quantized_hidden(c.first_row, d_expert),
+         .n_tokens = c.n_tokens});
   }
   products_.run(jobs_);
 }

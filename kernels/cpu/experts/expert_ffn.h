@@ -8,7 +8,8 @@
 //   3. the activation, and its result quantised;
 //   4. all chosen experts' down products;
 //   5. each token's outputs are added up, in the order in which its experts were chosen.
-// Weights are read where they lie. Each token's sums have one order, whatever else is in the step.
+// Experts with down columns skip zeros (expert_neurons.h): if few tokens chose one, that replaces its part of 2 to 4, else
+// of 3 and 4. Weights are read where they lie. Each token's sums have one order, whatever else is in the step.
 // Owned by CpuBackend; called by the engine thread.
 #pragma once
 
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/experts/expert_neurons.h"
 #include "kernels/cpu/matmul_jobs.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cpu/thread_pool.h"
@@ -26,9 +28,14 @@ namespace hearth {
 
 class ExpertFfn {
  public:
-  ExpertFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector, ActivationBits bits,
-            MatmulJobs& jobs)
-      : pool_(pool), matmul_(matmul), vector_(vector), bits_(bits), products_(jobs) {}
+  ExpertFfn(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
+            const DownKernels& down, ActivationBits bits, MatmulJobs& jobs)
+      : pool_(pool),
+        matmul_(matmul),
+        vector_(vector),
+        bits_(bits),
+        products_(jobs),
+        neurons_(pool, matmul, vector, down) {}
 
   void reserve(const StepBounds& bounds, Backend& memory);
 
@@ -49,8 +56,9 @@ class ExpertFfn {
 
   void sort_pairs(const Call& call);
   void fill_inputs(const Call& call);
-  void multiply_inputs(const Call& call);
-  void activate(const Call& call);
+  void list_chosen(const Call& call);
+  void multiply_inputs(const Call& call, std::span<const ChosenExpert> chosen);
+  int64_t activate(const Call& call);
   void multiply_hidden(const Call& call);
   void add_outputs(const Call& call, float* out);
 
@@ -64,12 +72,13 @@ class ExpertFfn {
   const VectorKernels& vector_;
   ActivationBits bits_;
   MatmulJobs& products_;
+  ExpertNeurons neurons_;
 
   std::vector<int32_t> first_row_;     // [n_experts + 1] where each expert's rows begin
   std::vector<int32_t> next_row_;      // [n_experts] scratch of sort_pairs()
   std::vector<int32_t> token_of_row_;  // [n_pairs]
   std::vector<int32_t> row_of_pair_;   // [n_tokens, n_used]
-  std::vector<int32_t> chosen_;        // the experts that any token chose, ascending; as many as there are
+  std::vector<ChosenExpert> chosen_;   // that any token chose: those of few tokens first, then by number
   std::vector<MatmulJob> jobs_;        // of one region
 
   // Of each pair a row. x is quantised to the row of a token's first expert. From there it is copied for the experts

@@ -106,6 +106,17 @@ TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all el
   CHECK(same_bits(run(*on_device, 1), expected));  // steps of one shape are recorded and played back
 }
 
+TEST_CASE("a mixture's experts are computed exact beside the device too, with the CPU's bits") {
+  const fs::path path = data() / "arch/smallthinker.gguf";
+  const auto on_cpu = ModelRuntime::load(options_of(path, "exact", false));
+  const auto on_device = ModelRuntime::load(options_of(path, "exact", true));
+  CHECK(on_device->placed().sparsity.mode == Sparsity::kExact);
+  CHECK(on_device->placed().plan != nullptr);
+  const std::vector<float> expected = run(*on_cpu, kTokens);
+  CHECK(same_bits(run(*on_device, kTokens), expected));
+  CHECK(same_bits(run(*on_device, 1), expected));
+}
+
 TEST_CASE("a mixture whose layers do not all fit has the last ones on the device, with the same bits") {
   const fs::path path = data() / "arch" / "gpt-oss.gguf";
   const std::vector<float> expected = run(*ModelRuntime::load(options_of(path, "dense", false)), kTokens);

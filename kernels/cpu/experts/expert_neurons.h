@@ -1,0 +1,103 @@
+// Skipping zeros inside experts on the CPU: which neurons of a step's chosen experts are active, and the sums over their
+// down columns.
+//
+// ExpertFfn brings tokens to experts (expert_ffn.h); this computes experts that have down columns. A token's sum for one
+// of its experts does not depend on threads, batch or the way it is computed: sum = fma(value_j, w_jc, sum) over the
+// token's active neurons of the expert in ascending order, from 0 (for CodedColumns as kernels/neurons.h says), then the
+// expert's bias. w is the weight dequantised to float. Two ways give these bits:
+//   an expert of few tokens (decode): threads take runs of neurons and do all but the down projection: gate rows, then
+//       the up rows of neurons that pass the gate for any token. Then they take columns, and add the down rows of each
+//       token's active neurons.
+//   an expert of many tokens (prefill): its gate and up products were computed whole. Threads find what is active, then
+//       take columns; each row's part is dequantised once and added for all tokens that want it.
+// Each stage is one parallel region over all experts. Owned by ExpertFfn; called by the engine thread.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/down_kernels.h"
+#include "kernels/cpu/matmul_kernels.h"
+#include "kernels/cpu/thread_pool.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+
+/// An expert that tokens of a step chose. Its pairs have the rows first_row to first_row + n_tokens - 1 of the scratch
+/// matrices; so has its input where these pointers say.
+struct ChosenExpert {
+  const Expert* expert = nullptr;
+  int64_t first_row = 0;
+  int n_tokens = 0;
+  const float* x = nullptr;  // [n_tokens, d_model]; read for float weights only
+  const std::byte* quantized =
+      nullptr;  // [n_tokens] rows as MatmulArgs has them; read for quantised weights only
+};
+
+class ExpertNeurons {
+ public:
+  /// The most tokens of an expert that is computed neuron by neuron.
+  static constexpr int kMaxFewTokens = 16;
+
+  ExpertNeurons(ThreadPool& pool, const MatmulKernels& matmul, const VectorKernels& vector,
+                const DownKernels& down)
+      : pool_(pool), matmul_(matmul), vector_(vector), down_(down) {}
+
+  void reserve(const StepBounds& bounds, Backend& memory);
+
+  /// A step's experts, all with down columns, and matrices with a row for each of its pairs.
+  struct Step {
+    FfnActivation activation;
+    int64_t d_model, d_expert;
+    std::span<const ChosenExpert> few;   // of at most kMaxFewTokens tokens
+    std::span<const ChosenExpert> many;  // the others
+    float*
+        gates;  // [n_pairs, d_expert] of `many`: products with gate rows, or with up rows if there are no gates.
+                // Overwritten
+    float* ups;  // [n_pairs, d_expert] of `many`: products with up rows, if there are gates. Overwritten
+    float* out;  // [n_pairs, d_model]
+  };
+  /// Fills out for all of them, biases included, and adds what was read of `few` and found in both to counts.
+  void run(const Step& step, ExpertCounts& counts);
+
+ private:
+  void find_active_of_few(const Step& step);
+  void compute_run(const Step& step, const ChosenExpert& chosen, int64_t begin, int64_t end, int thread);
+  void multiply(const Step& step, const ChosenExpert& chosen, const Matrix& weight, const float* bias,
+                int64_t begin, std::span<const int32_t> rows, float* to);
+  int64_t keep_passed(const Step& step, const ChosenExpert& chosen, int64_t begin, int64_t n, int32_t* ids);
+  void list_active(const Step& step, const ChosenExpert& chosen, int64_t begin, std::span<const int32_t> ids);
+  void find_active_of_many(const Step& step);
+  void compute_word(const Step& step, const ChosenExpert& chosen, int64_t word);
+  void add_down(const Step& step);
+  void add_rows(const Step& step, const ChosenExpert& chosen, int64_t column, int64_t n_columns);
+  void add_panels(const Step& step, const ChosenExpert& chosen, int64_t column, int64_t n_columns,
+                  int thread);
+  void add_word(const Step& step, const ChosenExpert& chosen, int64_t word, int64_t column, int64_t n_columns,
+                int thread);
+
+  ThreadPool& pool_;
+  const MatmulKernels& matmul_;
+  const VectorKernels& vector_;
+  const DownKernels& down_;
+
+  int64_t max_neurons_ = 0;  // of an expert
+  std::vector<float> ones_;  // [max_neurons]
+  std::atomic<int64_t> passed_{0}, active_{0}, up_rows_{0}, down_rows_{0};
+
+  // Of experts of few tokens. A run's active neurons stand where the run begins: their values in Step::gates.
+  std::vector<int32_t> run_ids_;   // per thread [max_neurons]: neurons that pass the gate for any token
+  std::vector<int32_t> ids_;       // [n_pairs, d_expert]
+  std::vector<int32_t> n_listed_;  // [n_pairs, words of an expert] at a run's first word: its active neurons
+
+  // Of experts of many tokens. An expert's first entry is that of its first row; a word's tokens lie together.
+  std::vector<uint64_t> bits_;  // [words, n_tokens] bit i: neuron 64 * word + i is active
+  Buffer values_;               // [words, 64 * n_tokens] of active neurons: by token, then by neuron
+  std::vector<Buffer> panels_;  // per thread: a panel of weights, its scales and mins, sums [max_tokens]
+};
+
+}  // namespace hearth
