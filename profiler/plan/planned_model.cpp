@@ -34,6 +34,11 @@ class AddressSpace final : public Memory {
 constexpr std::array<std::byte, 2> kNowhere{};
 constexpr float kNoFloat = 0;
 
+constexpr const char* kNoPlanOfExperts =
+    "its FFNs are mixtures of experts, whose places are not planned yet: hearthd and hearth-profiler bench "
+    "run them on the "
+    "CPU";
+
 class ShapeMaker {
  public:
   ShapeMaker(const ModelShape& shape, DType type) : shape_(shape), type_(type) {}
@@ -54,7 +59,8 @@ class ShapeMaker {
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = spec.head_dim;
-    spec.activation = *spec.arch.powerinfer_activation;  // every shape's architecture has one
+    // PowerInfer's files exist of shapes with predictors; their architectures have an activation for them.
+    spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
       if (!said) {
@@ -75,8 +81,8 @@ class ShapeMaker {
     }
     w.output_norm = norm(spec);
     w.output = linear(shape_.n_vocab, shape_.d_model, false);
-    // OPT's output is its embedding.
-    w.output.weight.data = spec.arch.name == "opt" ? w.token_embedding.data : &kNowhere[1];
+    const bool tied = shape_.tied || spec.arch.name == "opt";
+    w.output.weight.data = tied ? w.token_embedding.data : &kNowhere[1];
     w.layers.assign(static_cast<size_t>(shape_.n_layers), layer(spec));
     return w;
   }
@@ -181,12 +187,7 @@ std::optional<DType> PlannedModel::cpu_only_type() const {
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation) {
   ModelFile file = ModelFile::open(path);
   ModelSpec spec = read_model_spec(file, ffn_activation);
-  if (spec.has_experts()) {
-    gguf::fail(gguf::file_label(path.string()),
-               "its FFNs are mixtures of experts, whose places are not planned yet: hearthd and "
-               "hearth-profiler bench run them "
-               "on the CPU");
-  }
+  if (spec.has_experts()) gguf::fail(gguf::file_label(path.string()), kNoPlanOfExperts);
   Weights weights = bind_weights(file, spec);
   std::optional<ModelFile> predictors;
   if (spec.has_zero_neurons()) predictors = open_predictor_file(file, spec);
@@ -196,6 +197,8 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
 }
 
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {
+  if (shape.has_experts())
+    throw std::invalid_argument(std::string(shape.name) + ": " + kNoPlanOfExperts + ".");
   const ShapeMaker maker(shape, type);
   ModelSpec spec = maker.spec(ffn_activation);
   Weights weights = maker.weights(spec);
