@@ -20,6 +20,7 @@ struct LayerBytes {
 double down_bytes(const ModelSpec& spec, const LayerWeights& layer, double active) {
   if (layer.down_rows.weight) return active * static_cast<double>(layer.down_rows.weight.bytes());
   const Matrix& down = layer.down.weight;
+  if (!down) return 0;  // a layer of experts without one that all tokens share
   const double codes = static_cast<double>(column_codes_bytes(down.dtype, spec.d_model)) * spec.d_ff;
   // A group's scales are read if any of its neurons is.
   const double group_read = 1.0 - std::pow(1.0 - active, kLargestColumnGroup);
