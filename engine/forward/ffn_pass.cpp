@@ -158,12 +158,19 @@ ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router
   return call.backend.route(logits, call.n_tokens, how);
 }
 
+/// Counts the experts of choice_, if somebody counts.
+void FfnPass::count_choice(int layer) {
+  if (counter_ == nullptr || !counter_->counts_experts() || counter_->found() == nullptr) return;
+  counter_->add(layer, choice_);
+}
+
 /// The experts that each token's router chooses, and the expert that all tokens share, if there is one.
 void FfnPass::run_mixture(const LayerCall& call) {
   const MixtureWeights& mixture = weights_.layers[static_cast<size_t>(call.layer)].mixture;
   if (!spec_.arch.mixture.reads_layer_input) {
     choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
   }
+  count_choice(call.layer);
   call.backend.experts(mixture.experts, spec_.activation, call.normed, choice_, call.out, counts_.experts);
   if (!mixture.shared.empty()) {
     // Its gate is the router of a mixture of one expert, which every token uses.

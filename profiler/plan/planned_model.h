@@ -32,7 +32,10 @@ struct PlannedModel {
   std::vector<Sparsity> modes() const;
   /// The bytes of all its matrices.
   double weight_bytes() const;
-  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/device_types.h); nullopt: there is none.
+  /// The type of most of its weights.
+  DType main_type() const;
+  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/device_types.h); nullopt: there is none. Experts
+  /// do not count: they are the CPU's.
   std::optional<DType> cpu_only_type() const;
 };
 
