@@ -315,7 +315,7 @@ void ModelRuntime::State::publish() {
 
 /// See NeuronObservation::why_not_counted().
 std::string ModelRuntime::State::why_not_counted() const {
-  if (spec.has_experts()) return "Neurons of experts are not counted.";
+  if (spec.has_experts()) return {};
   for (int i = 0; i < spec.n_layers && resolved->sparsity.mode == Sparsity::kDense; ++i) {
     if (!neurons->placed().layer(i).dense_down.weight) continue;
     return "A dense run looks at no single neuron, so none can be counted (dense: " +

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/activity/activity_file.h"
+#include "engine/model/gguf/fault.h"
 #include "engine/model/model_identity.h"
 #include "engine/model/model_spec.h"
 #include "profiler/activity/count.h"
@@ -84,6 +85,11 @@ void count_neurons(const SelfProfileSettings& settings, const SelfProfileHooks& 
     std::shared_ptr<const ModelFile> file = settings.load.file;
     if (!file) file = std::make_shared<const ModelFile>(ModelFile::open(settings.load.path));
     const ModelSpec spec = read_model_spec(*file, settings.load.ffn_activation);
+    if (spec.has_experts() && !settings.experts) {
+      found.notes.push_back(gguf::file_label(settings.load.path.string()) +
+                            ": its FFNs are mixtures of experts, which are placed without counts.");
+      return;
+    }
     if (std::string why = why_not_counted(*file, spec, "exact"); !why.empty()) {
       found.notes.push_back(std::move(why));
       return;

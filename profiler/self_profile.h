@@ -30,6 +30,7 @@ struct SelfProfileSettings {
   std::filesystem::path activity_file;  // counts are written here; empty: they are only returned
   uint64_t n_tokens = 2000;             // that the activity file is to hold; if it does, nothing is counted
   std::chrono::seconds most_time{20};   // of counting, at most
+  bool experts = false;                 // count the experts of a mixture; else nothing of it is counted
 };
 
 struct SelfProfileHooks {

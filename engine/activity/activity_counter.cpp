@@ -5,6 +5,7 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace hearth {
@@ -28,9 +29,12 @@ ActivityCounter::ActivityCounter(const Shape& shape, const CountOptions& options
       found_{bits_.data(), values_.data()},
       last_bits_(static_cast<size_t>(shape.n_slots) * static_cast<size_t>(shape.n_layers) * words_),
       last_position_(static_cast<size_t>(shape.n_slots), -1),
-      counts_(shape.n_layers, shape.d_ff) {
+      counts_(shape.n_layers, shape.d_ff, shape.experts) {
   assert(options.one_of >= 1);
   tokens_.reserve(static_cast<size_t>(shape.max_tokens));
+  if (!shape.experts) return;
+  in_window_.resize(static_cast<size_t>(shape.n_slots));
+  window_bits_.resize(kWindows * last_bits_.size());
 }
 
 ActivityCounter::StepScope::StepScope(ActivityCounter* counter, const Batch& batch) : counter_(nullptr) {
@@ -67,7 +71,7 @@ void ActivityCounter::begin(const Batch& batch) {
   for (int t = 0; t < n_tokens; ++t) {
     const auto at = static_cast<size_t>(t);
     const int slot = batch.slots[at], position = batch.positions[at];
-    Token token{slot, kNone, true};
+    Token token{slot, kNone, true, {}};
     // A sequence's tokens stand together in a step, in ascending positions.
     if (t > 0 && batch.slots[at - 1] == slot) {
       token.before = t - 1;
@@ -81,8 +85,58 @@ void ActivityCounter::begin(const Batch& batch) {
     const auto at = static_cast<size_t>(t);
     last_position_[static_cast<size_t>(batch.slots[at])] = batch.positions[at];
     counts_.n_pairs += tokens_[at].before == kNone ? 0 : 1;
+    if (shape_.experts) count_windows(tokens_[at]);
   }
   counts_.n_tokens += static_cast<uint32_t>(n_tokens);
+}
+
+/// A window goes on with a token whose predecessor was counted; else it begins anew.
+void ActivityCounter::count_windows(Token& token) {
+  std::array<int, kWindows>& n = in_window_[static_cast<size_t>(token.slot)];
+  for (size_t i = 0; i < kWindows; ++i) {
+    if (token.before == kNone) n[i] = 0;
+    token.ends_window[i] = ++n[i] == ActivityCounts::kWindowTokens[i];
+    if (!token.ends_window[i]) continue;
+    n[i] = 0;
+    ++counts_.windows[i].n;
+  }
+}
+
+uint64_t* ActivityCounter::window_bits(size_t window, int slot, int layer) {
+  return window_bits_.data() + window * last_bits_.size() +
+         static_cast<size_t>(slot * shape_.n_layers + layer) * words_;
+}
+
+void ActivityCounter::add_windows(int layer) {
+  for (size_t t = 0; t < tokens_.size(); ++t) {
+    const Token& token = tokens_[t];
+    const uint64_t* bits = bits_.data() + t * words_;
+    for (size_t i = 0; i < kWindows; ++i) {
+      const std::span<uint64_t> window(window_bits(i, token.slot, layer), words_);
+      if (token.before == kNone) std::ranges::fill(window, uint64_t{0});
+      for (size_t w = 0; w < words_; ++w) window[w] |= bits[w];
+      if (!token.ends_window[i]) continue;
+      for (uint64_t& word : window) {
+        counts_.windows[i].read[static_cast<size_t>(layer)] +=
+            static_cast<uint64_t>(std::popcount(std::exchange(word, 0)));
+      }
+    }
+  }
+}
+
+void ActivityCounter::add(int layer, const ExpertChoice& choice) {
+  assert(counts_step_ && shape_.experts && choice.n_tokens == static_cast<int>(tokens_.size()));
+  std::fill_n(bits_.data(), tokens_.size() * words_, uint64_t{0});
+  const auto n_used = static_cast<size_t>(choice.n_used);
+  for (size_t t = 0; t < tokens_.size(); ++t) {
+    for (size_t i = t * n_used; i < (t + 1) * n_used; ++i) {
+      const auto expert = static_cast<size_t>(choice.experts[i]);
+      bits_[t * words_ + expert / 64] |= uint64_t{1} << (expert % 64);
+      values_[t * static_cast<size_t>(shape_.d_ff) + expert] = choice.weights[i];
+    }
+  }
+  add(layer);
+  add_windows(layer);
 }
 
 uint64_t* ActivityCounter::last_bits(int slot, int layer) {
@@ -121,7 +175,7 @@ void ActivityCounter::add(int layer) {
 }
 
 ActivityCounts ActivityCounter::take() {
-  ActivityCounts fresh(shape_.n_layers, shape_.d_ff);
+  ActivityCounts fresh(shape_.n_layers, shape_.d_ff, shape_.experts);
   const std::lock_guard lock(mutex_);
   std::swap(fresh, counts_);
   return fresh;

@@ -24,9 +24,10 @@ using gguf::Cursor;
 using gguf::with_commas;
 
 constexpr std::string_view kMagic = "HACT";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kNeurons = 1, kExperts = 2;                   // versions
 constexpr uint32_t kMaxLayers = 1u << 14, kMaxWidth = 1u << 24;  // far above any model's
-constexpr uint64_t kMaxText = 1024;                              // bytes of a name
+constexpr uint32_t kMaxExperts = 1u << 16;
+constexpr uint64_t kMaxText = 1024;  // bytes of a name
 constexpr const char* kAgain = "; count again (hearth-profiler count)";
 
 // -- writing --
@@ -64,6 +65,11 @@ void append_counts(Bytes& bytes, const ActivityCounts& counts) {
     bytes.numbers(counts.active, first, d_ff);
     bytes.numbers(counts.again, first, d_ff);
     bytes.numbers(counts.value_sums, first, d_ff);
+  }
+  for (const ExpertWindows& window : counts.windows) {
+    if (!counts.of_experts()) continue;
+    bytes.number(window.n);
+    bytes.numbers(window.read, 0, window.read.size());
   }
 }
 
@@ -111,7 +117,7 @@ int read_size(Cursor& cursor, uint32_t most, std::string_view what) {
   return static_cast<int>(size);
 }
 
-ModelIdentity read_model(Cursor& cursor) {
+ModelIdentity read_model(Cursor& cursor, uint32_t version) {
   ModelIdentity model;
   model.n_layers = read_size(cursor, kMaxLayers, "layers");
   model.d_model = read_size(cursor, kMaxWidth, "numbers of a layer's input");
@@ -119,6 +125,12 @@ ModelIdentity read_model(Cursor& cursor) {
   model.content = read_hash(cursor);
   model.activation = read_text(cursor);
   model.name = read_text(cursor);
+  if (version == kExperts) {
+    model.n_experts = static_cast<int>(read_number(cursor, kMaxExperts, "experts of a layer"));
+    if (model.n_experts == 0) {
+      cursor.fail("says 0 experts of a layer, expected 1 to " + with_commas(kMaxExperts) + kAgain);
+    }
+  }
   return model;
 }
 
@@ -136,9 +148,11 @@ std::set<Sha256> read_texts(Cursor& cursor) {
   return texts;
 }
 
-std::vector<float> read_sizes(Cursor& cursor, size_t n) {
+std::vector<float> read_sizes(Cursor& cursor, const ModelIdentity& model) {
   cursor.enter("sizes of the down columns");
-  if (read_number(cursor, 1, "as what says whether they are there") == 0) return {};
+  const size_t n = static_cast<size_t>(model.n_layers) * static_cast<size_t>(model.d_ff);
+  const uint64_t most = model.n_experts > 0 ? 0 : 1;
+  if (read_number(cursor, most, "as what says whether they are there") == 0) return {};
   const std::span<const std::byte> bytes = cursor.take(uint64_t{n} * sizeof(float));
   std::vector<float> sizes(n);
   std::memcpy(sizes.data(), bytes.data(), bytes.size());
@@ -148,19 +162,31 @@ std::vector<float> read_sizes(Cursor& cursor, size_t n) {
   return sizes;
 }
 
+/// How many experts windows of tokens read.
+void read_windows(Cursor& cursor, ActivityCounts& counts) {
+  for (size_t i = 0; i < counts.windows.size(); ++i) {
+    ExpertWindows& window = counts.windows[i];
+    const auto size = static_cast<uint32_t>(ActivityCounts::kWindowTokens[i]);
+    window.n = static_cast<uint32_t>(read_number(cursor, counts.n_tokens / size, "windows of tokens"));
+    const uint64_t most = uint64_t{window.n} * static_cast<uint64_t>(counts.d_ff);
+    for (uint64_t& read : window.read) read = read_number(cursor, most, "experts read by windows");
+  }
+}
+
 ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivitySource source) {
   cursor.enter(source_name(source));
   constexpr uint64_t kMostTokens = std::numeric_limits<uint32_t>::max();
   const auto n_tokens = static_cast<uint32_t>(read_number(cursor, kMostTokens, "tokens"));
   const auto n_pairs = static_cast<uint32_t>(read_number(cursor, n_tokens, "pairs of tokens"));
   if (n_tokens == 0) return {};
-  const uint64_t n = static_cast<uint64_t>(model.n_layers) * static_cast<uint64_t>(model.d_ff);
-  // Before memory is taken for them: each neuron has three bytes at least.
+  const bool experts = model.n_experts > 0;
+  const uint64_t n = static_cast<uint64_t>(model.n_layers) * static_cast<uint64_t>(model.n_units());
+  // Before memory is taken for them: each has three bytes at least.
   if (cursor.remaining() / 3 < n) {
     cursor.fail("end early: " + with_commas(cursor.remaining()) + " bytes are left for " + with_commas(n) +
-                " neurons" + kAgain);
+                (experts ? " experts" : " neurons") + kAgain);
   }
-  ActivityCounts counts(model.n_layers, model.d_ff);
+  ActivityCounts counts(model.n_layers, model.n_units(), experts);
   counts.n_tokens = n_tokens;
   counts.n_pairs = n_pairs;
   for (int layer = 0; layer < model.n_layers; ++layer) {
@@ -177,6 +203,7 @@ ActivityCounts read_counts(Cursor& cursor, const ModelIdentity& model, ActivityS
       counts.value_sums[i] = read_number(cursor, most, "as a sum of values");
     }
   }
+  if (experts) read_windows(cursor, counts);
   return counts;
 }
 
@@ -191,9 +218,9 @@ std::span<const std::byte> checked_body(std::span<const std::byte> bytes, const 
   uint32_t version = 0;
   if (bytes.size() >= kMagic.size() + sizeof version) {
     std::memcpy(&version, bytes.data() + kMagic.size(), sizeof version);
-    if (version != kVersion) {
-      gguf::fail(file, "it is of version " + with_commas(version) + ", expected " + with_commas(kVersion) +
-                           std::string(kAgain));
+    if (version != kNeurons && version != kExperts) {
+      gguf::fail(file, "it is of version " + with_commas(version) + ", expected " + with_commas(kNeurons) +
+                           " or " + with_commas(kExperts) + std::string(kAgain));
     }
   }
   const size_t n = bytes.size() - std::min(bytes.size(), sizeof(Sha256));
@@ -210,8 +237,9 @@ std::string difference(const ModelIdentity& a, const ModelIdentity& b) {
   if (a.same_model(b)) return {};
   const auto text = [](const ModelIdentity& model) {
     return gguf::quoted(model.name) + " (" + std::to_string(model.n_layers) + " layers of " +
-           with_commas(static_cast<uint64_t>(model.d_ff)) + " neurons, " + gguf::quoted(model.activation) +
-           ", " + hex_text(model.content).substr(0, 12) + ")";
+           with_commas(static_cast<uint64_t>(model.n_units())) +
+           (model.n_experts > 0 ? " experts, " : " neurons, ") + gguf::quoted(model.activation) + ", " +
+           hex_text(model.content).substr(0, 12) + ")";
   };
   return "it is of another model: " + text(a) + ", expected " + text(b);
 }
@@ -250,7 +278,7 @@ std::vector<double> Activity::contributions() const {
 ActivityProfile Activity::profile() const {
   ActivityProfile profile;
   for (int layer = 0; layer < model.n_layers; ++layer) {
-    std::vector<double>& of_layer = profile.counts.emplace_back(static_cast<size_t>(model.d_ff));
+    std::vector<double>& of_layer = profile.counts.emplace_back(static_cast<size_t>(model.n_units()));
     for (const ActivityCounts& source : counts) {
       if (source.empty()) continue;
       for (size_t j = 0; j < of_layer.size(); ++j) of_layer[j] += source.active[source.index(layer, 0) + j];
@@ -292,12 +320,13 @@ void Activity::merge(const Activity& other) {
 }
 
 Activity parse_activity(std::span<const std::byte> bytes, const std::string& file) {
-  Cursor cursor(checked_body(bytes, file), file, kMagic.size() + sizeof kVersion);
+  uint32_t version = 0;
+  Cursor cursor(checked_body(bytes, file), file, kMagic.size() + sizeof version);
+  std::memcpy(&version, bytes.data() + kMagic.size(), sizeof version);
   Activity activity;
-  activity.model = read_model(cursor);
+  activity.model = read_model(cursor, version);
   activity.texts = read_texts(cursor);
-  const size_t n = static_cast<size_t>(activity.model.n_layers) * static_cast<size_t>(activity.model.d_ff);
-  activity.down_sizes = read_sizes(cursor, n);
+  activity.down_sizes = read_sizes(cursor, activity.model);
   for (size_t i = 0; i < kActivitySources; ++i) {
     activity.counts[i] = read_counts(cursor, activity.model, static_cast<ActivitySource>(i));
   }
@@ -322,14 +351,15 @@ void require_same_model(const Activity& activity, const ModelIdentity& model, co
 std::vector<std::byte> activity_bytes(const Activity& activity) {
   Bytes bytes;
   bytes.raw(kMagic.data(), kMagic.size());
-  bytes.fixed(kVersion);
   const ModelIdentity& model = activity.model;
+  bytes.fixed(model.n_experts > 0 ? kExperts : kNeurons);
   bytes.fixed(static_cast<uint32_t>(model.n_layers));
   bytes.fixed(static_cast<uint32_t>(model.d_model));
   bytes.fixed(static_cast<uint32_t>(model.d_ff));
   bytes.raw(model.content.data(), model.content.size());
   bytes.text(model.activation);
   bytes.text(model.name);
+  if (model.n_experts > 0) bytes.number(static_cast<uint64_t>(model.n_experts));
   bytes.number(activity.texts.size());
   for (const Sha256& text : activity.texts) bytes.raw(text.data(), text.size());
   bytes.number(activity.down_sizes.empty() ? 0 : 1);

@@ -1,11 +1,13 @@
-// The activity file: the counts of one model's neurons, kept from run to run.
+// The activity file: the counts of one model's neurons, or of a mixture's experts, kept from run to run.
 //
 //   "HACT", version (uint32), then the model: layers, d_model, d_ff (uint32 each), content hash (32 bytes),
 //     activation and name (a length and so many bytes);
+//   version 2 only, of mixtures: experts of a layer, which are what is counted. Version 1 counts neurons;
 //   texts that went in: how many, SHA-256 of each, ascending;
-//   sizes of the down columns: a byte 0 or 1, then float32 [n_layers, d_ff];
-//   for each source: tokens, pairs, and if there are tokens for each layer the numbers [d_ff] of active, of
-//     again, of value_sums (engine/activity/activity_counts.h);
+//   sizes of the down columns: a byte 0 or 1, then float32 [n_layers, d_ff]; 0 in version 2;
+//   for each source: tokens, pairs, and if there are tokens for each layer the numbers [d_ff, or experts] of active, of
+//     again, of value_sums (engine/activity/activity_counts.h), and in version 2 for each size of windows how many there
+//     were and the numbers [n_layers] of experts read;
 //   SHA-256 of all that.
 // Little-endian; lengths, counts and numbers that are not said to be wider are LEB128: most neurons take four
 // or five bytes a source. Read by the engine when it loads a model, by the solver and the report; written by
@@ -55,7 +57,7 @@ struct Activity {
   /// Mean contribution per token [n_layers, d_ff], |value| times the down column's norm; empty where sizes
   /// are not known.
   std::vector<double> contributions() const;
-  /// How often each neuron was active, over all sources, for the order of neurons in memory. Nothing in a
+  /// How often each neuron (of a mixture: expert) was active, over all sources, for the order in memory. Nothing in a
   /// file of no tokens proves the model's size, so check n_tokens() or the model first.
   ActivityProfile profile() const;
 

@@ -41,6 +41,10 @@ void try_source(const Reader& read, const fs::path& path, std::string_view what,
 ActivityProfile read_own(const fs::path& path, const ModelIdentity& model) {
   const Activity activity = read_activity(path);
   require_same_model(activity, model, gguf::file_label(path.string()));
+  if (model.n_experts > 0) {
+    gguf::fail(gguf::file_label(path.string()),
+               "it counts experts, and it is neurons that are ordered by activity");
+  }
   if (activity.n_tokens() == 0) {
     gguf::fail(gguf::file_label(path.string()), "no token was counted in it; run hearth-profiler count");
   }

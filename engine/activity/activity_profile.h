@@ -18,7 +18,7 @@
 namespace hearth {
 
 struct ActivityProfile {
-  /// [n_layers][d_ff]: how often the neuron was active, relative to its layer's others. Finite, not negative.
+  /// [n_layers][d_ff, or experts of a mixture]: how often the neuron was active, relative to its layer's others. Finite, not negative.
   /// From a GPU index: 1 for a neuron that was chosen for the GPU, 0 for the others.
   std::vector<std::vector<double>> counts;
 

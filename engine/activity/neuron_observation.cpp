@@ -22,7 +22,7 @@ NeuronActivity NeuronObservation::activity() const { return activity_of(run_.ffn
 void NeuronObservation::reset_activity() { run_.ffn->reset_counts(); }
 
 int NeuronObservation::max_counted_tokens() const {
-  if (run_.device == nullptr) return max_tokens_;
+  if (run_.device == nullptr || spec_.has_experts()) return max_tokens_;
   const double per_token = sizeof(float) * static_cast<double>(spec_.d_ff) * spec_.n_layers;
   return std::clamp(static_cast<int>(std::min(kFoundBytes / per_token, 1e6)), 1, max_tokens_);
 }
@@ -44,6 +44,7 @@ ActivityCounts NeuronObservation::take_activity() {
 }
 
 std::vector<float> NeuronObservation::down_sizes() const {
+  if (spec_.has_experts()) return {};
   return hearth::down_sizes(weights_, spec_.d_model, spec_.d_ff, n_threads_);
 }
 
@@ -78,7 +79,8 @@ void NeuronObservation::detach() {
 void NeuronObservation::start_counting() {
   // Steps that only decode have a token of each slot.
   const int max_tokens = std::min(options_.decode_only ? n_slots_ : max_tokens_, max_counted_tokens());
-  if (run_.device != nullptr) {
+  const bool experts = spec_.has_experts();  // the CPU chooses them, and tells
+  if (run_.device != nullptr && !experts) {
     try {
       run_.device->reserve_found(spec_.n_layers, max_tokens, spec_.d_ff);
     } catch (const std::bad_alloc&) {
@@ -86,8 +88,11 @@ void NeuronObservation::start_counting() {
           "The system grants no page-locked memory to count neurons in (it may be limited: ulimit -l).");
     }
   }
-  const ActivityCounter::Shape shape{
-      .n_layers = spec_.n_layers, .d_ff = spec_.d_ff, .n_slots = n_slots_, .max_tokens = max_tokens};
+  const ActivityCounter::Shape shape{.n_layers = spec_.n_layers,
+                                     .d_ff = experts ? spec_.mixture.n_experts : spec_.d_ff,
+                                     .experts = experts,
+                                     .n_slots = n_slots_,
+                                     .max_tokens = max_tokens};
   {
     const MutexLock lock(mutex_);
     counter_ = std::make_unique<ActivityCounter>(shape, options_);
@@ -103,7 +108,9 @@ void NeuronObservation::stop_counting() {
 }
 
 void NeuronObservation::keep() {
-  if (counter_) kept_.add(counter_->take().renumbered(*run_.order));
+  if (!counter_) return;
+  ActivityCounts counts = counter_->take();
+  kept_.add(counts.of_experts() ? counts : counts.renumbered(*run_.order));
 }
 
 }  // namespace hearth

@@ -1,5 +1,6 @@
 // Observes the neurons of a model while it runs: shares of active neurons, counts of single neurons, and
-// access for calibration and for training predictors.
+// access for calibration and for training predictors. Of mixtures it counts experts instead: wherever single neurons are
+// counted here, these are the experts that tokens choose.
 //
 // Owned by ModelRuntime, which attaches it to the forward pass each time the model is placed. Counts are kept by
 // the neurons' numbers in the file, so counting goes on when the model is placed again in another order.
@@ -50,8 +51,8 @@ class NeuronObservation {
   /// Returns the counts since the last call, neurons as the file numbers them; empty if nothing was counted.
   /// REQUIRES: count_activity() was called. Any thread.
   ActivityCounts take_activity();
-  /// Euclidean norms of the down columns [n_layers, d_ff], neurons as the file numbers them. Reads a third of
-  /// the FFN. Any thread.
+  /// Euclidean norms of the down columns [n_layers, d_ff], neurons as the file numbers them; empty for mixtures. Reads a
+  /// third of the FFN. Any thread.
   std::vector<float> down_sizes() const;
 
   /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);

@@ -165,6 +165,12 @@ ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router
   return devices_.cpu().route(call.backend.to_host(logits, n), call.n_tokens, how);
 }
 
+/// Counts the experts of choice_, if somebody counts.
+void FfnPass::count_choice(int layer) {
+  if (counter_ == nullptr || !counter_->counts_experts() || counter_->found() == nullptr) return;
+  counter_->add(layer, choice_);
+}
+
 /// The experts that each token's router chooses, and the expert that all tokens share, if there is one. A device hands
 /// the router's logits and the experts' input over to the CPU, computes the shared expert meanwhile, and adds what the
 /// CPU gives back.
@@ -174,6 +180,7 @@ void FfnPass::run_mixture(const LayerCall& call) {
   if (!spec_.arch.mixture.reads_layer_input) {
     choice_ = choose_experts(call, mixture.router, router_of(call.layer), call.normed);
   }
+  count_choice(call.layer);
   counts_.n_expert_layers += call.n_tokens;
   const float* x = call.backend.to_host(call.normed, n);
   if (call.neurons.dense_down.weight) run_dense(call);

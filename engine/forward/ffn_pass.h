@@ -87,7 +87,9 @@ class FfnPass {
   void begin_step() { found_later_.clear(); }
   void end_step();
   /// Whether the counter's current step counts single neurons.
-  bool counts_step() const { return counter_ != nullptr && counter_->found() != nullptr; }
+  bool counts_step() const {
+    return counter_ != nullptr && !counter_->counts_experts() && counter_->found() != nullptr;
+  }
 
   /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors read; out may
   /// be x. The experts of a mixture are computed by the CPU, also where the layer is a device's.
@@ -96,7 +98,7 @@ class FfnPass {
   /// Sums over all runs since the last reset; of neurons in sparse modes only.
   const FfnCounts& counts() const { return counts_; }
   void reset_counts();
-  /// Counts single neurons from now on; null: stops counting. Dense modes are counted only if there is one
+  /// Counts single neurons from now on, or of mixtures the experts that tokens choose; null: stops counting. Dense modes are counted only if there is one
   /// down row per neuron. The counter must outlive the pass, or be detached by null. A device's backend has
   /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
@@ -126,6 +128,7 @@ class FfnPass {
   LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
   void run_mixture(const LayerCall& call);
+  void count_choice(int layer);
   ExpertChoice choose_experts(const LayerCall& call, const Linear& router, const Router& how,
                               const float* input);
   void compute_experts(const LayerCall& call, const float* x, float* mixed);

@@ -38,6 +38,7 @@ ModelIdentity identify(const ModelFile& file, const ModelSpec& spec) {
   model.n_layers = spec.n_layers;
   model.d_model = spec.d_model;
   model.d_ff = spec.d_ff;
+  model.n_experts = spec.mixture.n_experts;
   model.content = content_hash(file);
   return model;
 }

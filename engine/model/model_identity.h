@@ -15,11 +15,15 @@ struct ModelIdentity {
   std::string name;        // for people; says nothing about whether two are the same
   std::string activation;  // of the FFN: it decides which neurons are active
   int n_layers = 0, d_model = 0, d_ff = 0;
+  int n_experts = 0;  // of a layer; 0: no mixture
   Sha256 content{};
+
+  /// What activity is counted of, in each layer: experts, or neurons.
+  int n_units() const { return n_experts > 0 ? n_experts : d_ff; }
 
   bool same_model(const ModelIdentity& other) const {
     return activation == other.activation && n_layers == other.n_layers && d_model == other.d_model &&
-           d_ff == other.d_ff && content == other.content;
+           d_ff == other.d_ff && n_experts == other.n_experts && content == other.content;
   }
 };
 

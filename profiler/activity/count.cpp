@@ -217,9 +217,8 @@ class Counting {
 }  // namespace
 
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode) {
-  if (spec.has_zero_neurons() || (mode == "calibrated" && !spec.has_experts())) return {};
+  if (spec.has_experts() || spec.has_zero_neurons() || mode == "calibrated") return {};
   const std::string label = gguf::file_label(file.path().string());
-  if (spec.has_experts()) return label + ": its FFNs are mixtures of experts, whose neurons are not counted.";
   return label + ": the activation of its FFN, " + ffn_activation_name(spec.activation) +
          ", has no zeros: every neuron is active for every token, and there is no activity to count. (One "
          "that hearth-profiler calibrate has found thresholds for is counted with --sparsity calibrated.)";

@@ -1,4 +1,4 @@
-// Counts which neurons of a model are active: runs texts through the model, lets it generate some tokens
+// Counts which neurons of a model are active, or which experts of a mixture are chosen: runs texts through the model, lets it generate some tokens
 // after each text, and adds what was active to the model's activity file.
 //
 // Deterministic: the same texts give the same counts with any number of threads, in one run or in several.
@@ -48,7 +48,7 @@ struct CountResult {
 };
 
 /// Why this model's neurons cannot be counted in sparsity mode `mode` (its activation has no zeros, and no
-/// thresholds skip any): one sentence; empty if they can.
+/// thresholds skip any): one sentence; empty if they can, or if it is a mixture, whose experts are counted.
 std::string why_not_counted(const ModelFile& file, const ModelSpec& spec, std::string_view mode);
 
 /// REQUIRES: the model has one slot. Throws std::runtime_error (one sentence) if the file cannot be written,

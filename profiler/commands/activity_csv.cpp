@@ -9,7 +9,7 @@
 namespace hearth {
 namespace {
 
-constexpr std::string_view kColumns = "layer,neuron,count";
+constexpr std::string_view kColumns = "layer,neuron,count", kExpertColumns = "layer,expert,count";
 
 std::string one_line(std::string text) {
   std::replace_if(
@@ -33,6 +33,9 @@ class Parser {
     std::string_view line;
     bool more = next_line(line);
     for (; more && line.starts_with("# "); more = next_line(line)) read_remark(line.substr(2), table);
+    if (more && line == kExpertColumns) {
+      fail("the table counts experts of a mixture, expected neurons: \"" + std::string(kColumns) + '"');
+    }
     if (!more || line != kColumns) fail("expected the columns \"" + std::string(kColumns) + '"');
     while (next_line(line)) read_row(line, table);
     for (const std::vector<uint64_t>& layer : table.counts) {
@@ -111,7 +114,8 @@ class Parser {
 
 std::string activity_csv(const ActivityTable& table) {
   std::string csv = "# model: " + one_line(table.model) + "\n# text: " + one_line(table.text) +
-                    "\n# tokens: " + std::to_string(table.n_tokens) + '\n' + std::string(kColumns) + '\n';
+                    "\n# tokens: " + std::to_string(table.n_tokens) + '\n' +
+                    std::string(table.experts ? kExpertColumns : kColumns) + '\n';
   for (size_t layer = 0; layer < table.counts.size(); ++layer) {
     const std::string begin = std::to_string(layer) + ',';
     for (size_t neuron = 0; neuron < table.counts[layer].size(); ++neuron) {

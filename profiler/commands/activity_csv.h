@@ -8,6 +8,7 @@
 //   0,0,24701                   every neuron of every layer, in order
 //   0,1,46029
 //
+// Of a mixture it is experts that are counted: the column is "expert" then. Such a table is written only.
 // Pure text; the caller reads and writes the file. Any thread.
 #pragma once
 
@@ -23,6 +24,7 @@ struct ActivityTable {
   std::string model;  // its name, or empty. Line breaks become spaces in the file
   std::string text;   // the text that the model ran, or empty
   uint64_t n_tokens = 0;
+  bool experts = false;
   /// [n_layers][d_ff]: for how many of the n_tokens tokens the neuron was active.
   std::vector<std::vector<uint64_t>> counts;
 };

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "engine/model/calibration.h"
+#include "engine/model/gguf/fault.h"
 #include "engine/model/sha256.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/calibration/calibrate.h"
@@ -129,6 +130,16 @@ DecodeSpeeds compare_speeds(const CalibrateCommand& command, ModelRuntime& calib
   return best;
 }
 
+void refuse_experts(const CalibrateCommand& command) {
+  const ModelFile file = ModelFile::open(command.model.model);
+  if (!read_model_spec(file, command.model.ffn_activation).has_experts()) return;
+  throw std::runtime_error(
+      gguf::file_label(command.model.model) +
+      ": its FFNs are mixtures of experts, and thresholds are found for neurons of whole "
+      "FFNs only. It runs with --sparsity dense, where a token reads no experts but its own; "
+      "hearth-profiler count tells which these are.");
+}
+
 std::string rise_text(const PerplexityPair& pair) {
   return fmt::format("{:.4f} dense, {:.4f} calibrated: {:+.2f} %", pair.dense, pair.calibrated,
                      100 * pair.rise());
@@ -188,6 +199,8 @@ int run_calibrate(CalibrateCommand command) {
     throw std::runtime_error(command.held_out +
                              ": is the text that thresholds are found on; give --held-out another.");
   }
+
+  refuse_experts(command);
 
   // 2. Load the model, and tokenize both texts.
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory

@@ -73,6 +73,7 @@ void write_csv(const CountCommand& command, const CountResult& result) {
   ActivityTable table{.model = result.activity.model.name,
                       .text = fmt::format("{} texts", result.activity.texts.size()),
                       .n_tokens = total.n_tokens,
+                      .experts = total.of_experts(),
                       .counts = {}};
   for (int layer = 0; layer < total.n_layers; ++layer) {
     const auto begin = total.active.begin() + static_cast<ptrdiff_t>(total.index(layer, 0));
@@ -139,6 +140,12 @@ int run_import(const CountCommand& command) {
   const ModelFile file = ModelFile::open(command.model.model);
   const ModelSpec spec = read_model_spec(file, command.model.ffn_activation);
   const std::optional<ActivityLaw> law = known_law(spec);
+  if (spec.has_experts()) {
+    throw std::runtime_error(
+        gguf::file_label(command.model.model) +
+        ": its FFNs are mixtures of experts, and PowerInfer has no counts of such; leave "
+        "--import out.");
+  }
   if (!law) throw std::runtime_error(why_not_counted(file, spec, "exact"));
   const ModelIdentity model = identify(file, spec);
   const fs::path path = output_file(command, model);
@@ -213,7 +220,8 @@ int run_count(const CountCommand& command) {
 std::function<int()> add_count_command(CLI::App& app) {
   const auto command = std::make_shared<CountCommand>();
   CLI::App* count = app.add_subcommand(
-      "count", "Count which neurons of a ReLU-family model are active, for placing the hot ones");
+      "count",
+      "Count which neurons of a ReLU-family model are active, or which experts of a mixture are chosen");
   add_model_options(*count, command->model);
   add_device_options(*count, command->model);
   CLI::Option* text =

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "engine/model/gguf/fault.h"
+#include "profiler/activity/expert_use.h"
 
 namespace hearth {
 namespace {
@@ -22,6 +23,31 @@ std::string layer_lines(std::string_view title, int n_layers, const OfLayer& of_
       text += fmt::format("{}{:<14}", layer == 0 ? "" : "\n", layer == 0 ? title : "");
     }
     text += fmt::format("{:6.1f}", 100 * of_layer(layer));
+  }
+  return text + "\n";
+}
+
+/// What counts of experts say.
+std::string experts_text(const ActivityCounts& total) {
+  std::string text =
+      layer_lines("used again, %", total.n_layers, [&](int layer) { return total.kept_share(layer); });
+  text += layer_lines("hottest 1/4, %", total.n_layers,
+                      [&](int layer) { return hottest_share(total, layer, 0.25); });
+  text += fmt::format("{:<14}{:.1f} % of a token's experts were the token's before it\n", "reuse",
+                      100 * mean_kept_share(total));
+  text += fmt::format("{:<14}", "caught");
+  for (const double share : kCacheShares) {
+    const int n = cached_experts(total, share);
+    text += fmt::format("{}{:.0f} % by the hottest {}", share == kCacheShares[0] ? "" : ", ",
+                        100 * choices_caught(total, n), n);
+  }
+  text += fmt::format(" of each layer's {}\n{:<14}", total.d_ff, "read, a layer");
+  text += fmt::format("{:.1f} experts by 1 token", mean_experts_read(total, 1));
+  for (const int size : ActivityCounts::kWindowTokens) {
+    text += fmt::format("; by {}: ", size);
+    const double read = mean_experts_read(total, size);
+    if (read > 0) text += fmt::format("{:.1f} of one text, ", read);
+    text += fmt::format("{:.1f} of different texts", mean_experts_read_by_others(total, size));
   }
   return text + "\n";
 }
@@ -59,7 +85,9 @@ std::string activity_text(const Activity& activity, const std::filesystem::path&
   }
   text += " (tokens)\n";
   const ActivityCounts total = activity.total();
-  if (!total.empty()) {
+  if (total.of_experts()) {
+    text += experts_text(total);
+  } else if (!total.empty()) {
     const int n = total.n_layers;
     text += layer_lines("active, %", n, [&](int layer) { return total.active_share(layer); });
     text += layer_lines("stay so, %", n, [&](int layer) { return total.kept_share(layer); });

@@ -8,7 +8,8 @@
 namespace hearth {
 
 /// A few lines: what was counted and, layer by layer, how many neurons are active, how many of them are
-/// active for the next token too, and how much of all activity the hottest quarter has.
+/// active for the next token too, and how much of all activity the hottest quarter has. Of mixtures: how evenly experts are
+/// used, how many are used again, and how many a step of several tokens reads.
 std::string count_text(const CountResult& result, const std::filesystem::path& file);
 
 /// The last lines of count_text(): what the file holds.

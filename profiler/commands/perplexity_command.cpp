@@ -54,6 +54,11 @@ int run_perplexity(PerplexityCommand command) {
   const int chunk = std::min(command.n_context, kMaxChunk);
   const auto model = load_model(command.model, command.n_context, chunk);
   const bool dense = model->placed().sparsity.mode == Sparsity::kDense;
+  if (!command.activity_file.empty() && model->facts().spec.has_experts()) {
+    throw std::runtime_error(
+        "--activity: the model is a mixture, of which experts are counted, not neurons; take hearth-profiler "
+        "count.");
+  }
   if (!command.activity_file.empty() && dense) {
     throw std::runtime_error(
         "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");

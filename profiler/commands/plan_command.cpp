@@ -9,6 +9,7 @@
 #include "profiler/commands/commands.h"
 #include "profiler/commands/plan_options.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/plan/mixture_plan.h"
 
 namespace hearth {
 namespace {
@@ -51,7 +52,14 @@ int run_plan(const PlanCommand& command) {
   const PlannedModel model = find_model(command);
   PlanQuestion question = plan_question(command.plan, command.options, model);
   add_machine(command.plan, question);
-  question.activity = find_counts(command.plan, model).model;
+  const KnownCounts known = find_counts(command.plan, model);
+  if (model.spec.has_experts()) {
+    const ActivityCounts counts = known.counted ? known.counted->total() : ActivityCounts();
+    const MixturePlan mixture = plan_mixture(question, &counts);
+    print_result(command.json ? mixture_json(question, mixture) : mixture_text(question, mixture));
+    return 0;
+  }
+  question.activity = known.model;
   const PlanAnswer answer = answer_plan(question);
   print_result(command.json ? plan_json(question, answer) : plan_text(question, answer));
   return 0;

@@ -84,6 +84,12 @@ std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& m
     if (asked == Options::Sparsity::kAuto ? sparse : sparsity_option(mode) == asked) modes.push_back(mode);
   }
   if (!modes.empty()) return modes;
+  if (model.spec.has_experts() && asked != Options::Sparsity::kAuto) {
+    throw std::runtime_error(
+        model.name +
+        ": its FFNs are mixtures of experts, of which plan knows only that a token reads its "
+        "own experts whole; leave --sparsity out.");
+  }
   if (asked == Options::Sparsity::kAuto) return {Sparsity::kDense};
   const std::string name = engine_sparsity(asked);
   if (asked == Options::Sparsity::kCalibrated) {
@@ -132,6 +138,10 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
         fmt::format("A context of {} tokens was asked for, but {} was trained on {}, which is the most "
                     "it can have.",
                     options.context, model.name, possible));
+  }
+  if (plan.active && model.spec.has_experts()) {
+    throw std::runtime_error("--active says how many neurons are active, and the FFNs of " + model.name +
+                             " are experts; leave it out.");
   }
   PlanQuestion question{
       .model = model,

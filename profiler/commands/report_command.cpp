@@ -80,6 +80,7 @@ int count_now(const ReportCommand& command, const PlannedModel& model, KnownCoun
   settings.load.n_threads = thread_count(command.model);
   settings.load.isa = engine_isa(command.model.isa);
   settings.load.ffn_activation = command.model.ffn_activation;
+  settings.experts = true;
   settings.activity_file = kept_activity_path(process_environment(), identify(*model.file, model.spec));
 
   SelfProfile found;
@@ -128,10 +129,9 @@ HeldOut look_at_held_out(const ReportCommand& command, const PlannedModel& model
                        .progress = [&line](double fraction) { line.update(fraction); }});
 }
 
-/// Measures a short run of the model as planned, and computes what the plan expects of just such a run.
-/// REQUIRES: a context of at least two tokens.
-SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
-                            const PlanAnswer& answer) {
+/// A short run of a model whose tokens are planned to take so many seconds each.
+BenchOptions short_run(const ReportCommand& command, const PlanQuestion& question, double prefill_s,
+                       double decode_s) {
   constexpr double kSeconds = 5;  // of each of the two runs, roughly
   const int half = question.load.context_tokens / 2;
   const auto tokens = [half](double seconds_each, int least, int most) {
@@ -140,16 +140,57 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
   BenchOptions options;
   options.n_threads = thread_count(command.model);
   options.chunk = question.load.prefill_chunk;
-  options.n_prompt = tokens(answer.best.prefill_seconds, 16, 512);
-  options.n_generate = tokens(answer.best.seconds(), 4, 128);
+  options.n_prompt = tokens(prefill_s, 16, 512);
+  options.n_generate = tokens(decode_s, 4, 128);
+  return options;
+}
 
+/// What is asked of the plan for just such a run.
+PlanQuestion question_of_run(const PlanQuestion& question, const BenchOptions& options) {
   PlanQuestion such = question;
-  such.modes = {answer.best.mode};
   such.load.prefill_chunk = std::min(options.chunk, options.n_prompt);
   such.assumptions.context_filled =
       (options.n_prompt + options.n_generate / 2.0) / question.load.context_tokens;
-  SpeedMeasured speed{
-      .n_prompt = options.n_prompt, .n_generated = options.n_generate, .expected = answer_plan(such).best};
+  return such;
+}
+
+void run_and_measure(ModelRuntime& model, const BenchOptions& options, SpeedMeasured& speed) {
+  ProgressLine line("Measuring speed");
+  const BenchResult result = run_bench(model, options, [&line](double fraction) { line.update(fraction); });
+  speed.prefill = result.prefill_tokens_per_s;
+  speed.decode = result.decode_tokens_per_s;
+}
+
+/// The speed of a mixture, on the CPU.
+SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& question,
+                              const MixturePlan& plan, const ActivityCounts& counts) {
+  const BenchOptions options = short_run(command, question, plan.prefill.seconds(), plan.decode.seconds());
+  const MixturePlan expected = plan_mixture(question_of_run(question, options), &counts);
+  SpeedMeasured speed{.n_prompt = options.n_prompt,
+                      .n_generated = options.n_generate,
+                      .expected_prefill = 1 / expected.prefill.seconds(),
+                      .expected_decode = 1 / expected.decode.seconds()};
+  ModelOptions load = command.model;
+  load.ram_budget_gib.reset();  // the plan keeps it
+  load.n_slots = question.load.n_slots;
+  const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
+  run_and_measure(*model, options, speed);
+  return speed;
+}
+
+/// Measures a short run of the model as planned, and computes what the plan expects of just such a run.
+/// REQUIRES: a context of at least two tokens.
+SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& question,
+                            const PlanAnswer& answer) {
+  const BenchOptions options =
+      short_run(command, question, answer.best.prefill_seconds, answer.best.seconds());
+  PlanQuestion such = question_of_run(question, options);
+  such.modes = {answer.best.mode};
+  const PlacementSolution expected = answer_plan(such).best;
+  SpeedMeasured speed{.n_prompt = options.n_prompt,
+                      .n_generated = options.n_generate,
+                      .expected_prefill = 1 / expected.prefill_seconds,
+                      .expected_decode = 1 / expected.seconds()};
 
   ModelOptions load = command.model;
   load.sparsity = sparsity_option(answer.best.mode);
@@ -164,16 +205,49 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
                                   .found = {}};
   }
   const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
-  ProgressLine line("Measuring speed");
-  const BenchResult result = run_bench(*model, options, [&line](double fraction) { line.update(fraction); });
-  speed.prefill = result.prefill_tokens_per_s;
-  speed.decode = result.decode_tokens_per_s;
+  run_and_measure(*model, options, speed);
   return speed;
 }
 
 std::string made_text() {
   const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   return fmt::format("Made by hearth-profiler {} on {:%Y-%m-%d}.", hearth_version(), fmt::localtime(now));
+}
+
+void write_page(const fs::path& out, const ReportData& data, const std::vector<std::string>& notes) {
+  write_whole_file(out, report_page(data));
+  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
+  print_result(fmt::format("written {}; a browser shows it\n", gguf::file_label(out.string())));
+}
+
+int interrupted(int code) {
+  std::fprintf(stderr, "hearth-profiler: interrupted; what was counted is kept, no page was written.\n");
+  return code;
+}
+
+/// The page of a mixture: experts instead of neurons, and no placement to judge.
+int run_mixture_report(const ReportCommand& command, const fs::path& out, const PlanQuestion& question,
+                       KnownCounts& known) {
+  std::vector<std::string> notes;
+  if (command.plan.activity_file.empty()) {
+    if (const int code = count_now(command, question.model, known, notes); code != 0)
+      return interrupted(code);
+  }
+  const ActivityCounts counts = known.counted ? known.counted->total() : ActivityCounts();
+  const MixturePlan plan = plan_mixture(question, &counts);
+  MixtureReportInputs inputs{.question = question,
+                             .plan = plan,
+                             .counted = known.counted ? &*known.counted : nullptr,
+                             .speed = {},
+                             .notes = {},
+                             .made = made_text()};
+  if (command.plan.machine.empty() && !command.no_speed && !plan.on_gpu &&
+      question.load.context_tokens >= 2) {
+    inputs.speed = measure_mixture(command, question, plan, counts);
+  }
+  inputs.notes = notes;
+  write_page(out, report_data(inputs), notes);
+  return 0;
 }
 
 int run_report(const ReportCommand& command) {
@@ -185,15 +259,14 @@ int run_report(const ReportCommand& command) {
   KnownCounts known = find_counts(command.plan, model);
   add_machine(command.plan, question);
 
+  if (model.spec.has_experts()) return run_mixture_report(command, out, question, known);
+
   // 2. Count the activity that is not known yet, and plan.
   std::vector<std::string> notes;
   const bool zeros = model.spec.has_zero_neurons();
   if (!zeros) notes.push_back(why_not_counted(*model.file, model.spec, "exact"));
   if (zeros && command.plan.activity_file.empty()) {
-    if (const int code = count_now(command, model, known, notes); code != 0) {
-      std::fprintf(stderr, "hearth-profiler: interrupted; what was counted is kept, no page was written.\n");
-      return code;
-    }
+    if (const int code = count_now(command, model, known, notes); code != 0) return interrupted(code);
   }
   question.activity = known.model;
   const PlanAnswer answer = answer_plan(question);
@@ -224,9 +297,7 @@ int run_report(const ReportCommand& command) {
 
   // 4. Write the page.
   inputs.notes = notes;
-  write_whole_file(out, report_page(report_data(inputs)));
-  for (const std::string& note : notes) std::fprintf(stderr, "%s\n", note.c_str());
-  print_result(fmt::format("written {}; a browser shows it\n", gguf::file_label(out.string())));
+  write_page(out, report_data(inputs), notes);
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -28,12 +29,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kActiveInExperts = 0.1;  // as found in experts with ReLU-like activations
+
 struct SynthCommand {
   std::string shape, quant = "q4_0", out;
-  double active = 0.18;
+  std::optional<double> active, skew, reuse;  // what the user says; else defaults
   uint64_t seed = 1;
-  int n_vocab = 0;  // 0: the shape's
-  Options options;  // only `threads` is used
+  int n_vocab = 0, n_layers = 0;  // 0: the shape's
+  Options options;                // only `threads` is used
   bool pwri = false, both = false, force = false;
 };
 
@@ -132,11 +135,32 @@ void check_room(const std::vector<Target>& targets, const SynthSizes& sizes, boo
   }
 }
 
+/// Refuses options that say nothing about the shape.
+void check_options(const SynthCommand& command) {
+  const ModelShape& shape = *find_shape(command.shape);
+  const std::string name(shape.name);
+  if (command.active && !shape.has_zero_neurons()) {
+    throw std::invalid_argument("--active says how many neurons fire, and those of " + name +
+                                " are never zero; leave it out.");
+  }
+  if ((command.skew || command.reuse) && !shape.has_experts()) {
+    throw std::invalid_argument("--expert-skew and --expert-reuse are about experts, and " + name +
+                                " has none; leave them out.");
+  }
+  if ((command.pwri || command.both) && shape.predictor_rank == 0) {
+    throw std::invalid_argument("PowerInfer has no files of models like " + name +
+                                "; leave --pwri and --both out, or choose another shape.");
+  }
+}
+
 SynthOptions options_of(const SynthCommand& command) {
   SynthOptions options;
   options.shape = *find_shape(command.shape);
   if (command.n_vocab > 0) options.shape.n_vocab = command.n_vocab;
-  options.active = command.active;
+  if (command.n_layers > 0) options.shape.n_layers = command.n_layers;
+  options.active = command.active.value_or(options.shape.has_experts() ? kActiveInExperts : options.active);
+  options.expert_skew = command.skew.value_or(options.expert_skew);
+  options.expert_reuse = command.reuse.value_or(options.expert_reuse);
   options.dtype = dtype_of(command.quant);
   options.seed = command.seed;
   options.plain = !command.pwri;
@@ -167,6 +191,7 @@ void make_and_write(const SynthCommand& command, const SynthOptions& options,
 }
 
 int run_synth(const SynthCommand& command) {
+  check_options(command);
   const SynthOptions options = options_of(command);
   const SynthSizes sizes = synth_sizes(options);
   const std::vector<Target> targets = targets_of(command, sizes);
@@ -196,10 +221,21 @@ std::function<int()> add_synth_command(CLI::App& app) {
       ->type_name("NAME")
       ->check(known_shape);
   synth->add_option("--out,-o", command->out, "File to write")->required()->type_name("FILE");
-  synth->add_option("--active", command->active, "Mean share of neurons that fire, 0.005 to 0.95")
-      ->capture_default_str()
+  synth
+      ->add_option("--active", command->active,
+                   "Mean share of neurons that fire, 0.005 to 0.95 (default: 0.18, in experts 0.1)")
       ->type_name("SHARE")
       ->check(number_from(0.005, 0.95));
+  synth
+      ->add_option("--expert-skew", command->skew,
+                   "Experts are used by a power law of this exponent, 0 to 4 (default: 1)")
+      ->type_name("N")
+      ->check(number_from(0.0, 4.0));
+  synth
+      ->add_option("--expert-reuse", command->reuse,
+                   "Share of a token's experts that the one before it used, 0 to 0.9 (default: 0.5)")
+      ->type_name("SHARE")
+      ->check(number_from(0.0, 0.9));
   synth->add_option("--quant", command->quant, "Type of the matrices")
       ->capture_default_str()
       ->type_name("NAME")
@@ -207,6 +243,9 @@ std::function<int()> add_synth_command(CLI::App& app) {
   synth->add_option("--vocab", command->n_vocab, "Tokens of the vocabulary (default: the shape's)")
       ->type_name("N")
       ->check(CLI::Range(kMinSynthVocabulary, kMaxSynthVocabulary));
+  synth->add_option("--layers", command->n_layers, "Layers (default: the shape's)")
+      ->type_name("N")
+      ->check(CLI::Range(2, 1024));
   synth->add_option("--seed", command->seed, "Another seed gives other weights")
       ->capture_default_str()
       ->type_name("N")

@@ -149,13 +149,18 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
   return lines;
 }
 
+std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines) {
+  std::string text;
+  for (const auto& [name, what] : lines) text += wrapped(name, what);
+  return text;
+}
+
 std::string plan_text(const PlanQuestion& question, const PlanAnswer& answer) {
   const PlannedModel& model = question.model;
   std::string text = fmt::format("{}, {}, {} of weights, on {}: predicted, not measured\n\n", model.name,
                                  dtype_info(model.weights.layers.front().up.weight.dtype).name,
                                  bytes(model.weight_bytes()), question.machine.name);
-  for (const auto& [name, what] : plan_lines(question, answer)) text += wrapped(name, what);
-  return text;
+  return text + lines_text(plan_lines(question, answer));
 }
 
 std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer) {

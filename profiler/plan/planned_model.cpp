@@ -54,7 +54,8 @@ class ShapeMaker {
     spec.context_train = shape_.context_tokens;
     spec.gated = spec.arch.gated;
     spec.rope.n_rot = spec.head_dim;
-    spec.activation = *spec.arch.powerinfer_activation;  // every shape's architecture has one
+    // PowerInfer's files exist of shapes with predictors; their architectures have an activation for them.
+    spec.activation = shape_.predictor_rank > 0 ? *spec.arch.powerinfer_activation : spec.arch.activation;
     if (!ffn_activation.empty()) {
       const std::optional<FfnActivation> said = parse_ffn_activation(ffn_activation);
       if (!said) {
@@ -63,7 +64,13 @@ class ShapeMaker {
       }
       spec.activation = *said;
     }
-    spec.powerinfer = spec.predictors = spec.has_zero_neurons();
+    spec.powerinfer = spec.predictors = shape_.predictor_rank > 0 && spec.has_zero_neurons();
+    spec.mixture = {.n_experts = shape_.n_experts, .n_used = shape_.n_used, .d_expert = shape_.d_expert};
+    for (int i = 0; i < shape_.n_layers; ++i) {
+      const WindowPattern& pattern = spec.arch.window;
+      const bool full = pattern.period > 0 && i % pattern.period == pattern.full;
+      spec.layers.push_back({.window = full ? 0 : shape_.window, .experts = shape_.has_experts()});
+    }
     return spec;
   }
 
@@ -75,8 +82,8 @@ class ShapeMaker {
     }
     w.output_norm = norm(spec);
     w.output = linear(shape_.n_vocab, shape_.d_model, false);
-    // OPT's output is its embedding.
-    w.output.weight.data = spec.arch.name == "opt" ? w.token_embedding.data : &kNowhere[1];
+    const bool tied = shape_.tied || spec.arch.name == "opt";
+    w.output.weight.data = tied ? w.token_embedding.data : &kNowhere[1];
     w.layers.assign(static_cast<size_t>(shape_.n_layers), layer(spec));
     return w;
   }
@@ -98,6 +105,15 @@ class ShapeMaker {
   NormWeights norm(const ModelSpec& spec) const {
     return {&kNoFloat, spec.arch.norm == NormKind::kLayer ? &kNoFloat : nullptr};
   }
+  MixtureWeights mixture() const {
+    const int64_t d = shape_.d_model, width = shape_.d_expert;
+    MixtureWeights w;
+    w.router = {{&kNowhere[0], DType::kF32, shape_.n_experts, d}, nullptr};
+    Expert expert{.gate = matrix(width, d), .up = matrix(width, d), .down = matrix(d, width)};
+    if (shape_.mxfp4_experts) expert.gate.dtype = expert.up.dtype = expert.down.dtype = DType::kMXFP4;
+    w.experts.assign(static_cast<size_t>(shape_.n_experts), expert);
+    return w;
+  }
   LayerWeights layer(const ModelSpec& spec) const {
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
     const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
@@ -108,6 +124,10 @@ class ShapeMaker {
     w.k = linear(spec.kv_dim(), d, bias);
     w.v = linear(spec.kv_dim(), d, bias);
     w.attention_out = linear(d, spec.q_dim(), spec.arch.name == "opt");
+    if (spec.has_experts()) {
+      w.mixture = mixture();
+      return w;
+    }
     if (spec.gated) w.gate = linear(ff, d, false);
     w.up = linear(ff, d, spec.arch.name == "opt");
     if (!spec.powerinfer) {
@@ -124,6 +144,7 @@ class ShapeMaker {
   const DType type_;
 };
 
+/// All matrices but those of experts.
 template <class Visit>
 void each_matrix(Weights& w, const Visit& visit) {
   visit(w.token_embedding);
@@ -136,6 +157,16 @@ void each_matrix(Weights& w, const Visit& visit) {
       visit(*m);
     }
   }
+}
+
+double expert_bytes(const MixtureWeights& mixture) {
+  double bytes = static_cast<double>(mixture.router.weight.bytes() + mixture.shared_gate.weight.bytes());
+  for (const std::vector<Expert>* experts : {&mixture.experts, &mixture.shared}) {
+    for (const Expert& expert : *experts) {
+      bytes += static_cast<double>(expert.gate.bytes() + expert.up.bytes() + expert.down.bytes());
+    }
+  }
+  return bytes;
 }
 
 /// Views that own nothing.
@@ -153,6 +184,7 @@ Weights views_of(const Weights& from) {
 }  // namespace
 
 std::vector<Sparsity> PlannedModel::modes() const {
+  if (spec.has_experts()) return {Sparsity::kDense};
   std::vector<Sparsity> modes;
   if (spec.has_zero_neurons()) modes.push_back(Sparsity::kExact);
   if (weights.has_predictors()) modes.push_back(Sparsity::kPredicted);
@@ -166,7 +198,13 @@ double PlannedModel::weight_bytes() const {
   each_matrix(w, [&](const Matrix& m) {
     if (m) bytes += static_cast<double>(m.bytes());
   });
+  for (const LayerWeights& layer : w.layers) bytes += expert_bytes(layer.mixture);
   return weights.tied() ? bytes - static_cast<double>(weights.output.weight.bytes()) : bytes;
+}
+
+DType PlannedModel::main_type() const {
+  const LayerWeights& last = weights.layers.back();
+  return last.mixture.experts.empty() ? last.up.weight.dtype : last.mixture.experts.front().up.dtype;
 }
 
 std::optional<DType> PlannedModel::cpu_only_type() const {
@@ -181,19 +219,13 @@ std::optional<DType> PlannedModel::cpu_only_type() const {
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation) {
   ModelFile file = ModelFile::open(path);
   ModelSpec spec = read_model_spec(file, ffn_activation);
-  if (spec.has_experts()) {
-    gguf::fail(gguf::file_label(path.string()),
-               "its FFNs are mixtures of experts, whose places are not planned yet: hearthd and "
-               "hearth-profiler bench run them "
-               "on the CPU");
-  }
   if (spec.arch.looks_ahead) {
     gguf::fail(gguf::file_label(path.string()),
                "it is an encoder, which hearthd runs on the CPU only, so there is nothing to plan");
   }
   Weights weights = bind_weights(file, spec);
   std::optional<ModelFile> predictors;
-  if (spec.has_zero_neurons()) predictors = open_predictor_file(file, spec);
+  if (spec.has_zero_neurons() && !spec.has_experts()) predictors = open_predictor_file(file, spec);
   if (predictors) bind_predictors(*predictors, spec, weights);
   return {path.filename().string(), std::move(file), std::move(spec), std::move(weights),
           std::move(predictors)};

@@ -32,7 +32,10 @@ struct PlannedModel {
   std::vector<Sparsity> modes() const;
   /// The bytes of all its matrices.
   double weight_bytes() const;
-  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/device_types.h); nullopt: there is none.
+  /// The type of most of its weights.
+  DType main_type() const;
+  /// A type of its matrices that keeps the model off the GPU (kernels/cuda/device_types.h); nullopt: there is none. Experts
+  /// do not count: they are the CPU's.
   std::optional<DType> cpu_only_type() const;
 };
 
@@ -40,8 +43,8 @@ struct PlannedModel {
 /// zeros to skip. Throws ModelFileError, or std::invalid_argument for an unknown activation.
 PlannedModel model_of_file(const std::filesystem::path& path, std::string_view ffn_activation);
 
-/// A model of this shape with all matrices of type `type`, laid out as in PowerInfer's files, with predictors
-/// if the activation has zeros. ffn_activation: empty: ReLU, as in synthetic models. Throws
+/// A model of this shape with all matrices of type `type`. Shapes that PowerInfer has files of are laid out as in these, with
+/// predictors if the activation has zeros. ffn_activation: empty: that of synthetic models. Throws
 /// std::invalid_argument if rows of the shape are not whole weight blocks of the type, or the activation is
 /// unknown.
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation);

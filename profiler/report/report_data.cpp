@@ -8,6 +8,7 @@
 #include "engine/forward/ffn_activation.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "profiler/activity/expert_use.h"
 #include "profiler/placement/solved_placement.h"
 #include "profiler/report/held_out.h"
 
@@ -23,9 +24,14 @@ std::string gb(int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 std::string facts_text(const PlannedModel& model) {
   const ModelSpec& spec = model.spec;
-  return fmt::format("{}, {} of {} neurons, {} of weights, {}", spec.arch.name,
-                     count_text(spec.n_layers, "layer"), gguf::with_commas(static_cast<uint64_t>(spec.d_ff)),
-                     bytes_text(model.weight_bytes()), ffn_activation_name(spec.activation));
+  const auto number = [](int n) { return gguf::with_commas(static_cast<uint64_t>(n)); };
+  const MixtureSpec& mixture = spec.mixture;
+  const std::string ffn =
+      spec.has_experts() ? fmt::format("{} experts of {} neurons, {} of them a token's",
+                                       number(mixture.n_experts), number(mixture.d_expert), mixture.n_used)
+                         : number(spec.d_ff) + " neurons";
+  return fmt::format("{}, {} of {}, {} of weights, {}", spec.arch.name, count_text(spec.n_layers, "layer"),
+                     ffn, bytes_text(model.weight_bytes()), ffn_activation_name(spec.activation));
 }
 
 std::string machine_text(const MachineProfile& machine) {
@@ -104,19 +110,47 @@ void add_placement(const ReportInputs& in, ReportData& data) {
   }
 }
 
-void add_speeds(const ReportInputs& in, ReportData& data) {
-  const PlanLoad& load = in.question.load;
+/// The speeds as planned, decode first, and of a run.
+void add_speeds(const PlanLoad& load, std::vector<ReportSpeed> planned,
+                const std::optional<SpeedMeasured>& speed, ReportData& data) {
   data.planned_run = fmt::format("a context of {}, half full", count_text(load.context_tokens, "token"));
-  const PlacementSolution& best = in.answer.best;
-  data.speeds = {{.what = "decode", .planned = 1 / best.seconds(), .bound = decode_bound(best)},
-                 {.what = "prefill", .planned = 1 / best.prefill_seconds, .bound = prefill_bound(best)}};
-  if (!in.speed) return;
-  data.measured_run = fmt::format("{} of prompt and {} generated", count_text(in.speed->n_prompt, "token"),
-                                  in.speed->n_generated);
-  data.speeds[0].expected = 1 / in.speed->expected.seconds();
-  data.speeds[0].measured = in.speed->decode;
-  data.speeds[1].expected = 1 / in.speed->expected.prefill_seconds;
-  data.speeds[1].measured = in.speed->prefill;
+  data.speeds = std::move(planned);
+  if (!speed) return;
+  data.measured_run =
+      fmt::format("{} of prompt and {} generated", count_text(speed->n_prompt, "token"), speed->n_generated);
+  data.speeds[0].expected = speed->expected_decode;
+  data.speeds[0].measured = speed->decode;
+  data.speeds[1].expected = speed->expected_prefill;
+  data.speeds[1].measured = speed->prefill;
+}
+
+/// The plan's lines and then `more`.
+void add_notes(const std::vector<std::pair<std::string, std::string>>& lines,
+               const std::vector<std::string>& more, ReportData& data) {
+  for (const auto& [name, what] : lines) {
+    if (name.empty()) {
+      data.notes.back() += "; " + what;
+    } else {
+      data.notes.push_back(name + ": " + what);
+    }
+  }
+  data.notes.insert(data.notes.end(), more.begin(), more.end());
+}
+
+ReportExperts report_experts(const ActivityCounts& counts) {
+  ReportExperts experts;
+  experts.n_experts = counts.d_ff;
+  experts.mean_kept = mean_kept_share(counts);
+  for (int layer = 0; layer < counts.n_layers; ++layer) experts.kept.push_back(counts.kept_share(layer));
+  for (const double share : kCacheShares) {
+    const int n = cached_experts(counts, share);
+    experts.caches.push_back({n, choices_caught(counts, n)});
+  }
+  experts.steps.push_back({1, mean_experts_read(counts, 1), mean_experts_read(counts, 1)});
+  for (const int n : ActivityCounts::kWindowTokens) {
+    experts.steps.push_back({n, mean_experts_read(counts, n), mean_experts_read_by_others(counts, n)});
+  }
+  return experts;
 }
 
 /// The plan's hot neurons, and those that are nearly always cached; nullopt if these are none or all neurons,
@@ -159,18 +193,36 @@ ReportData report_data(const ReportInputs& in) {
   data.facts = facts_text(in.question.model);
   data.machine = machine_text(in.question.machine);
   data.made = in.made;
-  add_speeds(in, data);
+  const PlacementSolution& best = in.answer.best;
+  add_speeds(in.question.load,
+             {{.what = "decode", .planned = 1 / best.seconds(), .bound = decode_bound(best)},
+              {.what = "prefill", .planned = 1 / best.prefill_seconds, .bound = prefill_bound(best)}},
+             in.speed, data);
   add_placement(in, data);
   if (in.counted != nullptr) add_activity(*in.counted, data);
   if (in.held_out != nullptr) add_held_out(in, data);
-  for (const auto& [name, what] : plan_lines(in.question, in.answer)) {
-    if (name.empty()) {
-      data.notes.back() += "; " + what;
-    } else {
-      data.notes.push_back(name + ": " + what);
-    }
+  add_notes(plan_lines(in.question, in.answer), in.notes, data);
+  return data;
+}
+
+ReportData report_data(const MixtureReportInputs& in) {
+  ReportData data;
+  data.model = in.question.model.name;
+  data.facts = facts_text(in.question.model);
+  data.machine = machine_text(in.question.machine);
+  data.made = in.made;
+  const MixturePlan& plan = in.plan;
+  add_speeds(
+      in.question.load,
+      {{.what = "decode", .planned = 1 / plan.decode.seconds(), .bound = mixture_bound(plan.decode)},
+       {.what = "prefill", .planned = 1 / plan.prefill.seconds(), .bound = mixture_bound(plan.prefill)}},
+      in.speed, data);
+  for (const MixtureBytes& part : plan.parts) data.bytes.push_back({part.what, part.on_gpu, part.in_ram});
+  if (in.counted != nullptr && in.counted->n_tokens() > 0) {
+    add_activity(*in.counted, data);
+    data.experts = report_experts(in.counted->total());
   }
-  data.notes.insert(data.notes.end(), in.notes.begin(), in.notes.end());
+  add_notes(mixture_lines(in.question, plan), in.notes, data);
   return data;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/activity/activity_file.h"
+#include "profiler/plan/mixture_plan.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/report/held_out.h"
 
@@ -35,6 +36,23 @@ struct ReportPredictor {
   double early_recall = -1, early_proposed = -1;
 };
 
+/// What the counts of a mixture's experts say.
+struct ReportExperts {
+  int n_experts = 0;         // of a layer
+  std::vector<double> kept;  // [n_layers] share of a token's experts that the token before it chose
+  double mean_kept = 0;
+  struct Cache {
+    int n = 0;          // hottest experts of each layer
+    double caught = 0;  // share of all choices
+  };
+  std::vector<Cache> caches;
+  struct Step {
+    int n_tokens = 0;
+    double of_one_text = 0, of_different = 0;  // experts of a layer that are read; 0: not known
+  };
+  std::vector<Step> steps;
+};
+
 /// Tokens per second.
 struct ReportSpeed {
   std::string what;                                    // "decode", "prefill"
@@ -44,14 +62,17 @@ struct ReportSpeed {
 };
 
 struct ReportData {
-  std::string model;                          // its name
-  std::string facts;                          // "llama, 32 layers of 11,008 neurons, 3.9 GB"
-  std::string machine;                        // "RTX 4090, 24 GB; 16 cores, 64 GB"
-  std::string made;                           // date and version
-  std::string text;                           // the text that activity was counted on
-  uint64_t n_tokens = 0;                      // tokens of that text
-  std::vector<std::vector<double>> activity;  // [n_layers][d_ff] share of tokens a neuron is active for
-  std::string held_out;                       // the text of `hits` and `predictors`: "412 tokens of 26 texts"
+  std::string model;      // its name
+  std::string facts;      // "llama, 32 layers of 11,008 neurons, 3.9 GB"
+  std::string machine;    // "RTX 4090, 24 GB; 16 cores, 64 GB"
+  std::string made;       // date and version
+  std::string text;       // the text that activity was counted on
+  uint64_t n_tokens = 0;  // tokens of that text
+  std::vector<std::vector<double>>
+      activity;  // [n_layers][d_ff] share of tokens a neuron is active for, or of mixtures
+                 // [n_layers][n_experts] an expert is chosen for
+  std::optional<ReportExperts> experts;  // of mixtures, if they were counted
+  std::string held_out;                  // the text of `hits` and `predictors`: "412 tokens of 26 texts"
   std::vector<ReportBytes> bytes;
   std::vector<ReportLayer> layers;          // [n_layers]
   std::vector<ReportPredictor> predictors;  // [n_layers]
@@ -64,7 +85,7 @@ struct ReportData {
 /// The speeds of a short run, in tokens per second.
 struct SpeedMeasured {
   int n_prompt = 0, n_generated = 0;
-  PlacementSolution expected;  // what the plan expects of such a run
+  double expected_prefill = 0, expected_decode = 0;  // by the plan, of such a run
   double prefill = 0, decode = 0;
 };
 
@@ -79,5 +100,16 @@ struct ReportInputs {
 };
 
 ReportData report_data(const ReportInputs& in);
+
+/// What a report shows of a mixture of experts.
+struct MixtureReportInputs {
+  const PlanQuestion& question;
+  const MixturePlan& plan;
+  const Activity* counted = nullptr;    // null: its experts were not counted
+  std::optional<SpeedMeasured> speed;   // nullopt: not measured
+  std::vector<std::string> notes = {};  // sentences, after the plan's
+  std::string made;                     // date and version
+};
+ReportData report_data(const MixtureReportInputs& in);
 
 }  // namespace hearth

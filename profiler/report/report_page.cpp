@@ -76,9 +76,14 @@ std::vector<Chart::Point> points_of(const std::vector<double>& curve) {
 
 std::string activity_map(const ReportData& data) {
   const size_t n_layers = data.activity.size();
-  Chart chart("How often neurons are active, by layer", kWidth, height_for(n_layers),
-              {0, 1, "neurons of the layer, the most active first", percent_ticks()}, layers_down(n_layers),
-              false);
+  const bool experts = data.experts.has_value();
+  Chart chart(
+      experts ? "How often experts are chosen, by layer" : "How often neurons are active, by layer", kWidth,
+      height_for(n_layers),
+      {0, 1,
+       experts ? "experts of the layer, the hottest first" : "neurons of the layer, the most active first",
+       percent_ticks()},
+      layers_down(n_layers), false);
   for (size_t layer = 0; layer < n_layers; ++layer) {
     const std::vector<double> shares = most_active_first(data.activity[layer]);
     const auto n = static_cast<double>(shares.size());
@@ -88,14 +93,14 @@ std::string activity_map(const ReportData& data) {
       size_t end = begin;
       while (end < shares.size() && heat_class(shares[end]) == heat) ++end;
       const auto row = static_cast<double>(layer);
-      chart.box(
-          static_cast<double>(begin) / n, row, static_cast<double>(end) / n, row + 1,
-          fmt::format("heat{}", heat),
-          fmt::format("layer {}: {:.1f} % of its neurons are active for {}", layer,
-                      100 * static_cast<double>(end - begin) / n,
-                      heat == kHeatClasses - 1 ? std::string("no token")
-                                               : fmt::format("{:.1f} to {:.1f} % of tokens",
-                                                             100 * shares[end - 1], 100 * shares[begin])));
+      chart.box(static_cast<double>(begin) / n, row, static_cast<double>(end) / n, row + 1,
+                fmt::format("heat{}", heat),
+                fmt::format(
+                    "layer {}: {:.1f} % of its {} for {}", layer, 100 * static_cast<double>(end - begin) / n,
+                    experts ? "experts are chosen" : "neurons are active",
+                    heat == kHeatClasses - 1 ? std::string("no token")
+                                             : fmt::format("{:.1f} to {:.1f} % of tokens",
+                                                           100 * shares[end - 1], 100 * shares[begin])));
       begin = end;
     }
   }
@@ -109,12 +114,16 @@ std::string activity_curve(const ReportData& data) {
     const std::vector<double> curve = cumulative(most_active_first(layer), kSteps);
     for (size_t i = 0; i <= kSteps; ++i) mean[i] += curve[i] / static_cast<double>(data.activity.size());
   }
-  Chart chart("Share of activations against share of neurons", 420, 320,
-              {0, 1, "neurons, the most active first", percent_ticks()},
-              {0, 1, "activations", percent_ticks()});
+  const bool experts = data.experts.has_value();
+  Chart chart(
+      experts ? "Share of choices against share of experts" : "Share of activations against share of neurons",
+      420, 320,
+      {0, 1, experts ? "experts, the hottest first" : "neurons, the most active first", percent_ticks()},
+      {0, 1, experts ? "choices" : "activations", percent_ticks()});
   chart.line({{0, 0}, {1, 1}}, "even");
   chart.line(points_of(mean), "line second");
   chart.line(points_of(cumulative(all_neurons(data), kSteps)), "line first");
+  if (experts) return chart.done();
   chart.dot({0.26, 0.80}, "mark",
             "PowerInfer's measurement: 26 % of the neurons make up 80 % of the activations");
   chart.text({0.26, 0.80}, "PowerInfer: 26 % make up 80 %", "strong");
@@ -300,7 +309,7 @@ std::string speed_part(const ReportData& data) {
 }
 
 std::string activity_part(const ReportData& data) {
-  if (data.activity.empty()) return {};
+  if (data.activity.empty() || data.experts) return {};
   const double top = share_of_activations(data, 0.26);
   std::vector<Key> heat;
   for (int i = 0; i < kHeatClasses; ++i) {
@@ -330,6 +339,48 @@ std::string activity_part(const ReportData& data) {
                  {"second", "a layer's, on average"},
                  {"mark", "OPT-30B in the PowerInfer paper"}}) +
          activity_curve(data);
+}
+
+std::string experts_part(const ReportData& data) {
+  if (!data.experts) return {};
+  const ReportExperts& experts = *data.experts;
+  std::vector<Key> heat;
+  for (int i = 0; i < kHeatClasses; ++i) {
+    heat.push_back({fmt::format("heat{}", i), i == kHeatClasses - 1 ? "never"
+                                              : i == kHeatClasses - 2
+                                                  ? "less"
+                                                  : fmt::format("over {:.3g} % of tokens", 100 * kHeat[i])});
+  }
+  std::vector<Cells> layers, caches, steps;
+  for (size_t i = 0; i < data.activity.size(); ++i) {
+    const std::vector<double>& layer = data.activity[i];
+    layers.push_back({fmt::format("layer {}", i), percent(*std::ranges::max_element(layer)),
+                      percent(*std::ranges::min_element(layer)), percent(experts.kept[i])});
+  }
+  for (const ReportExperts::Cache& cache : experts.caches) {
+    caches.push_back(
+        {fmt::format("the hottest {} of {}", cache.n, experts.n_experts), percent(cache.caught)});
+  }
+  for (const ReportExperts::Step& step : experts.steps) {
+    const auto number = [](double n) { return n > 0 ? fmt::format("{:.1f}", n) : std::string(); };
+    steps.push_back({fmt::format("{}", step.n_tokens), number(step.of_one_text), number(step.of_different)});
+  }
+  return section("Which experts are chosen",
+                 fmt::format("Counted over {} tokens: {}.", gguf::with_commas(data.n_tokens), data.text)) +
+         key_of(heat) + activity_map(data) +
+         folded(table_of({"", "most chosen expert", "least chosen", "chosen again"}, layers)) +
+         section("How unevenly",
+                 "Of all choices, so many would be caught by a cache that holds the hottest experts of each "
+                 "layer.") +
+         table_of({"experts in the cache", "choices caught"}, caches) +
+         key_of({{"first", "all experts of the model"}, {"second", "a layer's, on average"}}) +
+         activity_curve(data) +
+         section(
+             "Tokens that follow one another",
+             fmt::format("{} of a token's experts were chosen by the token before it too. Experts of a layer "
+                         "that a step reads, each once:",
+                         percent(experts.mean_kept))) +
+         table_of({"tokens of the step", "of one text", "of different texts"}, steps);
 }
 
 std::string bytes_part(const ReportData& data) {
@@ -434,6 +485,7 @@ std::string report_page(const ReportData& data) {
   html += layers_part(data);
   html += hits_part(data);
   html += activity_part(data);
+  html += experts_part(data);
   html += predictors_part(data);
   html += notes_part(data);
   return html + fmt::format("<footer><p>{}</p></footer>\n</body>\n</html>\n", html_escaped(data.made));

@@ -9,22 +9,38 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/dtype.h"
+
 namespace hearth {
 
 struct ModelShape {
   std::string_view name;  // "7b" is Llama 2 7B; names of other families begin with the family: "opt-30b"
   std::string_view architecture;  // general.architecture
   int d_model = 0;
-  int d_ff = 0;  // neurons of a layer
+  int d_ff =
+      0;  // neurons of a layer; of mixtures, what files say of layers without experts, of which there are none
   int n_layers = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
   int n_vocab = 0;
   int context_tokens = 0;  // trained on
-  int predictor_rank = 0;  // hidden width of a layer's predictor
+  int predictor_rank = 0;  // hidden width of a layer's predictor; 0: PowerInfer has no files of this shape
 
-  int head_dim() const { return d_model / n_heads; }
+  int d_head = 0;                               // 0: d_model / n_heads
+  double rope_base = 0;                         // 0: files do not say, 10,000
+  int window = 0;                               // attention.sliding_window; 0: none
+  bool tied = false;                            // the output matrix is the embedding
+  int n_experts = 0, n_used = 0, d_expert = 0;  // of a layer, of a token, neurons of one; 0: no mixture
+  bool mxfp4_experts = false;                   // experts are MXFP4, whatever type the others have
+
+  int head_dim() const { return d_head > 0 ? d_head : d_model / n_heads; }
+  int q_dim() const { return n_heads * head_dim(); }
   int kv_dim() const { return n_kv_heads * head_dim(); }
+  bool has_experts() const { return n_experts > 0; }
+  /// Whether the FFN has a gate, besides up and down.
+  bool gated() const { return architecture != "opt" && architecture != "falcon"; }
+  /// Whether a token leaves neurons at zero, so that a synthetic model's activity is planted.
+  bool has_zero_neurons() const { return predictor_rank > 0 || architecture == "smallthinker"; }
 };
 
 /// All shapes, small to large within a family.

@@ -47,22 +47,22 @@ std::vector<double> cosine_distribution() {
 
 }  // namespace
 
-std::vector<double> firing_probabilities(int n, double mean) {
-  assert(n >= 1 && mean > 0.0 && mean <= 0.95);
-  // With these, 27 % of the neurons (mean 0.03) to 38 % (mean 0.3) make 80 % of the activity. PowerInfer
+std::vector<double> firing_probabilities(int n, double mean, double exponent) {
+  assert(n >= 1 && mean > 0.0 && mean <= 0.95 && exponent >= 0.0);
+  // With these and an exponent of 2, 27 % of the neurons (mean 0.03) to 38 % (mean 0.3) make 80 % of the activity. PowerInfer
   // (SOSP'24) found 26 % in OPT-30B and 43 % in a ReGLU Llama of 70B.
-  constexpr double kExponent = 2.0, kHead = 0.1, kMost = 0.98;
+  constexpr double kHead = 0.1, kMost = 0.98;
   std::vector<double> p(static_cast<size_t>(n));
   const auto fill = [&](double factor) {
     double sum = 0.0;
     for (int i = 0; i < n; ++i) {
       const double rank = (i + 0.5) / n + kHead;
-      p[static_cast<size_t>(i)] = std::min(kMost, factor * std::pow(rank, -kExponent));
+      p[static_cast<size_t>(i)] = std::min(kMost, factor * std::pow(rank, -exponent));
       sum += p[static_cast<size_t>(i)];
     }
     return sum / n;
   };
-  double low = 0.0, high = 2.0;  // a factor of 2 puts every neuron at the cap
+  double low = 0.0, high = 2.0 * std::pow(1.0 + kHead, exponent - 2.0);  // puts every neuron at the cap
   for (int i = 0; i < 50; ++i) {
     const double middle = (low + high) / 2;
     (fill(middle) < mean ? low : high) = middle;
@@ -120,16 +120,30 @@ double ActivitySpace::cosine_of(double p) {
   return -1.0 + 2.0 * (i + within) / kSteps;
 }
 
-void ActivitySpace::input_row(NormalStream& random, float u_share, float vary_share,
-                              std::span<float> out) const {
+void ActivitySpace::input_row(NormalStream& random, const InputShares& shares, std::span<float> out) const {
   const double length = std::sqrt(static_cast<double>(out.size()));
   random.fill(out);
   keep_the_rest(out, true);
-  scale_to(out, length * kRestPart * static_cast<double>(vary_share));
+  scale_to(out, length * kRestPart * shares.rest);
   Direction direction = random_direction(random);
-  scale_to(direction, length * kSpacePart * static_cast<double>(vary_share));
+  scale_to(direction, length * kSpacePart * shares.space);
   add_combination(direction, out);
-  subtract(out, -length * kConstantPart * static_cast<double>(u_share), u_);
+  subtract(out, -length * kConstantPart * shares.constant, u_);
+}
+
+double ActivitySpace::mean_square(const InputShares& shares) {
+  const auto square = [](double x) { return x * x; };
+  return square(kConstantPart * shares.constant) + square(kSpacePart * shares.space) +
+         square(kRestPart * shares.rest);
+}
+
+void ActivitySpace::constant_row(double value, std::span<float> out) const {
+  std::fill(out.begin(), out.end(), 0.0f);
+  subtract(out, -value / (kConstantPart * std::sqrt(static_cast<double>(out.size()))), u_);
+}
+
+void ActivitySpace::coordinate_row(int k, std::span<float> out) const {
+  for (size_t e = 0; e < out.size(); ++e) out[e] = class_[e] == k ? entry_[e] : 0.0f;
 }
 
 double ActivitySpace::u_weight(double cosine) const { return cosine * kSpacePart / kConstantPart; }

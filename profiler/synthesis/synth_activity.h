@@ -22,8 +22,14 @@
 namespace hearth {
 
 /// How often each of n neurons fires, most often first: a power law, flattened at its head and at most 0.98,
-/// whose mean is `mean`. REQUIRES: n >= 1, 0 < mean <= 0.95.
-std::vector<double> firing_probabilities(int n, double mean);
+/// whose mean is `mean`. REQUIRES: n >= 1, 0 < mean <= 0.95, exponent >= 0.
+std::vector<double> firing_probabilities(int n, double mean, double exponent = 2.0);
+
+/// How much of an FFN input's parts an embedding's row has. An input that is a sum of rows has them shared out: shares of
+/// the constant part add up to 1, those of the varying parts do as squares.
+struct InputShares {
+  double constant = 1, space = 1, rest = 1;
+};
 
 class ActivitySpace {
  public:
@@ -38,13 +44,29 @@ class ActivitySpace {
   /// The cosine x for which P(<a, w> > x) = p, with a uniform direction w.
   static double cosine_of(double p);
 
-  /// An FFN input [d_model] with the two parts above and a random rest, its elements of mean square 1: an
-  /// embedding's row. The constant part is u_share of what it is in a whole input, the others vary_share: an
-  /// input that is a sum of rows has them shared out, shares of variation squared adding up to 1.
-  void input_row(NormalStream& random, float u_share, float vary_share, std::span<float> out) const;
+  /// An FFN input [d_model] with the two parts above and a random rest, its elements of mean square 1 (with shares of
+  /// 1): an embedding's row.
+  void input_row(NormalStream& random, const InputShares& shares, std::span<float> out) const;
+  /// The mean square of an input row's elements.
+  static double mean_square(const InputShares& shares);
 
   /// The gate row [d_model] of a neuron; over all inputs its product has a standard deviation of 1.
   void gate_row(const Direction& direction, double cosine, std::span<float> out) const;
+
+  /// A row [d_model] whose product with every whole input is `value`.
+  void constant_row(double value, std::span<float> out) const;
+
+  /// Coordinate k of the space, as a row [d_model] whose product with an input is the coordinate.
+  void coordinate_row(int k, std::span<float> out) const;
+  /// Which coordinate element e of an input belongs to, and how much of it the element has: coordinates c become an
+  /// input with the elements x_e = weight * c[coordinate].
+  struct Element {
+    int coordinate;
+    float weight;
+  };
+  Element element(int64_t e) const {
+    return {class_[static_cast<size_t>(e)], entry_[static_cast<size_t>(e)]};
+  }
 
   /// Removes the part of x along u, so that an output row gives no token a constant advantage.
   void remove_constant_part(std::span<float> x) const;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "engine/model/gguf/writer.h"
+#include "profiler/synthesis/synth_mixture.h"
 
 namespace hearth {
 namespace {
@@ -96,29 +97,82 @@ uint32_t file_type(DType dtype) {
   }
 }
 
+/// Writes keys of one architecture.
+class KeyWriter {
+ public:
+  KeyWriter(gguf::Writer& writer, const ModelShape& shape)
+      : writer_(writer), shape_(shape), prefix_(std::string(shape.architecture) + ".") {}
+
+  void number(const char* name, int value) { writer_.key(prefix_ + name, static_cast<uint32_t>(value)); }
+  void real(const char* name, double value) { writer_.key(prefix_ + name, static_cast<float>(value)); }
+  void text(const char* name, const char* value) { writer_.key(prefix_ + name, value); }
+  bool is(std::string_view architecture) const { return shape_.architecture == architecture; }
+
+  /// What all files of the architecture have.
+  void add_sizes() {
+    number("context_length", shape_.context_tokens);
+    number("embedding_length", shape_.d_model);
+    number("block_count", shape_.n_layers);
+    number("feed_forward_length", shape_.d_ff);
+    number("attention.head_count", shape_.n_heads);
+    number("attention.head_count_kv", shape_.n_kv_heads);
+    if (shape_.d_head > 0) {
+      number("attention.key_length", shape_.d_head);
+      number("attention.value_length", shape_.d_head);
+    }
+    if (shape_.window > 0) number("attention.sliding_window", shape_.window);
+    const bool layer_norm = is("opt") || is("falcon");
+    // Those of the families' own configurations.
+    const double eps = is("qwen3moe") || is("gemma3") || is("smallthinker") ? 1e-6 : 1e-5;
+    real(layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", eps);
+    if (shape_.predictor_rank > 0 || is("llama")) number("vocab_size", shape_.n_vocab);
+  }
+
+  void add_rope() {
+    if (shape_.predictor_rank > 0 ? !is("opt") : is("llama") || is("phi3")) {
+      number("rope.dimension_count", shape_.head_dim());
+    }
+    if (shape_.rope_base > 0) real("rope.freq_base", shape_.rope_base);
+    if (is("phi3")) number("rope.scaling.original_context_length", shape_.context_tokens);
+    if (is("gemma3")) {
+      text("rope.scaling.type", "linear");
+      real("rope.scaling.factor", 8.0);
+    }
+    if (is("gpt-oss")) {
+      text("rope.scaling.type", "yarn");
+      real("rope.scaling.factor", kOssRopeFactor);
+      number("rope.scaling.original_context_length", kOssOriginalContext);
+    }
+  }
+
+  void add_experts() {
+    if (!shape_.has_experts()) return;
+    number("expert_count", shape_.n_experts);
+    number("expert_used_count", shape_.n_used);
+    if (!is("llama")) number("expert_feed_forward_length", shape_.d_expert);
+    if (is("smallthinker")) number("expert_gating_func", 2);  // sigmoid
+  }
+
+ private:
+  gguf::Writer& writer_;
+  const ModelShape& shape_;
+  std::string prefix_;
+};
+
 void add_keys(gguf::Writer& writer, SynthKind kind, const ModelShape& shape, DType dtype) {
-  const std::string arch(shape.architecture), prefix = arch + ".";
-  const auto number = [&](const char* name, int value) {
-    writer.key(prefix + name, static_cast<uint32_t>(value));
-  };
-  writer.key("general.architecture", arch);
-  writer.key("general.name", "synthetic-" + std::string(shape.name));
-  writer.key("general.file_type", file_type(dtype));
-  number("context_length", shape.context_tokens);
-  number("embedding_length", shape.d_model);
-  number("block_count", shape.n_layers);
-  number("feed_forward_length", shape.d_ff);
-  number("attention.head_count", shape.n_heads);
-  number("attention.head_count_kv", shape.n_kv_heads);
-  number("vocab_size", shape.n_vocab);
-  const bool layer_norm = arch == "opt" || arch == "falcon";
-  writer.key(prefix + (layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon"),
-             1e-5f);
-  if (arch != "opt") number("rope.dimension_count", shape.head_dim());
+  writer.key("general.architecture", shape.architecture);
+  // llama.cpp looks for Phi 3's own tokens where this name has "phi3".
+  writer.key("general.name",
+             "synthetic-" + (shape.architecture == "phi3" ? "phi-mini" : std::string(shape.name)));
+  writer.key("general.file_type", file_type(shape.mxfp4_experts ? DType::kMXFP4 : dtype));
+  KeyWriter keys(writer, shape);
+  keys.add_sizes();
+  keys.add_rope();
+  keys.add_experts();
   if (kind == SynthKind::kSparse) {
     writer.key("powerinfer.sparse_threshold", 0.0f);
-  } else {
-    writer.key("hearth.ffn_activation", arch == "bamboo" ? "drelu" : "relu");
+  } else if (shape.predictor_rank > 0) {
+    writer.key("hearth.ffn_activation", keys.is("bamboo") ? "drelu" : "relu");
   }
 }
 
@@ -147,7 +201,8 @@ void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const 
     for (int i = 0; i < n_layers; ++i) {
       for (const SynthTensor& tensor : model.layers[static_cast<size_t>(i % 2)]) {
         if (is_predictor(tensor) != predictors || begins_with(tensor, other_kinds)) continue;
-        visit("blk." + std::to_string(i) + "." + tensor.name, tensor);
+        const bool mixes = i == model.mixing_layer && tensor.name == model.mixing.name;
+        visit("blk." + std::to_string(i) + "." + tensor.name, mixes ? model.mixing : tensor);
       }
     }
   };

@@ -1,6 +1,7 @@
 // A synthetic model as a file, plain GGUF or PowerInfer's variant, and the vocabulary that it gets.
 //
-// The plain file names its activation under the key hearth.ffn_activation. PowerInfer's variant says it by
+// The plain file of a family that PowerInfer knows names its activation under the key hearth.ffn_activation. Files of other
+// shapes have the keys and tensors that converters write. PowerInfer's variant says it by
 // its magic, has ffn_down transposed and ends with the predictors.
 #pragma once
 

@@ -1,7 +1,8 @@
 // The tensors of a random-weight model whose FFN activity is planted, made in memory in their final types.
 //
 // What varies from layer to layer does not matter for speed, so two distinct layers are made and the file
-// repeats them: a 70B shape takes the memory of two of its layers. The same options give the same bytes with
+// repeats them: a 70B shape takes the memory of two of its layers. Models whose neurons are never zero have plain random
+// FFNs; mixtures have planted routing (planted_routing.h). The same options give the same bytes with
 // any number of threads. Called by the profiler's synth command on one thread; it uses others itself.
 #pragma once
 
@@ -14,12 +15,15 @@
 
 #include "kernels/dtype.h"
 #include "profiler/synthesis/shapes.h"
+#include "profiler/synthesis/synth_tensors.h"
 
 namespace hearth {
 
 struct SynthOptions {
   ModelShape shape;
-  double active = 0.18;  // mean share of neurons that fire, 0.005 to 0.95
+  double active = 0.18;       // mean share of neurons (of chosen experts) that fire, 0.005 to 0.95
+  double expert_skew = 1.0;   // mixtures: exponent of the power law of experts' use
+  double expert_reuse = 0.5;  // mixtures: share of a token's experts that the token before it chose
   DType dtype = DType::kQ4_0;
   uint64_t seed = 1;
   bool plain = true;    // make what the plain GGUF holds: ffn_down
@@ -27,20 +31,16 @@ struct SynthOptions {
   int n_threads = 1;
 };
 
-struct SynthTensor {
-  std::string name;  // of a layer's tensor: the part behind "blk.N."
-  DType dtype = DType::kF32;
-  std::vector<int64_t> shape;  // GGUF's order
-  std::vector<std::byte> bytes;
-};
-
 struct SynthModel {
   std::vector<SynthTensor> before;                 // before the layers: embeddings
-  std::array<std::vector<SynthTensor>, 2> layers;  // the file repeats these in turn
-  std::vector<SynthTensor> after;                  // output norm and, unless tied, output matrix
+  std::array<std::vector<SynthTensor>, 2> layers;  // the file repeats these in turn, but for
+  int mixing_layer =
+      -1;  // this layer, if it is not -1, which has `mixing` instead of its tensor of that name
+  SynthTensor mixing;
+  std::vector<SynthTensor> after;  // output norm and, unless tied, output matrix
 };
 
-/// How much there is to make and to write, without norms and biases (thousandths of the rest).
+/// How much there is to make and to write, without norms, biases and routers (thousandths of the rest).
 struct SynthSizes {
   int64_t made_elements = 0;  // of all matrices that make_synth_model fills
   uint64_t memory_bytes = 0;  // of the result

@@ -116,9 +116,10 @@ def counts(n_tokens=0, n_pairs=0, layers=()):
     return leb128(n_tokens) + leb128(n_pairs) + b"".join(map(leb128, numbers))
 
 
-def activity(shape=(1, 8, 3), texts=(), sizes=None, sources=(), version=1, name=b"a model"):
+def activity(shape=(1, 8, 3), texts=(), sizes=None, sources=(), version=1, name=b"a model", experts=b""):
+    """experts: their number, and what version 2 has more."""
     out = b"HACT" + struct.pack("<I3I", version, *shape) + bytes(range(32))
-    out += leb128(4) + b"relu" + leb128(len(name)) + name
+    out += leb128(4) + b"relu" + leb128(len(name)) + name + experts
     out += leb128(len(texts)) + b"".join(texts)
     out += b"\0" if sizes is None else b"\1" + struct.pack(f"<{len(sizes)}f", *sizes)
     return out + b"".join(sources) + counts() * (3 - len(sources))
@@ -136,7 +137,13 @@ ACTIVITIES = {
     "many_tokens": activity(sources=(counts(2**32 - 1, 2**32 - 1, [ONE_LAYER]),) * 2),
     "wide": activity(shape=(1 << 14, 8, 1 << 24), sources=(counts(9, 8, [ONE_LAYER]),)),
     "no_tokens_of_a_wide_model": activity(shape=(1 << 14, 8, 1 << 24)),
-    "newer": activity(version=2),
+    "newer": activity(version=3),
+    "experts": activity(version=2, experts=leb128(3), sources=(
+        counts(9, 8, [ONE_LAYER]) + leb128(2) + leb128(5) + leb128(0) + leb128(0),)),
+    "more_windows_than_tokens": activity(version=2, experts=leb128(3), sources=(
+        counts(9, 8, [ONE_LAYER]) + leb128(3) + leb128(5) + leb128(0) + leb128(0),)),
+    "no_experts": activity(version=2, experts=leb128(0)),
+    "sizes_of_experts": activity(version=2, experts=leb128(3), sizes=(1, 0.5, 2)),
     "long_number": activity()[:-3] + b"\xff" * 11,
     "long_name": activity(name=b"n" * 1025),
 }

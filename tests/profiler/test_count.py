@@ -418,3 +418,49 @@ def test_hearthd_serves_where_nothing_can_be_kept(serve, home):
     log, _ = serve(1, "--profile", "online", "--ffn-activation", "relu", "--sparsity", "exact",
                    env={**home, "XDG_CACHE_HOME": "/proc/none"})
     assert "there is no cache folder to keep it in" in log
+
+
+def test_a_mixtures_experts_are_counted_planned_and_shown(home, text, tmp_path):
+    model = tmp_path / "moe.gguf"
+    profiler = str(pathlib.Path(BUILD) / "hearth-profiler")
+
+    def run(*arguments):
+        return subprocess.run([profiler, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=home)
+
+    assert run("synth", "--shape", "tiny-moe", "--out", model).returncode == 0
+    counted, table, page = tmp_path / "moe.activity", tmp_path / "moe.csv", tmp_path / "moe.html"
+    done = run("count", "--model", model, "--out", counted, "--csv", table, "--tokens", 2500)
+    assert done.returncode == 0, done.stderr
+    for word in ("used again, %", "hottest 1/4, %", "reuse", "caught", "of each layer's 16", "read, a layer"):
+        assert word in done.stdout, done.stdout
+    # As planted, and a bit more: texts repeat tokens.
+    reuse = float(done.stdout.split("reuse")[1].split("%")[0])
+    assert 45 < reuse < 62
+    assert "layer,expert,count" in table.read_text()
+    planned = run("plan", "--model", model, "--machine", "rtx4090", "--activity", counted)
+    assert planned.returncode == 0 and "as counted" in planned.stdout, planned.stderr
+    refused = run("plan", "--model", model, "--machine", "rtx4090", "--activity", table)
+    assert refused.returncode == 2 and "counts experts of a mixture" in refused.stderr
+    done = run("report", "--model", model, "--activity", counted, "--machine", "rtx4090", "--out", page)
+    assert done.returncode == 0, done.stderr
+    shown = page.read_text()
+    for title in ("Which experts are chosen", "How unevenly", "Tokens that follow one another", "What lives where"):
+        assert f"<h2>{title}</h2>" in shown
+
+
+@pytest.mark.parametrize("command, words", [
+    (["calibrate", "--text", "TEXT"], "thresholds are found for neurons of whole FFNs only"),
+    (["train-predictors", "--text", "TEXT", "--out", "OUT"], "whose routers say already what a token computes"),
+    (["perplexity", "--file", "TEXT", "--window", "32", "--activity", "OUT"], "take hearth-profiler count"),
+    (["count", "--import", "FOLDER"], "leave --import out"),
+])
+def test_what_mixtures_cannot_do_is_told(home, text, tmp_path, command, words):
+    model = tmp_path / "moe.gguf"
+    profiler = str(pathlib.Path(BUILD) / "hearth-profiler")
+    made = subprocess.run([profiler, "synth", "--shape", "tiny-moe-relu", "--out", model], timeout=120, env=home)
+    assert made.returncode == 0
+    names = {"TEXT": text, "OUT": tmp_path / "out", "FOLDER": tmp_path}
+    done = subprocess.run([profiler, command[0], "--model", model, *(str(names.get(a, a)) for a in command[1:])],
+                          capture_output=True, text=True, timeout=120, env=home)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
+    assert words in done.stderr

@@ -182,3 +182,30 @@ def test_predictors_beside_a_model_are_planned_with(tmp_path):
     done = subprocess.run(train, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert modes() == {"exact", "predicted", "dense"}
+
+
+def test_a_mixture_is_planned_by_its_closed_form():
+    found = answer("--shape", "qwen3-30b-a3b", "--machine", "rtx4060-laptop")
+    best = found["best"]
+    assert best["gpu"] and best["device_layers"] == 48
+    assert sum(best["seconds"].values()) == pytest.approx(1 / best["decode_tokens_per_s"])
+    assert sum(part["token_bytes"] for part in found["parts"]) == pytest.approx(best["token_bytes"])
+    experts = {part["what"]: part for part in found["parts"]}["experts"]
+    assert experts["vram_bytes"] == 0 and experts["ram_bytes"] == 16 * experts["token_bytes"]
+    assert found["experts"]["of_a_layer"] == 128 and found["experts"]["of_a_token"] == 8
+    done = plan("--shape", "gpt-oss-20b", "--machine", "rtx4090")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "MXFP4" in lines[0] and all(len(line) <= 112 for line in lines[1:])
+    for word in ["decode", "prefill", "mode", "GPU", "RAM", "a token", "assumed"]:
+        assert sum(line.startswith(word) for line in lines) == 1, word
+
+
+@pytest.mark.parametrize("arguments, word", [
+    (["--active", "0.1"], "--active"),
+    (["--sparsity", "exact"], "leave --sparsity out"),
+    (["--ram-budget", "4"], "does not hold qwen3-30b-a3b"),
+    (["--vram-budget", "0.01"], "holds nothing of qwen3-30b-a3b"),
+])
+def test_what_a_mixture_cannot_be_asked(arguments, word):
+    assert word in refused("--shape", "qwen3-30b-a3b", "--machine", "rtx4090", *arguments)

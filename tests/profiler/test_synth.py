@@ -122,6 +122,72 @@ def test_activity_is_as_planted_while_the_model_runs(tmp_path, shape, active):
     assert recall > 0.9, recall
 
 
+def choices(model, tokens):
+    """Runs a mixture over tokens and returns the experts [tokens, layers, n_used] and how many of their neurons are zero."""
+    thinker = model.arch == "smallthinker"
+    layers, heads, kv_heads = (model.key(k) for k in ("block_count", "attention.head_count", "attention.head_count_kv"))
+    width, n_used = model.key("attention.key_length"), model.key("expert_used_count")
+    n = len(tokens)
+
+    def norm(x):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-6)
+
+    def turned(x):
+        return np.stack([rope(x[i], i, True) for i in range(n)])
+
+    x = model["token_embd.weight"][tokens].copy()
+    chosen, zeros = [], []
+    for i in range(layers):
+        t = lambda name: model[f"blk.{i}.{name}.weight"]  # noqa: E731
+        seen, h = x, norm(x)
+        q = (h @ t("attn_q").T).reshape(n, heads, width)
+        k = (h @ t("attn_k").T).reshape(n, kv_heads, width)
+        v = np.repeat((h @ t("attn_v").T).reshape(n, kv_heads, width), heads // kv_heads, 1)
+        if not thinker:
+            q, k = norm(q) * t("attn_q_norm"), norm(k) * t("attn_k_norm")
+        if not thinker or i % 4:
+            q, k = turned(q), turned(k)
+        scores = np.einsum("ihw,jhw->hij", q, np.repeat(k, heads // kv_heads, 1)) / np.sqrt(width)
+        scores = np.where(np.tri(n, dtype=bool), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        x = x + np.einsum("hij,jhw->ihw", weights, v).reshape(n, -1) @ t("attn_output").T
+        h = norm(x)
+        logits = (seen if thinker else h) @ t("ffn_gate_inp").T
+        experts = np.argsort(-logits, 1)[:, :n_used]
+        chosen.append(experts)
+        scores = 1 / (1 + np.exp(-logits)) if thinker else np.exp(logits)
+        added = np.zeros_like(x)
+        for token in range(n):
+            of_token = scores[token, experts[token]] / scores[token, experts[token]].sum()
+            for e, weight in zip(experts[token], of_token):
+                gate, up = t("ffn_gate_exps")[e] @ h[token], t("ffn_up_exps")[e] @ h[token]
+                gate = np.maximum(gate, 0) if thinker else gate / (1 + np.exp(-gate))
+                zeros.append((gate == 0).mean())
+                added[token] += weight * (t("ffn_down_exps")[e] @ (gate * up))
+        x = x + added
+    return np.stack(chosen, 1), np.mean(zeros)
+
+
+@pytest.mark.parametrize("shape, skew, reuse", [("tiny-moe", 1, .5), ("tiny-moe", 2, .7), ("tiny-moe-relu", 1, .5)])
+def test_experts_are_chosen_as_planted(tmp_path, shape, skew, reuse):
+    done = synth("--shape", shape, "--expert-skew", skew, "--expert-reuse", reuse, "--quant", "q8_0", "--out",
+                 tmp_path / "m.gguf")
+    assert done.returncode == 0, done.stderr
+    tokens = np.random.default_rng(3).integers(300, 2000, 384)
+    chosen, zeros = choices(Model(tmp_path / "m.gguf"), tokens)
+    # Above the layer that mixes recent tokens in, routers see what is planted; SmallThinker's sees it from layer 2 on.
+    chosen = chosen[:, 2:]
+    use = np.stack([np.bincount(chosen[:, i].ravel(), minlength=16) for i in range(chosen.shape[1])]) / len(tokens)
+    law = ((np.arange(16) + .5) / 16 + .1) ** -float(skew)
+    law = law * 4 / law.sum()
+    common = [len(set(a) & set(b)) / 4 for i in range(chosen.shape[1]) for a, b in zip(chosen[:-1, i], chosen[1:, i])]
+    assert abs(np.mean(common) - reuse) < 0.05
+    assert np.abs(np.sort(use, 1)[:, ::-1] - np.minimum(law, .98)).mean() < 0.05
+    if shape == "tiny-moe-relu":
+        assert 0.87 < zeros < 0.93
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_gguf_reads_both_kinds(tmp_path, shape):
     done = synth("--shape", shape, "--both", "--out", tmp_path / "m.gguf", "--vocab", 700, "--seed", 5)

@@ -66,6 +66,61 @@ ActivityCounts counts_of(ModelRuntime& model, int chunk) {
 
 }  // namespace
 
+TEST_CASE("activity counter: experts, and how many windows of tokens read, however a sequence is cut") {
+  // Token t of the sequence chooses experts t / 2 and 9.
+  constexpr int kTokens = 37;
+  constexpr ActivityCounter::Shape kExperts{
+      .n_layers = 2, .d_ff = 70, .experts = true, .n_slots = 2, .max_tokens = 64};
+  const auto counted = [&](int chunk) {
+    ActivityCounter counter(kExperts, {});
+    for (int begin = 0; begin < kTokens; begin += chunk) {
+      std::vector<int32_t> slots, positions, experts;
+      std::vector<float> weights;
+      for (int t = begin; t < std::min(kTokens, begin + chunk); ++t) {
+        slots.push_back(1);
+        positions.push_back(t);
+        experts.insert(experts.end(), {69 - t / 2, 9});
+        weights.insert(weights.end(), {0.75f, 0.25f});
+      }
+      const int n = static_cast<int>(slots.size());
+      const Batch batch = batch_of(std::move(slots), std::move(positions));
+      const ActivityCounter::StepScope step(&counter, batch);
+      counter.add(1, {.n_tokens = n, .n_used = 2, .experts = experts.data(), .weights = weights.data()});
+    }
+    return counter.take();
+  };
+  const ActivityCounts counts = counted(kTokens);
+  CHECK(counts.of_experts());
+  CHECK(counts.n_tokens == kTokens);
+  CHECK(counts.n_pairs == kTokens - 1);
+  CHECK(counts.active[counts.index(1, 9)] == kTokens);
+  CHECK(counts.active[counts.index(1, 69)] == 2);
+  CHECK(counts.again[counts.index(1, 69)] == 1);
+  CHECK(counts.value_sums[counts.index(1, 9)] == kTokens * uint64_t{65536} / 4);
+  CHECK(counts.active_share(0) == 0);  // a layer without experts
+  CHECK(counts.windows[0].n == 9);
+  CHECK(counts.windows[1].n == 2);
+  CHECK(counts.experts_read(1, 1) == Approx(2));
+  CHECK(counts.experts_read(1, 4) == Approx(3));  // two pairs, and expert 9
+  CHECK(counts.experts_read(1, 16) == Approx(9));
+  CHECK(counts.experts_read(0, 4) == 0);
+  CHECK(counts.experts_read(1, 5) == 0);  // no such window
+  CHECK(counts.experts_read_by_others(1, 1) == Approx(2));
+  CHECK(counts.experts_read_by_others(1, 4) > 4);
+  for (const int chunk : {1, 3, 16}) CHECK(counted(chunk) == counts);
+
+  // A gap begins windows anew.
+  ActivityCounter counter(kExperts, {});
+  const std::vector<int32_t> experts = {1, 2};
+  const std::vector<float> weights = {1, 0};
+  for (const int position : {0, 1, 2, 4, 5, 6}) {
+    const Batch batch = batch_of({0}, {position});
+    const ActivityCounter::StepScope step(&counter, batch);
+    counter.add(0, {.n_tokens = 1, .n_used = 2, .experts = experts.data(), .weights = weights.data()});
+  }
+  CHECK(counter.take().windows[0].n == 0);
+}
+
 TEST_CASE("activity counter: neighbours within a step, across steps, and not across sequences") {
   ActivityCounter counter(kSmall, {});
   // Slot 0: 011, 001 | 101; slot 1: 111 beside its first two, then another sequence.

@@ -78,7 +78,74 @@ std::vector<std::byte> body_of(const Activity& activity) {
   return bytes;
 }
 
+/// Of a mixture: experts instead of neurons.
+Activity some_experts() {
+  std::mt19937 rng(5);
+  Activity activity{.model = some_model(), .texts = {}, .down_sizes = {}, .counts = {}};
+  activity.model.n_experts = 3;
+  activity.texts.insert(sha256("a text"));
+  ActivityCounts& counts = activity.of(ActivitySource::kPrompt) = ActivityCounts(2, 3, true);
+  counts.n_tokens = 70;
+  counts.n_pairs = 69;
+  for (size_t i = 0; i < counts.active.size(); ++i) {
+    counts.active[i] = 1 + rng() % 70;
+    counts.again[i] = rng() % counts.active[i];
+    counts.value_sums[i] = rng() % 65536;
+  }
+  counts.windows[0] = {17, {40, 51}};
+  counts.windows[1] = {4, {12, 9}};
+  return activity;
+}
+
 }  // namespace
+
+TEST_CASE("activity file: experts are told from neurons, and files of neurons stay as they were") {
+  const Activity activity = some_experts();
+  const std::vector<std::byte> bytes = activity_bytes(activity);
+  CHECK(static_cast<int>(bytes[4]) == 2);
+  CHECK(static_cast<int>(activity_bytes(some_activity())[4]) == 1);
+  const Activity read = parse_activity(bytes, "x");
+  CHECK(same(read, activity));
+  CHECK(read.model.n_experts == 3);
+  CHECK(read.of(ActivitySource::kPrompt).of_experts());
+  CHECK(read.profile().counts[1].size() == 3);
+  CHECK(read.contributions().empty());
+  Activity twice = activity;
+  Activity other = activity;
+  other.texts = {sha256("another text")};
+  twice.merge(other);
+  CHECK(twice.of(ActivitySource::kPrompt).windows[0] == ExpertWindows{34, {80, 102}});
+  Activity neurons = some_activity();
+  CHECK_THROWS_WITH(neurons.merge(activity),
+                    ContainsSubstring("3 experts") && ContainsSubstring("5 neurons"));
+}
+
+TEST_CASE("activity file: wrong counts of experts are refused") {
+  const std::vector<std::byte> body = body_of(some_experts());
+  for (size_t i = 0; i < body.size(); ++i) {
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      std::vector<std::byte> wrong = body;
+      wrong[i] ^= static_cast<std::byte>(1u << bit);
+      refusal(summed(wrong));  // refused or harmless
+    }
+  }
+  for (size_t n = 0; n < body.size(); ++n) {
+    REQUIRE(refusal(summed({body.begin(), body.begin() + static_cast<ptrdiff_t>(n)})) != "(read)");
+  }
+  const auto said = [](const auto& change) {
+    Activity wrong = some_experts();
+    change(wrong, wrong.of(ActivitySource::kPrompt));
+    return refusal(activity_bytes(wrong));
+  };
+  CHECK_THAT(said([](Activity&, ActivityCounts& counts) { counts.windows[0].n = 18; }),
+             ContainsSubstring("18 windows of tokens, expected at most 17"));
+  CHECK_THAT(said([](Activity&, ActivityCounts& counts) { counts.windows[1].read[1] = 13; }),
+             ContainsSubstring("13 experts read by windows, expected at most 12"));
+  CHECK_THAT(said([](Activity& activity, ActivityCounts&) { activity.model.n_experts = 65537; }),
+             ContainsSubstring("65,537 experts of a layer, expected at most 65,536"));
+  CHECK_THAT(said([](Activity& activity, ActivityCounts&) { activity.down_sizes.resize(10); }),
+             ContainsSubstring("expected at most 0"));
+}
 
 TEST_CASE("activity file: what was written is read") {
   const Activity activity = some_activity();
@@ -145,8 +212,8 @@ TEST_CASE("activity file: one that is wrong under a right checksum is refused or
   wrong.down_sizes.clear();
   CHECK_THAT(refusal(activity_bytes(wrong)), ContainsSubstring("end early"));
   std::vector<std::byte> newer = body;
-  newer[4] = std::byte{2};
-  CHECK_THAT(refusal(summed(newer)), ContainsSubstring("it is of version 2, expected 1"));
+  newer[4] = std::byte{3};
+  CHECK_THAT(refusal(summed(newer)), ContainsSubstring("it is of version 3, expected 1 or 2"));
   std::vector<std::byte> longer = body;
   longer.push_back(std::byte{0});
   CHECK_THAT(refusal(summed(longer)), ContainsSubstring("followed by 1 bytes"));

@@ -5,6 +5,7 @@
 
 #include "engine/model/model_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/tiny_model.h"
 
@@ -61,6 +62,15 @@ TEST_CASE("token bytes: without placements the CPU reads all") {
   CHECK(found.host_whole ==
         Approx(model.output + model.attention + model.gates + model.ups / 4 + model.downs / 8));
   CHECK(found.sum() == found.host_whole);
+}
+
+TEST_CASE("token bytes: of a mixture without a shared expert, what the token uses and nothing else") {
+  const ModelFile file =
+      ModelFile::open(std::filesystem::path(hearth::testing::source_dir()) / "tests/data/arch/qwen3moe.gguf");
+  const ModelSpec spec = read_model_spec(file);
+  const Weights weights = bind_weights(file, spec);
+  CHECK(token_bytes(spec, weights, Sparsity::kDense, {}, {}).sum() ==
+        static_cast<double>(weights.bytes_per_token(spec)));
 }
 
 TEST_CASE("token bytes: whoever reads them, they are as many") {

@@ -5,9 +5,11 @@
 #include <atomic>
 
 #include "engine/model/whole_file.h"
+#include "profiler/activity/expert_use.h"
 #include "profiler/activity/online_activity.h"
 #include "profiler/activity/sequence_run.h"
 #include "profiler/commands/count_report.h"
+#include "profiler/synthesis/synth_file.h"
 #include "tests/support/catch.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/temp_folder.h"
@@ -146,6 +148,43 @@ TEST_CASE("count: a text longer than the context is read in parts") {
   CHECK(result.n_prompt_tokens == model->facts().tokenizer.encode(text, true, false).size());
   CHECK(result.n_prompt_tokens > 1000);
   CHECK(result.n_generated_tokens > 8);
+}
+
+TEST_CASE("count: a mixture's experts, the same for any chunks and threads") {
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = *find_shape("tiny-moe");
+  options.n_threads = 2;
+  write_synth_file(folder / "m.gguf", SynthKind::kPlain, options, make_synth_model(options, {}), false,
+                   [](uint64_t) {});
+  const auto counted = [&](const char* name, int n_threads, int chunk) {
+    LoadOptions load;
+    load.path = folder / "m.gguf";
+    load.n_threads = n_threads;
+    load.n_slots = 1;
+    load.context_tokens = 256;
+    load.prefill_chunk = chunk;
+    const auto model = ModelRuntime::load(load);
+    CHECK(why_not_counted(model->facts().file, model->facts().spec, "exact").empty());
+    return count(*model, kPrompts, settings_of(folder / name));
+  };
+  const CountResult result = counted("a", 1, 64);
+  const ActivityCounts total = result.activity.total();
+  CHECK(total.of_experts());
+  CHECK(total.d_ff == 16);
+  for (int layer = 0; layer < total.n_layers; ++layer) {
+    CHECK(total.active_share(layer) == Approx(4.0 / 16));
+    CHECK(total.experts_read(layer, 4) >= 4.0);
+    CHECK(total.experts_read(layer, 4) < 16.0);
+  }
+  CHECK(result.activity.down_sizes.empty());
+  CHECK(bytes_of(folder / "a") == (counted("b", 2, 7), bytes_of(folder / "b")));
+  CHECK(choices_caught(total, 16) == Approx(1.0));
+  CHECK(choices_caught(total, 4) > 4.0 / 16);
+  CHECK(sorted_choice_shares(total, 1).size() == 16);
+  CHECK_THAT(count_text(result, folder / "a"), ContainsSubstring("used again") &&
+                                                   ContainsSubstring("of each layer's 16") &&
+                                                   ContainsSubstring("4.0 experts by 1 token"));
 }
 
 TEST_CASE("count: models without zeros are told") {

@@ -44,6 +44,27 @@ ReportData everything() {
   return data;
 }
 
+TEST_CASE("report: of a mixture the page shows experts") {
+  ReportData data = everything();
+  data.hits.reset();
+  data.predictors.clear();
+  data.layers.clear();
+  data.experts = ReportExperts{.n_experts = 4,
+                               .kept = {0.5, 0.25, 1},
+                               .mean_kept = 0.583,
+                               .caches = {{1, 0.4}, {2, 0.71}},
+                               .steps = {{1, 2, 2}, {4, 2.5, 3.25}, {16, 0, 3.9}}};
+  const std::string page = report_page(data);
+  CHECK(count_of(page, "<svg ") == 2);
+  CHECK(count_of(page, "Which experts are chosen") == 1);
+  CHECK(count_of(page, "Which neurons are active") == 0);
+  CHECK(count_of(page, "PowerInfer") == 0);
+  for (const char* shown : {"58.3 %", "the hottest 2 of 4", "71.0 %", ">2.5<", "90.0 %"}) {
+    INFO(shown);
+    CHECK(count_of(page, shown) > 0);
+  }
+}
+
 TEST_CASE("report: a page of everything has every part, and asks nothing of the network") {
   const std::string page = report_page(everything());
   CHECK(count_of(page, "<svg ") == 5);

@@ -16,13 +16,16 @@ TEST_CASE("every shape's sizes fit together") {
     CHECK(names.insert(shape.name).second);
     CHECK(find_shape(shape.name) == &shape);
     CHECK(shape_names().find(shape.name) != std::string::npos);
-    CHECK(shape.d_model % shape.n_heads == 0);
+    CHECK((shape.d_head > 0 || shape.d_model % shape.n_heads == 0));
     CHECK(shape.head_dim() % 32 == 0);
     CHECK(shape.n_heads % shape.n_kv_heads == 0);
-    CHECK(shape.d_model % 256 == 0);
-    CHECK(shape.d_ff % 256 == 0);
+    CHECK(shape.d_model % 64 == 0);
+    CHECK(shape.d_ff % 32 == 0);
     CHECK(shape.predictor_rank % 32 == 0);
-    CHECK(shape.predictor_rank >= 128);
+    CHECK((shape.predictor_rank == 0 || shape.predictor_rank >= 128));
+    CHECK(shape.has_experts() == (shape.d_expert > 0));
+    CHECK(shape.d_expert % 32 == 0);
+    CHECK(shape.n_used <= shape.n_experts);
     CHECK(shape.n_vocab > 0);
     CHECK(shape.context_tokens > 0);
     CHECK(shape.n_layers % 2 == 0);  // two kinds of layers in turn
@@ -36,15 +39,30 @@ TEST_CASE("shapes have the parameters their names promise") {
     const char* name;
     double billions;  // of the real model
   };
-  const Case cases[] = {{"1b", 1.10},        {"7b", 6.74},         {"13b", 13.02},     {"70b", 68.98},
-                        {"bamboo-7b", 7.24}, {"falcon-40b", 41.8}, {"opt-6.7b", 6.66}, {"opt-30b", 29.97},
-                        {"opt-66b", 65.7},   {"opt-175b", 174.6}};
+  const Case cases[] = {{"1b", 1.10},
+                        {"7b", 6.74},
+                        {"13b", 13.02},
+                        {"70b", 68.98},
+                        {"bamboo-7b", 7.24},
+                        {"falcon-40b", 41.8},
+                        {"opt-6.7b", 6.66},
+                        {"opt-30b", 29.97},
+                        {"opt-66b", 65.7},
+                        {"opt-175b", 174.6},
+                        {"phi3-mini", 3.82},
+                        {"gemma3-4b", 3.88},
+                        {"qwen3-30b-a3b", 30.53},
+                        {"mixtral-8x7b", 46.7},
+                        {"smallthinker-21b-a3b", 21.5}};
   for (const Case& c : cases) {
     CAPTURE(c.name);
     REQUIRE(find_shape(c.name) != nullptr);
     const SynthSizes sizes = synth_sizes({.shape = *find_shape(c.name), .dtype = DType::kF32});
     CHECK(static_cast<double>(sizes.plain_bytes) / 4e9 == Approx(c.billions).epsilon(0.02));
   }
+  // 20.9 billion, those of experts in 4.25 bits.
+  const SynthSizes oss = synth_sizes({.shape = *find_shape("gpt-oss-20b"), .dtype = DType::kF16});
+  CHECK(static_cast<double>(oss.plain_bytes) == Approx(19.1e9 * 17 / 32 + 1.8e9 * 2).epsilon(0.02));
 }
 
 }  // namespace

@@ -61,7 +61,7 @@ TEST_CASE("a gate fires as often as planted, whatever the norm, and the predicto
     int n_fired = 0, n_agreed = 0;
     double square = 0.0, sum = 0.0;
     for (int i = 0; i < kDraws; ++i) {
-      space.input_row(random, 1.0f, 1.0f, input);
+      space.input_row(random, {}, input);
       CHECK(dot(input, input) == Approx(kModel).epsilon(1e-3));
       const double product = dot(gate, input);
       double logit = 0.0;
@@ -89,8 +89,8 @@ TEST_CASE("an input shared out over two rows is whole again as their sum") {
   int n_fired = 0;
   double square = 0.0;
   for (int i = 0; i < 2000; ++i) {
-    space.input_row(random, 1.0f, std::sqrt(0.5f), token);
-    space.input_row(random, 0.0f, std::sqrt(0.5f), position);
+    space.input_row(random, {1.0, std::sqrt(0.5), std::sqrt(0.5)}, token);
+    space.input_row(random, {0.0, std::sqrt(0.5), std::sqrt(0.5)}, position);
     for (size_t e = 0; e < token.size(); ++e) token[e] += position[e];
     n_fired += dot(gate, token) > 0 ? 1 : 0;
     square += dot(token, token);
@@ -105,7 +105,7 @@ TEST_CASE("without its constant part an output row scores no input by it") {
   std::vector<float> row(kModel), input(kModel);
   random.fill(row);
   space.remove_constant_part(row);
-  space.input_row(random, 1.0f, 0.0f, input);  // nothing but the constant part
+  space.input_row(random, {1.0, 0.0, 0.0}, input);  // nothing but the constant part
   CHECK(dot(row, input) == Approx(0.0).margin(1e-3));
 }
 

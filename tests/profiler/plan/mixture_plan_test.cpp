@@ -1,0 +1,111 @@
+// The closed form of mixtures: bytes against a file's own, terms by hand, and what does not fit.
+#include "profiler/plan/mixture_plan.h"
+
+#include <cmath>
+
+#include "profiler/machine/shipped_machines.h"
+#include "profiler/synthesis/synth_file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_folder.h"
+
+namespace hearth::test {
+namespace {
+
+PlanQuestion question_of(const PlannedModel& model, bool gpu) {
+  PlanQuestion question{.model = model,
+                        .machine = machine_named("rtx4090"),
+                        .vram_bytes = std::nullopt,
+                        .ram_bytes = std::nullopt,
+                        .load = {.context_tokens = 1024, .n_slots = 1, .prefill_chunk = 64},
+                        .modes = {},
+                        .activity = std::nullopt,
+                        .active = std::nullopt,
+                        .assumptions = {}};
+  if (!gpu) question.machine.gpu.reset();
+  return question;
+}
+
+double part(const MixturePlan& plan, std::string_view what) {
+  for (const MixtureBytes& one : plan.parts) {
+    if (one.what == what) return one.read;
+  }
+  return -1;
+}
+
+TEST_CASE(
+    "mixture plan: a shape has the bytes of a file of that shape, and a token reads what the engine says") {
+  const char* name = GENERATE("tiny-moe", "tiny-moe-relu");
+  INFO(name);
+  const TempFolder folder;
+  SynthOptions options;
+  options.shape = *find_shape(name);
+  options.n_threads = 2;
+  write_synth_file(folder / "m.gguf", SynthKind::kPlain, options, make_synth_model(options, {}), false,
+                   [](uint64_t) {});
+  const PlannedModel file = model_of_file(folder / "m.gguf", "");
+  const PlannedModel shape = model_of_shape(*find_shape(name), DType::kQ4_0, "");
+  CHECK(file.weight_bytes() == shape.weight_bytes());
+  CHECK(shape.modes() == std::vector{Sparsity::kDense});
+  const PlanQuestion of_file = question_of(file, false), of_shape = question_of(shape, false);
+  const MixturePlan plan = plan_mixture(of_file, nullptr);
+  CHECK(plan.decode.seconds() == Approx(plan_mixture(of_shape, nullptr).decode.seconds()));
+  CHECK(plan.token_bytes() - part(plan, "keys and values") ==
+        Approx(static_cast<double>(file.weights.bytes_per_token(file.spec))));
+  // Without a GPU a token takes its bytes over the bandwidth, whichever part they are of.
+  CHECK(plan.decode.seconds() ==
+        Approx(plan.token_bytes() / of_file.machine.ram_read_bytes_per_s()).epsilon(1e-6));
+  CHECK(plan.decode.hand_overs + plan.decode.kernels + plan.decode.device_whole == 0);
+  CHECK(plan.vram_bytes() == 0);
+}
+
+TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
+  const PlannedModel model = model_of_shape(*find_shape("qwen3-30b-a3b"), DType::kQ4_0, "");
+  const PlanQuestion question = question_of(model, true);
+  const GpuProfile& gpu = *question.machine.gpu;
+  const MixturePlan plan = plan_mixture(question, nullptr);
+  CHECK(plan.n_device_layers == 48);
+  const double experts = 48 * 8.0 * 3 * 2048 * 768 * 18 / 32;
+  CHECK(part(plan, "experts") == Approx(experts));
+  CHECK(plan.decode.experts == Approx(experts / question.machine.ram_read_bytes_per_s()));
+  CHECK(plan.decode.device_whole == Approx((plan.token_bytes() - experts) / gpu.vram_bytes_per_s));
+  CHECK(plan.decode.hand_overs ==
+        Approx(48 * (gpu.round_trip_s + 4.0 * (2048 + 128) / gpu.from_device_pinned_bytes_per_s +
+                     4.0 * 2048 / gpu.to_device_pinned_bytes_per_s)));
+  CHECK(plan.decode.kernels == Approx(48 * 22 * gpu.launch_s));
+  CHECK(plan.decode.host_whole == 0);
+  CHECK(mixture_bound(plan.decode) == "experts on the CPU");
+  CHECK(plan.experts_per_step == Approx(128 * (1 - std::pow(1 - 8.0 / 128, 64))));
+
+  // Half the layers fit a small budget, and none a smaller one.
+  PlanQuestion small = question;
+  small.vram_bytes = static_cast<int64_t>(plan.vram_bytes() / 2);
+  const MixturePlan half = plan_mixture(small, nullptr);
+  CHECK(half.n_device_layers > 10);
+  CHECK(half.n_device_layers < 25);
+  CHECK(half.vram_bytes() <= static_cast<double>(*small.vram_bytes));
+  CHECK(half.decode.seconds() > plan.decode.seconds());
+  CHECK(half.ram_bytes() + half.vram_bytes() == Approx(plan.ram_bytes() + plan.vram_bytes()));
+  small.vram_bytes = 1 << 20;
+  CHECK_THROWS_WITH(plan_mixture(small, nullptr), ContainsSubstring("holds nothing of qwen3-30b-a3b"));
+  small.vram_bytes.reset();
+  small.ram_bytes = int64_t{8} << 30;
+  CHECK_THROWS_WITH(plan_mixture(small, nullptr), ContainsSubstring("does not hold qwen3-30b-a3b"));
+}
+
+TEST_CASE("mixture plan: counts say how many experts a prompt's step reads") {
+  const PlannedModel model = model_of_shape(*find_shape("tiny-moe"), DType::kQ4_0, "");
+  const PlanQuestion question = question_of(model, false);
+  ActivityCounts counts(4, 16, true);
+  counts.n_tokens = 10;
+  for (int layer = 0; layer < 4; ++layer) {
+    for (int e = 0; e < 4; ++e) counts.active[counts.index(layer, e)] = 10;  // always the same
+  }
+  const MixturePlan plan = plan_mixture(question, &counts);
+  CHECK(plan.experts_per_step == 4);
+  CHECK(plan.experts_source == "as counted");
+  CHECK(plan.prefill.seconds() <= plan_mixture(question, nullptr).prefill.seconds());
+  CHECK_THAT(mixture_text(question, plan), ContainsSubstring("4 of 16 experts a layer"));
+}
+
+}  // namespace
+}  // namespace hearth::test
