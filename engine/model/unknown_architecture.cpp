@@ -20,7 +20,7 @@ constexpr auto kOtherEncoders =
     std::to_array<std::string_view>({"eurobert", "gemma-embedding", "jina-bert-v3", "llama-embed",
                                      "modern-bert", "neo-bert", "nomic-bert-moe"});
 constexpr auto kDiffusion = std::to_array<std::string_view>({"dream", "llada", "llada-moe", "rnd1"});
-constexpr auto kLatent = std::to_array<std::string_view>({"deepseek2", "minicpm3", "plm"});
+constexpr auto kLatent = std::to_array<std::string_view>({"minicpm3", "plm"});
 
 struct Reason {
   std::span<const std::string_view> names;
@@ -35,7 +35,7 @@ constexpr auto kReasons = std::to_array<Reason>({
     {kSlopes, "its positions are slopes of the scores (ALiBi)"},
     {kOtherEncoders, "it is an encoder that is built otherwise than those that run"},
     {kDiffusion, "it generates by diffusion, not one token after the other"},
-    {kLatent, "its keys and values are kept as latent vectors"},
+    {kLatent, "its latent attention is built otherwise than deepseek2's"},
 });
 
 }  // namespace

@@ -53,7 +53,7 @@ struct Counted {
         file(ModelFile::open(options.path)),
         spec(read_model_spec(file, options.ffn_activation)),
         weights(bind_weights(file, spec)),
-        kv(spec, 4, devices),
+        kv(spec, {.n_blocks = 4}, devices),
         pass(devices, spec, weights, kv, {.max_tokens = 48, .max_logit_rows = 1, .max_context = 64}),
         in_file(NeuronLayout::in_file(spec, weights)) {
     if (exact) {
@@ -246,7 +246,9 @@ TEST_CASE("a mixture stays dense where exact cannot be, with a reason") {
   options.prefill_chunk = 8;
   const ModelSpec spec = read_model_spec(ModelFile::open(options.path));
   options.memory_limit_bytes =
-      static_cast<uint64_t>(KvMemory::bytes_needed(spec, 4) + ForwardPass::bytes_needed(spec, 9, 64)) + 1000;
+      static_cast<uint64_t>(KvMemory::bytes_needed(spec, kv_block_counts(spec, 64, 1, 8)) +
+                            ForwardPass::bytes_needed(spec, 9, 64)) +
+      1000;
   const auto model = ModelRuntime::load(options);
   CHECK(model->placed().sparsity.mode == Sparsity::kDense);
   CHECK_THAT(model->placed().sparsity.reason,
