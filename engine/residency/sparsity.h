@@ -25,7 +25,7 @@ std::string_view sparsity_name(Sparsity mode);
 
 /// The sparsity that the user requests.
 struct SparsityRequest {
-  std::string mode = "exact";  // a sparsity_name(), or "auto" (choose_sparsity)
+  std::string mode = "exact";                 // a sparsity_name(), or "auto" (choose_sparsity)
   std::optional<double> predictor_threshold;  // least logit that proposes a neuron; nullopt: the file's
   bool verify_predictor = false;              // also compute every gate, to count the predictor's errors
   bool calibrating =
