@@ -51,12 +51,12 @@ void ExpertNeurons::reserve(const StepBounds& bounds, Backend& memory) {
   for (Buffer& panel : panels_) panel = memory.allocate(n_pairs == 0 ? 0 : panel_floats * sizeof(float));
 }
 
-void ExpertNeurons::run(const Step& step, ExpertCounts& counts) {
-  assert(step.d_expert <= max_neurons_);
+void ExpertNeurons::run(const Call& call, ExpertCounts& counts) {
+  assert(call.d_expert <= max_neurons_);
   passed_ = active_ = up_rows_ = down_rows_ = 0;
-  if (!step.few.empty()) find_active_of_few(step);
-  if (!step.many.empty()) find_active_of_many(step);
-  add_down(step);
+  if (!call.few.empty()) find_active_of_few(call);
+  if (!call.many.empty()) find_active_of_many(call);
+  add_down(call);
   counts.passed += passed_;
   counts.active += active_;
   counts.up_rows += up_rows_;
@@ -65,17 +65,17 @@ void ExpertNeurons::run(const Step& step, ExpertCounts& counts) {
 
 // ---- experts of few tokens: a thread computes a run of neurons from gate to value ---------------------------
 
-void ExpertNeurons::find_active_of_few(const Step& step) {
-  const Matrix& first = first_matrix(*step.few.front().expert);
-  const int64_t words = words_of(step.d_expert);
+void ExpertNeurons::find_active_of_few(const Call& call) {
+  const Matrix& first = first_matrix(*call.few.front().expert);
+  const int64_t words = words_of(call.d_expert);
   const auto word_bytes = static_cast<int64_t>(first.stride_bytes()) * kWordNeurons;
   const int64_t most = std::clamp(kMaxRunBytes / std::max<int64_t>(1, word_bytes), int64_t{1}, words);
-  const int64_t n_units = static_cast<int64_t>(step.few.size()) * words;
+  const int64_t n_units = static_cast<int64_t>(call.few.size()) * words;
   pool_.for_each_shrinking_piece(n_units, most, [&](int64_t unit, int64_t end, int thread) {
     while (unit < end) {
       const int64_t word = unit % words, n = std::min(words - word, end - unit);
-      const int64_t neurons_end = std::min((word + n) * kWordNeurons, step.d_expert);
-      compute_run(step, step.few[static_cast<size_t>(unit / words)], word * kWordNeurons, neurons_end,
+      const int64_t neurons_end = std::min((word + n) * kWordNeurons, call.d_expert);
+      compute_run(call, call.few[static_cast<size_t>(unit / words)], word * kWordNeurons, neurons_end,
                   thread);
       unit += n;
     }
@@ -83,39 +83,39 @@ void ExpertNeurons::find_active_of_few(const Step& step) {
 }
 
 /// Lists the active neurons among [begin, end) of one expert for each of its tokens.
-void ExpertNeurons::compute_run(const Step& step, const ChosenExpert& chosen, int64_t begin, int64_t end,
+void ExpertNeurons::compute_run(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t end,
                                 int thread) {
   const Expert& expert = *chosen.expert;
-  const int64_t d_expert = step.d_expert, words = words_of(d_expert), first_at = chosen.first_row * d_expert;
+  const int64_t d_expert = call.d_expert, words = words_of(d_expert), first_at = chosen.first_row * d_expert;
   for (int64_t row = chosen.first_row; row < chosen.first_row + chosen.n_tokens; ++row) {
     std::fill_n(n_listed_.begin() + row * words + begin / kWordNeurons, words_of(end - begin), 0);
   }
   int32_t* ids = run_ids_.data() + thread * max_neurons_;
   int64_t n = end - begin;
   for (int64_t i = 0; i < n; ++i) ids[i] = static_cast<int32_t>(begin + i);
-  float *gates = step.gates + first_at + begin, *ups = step.ups + first_at + begin;
-  multiply(step, chosen, first_matrix(expert), first_bias(expert), begin, {ids, static_cast<size_t>(n)},
-           step.gates);
+  float *gates = call.gates + first_at + begin, *ups = call.ups + first_at + begin;
+  multiply(call, chosen, first_matrix(expert), first_bias(expert), begin, {ids, static_cast<size_t>(n)},
+           call.gates);
   if (expert.gate) {
-    n = keep_passed(step, chosen, begin, n, ids);
+    n = keep_passed(call, chosen, begin, n, ids);
     if (n == 0) return;
     prefetch_rows(expert.up, {ids, static_cast<size_t>(n)});
-    multiply(step, chosen, expert.up, expert.up_bias, begin, {ids, static_cast<size_t>(n)}, step.ups);
+    multiply(call, chosen, expert.up, expert.up_bias, begin, {ids, static_cast<size_t>(n)}, call.ups);
     up_rows_.fetch_add(n, std::memory_order_relaxed);
   }
   for (int64_t t = 0; t < chosen.n_tokens; ++t) {
     float* values = gates + t * d_expert;
-    vector_.gated_activation(step.activation, values, expert.gate ? ups + t * d_expert : nullptr, n, values);
+    vector_.gated_activation(call.activation, values, expert.gate ? ups + t * d_expert : nullptr, n, values);
   }
-  list_active(step, chosen, begin, {ids, static_cast<size_t>(n)});
+  list_active(call, chosen, begin, {ids, static_cast<size_t>(n)});
 }
 
 /// Products of the expert's tokens with rows of a weight -> `to` [n_pairs, d_expert], one beside the other from column
 /// `begin` on.
-void ExpertNeurons::multiply(const Step& step, const ChosenExpert& chosen, const Matrix& weight,
+void ExpertNeurons::multiply(const Call& call, const ChosenExpert& chosen, const Matrix& weight,
                              const float* bias, int64_t begin, std::span<const int32_t> rows, float* to) {
   const auto n = static_cast<int64_t>(rows.size());
-  float* first_row = to + chosen.first_row * step.d_expert;
+  float* first_row = to + chosen.first_row * call.d_expert;
   MatmulArgs args{.weight = &weight,
                   .rows = rows.data(),
                   .row_begin = 0,
@@ -125,7 +125,7 @@ void ExpertNeurons::multiply(const Step& step, const ChosenExpert& chosen, const
                   .n_tokens = chosen.n_tokens,
                   .bias = bias,
                   .out = first_row + begin,
-                  .out_stride = step.d_expert};
+                  .out_stride = call.d_expert};
   if (rows.front() == begin && rows.back() + 1 == begin + n) {  // neighbours, which are read faster as such
     args.rows = nullptr;
     args.row_begin = begin;
@@ -137,20 +137,20 @@ void ExpertNeurons::multiply(const Step& step, const ChosenExpert& chosen, const
 
 /// Keeps of the n neurons those whose act(gate) is not zero for any token; their numbers and gates move up. Returns how
 /// many there are. Overwrites the run's ups.
-int64_t ExpertNeurons::keep_passed(const Step& step, const ChosenExpert& chosen, int64_t begin, int64_t n,
+int64_t ExpertNeurons::keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n,
                                    int32_t* ids) {
-  const int64_t at = chosen.first_row * step.d_expert + begin;
-  float *gates = step.gates + at, *acts = step.ups + at;
+  const int64_t at = chosen.first_row * call.d_expert + begin;
+  float *gates = call.gates + at, *acts = call.ups + at;
   for (int64_t t = 0; t < chosen.n_tokens; ++t) {
-    vector_.gated_activation(step.activation, gates + t * step.d_expert, ones_.data(), n,
-                             acts + t * step.d_expert);
+    vector_.gated_activation(call.activation, gates + t * call.d_expert, ones_.data(), n,
+                             acts + t * call.d_expert);
   }
   int64_t n_kept = 0, passed = 0;
   for (int64_t i = 0; i < n; ++i) {
     int n_passed = 0;
     for (int64_t t = 0; t < chosen.n_tokens; ++t) {
-      n_passed += acts[t * step.d_expert + i] != 0.0f ? 1 : 0;
-      gates[t * step.d_expert + n_kept] = gates[t * step.d_expert + i];
+      n_passed += acts[t * call.d_expert + i] != 0.0f ? 1 : 0;
+      gates[t * call.d_expert + n_kept] = gates[t * call.d_expert + i];
     }
     ids[n_kept] = ids[i];
     n_kept += n_passed > 0 ? 1 : 0;
@@ -161,16 +161,16 @@ int64_t ExpertNeurons::keep_passed(const Step& step, const ChosenExpert& chosen,
 }
 
 /// Lists each token's active neurons among the run's `ids`, and moves their values up.
-void ExpertNeurons::list_active(const Step& step, const ChosenExpert& chosen, int64_t begin,
+void ExpertNeurons::list_active(const Call& call, const ChosenExpert& chosen, int64_t begin,
                                 std::span<const int32_t> ids) {
-  const int64_t d_expert = step.d_expert, at = chosen.first_row * d_expert + begin;
+  const int64_t d_expert = call.d_expert, at = chosen.first_row * d_expert + begin;
   std::array<int32_t, kMaxFewTokens> n_listed{};
   int64_t rows = 0, active = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     int n_active = 0;
     for (int t = 0; t < chosen.n_tokens; ++t) {
       int32_t& n = n_listed[static_cast<size_t>(t)];
-      float* values = step.gates + at + t * d_expert;
+      float* values = call.gates + at + t * d_expert;
       const float value = values[i];
       values[n] = value;
       ids_[static_cast<size_t>(at + t * d_expert + n)] = ids[i];
@@ -191,22 +191,22 @@ void ExpertNeurons::list_active(const Step& step, const ChosenExpert& chosen, in
 }
 
 /// out of the expert's rows, columns [column, column + n_columns): the listed neurons' down rows.
-void ExpertNeurons::add_rows(const Step& step, const ChosenExpert& chosen, int64_t column,
+void ExpertNeurons::add_rows(const Call& call, const ChosenExpert& chosen, int64_t column,
                              int64_t n_columns) {
   const DownColumns& down = chosen.expert->down_columns;
-  const int64_t words = words_of(step.d_expert);
+  const int64_t words = words_of(call.d_expert);
   for (int64_t row = chosen.first_row; row < chosen.first_row + chosen.n_tokens; ++row) {
     DownArgs args{.down = &down,
                   .fresh = true,
                   .column_begin = column,
                   .column_end = column + n_columns,
-                  .sum = step.out + row * step.d_model + column};
+                  .sum = call.out + row * call.d_model + column};
     for (int64_t word = 0; word < words; ++word) {
       args.n = n_listed_[static_cast<size_t>(row * words + word)];
       if (args.n == 0) continue;
-      const int64_t at = row * step.d_expert + word * kWordNeurons;
+      const int64_t at = row * call.d_expert + word * kWordNeurons;
       args.ids = ids_.data() + at;
-      args.values = step.gates + at;
+      args.values = call.gates + at;
       if (down.rows) {
         down_.add_rows[static_cast<size_t>(down.rows.dtype)](args);
       } else {
@@ -222,30 +222,30 @@ void ExpertNeurons::add_rows(const Step& step, const ChosenExpert& chosen, int64
 
 // ---- experts of many tokens: a row of the down projection is dequantised once for all of them ---------------
 
-void ExpertNeurons::find_active_of_many(const Step& step) {
-  const int64_t words = words_of(step.d_expert);
-  pool_.for_each_piece(static_cast<int64_t>(step.many.size()) * words, 1, [&](int64_t i, int64_t, int) {
-    compute_word(step, step.many[static_cast<size_t>(i / words)], i % words);
+void ExpertNeurons::find_active_of_many(const Call& call) {
+  const int64_t words = words_of(call.d_expert);
+  pool_.for_each_piece(static_cast<int64_t>(call.many.size()) * words, 1, [&](int64_t i, int64_t, int) {
+    compute_word(call, call.many[static_cast<size_t>(i / words)], i % words);
   });
 }
 
 /// Fills bits_ and values_ of 64 neurons of one expert.
-void ExpertNeurons::compute_word(const Step& step, const ChosenExpert& chosen, int64_t word) {
-  const int64_t begin = word * kWordNeurons, n = std::min(kWordNeurons, step.d_expert - begin);
+void ExpertNeurons::compute_word(const Call& call, const ChosenExpert& chosen, int64_t word) {
+  const int64_t begin = word * kWordNeurons, n = std::min(kWordNeurons, call.d_expert - begin);
   const bool gated = static_cast<bool>(chosen.expert->gate);
-  uint64_t* bits = bits_.data() + chosen.first_row * words_of(step.d_expert) + word * chosen.n_tokens;
-  float* values = values_.floats() + chosen.first_row * step.d_expert + begin * chosen.n_tokens;
+  uint64_t* bits = bits_.data() + chosen.first_row * words_of(call.d_expert) + word * chosen.n_tokens;
+  float* values = values_.floats() + chosen.first_row * call.d_expert + begin * chosen.n_tokens;
   uint64_t any = 0;
   int64_t passed = 0, active = 0;
   for (int t = 0; t < chosen.n_tokens; ++t) {
-    const int64_t at = (chosen.first_row + t) * step.d_expert + begin;
-    float* gates = step.gates + at;
+    const int64_t at = (chosen.first_row + t) * call.d_expert + begin;
+    float* gates = call.gates + at;
     if (gated) {
       std::array<float, kWordNeurons> acts;
-      vector_.gated_activation(step.activation, gates, ones_.data(), n, acts.data());
+      vector_.gated_activation(call.activation, gates, ones_.data(), n, acts.data());
       passed += std::count_if(acts.begin(), acts.begin() + n, [](float act) { return act != 0.0f; });
     }
-    vector_.gated_activation(step.activation, gates, gated ? step.ups + at : nullptr, n, gates);
+    vector_.gated_activation(call.activation, gates, gated ? call.ups + at : nullptr, n, gates);
     bits[t] = 0;
     for (int64_t i = 0; i < n; ++i) {
       const bool is_active = gates[i] != 0.0f;
@@ -263,22 +263,22 @@ void ExpertNeurons::compute_word(const Step& step, const ChosenExpert& chosen, i
 }
 
 /// out of the expert's rows, columns [column, column + n_columns): the active neurons' down rows.
-void ExpertNeurons::add_panels(const Step& step, const ChosenExpert& chosen, int64_t column,
+void ExpertNeurons::add_panels(const Call& call, const ChosenExpert& chosen, int64_t column,
                                int64_t n_columns, int thread) {
   float* sums = panels_[static_cast<size_t>(thread)].floats() + kPanelFloats + 2 * kPanelWidth;
   std::fill_n(sums, int64_t{chosen.n_tokens} * kPanelWidth, 0.0f);
-  for (int64_t word = 0; word < words_of(step.d_expert); ++word) {
-    add_word(step, chosen, word, column, n_columns, thread);
+  for (int64_t word = 0; word < words_of(call.d_expert); ++word) {
+    add_word(call, chosen, word, column, n_columns, thread);
   }
   for (int64_t t = 0; t < chosen.n_tokens; ++t) {
-    float* out = step.out + (chosen.first_row + t) * step.d_model + column;
+    float* out = call.out + (chosen.first_row + t) * call.d_model + column;
     std::copy_n(sums + t * kPanelWidth, n_columns, out);
     if (chosen.expert->down_bias != nullptr) down_.add(chosen.expert->down_bias + column, n_columns, out);
   }
 }
 
 /// Adds the 64 neurons of one word to the thread's sums.
-void ExpertNeurons::add_word(const Step& step, const ChosenExpert& chosen, int64_t word, int64_t column,
+void ExpertNeurons::add_word(const Call& call, const ChosenExpert& chosen, int64_t word, int64_t column,
                              int64_t n_columns, int thread) {
   const DownColumns& down = chosen.expert->down_columns;
   const int64_t first = word * kWordNeurons;
@@ -286,8 +286,8 @@ void ExpertNeurons::add_word(const Step& step, const ChosenExpert& chosen, int64
   float *scales = panel + kPanelFloats, *mins = scales + kPanelWidth;
   DownPanelArgs args{
       .weights = panel,
-      .wanted = bits_.data() + chosen.first_row * words_of(step.d_expert) + word * chosen.n_tokens,
-      .values = values_.floats() + chosen.first_row * step.d_expert + first * chosen.n_tokens,
+      .wanted = bits_.data() + chosen.first_row * words_of(call.d_expert) + word * chosen.n_tokens,
+      .values = values_.floats() + chosen.first_row * call.d_expert + first * chosen.n_tokens,
       .n_tokens = chosen.n_tokens,
       .sums = mins + kPanelWidth};
   uint64_t any = 0;
@@ -321,22 +321,22 @@ void ExpertNeurons::add_word(const Step& step, const ChosenExpert& chosen, int64
 // ---- both -----------------------------------------------------------------------------------------------------
 
 /// Threads take strips of columns of one expert. Experts of many tokens come first, for they are more work.
-void ExpertNeurons::add_down(const Step& step) {
-  const auto n_few = static_cast<int64_t>(step.few.size()), n_many = static_cast<int64_t>(step.many.size());
-  const int64_t d_model = step.d_model;
+void ExpertNeurons::add_down(const Call& call) {
+  const auto n_few = static_cast<int64_t>(call.few.size()), n_many = static_cast<int64_t>(call.many.size());
+  const int64_t d_model = call.d_model;
   const int64_t wanted = ceil_div(kPiecesPerThread * pool_.n_threads(), std::max<int64_t>(1, n_few));
   const int64_t wide = ceil_div(ceil_div(d_model, wanted), kDownStripColumns) * kDownStripColumns;
   const int64_t wide_strips = ceil_div(d_model, wide), panels = ceil_div(d_model, kPanelWidth);
   pool_.for_each_piece(n_many * panels + n_few * wide_strips, 1, [&](int64_t piece, int64_t, int thread) {
     if (piece < n_many * panels) {
       const int64_t column = piece % panels * kPanelWidth;
-      add_panels(step, step.many[static_cast<size_t>(piece / panels)], column,
+      add_panels(call, call.many[static_cast<size_t>(piece / panels)], column,
                  std::min<int64_t>(kPanelWidth, d_model - column), thread);
       return;
     }
     piece -= n_many * panels;
     const int64_t column = piece % wide_strips * wide;
-    add_rows(step, step.few[static_cast<size_t>(piece / wide_strips)], column,
+    add_rows(call, call.few[static_cast<size_t>(piece / wide_strips)], column,
              std::min(wide, d_model - column));
   });
 }

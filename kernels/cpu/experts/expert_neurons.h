@@ -50,7 +50,7 @@ class ExpertNeurons {
   void reserve(const StepBounds& bounds, Backend& memory);
 
   /// A step's experts, all with down columns, and matrices with a row for each of its pairs.
-  struct Step {
+  struct Call {
     FfnActivation activation;
     int64_t d_model, d_expert;
     std::span<const ChosenExpert> few;   // of at most kMaxFewTokens tokens
@@ -62,22 +62,22 @@ class ExpertNeurons {
     float* out;  // [n_pairs, d_model]
   };
   /// Fills out for all of them, biases included, and adds what was read of `few` and found in both to counts.
-  void run(const Step& step, ExpertCounts& counts);
+  void run(const Call& call, ExpertCounts& counts);
 
  private:
-  void find_active_of_few(const Step& step);
-  void compute_run(const Step& step, const ChosenExpert& chosen, int64_t begin, int64_t end, int thread);
-  void multiply(const Step& step, const ChosenExpert& chosen, const Matrix& weight, const float* bias,
+  void find_active_of_few(const Call& call);
+  void compute_run(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t end, int thread);
+  void multiply(const Call& call, const ChosenExpert& chosen, const Matrix& weight, const float* bias,
                 int64_t begin, std::span<const int32_t> rows, float* to);
-  int64_t keep_passed(const Step& step, const ChosenExpert& chosen, int64_t begin, int64_t n, int32_t* ids);
-  void list_active(const Step& step, const ChosenExpert& chosen, int64_t begin, std::span<const int32_t> ids);
-  void find_active_of_many(const Step& step);
-  void compute_word(const Step& step, const ChosenExpert& chosen, int64_t word);
-  void add_down(const Step& step);
-  void add_rows(const Step& step, const ChosenExpert& chosen, int64_t column, int64_t n_columns);
-  void add_panels(const Step& step, const ChosenExpert& chosen, int64_t column, int64_t n_columns,
+  int64_t keep_passed(const Call& call, const ChosenExpert& chosen, int64_t begin, int64_t n, int32_t* ids);
+  void list_active(const Call& call, const ChosenExpert& chosen, int64_t begin, std::span<const int32_t> ids);
+  void find_active_of_many(const Call& call);
+  void compute_word(const Call& call, const ChosenExpert& chosen, int64_t word);
+  void add_down(const Call& call);
+  void add_rows(const Call& call, const ChosenExpert& chosen, int64_t column, int64_t n_columns);
+  void add_panels(const Call& call, const ChosenExpert& chosen, int64_t column, int64_t n_columns,
                   int thread);
-  void add_word(const Step& step, const ChosenExpert& chosen, int64_t word, int64_t column, int64_t n_columns,
+  void add_word(const Call& call, const ChosenExpert& chosen, int64_t word, int64_t column, int64_t n_columns,
                 int thread);
 
   ThreadPool& pool_;
@@ -89,7 +89,7 @@ class ExpertNeurons {
   std::vector<float> ones_;  // [max_neurons]
   std::atomic<int64_t> passed_{0}, active_{0}, up_rows_{0}, down_rows_{0};
 
-  // Of experts of few tokens. A run's active neurons stand where the run begins: their values in Step::gates.
+  // Of experts of few tokens. A run's active neurons stand where the run begins: their values in Call::gates.
   std::vector<int32_t> run_ids_;   // per thread [max_neurons]: neurons that pass the gate for any token
   std::vector<int32_t> ids_;       // [n_pairs, d_expert]
   std::vector<int32_t> n_listed_;  // [n_pairs, words of an expert] at a run's first word: its active neurons
