@@ -46,11 +46,11 @@ struct ReportExperts {
     double caught = 0;  // share of all choices
   };
   std::vector<Cache> caches;
-  struct Step {
+  struct Reads {
     int n_tokens = 0;
     double of_one_text = 0, of_different = 0;  // experts of a layer that are read; 0: not known
   };
-  std::vector<Step> steps;
+  std::vector<Reads> reads;
 };
 
 /// Tokens per second.
