@@ -206,7 +206,7 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (load.device != DeviceChoice::kCpu) load.choose_placement = known_placement(load, model, environment);
 }
 
-/// Starts counting which neurons are active while the model serves. Null if nothing can be counted or kept:
+/// Starts counting which neurons are active, or which experts are chosen, while the model serves. Null if nothing can be counted or kept:
 /// the model is served all the same.
 std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::path& file,
                                               const CacheFolder& cache) {
@@ -215,7 +215,8 @@ std::unique_ptr<OnlineActivity> start_profile(ModelRuntime& runtime, const fs::p
     log_warning(kNone + "there is no cache folder to keep it in (" + *why + ")");
     return nullptr;
   }
-  if (!runtime.facts().spec.activation.has_zeros() &&
+  const ModelSpec& spec = runtime.facts().spec;
+  if (!spec.activation.has_zeros() && !spec.has_experts() &&
       runtime.placed().sparsity.mode != Sparsity::kCalibrated) {
     log_warning(kNone + "every neuron of this model is active for every token");
     return nullptr;

@@ -66,7 +66,7 @@ KnownCounts named_counts(const std::string& file, const PlannedModel& model) {
   KnownCounts known;
   known.counted = named_activity(file, model);
   known.model = model_activity(*known.counted, "as counted in " + gguf::file_label(file));
-  if (!known.model) {
+  if (known.counted->n_tokens() < kLeastTokens) {
     throw std::runtime_error(
         fmt::format("{}: {} tokens were counted in it, and fewer than {} say little; "
                     "count more (hearth-profiler count).",

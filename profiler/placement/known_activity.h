@@ -35,7 +35,7 @@ std::optional<Activity> kept_activity(const Environment& environment, const std:
                                       const ModelIdentity& model, std::string& said);
 
 /// The activity as placement takes it. source: a phrase, for people; empty: the number of tokens. nullopt:
-/// fewer than kLeastTokens were counted.
+/// fewer than kLeastTokens were counted, or it was experts that were.
 std::optional<ModelActivity> model_activity(const Activity& activity, std::string source = {});
 
 /// PowerInfer's GPU index beside the model (engine/activity/activity_profile.h). It says which neurons are

@@ -146,9 +146,9 @@ ReportExperts report_experts(const ActivityCounts& counts) {
     const int n = cached_experts(counts, share);
     experts.caches.push_back({n, choices_caught(counts, n)});
   }
-  experts.steps.push_back({1, mean_experts_read(counts, 1), mean_experts_read(counts, 1)});
+  experts.reads.push_back({1, mean_experts_read(counts, 1), mean_experts_read(counts, 1)});
   for (const int n : ActivityCounts::kWindowTokens) {
-    experts.steps.push_back({n, mean_experts_read(counts, n), mean_experts_read_by_others(counts, n)});
+    experts.reads.push_back({n, mean_experts_read(counts, n), mean_experts_read_by_others(counts, n)});
   }
   return experts;
 }

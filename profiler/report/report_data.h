@@ -50,7 +50,7 @@ struct ReportExperts {
     int n_tokens = 0;
     double of_one_text = 0, of_different = 0;  // experts of a layer that are read; 0: not known
   };
-  std::vector<Reads> steps;
+  std::vector<Reads> reads;
 };
 
 /// Tokens per second.

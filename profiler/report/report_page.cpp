@@ -361,9 +361,10 @@ std::string experts_part(const ReportData& data) {
     caches.push_back(
         {fmt::format("the hottest {} of {}", cache.n, experts.n_experts), percent(cache.caught)});
   }
-  for (const ReportExperts::Reads& step : experts.steps) {
+  for (const ReportExperts::Reads& reads : experts.reads) {
     const auto number = [](double n) { return n > 0 ? fmt::format("{:.1f}", n) : std::string(); };
-    steps.push_back({fmt::format("{}", step.n_tokens), number(step.of_one_text), number(step.of_different)});
+    steps.push_back(
+        {fmt::format("{}", reads.n_tokens), number(reads.of_one_text), number(reads.of_different)});
   }
   return section("Which experts are chosen",
                  fmt::format("Counted over {} tokens: {}.", gguf::with_commas(data.n_tokens), data.text)) +

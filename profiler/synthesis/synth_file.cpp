@@ -201,8 +201,11 @@ void visit_tensors(const SynthModel& model, SynthKind kind, int n_layers, const 
     for (int i = 0; i < n_layers; ++i) {
       for (const SynthTensor& tensor : model.layers[static_cast<size_t>(i % 2)]) {
         if (is_predictor(tensor) != predictors || begins_with(tensor, other_kinds)) continue;
-        const bool mixes = i == model.mixing_layer && tensor.name == model.mixing.name;
-        visit("blk." + std::to_string(i) + "." + tensor.name, mixes ? model.mixing : tensor);
+        const auto special = std::ranges::find_if(model.special, [&](const SynthModel::OfLayer& one) {
+          return one.layer == i && one.tensor.name == tensor.name;
+        });
+        visit("blk." + std::to_string(i) + "." + tensor.name,
+              special == model.special.end() ? tensor : special->tensor);
       }
     }
   };

@@ -47,8 +47,12 @@ class MixtureMaker {
     model.before.push_back(embedding());
     for (uint64_t i = 0; i < 2; ++i) model.layers[i] = layer(i);
     // The first layer with rotary embedding: SmallThinker's layer 0 has none.
-    model.mixing_layer = is_thinker() ? 1 : 0;
-    model.mixing = mixing_output();
+    const int mixing = is_thinker() ? 1 : 0;
+    model.special.push_back({mixing, mixing_output()});
+    // SmallThinker's routers read the layer's input. Up to the mixing layer it has a token's own w alone, which is shorter.
+    for (int i = 0; is_thinker() && i <= mixing; ++i) {
+      model.special.push_back({i, router(static_cast<uint64_t>(i), mix_.own)});
+    }
     model.after.push_back(constant("output_norm.weight", {shape_.d_model}, 1.0f));
     model.after.push_back(output());
     return model;
@@ -194,18 +198,23 @@ class MixtureMaker {
                             mix_keys(key(kExperts), number));
   }
 
-  void add_router(Tensors& tensors, uint64_t number) {
+  /// The router of a kind of layer. length: of the w that it sees, beside that of a whole input.
+  SynthTensor router(uint64_t number, double length) const {
     const std::vector<PlantedDirection> all = experts(number);
-    SynthTensor router{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
+    SynthTensor tensor{"ffn_gate_inp.weight", DType::kF32, {shape_.d_model, shape_.n_experts}, {}};
     std::vector<float> rows(all.size() * static_cast<size_t>(shape_.d_model));
     for (size_t e = 0; e < all.size(); ++e) {
-      space_.gate_row(all[e].direction, all[e].cosine,
+      space_.gate_row(all[e].direction, length * all[e].cosine,
                       std::span(rows).subspan(e * static_cast<size_t>(shape_.d_model),
                                               static_cast<size_t>(shape_.d_model)));
     }
     const std::span<const std::byte> bytes = std::as_bytes(std::span(rows));
-    router.bytes.assign(bytes.begin(), bytes.end());
-    tensors.push_back(std::move(router));
+    tensor.bytes.assign(bytes.begin(), bytes.end());
+    return tensor;
+  }
+
+  void add_router(Tensors& tensors, uint64_t number) {
+    tensors.push_back(router(number, 1.0));
     if (is_oss()) tensors.push_back(constant("ffn_gate_inp.bias", {shape_.n_experts}, 0.0f));
   }
 

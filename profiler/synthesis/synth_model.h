@@ -34,9 +34,11 @@ struct SynthOptions {
 struct SynthModel {
   std::vector<SynthTensor> before;                 // before the layers: embeddings
   std::array<std::vector<SynthTensor>, 2> layers;  // the file repeats these in turn, but for
-  int mixing_layer =
-      -1;  // this layer, if it is not -1, which has `mixing` instead of its tensor of that name
-  SynthTensor mixing;
+  struct OfLayer {
+    int layer = 0;
+    SynthTensor tensor;
+  };
+  std::vector<OfLayer> special;    // these, which single layers have instead of their tensors of that name
   std::vector<SynthTensor> after;  // output norm and, unless tied, output matrix
 };
 

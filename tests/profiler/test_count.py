@@ -405,6 +405,18 @@ def test_hearthd_counts_while_it_serves_and_lays_out_by_it(serve, tmp_path):
     assert again[0]["system_fingerprint"] != answers[0]["system_fingerprint"]
 
 
+def test_hearthd_counts_a_mixtures_experts_too(serve, tmp_path):
+    made = subprocess.run([str(pathlib.Path(BUILD) / "hearth-profiler"), "synth", "--shape", "tiny-moe", "--force", "--out",
+                           tmp_path / "m.gguf"], timeout=120)
+    assert made.returncode == 0
+    log, answers = serve(1, "--profile", "online")
+    file, = (tmp_path / "cache/hearth").glob("*.activity")
+    assert struct.unpack_from("<I", file.read_bytes(), 4) == (2,)  # experts
+    assert re.search(r"counted_tokens\W+[1-9]", log), log
+    _, again = serve(1, "--profile", "online")  # counts of experts move no neurons
+    assert again[0]["choices"] == answers[0]["choices"]
+
+
 def test_hearthd_counts_nothing_unasked(serve, tmp_path):
     log, _ = serve(1)
     assert "counted_tokens" not in log

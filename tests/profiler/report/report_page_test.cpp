@@ -53,7 +53,7 @@ TEST_CASE("report: of a mixture the page shows experts") {
                                .kept = {0.5, 0.25, 1},
                                .mean_kept = 0.583,
                                .caches = {{1, 0.4}, {2, 0.71}},
-                               .steps = {{1, 2, 2}, {4, 2.5, 3.25}, {16, 0, 3.9}}};
+                               .reads = {{1, 2, 2}, {4, 2.5, 3.25}, {16, 0, 3.9}}};
   const std::string page = report_page(data);
   CHECK(count_of(page, "<svg ") == 2);
   CHECK(count_of(page, "Which experts are chosen") == 1);
