@@ -69,6 +69,7 @@ class ForwardPass {
   void trace_to(Trace* trace) { trace_ = trace; }
 
   int max_logit_rows() const { return bounds_.max_logit_rows; }
+  const KvMemory& kv() const { return kv_; }
   FfnPass& ffn() { return ffn_; }
   const FfnPass& ffn() const { return ffn_; }
 

@@ -379,6 +379,11 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
   const bool old = !keys.has("attention.key_length_mla");
   const std::string key_length = old ? "attention.key_length" : "attention.key_length_mla";
   const std::string value_length = old ? "attention.value_length" : "attention.value_length_mla";
+  const int n_kv_heads = read_kv_heads(keys, n_heads);
+  if (n_kv_heads != 1 && n_kv_heads != n_heads) {
+    keys.fail("attention.head_count_kv", std::to_string(n_kv_heads),
+              "1 or head_count, " + std::to_string(n_heads) + ": all heads have one latent");
+  }
   latent.kv_rank = keys.integer("attention.kv_lora_rank", 1, kMaxHeadDim);
   latent.q_rank = keys.integer_or("attention.q_lora_rank", 0, 0, kMaxWidth);
   latent.d_rope = keys.integer("rope.dimension_count", 2, kMaxHeadDim);
@@ -411,7 +416,7 @@ LatentSpec read_latent(const Keys& keys, const Architecture& arch, int n_heads) 
 /// Of queries and keys that are unfolded, and for the temperature that YaRN's paper gives them: DeepSeek multiplies scores by
 /// its square where others multiply cosines and sines by it.
 float latent_score_scale(const Keys& keys, const LatentSpec& latent, const RopeSpec& rope) {
-  const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 1e3);
+  const double multiplier = keys.number_or("rope.scaling.yarn_log_multiplier", 0.0, 0.0, 10.0);
   const bool tempers = rope.scaling == RopeScaling::kYarn && rope.factor > 1.0;
   const double temperature = tempers ? 1.0 + multiplier * std::log(rope.factor) : 1.0;
   return static_cast<float>(temperature * temperature / std::sqrt(latent.d_nope + latent.d_rope));

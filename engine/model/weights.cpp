@@ -503,19 +503,21 @@ size_t mixture_bytes_per_token(const ModelSpec& spec, const MixtureWeights& mixt
   return total;
 }
 
-size_t attention_bytes(const LayerWeights& layer) {
+std::array<Matrix, 8> attention_matrices(const LayerWeights& layer) {
   const LatentWeights& latent = layer.latent;
-  size_t total = latent.keys.bytes();
-  for (const Linear* linear :
-       {&layer.q, &layer.k, &layer.v, &layer.attention_out, &latent.q_a, &latent.kv_a}) {
-    total += linear->weight.bytes();
-  }
+  Matrix values = latent.values;
   // Of an older file's matrix, whose other rows are the keys', only the values are read.
-  const int64_t rows = latent.values.n_rows;
-  if (rows == 0) return total;
-  const int64_t n_values =
-      latent.first_value == 0 ? rows : rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
-  return total + latent.values.bytes() / static_cast<size_t>(rows) * static_cast<size_t>(n_values);
+  if (latent.first_value > 0) {
+    values.n_rows = values.n_rows / latent.rows_apart * (latent.rows_apart - latent.first_value);
+  }
+  return {layer.q.weight,    layer.k.weight,     layer.v.weight, layer.attention_out.weight,
+          latent.q_a.weight, latent.kv_a.weight, latent.keys,    values};
+}
+
+size_t attention_bytes(const LayerWeights& layer) {
+  size_t total = 0;
+  for (const Matrix& matrix : attention_matrices(layer)) total += matrix.bytes();
+  return total;
 }
 
 size_t Weights::bytes_per_token(const ModelSpec& spec) const {

@@ -4,6 +4,7 @@
 // converted to float once. Built at load by ModelRuntime, const afterwards.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "engine/forward/devices.h"
@@ -116,7 +117,10 @@ struct Weights {
 /// Whether a tensor of this name holds weights of experts that a router chooses.
 bool is_of_experts(std::string_view tensor_name);
 
-/// Bytes of a layer's attention matrices that one token reads.
+/// The matrices of a layer's attention, null where it has none. For sizes: one may stand for rows that lie apart.
+std::array<Matrix, 8> attention_matrices(const LayerWeights& layer);
+
+/// Bytes of those, which is what one token reads.
 size_t attention_bytes(const LayerWeights& layer);
 
 /// Bytes of the experts of a layer, all of them.

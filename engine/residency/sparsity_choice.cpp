@@ -16,6 +16,7 @@
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/token_bytes.h"
 #include "engine/serving/batch.h"
+#include "engine/serving/fixed_blocks.h"
 
 namespace hearth {
 namespace {
@@ -274,18 +275,22 @@ std::vector<int32_t> probe_tokens(const Tokenizer& tokenizer, const ModelSpec& s
 NeuronActivity probe_activity(ForwardPass& pass, const ModelSpec& spec, std::span<const int32_t> tokens,
                               int max_tokens) {
   pass.ffn().reset_counts();
-  std::vector<int32_t> table;
+  const KvBlockCounts& counts = pass.kv().counts();
+  const FixedBlocks blocks({.max_tokens = max_tokens,
+                            .block_tokens = kKvBlockTokens,
+                            .n_blocks = static_cast<int>(counts.n_blocks),
+                            .window = counts.window},
+                           1);
+  const auto step_tokens = static_cast<size_t>(blocks.max_step());
   Batch batch;
-  for (size_t i = 0; i <= tokens.size() / kKvBlockTokens; ++i) table.push_back(static_cast<int32_t>(i));
-  for (size_t begin = 0; begin < tokens.size(); begin += static_cast<size_t>(max_tokens)) {
+  blocks.set_tables(batch);
+  for (size_t begin = 0; begin < tokens.size(); begin += step_tokens) {
     batch.clear();
-    for (size_t i = begin; i < std::min(tokens.size(), begin + static_cast<size_t>(max_tokens)); ++i) {
+    for (size_t i = begin; i < std::min(tokens.size(), begin + step_tokens); ++i) {
       batch.tokens.push_back(tokens[i]);
       batch.positions.push_back(static_cast<int32_t>(i));
       batch.slots.push_back(0);
     }
-    batch.block_tables = table;
-    batch.max_blocks = static_cast<int>(table.size());
     pass.run(batch);
   }
   const NeuronActivity activity = activity_of(pass.ffn().counts(), spec);

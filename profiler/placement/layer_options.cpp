@@ -13,16 +13,19 @@ namespace hearth {
 namespace {
 
 /// The numbers by which the sizes of two layers differ.
-using Kind = std::array<int64_t, 21>;
+using Kind = std::array<int64_t, 29>;
 
 Kind kind_of(const LayerWeights& w, int window) {
   Kind kind{window};
   size_t at = 1;
-  for (const Matrix* m :
-       {&w.q.weight, &w.k.weight, &w.v.weight, &w.attention_out.weight, &w.gate.weight, &w.up.weight,
-        &w.down.weight, &w.down_rows.weight, &w.predictor_in, &w.predictor_out}) {
-    kind[at++] = *m ? static_cast<int64_t>(m->dtype) : -1;
-    kind[at++] = *m ? m->n_rows : 0;
+  const auto add = [&](const Matrix& matrix) {
+    kind[at++] = matrix ? static_cast<int64_t>(matrix.dtype) : -1;
+    kind[at++] = matrix ? matrix.n_rows : 0;
+  };
+  for (const Matrix& matrix : attention_matrices(w)) add(matrix);
+  for (const Matrix* matrix : {&w.gate.weight, &w.up.weight, &w.down.weight, &w.down_rows.weight,
+                               &w.predictor_in, &w.predictor_out}) {
+    add(*matrix);
   }
   return kind;
 }
@@ -48,9 +51,9 @@ class FactsMaker {
     const LayerWeights& w = in_.weights.layers[static_cast<size_t>(index)];
     const FfnNeurons& ffn = in_.host.layer(index).ffn;
     LayerFacts facts;
-    for (const Linear* linear : {&w.q, &w.k, &w.v, &w.attention_out}) {
-      facts.attention_read += bytes(linear->weight);
-      facts.attention_weights += weights(linear->weight);
+    for (const Matrix& matrix : attention_matrices(w)) {
+      facts.attention_read += bytes(matrix);
+      facts.attention_weights += weights(matrix);
     }
     const double attention = facts.attention_read;
     facts.attention_read += kv_read(index);

@@ -49,7 +49,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   const PlannedModel& model = question.model;
   const LayerWeights& w = model.weights.layers[static_cast<size_t>(index)];
   Layer layer;
-  for (const Linear* linear : {&w.q, &w.k, &w.v, &w.attention_out}) layer.attention.add(linear->weight);
+  for (const Matrix& matrix : attention_matrices(w)) layer.attention.add(matrix);
   for (const Linear* linear : {&w.mixture.router, &w.mixture.shared_gate}) layer.router.add(linear->weight);
   for (const Linear* linear : {&w.gate, &w.up, &w.down}) layer.shared.add(linear->weight);
   for (const Expert& expert : w.mixture.shared) layer.shared += expert_of(expert);

@@ -229,9 +229,10 @@ TEST_CASE("architectures propose neurons from the input that PowerInfer's predic
 }
 
 TEST_CASE("mixtures and windows give the same bits however a prompt is cut, with any number of threads") {
-  const std::string name = GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss",
-                                    "deepseek2-lite", "deepseek2-v2", "smallthinker", "gemma2", "gemma3",
-                                    "cohere2", "command-r-plus", "stablelm-parallel", "mistral3");
+  const std::string name =
+      GENERATE("mixtral", "qwen2moe", "qwen3moe", "granitemoe-shared", "gpt-oss", "deepseek2-lite",
+               "deepseek2-v2", "deepseek2-v3", "smallthinker", "gemma2", "gemma3", "cohere2",
+               "command-r-plus", "stablelm-parallel", "mistral3");
   INFO(name);
   LoadOptions options;
   options.path = folder() / (name + ".gguf");

@@ -95,6 +95,18 @@ std::string experts_of(const Architecture& arch) {
   return text;
 }
 
+/// What --sparsity may say.
+std::string modes_of(const Architecture& arch) {
+  std::vector<std::string> parts = {"dense"};
+  if (arch.activation.has_zeros()) {
+    parts.push_back("exact");
+  } else if (!arch.looks_ahead) {
+    parts.push_back(arch.mixture.possible ? "calibrated without experts" : "calibrated");
+  }
+  if (arch.powerinfer_activation) parts.push_back("with a ReLU exact and predicted");
+  return joined(parts);
+}
+
 std::string row_of(const Architecture& arch) {
   const auto found = kCheckedWith.find(arch.name);
   const std::vector<std::string> models =
@@ -106,7 +118,8 @@ std::string row_of(const Architecture& arch) {
   }
   const std::string ffn = ffn_activation_name(arch.activation) + (arch.gated ? ", gated" : "");
   return "| `" + std::string(arch.name) + "` | " + norms_of(arch) + " | " + positions_of(arch) + " | " +
-         attention_of(arch) + " | " + ffn + " | " + experts_of(arch) + " | " + joined(models) + " |\n";
+         attention_of(arch) + " | " + ffn + " | " + experts_of(arch) + " | " + modes_of(arch) + " | " +
+         joined(models) + " |\n";
 }
 
 std::string row_of(DType type) {

@@ -199,6 +199,44 @@ TEST_CASE("matmul: a token gets the same bits alone and in a batch, on any threa
   });
 }
 
+TEST_CASE("heads are multiplied each by its own weights, with the bits of packed rows", "[cpu_backend]") {
+  const DType type = GENERATE(DType::kF32, DType::kQ8_0, DType::kQ4_1);
+  const int n_tokens = GENERATE(1, 2, 7);
+  // Heads of 24 rows with 8 rows of something else between them; x has 5 numbers before and 3 behind a head's part.
+  constexpr int64_t kHeads = 6, kRows = 24, kApart = 32, kCols = 64, kXHead = 5 + kCols + 3,
+                    kOutHead = kRows + 2;
+  const Weight weight(type, kHeads * kApart, kCols, 17);
+  const std::vector<float> x = normal_numbers(n_tokens * kHeads * kXHead, 18);
+  StepBounds bounds{256, 4096, kHeads, 64};
+  bounds.head_cols = kCols;
+  for (const Isa isa : supported_isas()) {
+    CpuBackend backend(3, isa);
+    backend.reserve(bounds);
+    std::vector<float> out(static_cast<size_t>(n_tokens * kHeads * kOutHead), 7.0f), expected = out;
+    backend.multiply_heads({.weight = {weight.matrix.data, type, kRows, kCols},
+                            .rows_apart = kApart,
+                            .n_heads = kHeads,
+                            .x = x.data() + 5,
+                            .x_stride = kHeads * kXHead,
+                            .x_head_stride = kXHead,
+                            .out = out.data(),
+                            .out_stride = kHeads * kOutHead,
+                            .out_head_stride = kOutHead},
+                           n_tokens);
+    std::vector<float> packed(static_cast<size_t>(n_tokens * kCols));
+    for (int64_t h = 0; h < kHeads; ++h) {
+      backend.copy_rows(x.data() + 5 + h * kXHead, kHeads * kXHead, n_tokens, kCols, packed.data(), kCols);
+      CHECK(packed.back() == x[static_cast<size_t>(((n_tokens - 1) * kHeads + h) * kXHead + 5 + kCols - 1)]);
+      const Product product{.weight = {weight.matrix.row(h * kApart), type, kRows, kCols},
+                            .out = expected.data() + h * kOutHead,
+                            .out_stride = kHeads * kOutHead};
+      backend.matmul(packed.data(), n_tokens, {&product, 1});
+    }
+    INFO(isa_name(isa) << " " << dtype_info(type).name << ", " << n_tokens << " tokens");
+    CHECK(same_bits(out, expected));
+  }
+}
+
 TEST_CASE("embed dequantises the rows asked for", "[cpu_backend]") {
   const Weight table(DType::kQ8_0, 50, 96, 1);
   const std::vector<int32_t> tokens = {49, 0, 7, 7};

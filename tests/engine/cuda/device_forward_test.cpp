@@ -87,10 +87,10 @@ TEST_CASE("today's dense models give the CPU's bits on the device") {
 }
 
 TEST_CASE("a mixture gives the CPU's bits with its experts on the CPU and all else on the device") {
-  const std::string name = GENERATE(
-      from_range(some_of({"mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe",
-                          "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe",
-                          "minimax-m2", "deepseek", "deepseek2-lite", "deepseek2-v2", "smallthinker"})));
+  const std::string name = GENERATE(from_range(
+      some_of({"mixtral", "mixtral-split", "olmoe", "qwen2moe", "qwen2moe-fused", "qwen3moe",
+               "granitemoe-shared", "gpt-oss", "gpt-oss-mxfp4", "glm4moe", "ernie4_5-moe", "minimax-m2",
+               "deepseek", "deepseek2-lite", "deepseek2-v2", "deepseek2-v3", "smallthinker"})));
   const fs::path path = data() / "arch" / (name + ".gguf");
   INFO(name);
   const auto on_cpu = ModelRuntime::load(options_of(path, "dense", false));

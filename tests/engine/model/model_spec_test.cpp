@@ -210,6 +210,50 @@ TEST_CASE("model spec: old mixtures tell the width of an expert by its tensor on
   CHECK(spec_of(split).mixture.d_expert == 12);
 }
 
+TEST_CASE("model spec: a latent's ranks and lengths, by today's keys and by older ones") {
+  const auto latent = [] {
+    return TinyModel("deepseek2")
+        .key("deepseek2.attention.head_count_kv", 1)
+        .key("deepseek2.attention.kv_lora_rank", 32)
+        .key("deepseek2.rope.dimension_count", 16)
+        .key("deepseek2.attention.key_length", 48)
+        .key("deepseek2.attention.value_length", 40);
+  };
+  const ModelSpec older = spec_of(latent());
+  CHECK(older.latent.kv_rank == 32);
+  CHECK(older.latent.q_rank == 0);
+  CHECK(older.latent.d_nope == 32);
+  CHECK(older.latent.d_rope == 16);
+  CHECK(older.latent.d_value == 40);
+  CHECK(older.head_dim == 48);
+  CHECK(older.n_kv_heads == 1);
+  CHECK(older.attended_dim() == older.n_heads * 40);
+  CHECK(older.score_scale() == Approx(1 / std::sqrt(48.0)));
+  const auto todays = [&] {
+    return latent()
+        .key("deepseek2.attention.value_length", 32)
+        .key("deepseek2.attention.key_length_mla", 24)
+        .key("deepseek2.attention.value_length_mla", 8);
+  };
+  const ModelSpec spec = spec_of(todays());
+  CHECK(spec.latent.d_nope == 8);
+  CHECK(spec.latent.d_value == 8);
+  CHECK(spec.head_dim == 48);
+  const std::vector<std::pair<TinyModel, std::string>> wrong = {
+      {TinyModel("deepseek2"), "deepseek2.attention.kv_lora_rank"},
+      {latent().key("deepseek2.attention.kv_lora_rank", 0), "a whole number from 1"},
+      {latent().key("deepseek2.attention.kv_lora_rank", 1020), "at most 1024 with rope.dimension_count"},
+      {latent().key("deepseek2.attention.key_length", 16), "more than rope.dimension_count, 16"},
+      {latent().key("deepseek2.rope.dimension_count", 15), "an even number"},
+      {latent().key("deepseek2.attention.head_count_kv", 3), "head_count"},
+      {todays().key("deepseek2.attention.key_length", 47), "a whole number from 48 to 48"},
+      {todays().key("deepseek2.attention.value_length", 31), "a whole number from 32 to 32"}};
+  for (const auto& [model, says] : wrong) {
+    INFO(says);
+    CHECK_THAT(complaint(model), ContainsSubstring(says));
+  }
+}
+
 TEST_CASE("model spec: windows of layers by a pattern, and what is wrong with one") {
   const auto with = [](std::vector<bool> pattern) {
     std::vector<uint8_t> numbers(pattern.begin(), pattern.end());

@@ -232,4 +232,21 @@ TEST_CASE("gather_rows takes the rows asked for, repeated ones too") {
   }
 }
 
+TEST_CASE("copy_rows moves rows from one stride to another, and nothing between them") {
+  const test::TestStream stream;
+  for (const int64_t n_cols : {1, 31, 256, 576}) {
+    for (const int64_t n_rows : {0, 1, 7}) {
+      const int64_t stride = n_cols + 3, out_stride = n_cols + 5;
+      const std::vector<float> x = normal_numbers(7 * stride, 10);
+      std::vector<float> expected = normal_numbers(7 * out_stride, 11);
+      const DeviceArray<float> on_device(x), result(expected);
+      cuda::copy_rows(on_device.data() + 2, stride, n_rows, n_cols, result.data() + 1, out_stride, stream);
+      for (int64_t r = 0; r < n_rows; ++r) {
+        std::copy_n(x.begin() + 2 + r * stride, n_cols, expected.begin() + 1 + r * out_stride);
+      }
+      REQUIRE(test::different(result.read(stream), expected) == 0);
+    }
+  }
+}
+
 }  // namespace
