@@ -57,7 +57,8 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
   r.kv_counts = kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, options.prefill_chunk);
   r.kv_bytes = KvMemory::bytes_needed(facts.spec, r.kv_counts);
-  r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows);
+  r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
+                 facts.weights.turned_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
   if (r.kv_bytes + r.work_bytes > static_cast<double>(r.memory_limit_bytes)) {
     r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
@@ -71,6 +72,10 @@ std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
   if (options.sparsity.mode == "calibrated") return "--sparsity calibrated runs on the CPU only";
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
+  if (facts.spec.head_dim > cuda::kDeviceHeadDim) {
+    return "Heads of " + std::to_string(facts.spec.head_dim) + " dimensions are longer than the " +
+           std::to_string(cuda::kDeviceHeadDim) + " that the GPU's attention takes";
+  }
   for (const TensorInfo& tensor : facts.file.tensors()) {
     if (cuda::device_has(tensor.dtype) || is_of_experts(tensor.name)) continue;
     return "Tensor " + gguf::quoted(tensor.name) + " is of type " +

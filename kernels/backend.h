@@ -156,7 +156,7 @@ struct StepBounds {
   int max_context = 1;      // positions of a sequence
   int64_t d_model = 0;      // 0: the same as max_cols
   int head_dim = 0;         // 0: max_cols / n_heads
-  int64_t head_cols = 0;    // columns of HeadProducts, the most; 0: there are none
+  int64_t head_cols = 0;    // columns of HeadProducts, the most; at most max_cols. 0: there are none
   int n_sets = 0;           // sets of neurons in use at once: the number of make_set() calls allowed
   int64_t max_outputs = 0;  // floats that one to_host() call gives; 0: that memory is allocated at first use
   // The following are for layers of experts; 0 if there are none.

@@ -75,8 +75,8 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
   return {
       .max_tokens = std::max(bounds.max_tokens, bounds.max_logit_rows),
-      .max_cols =
-          std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(), spec.latent.q_rank}),
+      .max_cols = std::max({spec.d_model, spec.widest_ffn(), spec.q_dim(), spec.attended_dim(),
+                            spec.latent.q_rank, spec.latent.d_nope}),
       .n_heads = spec.n_heads,
       .max_context = bounds.max_context,
       .d_model = spec.d_model,
@@ -117,8 +117,10 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
 }
 
 double ForwardPass::bytes_needed(const ModelSpec& spec, int max_tokens, int max_logit_rows) {
+  // With a latent also the rows of all heads' products, as floats and quantised.
+  const double of_heads = 2.0 * spec.n_heads * std::max(spec.latent.d_nope, spec.latent.kv_rank);
   const double of_latent =
-      spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() : 0.0;
+      spec.latent ? spec.latent.q_rank + 1.0 * spec.projected_q_dim() + spec.attended_dim() + of_heads : 0.0;
   const double per_token = 5.0 * spec.d_model + 2.0 * spec.q_dim() + 2.0 * spec.kv_dim() + of_latent;
   const double per_logit_row = static_cast<double>(spec.d_model) + spec.n_vocab;
   return sizeof(float) * (max_tokens * per_token + max_logit_rows * per_logit_row) +

@@ -188,10 +188,20 @@ std::vector<LayerSpec> read_layers(const Keys& keys, const Architecture& arch, c
   return layers;
 }
 
-RouterScore read_router_score(const Keys& keys, const Architecture& arch) {
+/// Whether experts are chosen with a bias.
+bool has_choice_bias(const ModelFile& file, int n_layers) {
+  for (int i = 0; i < n_layers; ++i) {
+    if (file.find_tensor("blk." + std::to_string(i) + ".exp_probs_b.bias") != nullptr) return true;
+  }
+  return false;
+}
+
+RouterScore read_router_score(const ModelFile& file, const Keys& keys, const Architecture& arch,
+                              int n_layers) {
   switch (keys.integer_or("expert_gating_func", 0, 0, 255)) {
     case 0:
-      return arch.mixture.score;
+      // Files of GLM-4.7-Flash lack the key. Of models with a latent those with a bias for choosing have sigmoids.
+      return arch.latent && has_choice_bias(file, n_layers) ? RouterScore::kSigmoid : arch.mixture.score;
     case 1:
       return RouterScore::kSoftmax;
     case 2:
@@ -231,7 +241,7 @@ MixtureSpec read_mixture(const ModelFile& file, const Keys& keys, const Architec
   const int n_shared = keys.integer_or("expert_shared_count", 0, 0, kMaxExperts);
   mixture.d_shared = keys.integer_or("expert_shared_feed_forward_length",
                                      std::min(kMaxWidth, int64_t{n_shared} * mixture.d_expert), 0, kMaxWidth);
-  mixture.score = read_router_score(keys, arch);
+  mixture.score = read_router_score(file, keys, arch, n_layers);
   mixture.renormalise = keys.truth_or("expert_weights_norm", arch.mixture.renormalise);
   mixture.scale = static_cast<float>(keys.number_or("expert_weights_scale", 1.0, 0.0, 1e4));
   if (mixture.scale == 0.0f) mixture.scale = 1.0f;  // written by converters of models without a scale

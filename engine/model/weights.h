@@ -98,6 +98,13 @@ struct Weights {
   bool has_predictors() const { return static_cast<bool>(layers.front().predictor_in); }
   bool has_down_rows() const { return static_cast<bool>(layers.front().down_rows.weight); }
 
+  /// Bytes of turned_keys, which are memory besides the file.
+  double turned_bytes() const {
+    double n = 0;
+    for (const std::vector<float>& keys : turned_keys) n += static_cast<double>(keys.size());
+    return n * sizeof(float);
+  }
+
   bool tied() const { return output.weight.data == token_embedding.data; }
 
   /// One layer's weights, or the output's, as a device reads them. Excludes the neurons' matrices and biases

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cassert>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -206,6 +207,7 @@ class CudaBackend final : public Backend {
   void multiply_heads(const HeadProducts& products, int n_tokens) override {
     const int64_t n_cols = products.weight.n_cols;
     float* const packed = scratch_.values;  // [max_tokens, max_cols], free outside the sums over neurons
+    assert(n_tokens <= max_tokens_ && n_cols <= max_cols_);
     for (int h = 0; h < products.n_heads; ++h) {
       copy_rows(products.x + h * products.x_head_stride, products.x_stride, n_tokens, n_cols, packed, n_cols);
       Matrix of_head = products.weight;

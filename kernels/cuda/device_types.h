@@ -1,4 +1,4 @@
-// The weight types that the GPU's kernels have.
+// The weight types that the GPU's kernels have, and the longest heads.
 //
 // Those that the CPU decodes block by block are not among them, nor is MXFP4: its blocks lie at odd addresses, and the
 // kernels read two bytes at a time. A model with a tensor of another type runs on the CPU (engine/resolved_load.cpp).
@@ -14,6 +14,9 @@ namespace hearth::cuda {
 
 template <class Block>
 inline constexpr bool kDeviceHas = !kDecodedFirst<Block> && !std::is_same_v<Block, BlockMXFP4>;
+
+/// Dimensions of the longest heads that the kernels' attention takes.
+inline constexpr int kDeviceHeadDim = 768;
 
 inline bool device_has(DType type) {
   bool has = true;  // plain floats are not visited

@@ -474,5 +474,5 @@ def test_what_mixtures_cannot_do_is_told(home, text, tmp_path, command, words):
     names = {"TEXT": text, "OUT": tmp_path / "out", "FOLDER": tmp_path}
     done = subprocess.run([profiler, command[0], "--model", model, *(str(names.get(a, a)) for a in command[1:])],
                           capture_output=True, text=True, timeout=120, env=home)
-    assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
-    assert words in done.stderr
+    assert done.returncode == 2, done.stderr
+    assert words in done.stderr.splitlines()[-1]  # a note of loading may stand before it

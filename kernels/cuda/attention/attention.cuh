@@ -18,6 +18,7 @@
 #pragma once
 
 #include "kernels/cuda/attention/exponential.cuh"
+#include "kernels/cuda/device_types.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
@@ -27,7 +28,7 @@ constexpr int kTileKeys = 64;    // kKeyTile of the CPU
 constexpr int kSliceKeys = 256;  // kSliceTokens
 constexpr int kMaxSlices = 32;   // contexts that would need more have longer slices
 constexpr int kBlockKeys = 16;   // positions of a KV block; the only size that these kernels support
-constexpr int kMaxHeadDim = 768;
+constexpr int kMaxHeadDim = kDeviceHeadDim;
 // Longer heads go through attention_rows() alone. Of 512 dimensions a warp of attention_tiles() could keep two
 // rows in its registers and would read keys and values as often as attention_rows() with four query heads does.
 constexpr int kMaxTileDim = 256;

@@ -240,7 +240,8 @@ TEST_CASE("model spec: a latent's ranks and lengths, by today's keys and by olde
   CHECK(spec.latent.d_value == 8);
   CHECK(spec.head_dim == 48);
   const std::vector<std::pair<TinyModel, std::string>> wrong = {
-      {TinyModel("deepseek2"), "deepseek2.attention.kv_lora_rank"},
+      {TinyModel("deepseek2").key("deepseek2.attention.head_count_kv", 1),
+       "deepseek2.attention.kv_lora_rank"},
       {latent().key("deepseek2.attention.kv_lora_rank", 0), "a whole number from 1"},
       {latent().key("deepseek2.attention.kv_lora_rank", 1020), "at most 1024 with rope.dimension_count"},
       {latent().key("deepseek2.attention.key_length", 16), "more than rope.dimension_count, 16"},
