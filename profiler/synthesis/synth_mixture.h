@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "engine/model/model_spec.h"
 #include "profiler/synthesis/synth_model.h"
 
 namespace hearth {

@@ -120,7 +120,7 @@ TEST_CASE("weights: every head's own norm has a row for each head, or the file h
     return command;
   };
   CHECK(Bound{model()}.weights.layers[0].q_norm == nullptr);
-  const auto with = [&](std::vector<int64_t> q, std::vector<int64_t> k) {
+  const auto with = [&](const std::vector<int64_t>& q, const std::vector<int64_t>& k) {
     TinyModel command = model();
     for (const std::string layer : {"blk.0.", "blk.1."}) {
       command.random_tensor(layer + "attn_q_norm.weight", q, 1, 0.3);

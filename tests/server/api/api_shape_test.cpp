@@ -105,7 +105,7 @@ TEST_CASE("a chat answer streamed: role first, an empty delta last, no usage una
 }
 
 /// Log-probabilities of a played prompt: -1, -2, ... from its second token on, in two pieces.
-void play_prompt(TokenStream& stream, std::string_view text, std::vector<TokenLogprob> top) {
+void play_prompt(TokenStream& stream, std::string_view text, const std::vector<TokenLogprob>& top) {
   PromptEvent first, rest;
   for (size_t i = 1; i < text.size(); ++i) {
     TokenEvent event{
