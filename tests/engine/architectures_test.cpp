@@ -89,9 +89,9 @@ double worst_in_mode(const std::string& name, const std::string& mode, const std
 // hundredth of the logits' spread, those of layers without a rotary embedding most (smollm3 0.0103, smallthinker 0.0118). A
 // wrong rotation, norm or bias shows as tenths to whole units.
 constexpr double kTolerance = 0.015;
-// Keys and values that are unfolded from a latent inherit its rounding. Rounding latents in transformers itself changes
-// deepseek2-v2 by 0.0226, and from the result Hearth differs by 0.0005.
-constexpr double kLatentTolerance = 0.025;
+// Goldens of mixtures and of today's dense models are made with a cache of halves. What is left is activations of 15 bits
+// and the order of sums: up to 0.001, and 0.003 where a later layer has no rotary embedding (smallthinker).
+constexpr double kCachedTolerance = 0.004;
 
 std::unique_ptr<ModelRuntime> load_encoder(const std::string& name, int n_threads, Isa isa) {
   LoadOptions options;
@@ -150,7 +150,7 @@ TEST_CASE("mixtures of experts give the logits that transformers gives") {
                                     "glm4moe", "ernie4_5-moe", "minimax-m2", "deepseek", "deepseek2-lite",
                                     "deepseek2-v2", "deepseek2-v3", "smallthinker", "smallthinker-sigmoid");
   INFO(name);
-  CHECK(worst_in_mode(name, "dense", name) < (name == "deepseek2-v2" ? kLatentTolerance : kTolerance));
+  CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
 
 TEST_CASE("today's dense architectures give the logits that transformers gives") {
@@ -159,13 +159,13 @@ TEST_CASE("today's dense architectures give the logits that transformers gives")
       "glm4", "nemotron", "command-r", "cohere2", "starcoder2", "gpt2", "gptneox", "gptneox-sequential",
       "stablelm", "stablelm-parallel", "command-r-plus", "mistral3", "smollm3", "exaone4", "hunyuan-dense");
   INFO(name);
-  CHECK(worst_in_mode(name, "dense", name) < kTolerance);
+  CHECK(worst_in_mode(name, "dense", name) < kCachedTolerance);
 }
 
 TEST_CASE("mixtures with a relu give the same logits when only active neurons of experts are computed") {
   const std::string name = GENERATE("smallthinker", "smallthinker-sigmoid");
   INFO(name);
-  CHECK(worst_in_mode(name, "exact", name) < kTolerance);
+  CHECK(worst_in_mode(name, "exact", name) < kCachedTolerance);
 }
 
 TEST_CASE("encoders give the hidden states that transformers gives") {

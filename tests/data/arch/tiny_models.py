@@ -3,6 +3,7 @@
 A script has a table of Tiny and calls make_all. Every weight is exact in the type that the file has for it, and no
 router of a mixture of experts is near a tie, so that rounding cannot choose another expert.
 """
+import contextlib
 import dataclasses
 import itertools
 import pathlib
@@ -13,6 +14,7 @@ import gguf
 import numpy as np
 import torch
 import transformers
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from make_models import CONTEXT, N_VOCAB, TOKENS, interleave
 
@@ -157,6 +159,27 @@ def gap(scores, n):
     return distance.item()
 
 
+@contextlib.contextmanager
+def cache_of_halves(model):
+    """Keys and values, or the latents they are made of, are rounded to half precision, as a cache has them."""
+    attention = [type(module) for module in model.modules() if hasattr(module, "expand_kv")]
+    owner, name = (attention[0], "expand_kv") if attention else (type(ALL_ATTENTION_FUNCTIONS), "get_interface")
+    original = getattr(owner, name)
+
+    def expand_kv(self, latent, key):
+        return original(self, latent.half().float(), key.half().float())
+
+    def get_interface(self, *arguments):
+        function = original(self, *arguments)
+        return lambda module, q, k, v, *more, **named: function(module, q, k.half().float(), v.half().float(), *more, **named)
+
+    setattr(owner, name, expand_kv if attention else get_interface)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
 def run(tiny, model):
     """The golden rows, and the smallest gap of any router."""
     gaps, handles = [], []
@@ -290,9 +313,11 @@ def make_all(models):
         for attempt in itertools.count():
             rng = np.random.default_rng([attempt, *(tiny.seed or name).encode()])
             randomise(tiny, model, rng)
-            golden, smallest = run(tiny, model)
+            _, smallest = run(tiny, model)
             if smallest is None or smallest > ROUTER_MARGIN:
                 break
+        with cache_of_halves(model):
+            golden, _ = run(tiny, model)
         write_gguf(out / f"{name}.gguf", tiny, tensors_of(tiny, model))
         rows = golden if tiny.hidden else golden[::4]
         rows.numpy().astype("<f4").tofile(out / f"{name}.{'hidden' if tiny.hidden else 'logits'}")
