@@ -8,9 +8,11 @@
 #include <numeric>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/bench/undisturbed.h"
 
 namespace hearth {
 namespace {
@@ -27,8 +29,7 @@ double undisturbed_seconds(Body&& body) {
     body();
     seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
   }
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 10];
+  return undisturbed(std::move(seconds));
 }
 
 void bench_fork(int n_threads) {

@@ -17,6 +17,7 @@
 
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/quant/coded_columns.h"
+#include "tests/bench/undisturbed.h"
 #include "tests/kernels/weight_rows.h"
 
 namespace {
@@ -113,11 +114,6 @@ class Bench {
   }
 
  private:
-  /// What the code costs while the machine does nothing else, without the luck of a single call.
-  static double undisturbed(std::vector<double> values) {
-    std::ranges::sort(values);
-    return values[values.size() / 10];
-  }
   void choose() {
     std::vector<int32_t> all(kExperts);
     std::iota(all.begin(), all.end(), 0);

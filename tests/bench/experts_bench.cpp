@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cpu/cpu_backend.h"
+#include "tests/bench/undisturbed.h"
 #include "tests/kernels/weight_rows.h"
 
 namespace {
@@ -63,12 +64,6 @@ double seconds_of(const auto& body) {
   const std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
   body();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-/// What the code costs while the machine does nothing else, without the luck of a single call.
-double undisturbed(std::vector<double> seconds) {
-  std::ranges::sort(seconds);
-  return seconds[seconds.size() / 10];
 }
 
 struct Seconds {

@@ -58,6 +58,21 @@ std::vector<int32_t> continuation(std::vector<int32_t> prompt, int n) {
   return tokens;
 }
 
+std::vector<float> numbers_of(const Answer& answer) {
+  std::vector<float> all = answer.embedding;
+  for (const std::vector<TokenEvent>* events : {&answer.prompt, &answer.events}) {
+    for (const TokenEvent& event : *events) {
+      all.push_back(static_cast<float>(event.token));
+      all.push_back(event.logprob);
+      for (const TokenLogprob& top : event.top) {
+        all.push_back(static_cast<float>(top.token));
+        all.push_back(top.logprob);
+      }
+    }
+  }
+  return all;
+}
+
 std::vector<Answer> read_all(TokenStream& stream, int n_sequences) {
   std::vector<Answer> answers(static_cast<size_t>(n_sequences));
   std::vector<bool> done(answers.size(), false);

@@ -30,6 +30,9 @@ struct Answer {
   FinishedEvent finished;
 };
 
+/// Every number a client could see of an answer.
+std::vector<float> numbers_of(const Answer& answer);
+
 /// Reads a stream to its end. Throws std::runtime_error if nothing comes for 60 seconds, or anything comes
 /// after the last event of a sequence.
 std::vector<Answer> read_all(TokenStream& stream, int n_sequences);

@@ -24,22 +24,6 @@ std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chu
   return ModelRuntime::load(options);
 }
 
-// Every number a client could see of an answer.
-std::vector<float> numbers(const Answer& answer) {
-  std::vector<float> all;
-  for (const std::vector<TokenEvent>* events : {&answer.prompt, &answer.events}) {
-    for (const TokenEvent& event : *events) {
-      all.push_back(static_cast<float>(event.token));
-      all.push_back(event.logprob);
-      for (const TokenLogprob& top : event.top) {
-        all.push_back(static_cast<float>(top.token));
-        all.push_back(top.logprob);
-      }
-    }
-  }
-  return all;
-}
-
 std::vector<SequenceRequest> the_requests() {
   SequenceRequest scoring = sampled(some_tokens(35, 3), 8, 5);
   scoring.prompt_logprobs = true;
@@ -58,7 +42,7 @@ TEST_CASE("engine over a model: nothing but the request itself changes its answe
   {
     const auto model = load(file, 1, 128, 1);
     Engine engine(*model, {.n_slots = 1, .context_tokens = kContext});
-    for (const SequenceRequest& request : requests) expected.push_back(numbers(ask(engine, request)));
+    for (const SequenceRequest& request : requests) expected.push_back(numbers_of(ask(engine, request)));
   }
   const int chunk = GENERATE(1, 7, 40);
   const auto model = load(file, 6, chunk, 1 + chunk % 2);
@@ -74,9 +58,9 @@ TEST_CASE("engine over a model: nothing but the request itself changes its answe
   const auto stream = submit(engine, GenerationRequest{.sequences = requests});
   const std::vector<Answer> among_others = read_all(*stream, 3);
   for (size_t i = 0; i < 3; ++i) {
-    CHECK(numbers(among_others[i]) == expected[i]);
+    CHECK(numbers_of(among_others[i]) == expected[i]);
     const Answer again = ask(engine, requests[i]);
-    CHECK(numbers(again) == expected[i]);
+    CHECK(numbers_of(again) == expected[i]);
     CHECK((again.finished.n_cached_tokens > 0) == (i < 2));
   }
   for (const auto& other : others)

@@ -17,22 +17,6 @@ using namespace hearth;
 
 namespace {
 
-// Every number a client could see of an answer.
-std::vector<float> numbers(const Answer& answer) {
-  std::vector<float> all = answer.embedding;
-  for (const std::vector<TokenEvent>* events : {&answer.prompt, &answer.events}) {
-    for (const TokenEvent& event : *events) {
-      all.push_back(static_cast<float>(event.token));
-      all.push_back(event.logprob);
-      for (const TokenLogprob& top : event.top) {
-        all.push_back(static_cast<float>(top.token));
-        all.push_back(top.logprob);
-      }
-    }
-  }
-  return all;
-}
-
 SequenceRequest embedding(std::vector<int32_t> prompt, Pooling pooling) {
   SequenceRequest request = greedy(std::move(prompt), 0);
   request.embedding = pooling;
@@ -83,7 +67,7 @@ std::vector<std::vector<float>> answers_of(Engine& engine, const GenerationReque
   std::vector<std::vector<float>> answers;
   const std::vector<Answer> all =
       read_all(*submit(engine, request), static_cast<int>(request.sequences.size()));
-  for (const Answer& answer : all) answers.push_back(numbers(answer));
+  for (const Answer& answer : all) answers.push_back(numbers_of(answer));
   return answers;
 }
 
@@ -116,7 +100,7 @@ void check_crowd(Engine& engine, const std::vector<GenerationRequest>& requests,
         INFO("round " << round << " request " << i << " sequence " << k << " " << answers[k].finished.error);
         REQUIRE(answers[k].finished.reason != FinishReason::kFailed);
         if (answers[k].finished.reason == FinishReason::kCancelled) continue;
-        CHECK(numbers(answers[k]) == expected[i][k]);
+        CHECK(numbers_of(answers[k]) == expected[i][k]);
         ++n_whole;
       }
     }

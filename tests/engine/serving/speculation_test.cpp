@@ -105,18 +105,7 @@ SequenceRequest some_request(uint64_t seed) {
 }
 
 auto numbers(const Answer& answer) {
-  std::vector<float> all;
-  for (const std::vector<TokenEvent>* events : {&answer.prompt, &answer.events}) {
-    for (const TokenEvent& event : *events) {
-      all.push_back(static_cast<float>(event.token));
-      all.push_back(event.logprob);
-      for (const TokenLogprob& top : event.top) {
-        all.push_back(static_cast<float>(top.token));
-        all.push_back(top.logprob);
-      }
-    }
-  }
-  return std::make_tuple(all, answer.finished.reason, answer.finished.n_generated_tokens,
+  return std::make_tuple(numbers_of(answer), answer.finished.reason, answer.finished.n_generated_tokens,
                          answer.finished.error);
 }
 
