@@ -1,6 +1,6 @@
 // A timeline of what ran when, on every device, thread and link, for people (chrome://tracing, Perfetto).
 //
-// Nothing is recorded unless a Trace is given. Any thread may add spans. Times are of the steady clock;
+// Nothing is recorded unless a Trace is given. Any thread may add spans. Times are of the host's clock;
 // backends convert the device's times to it. The track names are "engine", "GPU", "CPU" and "PCIe".
 #pragma once
 
@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "kernels/mutex.h"
+#include "kernels/virtual_time.h"
 
 namespace hearth {
 
 class Trace {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = HostClock;
 
   struct Span {
     const char* track;  // a string literal that needs no escaping in JSON; name too

@@ -14,6 +14,7 @@
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/experts/expert_ffn.h"
 #include "kernels/cpu/experts/expert_router.h"
+#include "kernels/cpu/host_neurons.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_jobs.h"
 #include "kernels/cpu/matmul_kernels.h"
@@ -25,7 +26,7 @@
 
 namespace hearth {
 
-class CpuBackend final : public Backend {
+class CpuBackend final : public Backend, public HostNeurons {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
@@ -101,12 +102,10 @@ class CpuBackend final : public Backend {
   /// show which layers a device computes. Before reserve().
   void sum_as_integers() { integer_sums_ = true; }
 
-  /// Like ffn_neurons() and down_neurons(), for a layer whose other neurons another device sums. Each token's
-  /// neurons in `set` add their contributions to integer sums [n_tokens, d_model], which are the same however
-  /// the neurons are shared out. The bias is not added. `poison` is set where a value is not finite and left
-  /// unchanged elsewhere.
+  /// See HostNeurons.
   void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
-                       const float* gates, const NeuronSums& sums, NeuronCounts& counts);
+                       const float* gates, const NeuronSums& sums, NeuronCounts& counts) override;
+  /// The same for down_neurons().
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 

@@ -23,6 +23,7 @@
 #include "kernels/cuda/runtime/step_inputs.h"
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 #include "kernels/cuda/sharing/device_share.h"
+#include "kernels/cuda/simulated_device.h"
 
 namespace hearth::cuda {
 namespace {
@@ -58,12 +59,15 @@ class CudaBackend final : public Backend {
   using Backend::resident;
   const std::byte* resident(const std::byte* host, size_t bytes) override {
     std::byte* copy = work_.arena().take<std::byte>(bytes);
-    if (bytes > 0) {
+    if (bytes > 0 && host != nullptr) {
       check(cudaMemcpyAsync(copy, host, bytes, cudaMemcpyHostToDevice, stream_), "copying weights");
       work_.wait_for_stream();
     }
     return copy;
   }
+
+  /// What a simulated device holds is never read; rows that would be packed for it are given as null.
+  bool reads() const override { return !device_is_simulated(); }
 
   void reserve(const StepBounds& bounds) override {
     work_.reserve(bounds);
@@ -331,7 +335,7 @@ class CudaBackend final : public Backend {
 class CudaDevice final : public ComputeDevice {
  public:
   CudaDevice(CpuBackend& cpu, const DeviceOptions& options)
-      : work_(options), backend_(work_, cpu), hybrid_ffn_(work_, cpu, options.stream_from_tokens) {}
+      : work_(options), backend_(work_, cpu), hybrid_ffn_(work_, cpu, options) {}
   /// Waits for all work, because it may use memory that is freed now.
   ~CudaDevice() override {
     cudaStreamSynchronize(work_.stream());

@@ -31,6 +31,8 @@ struct DeviceOptions {
   size_t budget_bytes = 0;  // of device memory, allocated at once; the device never allocates more
   bool graphs = true;       // steps are recorded and played back
   Trace* trace = nullptr;   // must outlive the device; null: no trace
+  /// Computes cold neurons instead of the CpuBackend; null: that does. Must outlive the device.
+  HostNeurons* cold_neurons = nullptr;
   /// In steps of at least this many tokens, cold neurons are copied to the device (StepBounds::stream_bytes).
   /// 0: in no step. 1: in all steps, and the CPU computes no neurons. 4.5 bits, 25 GB/s, 1 TFLOP/s give 12.
   int stream_from_tokens = crossover_tokens(4.5, 25, 1000);

@@ -18,6 +18,7 @@
 #include "profiler/bench/speculation_bench.h"
 #include "profiler/commands/commands.h"
 #include "profiler/commands/model_options.h"
+#include "profiler/commands/simulate_command.h"
 #include "profiler/commands/terminal.h"
 
 namespace hearth {
@@ -31,6 +32,8 @@ struct BenchCommand {
   std::string schema_file;   // one more form; empty: none
   bool speculation = false;  // measure what drafts are worth
   float temperature = 0;     // of its answers
+  SimulateCommand simulation;
+  bool generate_given = false;
 };
 
 /// Measures what constrained decoding costs instead of prefill and decode.
@@ -103,6 +106,12 @@ int run_speculation_command(const BenchCommand& command) {
 }
 
 int run_bench_command(BenchCommand command) {
+  if (!command.simulation.plan.machine.empty()) {
+    return run_simulate_command(command.simulation, command.model, command.options, command.generate_given,
+                                command.json);
+  }
+  if (command.model.model.empty())
+    throw std::runtime_error("bench needs --model FILE, or --simulate NAME --shape NAME.");
   if (command.constraints) return run_constraint_command(command);
   if (command.speculation) return run_speculation_command(command);
 
@@ -138,6 +147,8 @@ std::function<int()> add_bench_command(CLI::App& app) {
   CLI::App* bench = app.add_subcommand("bench", "Prefill and decode speed, beside what memory allows");
   add_model_options(*bench, command->model);
   add_device_options(*bench, command->model);
+  bench->get_option("--model")->required(false);
+  add_simulate_options(*bench, command->simulation, command->model);
   bench
       ->add_option("--prompt,-p", command->options.n_prompt,
                    "Tokens of prompt; with --generate at most the model's context")
@@ -171,7 +182,9 @@ std::function<int()> add_bench_command(CLI::App& app) {
       ->check(CLI::Range(0.0, 2.0));
   bench->add_flag("--json", command->json, "Print one JSON object");
   add_options(*bench, {"trace"}, command->model);
-  return [command, schema, speculate] {
+  const CLI::Option* const generate = bench->get_option("--generate");
+  return [command, schema, speculate, generate] {
+    command->generate_given = generate->count() > 0;
     const bool asked = speculate->count() > 0 && command->model.speculate == Options::Speculate::kAuto;
     command->constraints = schema->count() > 0;
     command->speculation = asked || !command->model.draft_model.empty();

@@ -7,6 +7,7 @@
 #include "config/command_options.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/commands.h"
+#include "profiler/commands/named_model.h"
 #include "profiler/commands/plan_options.h"
 #include "profiler/commands/terminal.h"
 #include "profiler/plan/mixture_plan.h"
@@ -21,35 +22,9 @@ struct PlanCommand {
   bool json = false;
 };
 
-PlannedModel find_model(const PlanCommand& command) {
-  if (command.options.model.empty() == command.shape.empty()) {
-    throw std::runtime_error(
-        "plan needs --model FILE or --shape NAME, one of the two; shapes: " + shape_names() + ".");
-  }
-  if (!command.options.model.empty())
-    return model_of_file(command.options.model, command.options.ffn_activation);
-  const ModelShape* shape = find_shape(command.shape);
-  if (shape == nullptr) {
-    std::vector<std::string> names;
-    for (const ModelShape& known : model_shapes()) {
-      names.emplace_back(known.name);
-      if (known.architecture == "llama") names.push_back("llama-" + names.back());
-    }
-    throw std::runtime_error("There is no shape \"" + command.shape + "\", expected one of " + shape_names() +
-                             "." + suggestion(command.shape, names));
-  }
-  const std::optional<DType> type = dtype_of_name(command.type);
-  if (!type) {
-    std::string known;
-    for (const std::string& name : dtype_names()) known += (known.empty() ? "" : ", ") + name;
-    throw std::runtime_error("There is no type \"" + command.type + "\", expected one of " + known + "." +
-                             suggestion(command.type, dtype_names()));
-  }
-  return model_of_shape(*shape, *type, command.options.ffn_activation);
-}
-
 int run_plan(const PlanCommand& command) {
-  const PlannedModel model = find_model(command);
+  const PlannedModel model =
+      named_model(command.options.model, command.options.ffn_activation, command.shape, command.type, "plan");
   PlanQuestion question = plan_question(command.plan, command.options, model);
   add_machine(command.plan, question);
   const KnownCounts known = find_counts(command.plan, model);

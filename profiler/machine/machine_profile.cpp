@@ -57,6 +57,7 @@ constexpr Range kBytes{1e8, 1e15, "bytes"};
 constexpr Range kBytesPerSecond{1e7, 1e16, "bytes per second"};
 constexpr Range kSeconds{1e-9, 1, "seconds"};
 constexpr Range kMultiplyAdds{1e6, 1e17, "multiply-adds per second"};
+constexpr Range kInstructions{1e9, 1e17, "instructions of a thread per second"};
 constexpr Range kShare{1e-3, 1, "of the sequential rate"};
 constexpr Range kCores{1, 65536, "physical cores"};
 constexpr Range kNodes{1, 1024, "NUMA nodes"};
@@ -67,6 +68,7 @@ struct Figure {
   std::string_view key;
   double Section::*value;
   Range range;
+  bool optional = false;  // missing: 0
 };
 
 constexpr std::array<Figure<HostProfile>, 2> kHostFigures = {{
@@ -74,7 +76,7 @@ constexpr std::array<Figure<HostProfile>, 2> kHostFigures = {{
     {"multiply_adds_per_s", &HostProfile::multiply_adds_per_s, kMultiplyAdds},
 }};
 
-constexpr std::array<Figure<GpuProfile>, 8> kGpuFigures = {{
+constexpr std::array<Figure<GpuProfile>, 9> kGpuFigures = {{
     {"vram_bytes_per_s", &GpuProfile::vram_bytes_per_s, kBytesPerSecond},
     {"to_device_pinned_bytes_per_s", &GpuProfile::to_device_pinned_bytes_per_s, kBytesPerSecond},
     {"to_device_pageable_bytes_per_s", &GpuProfile::to_device_pageable_bytes_per_s, kBytesPerSecond},
@@ -83,6 +85,7 @@ constexpr std::array<Figure<GpuProfile>, 8> kGpuFigures = {{
     {"launch_s", &GpuProfile::launch_s, kSeconds},
     {"round_trip_s", &GpuProfile::round_trip_s, kSeconds},
     {"multiply_adds_per_s", &GpuProfile::multiply_adds_per_s, kMultiplyAdds},
+    {"instructions_per_s", &GpuProfile::instructions_per_s, kInstructions, true},
 }};
 
 // ---- reading ----
@@ -251,8 +254,10 @@ GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
     gpu.refuse("compute_capability", gpu.at("compute_capability", ""), "a text such as \"8.9\"");
   }
   found.vram_bytes = gpu.whole("vram_bytes", kBytes);
-  for (const Figure<GpuProfile>& figure : kGpuFigures)
-    found.*figure.value = gpu.number(figure.key, figure.range);
+  for (const Figure<GpuProfile>& figure : kGpuFigures) {
+    if (!figure.optional || table.contains(figure.key))
+      found.*figure.value = gpu.number(figure.key, figure.range);
+  }
   return found;
 }
 
@@ -277,7 +282,10 @@ std::string toml_string(std::string_view text) {
 template <class T>
 std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
   std::string text;
-  for (const Figure<T>& figure : figures) text += fmt::format("{} = {}\n", figure.key, section.*figure.value);
+  for (const Figure<T>& figure : figures) {
+    const double value = section.*figure.value;
+    if (!figure.optional || value > 0) text += fmt::format("{} = {}\n", figure.key, value);
+  }
   return text;
 }
 

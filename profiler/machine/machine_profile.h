@@ -52,6 +52,9 @@ struct GpuProfile {
   /// As in HostProfile. Hearth's kernels use activations of two bytes, so each multiply-add takes two of the
   /// tensor cores' int8 multiply-adds.
   double multiply_adds_per_s = 0;
+  /// Instructions that all threads together can execute a second, where neither memory nor tensor cores are the bound; 0:
+  /// not known. Nobody measures it: multiprocessors times lanes times clock.
+  double instructions_per_s = 0;
   friend bool operator==(const GpuProfile&, const GpuProfile&) = default;
 };
 

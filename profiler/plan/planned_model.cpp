@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <new>
 #include <stdexcept>
@@ -18,25 +17,21 @@
 namespace hearth {
 namespace {
 
-/// Addresses without memory behind them: they tell views of a layout apart, and nobody may read them.
+/// Addresses that read as zeros and take no memory: they tell views of a layout apart.
 class AddressSpace final : public Memory {
  public:
   Buffer allocate(size_t bytes) override {
     if (bytes == 0) return {};
-    void* begin = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* begin = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (begin == MAP_FAILED) throw std::bad_alloc();
     return {begin, bytes, [](void* data, size_t n) { munmap(data, n); }};
   }
 };
 
-/// The addresses of matrices and vectors of shapes. There are two, because an output at the embedding's
-/// address is the embedding.
-constexpr std::array<std::byte, 2> kNowhere{};
-constexpr float kNoFloat = 0;
-
 class ShapeMaker {
  public:
-  ShapeMaker(const ModelShape& shape, DType type) : shape_(shape), type_(type) {}
+  ShapeMaker(const ModelShape& shape, DType type)
+      : shape_(shape), type_(type), zeros_(AddressSpace().allocate(kMostBytes)) {}
 
   ModelSpec spec(std::string_view ffn_activation) const {
     ModelSpec spec;
@@ -74,7 +69,8 @@ class ShapeMaker {
     return spec;
   }
 
-  Weights weights(const ModelSpec& spec) const {
+  /// Their addresses lie in zeros().
+  Weights weights(const ModelSpec& spec) {
     Weights w;
     w.token_embedding = matrix(shape_.n_vocab, shape_.d_model);
     if (spec.arch.position_offset) {
@@ -83,38 +79,57 @@ class ShapeMaker {
     w.output_norm = norm(spec);
     w.output = linear(shape_.n_vocab, shape_.d_model, false);
     const bool tied = shape_.tied || spec.arch.name == "opt";
-    w.output.weight.data = tied ? w.token_embedding.data : &kNowhere[1];
-    w.layers.assign(static_cast<size_t>(shape_.n_layers), layer(spec));
+    if (tied) w.output.weight.data = w.token_embedding.data;
+    for (int i = 0; i < shape_.n_layers; ++i) w.layers.push_back(layer(spec));
     return w;
   }
+  Buffer zeros() && { return std::move(zeros_); }
 
  private:
-  Matrix matrix(int64_t n_rows, int64_t n_cols) const {
-    const int block = dtype_info(type_).block_elems;
+  /// More than the weights of any model that a machine's memory holds.
+  static constexpr size_t kMostBytes = size_t{1} << 42;
+
+  const std::byte* take(size_t bytes) {
+    const auto* const address = reinterpret_cast<const std::byte*>(zeros_.floats()) + taken_;
+    taken_ += piece_bytes(bytes);
+    if (taken_ > kMostBytes) throw std::invalid_argument("The shape's weights exceed all addresses.");
+    return address;
+  }
+  const float* vector(int64_t n) {
+    return reinterpret_cast<const float*>(take(static_cast<size_t>(n) * sizeof(float)));
+  }
+
+  Matrix matrix(int64_t n_rows, int64_t n_cols) { return matrix(n_rows, n_cols, type_); }
+  Matrix matrix(int64_t n_rows, int64_t n_cols, DType type) {
+    const int block = dtype_info(type).block_elems;
     if (n_cols % block != 0) {
       throw std::invalid_argument("The shape " + std::string(shape_.name) + " has rows of " +
                                   std::to_string(n_cols) + " weights, which are no whole blocks of " +
-                                  std::string(dtype_info(type_).name) + ", " + std::to_string(block) +
+                                  std::string(dtype_info(type).name) + ", " + std::to_string(block) +
                                   " each; take another type.");
     }
-    return {&kNowhere[0], type_, n_rows, n_cols};
+    Matrix made{nullptr, type, n_rows, n_cols};
+    made.data = take(static_cast<size_t>(n_rows) * row_bytes(type, n_cols));
+    return made;
   }
-  Linear linear(int64_t n_rows, int64_t n_cols, bool bias) const {
-    return {matrix(n_rows, n_cols), bias ? &kNoFloat : nullptr};
+  Linear linear(int64_t n_rows, int64_t n_cols, bool bias) {
+    return {matrix(n_rows, n_cols), bias ? vector(n_rows) : nullptr};
   }
-  NormWeights norm(const ModelSpec& spec) const {
-    return {&kNoFloat, spec.arch.norm == NormKind::kLayer ? &kNoFloat : nullptr};
+  NormWeights norm(const ModelSpec& spec) {
+    return {vector(spec.d_model), spec.arch.norm == NormKind::kLayer ? vector(spec.d_model) : nullptr};
   }
-  MixtureWeights mixture() const {
+  MixtureWeights mixture() {
     const int64_t d = shape_.d_model, width = shape_.d_expert;
     MixtureWeights w;
-    w.router = {{&kNowhere[0], DType::kF32, shape_.n_experts, d}, nullptr};
-    Expert expert{.gate = matrix(width, d), .up = matrix(width, d), .down = matrix(d, width)};
-    if (shape_.mxfp4_experts) expert.gate.dtype = expert.up.dtype = expert.down.dtype = DType::kMXFP4;
-    w.experts.assign(static_cast<size_t>(shape_.n_experts), expert);
+    const DType type = shape_.mxfp4_experts ? DType::kMXFP4 : type_;
+    w.router = {matrix(shape_.n_experts, d, DType::kF32), nullptr};
+    for (int i = 0; i < shape_.n_experts; ++i) {
+      w.experts.push_back(
+          {.gate = matrix(width, d, type), .up = matrix(width, d, type), .down = matrix(d, width, type)});
+    }
     return w;
   }
-  LayerWeights layer(const ModelSpec& spec) const {
+  LayerWeights layer(const ModelSpec& spec) {
     const int64_t d = shape_.d_model, ff = shape_.d_ff;
     const bool bias = spec.arch.qkv_bias || spec.arch.name == "opt";
     LayerWeights w;
@@ -142,6 +157,8 @@ class ShapeMaker {
 
   const ModelShape& shape_;
   const DType type_;
+  Buffer zeros_;
+  size_t taken_ = 0;
 };
 
 /// All matrices but those of experts.
@@ -232,10 +249,15 @@ PlannedModel model_of_file(const std::filesystem::path& path, std::string_view f
 }
 
 PlannedModel model_of_shape(const ModelShape& shape, DType type, std::string_view ffn_activation) {
-  const ShapeMaker maker(shape, type);
+  ShapeMaker maker(shape, type);
   ModelSpec spec = maker.spec(ffn_activation);
   Weights weights = maker.weights(spec);
-  return {std::string(shape.name), std::nullopt, std::move(spec), std::move(weights)};
+  return {.name = std::string(shape.name),
+          .file = std::nullopt,
+          .spec = std::move(spec),
+          .weights = std::move(weights),
+          .predictors = {},
+          .zeros = std::move(maker).zeros()};
 }
 
 std::optional<PlannedModel> model_of_type(const PlannedModel& model, DType type) {

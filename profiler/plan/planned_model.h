@@ -2,7 +2,7 @@
 // on a device. Reads no weights, so a plan takes a moment and is possible for models that are not on this
 // machine.
 //
-// A shape is turned into the structures of a file (ModelSpec, Weights), with matrices that point nowhere. So
+// A shape is turned into the structures of a file (ModelSpec, Weights), with weights that read as zeros. So
 // the engine's own code counts bytes for both (engine/residency/plan.h). Plain values; any thread.
 #pragma once
 
@@ -24,8 +24,9 @@ struct PlannedModel {
   std::string name;               // of the file or the shape, for people
   std::optional<ModelFile> file;  // the mapped file, if there is one
   ModelSpec spec;
-  Weights weights;                           // matrices of a shape must not be read: they point nowhere
+  Weights weights;
   std::optional<ModelFile> predictors = {};  // the file of predictors beside the model's
+  Buffer zeros = {};                         // of a shape: the addresses of its weights, which read as zeros
 
   /// The sparsity modes that the model can run in: exact if its activation has zeros, predicted if it has
   /// predictors.

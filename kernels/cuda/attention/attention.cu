@@ -34,7 +34,37 @@ void require(bool holds, const std::string& found) {
   if (!holds) throw std::invalid_argument("Attention on a CUDA device: " + found);
 }
 
+/// Whether a neighbouring token of the step continues the same sequence.
+bool has_neighbour(const KvPlaces& places, int t) {
+  const auto follows = [&](int a, int b) {
+    return a >= 0 && b < places.n_tokens && places.table_of[a] == places.table_of[b] &&
+           places.positions[b] == places.positions[a] + 1;
+  };
+  return follows(t - 1, t) || follows(t, t + 1);
+}
+
 }  // namespace
+
+KernelWork attention_work(const AttentionCall& call, Attended which) {
+  const KvPlaces& places = call.places;
+  double keys = 0, read = 0;  // that queries meet; that are read
+  int n_tokens = 0, in_tile = 0;
+  for (int t = 0; t < places.n_tokens; ++t) {
+    const bool neighbour = has_neighbour(places, t);
+    if ((which == Attended::kLone && neighbour) || (which == Attended::kNeighbours && !neighbour)) continue;
+    const int n_keys = places.n_keys(t);
+    const double seen = call.scores.window > 0 ? std::min(n_keys, call.scores.window) : n_keys;
+    ++n_tokens;
+    keys += seen;
+    if (which != Attended::kNeighbours || in_tile++ % std::max(call.tile_tokens, 1) == 0) read += seen;
+  }
+  const double width = 1.0 * call.shape.n_kv_heads * call.shape.head_dim, heads = call.n_heads,
+               head_dim = call.shape.head_dim;
+  // A key and a value of two bytes; a fused multiply-add for each of their numbers and each query, and about as many
+  // instructions again that load and convert them; softmax takes about 20 a score.
+  return {.bytes = 4 * read * width + 8.0 * n_tokens * heads * head_dim,
+          .instructions = keys * heads * (4 * head_dim + 20)};
+}
 
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context) {
   const int slices = most_slices(max_context);

@@ -70,6 +70,11 @@ void attention_rows(const AttentionCall& call, const SliceResults& results, bool
 /// Computes consecutive tokens of a sequence together; skips tokens that have no neighbour.
 void attention_tiles(const AttentionCall& call, cudaStream_t stream);
 
+/// Which tokens a kernel takes: all, those without a neighbour of their sequence in the step, or the others.
+enum class Attended { kAll, kLone, kNeighbours };
+/// The work for these tokens: keys and values are read once for each token, or for a tile of neighbours.
+KernelWork attention_work(const AttentionCall& call, Attended which);
+
 // ---- device ----------------------------------------------------------------------------------------------
 
 /// The first position that a token sees whose last is n_keys - 1.

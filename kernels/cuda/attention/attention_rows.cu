@@ -379,7 +379,9 @@ void launch(const AttentionCall& call, const SliceResults& results, bool only_lo
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
   void (*kernel)(AttentionCall, SliceResults, bool) =
       split ? attention_rows_kernel<kRows, kDims, true> : attention_rows_kernel<kRows, kDims, false>;
-  check(gpu_launch(kernel, grid, kThreads, 0, stream, call, results, only_lone), "attending");
+  check(gpu_launch([=] { return attention_work(call, only_lone ? Attended::kLone : Attended::kAll); }, kernel,
+                   grid, kThreads, 0, stream, call, results, only_lone),
+        "attending");
 }
 
 }  // namespace
@@ -399,7 +401,13 @@ void attention_rows(const AttentionCall& call, const SliceResults& results, bool
   if (results.n_slices == 0) return;
   const auto rows = static_cast<unsigned>(call.places.n_tokens * call.n_heads);
   const auto threads = static_cast<unsigned>((call.shape.head_dim + 31) / 32 * 32);
-  check(gpu_launch(join_slices_kernel, rows, threads, 0, stream, call, results), "joining slices of keys");
+  check(
+      gpu_launch(
+          [=] {
+            return KernelWork{.bytes = floats(int64_t{rows} * (results.n_slices + 1) * call.shape.head_dim)};
+          },
+          join_slices_kernel, rows, threads, 0, stream, call, results),
+      "joining slices of keys");
 }
 
 }  // namespace hearth::cuda

@@ -404,7 +404,9 @@ void attention_tiles(const AttentionCall& call, cudaStream_t stream) {
     kernel = plain ? attention_tiles_kernel<4, 8, true> : attention_tiles_kernel<4, 8, false>;
   if (call.shape.head_dim <= 64)
     kernel = plain ? attention_tiles_kernel<2, 8, true> : attention_tiles_kernel<2, 8, false>;
-  check(gpu_launch(kernel, grid, kWarps * kLanes, 0, stream, call), "attending");
+  check(gpu_launch([=] { return attention_work(call, Attended::kNeighbours); }, kernel, grid, kWarps * kLanes,
+                   0, stream, call),
+        "attending");
 }
 
 }  // namespace hearth::cuda

@@ -42,7 +42,8 @@ void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& p
   const int64_t n = int64_t{places.n_tokens} * shape.n_kv_heads * shape.head_dim;
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch(kv_append_kernel, blocks, kThreads, 0, stream, k, v, stride, places, shape, layer, n),
+  check(gpu_launch([=] { return KernelWork{.bytes = 2 * (floats(n) + 2.0 * static_cast<double>(n))}; },
+                   kv_append_kernel, blocks, kThreads, 0, stream, k, v, stride, places, shape, layer, n),
         "writing keys and values to the cache");
 }
 

@@ -60,7 +60,10 @@ void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, in
   const auto blocks = static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads);
   void (*kernel)(RopeArgs) =
       kind == RopeKind::kHalves ? rope_kernel<RopeKind::kHalves> : rope_kernel<RopeKind::kInterleaved>;
-  check(gpu_launch(kernel, blocks, kThreads, 0, stream, args), "rotating heads by their positions");
+  check(gpu_launch(
+            [=] { return KernelWork{.bytes = 4 * floats(n_pairs) + floats(int64_t{n_tokens} * row_floats)}; },
+            kernel, blocks, kThreads, 0, stream, args),
+        "rotating heads by their positions");
 }
 
 }  // namespace hearth::cuda

@@ -97,11 +97,15 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
   const Rows rows{reinterpret_cast<const uint8_t*>(table.data), static_cast<int64_t>(table.stride_bytes()),
                   table.n_cols, tokens, n};
   const auto n_grid = static_cast<unsigned>(n < kMostTokens ? n : kMostTokens);
+  const auto work = [=, row = table.stride_bytes()] {
+    return KernelWork{.bytes =
+                          static_cast<double>(n) * static_cast<double>(row) + floats(n * (rows.n_cols + 1))};
+  };
   constexpr const char* kDoing = "looking up embeddings";
   if (table.dtype == DType::kF32 || table.dtype == DType::kF16 || table.dtype == DType::kBF16) {
     const dim3 grid(static_cast<unsigned>((table.n_cols + kFloatThreads - 1) / kFloatThreads), n_grid);
     return visit_float_type(table.dtype, rows_aligned(table, sizeof(float)), [&]<class Load>() {
-      check(gpu_launch(embed_floats<Load>, grid, kFloatThreads, 0, stream, rows, out), kDoing);
+      check(gpu_launch(work, embed_floats<Load>, grid, kFloatThreads, 0, stream, rows, out), kDoing);
     });
   }
   constexpr int64_t kColumns = int64_t{kSpan} * kThreads;
@@ -109,7 +113,7 @@ void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cu
   visit_device_block_type(table.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
     const auto kernel = rows_aligned(table, kAlign) ? embed_blocks<Block, kAlign> : embed_blocks<Block, 2>;
-    check(gpu_launch(kernel, grid, kThreads, 0, stream, rows, out), kDoing);
+    check(gpu_launch(work, kernel, grid, kThreads, 0, stream, rows, out), kDoing);
   });
 }
 

@@ -9,6 +9,7 @@
 // arithmetic. Bounds of many tokens, on tensor cores: matmul_many.cu.
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/matmul/matmul_args.cuh"
+#include "kernels/cuda/simulated_device.h"
 
 namespace hearth::cuda {
 namespace {
@@ -17,7 +18,42 @@ namespace {
 // 64 tokens.
 constexpr int kFewTokens = 16;
 
+int64_t n_places(const MatmulOp& op) {
+  return op.rows.ids == nullptr ? op.weight.n_rows : int64_t{*op.rows.n};
+}
+
+/// Activations are read and products written once; `passes` times the weights.
+KernelWork work_of(const MatmulOp& op, double passes) {
+  const int64_t places = n_places(op);
+  simulate_product({.weight = op.weight,
+                    .ids = op.rows.ids,
+                    .n_ids = places,
+                    .n_tokens = op.n_tokens,
+                    .out = op.out,
+                    .out_stride = op.out_stride});
+  const double of_activation = uses_quantized_activations(op.weight.dtype) ? 2 + 12.0 / 32 : 4;
+  const auto row = static_cast<double>(row_bytes(op.weight.dtype, op.weight.n_cols));
+  return {.bytes = passes * static_cast<double>(places) * row +
+                   of_activation * static_cast<double>(op.n_tokens * op.weight.n_cols) +
+                   (op.accumulate ? 2 : 1) * floats(op.n_tokens * places) +
+                   (op.rows.ids == nullptr ? 0 : floats(places))};
+}
+
 }  // namespace
+
+KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply) {
+  const double passes = (op.n_tokens + pass_tokens - 1) / pass_tokens;
+  KernelWork work = work_of(op, passes);
+  work.instructions =
+      static_cast<double>(n_places(op) * op.weight.n_cols) * (passes * decode + op.n_tokens * multiply);
+  return work;
+}
+
+KernelWork tile_work(const MatmulOp& op) {
+  KernelWork work = work_of(op, 1);
+  work.multiply_adds = static_cast<double>(n_places(op) * op.weight.n_cols) * op.n_tokens;
+  return work;
+}
 
 void matmul(const MatmulOp& op, cudaStream_t stream) {
   if (op.n_tokens == 0 || most_places(op) == 0) return;

@@ -50,6 +50,12 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
 
 /// Each launches its kernel for a product that is not empty: quantised weights with few tokens, with many,
 /// and float weights.
+/// What a product reads and writes if its rows are read once for every `pass_tokens` tokens, and the instructions it takes
+/// for a weight to decode it and to multiply it by a token's activation.
+KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
+/// The same for a product on the tensor cores.
+KernelWork tile_work(const MatmulOp& op);
+
 void launch_few(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);

@@ -142,7 +142,8 @@ void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
   // At least one warp, because a warp adds up the results.
   const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
-  check(gpu_launch(few_kernel<Block, kAlign, kTokens>, grid, static_cast<unsigned>(threads), 0, stream, args),
+  check(gpu_launch([=] { return product_work(op, kTokens, 0.6, 1); }, few_kernel<Block, kAlign, kTokens>,
+                   grid, static_cast<unsigned>(threads), 0, stream, args),
         "multiplying few tokens with a quantised matrix");
 }
 

@@ -257,9 +257,9 @@ void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream
   // weights.
   const dim3 grid(static_cast<unsigned>(token_tiles), static_cast<unsigned>(row_tiles(row_warps)));
   visit_device_block_type(op.weight.dtype, [&]<class Block>() {
-    check(
-        gpu_launch(many_kernel<Block>, grid, static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args),
-        "multiplying many tokens with a quantised matrix");
+    check(gpu_launch([=] { return tile_work(op); }, many_kernel<Block>, grid,
+                     static_cast<unsigned>(row_warps * kRowThreads), 0, stream, args),
+          "multiplying many tokens with a quantised matrix");
   });
 }
 

@@ -87,8 +87,12 @@ void quantize(const float* x, int n_tokens, int64_t n_cols, const QuantizedActiv
   const int64_t n_spans = n_tokens * (n_cols / kActivationSpan);
   if (n_spans == 0) return;
   const auto blocks = static_cast<unsigned>((n_spans * kSpanLanes + kThreads - 1) / kThreads);
-  check(gpu_launch(quantize_kernel, blocks, kThreads, 0, stream, reinterpret_cast<const float4*>(x), n_spans,
-                   out),
+  check(gpu_launch(
+            [=] {
+              // An activation of four bytes becomes two; a span has a scale and two sums besides.
+              return KernelWork{.bytes = static_cast<double>(n_spans) * (6 * kActivationSpan + 12)};
+            },
+            quantize_kernel, blocks, kThreads, 0, stream, reinterpret_cast<const float4*>(x), n_spans, out),
         "quantising activations");
 }
 

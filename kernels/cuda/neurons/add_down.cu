@@ -180,6 +180,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source
   }
 }
 
+/// Rows are read once for every kTokens tokens. A weight takes about four instructions to decode and seven for each token
+/// to round and add.
+template <int kTokens, class Source>
+KernelWork work_of(const Source& source, const Call& call) {
+  const auto n = static_cast<double>(*call.n), cols = static_cast<double>(call.n_cols);
+  const double passes = (call.n_tokens + kTokens - 1) / kTokens;
+  return {.bytes = passes * n * source.row_bytes(call.n_cols) +
+                   floats((1 + call.n_tokens) * int64_t{*call.n}) + 16.0 * call.n_tokens * cols,
+          .instructions = n * cols * (4 * passes + 7 * call.n_tokens)};
+}
+
 template <int kTokens, class Source>
 void launch(const Source& source, const Call& call, cudaStream_t stream) {
   const int64_t tiles = (call.n_cols + kColumns - 1) / kColumns,
@@ -188,7 +199,8 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
   const int64_t wanted = (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
   const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(chunks < wanted ? chunks : wanted),
                   static_cast<unsigned>(parts));
-  check(gpu_launch(add_down_kernel<Source, kTokens>, grid, kThreads, 0, stream, source, call),
+  check(gpu_launch([=] { return work_of<kTokens>(source, call); }, add_down_kernel<Source, kTokens>, grid,
+                   kThreads, 0, stream, source, call),
         "adding up the down projection of neurons");
 }
 

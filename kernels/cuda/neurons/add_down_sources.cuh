@@ -20,6 +20,8 @@ struct FloatRows {
   size_t stride;
   int64_t n_cols;
 
+  double row_bytes(int64_t) const { return static_cast<double>(kBytes) * static_cast<double>(n_cols); }
+
   __device__ __forceinline__ void load(int32_t row, int32_t, int64_t lane, Raw& raw) const {
     const int64_t column = lane * kLaneColumns;
     const uint8_t* at = data + static_cast<size_t>(row) * stride + static_cast<size_t>(column) * kBytes;
@@ -58,6 +60,11 @@ struct CodedRows {
   int64_t n_cols_padded;
   int group;
   float offset;  // the difference between a code, read as unsigned, and its value
+
+  /// Codes, and a fourth of the factors, which neurons of a group share.
+  double row_bytes(int64_t) const {
+    return static_cast<double>(n_cols_padded) * (kBits / 8.0 + (kHalves ? 2 : 4) * (kMins ? 2 : 1) / 4.0);
+  }
 
   __device__ __forceinline__ void load(int32_t row, int32_t id, int64_t lane, Raw& raw) const {
     const uint8_t* own = codes + static_cast<size_t>(row) * stride;

@@ -85,6 +85,10 @@ struct QuantRows {
   const uint8_t* data;
   size_t stride;
 
+  double row_bytes(int64_t n_cols) const {
+    return static_cast<double>(n_cols) / Block::kElems * sizeof(Block);
+  }
+
   __device__ __forceinline__ void load(int32_t row, int32_t, int64_t lane, Raw& raw) const {
     constexpr int kLanes = Block::kElems / kLaneColumns;
     const uint8_t* block =

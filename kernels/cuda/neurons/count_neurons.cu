@@ -59,7 +59,14 @@ __global__ void __launch_bounds__(kThreads) count_neurons_kernel(CountOp op, Dev
 void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream) {
   if (op.set.n_tokens == 0 || op.set.any.max == 0) return;
   const auto blocks = static_cast<unsigned>((op.set.any.max + kThreads - 1) / kThreads);
-  check(gpu_launch(count_neurons_kernel, blocks, kThreads, 0, stream, op, counts), "counting neurons");
+  check(gpu_launch(
+            [=] {
+              return KernelWork{
+                  .bytes = bit_sets(op.set.n_tokens, op.set.n_neurons) +
+                           floats(int64_t{*op.set.any.n} + (2 * op.set.n_tokens + 1) * *op.passed.n)};
+            },
+            count_neurons_kernel, blocks, kThreads, 0, stream, op, counts),
+        "counting neurons");
 }
 
 // Notes which neurons a call found active, with their values, in host memory. Counting single neurons uses
@@ -93,9 +100,13 @@ void note_neurons(const DeviceList& list, const float* values, int n_tokens, con
                   cudaStream_t stream) {
   if (list.max == 0) return;
   const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
-  check(
-      gpu_launch(note_kernel, blocks, kThreads, 0, stream, list.ids, list.n, list.max, values, n_tokens, to),
-      "noting active neurons");
+  check(gpu_launch(
+            [=] {
+              const double of_list = floats((n_tokens + 1) * int64_t{*list.n});
+              return KernelWork{.bytes = of_list, .host_writes = of_list};
+            },
+            note_kernel, blocks, kThreads, 0, stream, list.ids, list.n, list.max, values, n_tokens, to),
+        "noting active neurons");
 }
 
 }  // namespace hearth::cuda

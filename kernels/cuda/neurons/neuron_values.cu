@@ -39,9 +39,15 @@ void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceLi
   if (set.n_tokens == 0 || list.max == 0) return;
   const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
   visit_activation(act.kind, [&]<Activation kKind>() {
-    check(gpu_launch(values_kernel<kKind>, dim3(blocks, static_cast<unsigned>(set.n_tokens)), kThreads, 0,
-                     stream, least_kept(act), set.wanted, (set.n_neurons + 63) / 64, list.ids, list.n,
-                     list.max, gates, gates_stride, gates_by_number, ups, values),
+    check(gpu_launch(
+              [=] {
+                const int64_t n = *list.n;
+                return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) +
+                                           floats((1 + (ups == nullptr ? 2 : 3) * set.n_tokens) * n)};
+              },
+              values_kernel<kKind>, dim3(blocks, static_cast<unsigned>(set.n_tokens)), kThreads, 0, stream,
+              least_kept(act), set.wanted, (set.n_neurons + 63) / 64, list.ids, list.n, list.max, gates,
+              gates_stride, gates_by_number, ups, values),
           "computing the values of neurons");
   });
 }
@@ -67,7 +73,12 @@ void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const flo
   if (set.n_tokens == 0 || list.max == 0) return;
   const dim3 grid(static_cast<unsigned>((list.max + kThreads - 1) / kThreads),
                   static_cast<unsigned>(set.n_tokens));
-  check(gpu_launch(listed_values_kernel, grid, kThreads, 0, stream, set, list, by_number, values),
+  check(gpu_launch(
+            [=] {
+              return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) +
+                                         floats((1 + 2 * set.n_tokens) * int64_t{*list.n})};
+            },
+            listed_values_kernel, grid, kThreads, 0, stream, set, list, by_number, values),
         "listing the values of neurons");
 }
 

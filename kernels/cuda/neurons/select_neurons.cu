@@ -24,8 +24,10 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
     check(cudaMemsetAsync(list.n, 0, sizeof(int32_t), stream), "emptying a list of neurons");
     return;
   }
-  check(gpu_launch(list_kernel, list_blocks(n_neurons), kListThreads, 0, stream, bits, (n_neurons + 63) / 64,
-                   first, list.ids, list.n),
+  check(gpu_launch(
+            [=] { return KernelWork{.bytes = bit_sets(1, n_neurons) + floats(*list.n), .decides = true}; },
+            list_kernel, list_blocks(n_neurons), kListThreads, 0, stream, bits, (n_neurons + 63) / 64, first,
+            list.ids, list.n),
         "listing neurons");
 }
 
@@ -53,8 +55,13 @@ void select_neurons(const float* values, const float* sizes, int n_tokens, int64
                     const DeviceNeuronSet& set, void* scratch, cudaStream_t stream) {
   if (n_tokens == 0 || n_neurons == 0) return list_bits(nullptr, 0, set.any, stream);
   auto* any = static_cast<uint64_t*>(scratch);
-  check(gpu_launch(score_kernel, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes, n_tokens,
-                   n_neurons, at_least, set.wanted, any),
+  check(gpu_launch(
+            [=] {
+              return KernelWork{.bytes = floats(n_tokens * n_neurons) + bit_sets(n_tokens + 1, n_neurons),
+                                .decides = true};
+            },
+            score_kernel, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes, n_tokens, n_neurons,
+            at_least, set.wanted, any),
         "selecting neurons");
   list_bits(any, n_neurons, set.any, stream);
 }
@@ -79,7 +86,9 @@ void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream) {
   const int64_t n_words = (set.n_neurons + 63) / 64;
   if (n_words == 0) return;
   const auto blocks = static_cast<unsigned>((n_words + kWordThreads - 1) / kWordThreads);
-  check(gpu_launch(any_token_kernel, blocks, kWordThreads, 0, stream, set.wanted, set.n_tokens, n_words, any),
+  check(gpu_launch(
+            [=] { return KernelWork{.bytes = bit_sets(set.n_tokens + 1, set.n_neurons), .decides = true}; },
+            any_token_kernel, blocks, kWordThreads, 0, stream, set.wanted, set.n_tokens, n_words, any),
         "joining the tokens' neurons");
 }
 
@@ -118,14 +127,25 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
   if (set.n_tokens == 0 || in.max == 0) return list_bits(nullptr, 0, out, stream);
   auto* passed = static_cast<uint64_t*>(scratch);
   visit_activation(act.kind, [&]<Activation kKind>() {
-    check(gpu_launch(pass_kernel<kKind>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act),
-                     set.wanted, (set.n_neurons + 63) / 64, set.n_tokens, in.ids, in.n, in.max, gates,
-                     gates_stride, passed),
+    check(gpu_launch(
+              [=] {
+                return KernelWork{.bytes = floats((set.n_tokens + 1) * int64_t{*in.n}) +
+                                           bit_sets(set.n_tokens, set.n_neurons) + bit_sets(1, in.max),
+                                  .decides = true};
+              },
+              pass_kernel<kKind>, find_blocks(in.max), kListThreads, 0, stream, least_kept(act), set.wanted,
+              (set.n_neurons + 63) / 64, set.n_tokens, in.ids, in.n, in.max, gates, gates_stride, passed),
           "testing the gates of neurons");
   });
-  check(gpu_launch(keep_kernel, list_blocks(in.max), kListThreads, 0, stream, passed, (in.max + 63) / 64,
-                   set.n_tokens, in.ids, gates, gates_stride, out.ids, out.n, out.max, gates_out),
-        "listing the neurons whose gates passed");
+  check(
+      gpu_launch(
+          [=] {
+            return KernelWork{.bytes = bit_sets(1, in.max) + 2 * floats((set.n_tokens + 1) * int64_t{*in.n}),
+                              .decides = true};
+          },
+          keep_kernel, list_blocks(in.max), kListThreads, 0, stream, passed, (in.max + 63) / 64, set.n_tokens,
+          in.ids, gates, gates_stride, out.ids, out.n, out.max, gates_out),
+      "listing the neurons whose gates passed");
 }
 
 }  // namespace hearth::cuda

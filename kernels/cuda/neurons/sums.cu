@@ -39,8 +39,14 @@ void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const Neur
   const int64_t n = n_tokens * n_cols;
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch(merge_sums_kernel, blocks, kThreads, 0, stream, from.sums, from.poison, n, n_tokens, any,
-                   to.sums, to.poison),
+  check(gpu_launch(
+            [=] {
+              const bool none = any != nullptr && *any == 0;
+              const double bytes = 8.0 * static_cast<double>(none ? 0 : n);
+              return KernelWork{.bytes = 2 * bytes, .host_reads = bytes};
+            },
+            merge_sums_kernel, blocks, kThreads, 0, stream, from.sums, from.poison, n, n_tokens, any, to.sums,
+            to.poison),
         "adding the CPU's share of the neurons");
 }
 
@@ -65,8 +71,9 @@ void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n
               cudaStream_t stream) {
   if (n_tokens == 0 || n_cols == 0) return;
   const auto blocks = static_cast<unsigned>((n_cols + kThreads - 1) / kThreads);
-  check(gpu_launch(add_sums_kernel, dim3(blocks, static_cast<unsigned>(n_tokens)), kThreads, 0, stream,
-                   sums.sums, sums.poison, bias, n_cols, out),
+  check(gpu_launch([=] { return KernelWork{.bytes = 4 * floats(n_tokens * n_cols)}; }, add_sums_kernel,
+                   dim3(blocks, static_cast<unsigned>(n_tokens)), kThreads, 0, stream, sums.sums, sums.poison,
+                   bias, n_cols, out),
         "adding sums over neurons to the residual stream");
 }
 

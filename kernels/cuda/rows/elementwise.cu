@@ -25,7 +25,9 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const float* x, int64_t n
 void add(const float* x, int64_t n, float* out, cudaStream_t stream) {
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch(add_kernel, blocks, kThreads, 0, stream, x, n, out), "adding to the residual stream");
+  check(gpu_launch([=] { return KernelWork{.bytes = 3 * floats(n)}; }, add_kernel, blocks, kThreads, 0,
+                   stream, x, n, out),
+        "adding to the residual stream");
 }
 
 // out = x, 0, out * factor, cap * tanh(out / cap)
@@ -57,7 +59,9 @@ template <class Value>
 void fill(Value value, int64_t n, float* out, const char* what, cudaStream_t stream) {
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch(fill_kernel<Value>, blocks, kThreads, 0, stream, value, n, out), what);
+  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n)}; }, fill_kernel<Value>, blocks, kThreads,
+                   0, stream, value, n, out),
+        what);
 }
 
 }  // namespace
@@ -95,7 +99,12 @@ void gated_activation(FfnActivation act, const float* gate, const float* up, int
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
   visit_activation(act.kind, [&]<Activation kKind>() {
-    check(gpu_launch(gated_kernel<kKind>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out),
+    check(gpu_launch(
+              [=] {
+                return KernelWork{.bytes = (up == nullptr ? 2 : 3) * floats(n),
+                                  .instructions = 40.0 * static_cast<double>(n)};
+              },
+              gated_kernel<kKind>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out),
           "applying an FFN's activation");
   });
 }
@@ -118,7 +127,8 @@ void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, f
   const int64_t n = n_rows * n_cols;
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
-  check(gpu_launch(copy_rows_kernel, blocks, kThreads, 0, stream, x, stride, n_rows, n_cols, out, out_stride),
+  check(gpu_launch([=] { return KernelWork{.bytes = 2 * floats(n_rows * n_cols)}; }, copy_rows_kernel, blocks,
+                   kThreads, 0, stream, x, stride, n_rows, n_cols, out, out_stride),
         "copying rows");
 }
 

@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(512) rms_norm_kernel(const float* x, const flo
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
               int64_t n_weights, cudaStream_t stream) {
   if (n_rows == 0 || n_cols == 0) return;
-  check(gpu_launch(rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
+  check(gpu_launch([=] { return KernelWork{.bytes = floats((2 * n_rows + n_weights) * n_cols)}; },
+                   rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
                    row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out),
         "normalising by the root mean square");
 }
@@ -69,7 +70,8 @@ __global__ void __launch_bounds__(512)
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                 int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream) {
   if (n_rows == 0 || n_cols == 0) return;
-  check(gpu_launch(layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
+  check(gpu_launch([=] { return KernelWork{.bytes = floats((2 * n_rows + 2 * n_weights) * n_cols)}; },
+                   layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
                    row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out),
         "normalising rows");
 }

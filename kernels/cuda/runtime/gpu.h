@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "kernels/cuda/runtime/kernel_work.h"
+
 #ifdef HEARTH_CUDA_EMULATED
 #include <cudaemu.h>
 #else
@@ -25,10 +27,11 @@
 
 namespace hearth::cuda {
 
-/// Launches kernel(args...); arguments are converted to the kernel's parameter types.
-template <class... P, class... A>
-inline cudaError_t gpu_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
-                              cudaStream_t stream, A&&... args) {
+/// Launches kernel(args...); arguments are converted to the kernel's parameter types. work: a function that returns the
+/// kernel's KernelWork; a device never calls it.
+template <class Work, class... P, class... A>
+inline cudaError_t gpu_launch(const Work& /*work*/, void (*kernel)(P...), dim3 grid, dim3 block,
+                              size_t shared_bytes, cudaStream_t stream, A&&... args) {
   return [&](P... p) {
     void* argv[sizeof...(P) + 1] = {const_cast<void*>(static_cast<const void*>(&p))...};
     return cudaLaunchKernel(reinterpret_cast<const void*>(kernel), grid, block, argv, shared_bytes, stream);

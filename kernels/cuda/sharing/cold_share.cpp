@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/sharing/number_wait.h"
+#include "kernels/virtual_time.h"
 
 namespace hearth::cuda {
 
@@ -50,7 +51,7 @@ void ColdShare::wait(cudaStream_t stream) const {
 }
 
 double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = HostClock::now();
   set_.resize(layer_.n_tokens, layer_.n_neurons);
   set_.collect();
   *has_sums_.data() = set_.ids().empty() ? 0 : 1;
@@ -58,10 +59,10 @@ double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
   std::fill_n(sums_.data(), layer_.n_tokens * layer_.n_cols, 0);
   std::fill_n(poison_.data(), layer_.n_tokens, 0);
   const int64_t rows_before = counts.down_rows;
-  cpu_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
-                       layer_.gates != nullptr ? gates_.data() : nullptr, sums(), counts);
+  host_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
+                        layer_.gates != nullptr ? gates_.data() : nullptr, sums(), counts);
   counts.cold_down_rows += counts.down_rows - rows_before;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return std::chrono::duration<double>(HostClock::now() - begin).count();
 }
 
 }  // namespace hearth::cuda

@@ -11,7 +11,7 @@
 #include <span>
 
 #include "kernels/backend.h"
-#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/host_neurons.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/scratch.h"
@@ -20,7 +20,7 @@ namespace hearth::cuda {
 
 class ColdShare {
  public:
-  explicit ColdShare(CpuBackend& cpu) : cpu_(cpu) {}
+  explicit ColdShare(HostNeurons& host) : host_(host) {}
 
   /// Allocates host memory: pageable for the CPU's list of neurons, pinned for what the device reads and
   /// writes. At load, where there are hybrid layers.
@@ -63,7 +63,7 @@ class ColdShare {
   const int32_t* has_sums() const { return has_sums_.data(); }
 
  private:
-  CpuBackend& cpu_;
+  HostNeurons& host_;
   Layer layer_;
   size_t words_ = 0;      // of one token's bits
   uint32_t n_begun_ = 0;  // the number of hand-overs begun, as the device counts them

@@ -20,9 +20,11 @@ namespace hearth::cuda {
 
 class CudaHybridFfn final : public HybridFfn {
  public:
-  /// `work` and `cpu` must outlive it. stream_from_tokens: see DeviceOptions.
-  CudaHybridFfn(DeviceWork& work, CpuBackend& cpu, int stream_from_tokens)
-      : work_(work), cold_share_(cpu), streamed_share_(cpu, stream_from_tokens) {}
+  /// `work`, `cpu` and what `options` refer to must outlive it.
+  CudaHybridFfn(DeviceWork& work, CpuBackend& cpu, const DeviceOptions& options)
+      : work_(work),
+        cold_share_(options.cold_neurons != nullptr ? *options.cold_neurons : cpu),
+        streamed_share_(cpu, options.stream_from_tokens) {}
 
   /// Allocates pinned memory. At load, once, after DeviceWork::reserve().
   void reserve(const StepBounds& bounds);

@@ -56,8 +56,14 @@ __global__ void __launch_bounds__(kThreads) gather_bundles_kernel(BundleGather g
 void gather_bundles(const BundleGather& gather, cudaStream_t stream) {
   const auto n_rows = static_cast<unsigned>(gather.n_moves * gather.n_parts);
   if (n_rows == 0) return;
-  check(gpu_launch(gather_bundles_kernel, n_rows < kMostBlocks ? n_rows : kMostBlocks, kThreads, 0, stream,
-                   gather),
+  check(gpu_launch(
+            [=] {
+              double bytes = 0;
+              for (int p = 0; p < gather.n_parts; ++p) bytes += static_cast<double>(gather.parts[p].bytes);
+              bytes *= gather.n_moves;
+              return KernelWork{.bytes = bytes, .host_reads = bytes + 8.0 * gather.n_moves};
+            },
+            gather_bundles_kernel, n_rows < kMostBlocks ? n_rows : kMostBlocks, kThreads, 0, stream, gather),
         "gathering neurons for the cache");
 }
 

@@ -44,8 +44,14 @@ void hand_over(const HandOver& what, cudaStream_t stream) {
   int64_t most = 1;
   for (const HandOver::Part& part : what.parts) most = most < part.n_words ? part.n_words : most;
   const int64_t blocks = (most + kWordsOfBlock - 1) / kWordsOfBlock;
-  check(gpu_launch(hand_over_kernel, static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks),
-                   kThreads, 0, stream, what),
+  check(gpu_launch(
+            [=] {
+              double bytes = 4;
+              for (const HandOver::Part& part : what.parts) bytes += floats(part.n_words);
+              return KernelWork{.bytes = bytes, .host_writes = bytes, .decides = true};
+            },
+            hand_over_kernel, static_cast<unsigned>(blocks < kMaxBlocks ? blocks : kMaxBlocks), kThreads, 0,
+            stream, what),
         "giving the CPU its share of the neurons");
 }
 

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/simulated_device.h"
 #include "kernels/pause.h"
 
 namespace hearth::cuda {
@@ -20,6 +21,7 @@ bool has_come(const uint32_t& number, uint32_t wanted) {
 }  // namespace
 
 void wait_for_number(const uint32_t& number, uint32_t wanted, cudaStream_t stream, const char* what) {
+  wait_simulated(number);
   for (;;) {
     for (int i = 0; i < kPausesPerQuery; ++i) {
       if (has_come(number, wanted)) return;

@@ -41,7 +41,12 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_row, cudaStream_t stream) {
-  check(gpu_launch(change_rows_kernel, 1, kThreads, 0, stream, changes, resident, device_row),
+  check(gpu_launch(
+            [=] {
+              const double n = changes->n;
+              return KernelWork{.bytes = 20 * n, .host_reads = 4 + sizeof(RowChange) * n, .decides = true};
+            },
+            change_rows_kernel, 1, kThreads, 0, stream, changes, resident, device_row),
         "changing device rows of the neuron cache");
 }
 
@@ -76,9 +81,12 @@ void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const Devic
   const int64_t n_words = (all.n_neurons + 63) / 64;
   auto* any_hot = static_cast<uint64_t*>(scratch);
   const auto blocks = static_cast<unsigned>((n_words + kSplitThreads - 1) / kSplitThreads);
-  check(gpu_launch(split_kernel, blocks, kSplitThreads, 0, stream, all.wanted, resident, all.n_tokens,
-                   n_words, hot.wanted, cold, any_hot, any),
-        "parting neurons by where they are");
+  check(
+      gpu_launch(
+          [=] { return KernelWork{.bytes = bit_sets(3 * all.n_tokens + 4, all.n_neurons), .decides = true}; },
+          split_kernel, blocks, kSplitThreads, 0, stream, all.wanted, resident, all.n_tokens, n_words,
+          hot.wanted, cold, any_hot, any),
+      "parting neurons by where they are");
   list_bits(any_hot, all.n_neurons, hot.any, stream);
 }
 

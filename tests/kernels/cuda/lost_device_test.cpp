@@ -1,4 +1,5 @@
 // A device that fails while the CPU waits for its share of a layer: an error, and no hang.
+#include "kernels/cpu/cpu_backend.h"
 #include "kernels/cuda/sharing/cold_share.h"
 
 #include "kernels/cuda/runtime/error.h"

@@ -5,6 +5,7 @@
 
 #include "tests/support/cudaemu/api_calls.h"
 #include "tests/support/cudaemu/graph.h"
+#include "tests/support/cudaemu/simulation.h"
 #include "tests/support/cudaemu/stream.h"
 
 using namespace hearth::cudaemu;
@@ -57,6 +58,7 @@ cudaError_t launch(const CUgraphExec_st& exec, cudaStream_t handle) {
   const Stream* stream = find_stream(handle);
   if (stream != nullptr && stream->capture != nullptr)
     return cudaErrorNotSupported;  // a graph within a graph
+  call_simulated(SimulatedCall::kGraph);
   return enqueue_always(handle, [graph = exec.graph, handle] { graph->run(handle); });
 }
 

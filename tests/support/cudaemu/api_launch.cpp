@@ -42,12 +42,14 @@ bool device_can_reach(const void* p) { return p == nullptr || place_of(p, 1) != 
 
 cudaError_t refuse_host_pointer() { return finish_call(cudaErrorInvalidValue); }
 
-cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, cudaStream_t stream) {
+cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread,
+                           std::function<cuda::KernelWork()> work, cudaStream_t stream) {
   return api_call("launch", [&] {
     if (!is_valid_shape(launch.grid, launch.block)) return cudaErrorInvalidConfiguration;
     if (launch.shared_bytes > shared_limit(launch.kernel)) return cudaErrorInvalidValue;
-    return enqueue(stream, {WorkKind::kKernel, 0, launch.kernel,
-                            [launch, thread = std::move(thread)] { run_grid(launch, thread); }});
+    return enqueue(stream,
+                   {WorkKind::kKernel, 0, launch.kernel,
+                    [launch, thread = std::move(thread)] { run_grid(launch, thread); }, std::move(work)});
   });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "tests/support/cudaemu/api_calls.h"
+#include "tests/support/cudaemu/simulation.h"
 #include "tests/support/cudaemu/stream.h"
 #include "tests/support/cudaemu/stream_registry.h"
 
@@ -44,7 +45,8 @@ cudaError_t record(Event& event, cudaStream_t handle) {
   if (stream->capture != nullptr) return cudaSuccess;
   const std::shared_ptr<EventState> state = event.state;
   const uint64_t n = state->record();
-  return enqueue_always(handle, [state, n] { state->finish(n); });
+  call_simulated(SimulatedCall::kEvent);
+  return enqueue_always(handle, [state, n, stream] { state->finish(n, stream->simulated_end); });
 }
 
 /// Waiting in one stream for an event of another that captures draws the first into the capture.
@@ -68,6 +70,11 @@ cudaError_t wait_for(cudaStream_t handle, const Event& event) {
   const std::shared_ptr<EventState> state = event.state;
   const uint64_t n = state->recorded();
   if (n == 0) return cudaSuccess;
+  call_simulated(SimulatedCall::kEvent);
+  if (is_simulated()) {
+    stream->simulated_end = std::max(stream->simulated_end, state->simulated);
+    return cudaSuccess;
+  }
   return enqueue_always(handle, [state, n] { state->wait(n); });
 }
 
@@ -158,6 +165,10 @@ cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) 
     if (!begin->has_time || !end->has_time || begin->state->recorded() == 0 || end->state->recorded() == 0)
       return cudaErrorInvalidResourceHandle;
     if (query(*begin) != cudaSuccess || query(*end) != cudaSuccess) return cudaErrorNotReady;
+    if (is_simulated()) {
+      *ms = static_cast<float>(1e3 * (end->state->simulated - begin->state->simulated));
+      return cudaSuccess;
+    }
     *ms = std::chrono::duration<float, std::milli>(end->state->time - begin->state->time).count();
     return cudaSuccess;
   });

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cuda/runtime/kernel_work.h"
+
 namespace hearth::cudaemu {
 
 /// The order in which the threads of a block run between two barriers, and independent nodes of a graph. A
@@ -34,7 +36,10 @@ struct Config {
   int block_workers = 1;                   // OS threads that share a launch's blocks (CUDAEMU_BLOCK_WORKERS)
   int jitter_us = 0;     // longest random wait before each work of a stream (CUDAEMU_JITTER_US)
   int bus_mb_per_s = 0;  // of copies between host and device; 0: as fast as memory
-  bool guard = false;    // device memory has no access rights while the device idles (CUDAEMU_GUARD)
+  /// Kernels are watched: which pages they touch, beside what they declare (take_touches). Needs guard, and allocations
+  /// made with it.
+  bool count_touched = false;
+  bool guard = false;  // device memory has no access rights while the device idles (CUDAEMU_GUARD)
 };
 Config& config();
 
@@ -56,6 +61,15 @@ struct Stats {
 Stats stats();
 /// Sets the counts to 0, and the peak of memory to what is used now.
 void reset_stats();
+
+/// What a kernel declared (kernels/cuda/runtime/kernel_work.h), and the bytes of the pages of device memory that it touched.
+struct KernelTouch {
+  std::string name;
+  cuda::KernelWork work;
+  size_t bytes;
+};
+/// Those of the kernels that ran with Config::count_touched since the last call. After synchronising.
+std::vector<KernelTouch> take_touches();
 
 /// Makes calls of `api` fail: after n_good more calls, the next n_times calls return `error` instead of doing
 /// anything. `api` is a function's name ("cudaMalloc"), or "launch" for kernel launches. Only

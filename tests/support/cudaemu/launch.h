@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cuda/runtime/kernel_work.h"
+
 namespace hearth::cudaemu {
 
 struct Launch {
@@ -22,8 +24,9 @@ struct Launch {
 bool device_can_reach(const void* p);
 
 /// Checks the launch as the driver would, and puts it into the stream. `thread` is what each CUDA thread
-/// runs.
-cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread, cudaStream_t stream);
+/// runs, `work` what the kernel declares.
+cudaError_t enqueue_kernel(const Launch& launch, std::function<void()> thread,
+                           std::function<cuda::KernelWork()> work, cudaStream_t stream);
 
 template <class P>
 bool is_valid_argument(const P& argument) {
@@ -41,16 +44,16 @@ cudaError_t refuse_host_pointer();
 namespace hearth::cuda {
 
 /// Launches kernel(args...); arguments are converted to the kernel's parameter types. A pointer argument must
-/// be null or lie in memory the device can reach.
-template <class... P, class... A>
-cudaError_t gpu_launch(void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
-                       A&&... args) {
+/// be null or lie in memory the device can reach. work: a function that returns the kernel's KernelWork.
+template <class Work, class... P, class... A>
+cudaError_t gpu_launch(Work work, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
+                       cudaStream_t stream, A&&... args) {
   const std::tuple<P...> values{static_cast<P>(std::forward<A>(args))...};
   if (!std::apply([](const auto&... p) { return (cudaemu::is_valid_argument(p) && ...); }, values))
     return cudaemu::refuse_host_pointer();
   return cudaemu::enqueue_kernel(
       {grid, block, shared_bytes, reinterpret_cast<const void*>(kernel)},
-      [kernel, values] { std::apply(kernel, values); }, stream);
+      [kernel, values] { std::apply(kernel, values); }, work, stream);
 }
 
 }  // namespace hearth::cuda

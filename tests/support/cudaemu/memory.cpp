@@ -1,8 +1,10 @@
 #include "tests/support/cudaemu/memory.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +12,7 @@
 #include <mutex>
 
 #include "tests/support/cudaemu/order.h"
+#include "tests/support/cudaemu/simulation.h"
 #include "tests/support/cudaemu/stats.h"
 
 namespace hearth::cudaemu {
@@ -61,6 +64,14 @@ void* map_guarded(Allocation& allocation) {
   return reinterpret_cast<void*>((end - allocation.n_bytes) & ~(kAlignment - 1));
 }
 
+/// Zeros that take memory only where they are written.
+void* map_untouched(Allocation& allocation) {
+  allocation.mapping_bytes = (allocation.n_bytes + kPage - 1) / kPage * kPage;
+  allocation.mapping = mmap(nullptr, allocation.mapping_bytes, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return allocation.mapping == MAP_FAILED ? nullptr : allocation.mapping;
+}
+
 void protect(const Allocation& allocation, int rights) {
   if (allocation.mapping != nullptr) mprotect(allocation.mapping, allocation.mapping_bytes - kPage, rights);
 }
@@ -90,13 +101,15 @@ cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind) {
     return cudaErrorMemoryAllocation;
   Allocation allocation{n_bytes, kind};
   void* p = nullptr;
-  if (on_device && config().guard)
+  if (is_simulated())
+    p = map_untouched(allocation);
+  else if (on_device && config().guard)
     p = map_guarded(allocation);
   else if (posix_memalign(&p, kAlignment, n_bytes) != 0)
     p = nullptr;
   if (p == nullptr) return cudaErrorMemoryAllocation;
-  if (n_bytes <= kMostFilled) std::memset(p, 0xff, n_bytes);
-  if (n_at_work == 0) protect(allocation, PROT_NONE);
+  if (n_bytes <= kMostFilled && !is_simulated()) std::memset(p, 0xff, n_bytes);
+  if (n_at_work == 0 && config().guard) protect(allocation, PROT_NONE);
   if (on_device) {
     use.vram_bytes += charge(n_bytes);
     use.vram_peak_bytes = std::max(use.vram_peak_bytes, use.vram_bytes);
@@ -170,6 +183,43 @@ MemoryUse memory_use() {
 void reset_vram_peak() {
   const UnseenLock lock(mutex);
   use.vram_peak_bytes = use.vram_bytes;
+}
+
+namespace {
+
+// Of watch_pages(): caught by the handler, which may not allocate.
+std::atomic<size_t> n_watched_pages = 0;
+struct sigaction action_before;
+
+/// Opens the page and counts it. An address that is no device memory goes to whoever handled it before.
+void open_page(int signal, siginfo_t* info, void* context) {
+  const auto page = reinterpret_cast<uintptr_t>(info->si_addr) / kPage * kPage;
+  for (const auto& [address, allocation] : allocations()) {
+    const auto begin = reinterpret_cast<uintptr_t>(allocation.mapping);
+    if (page < begin || page >= begin + allocation.mapping_bytes - kPage) continue;
+    mprotect(reinterpret_cast<void*>(page), kPage, PROT_READ | PROT_WRITE);
+    ++n_watched_pages;
+    return;
+  }
+  if ((action_before.sa_flags & SA_SIGINFO) != 0) return action_before.sa_sigaction(signal, info, context);
+  sigaction(signal, &action_before, nullptr);
+}
+
+}  // namespace
+
+void watch_pages() {
+  n_watched_pages = 0;
+  struct sigaction action {};
+  action.sa_sigaction = open_page;
+  action.sa_flags = SA_SIGINFO | SA_NODEFER;
+  sigaction(SIGSEGV, &action, &action_before);
+  protect_all(PROT_NONE);
+}
+
+size_t watched_bytes() {
+  sigaction(SIGSEGV, &action_before, nullptr);
+  protect_all(n_at_work > 0 ? PROT_READ | PROT_WRITE : PROT_NONE);
+  return n_watched_pages * kPage;
 }
 
 DeviceAtWork::DeviceAtWork(bool touches_memory) : guarded_(config().guard && touches_memory) {

@@ -37,6 +37,12 @@ struct MemoryUse {
 MemoryUse memory_use();
 void reset_vram_peak();
 
+/// Begins to count which pages of device memory are read or written: from here on the first access to each is caught.
+/// REQUIRES: Config::guard since the memory was allocated; no other thread uses device memory.
+void watch_pages();
+/// Ends it. Returns the bytes of the pages that were accessed.
+size_t watched_bytes();
+
 /// While such an object lives, the device works. With Config::guard, its memory may be touched only then.
 class DeviceAtWork {
  public:

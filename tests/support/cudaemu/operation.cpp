@@ -9,6 +9,7 @@
 #include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/memory.h"
 #include "tests/support/cudaemu/order.h"
+#include "tests/support/cudaemu/simulation.h"
 #include "tests/support/cudaemu/symbol_name.h"
 
 namespace hearth::cudaemu {
@@ -20,6 +21,11 @@ std::atomic<bool> recording = false;
 std::mutex intervals_mutex;
 std::vector<Interval>& recorded() {
   static std::vector<Interval> all;
+  return all;
+}
+
+std::vector<KernelTouch>& touches() {
+  static std::vector<KernelTouch> all;
   return all;
 }
 
@@ -65,16 +71,29 @@ Span run(const Operation& operation) {
   const bool over_bus =
       operation.kind == WorkKind::kHostToDevice || operation.kind == WorkKind::kDeviceToHost;
   if (over_bus && config().bus_mb_per_s > 0) return run_over_bus(operation);
+  const bool watched = config().count_touched && operation.work;
+  if (watched) watch_pages();
   const Clock::time_point begin = Clock::now();
   operation.run();
-  return {begin, Clock::now()};
+  const Clock::time_point end = Clock::now();
+  if (!watched) return {begin, end};
+  const KernelTouch touch{symbol_name(operation.kernel), operation.work(), watched_bytes()};
+  const UnseenLock lock(intervals_mutex);
+  touches().push_back(touch);
+  return {begin, end};
 }
 
 }  // namespace
 
+std::vector<KernelTouch> take_touches() {
+  const UnseenLock lock(intervals_mutex);
+  return std::exchange(touches(), {});
+}
+
 void execute(const Operation& operation, cudaStream_t stream) {
   if (device_error() != cudaSuccess) return;
   if (const cudaError_t fault = take_fault(fault_name(operation.kind))) return break_device(fault);
+  if (is_simulated()) return simulate(operation, stream);
   const Span span = run(operation);
   if (recording) record(operation, stream, span);
 }

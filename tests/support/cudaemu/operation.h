@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <functional>
 
+#include "kernels/cuda/runtime/kernel_work.h"
 #include "tests/support/cudaemu/control.h"
 
 namespace hearth::cudaemu {
@@ -14,6 +15,7 @@ struct Operation {
   size_t n_bytes = 0;            // of copies and fills
   const void* kernel = nullptr;  // of kernels
   std::function<void()> run;
+  std::function<cuda::KernelWork()> work = {};  // what a kernel declares
 };
 
 /// Runs the operation, unless the device has failed before or is to fail now. `stream`: the stream of its

@@ -11,6 +11,11 @@
 #include "tests/support/cudaemu/device_thread.h"
 #include "tests/support/cudaemu/math_builtins.h"
 
+namespace hearth::cudaemu {
+/// See simulation.h.
+void note_release(const void* word);
+}  // namespace hearth::cudaemu
+
 namespace hearth::cuda {
 
 inline void gpu_cp_async16(void* shared, const void* global) { cudaemu::async_copy(shared, global, 16); }
@@ -72,6 +77,7 @@ inline unsigned gpu_arrive(unsigned* count) {
   return std::atomic_ref(*count).fetch_add(1, std::memory_order_acq_rel);
 }
 inline void gpu_store_release_system(unsigned* to, unsigned value) {
+  cudaemu::note_release(to);
   std::atomic_ref(*to).store(value, std::memory_order_release);
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/support/cudaemu/graph.h"
 #include "tests/support/cudaemu/order.h"
+#include "tests/support/cudaemu/simulation.h"
 #include "tests/support/cudaemu/stats.h"
 #include "tests/support/cudaemu/stream_registry.h"
 
@@ -64,6 +65,7 @@ Stream::Work Stream::next() {
 }
 
 void Stream::add(std::function<void()> work) {
+  if (is_simulated()) return work();
   auto appended = std::make_unique<std::function<void()>>(std::move(work));
   release_order(appended.get());
   const UnseenLock lock(mutex_);
@@ -72,6 +74,7 @@ void Stream::add(std::function<void()> work) {
 }
 
 bool Stream::is_idle() {
+  if (is_simulated()) return simulated_end <= simulated_now();
   {
     const UnseenLock lock(mutex_);
     if (!queue_.empty() || busy_) return false;
@@ -81,6 +84,7 @@ bool Stream::is_idle() {
 }
 
 void Stream::wait() {
+  if (is_simulated()) return wait_simulated_until(simulated_end);
   {
     UnseenLock lock(mutex_);
     changed_.wait(lock, [&] { return queue_.empty() && !busy_; });
@@ -141,6 +145,7 @@ cudaError_t enqueue(cudaStream_t handle, Operation operation) {
     stream->capture->add(*stream, std::move(operation));
     return cudaSuccess;
   }
+  call_simulated(SimulatedCall::kWork);
   return enqueue_always(handle, [handle, operation = std::move(operation)] { execute(operation, handle); });
 }
 
@@ -161,15 +166,17 @@ uint64_t EventState::recorded() {
   return n_recorded;
 }
 
-void EventState::finish(uint64_t n) {
+void EventState::finish(uint64_t n, double simulated_time) {
   release_order(this);
   const UnseenLock lock(mutex);
   n_done = n;
+  simulated = simulated_time;
   time = std::chrono::steady_clock::now();
   changed.notify_all();
 }
 
 void EventState::wait(uint64_t n) {
+  if (is_simulated()) return wait_simulated_until(simulated);
   {
     UnseenLock lock(mutex);
     changed.wait(lock, [&] { return n_done >= n; });
@@ -178,6 +185,7 @@ void EventState::wait(uint64_t n) {
 }
 
 bool EventState::is_done() {
+  if (is_simulated()) return simulated <= simulated_now();
   {
     const UnseenLock lock(mutex);
     if (n_done < n_recorded) return false;

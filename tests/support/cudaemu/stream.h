@@ -38,6 +38,9 @@ class Stream {
   bool is_blocking() const { return blocking_; }
   int priority() const { return priority_; }
 
+  /// Of a simulated device: the virtual time at which all its work is done.
+  double simulated_end = 0;
+
   // Set while the stream captures. Only calls that name the stream touch it, and CUDA requires callers to
   // order those.
   std::shared_ptr<Capture> capture;
@@ -69,11 +72,12 @@ struct EventState {
   std::condition_variable changed;
   uint64_t n_recorded = 0, n_done = 0;
   std::chrono::steady_clock::time_point time;  // of the last one done
+  double simulated = 0;                        // of a simulated device: the virtual time of the last one
 
   /// Returns the new count.
   uint64_t record();
   uint64_t recorded();
-  void finish(uint64_t n);
+  void finish(uint64_t n, double simulated_time = 0);
   void wait(uint64_t n);
   bool is_done();
 };

@@ -24,7 +24,7 @@ TEST_CASE("emulated: every thread of every block runs once, with its indices") {
   const size_t n = 12 * 42;
   const TestStream stream;
   const DeviceArray<int> out(std::vector<int>(n, 0));
-  REQUIRE(gpu_launch(indices_kernel, grid, block, 0, stream, out.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, indices_kernel, grid, block, 0, stream, out.data()) == cudaSuccess);
   const std::vector<int> result = out.read(stream);
   for (size_t i = 0; i < n; ++i) REQUIRE(result[i] == static_cast<int>(i));
   CHECK(stats().launches == 1);
@@ -61,7 +61,7 @@ std::vector<int> run_on_squares(Kernel kernel, Schedule schedule) {
   for (int i = 0; i < 96; ++i) squares[static_cast<size_t>(i)] = i * i;
   const TestStream stream;
   const DeviceArray<int> values(squares);
-  REQUIRE(gpu_launch(kernel, 1, 96, 0, stream, values.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, kernel, 1, 96, 0, stream, values.data()) == cudaSuccess);
   return values.read(stream);
 }
 
@@ -105,7 +105,8 @@ TEST_CASE("emulated: barriers wait for the threads that have not returned, and c
   const TestStream stream;
   for (const int n_staying : {1, 32, 33, 70, 71, 128}) {
     const DeviceArray<int> counts(std::vector<int>(128, -1));
-    REQUIRE(gpu_launch(early_exit_kernel, 1, 128, 0, stream, n_staying, counts.data()) == cudaSuccess);
+    REQUIRE(gpu_launch(no_work, early_exit_kernel, 1, 128, 0, stream, n_staying, counts.data()) ==
+            cudaSuccess);
     const std::vector<int> result = counts.read(stream);
     const int want = n_staying / 2 * 100 + 10 + (n_staying > 70);
     for (int i = 0; i < 128; ++i) REQUIRE(result[static_cast<size_t>(i)] == (i < n_staying ? want : -1));
@@ -124,7 +125,7 @@ TEST_CASE("emulated: dynamic shared memory is not a number at the begin of every
   Emulated emulated;
   const TestStream stream;
   const DeviceArray<unsigned> found(3 * 64);
-  REQUIRE(gpu_launch(read_shared_kernel, 3, 64, 64 * sizeof(unsigned), stream, 64, found.data()) ==
+  REQUIRE(gpu_launch(no_work, read_shared_kernel, 3, 64, 64 * sizeof(unsigned), stream, 64, found.data()) ==
           cudaSuccess);
   CHECK(found.read(stream) == std::vector<unsigned>(3 * 64, 0xffffffffu));
 }
@@ -135,7 +136,7 @@ TEST_CASE("emulated: launches beyond the device's limits are refused as they are
   const DeviceArray<unsigned> found(1);
   const auto launch = [&](dim3 grid, dim3 block, size_t shared_bytes) {
     const cudaError_t error =
-        gpu_launch(read_shared_kernel, grid, block, shared_bytes, stream, 0, found.data());
+        gpu_launch(no_work, read_shared_kernel, grid, block, shared_bytes, stream, 0, found.data());
     CHECK(cudaGetLastError() == error);
     return error;
   };
@@ -159,8 +160,8 @@ TEST_CASE("emulated: a launch with a host's pointer is refused") {
   Emulated emulated;
   const TestStream stream;
   unsigned on_host = 0;
-  CHECK(gpu_launch(read_shared_kernel, 1, 1, 0, stream, 0, &on_host) == cudaErrorInvalidValue);
-  CHECK(gpu_launch(read_shared_kernel, 1, 1, 0, stream, 0, nullptr) == cudaSuccess);
+  CHECK(gpu_launch(no_work, read_shared_kernel, 1, 1, 0, stream, 0, &on_host) == cudaErrorInvalidValue);
+  CHECK(gpu_launch(no_work, read_shared_kernel, 1, 1, 0, stream, 0, nullptr) == cudaSuccess);
 }
 
 /// out[0, 128) is read before the wait, out[128, 256) after it.
@@ -191,7 +192,8 @@ TEST_CASE("emulated: an asynchronous copy is done when its group is waited for, 
   for (size_t i = 0; i < 128; ++i) x[i] = static_cast<float>(i);
   const TestStream stream;
   const DeviceArray<float> on_device(x), out(384);
-  REQUIRE(gpu_launch(async_copy_kernel, 1, 128, 0, stream, on_device.data(), out.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, async_copy_kernel, 1, 128, 0, stream, on_device.data(), out.data()) ==
+          cudaSuccess);
   const std::vector<float> result = out.read(stream);
   for (size_t i = 0; i < 128; ++i) {
     REQUIRE(result[i] == -1);
@@ -229,7 +231,7 @@ TEST_CASE("emulated: atomic operations lose nothing, with blocks on several thre
   config().block_workers = GENERATE(1, 3);
   const TestStream stream;
   const DeviceArray<Counters> counters(std::vector<Counters>(1));
-  REQUIRE(gpu_launch(atomics_kernel, 10, 100, 0, stream, counters.data()) == cudaSuccess);
+  REQUIRE(gpu_launch(no_work, atomics_kernel, 10, 100, 0, stream, counters.data()) == cudaSuccess);
   const Counters c = counters.read(stream)[0];
   CHECK(c.sum == 999 * 1000 / 2);
   CHECK(c.difference == -2000);

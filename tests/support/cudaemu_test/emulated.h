@@ -4,6 +4,7 @@
 
 #include <semaphore>
 
+#include "kernels/cuda/runtime/kernel_work.h"
 #include "tests/kernels/cuda/device_array.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
@@ -28,6 +29,9 @@ class Emulated {
  private:
   Config before_;
 };
+
+/// For launches whose work nobody asks for.
+inline cuda::KernelWork no_work() { return {}; }
 
 /// Marks a kernel whose race is what the test is about: ThreadSanitizer is not to stop it.
 #define HEARTH_RACES __attribute__((no_sanitize("thread")))

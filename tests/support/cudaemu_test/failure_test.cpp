@@ -201,7 +201,8 @@ const std::vector<Call>& stream_calls() {
          float ms = 0;
          return cudaEventElapsedTime(&ms, w.event, w.event);
        }},
-      {"launch", [](World& w) { return gpu_launch(add_one_kernel, 1, 1, 0, w.stream, w.value.data()); }},
+      {"launch",
+       [](World& w) { return gpu_launch(no_work, add_one_kernel, 1, 1, 0, w.stream, w.value.data()); }},
       {"cudaFuncSetAttribute",
        [](World&) {
          return cudaFuncSetAttribute(reinterpret_cast<const void*>(add_one_kernel),
@@ -351,7 +352,9 @@ TEST_CASE("emulated: a kernel that faults loses the device: calls fail, nothing 
   World world;
   Gate gate;
   gate.hold(world.stream);
-  const auto launch = [&] { return gpu_launch(add_one_kernel, 1, 1, 0, world.stream, world.value.data()); };
+  const auto launch = [&] {
+    return gpu_launch(no_work, add_one_kernel, 1, 1, 0, world.stream, world.value.data());
+  };
   fail_next("kernel", 1, cudaErrorIllegalAddress);
   REQUIRE(launch() == cudaSuccess);
   REQUIRE(launch() == cudaSuccess);  // the one that faults, when its turn comes

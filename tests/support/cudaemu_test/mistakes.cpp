@@ -13,6 +13,8 @@
 namespace hearth::cudaemu {
 namespace {
 
+cuda::KernelWork no_work() { return {}; }
+
 // ---- what the emulator itself dies of --------------------------------------------------------------------
 
 __global__ void divergent_barrier(float* out) {
@@ -132,7 +134,7 @@ void unordered_streams() {
   const test::TestStream a, b;
   const test::DeviceArray<float> x(32);
   cuda::check(cudaMemsetAsync(x.data(), 0, 32 * sizeof(float), a), "filling");
-  cuda::check(cuda::gpu_launch(threads_race, 1, 1, 0, b, x.data()), "launching");
+  cuda::check(cuda::gpu_launch(no_work, threads_race, 1, 1, 0, b, x.data()), "launching");
 }
 
 /// The host writes what a copy under way reads.
@@ -163,7 +165,8 @@ bool run(const char* name) {
     if (std::strcmp(name, mistake.name) != 0) continue;
     const test::TestStream stream;
     const test::DeviceArray<float> out(std::vector<float>(32, 0.0f));
-    cuda::check(cuda::gpu_launch(mistake.kernel, 4, 64, 60 * sizeof(float), stream, out.data()), "launching");
+    cuda::check(cuda::gpu_launch(no_work, mistake.kernel, 4, 64, 60 * sizeof(float), stream, out.data()),
+                "launching");
     stream.wait();
     return true;
   }

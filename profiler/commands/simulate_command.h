@@ -1,0 +1,27 @@
+// `bench --simulate`: the engine's schedule on a machine that is not at hand.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "profiler/bench/bench.h"
+#include "profiler/commands/model_options.h"
+#include "profiler/commands/plan_options.h"
+
+namespace hearth {
+
+struct SimulateCommand {
+  PlanOptions plan;  // plan.machine is what is simulated; empty: nothing
+  std::string shape, type = "q4_0";
+};
+
+/// Adds the options to bench, whose options of the model and the device count too. `command` must outlive the parsing.
+void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOptions& options);
+
+/// Simulates and prints. A program that cannot simulate a device starts the one beside it that can, with the arguments of
+/// this process, and does not return. Throws std::runtime_error (one sentence).
+int run_simulate_command(const SimulateCommand& command, const ModelOptions& model, const BenchOptions& bench,
+                         bool generate_given, bool json);
+
+}  // namespace hearth

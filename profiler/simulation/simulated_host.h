@@ -1,0 +1,97 @@
+// The host of a simulation: spends the time that this work would take on a machine, by its profile, and computes nothing.
+//
+// Matrices are read at the rate of the machine's RAM or multiplied at the rate of its cores, whichever is slower; rows of
+// single neurons at the rate of scattered rows, shared out to threads as SparseFfn shares them. Operations on a token's
+// activations cost a moment. Time is virtual (kernels/virtual_time.h). Engine thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/cpu/host_neurons.h"
+#include "profiler/machine/machine_profile.h"
+#include "profiler/simulation/planted_activity.h"
+
+namespace hearth {
+
+/// What a profile does not tell of a host.
+struct HostCosts {
+  /// A fork and join of the thread pool, whose threads spin between operations, and the same if they have parked, after
+  /// spin_s without work: then each has to be woken.
+  double fork_s = 2e-6, woken_fork_s = 35e-6, spin_s = 100e-6;
+  double small_s = 1e-6;  // an operation on a token's activations
+};
+
+class SimulatedHost final : public Backend, public HostNeurons {
+ public:
+  /// All references must outlive it. trace: gets the spans of neurons' rows; null: none.
+  SimulatedHost(const HostProfile& host, double ram_bytes_per_s, double to_device_bytes_per_s,
+                PlantedActivity& planted, Trace* trace);
+
+  /// Seconds since reset() in which the CPU computed neurons or layers; and how many of its forks woke threads.
+  double busy_s() const { return busy_s_; }
+  int64_t n_woken() const { return n_woken_; }
+  void reset() {
+    busy_s_ = 0;
+    n_woken_ = 0;
+  }
+
+  void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                       const float* gates, const NeuronSums& sums, NeuronCounts& counts) override;
+
+  std::string description() const override { return "simulated " + host_.cpu; }
+  Buffer allocate(size_t bytes) override;
+  void reserve(const StepBounds& bounds) override { bounds_ = bounds; }
+  NeuronSetId make_set() override;
+  const NeuronSet& to_host(NeuronSetId set) override { return sets_.at(set.index()); }
+  using Backend::to_host;
+  void embed(const Matrix&, std::span<const int32_t>, float*) override { small(); }
+  void add(const float*, int64_t, float*) override { small(); }
+  void copy(const float*, int64_t, float*) override { small(); }
+  void copy_rows(const float*, int64_t, int64_t, int64_t, float*, int64_t) override { small(); }
+  void zero(int64_t, float*) override { small(); }
+  void scale(float, int64_t, float*) override { small(); }
+  void soft_cap(float, int64_t, float*) override { small(); }
+  void rms_norm(const float*, const float*, float, int64_t, int64_t, float*, int64_t) override { small(); }
+  void layer_norm(const float*, const float*, const float*, float, int64_t, int64_t, float*,
+                  int64_t) override {
+    small();
+  }
+  void matmul(const float* x, int n_tokens, std::span<const Product> products) override;
+  void multiply_heads(const HeadProducts& products, int n_tokens) override;
+  void rope(float*, int64_t, int, int, std::span<const int32_t>, const Rope&) override { small(); }
+  void kv_append(const float*, const float*, int64_t, const KvPlaces&, const KvShape&, KvLayer) override {
+    small();
+  }
+  void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
+                 const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override;
+  void gated_activation(FfnActivation, const float*, const float*, int64_t, float*) override { small(); }
+  void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
+                      float at_least, NeuronSetId set) override;
+  void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set, const float* gates,
+                   float* out, NeuronCounts& counts) override;
+  void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set, float* out,
+                    NeuronCounts& counts) override;
+  void gather_rows(const float*, int64_t, std::span<const int32_t>, float*) override { small(); }
+
+ private:
+  void small();
+  void compute(double seconds);
+  /// Reads `bytes` at the rate of RAM, and multiplies.
+  void read(double bytes, double multiply_adds);
+  double rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens, const NeuronSet& set,
+                      bool gates_known, NeuronCounts& counts);
+
+  const HostProfile& host_;
+  const double ram_bytes_per_s_, to_device_bytes_per_s_;
+  PlantedActivity& planted_;
+  Trace* const trace_;
+  const HostCosts costs_;
+  StepBounds bounds_;
+  std::vector<NeuronSet> sets_;
+  double last_work_ = -1, busy_s_ = 0;
+  int64_t n_woken_ = 0;
+};
+
+}  // namespace hearth

@@ -1,0 +1,169 @@
+// See the header.
+#include "profiler/simulation/simulated_model.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "engine/residency/memory_limit.h"
+#include "engine/resolved_load.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/sharing/bundle_mover.h"
+#include "kernels/virtual_time.h"
+
+namespace hearth {
+namespace {
+
+ModelActivity activity_of(const SimulatedLoad& load) {
+  if (load.mode == Sparsity::kDense) return dense_activity(load.model.spec);
+  if (load.activity) return *load.activity;
+  const std::optional<ActivityLaw> law = known_law(load.model.spec);
+  return law ? law_activity(*law, load.model.spec) : dense_activity(load.model.spec);
+}
+
+}  // namespace
+
+SimulatedModel::SimulatedModel(const SimulatedLoad& load)
+    : load_(load),
+      spec_(load.model.spec),
+      activity_(activity_of(load)),
+      planted_(activity_, spec_, load.assumptions),
+      host_(load_.machine.host, load_.machine.ram_read_bytes_per_s(),
+            load_.machine.gpu->to_device_pinned_bytes_per_s, planted_, load.trace),
+      cpu_(1, supported_isas().front()) {
+  cuda::set_simulated_products([this](const cuda::SimulatedProduct& product) { planted_.product(product); });
+  place();
+  place_neurons();
+  start_prefetcher();
+  pass_->ffn().use({.sparsity = load_.mode, .thresholds = {}}, placed_neurons_);
+  pass_->ffn().look_ahead(prefetcher_ != nullptr);
+  const KvBlockCounts& counts = kv_->counts();
+  blocks_.emplace(StepLimits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,
+                             .max_logit_rows = pass_->max_logit_rows(),
+                             .n_vocab = spec_.n_vocab,
+                             .d_model = spec_.d_model,
+                             .block_tokens = kKvBlockTokens,
+                             .n_blocks = static_cast<int>(counts.n_blocks),
+                             .window = counts.window},
+                  load_.load.n_slots);
+  blocks_->set_tables(batch_);
+}
+
+SimulatedModel::~SimulatedModel() { cuda::set_simulated_products({}); }
+
+/// Plans, and allocates the memory of everything but the neurons.
+void SimulatedModel::place() {
+  const PlannedModel& model = load_.model;
+  BundleParts parts = bundle_parts(load_.mode, load_.mode == Sparsity::kExact);
+  layout_ = NeuronLayout::in_bundles(spec_, model.weights, parts, {}, host_);
+  const PlanInputs inputs{
+      .spec = spec_,
+      .weights = model.weights,
+      .host = layout_,
+      .mode = load_.mode,
+      .bounds = load_bounds(load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
+      .kv_counts =
+          kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
+      .prefetch = load_.prefetch,
+      .order = nullptr};
+  const auto budget = static_cast<size_t>(load_.vram_bytes);
+  if (load_.solve) {
+    SolvedPlacement how{.machine = load_.machine,
+                        .activity = load_.activity,
+                        .ram_bytes = load_.ram_bytes,
+                        .assumptions = load_.assumptions,
+                        .found = [this](const PlacementSolution& solution) { solution_ = solution; }};
+    if (std::optional<Placement> placement = solve_for(how, inputs, budget))
+      plan_ = placed_plan(inputs, *std::move(placement), budget);
+  }
+  if (!plan_) plan_ = make_plan(inputs, load_.split, budget);
+  if (!plan_) {
+    throw std::runtime_error("The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
+                             " holds nothing of the model, which needs " +
+                             bytes_text(static_cast<double>(least_bytes(inputs))) +
+                             " at least; give more (--vram-budget), a smaller context or fewer slots.");
+  }
+  device_ = cuda::make_device(
+      cpu_, {.budget_bytes = plan_->device.total(), .graphs = load_.graphs, .cold_neurons = &host_});
+  devices_.emplace(host_, *device_, plan_->on_device());
+  weights_.emplace(model.weights.placed(*devices_, spec_, load_.mode == Sparsity::kPredicted));
+  kv_.emplace(spec_, inputs.kv_counts, *devices_);
+  PassBounds bounds = inputs.bounds;
+  bounds.shares = plan_->shares;
+  bounds.stream_bytes = plan_->stream_bytes;
+  pass_.emplace(*devices_, spec_, *weights_, *kv_, bounds);
+}
+
+/// As NeuronSetup::place() does, but that no bundles are filled.
+void SimulatedModel::place_neurons() {
+  const bool gates_on_device =
+      std::ranges::all_of(plan_->layers, [](const LayerPlacement& layer) { return layer.all_gates; });
+  if (takes_file_views(load_.mode, plan_->shares)) {
+    layout_ = NeuronLayout::in_file(spec_, load_.model.weights);
+  } else if (load_.mode == Sparsity::kExact && plan_->shares && !gates_on_device) {
+    layout_ =
+        NeuronLayout::in_bundles(spec_, load_.model.weights, bundle_parts(load_.mode, false), {}, host_);
+  }
+  for (int i = 0; i < spec_.n_layers; ++i) {
+    NeuronLayer host = layout_.layer(i);
+    if (load_.mode != Sparsity::kPredicted) host.predictor_out = {};
+    if (!devices_->on_device(i)) {
+      placed_neurons_.add(host);
+    } else if (host.dense_down.weight) {
+      placed_neurons_.add_whole(host, device_->backend());
+    } else {
+      placed_neurons_.add_shared(host, plan_->layers[static_cast<size_t>(i)], device_->backend());
+      if (HybridLayer* const hybrid = placed_neurons_.hybrid(i)) {
+        const std::span<const std::byte> kept = layout_.kept(i);
+        hybrid->host_pinned = device_->hybrid_ffn().pin(kept.data(), kept.size());
+      }
+    }
+    planted_.learn(i, weights_->layers[static_cast<size_t>(i)], placed_neurons_.layer(i));
+  }
+}
+
+void SimulatedModel::start_prefetcher() {
+  if (!load_.prefetch) return;
+  std::vector<const HybridLayer*> shared;
+  std::vector<PrefetchLayer> layers;
+  bool has_cache = false;
+  for (int i = 0; i < spec_.n_layers; ++i) {
+    const HybridLayer* hybrid = placed_neurons_.layer(i).hybrid;
+    if (hybrid == nullptr) continue;
+    has_cache = has_cache || hybrid->has_cache();
+    shared.push_back(hybrid);
+    layers.push_back({.layer = i,
+                      .n_neurons = spec_.d_ff,
+                      .hot = plan_->layers[static_cast<size_t>(i)].hot,
+                      .n_hot = hybrid->n_hot,
+                      .n_device_rows = hybrid->n_device_rows});
+  }
+  if (!has_cache) return;
+  prefetcher_ = std::make_unique<Prefetcher>(layers, cuda::make_bundle_mover(shared, {}));
+  VirtualTime::current()->wait_for_threads(2);
+  device_->hybrid_ffn().set_traffic(prefetcher_.get());
+}
+
+int SimulatedModel::n_shared_layers() const {
+  return static_cast<int>(std::ranges::count_if(
+      plan_->layers, [&](const LayerPlacement& layer) { return is_shared(layer, spec_); }));
+}
+
+void SimulatedModel::step(const std::vector<int>& positions, const std::vector<int>& n_tokens) {
+  batch_.clear();
+  for (size_t slot = 0; slot < positions.size(); ++slot) {
+    for (int i = 0; i < n_tokens[slot]; ++i) {
+      batch_.tokens.push_back(static_cast<int32_t>((n_tokens_ + i) * 7919 % spec_.n_vocab));
+      batch_.positions.push_back(positions[slot] + i);
+      batch_.slots.push_back(static_cast<int32_t>(slot));
+    }
+    if (n_tokens[slot] > 0) batch_.logit_rows.push_back(static_cast<int32_t>(batch_.tokens.size()) - 1);
+  }
+  planted_.begin_step(n_tokens_);
+  if (prefetcher_) prefetcher_->begin_step();
+  pass_->run(batch_);
+  if (prefetcher_) prefetcher_->end_step();
+  n_tokens_ += static_cast<int64_t>(batch_.tokens.size());
+}
+
+}  // namespace hearth

@@ -1,0 +1,237 @@
+// See the header.
+#include "profiler/simulation/simulation.h"
+
+#include <spdlog/fmt/fmt.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "kernels/virtual_time.h"
+#include "profiler/bench/byte_bound.h"
+
+namespace hearth {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What calls of CUDA's runtime cost the host, and how late it sees what the device stores. A plain launch takes two to
+/// three microseconds of a core; a graph of a straight line of kernels about 2.5 and little more for each node (NVIDIA,
+/// "Constant Time Launch for Straight-Line CUDA Graphs", 2024).
+constexpr double kLaunchCall = 2e-6, kGraphCall = 3.5e-6, kVisible = 1e-6, kWaitCall = 5e-6;
+/// Of the instructions that a GPU could execute, the share that kernels reach: they also wait and load.
+constexpr double kInstructionsReached = 0.6;
+
+/// The counters of what was done since an earlier reading of them.
+PrefetchCounters since(const PrefetchCounters& before, const PrefetchCounters& now) {
+  return {.moved = now.moved - before.moved,
+          .used = now.used - before.used,
+          .late = now.late - before.late,
+          .evicted = now.evicted - before.evicted,
+          .evicted_unused = now.evicted_unused - before.evicted_unused,
+          .bytes = now.bytes - before.bytes,
+          .copy_seconds = now.copy_seconds - before.copy_seconds,
+          .hidden_seconds = now.hidden_seconds - before.hidden_seconds};
+}
+
+/// Times a phase: counts from its construction to end().
+class PhaseClock {
+ public:
+  explicit PhaseClock(SimulatedModel& model) : model_(model) {
+    cuda::reset_simulated();
+    model.host().reset();
+    begin_ = VirtualTime::current()->now();
+  }
+  SimulatedPhase end(int64_t n_tokens, int64_t n_steps) const {
+    return {.seconds = VirtualTime::current()->now() - begin_,
+            .n_tokens = n_tokens,
+            .n_steps = n_steps,
+            .device = cuda::simulated_use(),
+            .host_busy_s = model_.host().busy_s(),
+            .n_woken = model_.host().n_woken()};
+  }
+
+ private:
+  SimulatedModel& model_;
+  double begin_ = 0;
+};
+
+}  // namespace
+
+cuda::SimulatedSpeeds simulated_speeds(const MachineProfile& machine) {
+  const GpuProfile& gpu = *machine.gpu;
+  // The profile's round trip is a call, two kernels and the host's seeing what they stored.
+  const double first = gpu.round_trip_s - kGraphCall - 2 * gpu.launch_s - kVisible;
+  return {
+      .name = gpu.name,
+      .compute_capability = 10 * gpu.compute_major + gpu.compute_minor,
+      .vram_bytes = static_cast<size_t>(gpu.vram_bytes),
+      .vram_bytes_per_s = gpu.vram_bytes_per_s,
+      .to_device_bytes_per_s = gpu.to_device_pinned_bytes_per_s,
+      .from_device_bytes_per_s = gpu.from_device_pinned_bytes_per_s,
+      .multiply_adds_per_s = gpu.multiply_adds_per_s,
+      .instructions_per_s = gpu.instructions_per_s > 0 ? kInstructionsReached * gpu.instructions_per_s : 1e18,
+      .kernel_s = gpu.launch_s,
+      .copy_s = gpu.launch_s,
+      .first_kernel_s = std::max(first + gpu.launch_s, 1e-6),
+      .launch_call_s = kLaunchCall,
+      .graph_call_s = kGraphCall,
+      .wait_call_s = kWaitCall,
+      .visible_s = kVisible};
+}
+
+bool can_simulate() { return cuda::can_simulate(); }
+
+std::filesystem::path simulation_program(const std::filesystem::path& self) {
+  return self.parent_path() / "hearth-simulator";
+}
+
+SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& options,
+                          const std::function<void(double)>& progress) {
+  VirtualTime time;
+  cuda::simulate_device(simulated_speeds(load.machine), load.trace);
+  SimulatedModel model(load);
+  const int n_slots = load.load.n_slots, chunk = load.load.prefill_chunk;
+  SimulationResult result;
+  result.mode = load.mode;
+  result.plan_lines = model.plan().lines(load.model.spec);
+  result.planned = model.solution();
+  result.device_bytes = model.plan().device;
+  result.n_device_layers = model.plan().n_device_layers();
+  result.n_shared_layers = model.n_shared_layers();
+  result.n_layers = load.model.spec.n_layers;
+  // A step of a prompt takes as long as many of decoding, in the simulation too.
+  const int n_chunks = (options.n_prompt + chunk - 1) / chunk;
+  const double n_units = 4.0 * n_chunks + options.n_warm + options.n_generate;
+  double done = 0;
+  const auto advance = [&](double units) {
+    done += units;
+    if (progress) progress(done / n_units);
+  };
+
+  // 1. A prompt, in a sequence of its own.
+  {
+    const PhaseClock clock(model);
+    for (int begin = 0; begin < options.n_prompt; begin += chunk) {
+      model.step({begin}, {std::min(chunk, options.n_prompt - begin)});
+      advance(4);
+    }
+    result.prefill = clock.end(options.n_prompt, n_chunks);
+  }
+  // 2. Decoding in all slots, in the middle of their contexts, as the plan assumes.
+  const auto middle = static_cast<int>(load.assumptions.context_filled * load.load.context_tokens);
+  const int last = load.load.context_tokens - options.n_warm - options.n_generate;
+  std::vector<int> positions(static_cast<size_t>(n_slots), std::clamp(middle, 0, std::max(last, 0)));
+  const std::vector<int> ones(static_cast<size_t>(n_slots), 1);
+  const auto decode = [&] {
+    model.step(positions, ones);
+    for (int& position : positions) ++position;
+    advance(1);
+  };
+  for (int i = 0; i < options.n_warm; ++i) decode();
+  PrefetchCounters before;
+  if (model.prefetcher() != nullptr) before = model.prefetcher()->counters();
+  const PhaseClock clock(model);
+  for (int i = 0; i < options.n_generate; ++i) decode();
+  result.decode = clock.end(int64_t{options.n_generate} * n_slots, options.n_generate);
+  if (model.prefetcher() != nullptr) result.prefetch = since(before, model.prefetcher()->counters());
+
+  if (result.planned) {
+    const MachineBandwidth bandwidth{.ram = load.machine.ram_read_bytes_per_s(),
+                                     .vram = load.machine.gpu->vram_bytes_per_s,
+                                     .pcie = load.machine.gpu->to_device_pinned_bytes_per_s};
+    result.share_of_bound =
+        least_seconds(result.planned->work.bytes, bandwidth, true) * result.decode.tokens_per_s() / n_slots;
+  }
+  time.end();
+  return result;
+}
+
+namespace {
+
+/// Of a decoded token or a step, what a phase did.
+Json phase_json(const SimulatedPhase& phase, int n_layers) {
+  const auto steps = static_cast<double>(phase.n_steps);
+  const auto idle = [&](double busy) { return std::max(0.0, 1 - busy / phase.seconds); };
+  return {{"seconds_per_step", phase.seconds / steps},
+          {"kernels_per_step", static_cast<double>(phase.device.n_kernels) / steps},
+          {"kernels_per_layer", static_cast<double>(phase.device.n_kernels) / steps / n_layers},
+          {"copies_per_step", static_cast<double>(phase.device.n_copies) / steps},
+          {"graphs_per_step", static_cast<double>(phase.device.n_graphs) / steps},
+          {"gpu_idle_share", idle(phase.device.kernels_s)},
+          {"cpu_idle_share", idle(phase.host_busy_s)},
+          {"pcie_idle_share", idle(phase.device.to_device_s)},
+          {"vram_bytes_per_step", phase.device.bytes / steps},
+          {"pcie_bytes_per_step", phase.device.to_device_bytes / steps},
+          {"woken_forks_per_step", static_cast<double>(phase.n_woken) / steps}};
+}
+
+}  // namespace
+
+std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& options,
+                            const SimulationResult& r) {
+  Json json = {{"model", load.model.name},
+               {"backend", "simulated " + load.machine.name},
+               {"simulated", true},
+               {"prompt", options.n_prompt},
+               {"generate", options.n_generate},
+               {"chunk", load.load.prefill_chunk},
+               {"slots", load.load.n_slots},
+               {"context_tokens", load.load.context_tokens},
+               {"prefill_tokens_per_s", r.prefill.tokens_per_s()},
+               {"decode_tokens_per_s", r.decode.tokens_per_s()},
+               {"share_of_bound", r.share_of_bound},
+               {"sparsity", {{"mode", sparsity_name(r.mode)}}},
+               {"device", "GPU"},
+               {"device_layers", r.n_device_layers},
+               {"shared_layers", r.n_shared_layers},
+               {"device_bytes", r.device_bytes.total()},
+               {"decode", phase_json(r.decode, r.n_layers)},
+               {"prefill", phase_json(r.prefill, r.n_layers)}};
+  if (r.planned) {
+    json["planned_decode_tokens_per_s"] = load.load.n_slots == 1 ? Json(1 / r.planned->seconds()) : Json();
+    json["planned_prefill_tokens_per_s"] = 1 / r.planned->prefill_seconds;
+  }
+  if (r.prefetch) {
+    json["prefetch"] = {{"moved", r.prefetch->moved},
+                        {"used", r.prefetch->used},
+                        {"late", r.prefetch->late},
+                        {"bytes", r.prefetch->bytes}};
+  }
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string simulation_text(const SimulatedLoad& load, const SimulationOptions& options,
+                            const SimulationResult& r) {
+  std::string text = fmt::format(
+      "{}, {}, simulated on {}: no kernel was run\n\n"
+      "prefill  {:9.1f} tokens/s  ({} tokens in steps of {})\n"
+      "decode   {:9.1f} tokens/s  ({} tokens in the middle of a context of {})\n",
+      load.model.name, sparsity_name(r.mode), load.machine.name, r.prefill.tokens_per_s(), options.n_prompt,
+      load.load.prefill_chunk, r.decode.tokens_per_s(), options.n_generate, load.load.context_tokens);
+  if (r.planned && load.load.n_slots == 1) {
+    const double planned = 1 / r.planned->seconds();
+    text +=
+        fmt::format("plan     {:9.1f} tokens/s promised; simulated {:+.1f} %; {:.0f} % of the bytes' bound\n",
+                    planned, 100 * (r.decode.tokens_per_s() / planned - 1), 100 * r.share_of_bound);
+  }
+  const auto phase_text = [&](const char* name, const SimulatedPhase& phase) {
+    const auto steps = static_cast<double>(phase.n_steps);
+    return fmt::format(
+        "{} {:9.2f} ms a step; idle: GPU {:.0f} %, CPU {:.0f} %, PCIe {:.0f} %; {:.1f} kernels a layer, "
+        "{:.0f} graphs, "
+        "{:.0f} woken forks\n",
+        name, 1e3 * phase.seconds / steps, 100 * (1 - phase.device.kernels_s / phase.seconds),
+        100 * (1 - phase.host_busy_s / phase.seconds), 100 * (1 - phase.device.to_device_s / phase.seconds),
+        static_cast<double>(phase.device.n_kernels) / steps / r.n_layers,
+        static_cast<double>(phase.device.n_graphs) / steps, static_cast<double>(phase.n_woken) / steps);
+  };
+  text += phase_text("prefill ", r.prefill) + phase_text("decode  ", r.decode);
+  if (r.prefetch) {
+    text += fmt::format("prefetch {} neurons moved ({:.1f} MB), {} used, {} late\n", r.prefetch->moved,
+                        static_cast<double>(r.prefetch->bytes) / 1e6, r.prefetch->used, r.prefetch->late);
+  }
+  for (const std::string& line : r.plan_lines) text += "plan     " + line + "\n";
+  return text;
+}
+
+}  // namespace hearth

@@ -1,0 +1,145 @@
+// What kernels declare of their work, beside the memory that they touch.
+//
+// Memory is watched by the page, so sizes are such that pages do not matter much, and a declaration may be off by a tenth.
+#include <cstring>
+#include <numeric>
+
+#include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "tests/kernels/cuda/device_array.h"
+#include "tests/support/catch.h"
+#include "tests/support/cudaemu/control.h"
+
+namespace {
+
+using namespace hearth;
+using test::DeviceArray;
+
+constexpr double kPage = 4096;
+
+class KernelWorkTest {
+ public:
+  KernelWorkTest() : before_(cudaemu::config()) {
+    cudaemu::config().guard = true;
+    cudaemu::take_touches();
+  }
+  ~KernelWorkTest() { cudaemu::config() = before_; }
+
+  /// Runs `call` and checks each of its kernels, which touch at most `n_arrays` arrays.
+  template <class Call>
+  void check(const test::TestStream& stream, int n_arrays, const Call& call) {
+    cuda::check(cudaDeviceSynchronize(), "waiting for what was cleared");
+    cudaemu::config().count_touched = true;
+    call();
+    stream.wait();
+    cudaemu::config().count_touched = false;
+    const std::vector<cudaemu::KernelTouch> touches = cudaemu::take_touches();
+    REQUIRE(!touches.empty());
+    for (const cudaemu::KernelTouch& touch : touches) {
+      INFO(touch.name << ": declared " << touch.work.bytes << ", touched " << touch.bytes);
+      const double touched = static_cast<double>(touch.bytes);
+      CHECK(touched <= 1.1 * touch.work.bytes + n_arrays * 2 * kPage);
+      CHECK(touch.work.bytes <= 1.1 * touched + n_arrays * kPage);
+    }
+  }
+
+ private:
+  cudaemu::Config before_;
+};
+
+TEST_CASE_METHOD(KernelWorkTest, "operations on rows declare what they touch") {
+  const test::TestStream stream;
+  constexpr int64_t kRows = 4, kCols = 65536;
+  const DeviceArray<float> x(kRows * kCols), y(kRows * kCols), weight(kCols);
+  check(stream, 2, [&] { cuda::copy(x.data(), kRows * kCols, y.data(), stream); });
+  check(stream, 3,
+        [&] { cuda::rms_norm(x.data(), weight.data(), 1e-5f, kRows, kCols, y.data(), 1, stream); });
+  check(stream, 2, [&] {
+    cuda::gated_activation({Activation::kRelu}, x.data(), nullptr, kRows * kCols, y.data(), stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows and of listed ones") {
+  const test::TestStream stream;
+  constexpr int64_t kRows = 512, kCols = 8192;
+  const int n_tokens = GENERATE(1, 4);
+  const DType type = GENERATE(DType::kQ4_0, DType::kF16);
+  const DeviceArray<std::byte> weights(kRows * row_bytes(type, kCols));
+  const DeviceArray<std::byte> quantized(cuda::quantized_bytes(n_tokens, kCols));
+  const auto n = static_cast<size_t>(n_tokens);
+  const DeviceArray<float> x(n * kCols), out(n * kRows);
+  cudaMemset(weights.data(), 0, weights.size());
+  cudaMemset(x.data(), 0, x.size() * sizeof(float));
+  const cuda::QuantizedActivations activations = cuda::quantized_in(quantized.data(), n_tokens, kCols);
+  check(stream, 5, [&] { cuda::quantize(x.data(), n_tokens, kCols, activations, stream); });
+  cuda::MatmulOp op{.weight = {weights.data(), type, kRows, kCols},
+                    .rows = {},
+                    .x = x.data(),
+                    .quantized = activations,
+                    .n_tokens = n_tokens,
+                    .out = out.data(),
+                    .out_stride = kRows};
+  check(stream, 6, [&] { cuda::matmul(op, stream); });
+  std::vector<int32_t> ids(kRows / 2);
+  for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i + 100);
+  const DeviceArray<int32_t> list(ids), length(std::vector<int32_t>{static_cast<int32_t>(ids.size())});
+  op.rows = {list.data(), length.data(), kRows};
+  check(stream, 8, [&] { cuda::matmul(op, stream); });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what they touch") {
+  const test::TestStream stream;
+  constexpr int64_t kNeurons = 16384, kCols = 2048;
+  std::vector<float> scores(kNeurons);
+  for (size_t i = 0; i < scores.size(); ++i) scores[i] = i < scores.size() / 4 ? 1.0f : -1.0f;
+  const DeviceArray<float> values(scores);
+  const DeviceArray<uint64_t> wanted(kNeurons / 64);
+  const DeviceArray<int32_t> ids(kNeurons), n(1);
+  const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(kNeurons));
+  cuda::DeviceNeuronSet set{.wanted = wanted.data(), .any = {.ids = ids.data(), .n = n.data()}};
+  set.resize(1, kNeurons);
+  check(stream, 5, [&] {
+    cuda::select_neurons(values.data(), nullptr, 1, kNeurons, 0.0f, set, scratch.data(), stream);
+  });
+  const DeviceArray<std::byte> rows(kNeurons * row_bytes(DType::kQ4_0, kCols));
+  cudaMemset(rows.data(), 0, rows.size());
+  DownColumns down;
+  down.rows = {rows.data(), DType::kQ4_0, kNeurons, kCols};
+  down.n_neurons = kNeurons;
+  down.n_cols = kCols;
+  std::vector<float> ones(kNeurons, 1.0f);
+  const DeviceArray<float> listed(ones);
+  const DeviceArray<int64_t> sums(kCols);
+  const DeviceArray<int32_t> poison(1);
+  check(stream, 6, [&] {
+    cuda::add_down(down, set.any, listed.data(), 1, {sums.data(), poison.data()}, stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "attention declares the keys and values it reads") {
+  const test::TestStream stream;
+  constexpr int kHeads = 8, kHeadDim = 128, kKeys = 1024, kBlockTokens = 16, kBlocks = kKeys / kBlockTokens;
+  const DeviceArray<uint16_t> k(kKeys * kHeads * kHeadDim), v(kKeys * kHeads * kHeadDim);
+  cudaMemset(k.data(), 0, k.size() * 2);
+  cudaMemset(v.data(), 0, v.size() * 2);
+  std::vector<int32_t> table(kBlocks);
+  std::iota(table.begin(), table.end(), 0);
+  const DeviceArray<int32_t> tables(table), position(std::vector<int32_t>{kKeys - 1}),
+      table_of(std::vector<int32_t>{0});
+  const DeviceArray<float> q(kHeads * kHeadDim), out(kHeads * kHeadDim);
+  cudaMemset(q.data(), 0, q.size() * sizeof(float));
+  const DeviceArray<std::byte> scratch(cuda::attention_scratch_bytes(1, kHeads, kHeadDim, kKeys));
+  const KvPlaces places{.n_tokens = 1,
+                        .positions = position.data(),
+                        .table_of = table_of.data(),
+                        .block_tables = tables.data(),
+                        .max_blocks = kBlocks};
+  const KvShape shape{kHeads, kHeadDim, kBlockTokens, kBlocks};
+  check(stream, 10, [&] {
+    cuda::attention(q.data(), kHeads * kHeadDim, kHeads, {.scale = 1.0f}, places, shape, {k.data(), v.data()},
+                    kKeys, scratch.data(), out.data(), stream);
+  });
+}
+
+}  // namespace

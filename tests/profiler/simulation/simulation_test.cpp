@@ -1,0 +1,82 @@
+// The engine's schedule in virtual time. Emulated only.
+#include "profiler/simulation/simulation.h"
+
+#include "kernels/virtual_time.h"
+#include "profiler/machine/shipped_machines.h"
+#include "profiler/plan/plan_answer.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+SimulatedLoad load_of(const PlannedModel& model, const MachineProfile& machine, Sparsity mode) {
+  return {.model = model,
+          .machine = machine,
+          .mode = mode,
+          .load = {.context_tokens = 2048, .n_slots = 1, .prefill_chunk = 64},
+          .vram_bytes = usable_vram(machine.gpu->vram_bytes),
+          .ram_bytes = usable_ram(machine.host.ram_bytes),
+          .activity = std::nullopt,
+          .assumptions = {}};
+}
+
+constexpr SimulationOptions kShort{.n_prompt = 64, .n_generate = 3, .n_warm = 3};
+
+TEST_CASE("a simulation of a model on the GPU alone agrees with the closed form, and with itself") {
+  const MachineProfile machine = machine_named("rtx4090");
+  const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
+  const SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
+  const SimulationResult first = simulate(load, kShort), again = simulate(load, kShort);
+  CHECK(first.n_device_layers == first.n_layers);
+  CHECK(first.n_shared_layers == 0);
+  REQUIRE(first.planned);
+  CHECK(first.decode.tokens_per_s() * first.planned->seconds() == Approx(1).margin(0.1));
+  CHECK(first.decode.seconds == again.decode.seconds);
+  CHECK(first.prefill.seconds == again.prefill.seconds);
+  CHECK(VirtualTime::current() == nullptr);
+}
+
+TEST_CASE("a slower machine, or one that starts kernels later, is simulated slower") {
+  const PlannedModel model = model_of_shape(*find_shape("1b"), DType::kQ4_0, "");
+  const auto speed = [&](const auto& change) {
+    MachineProfile machine = machine_named("rtx4090");
+    change(machine);
+    return simulate(load_of(model, machine, Sparsity::kDense), kShort).decode.tokens_per_s();
+  };
+  const double as_it_is = speed([](MachineProfile&) {});
+  CHECK(speed([](MachineProfile& m) { m.gpu->vram_bytes_per_s /= 2; }) < 0.8 * as_it_is);
+  CHECK(speed([](MachineProfile& m) { m.gpu->launch_s *= 2; }) < 0.9 * as_it_is);
+}
+
+TEST_CASE("shared neurons: the real schedule hands over once a layer and prefetches, the same each time") {
+  const MachineProfile machine = machine_named("rtx4090");
+  const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "relu");
+  SimulatedLoad load = load_of(model, machine, Sparsity::kPredicted);
+  load.vram_bytes = int64_t{3} << 30;
+  const SimulationResult first = simulate(load, kShort), again = simulate(load, kShort);
+  CHECK(first.n_shared_layers > 16);
+  CHECK(first.decode.device.n_graphs >= 3 * first.n_shared_layers);
+  CHECK(first.decode.host_busy_s > 0);
+  REQUIRE(first.prefetch);
+  CHECK(first.prefetch->moved > 0);
+  CHECK(first.prefetch->used > 0);
+  CHECK(first.decode.seconds == again.decode.seconds);
+  CHECK(first.prefetch->moved == again.prefetch->moved);
+}
+
+TEST_CASE("whole layers on each side are simulated too") {
+  const MachineProfile machine = machine_named("rtx4090");
+  const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
+  SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
+  load.vram_bytes = int64_t{2} << 30;
+  load.solve = false;
+  load.split = DeviceSplit::kLayers;
+  const SimulationResult result = simulate(load, kShort);
+  CHECK(result.n_device_layers > 0);
+  CHECK(result.n_device_layers < result.n_layers);
+  CHECK(result.n_shared_layers == 0);
+  CHECK(result.decode.host_busy_s > 0);
+}
+
+}  // namespace
+}  // namespace hearth

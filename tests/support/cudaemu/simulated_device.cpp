@@ -1,0 +1,38 @@
+// What programs on the emulator have of kernels/cuda/simulated_device.h.
+#include "kernels/cuda/simulated_device.h"
+
+#include <utility>
+
+#include "tests/support/cudaemu/simulation.h"
+
+namespace hearth::cuda {
+
+using cudaemu::is_simulated;
+
+bool can_simulate() { return true; }
+bool device_is_simulated() { return is_simulated(); }
+
+bool simulate_device(const SimulatedSpeeds& speeds, Trace* trace) {
+  cudaemu::start_simulation(speeds, trace);
+  return true;
+}
+
+SimulatedUse simulated_use() { return is_simulated() ? cudaemu::simulation_use() : SimulatedUse(); }
+
+void reset_simulated() {
+  if (is_simulated()) cudaemu::reset_simulation();
+}
+
+void wait_simulated(const uint32_t& word) {
+  if (is_simulated()) cudaemu::wait_for_release(&word);
+}
+
+void set_simulated_products(SimulateProduct simulate) {
+  if (is_simulated()) cudaemu::simulation_product() = std::move(simulate);
+}
+
+void simulate_product(const SimulatedProduct& product) {
+  if (is_simulated() && cudaemu::simulation_product()) cudaemu::simulation_product()(product);
+}
+
+}  // namespace hearth::cuda

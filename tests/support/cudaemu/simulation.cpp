@@ -1,0 +1,177 @@
+// See the header.
+#include "tests/support/cudaemu/simulation.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "kernels/virtual_time.h"
+#include "tests/support/cudaemu/control.h"
+#include "tests/support/cudaemu/stats.h"
+#include "tests/support/cudaemu/stream.h"
+#include "tests/support/cudaemu/symbol_name.h"
+
+namespace hearth::cudaemu {
+namespace {
+
+/// Copies and fills up to this size are done: inputs and tables. Larger ones move weights, which nobody reads.
+constexpr size_t kMostDone = size_t{1} << 20;
+/// Transfers up to this size share the link with a long one; longer ones wait for each other.
+constexpr double kShortTransfer = 256e3;
+
+struct Simulation {
+  cuda::SimulatedSpeeds speeds;
+  Trace* trace = nullptr;
+  bool loaded = false;  // the first step has begun: what loading did is in no trace
+  cuda::SimulatedUse use;
+  double to_device_until = 0, from_device_until = 0;  // when each direction of the link is free
+  double running_end = 0;                             // of the operation under way
+  std::map<const void*, double> released;             // when numbers for the host were stored
+  std::set<std::string> names;                        // of spans: kept, for a trace takes addresses
+  cuda::SimulateProduct product;
+};
+std::optional<Simulation> simulation;
+
+/// When a transfer that could begin at `begin` ends.
+double transfer(double begin, double bytes, double bytes_per_s, double& until, double& busy) {
+  if (bytes <= 0) return begin;
+  const double seconds = bytes / bytes_per_s;
+  busy += seconds;
+  if (bytes <= kShortTransfer) {
+    const bool shared = until > begin;
+    if (shared) until += seconds;
+    return begin + (shared ? 2 : 1) * seconds;
+  }
+  until = std::max(until, begin) + seconds;
+  return until;
+}
+
+double to_device(double begin, double bytes) {
+  Simulation& s = *simulation;
+  s.use.to_device_bytes += bytes;
+  return transfer(begin, bytes, s.speeds.to_device_bytes_per_s, s.to_device_until, s.use.to_device_s);
+}
+
+double from_device(double begin, double bytes) {
+  Simulation& s = *simulation;
+  return transfer(begin, bytes, s.speeds.from_device_bytes_per_s, s.from_device_until, s.use.from_device_s);
+}
+
+double kernel_end(double begin, const cuda::KernelWork& work) {
+  Simulation& s = *simulation;
+  const double seconds =
+      std::max({work.bytes / s.speeds.vram_bytes_per_s, work.multiply_adds / s.speeds.multiply_adds_per_s,
+                work.instructions / s.speeds.instructions_per_s});
+  s.use.bytes += work.bytes;
+  ++s.use.n_kernels;
+  return std::max({begin + seconds, to_device(begin, work.host_reads), from_device(begin, work.host_writes)});
+}
+
+double copy_end(double begin, const Operation& operation) {
+  const auto bytes = static_cast<double>(operation.n_bytes);
+  ++simulation->use.n_copies;
+  switch (operation.kind) {
+    case WorkKind::kHostToDevice:
+      return to_device(begin, bytes);
+    case WorkKind::kDeviceToHost:
+      return from_device(begin, bytes);
+    case WorkKind::kDeviceToDevice:
+      return begin + 2 * bytes / simulation->speeds.vram_bytes_per_s;
+    case WorkKind::kFill:
+      return begin + bytes / simulation->speeds.vram_bytes_per_s;
+    default:
+      return begin;
+  }
+}
+
+void trace_span(const Operation& operation, double begin, double end, double bytes) {
+  Simulation& s = *simulation;
+  if (s.trace == nullptr || !s.loaded) return;
+  const bool over_link =
+      operation.kind == WorkKind::kHostToDevice || operation.kind == WorkKind::kDeviceToHost;
+  std::string name = operation.kernel == nullptr ? "copy" : symbol_name(operation.kernel);
+  if (const size_t space = name.rfind("::"); space != std::string::npos) name = name.substr(space + 2);
+  const std::string& kept = *s.names.insert(std::move(name)).first;
+  s.trace->add({.track = over_link ? "PCIe" : "GPU",
+                .name = kept.c_str(),
+                .layer = -1,
+                .begin = HostClock::at(begin),
+                .end = HostClock::at(end),
+                .bytes = static_cast<int64_t>(bytes)});
+}
+
+}  // namespace
+
+bool is_simulated() { return simulation.has_value() && VirtualTime::current() != nullptr; }
+
+double simulated_now() { return VirtualTime::current()->now(); }
+
+void wait_simulated_until(double time) {
+  if (time <= simulated_now()) return;
+  VirtualTime::current()->wait_until(time + simulation->speeds.wait_call_s);
+}
+
+void call_simulated(SimulatedCall call) {
+  if (!is_simulated()) return;
+  const cuda::SimulatedSpeeds& speeds = simulation->speeds;
+  double seconds = speeds.launch_call_s;
+  if (call == SimulatedCall::kGraph) {
+    seconds = speeds.graph_call_s;
+    ++simulation->use.n_graphs;
+  }
+  if (call == SimulatedCall::kEvent) seconds /= 4;
+  VirtualTime::current()->spend(seconds);
+}
+
+void simulate(const Operation& operation, cudaStream_t handle) {
+  Simulation& s = *simulation;
+  Stream& stream = *find_stream(handle);
+  const bool kernel = operation.kind == WorkKind::kKernel;
+  const double follows = stream.simulated_end + (kernel ? s.speeds.kernel_s : s.speeds.copy_s);
+  const double begin = std::max(follows, simulated_now() + s.speeds.first_kernel_s);
+  cuda::KernelWork work;
+  if (kernel && operation.work) work = operation.work();
+  const double end = kernel ? kernel_end(begin, work) : copy_end(begin, operation);
+  if (kernel) s.use.kernels_s += end - begin;
+  s.running_end = stream.simulated_end = end;
+  s.use.to_device_until = s.to_device_until;
+  trace_span(operation, begin, end, kernel ? work.bytes : static_cast<double>(operation.n_bytes));
+  const bool done = kernel ? work.decides : operation.n_bytes <= kMostDone;
+  if (done) {
+    operation.run();
+  } else if (kernel) {
+    count(&Stats::launches);
+  }
+}
+
+void note_release(const void* word) {
+  if (is_simulated()) simulation->released[word] = simulation->running_end;
+}
+
+void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace) {
+  simulation.emplace();
+  simulation->speeds = speeds;
+  simulation->trace = trace;
+  config().vram_bytes = speeds.vram_bytes;
+  config().compute_capability = speeds.compute_capability;
+}
+
+const cuda::SimulatedUse& simulation_use() { return simulation->use; }
+
+void reset_simulation() {
+  simulation->use = {};
+  simulation->use.to_device_until = simulation->to_device_until;
+  simulation->loaded = true;
+}
+cuda::SimulateProduct& simulation_product() { return simulation->product; }
+
+void wait_for_release(const void* word) {
+  const auto found = simulation->released.find(word);
+  if (found == simulation->released.end()) return;
+  VirtualTime::current()->wait_until(found->second + simulation->speeds.visible_s);
+}
+
+}  // namespace hearth::cudaemu

@@ -1,0 +1,40 @@
+// The simulated device (kernels/cuda/simulated_device.h): the emulator's calls in virtual time.
+//
+// Work is done, as far as it is done at all, when it is put into a stream, and its end is known then: a stream is the time
+// at which all its work ends. That is possible because whatever it waits for was put into a stream before. Threads take
+// turns (kernels/virtual_time.h), so nothing here is locked.
+#pragma once
+
+#include "kernels/cuda/simulated_device.h"
+#include "tests/support/cudaemu/operation.h"
+
+namespace hearth::cudaemu {
+
+/// Whether the device is simulated, and virtual time has not ended.
+bool is_simulated();
+
+/// The time of the calling thread.
+double simulated_now();
+/// The calling thread waits until the device has come to this time, if it has not.
+void wait_simulated_until(double time);
+
+/// What a call of the runtime enqueues.
+enum class SimulatedCall { kWork, kGraph, kEvent };
+/// The calling thread spends the time of the call.
+void call_simulated(SimulatedCall call);
+
+/// Puts the operation behind the stream's work.
+void simulate(const Operation& operation, cudaStream_t stream);
+
+/// What kernels/cuda/simulated_device.h gives programs.
+void start_simulation(const cuda::SimulatedSpeeds& speeds, Trace* trace);
+const cuda::SimulatedUse& simulation_use();
+void reset_simulation();
+cuda::SimulateProduct& simulation_product();
+/// Waits until the host sees the number that was stored last at this address.
+void wait_for_release(const void* word);
+
+/// A kernel that is under way stores a number for the host.
+void note_release(const void* word);
+
+}  // namespace hearth::cudaemu
