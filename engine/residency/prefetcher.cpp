@@ -143,7 +143,7 @@ void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<cons
     latest_ = index;
     news_ = true;
   }
-  news_come_.notify_one();
+  news_come_.notify_all();
 }
 
 void Prefetcher::computed(int /*layer*/, double seconds) {

@@ -30,6 +30,7 @@
 #include "kernels/bundle_mover.h"
 #include "kernels/mutex.h"
 #include "kernels/neuron_traffic.h"
+#include "kernels/signal.h"
 
 namespace hearth {
 
@@ -90,7 +91,7 @@ class Prefetcher final : public NeuronTraffic {
   void settle() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = HostClock;
 
   /// One layer's state that both threads share. Guarded by mutex_, unless a member says otherwise.
   struct Exchange {
@@ -157,7 +158,7 @@ class Prefetcher final : public NeuronTraffic {
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
 
   mutable Mutex mutex_;
-  std::condition_variable_any news_come_;
+  Signal news_come_;
   mutable std::condition_variable_any idle_now_;
   std::vector<Exchange> exchanges_;
   bool news_ HEARTH_GUARDED_BY(mutex_) = false;
