@@ -234,7 +234,8 @@ void ModelRuntime::State::start_prefetcher(const LoadOptions& options) {
                       .n_neurons = spec.d_ff,
                       .hot = neurons->placements()[static_cast<size_t>(i)].hot,
                       .n_hot = hybrid->n_hot,
-                      .n_device_rows = hybrid->n_device_rows});
+                      .n_device_rows = hybrid->n_device_rows,
+                      .cached = neurons->placements()[static_cast<size_t>(i)].cached});
   }
   if (!has_cache) return;
   try {

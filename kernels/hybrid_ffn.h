@@ -16,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "kernels/backend.h"
@@ -51,6 +52,9 @@ struct HybridCall {
   NeuronSetId wanted;  // of the device's backend, filled by select_neurons()
   /// The neurons that the next hybrid layer will probably want, for the prefetcher; nullopt: no prediction.
   std::optional<NeuronSetId> wanted_next;
+  /// Enqueues more of the backend's work, which runs while the CPU computes its share; empty: there is none. Called only if
+  /// the CPU has a share, and after `wanted_next` was read.
+  std::function<void()> meanwhile = {};
   /// [n_tokens, n_neurons] by neuron number. Not null if and only if the layer has all_gates.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]

@@ -26,7 +26,7 @@ class NeuronTraffic {
   /// in their device rows, and neurons that leave theirs. The hybrid FFN applies them in stream order before
   /// it checks which of the layer's neurons have a device row. The span is valid until the next call of
   /// changes().
-  static constexpr size_t kMaxChanges = 512;
+  static constexpr size_t kMaxChanges = 2048;
   virtual std::span<const RowChange> changes(int layer) = 0;
 
   /// Tells that all of the layer's work that reads device rows is enqueued on `stream` (the device's handle).

@@ -281,7 +281,9 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
                     .wanted_next = {},
                     .gates = gates,
                     .out = call.out};
-  if (std::exchange(proposes_next_, false)) shared.wanted_next = call.work.wanted_next;
+  const HybridLayer* const next = layout_->next_hybrid(call.layer);
+  if (next != nullptr && proposed_for_ == next->layer) shared.wanted_next = call.work.wanted_next;
+  look_ahead(call, next, shared);
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
@@ -314,16 +316,23 @@ void FfnPass::predict(const LayerCall& call, int layer, const float* input, Neur
   call.backend.select_neurons(logits, nullptr, call.n_tokens, spec_.d_ff, mode_.predictor_threshold, set);
 }
 
-/// work.wanted = the neurons that the layer's predictor proposes; work.wanted_next = those that the predictor
-/// of the next hybrid layer proposes for the same input. The latter are nearly those it will propose for its
-/// own input, because the residual stream changes slowly from layer to layer.
+/// work.wanted = the neurons that the layer's predictor proposes.
 void FfnPass::propose(const LayerCall& call, const float* input) {
   predict(call, call.layer, input, call.work.wanted);
-  if (!looks_ahead_ || call.neurons.hybrid == nullptr) return;
-  const HybridLayer* next = layout_->next_hybrid(call.layer);
-  if (next == nullptr || !next->has_cache()) return;
-  predict(call, next->layer, input, call.work.wanted_next);
-  proposes_next_ = true;
+}
+
+/// While the CPU computes its share of the layer, work.wanted_next becomes the neurons that the predictor of the layer after
+/// `next` proposes for this layer's input. They are nearly those it will propose for its own input, because the residual
+/// stream changes slowly from layer to layer; the next layer hands them over, so that they can come while it is computed.
+void FfnPass::look_ahead(const LayerCall& call, const HybridLayer* next, HybridCall& shared) {
+  if (!looks_ahead_ || mode_.sparsity != Sparsity::kPredicted || next == nullptr) return;
+  const HybridLayer* const after = layout_->next_hybrid(next->layer);
+  if (after == nullptr || !after->has_cache()) return;
+  shared.meanwhile = [this, &call] {  // so small that it needs no memory of its own
+    const int layer = layout_->next_hybrid(layout_->next_hybrid(call.layer)->layer)->layer;
+    predict(call, layer, call.x, call.work.wanted_next);
+    proposed_for_ = layer;
+  };
 }
 
 /// The predictor proposes, the gate verifies what was proposed.

@@ -84,7 +84,10 @@ class FfnPass {
   void before_attention(int layer, const float* x, int n_tokens);
 
   /// Called before and after all other calls of a step; after it, once the devices have finished.
-  void begin_step() { found_later_.clear(); }
+  void begin_step() {
+    found_later_.clear();
+    proposed_for_ = -1;
+  }
   void end_step();
   /// Whether the counter's current step counts single neurons.
   bool counts_step() const {
@@ -102,7 +105,7 @@ class FfnPass {
   /// down row per neuron. The counter must outlive the pass, or be detached by null. A device's backend has
   /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
-  /// Predicted mode: whether each layer's input also goes to the predictor of the next layer, so that neurons
+  /// Predicted mode: whether a shared layer's input also goes to the predictor of the second next one, so that neurons
   /// can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
@@ -145,6 +148,7 @@ class FfnPass {
   void run_calibrated(const LayerCall& call);
   void predict(const LayerCall& call, int layer, const float* input, NeuronSetId set);
   void propose(const LayerCall& call, const float* input);
+  void look_ahead(const LayerCall& call, const HybridLayer* next, HybridCall& shared);
   void verify(const LayerCall& call);
   void want_all(const LayerCall& call);
 
@@ -163,7 +167,7 @@ class FfnPass {
 
   ExpertChoice choice_;  // of the current layer
   bool looks_ahead_ = false;
-  bool proposes_next_ = false;  // the layer's wanted_next was filled
+  int proposed_for_ = -1;  // the layer that wanted_next was filled for in this step; -1: none
 
   FfnWorkspace on_cpu_, on_device_;  // empty for a device that does not exist
 };

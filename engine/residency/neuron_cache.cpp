@@ -24,15 +24,20 @@ void for_each_bit(uint64_t word, size_t index, const F& f) {
 }  // namespace
 
 NeuronCache::NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
-                         double half_life)
+                         std::span<const int32_t> cached, double half_life)
     : growth_(std::exp2(1 / half_life)),
       first_row_(static_cast<int32_t>(first_row)),
       rows_(static_cast<size_t>(end_row - first_row)),
-      n_free_(end_row - first_row),
+      n_free_(end_row - first_row - static_cast<int64_t>(cached.size())),
       had_(static_cast<size_t>((n_neurons + 63) / 64)),
       wanted_(static_cast<size_t>(n_neurons)) {
   choice_.reserve(std::max(wanted_.size(), rows_.size()));
-  for (const int32_t neuron : hot) had_[static_cast<size_t>(neuron / 64)] |= uint64_t{1} << (neuron % 64);
+  const auto have = [this](int32_t neuron) {
+    had_[static_cast<size_t>(neuron / 64)] |= uint64_t{1} << (neuron % 64);
+  };
+  std::ranges::for_each(hot, have);
+  std::ranges::for_each(cached, have);
+  for (size_t i = 0; i < cached.size(); ++i) rows_[i] = {State::kResident, cached[i]};
 }
 
 void NeuronCache::visit(std::span<const uint64_t> wanted) {

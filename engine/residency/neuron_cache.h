@@ -26,9 +26,9 @@ class NeuronCache {
   static constexpr double kHalfLife = 64;
 
   /// For a layer of n_neurons, of which the device always has those in `hot`. The cache owns the device rows
-  /// [first_row, end_row); all are free at first.
+  /// [first_row, end_row); the first of them hold the neurons in `cached`, the others are free.
   NeuronCache(int64_t n_neurons, std::span<const int32_t> hot, int64_t first_row, int64_t end_row,
-              double half_life = kHalfLife);
+              std::span<const int32_t> cached = {}, double half_life = kHalfLife);
 
   size_t words() const { return had_.size(); }  // words of a set of the layer's neurons, one bit each
   int64_t n_device_rows() const { return static_cast<int64_t>(rows_.size()); }

@@ -201,8 +201,8 @@ class HybridBuilder {
     hybrid.n_device_rows = n_hot + share_.n_cache;
     std::vector<uint64_t> bits(static_cast<size_t>((d_ff + 63) / 64));
     std::vector<int32_t> device_rows(static_cast<size_t>(d_ff), -1);
-    for (size_t device_row = 0; device_row < share_.hot.size(); ++device_row) {
-      const auto id = static_cast<size_t>(share_.hot[device_row]);
+    for (size_t device_row = 0; device_row < n_filled(); ++device_row) {
+      const auto id = static_cast<size_t>(neuron_of(device_row));
       bits[id / 64] |= uint64_t{1} << (id % 64);
       device_rows[id] = static_cast<int32_t>(device_row);
     }
@@ -231,10 +231,16 @@ class HybridBuilder {
 
   size_t n_hot() const { return share_.hot.size(); }
   size_t n_cache() const { return static_cast<size_t>(share_.n_cache); }
+  /// Device rows with a neuron, the hot ones first; and those of the cache that are free.
+  size_t n_filled() const { return n_hot() + share_.cached.size(); }
+  size_t n_empty() const { return n_cache() - share_.cached.size(); }
+  int32_t neuron_of(size_t device_row) const {
+    return device_row < n_hot() ? share_.hot[device_row] : share_.cached[device_row - n_hot()];
+  }
 
   Matrix device_rows(const Matrix& from) {
-    const std::byte* rows = pack_rows(n_hot(), n_cache(), row_bytes(from.dtype, from.n_cols),
-                                      [&](size_t i) { return from.row(share_.hot[i]); });
+    const std::byte* rows = pack_rows(n_filled(), n_empty(), row_bytes(from.dtype, from.n_cols),
+                                      [&](size_t i) { return from.row(neuron_of(i)); });
     return {rows, from.dtype, static_cast<int64_t>(n_hot() + n_cache()), from.n_cols};
   }
   Matrix all_rows(const Matrix& from) {
@@ -253,8 +259,8 @@ class HybridBuilder {
     // Codes are copied neuron by neuron; the scales, which groups of neurons share, are all copied.
     CodedColumns& coded = to.coded;
     const size_t code_bytes = static_cast<size_t>(coded.n_cols_padded) * static_cast<size_t>(coded.bits) / 8;
-    coded.codes = pack_rows(n_hot(), n_cache(), code_bytes, [&](size_t i) {
-      return from.coded.codes + static_cast<size_t>(share_.hot[i]) * from.coded.stride;
+    coded.codes = pack_rows(n_filled(), n_empty(), code_bytes, [&](size_t i) {
+      return from.coded.codes + static_cast<size_t>(neuron_of(i)) * from.coded.stride;
     });
     coded.stride = code_bytes;
     const int64_t groups = (from.n_neurons + coded.group - 1) / coded.group;

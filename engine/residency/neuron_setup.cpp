@@ -149,8 +149,10 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
       "they would take " +
       why);
   for (size_t i = 0; i < placements.size() && !order_.empty(); ++i) {
-    for (int32_t& neuron : placements[i].hot) neuron = order_[i][static_cast<size_t>(neuron)];
-    std::ranges::sort(placements[i].hot);
+    for (std::vector<int32_t>* list : {&placements[i].hot, &placements[i].cached}) {
+      for (int32_t& neuron : *list) neuron = order_[i][static_cast<size_t>(neuron)];
+      std::ranges::sort(*list);
+    }
   }
   layout_ = NeuronLayout::in_file(in_.spec, in_.weights);
   bundled_ = false;

@@ -19,6 +19,8 @@ struct LayerPlacement {
   bool all_gates = false;    // the gate rows of all neurons
   std::vector<int32_t> hot;  // neurons: numbers in the layout's order, ascending, none twice
   int64_t n_cache = 0;       // device rows of the neuron cache
+  std::vector<int32_t> cached =
+      {};  // neurons that are in the cache at first: ascending, none hot, at most n_cache
 };
 
 /// A placement decided outside of the engine (LoadOptions::choose_placement).

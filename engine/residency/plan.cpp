@@ -27,6 +27,14 @@ std::vector<int32_t> hottest(int64_t n) {
   return ids;
 }
 
+/// The neurons that a cache begins with: those that are the most active behind n_hot. A quarter of it stays free for neurons
+/// that come, as later.
+std::vector<int32_t> cached_at_first(int64_t n_cache, int64_t n_hot) {
+  std::vector<int32_t> ids(static_cast<size_t>(n_cache - n_cache / 4));
+  std::iota(ids.begin(), ids.end(), static_cast<int32_t>(n_hot));
+  return ids;
+}
+
 bool has_gates_that_tell(const PlanInputs& in) {
   return in.mode == Sparsity::kExact && in.spec.activation.has_zeros();
 }
@@ -128,6 +136,7 @@ std::vector<LayerPlacement> placements(const PlanInputs& in, int first, bool gat
     layer.all_gates = gates && !all;
     layer.hot = hottest(n_hot);
     layer.n_cache = all ? 0 : std::min(n_cache, d_ff_of(in) - n_hot);
+    layer.cached = cached_at_first(layer.n_cache, n_hot);
   }
   return layers;
 }

@@ -15,6 +15,10 @@ namespace {
 // once.
 constexpr int64_t kMostMoves = NeuronTraffic::kMaxChanges / 2;
 
+// What it takes to start a copy, however much it copies. Left out of the link's rate: few bundles would seem slow, and fewer
+// be brought, until none are.
+constexpr double kStartSeconds = 8e-6;
+
 // Bundles per second of the CPU before it is measured. Only its ratio to the link's speed matters.
 constexpr double kCpuAtFirst = 1e6;
 
@@ -43,7 +47,7 @@ void Prefetcher::Rate::add(double amount, double seconds) {
 
 Prefetcher::LayerState::LayerState(const PrefetchLayer& of)
     : layer(of.layer),
-      cache(of.n_neurons, of.hot, of.n_hot, of.n_device_rows),
+      cache(of.n_neurons, of.hot, of.n_hot, of.n_device_rows, of.cached),
       any(cache.words()),
       proposed(cache.words()) {}
 
@@ -306,7 +310,7 @@ void Prefetcher::move(size_t index) {
   counters_.bytes += copied.bytes;
   counters_.copy_seconds += copied.seconds;
   counters_.hidden_seconds += hidden_seconds(exchange, copied.seconds, end);
-  link_.add(static_cast<double>(n_moved), copied.seconds);
+  link_.add(static_cast<double>(n_moved), std::max(copied.seconds - kStartSeconds, copied.seconds / 8));
 }
 
 /// Of a copy that took `seconds` until `end`, the time within steps that had not reached the layer yet.

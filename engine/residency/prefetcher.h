@@ -40,6 +40,7 @@ struct PrefetchLayer {
   int64_t n_neurons = 0;
   std::span<const int32_t> hot;          // neurons that the device has for good
   int64_t n_hot = 0, n_device_rows = 0;  // the cache's device rows are [n_hot, n_device_rows), possibly none
+  std::span<const int32_t> cached = {};  // neurons in the first of these rows, at first
 };
 
 struct PrefetchOptions {

@@ -39,6 +39,8 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
   thread_sums_ = memory.allocate(static_cast<size_t>(pool_.n_threads() - 1) * few * row * sizeof(int64_t));
   sum_parts_ = memory.allocate(2 * static_cast<size_t>(pool_.n_threads()) * row * sizeof(float));
   summed_.resize(static_cast<size_t>(pool_.n_threads()));
+  const int64_t most_pieces = n_sum_pieces(max_cols, pool_.n_threads(), pool_.speeds_differ());
+  ranges_.resize(static_cast<size_t>(std::max<int64_t>(kNeuronRanges, most_pieces)));
   few_ids_.resize((1 + few) * row);
   passed_ids_ = few_ids_.data();
   list_ids_ = passed_ids_ + row;
@@ -79,26 +81,28 @@ void SparseFfn::select(const float* values, const float* sizes, int n_tokens, in
 void SparseFfn::ffn_few(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                         const NeuronSet& set, const float* gates, float* out, NeuronCounts& counts) {
   const Call call{&ffn, &ffn.down, x, quantized, n_tokens, &set, gates, counts.found};
-  run_ranges(call, counts);
+  run_ranges(call, kNeuronRanges, counts);
   add_partials(call, out);
 }
 
 void SparseFfn::down_few(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                          float* out, NeuronCounts& counts) {
   const Call call{nullptr, &down, nullptr, nullptr, n_tokens, &set, values, counts.found};
-  run_ranges(call, counts);
+  run_ranges(call, kNeuronRanges, counts);
   add_partials(call, out);
 }
 
-void SparseFfn::run_ranges(const Call& call, NeuronCounts& counts) {
+void SparseFfn::run_ranges(const Call& call, int64_t n_ranges, NeuronCounts& counts) {
   assert(call.n_tokens <= std::min(max_tokens_, kMaxFewTokens));
   if (call.found != nullptr) {
     std::fill_n(call.found->bits, static_cast<size_t>(call.n_tokens) * call.set->words(), uint64_t{0});
   }
-  pool_.for_each_piece(kNeuronRanges, 1, [&](int64_t range, int64_t, int thread) {
-    run_range(call, static_cast<int>(range), thread);
+  pool_.for_each_piece(n_ranges, 1, [&](int64_t range, int64_t, int thread) {
+    run_range(call, call.sums == nullptr ? range_of(call, range) : piece_of(call, range, n_ranges), range,
+              thread);
   });
-  for (const RangeCounts& range : range_counts_) {
+  for (int64_t i = 0; i < n_ranges; ++i) {
+    const RangeCounts& range = ranges_[static_cast<size_t>(i)].counts;
     counts.gate_rows += range.gate_rows;
     counts.up_rows += range.up_rows;
     counts.down_rows += range.down_rows;
@@ -107,32 +111,48 @@ void SparseFfn::run_ranges(const Call& call, NeuronCounts& counts) {
   }
 }
 
-void SparseFfn::run_range(const Call& call, int range, int thread) {
+/// The listed neurons of a fixed range of all neurons.
+SparseFfn::Places SparseFfn::range_of(const Call& call, int64_t range) const {
   const std::span<const int32_t> ids = call.set->ids();
   const int64_t size = neuron_range(call.set->n_neurons());
   const auto place_of = [&](int64_t neuron) {
     return std::lower_bound(ids.begin(), ids.end(), static_cast<int32_t>(neuron)) - ids.begin();
   };
-  RangeCounts& counts = range_counts_[static_cast<size_t>(range)];
-  std::array<int, kMaxFewTokens>& n_listed = n_listed_[static_cast<size_t>(range)];
-  counts = {};
-  n_listed.fill(0);
-  Places places{ids.data(), place_of(range * size), place_of((range + 1) * size)};
+  return {ids.data(), place_of(range * size), place_of((range + 1) * size)};
+}
+
+/// Of n_pieces of the list, about equally long, one. Neurons of one word of bits stay together, for threads write those.
+SparseFfn::Places SparseFfn::piece_of(const Call& call, int64_t piece, int64_t n_pieces) const {
+  const std::span<const int32_t> ids = call.set->ids();
+  const auto n = static_cast<int64_t>(ids.size());
+  const auto boundary = [&](int64_t i) {
+    int64_t place = n * i / n_pieces;
+    while (place > 0 && place < n &&
+           ids[static_cast<size_t>(place)] / 64 == ids[static_cast<size_t>(place - 1)] / 64)
+      ++place;
+    return place;
+  };
+  return {ids.data(), boundary(piece), boundary(piece + 1)};
+}
+
+void SparseFfn::run_range(const Call& call, Places places, int64_t index, int thread) {
+  Range& range = ranges_[static_cast<size_t>(index)];
+  range = {};
   if (places.n() == 0) return;
-  places = values_of_range(call, places, counts);
-  list_active(call, places, n_listed.data(), counts);
-  if (call.found != nullptr) note_active(call, places.begin, n_listed.data());
+  places = values_of_range(call, places, range.counts);
+  list_active(call, places, range.n_listed.data(), range.counts);
+  if (call.found != nullptr) note_active(call, places.begin, range.n_listed.data());
   if (call.sums != nullptr) {
-    sum_range(call, range, places.begin, thread);
+    sum_range(call, index, places.begin, thread);
   } else {
-    add_range(call, range, places.begin);
+    add_range(call, index, places.begin);
   }
 }
 
 /// Adds a range's listed neurons, from list index `begin` on, to its partial sums.
-void SparseFfn::add_range(const Call& call, int range, int64_t begin) {
+void SparseFfn::add_range(const Call& call, int64_t range, int64_t begin) {
   for (int t = 0; t < call.n_tokens; ++t) {
-    const int n = n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)];
+    const int n = ranges_[static_cast<size_t>(range)].n_listed[static_cast<size_t>(t)];
     if (n == 0) continue;
     const DownArgs args{.down = call.down,
                         .ids = list_ids_ + t * max_cols_ + begin,
@@ -263,8 +283,8 @@ void SparseFfn::add_partials(const Call& call, float* out) {
     const int t = static_cast<int>(piece / parts);
     const int64_t column = piece % parts * kColumns, n = std::min(kColumns, n_cols - column);
     float* to = out + t * n_cols + column;
-    for (int range = 0; range < kNeuronRanges; ++range) {
-      if (n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)] == 0) continue;
+    for (int64_t range = 0; range < kNeuronRanges; ++range) {
+      if (ranges_[static_cast<size_t>(range)].n_listed[static_cast<size_t>(t)] == 0) continue;
       kernels_.add(partials_ + (range * call.n_tokens + t) * max_cols_ + column, n, to);
     }
     if (call.down->bias != nullptr) kernels_.add(call.down->bias + column, n, to);
@@ -273,7 +293,7 @@ void SparseFfn::add_partials(const Call& call, float* out) {
 
 // ---- few tokens, integer sums ----------------------------------------------------------------------------
 //
-// A thread adds all of its ranges to one array; the first thread's array is the caller's.
+// A thread adds all of its pieces to one array; the first thread's array is the caller's.
 
 void SparseFfn::ffn_few_sums(const FfnNeurons& ffn, const float* x, const std::byte* quantized, int n_tokens,
                              const NeuronSet& set, const float* gates, const NeuronSums& sums,
@@ -288,10 +308,11 @@ void SparseFfn::down_few_sums(const DownColumns& down, const float* values, int 
 
 void SparseFfn::run_few_sums(const Call& call, NeuronCounts& counts) {
   std::ranges::fill(summed_, uint8_t{0});
-  poison_.fill(0);
-  run_ranges(call, counts);
+  const int64_t n_ranges =
+      n_sum_pieces(static_cast<int64_t>(call.set->ids().size()), pool_.n_threads(), pool_.speeds_differ());
+  run_ranges(call, n_ranges, counts);
   uint32_t poison = 0;
-  for (uint32_t of_range : poison_) poison |= of_range;
+  for (int64_t i = 0; i < n_ranges; ++i) poison |= ranges_[static_cast<size_t>(i)].poison;
   for (int t = 0; t < call.n_tokens; ++t) {
     if ((poison >> t & 1) != 0) call.sums->poison[t] = 1;
   }
@@ -315,14 +336,15 @@ int64_t* SparseFfn::thread_sums(int thread, int64_t n) {
 }
 
 /// Adds a range's listed neurons, from list index `begin` on, to the thread's sums.
-void SparseFfn::sum_range(const Call& call, int range, int64_t begin, int thread) {
+void SparseFfn::sum_range(const Call& call, int64_t index, int64_t begin, int thread) {
+  Range& range = ranges_[static_cast<size_t>(index)];
   const int64_t n_cols = call.down->n_cols, n = call.n_tokens * n_cols;
   int64_t* sums = thread == 0 ? call.sums->sums : thread_sums(thread, n);
   uint8_t& summed = summed_[static_cast<size_t>(thread)];
   if (thread != 0 && summed == 0) std::fill_n(sums, n, int64_t{0});
   summed = 1;
   for (int t = 0; t < call.n_tokens; ++t) {
-    const int n_listed = n_listed_[static_cast<size_t>(range)][static_cast<size_t>(t)];
+    const int n_listed = range.n_listed[static_cast<size_t>(t)];
     const DownSumsArgs args{.down = call.down,
                             .ids = list_ids_ + t * max_cols_ + begin,
                             .values = list_values_ + t * max_cols_ + begin,
@@ -333,7 +355,7 @@ void SparseFfn::sum_range(const Call& call, int range, int64_t begin, int thread
                             .parts = sum_parts_.floats() + 2 * thread * max_cols_};
     const bool finite =
         std::all_of(args.values, args.values + n_listed, [](float value) { return std::isfinite(value); });
-    if (!finite) poison_[static_cast<size_t>(range)] |= uint32_t{1} << t;
+    if (!finite) range.poison |= uint32_t{1} << t;
     if (call.down->rows) {
       sums_kernels_.add_rows[static_cast<size_t>(call.down->rows.dtype)](args);
     } else {

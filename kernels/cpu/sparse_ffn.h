@@ -14,7 +14,8 @@
 //       projection; each row's part is dequantised once and added for all tokens that want it.
 //
 // Where another device has a share of the neurons, contributions are summed as integers instead
-// (kernels/neuron_sums.h), whose order does not matter.
+// (kernels/neuron_sums.h), whose order does not matter. For few tokens threads then take pieces of the list of wanted
+// neurons: ranges of all neurons would be empty where the other device has them.
 // Owned by CpuBackend; called by the engine thread.
 #pragma once
 
@@ -38,6 +39,14 @@ inline constexpr int kNeuronRanges = 16;
 /// Neurons of a range: whole words of a NeuronSet and whole groups of CodedColumns.
 inline int64_t neuron_range(int64_t n_neurons) {
   return ((n_neurons + kNeuronRanges - 1) / kNeuronRanges + 63) / 64 * 64;
+}
+
+/// How many pieces a list of neurons is cut into where sums are integers: two for each thread balance cores that are alike,
+/// four those that are not. A piece of few neurons would cost more to sum up than to read.
+inline int64_t n_sum_pieces(int64_t n_listed, int n_threads, bool speeds_differ) {
+  constexpr int64_t kLeastNeurons = 24;
+  const int64_t n = n_listed / kLeastNeurons, most = (speeds_differ ? 4 : 2) * int64_t{n_threads};
+  return n < 1 ? 1 : n < most ? n : most;
 }
 
 class SparseFfn {
@@ -89,6 +98,12 @@ class SparseFfn {
   struct RangeCounts {
     int64_t gate_rows, up_rows, down_rows, passed, active;
   };
+  /// What a thread leaves of one range, or of one piece of a list.
+  struct Range {
+    RangeCounts counts{};
+    std::array<int, kMaxFewTokens> n_listed{};  // of each token's active neurons
+    uint32_t poison = 0;                        // bit t: token t has a value that is not finite
+  };
   /// The arguments of one call for few tokens, as its ranges see it.
   struct Call {
     const FfnNeurons* ffn;  // null: `given` has the values
@@ -108,16 +123,18 @@ class SparseFfn {
     int64_t n() const { return end - begin; }
   };
 
-  void run_ranges(const Call& call, NeuronCounts& counts);
-  void run_range(const Call& call, int range, int thread);
+  void run_ranges(const Call& call, int64_t n_ranges, NeuronCounts& counts);
+  void run_range(const Call& call, Places places, int64_t range, int thread);
+  Places range_of(const Call& call, int64_t range) const;
+  Places piece_of(const Call& call, int64_t piece, int64_t n_pieces) const;
   Places values_of_range(const Call& call, Places places, RangeCounts& counts);
   void multiply(const Call& call, const Matrix& weight, const float* bias, Places places, float* to);
   Places keep_passed(const Call& call, Places places, RangeCounts& counts);
   void list_active(const Call& call, Places places, int* n_listed, RangeCounts& counts);
   void note_active(const Call& call, int64_t begin, const int* n_listed);
-  void add_range(const Call& call, int range, int64_t begin);
+  void add_range(const Call& call, int64_t range, int64_t begin);
   void add_partials(const Call& call, float* out);
-  void sum_range(const Call& call, int range, int64_t begin, int thread);
+  void sum_range(const Call& call, int64_t range, int64_t begin, int thread);
   void run_few_sums(const Call& call, NeuronCounts& counts);
   int64_t* thread_sums(int thread, int64_t n);
 
@@ -157,14 +174,12 @@ class SparseFfn {
   float* partials_ = nullptr;      // [kNeuronRanges, kMaxFewTokens]
   int32_t* passed_ids_ = nullptr;  // [1]
   int32_t* list_ids_ = nullptr;    // [kMaxFewTokens]
-  std::array<std::array<int, kMaxFewTokens>, kNeuronRanges> n_listed_{};
-  std::array<RangeCounts, kNeuronRanges> range_counts_{};
+  std::vector<Range> ranges_;      // [kNeuronRanges], or as many as n_sum_pieces() gives at most
 
   // Integer sums for few tokens: the first thread adds to the caller's sums, each other thread to its own.
-  Buffer thread_sums_;                            // [n_threads - 1, n_tokens, n_cols]
-  Buffer sum_parts_;                              // per thread: [2, n_cols], see DownSumsArgs
-  std::vector<uint8_t> summed_;                   // [n_threads] whether the thread has added anything
-  std::array<uint32_t, kNeuronRanges> poison_{};  // bit t: token t has a value that is not finite
+  Buffer thread_sums_;           // [n_threads - 1, n_tokens, n_cols]
+  Buffer sum_parts_;             // per thread: [2, n_cols], see DownSumsArgs
+  std::vector<uint8_t> summed_;  // [n_threads] whether the thread has added anything
 
   // Scratch for many tokens.
   Buffer gates_, values_, products_;

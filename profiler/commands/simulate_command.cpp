@@ -59,6 +59,8 @@ void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOption
       ->type_name("NAME");
   add_options(bench, {"context"}, options);
   command.plan.sparsity = bench.get_option("--sparsity");
+  command.placement = bench.get_option("--placement");
+  command.split = bench.get_option("--split");
 }
 
 int run_simulate_command(const SimulateCommand& command, const ModelOptions& options,
@@ -90,7 +92,7 @@ int run_simulate_command(const SimulateCommand& command, const ModelOptions& opt
       .ram_bytes = question.ram_bytes.value_or(usable_ram(question.machine.host.ram_bytes)),
       .activity = question.activity,
       .assumptions = question.assumptions,
-      .solve = options.placement == Options::Placement::kSolved,
+      .solve = command.solves(),
       .split = options.split == Options::Split::kLayers ? DeviceSplit::kLayers : DeviceSplit::kNeurons,
       .prefetch = !options.no_prefetch,
       .graphs = !options.no_graphs,

@@ -14,6 +14,13 @@ namespace hearth {
 struct SimulateCommand {
   PlanOptions plan;  // plan.machine is what is simulated; empty: nothing
   std::string shape, type = "q4_0";
+  const CLI::Option* placement = nullptr;
+  const CLI::Option* split = nullptr;
+
+  /// Placements are solved, unless another one was asked for: plan's are.
+  bool solves() const {
+    return split->count() == 0 && (placement->count() == 0 || placement->as<std::string>() == "solved");
+  }
 };
 
 /// Adds the options to bench, whose options of the model and the device count too. `command` must outlive the parsing.

@@ -245,7 +245,12 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   work.brought_bytes = rows * how.brought_share / useful_;
   work.device_whole = cost_.gpu_read(whole);
   work.kernels = cost_.kernels(layer_kernels(facts_.mode, r < d_ff));
-  const double device_s = cost_.gpu_read(own);
+  double device_s = cost_.gpu_read(own);
+  if (facts_.mode == Sparsity::kPredicted && option.n_cache > 0) {
+    // The predictor that looks ahead runs while the CPU computes, like the device's own neurons.
+    work.bytes.device_neurons += layer_.predictor_read;
+    device_s += cost_.gpu_read(layer_.predictor_read) + cost_.kernels(kLookAheadKernels);
+  }
   const double host_s = cost_.cpu_read(in_order) + rows * how.seconds_per_byte;
   (host_s > device_s ? work.cold_neurons : work.device_neurons) = std::max(host_s, device_s);
   if (r < d_ff) {

@@ -117,6 +117,9 @@ constexpr double layer_kernels(Sparsity mode, bool shared) {
   return 22 + (mode == Sparsity::kPredicted ? 6 : 0) + (shared ? 4 : 0);
 }
 
+/// Those of the predictor that looks ahead, besides.
+constexpr double kLookAheadKernels = 8;
+
 /// The options of one layer.
 class LayerOptions {
  public:

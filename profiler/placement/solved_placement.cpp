@@ -18,15 +18,15 @@ const std::vector<int32_t>* order_of(const PlanInputs& inputs, size_t layer) {
   return inputs.order == nullptr || inputs.order->empty() ? nullptr : &(*inputs.order)[layer];
 }
 
-/// The n most active neurons, by their numbers in the layout, in ascending order.
-std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer,
-                             int64_t n) {
+/// The n most active neurons behind the first `before`, by their numbers in the layout, in ascending order.
+std::vector<int32_t> hottest(const PlanInputs& inputs, const ModelActivity& activity, size_t layer, int64_t n,
+                             int64_t before = 0) {
   std::vector<int32_t> ids(static_cast<size_t>(n));
   if (activity.hottest.empty()) {
-    std::iota(ids.begin(), ids.end(), 0);
+    std::iota(ids.begin(), ids.end(), static_cast<int32_t>(before));
     return ids;
   }
-  std::copy_n(activity.hottest[layer].begin(), n, ids.begin());
+  std::copy_n(activity.hottest[layer].begin() + before, n, ids.begin());
   if (const std::vector<int32_t>* order = order_of(inputs, layer)) {
     std::vector<int32_t> place(order->size());
     for (size_t j = 0; j < order->size(); ++j)
@@ -55,6 +55,7 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
     layers[i].all_gates = option.all_gates;
     layers[i].hot = hottest(inputs, activity, i, option.n_hot);
     layers[i].n_cache = option.n_cache;
+    layers[i].cached = hottest(inputs, activity, i, option.n_there() - option.n_hot, option.n_hot);
   }
   return layers;
 }

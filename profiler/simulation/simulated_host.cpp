@@ -109,7 +109,7 @@ void SimulatedHost::select_neurons(const float* values, const float* sizes, int 
   small();
 }
 
-/// The threads take the ranges of neurons one by one, as SparseFfn has them; the last to finish counts.
+/// The threads take the pieces of the list one by one, as SparseFfn has them; the last to finish counts.
 double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& down, int n_tokens,
                                    const NeuronSet& set, bool gates_known, NeuronCounts& counts) {
   const auto bytes_of = [](const Matrix& m) {
@@ -120,11 +120,13 @@ double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& dow
   const double of_down =
       down.rows ? bytes_of(down.rows) : static_cast<double>(down.coded.n_cols_padded) * down.coded.bits / 8;
   const bool zeros = ffn == nullptr || ffn->activation.has_zeros();
-  std::array<double, kNeuronRanges> range_bytes{};
+  const auto n_listed = static_cast<int64_t>(set.ids().size());
+  std::vector<double> piece_bytes(static_cast<size_t>(n_sum_pieces(n_listed, host_.n_cores, false)));
   double multiply_adds = 0;
-  const int64_t range = neuron_range(set.n_neurons());
-  for (const int32_t id : set.ids()) {
-    double& bytes = range_bytes[static_cast<size_t>(id / range)];
+  for (int64_t place = 0; place < n_listed; ++place) {
+    const int32_t id = set.ids()[static_cast<size_t>(place)];
+    double& bytes =
+        piece_bytes[static_cast<size_t>(place) * piece_bytes.size() / static_cast<size_t>(n_listed)];
     bytes += gate;
     counts.gate_rows += gate > 0 ? 1 : 0;
     int n_active = 0;
@@ -144,7 +146,7 @@ double SimulatedHost::rows_seconds(const FfnNeurons* ffn, const DownColumns& dow
   }
   const double thread_rate = ram_bytes_per_s_ * host_.sparse_row_share / host_.n_cores;
   std::vector<double> ends(static_cast<size_t>(std::max(host_.n_cores, 1)));
-  for (const double bytes : range_bytes) *std::ranges::min_element(ends) += bytes / thread_rate;
+  for (const double bytes : piece_bytes) *std::ranges::min_element(ends) += bytes / thread_rate;
   double seconds = std::max(*std::ranges::max_element(ends), multiply_adds / host_.multiply_adds_per_s);
   // While the link copies from the same RAM, the threads get what it leaves.
   const double now = VirtualTime::current()->now(), shared = cuda::simulated_use().to_device_until - now;

@@ -136,7 +136,8 @@ void SimulatedModel::start_prefetcher() {
                       .n_neurons = spec_.d_ff,
                       .hot = plan_->layers[static_cast<size_t>(i)].hot,
                       .n_hot = hybrid->n_hot,
-                      .n_device_rows = hybrid->n_device_rows});
+                      .n_device_rows = hybrid->n_device_rows,
+                      .cached = plan_->layers[static_cast<size_t>(i)].cached});
   }
   if (!has_cache) return;
   prefetcher_ = std::make_unique<Prefetcher>(layers, cuda::make_bundle_mover(shared, {}));

@@ -82,7 +82,7 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
   work_.mark("attention, active neurons", layer.layer);
 }
 
-/// Enqueues the hot part, and launches what was recorded up to here.
+/// Enqueues the hot part and what else there is to do, and launches what was recorded up to here.
 void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
                                       const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
@@ -90,6 +90,7 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   hot.resize(call.n_tokens, layer.host.down.n_neurons);
   work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
+  if (call.meanwhile) call.meanwhile();
   end_segment(layer);
   work_.mark("FFN, hot neurons", layer.layer);
   if (traffic_ != nullptr) traffic_->enqueued(layer.layer, work_.stream());

@@ -129,7 +129,7 @@ TEST_CASE("a neuron cache brings and lets go what a plain one does, under random
       const std::set<int32_t> hot = some(n_neurons, 0.2, rng);
       const std::vector<int32_t> hot_list(hot.begin(), hot.end());
       const auto first = static_cast<int32_t>(hot.size());
-      NeuronCache cache(n_neurons, hot_list, first, first + n_device_rows, 9);
+      NeuronCache cache(n_neurons, hot_list, first, first + n_device_rows, {}, 9);
       PlainCache plain(hot, first, first + static_cast<int32_t>(n_device_rows), 9);
       std::vector<RowChange> found;
       for (int call = 0; call < 120; ++call) {
@@ -163,7 +163,7 @@ TEST_CASE("what is wanted counts for less as time goes by, for as long as it may
   // Neuron 0 is wanted ten times, long ago; neuron 1 twice, lately.
   for (const int visits_between : {0, 20, 2000}) {
     INFO(visits_between);
-    NeuronCache cache(64, {}, 0, 1, 1.0);
+    NeuronCache cache(64, {}, 0, 1, {}, 1.0);
     std::vector<RowChange> found;
     for (int i = 0; i < 10; ++i) cache.visit(bits_of(64, {0}));
     for (int i = 0; i < visits_between; ++i) cache.visit(bits_of(64, {}));
@@ -193,6 +193,17 @@ TEST_CASE("one device row serves one neuron after the other, none that is predic
   cache.freed(1);
   cache.bring(bits_of(10, {6}), 8, found);
   CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{6, 1}});
+}
+
+TEST_CASE("a cache may begin with neurons in its first rows, which leave like others") {
+  NeuronCache cache(10, std::vector<int32_t>{3}, 1, 4, std::vector<int32_t>{4, 7});
+  CHECK(cache.n_free() == 1);
+  CHECK(cache.missing(bits_of(10, {3, 4, 5, 7})) == 1);
+  std::vector<RowChange> found;
+  cache.bring(bits_of(10, {4, 5, 6, 7}), 8, found);
+  CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{5, 3}});
+  cache.let_go(bits_of(10, {7}), 3, found);
+  CHECK(pairs(found) == std::vector<std::pair<int32_t, int32_t>>{{4, 1}});
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ cudaError_t record(Event& event, cudaStream_t handle) {
   const std::shared_ptr<EventState> state = event.state;
   const uint64_t n = state->record();
   call_simulated(SimulatedCall::kEvent);
-  return enqueue_always(handle, [state, n, stream] { state->finish(n, stream->simulated_end); });
+  return enqueue_always(handle, [state, n, stream] { state->finish(n, simulated_end_of(*stream)); });
 }
 
 /// Waiting in one stream for an event of another that captures draws the first into the capture.

@@ -114,6 +114,10 @@ void wait_simulated_until(double time) {
   VirtualTime::current()->wait_until(time + simulation->speeds.wait_call_s);
 }
 
+double simulated_end_of(const Stream& stream) {
+  return is_simulated() ? std::max(stream.simulated_end, simulated_now()) : 0;
+}
+
 void call_simulated(SimulatedCall call) {
   if (!is_simulated()) return;
   const cuda::SimulatedSpeeds& speeds = simulation->speeds;

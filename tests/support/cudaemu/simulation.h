@@ -10,6 +10,8 @@
 
 namespace hearth::cudaemu {
 
+class Stream;
+
 /// Whether the device is simulated, and virtual time has not ended.
 bool is_simulated();
 
@@ -17,6 +19,9 @@ bool is_simulated();
 double simulated_now();
 /// The calling thread waits until the device has come to this time, if it has not.
 void wait_simulated_until(double time);
+
+/// When a mark behind the stream's work is reached; 0 if nothing is simulated.
+double simulated_end_of(const Stream& stream);
 
 /// What a call of the runtime enqueues.
 enum class SimulatedCall { kWork, kGraph, kEvent };
