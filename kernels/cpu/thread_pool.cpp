@@ -38,12 +38,20 @@ constexpr double kLeastPace = 0.05;
 
 constexpr uint32_t kOpen = uint32_t{1} << 31;
 
-/// Waits until `value` is no longer `old`: polls for kSpinTime if `may_spin`, then sleeps.
-void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may_spin) noexcept {
-  using Clock = std::chrono::steady_clock;
+using SpinClock = std::chrono::steady_clock;
+
+/// Waits until `value` is no longer `old`: if `may_spin`, polls for kSpinTime, and on until `awake_until` comes; then sleeps.
+/// How many threads sleep is counted in `parked`.
+void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may_spin,
+                      const std::atomic<SpinClock::rep>& awake_until, std::atomic<int>& parked) noexcept {
   if (may_spin) {
-    const Clock::time_point start = Clock::now();
-    for (Clock::duration waited{}; waited < kSpinTime; waited = Clock::now() - start) {
+    const SpinClock::time_point start = SpinClock::now();
+    SpinClock::duration waited{};
+    const auto polls_on = [&] {
+      return waited < kSpinTime ||
+             (start + waited).time_since_epoch().count() < awake_until.load(std::memory_order_relaxed);
+    };
+    for (; polls_on(); waited = SpinClock::now() - start) {
       for (int i = 0; i < kPollsPerClock; ++i) {
         if (value.load(std::memory_order_acquire) != old) return;
         pause_in_wait();
@@ -51,7 +59,9 @@ void wait_while_equal(const std::atomic<uint32_t>& value, uint32_t old, bool may
       if (waited > kPoliteAfter) sched_yield();
     }
   }
+  parked.fetch_add(1, std::memory_order_relaxed);
   value.wait(old, std::memory_order_acquire);
+  parked.fetch_sub(1, std::memory_order_relaxed);
 }
 
 /// Keeps the process to its quota: threads for which it has no whole CPU rest whenever the process has used more
@@ -147,6 +157,13 @@ ThreadPool::ThreadPool(int n_threads, double quota) : quota_(quota) {
   }
 }
 
+void ThreadPool::expect_work() noexcept {
+  if (!may_spin_ || exceeds_quota()) return;
+  const auto until = SpinClock::now() + std::chrono::duration_cast<SpinClock::duration>(
+                                            std::chrono::duration<double>(kAwakeSeconds));
+  awake_until_.store(until.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
 bool ThreadPool::exceeds_quota() const { return quota_ > 0.0 && n_threads() > quota_; }
 
 ThreadPool::~ThreadPool() { stop(); }
@@ -179,7 +196,7 @@ void ThreadPool::share(Call call, const void* context) noexcept {
   // 3. Close the gate and wait until the threads inside have finished their pieces.
   uint32_t inside = gate_.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
   while (inside != 0) {
-    wait_while_equal(gate_, inside, may_spin_);
+    wait_while_equal(gate_, inside, may_spin_, awake_until_, n_parked_);
     inside = gate_.load(std::memory_order_acquire);
   }
 }
@@ -202,7 +219,7 @@ void ThreadPool::work(int thread) noexcept {
   Pace pace(quota_, thread);
   for (uint32_t seen = 0;;) {
     pace.rest_if_due();
-    wait_while_equal(round_, seen, may_spin_);
+    wait_while_equal(round_, seen, may_spin_, awake_until_, n_parked_);
     seen = round_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_relaxed)) return;
     if (!enter()) continue;

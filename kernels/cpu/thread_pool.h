@@ -54,6 +54,15 @@ class ThreadPool {
   /// starting all threads. It is no error if the system refuses. Returns whether threads were bound.
   bool bind_threads();
 
+  /// Tells that an operation will come within kAwakeSeconds, because a device is working on what the CPU needs: threads poll
+  /// so long and do not park, so that none has to be woken. Does nothing if the pool has more threads than processors, or
+  /// than its quota has CPUs. Cheap; the engine thread.
+  void expect_work() noexcept;
+  /// Longer than a layer of any model takes a GPU.
+  static constexpr double kAwakeSeconds = 2e-3;
+  /// How many threads are asleep.
+  int n_parked() const { return n_parked_.load(std::memory_order_relaxed); }
+
   /// Calls body(int64_t begin, int64_t end, int thread) for consecutive pieces of at most `grain` that cover
   /// [0, n). Each piece goes to the next free thread; thread is in [0, n_threads()). Returns when all calls
   /// have returned; everything they wrote is visible then. A single piece runs on the calling thread without
@@ -154,6 +163,8 @@ class ThreadPool {
   // that it counts may read them. Top bit: threads may still enter. Other bits: the number of threads inside.
   alignas(64) std::atomic<uint32_t> gate_{0};
   alignas(64) std::atomic<int64_t> next_piece_{0};
+  alignas(64) std::atomic<int64_t> awake_until_{0};  // of the steady clock: threads poll at least so long
+  std::atomic<int> n_parked_{0};
   alignas(64) std::atomic<uint64_t> claimed_{0};  // a bit for each part that a thread has begun
   alignas(64) Call call_ = nullptr;
   const void* context_ = nullptr;

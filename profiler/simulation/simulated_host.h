@@ -10,6 +10,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/cpu/host_neurons.h"
+#include "kernels/cpu/thread_pool.h"
 #include "profiler/machine/machine_profile.h"
 #include "profiler/simulation/planted_activity.h"
 
@@ -17,9 +18,9 @@ namespace hearth {
 
 /// What a profile does not tell of a host.
 struct HostCosts {
-  /// A fork and join of the thread pool, whose threads spin between operations, and the same if they have parked, after
+  /// A fork and join of the thread pool, whose threads poll between operations, and the same if they have parked, after
   /// spin_s without work: then each has to be woken.
-  double fork_s = 2e-6, woken_fork_s = 35e-6, spin_s = 100e-6;
+  double fork_s = 2e-6, woken_fork_s = 35e-6, spin_s = ThreadPool::kAwakeSeconds;
   double small_s = 1e-6;  // an operation on a token's activations
 };
 

@@ -161,6 +161,22 @@ TEST_CASE("threads that went to sleep are woken", "[thread_pool]") {
   CHECK(calls == 80);
 }
 
+TEST_CASE("threads that were told of work to come go to sleep when none comes", "[thread_pool]") {
+  ThreadPool pool(3);
+  const auto await_sleep = [&] {
+    while (pool.n_parked() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  std::atomic<int> calls{0};
+  for (int i = 0; i < 3; ++i) {
+    await_sleep();
+    pool.expect_work();
+    run_on_all(pool, [&](int64_t, int) { calls.fetch_add(1); });
+    pool.expect_work();
+  }
+  await_sleep();
+  CHECK(calls == 9);
+}
+
 TEST_CASE("a caller that waits longer than it spins is woken by the last worker", "[thread_pool]") {
   ThreadPool pool(3);
   std::atomic<int> finished{0};

@@ -23,6 +23,7 @@ class CudaHybridFfn final : public HybridFfn {
   /// `work`, `cpu` and what `options` refer to must outlive it.
   CudaHybridFfn(DeviceWork& work, CpuBackend& cpu, const DeviceOptions& options)
       : work_(work),
+        cpu_(cpu),
         cold_share_(options.cold_neurons != nullptr ? *options.cold_neurons : cpu),
         streamed_share_(cpu, options.stream_from_tokens) {}
 
@@ -45,6 +46,7 @@ class CudaHybridFfn final : public HybridFfn {
   void end_segment(const HybridLayer& layer);
 
   DeviceWork& work_;
+  CpuBackend& cpu_;
   HostPins pins_;
   ColdShare cold_share_;
   StreamedShare streamed_share_;  // after the pins, whose memory its copies read
