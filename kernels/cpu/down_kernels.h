@@ -97,7 +97,7 @@ struct DownSumsArgs {
   int64_t column_begin = 0;  // a multiple of kDownStripColumns
   int64_t column_end = 0;    // <= down->n_cols
   int64_t* sums = nullptr;   // [column_end - column_begin]
-  float* parts = nullptr;    // [2, column_end - column_begin] scratch
+  float* parts = nullptr;    // [3, column_end - column_begin] scratch, 8-byte aligned
 };
 
 /// Adds a panel's neurons to the sums of many tokens.
@@ -112,6 +112,25 @@ struct PanelSumsArgs {
   int64_t stride = 0;
 };
 
+/// The codes and factors of kPanelNeurons rows of a type with terms (kernels/neuron_terms.h), kPanelWidth columns of each.
+/// Rows that no token wants may have any contents.
+struct TermPanel {
+  alignas(
+      64) int16_t codes[kPanelNeurons / 2][2 * kPanelWidth];  // of two rows side by side, column by column
+  alignas(64) float scale[kPanelWidth / 16][kPanelNeurons], min[kPanelWidth / 16][kPanelNeurons];
+};
+
+/// Adds a panel's neurons to the sums of many tokens; as PanelSumsArgs.
+struct TermPanelArgs {
+  const TermPanel* panel = nullptr;
+  const uint64_t* wanted = nullptr;
+  const float* values = nullptr;
+  int n_tokens = 0;
+  int64_t n_columns = 0;  // a multiple of 32
+  int64_t* sums = nullptr;
+  int64_t stride = 0;
+};
+
 /// One ISA's functions. All are thread-safe and allocate nothing.
 struct DownSumsKernels {
   /// Indexed by the DType of down.rows.
@@ -119,6 +138,13 @@ struct DownSumsKernels {
   /// For down.coded.
   void (*add_coded)(const DownSumsArgs& args);
   void (*add_panel)(const PanelSumsArgs& args);
+  /// For types with terms, by DType; null for others. fill_terms: columns [column, column + n) of a row become row `place` of
+  /// panels[0] and, beyond kPanelWidth, panels[1]; column and n are multiples of the type's block size.
+  std::array<void (*)(const Matrix& rows, int64_t row, int64_t column, int64_t n, int place,
+                      TermPanel* panels),
+             kDTypeCount>
+      fill_terms;
+  std::array<void (*)(const TermPanelArgs& args), kDTypeCount> add_term_panel;
   /// Dequantises weights [column, column + n) of one neuron. column and the room in out are multiples of 32.
   void (*dequantize_coded)(const CodedColumns& coded, int64_t neuron, int64_t column, int64_t n, float* out);
 };

@@ -37,7 +37,7 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
   list_values_ = few_ups_ + few * row;
   partials_ = list_values_ + few * row;
   thread_sums_ = memory.allocate(static_cast<size_t>(pool_.n_threads() - 1) * few * row * sizeof(int64_t));
-  sum_parts_ = memory.allocate(2 * static_cast<size_t>(pool_.n_threads()) * row * sizeof(float));
+  sum_parts_ = memory.allocate(3 * static_cast<size_t>(pool_.n_threads()) * row * sizeof(float));
   summed_.resize(static_cast<size_t>(pool_.n_threads()));
   const int64_t most_pieces = n_sum_pieces(max_cols, pool_.n_threads(), pool_.speeds_differ());
   ranges_.resize(static_cast<size_t>(std::max<int64_t>(kNeuronRanges, most_pieces)));
@@ -56,6 +56,7 @@ void SparseFfn::reserve(int max_tokens, int64_t max_cols, Backend& memory) {
   panels_.resize(static_cast<size_t>(pool_.n_threads()));
   sums_.resize(panels_.size());
   for (std::vector<float>& panel : panels_) panel.resize(size_t{2} * (kPanelNeurons + 2) * kPanelWidth);
+  term_panels_.resize(panels_.size());
   for (Buffer& sums : sums_) sums = memory.allocate(2 * tokens * kPanelWidth * sizeof(float));
 }
 
@@ -352,7 +353,7 @@ void SparseFfn::sum_range(const Call& call, int64_t index, int64_t begin, int th
                             .column_begin = 0,
                             .column_end = n_cols,
                             .sums = sums + t * n_cols,
-                            .parts = sum_parts_.floats() + 2 * thread * max_cols_};
+                            .parts = sum_parts_.floats() + 3 * thread * max_cols_};
     const bool finite =
         std::all_of(args.values, args.values + n_listed, [](float value) { return std::isfinite(value); });
     if (!finite) range.poison |= uint32_t{1} << t;
@@ -586,6 +587,8 @@ void SparseFfn::down_many_sums(const DownColumns& down, const float* values, int
 void SparseFfn::sum_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
                             int n_tokens, int thread) {
   const int64_t n_cols = call.down->n_cols;
+  if (call.down->rows && sums_kernels_.fill_terms[static_cast<size_t>(call.down->rows.dtype)] != nullptr)
+    return sum_term_columns(call, column, n_columns, first_token, n_tokens, thread);
   for (size_t word = 0; word < call.set->words(); ++word) {
     if (any_[word] == 0) continue;
     fill_panel(call, word, column, n_columns, thread);
@@ -599,6 +602,33 @@ void SparseFfn::sum_columns(const ManyCall& call, int64_t column, int64_t n_colu
            .n_columns = std::min<int64_t>(kPanelWidth, n_columns - begin),
            .sums = call.sums->sums + first_token * n_cols + column + begin,
            .stride = n_cols});
+    }
+  }
+}
+
+/// The same for types with terms: the panel holds codes.
+void SparseFfn::sum_term_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
+                                 int n_tokens, int thread) {
+  const DownColumns& down = *call.down;
+  const auto type = static_cast<size_t>(down.rows.dtype);
+  std::array<TermPanel, 2>& panels = term_panels_[static_cast<size_t>(thread)];
+  for (size_t word = 0; word < call.set->words(); ++word) {
+    const int64_t first = static_cast<int64_t>(word) * 64;
+    for (uint64_t left = any_[word]; left != 0; left &= left - 1) {
+      const int i = std::countr_zero(left);
+      if (first + i + 64 < down.n_neurons) prefetch_columns(down, first + i + 64, column, n_columns);
+      sums_kernels_.fill_terms[type](down.rows, first + i, column, n_columns, i, panels.data());
+    }
+    const size_t place = word * static_cast<size_t>(call.n_tokens) + static_cast<size_t>(first_token);
+    for (int64_t begin = 0; begin < n_columns && any_[word] != 0; begin += kPanelWidth) {
+      sums_kernels_.add_term_panel[type](
+          {.panel = &panels[static_cast<size_t>(begin / kPanelWidth)],
+           .wanted = active_.data() + place,
+           .values = products() + starts_[place],
+           .n_tokens = n_tokens,
+           .n_columns = std::min<int64_t>(kPanelWidth, n_columns - begin),
+           .sums = call.sums->sums + first_token * down.n_cols + column + begin,
+           .stride = down.n_cols});
     }
   }
 }

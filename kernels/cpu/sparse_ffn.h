@@ -150,6 +150,8 @@ class SparseFfn {
   void run_many(const ManyCall& call, NeuronCounts& counts);
   void sum_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token, int n_tokens,
                    int thread);
+  void sum_term_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token,
+                        int n_tokens, int thread);
   void fill_panel(const ManyCall& call, size_t word, int64_t column, int64_t n_columns, int thread);
   void add_columns(const ManyCall& call, int64_t column, int64_t n_columns, int first_token, int n_tokens,
                    int thread);
@@ -178,7 +180,7 @@ class SparseFfn {
 
   // Integer sums for few tokens: the first thread adds to the caller's sums, each other thread to its own.
   Buffer thread_sums_;           // [n_threads - 1, n_tokens, n_cols]
-  Buffer sum_parts_;             // per thread: [2, n_cols], see DownSumsArgs
+  Buffer sum_parts_;             // per thread: [3, n_cols], see DownSumsArgs
   std::vector<uint8_t> summed_;  // [n_threads] whether the thread has added anything
 
   // Scratch for many tokens.
@@ -189,9 +191,10 @@ class SparseFfn {
   // those of (word, token) begin.
   std::vector<uint64_t> active_;
   std::vector<size_t> starts_;
-  std::vector<uint32_t> ranges_of_;         // [max_tokens] bit r: the token has active neurons in range r
-  std::vector<uint64_t> any_;               // [words] neurons that are active for any token
-  std::vector<int64_t> counted_;            // [max_tokens]
+  std::vector<uint32_t> ranges_of_;  // [max_tokens] bit r: the token has active neurons in range r
+  std::vector<uint64_t> any_;        // [words] neurons that are active for any token
+  std::vector<int64_t> counted_;     // [max_tokens]
+  std::vector<std::array<TermPanel, 2>> term_panels_;  // per thread
   std::vector<std::vector<float>> panels_;  // per thread: [2, kPanelNeurons, kPanelWidth], then factors
   std::vector<Buffer> sums_;                // per thread: [2, max_tokens, kPanelWidth]
 };

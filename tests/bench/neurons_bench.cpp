@@ -141,7 +141,7 @@ class Bench {
     std::mt19937 rng(2);
     x_ = test::random_activations(o.n_tokens * o.d_model, rng);
     // So small that values are of the size that models have: sums of integers have a slow way for others.
-    for (float& x : x_) x *= 0.001f;
+    for (float& x : x_) x *= 1e-6f;
     out_.resize(x_.size());
     sums_.resize(static_cast<size_t>(o.d_model));
     // Gates of the wanted share are positive; rows are alike, so that products would all be.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/cpu/down_kernels.h"
+#include "kernels/neuron_terms.h"
 #include "kernels/quant/dequantize.h"
 #include "tests/kernels/neuron_layer.h"
 #include "tests/kernels/sums_reference.h"
@@ -34,7 +35,7 @@ Listed some_neurons(const std::vector<float>& all, double share, std::mt19937& r
 
 void add(const DownSumsKernels& kernels, const DownColumns& down, const Listed& listed, int64_t begin,
          int64_t end, int64_t* sums) {
-  std::vector<float> parts(static_cast<size_t>(2 * (end - begin)), kNan);
+  std::vector<float> parts(static_cast<size_t>(3 * (end - begin)), kNan);
   const DownSumsArgs args{.down = &down,
                           .ids = listed.ids.data(),
                           .values = listed.values.data(),
@@ -164,6 +165,119 @@ TEST_CASE("a panel's sums are those of its neurons") {
         }
       }
     }
+  }
+}
+
+TEST_CASE("a panel of codes has the sums of its neurons, of every type with terms") {
+  std::mt19937 rng(6);
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto type = static_cast<DType>(i);
+    if (!has_terms(type)) continue;
+    constexpr int64_t kColumns = 2 * kPanelWidth;
+    const int n_tokens = 4;
+    const DownCase down = down_rows(type, kPanelNeurons, kColumns, 0, rng);
+    std::vector<float> dense = strange_values(n_tokens * kPanelNeurons, rng), packed;
+    std::vector<uint64_t> wanted(n_tokens);
+    std::vector<int32_t> ids;
+    for (int32_t j = 0; j < kPanelNeurons; ++j) ids.push_back(j);
+    for (size_t t = 0; t < n_tokens; ++t) {
+      wanted[t] = t == 2 ? 0 : uint64_t{rng()} << 32 | rng();
+      for (size_t j = 0; j < kPanelNeurons; ++j) {
+        float& value = dense[t * kPanelNeurons + j];
+        if ((wanted[t] >> j & 1) == 0) value = 0.0f;
+        if ((wanted[t] >> j & 1) != 0) packed.push_back(value);
+      }
+    }
+    Sums expected(n_tokens, kColumns);
+    reference_sums(down, ids, dense, n_tokens, expected);
+    for (Isa isa : supported_isas()) {
+      INFO(isa_name(isa) << " " << dtype_info(type).name);
+      const DownSumsKernels& kernels = down_sums_kernels(isa);
+      std::vector<TermPanel> panels(2);
+      std::memset(static_cast<void*>(panels.data()), 0xff,
+                  panels.size() * sizeof(TermPanel));  // NaNs in rows nobody wants
+      uint64_t any = 0;
+      for (uint64_t bits : wanted) any |= bits;
+      for (int j = 0; j < kPanelNeurons; ++j) {
+        if ((any >> j & 1) != 0)
+          kernels.fill_terms[static_cast<size_t>(i)](down.down.rows, j, 0, kColumns, j, panels.data());
+      }
+      std::vector<int64_t> sums(n_tokens * kColumns, 0);
+      for (int half = 0; half < 2; ++half) {
+        kernels.add_term_panel[static_cast<size_t>(i)]({.panel = &panels[static_cast<size_t>(half)],
+                                                        .wanted = wanted.data(),
+                                                        .values = packed.data(),
+                                                        .n_tokens = n_tokens,
+                                                        .n_columns = kPanelWidth,
+                                                        .sums = sums.data() + half * kPanelWidth,
+                                                        .stride = kColumns});
+      }
+      REQUIRE(sums == expected.sums);
+    }
+  }
+}
+
+TEST_CASE("terms at their bounds fit the sums of as many neurons as any model has") {
+  // Every code and factor such that terms are just below their limit, 60,000 neurons with the same sign.
+  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kIQ4_NL}) {
+    std::mt19937 rng(7);
+    DownCase down = down_rows(type, 1, 32, 0, rng);
+    const uint16_t half = 0x3c00;  // 1
+    std::memcpy(down.matrix.bytes.data(), &half, 2);
+    std::memset(down.matrix.bytes.data() + 2, type == DType::kQ8_0 ? 0x80 : 0, down.matrix.bytes.size() - 2);
+    std::vector<float> weights(32);
+    dequantize_row(type, down.down.rows.row(0), 32, weights.data());
+    down.weights = weights;
+    const int exponent = type == DType::kQ4_0 ? 31 : 35;
+    const float value = std::nextafter(std::ldexp(1.0f, 30 - exponent), 0.0f);
+    constexpr int kNeurons = 60000;
+    const std::vector<int32_t> ids(kNeurons, 0);
+    const std::vector<float> values(kNeurons, value);
+    for (Isa isa : supported_isas()) {
+      std::vector<int64_t> sums(32, 0);
+      std::vector<float> parts(96);
+      down_sums_kernels(isa).add_rows[static_cast<size_t>(type)]({.down = &down.down,
+                                                                  .ids = ids.data(),
+                                                                  .values = values.data(),
+                                                                  .n = kNeurons,
+                                                                  .column_begin = 0,
+                                                                  .column_end = 32,
+                                                                  .sums = sums.data(),
+                                                                  .parts = parts.data()});
+      const long double expected = static_cast<long double>(value) * weights[0] * kNeurons * 0x1p36L;
+      INFO(isa_name(isa) << " " << dtype_info(type).name);
+      CHECK(static_cast<long double>(sums[0]) == expected);
+      CHECK(sums[31] == sums[0]);
+    }
+  }
+}
+
+TEST_CASE("sums by terms err no more than sums of floats") {
+  std::mt19937 rng(8);
+  for (const DType type : {DType::kQ4_0, DType::kQ8_0, DType::kQ4_K, DType::kQ6_K}) {
+    const int64_t n = 2000, n_cols = 512;
+    const DownCase down = down_rows(type, n, n_cols, 0, rng);
+    const std::vector<float> values = random_activations(n, rng);
+    std::vector<int32_t> ids;
+    for (int32_t j = 0; j < n; ++j) ids.push_back(j);
+    Sums sums(1, n_cols);
+    reference_sums(down, ids, values, 1, sums);
+    double error = 0, float_error = 0, size = 0;
+    for (int64_t c = 0; c < n_cols; ++c) {
+      double exact = 0;
+      float plain = 0;
+      for (int64_t j = 0; j < n; ++j) {
+        const float weight = down.weights[static_cast<size_t>(j * n_cols + c)];
+        exact += double{values[static_cast<size_t>(j)]} * weight;
+        plain = std::fma(values[static_cast<size_t>(j)], weight, plain);
+      }
+      error += std::pow(static_cast<double>(sums.sums[static_cast<size_t>(c)]) * 0x1p-36 - exact, 2);
+      float_error += std::pow(plain - exact, 2);
+      size += exact * exact;
+    }
+    INFO(dtype_info(type).name << ": " << std::sqrt(error / size) << " against "
+                               << std::sqrt(float_error / size));
+    CHECK(error <= 4 * float_error);
   }
 }
 

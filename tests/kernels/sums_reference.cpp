@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/neuron_terms.h"
 #include "kernels/quant/coded_columns.h"
 #include "kernels/quant/dequantize.h"
 
@@ -53,6 +54,41 @@ int64_t some_columns(DType type) {
   return block == 1 ? 163 : block == 32 ? 288 : 512;
 }
 
+namespace {
+
+/// The contribution of one weight, by the definition in kernels/neuron_sums.h.
+int64_t weight_units(float value, float weight) {
+  double product = double{value} * weight;
+  if (!(product <= 0x1p20)) product = 0x1p20;
+  if (product < -0x1p20) product = -0x1p20;
+  return static_cast<int64_t>(std::nearbyint(product * 0x1p36));
+}
+
+/// A row's contributions by the definition in kernels/neuron_terms.h, added to `to`.
+template <class Block>
+void add_terms(const DownCase& down, int32_t id, float value, int64_t* to) {
+  const float* weights = down.weights.data() + id * down.down.n_cols;
+  for (int64_t b = 0; b < down.down.n_cols / Block::kElems; ++b) {
+    Decoded<Block> block;
+    decode_block<Block>(down.down.rows.row(id) + static_cast<size_t>(b) * sizeof(Block), block);
+    for (int i = 0; i < Block::kElems; ++i) {
+      const float scaled = value * std::ldexp(1.0f, TermsOf<Block>::kExponent);
+      const float t = scaled * block.scale[i / Block::kGroup];
+      const float t2 = Block::kHasMin ? scaled * block.min[i / Block::kGroup] : 0.0f;
+      const int64_t c = b * Block::kElems + i;
+      if (std::abs(t) < 0x1p30f && std::abs(t2) < 0x1p30f) {
+        const auto whole = static_cast<int64_t>(std::nearbyint(double{t})) * block.q[i] +
+                           static_cast<int64_t>(std::nearbyint(double{t2}));
+        to[c] += whole * (int64_t{1} << (36 - TermsOf<Block>::kExponent));
+      } else {
+        to[c] += weight_units(value, weights[c]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
 void reference_sums(const DownCase& down, const std::vector<int32_t>& ids, const std::vector<float>& values,
                     int n_tokens, Sums& to) {
   const int64_t n_cols = down.down.n_cols;
@@ -61,12 +97,18 @@ void reference_sums(const DownCase& down, const std::vector<int32_t>& ids, const
       const float value = values[static_cast<size_t>(t * down.down.n_neurons + id)];
       if (value == 0.0f) continue;
       if (!std::isfinite(value)) to.poison[static_cast<size_t>(t)] = 1;
-      for (int64_t c = 0; c < n_cols; ++c) {
-        double product = double{value} * down.weights[static_cast<size_t>(id * n_cols + c)];
-        if (!(product <= 0x1p20)) product = 0x1p20;
-        if (product < -0x1p20) product = -0x1p20;
-        to.sums[static_cast<size_t>(t * n_cols + c)] +=
-            static_cast<int64_t>(std::nearbyint(product * 0x1p36));
+      int64_t* const sums = to.sums.data() + t * n_cols;
+      bool has_terms = false;
+      if (down.down.rows) {
+        visit_block_type(down.down.rows.dtype, [&]<class Block>() {
+          if constexpr (kHasTerms<Block>) {
+            has_terms = true;
+            add_terms<Block>(down, id, value, sums);
+          }
+        });
+      }
+      for (int64_t c = 0; c < n_cols && !has_terms; ++c) {
+        sums[c] += weight_units(value, down.weights[static_cast<size_t>(id * n_cols + c)]);
       }
     }
   }

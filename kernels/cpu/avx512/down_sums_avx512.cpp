@@ -3,6 +3,7 @@
 // Compiled with AVX-512 enabled: nothing in this file may have external linkage but the table.
 #include "kernels/cpu/avx512/strips_avx512.h"
 #include "kernels/cpu/simd/down_sums.h"
+#include "kernels/cpu/simd/terms_x86.h"
 
 namespace hearth {
 namespace {
@@ -32,8 +33,58 @@ struct Avx512Sums : Avx512Down {
   }
 };
 
+/// See down_terms.h. A register of sums has sixteen columns: 0..3 of each eight of a strip, and 4..7 of each, because bytes
+/// are widened and paired within quarters of registers.
+struct Avx512Terms : TermsX86<Avx512Sums> {
+  struct Sums {
+    __m512i high[2], low[2];
+  };
+  static constexpr int column(int i) { return i % 16 / 4 * 8 + i / 16 * 4 + i % 4; }
+  static Sums zero() {
+    const __m512i z = _mm512_setzero_si512();
+    return {{z, z}, {z, z}};
+  }
+  static Sums load_sums(const int32_t* high, const int32_t* low) {
+    return {{_mm512_loadu_si512(high), _mm512_loadu_si512(high + 16)},
+            {_mm512_loadu_si512(low), _mm512_loadu_si512(low + 16)}};
+  }
+  static void store_sums(const Sums& sums, int32_t* high, int32_t* low) {
+    for (int i = 0; i < 2; ++i) {
+      _mm512_storeu_si512(high + 16 * i, sums.high[i]);
+      _mm512_storeu_si512(low + 16 * i, sums.low[i]);
+    }
+  }
+  template <int kUnits>
+  static void add(Sums& sums, Codes a, Codes b, const int32_t* high, const int32_t* low) {
+    const __m512i wide_a = _mm512_cvtepi8_epi16(a), wide_b = _mm512_cvtepi8_epi16(b);
+    const __m512i highs = both<kUnits>(high), lows = both<kUnits>(low);
+    add_products(sums, 0, _mm512_unpacklo_epi16(wide_a, wide_b), highs, lows);
+    add_products(sums, 1, _mm512_unpackhi_epi16(wide_a, wide_b), highs, lows);
+  }
+  /// Here the sums are in the columns' own order.
+  static void add_pairs(Sums& sums, const int16_t* codes, TermPair high, TermPair low) {
+    add_products(sums, 0, _mm512_loadu_si512(codes), _mm512_set1_epi32(high.first),
+                 _mm512_set1_epi32(low.first));
+    add_products(sums, 1, _mm512_loadu_si512(codes + 32), _mm512_set1_epi32(high.second),
+                 _mm512_set1_epi32(low.second));
+  }
+
+ private:
+  /// Eight times one number, eight times the other, or sixteen times the only one.
+  template <int kUnits>
+  static __m512i both(const int32_t* pairs) {
+    const __m512i first = _mm512_set1_epi32(pairs[0]);
+    if constexpr (kUnits == 1) return first;
+    return _mm512_mask_set1_epi32(first, 0xff00, pairs[kUnits - 1]);
+  }
+  static void add_products(Sums& sums, int i, __m512i codes, __m512i high, __m512i low) {
+    sums.high[i] = _mm512_dpwssd_epi32(sums.high[i], codes, high);
+    sums.low[i] = _mm512_dpwssd_epi32(sums.low[i], codes, low);
+  }
+};
+
 }  // namespace
 
-const DownSumsKernels kDownSumsAvx512 = down_sums_table<Avx512Sums>();
+const DownSumsKernels kDownSumsAvx512 = down_sums_table<Avx512Sums, Avx512Terms>();
 
 }  // namespace hearth

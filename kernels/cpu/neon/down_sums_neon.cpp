@@ -1,6 +1,7 @@
 // DownSumsKernels for NEON. Nothing in this file may have external linkage but the table.
 #include "kernels/cpu/neon/strips_neon.h"
 #include "kernels/cpu/simd/down_sums.h"
+#include "kernels/cpu/simd/terms_plain.h"
 
 namespace hearth {
 namespace {
@@ -35,6 +36,6 @@ struct NeonSums : NeonDown {
 
 }  // namespace
 
-const DownSumsKernels kDownSumsNeon = down_sums_table<NeonSums>();
+const DownSumsKernels kDownSumsNeon = down_sums_table<NeonSums, PlainTerms>();
 
 }  // namespace hearth

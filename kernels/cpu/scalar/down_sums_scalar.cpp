@@ -1,6 +1,7 @@
 // DownSumsKernels in plain C++: computes kernels/neuron_sums.h's definition product by product.
 #include "kernels/cpu/scalar/strips_scalar.h"
 #include "kernels/cpu/simd/down_sums.h"
+#include "kernels/cpu/simd/terms_plain.h"
 
 namespace hearth {
 namespace {
@@ -25,6 +26,6 @@ struct ScalarSums : ScalarDown {
 
 }  // namespace
 
-const DownSumsKernels kDownSumsScalar = down_sums_table<ScalarSums>();
+const DownSumsKernels kDownSumsScalar = down_sums_table<ScalarSums, PlainTerms>();
 
 }  // namespace hearth

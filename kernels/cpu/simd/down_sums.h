@@ -8,6 +8,7 @@
 #include "kernels/cpu/down_kernels.h"
 #include "kernels/cpu/simd/down_coded.h"
 #include "kernels/cpu/simd/down_rows.h"
+#include "kernels/cpu/simd/down_terms.h"
 #include "kernels/neuron_sums.h"
 
 namespace hearth {
@@ -322,20 +323,41 @@ void sum_panel(const PanelSumsArgs& args) {
   }
 }
 
-template <class S>
+/// The functions of an ISA with strips S and terms T (down_terms.h).
+template <class S, class T>
 constexpr DownSumsKernels down_sums_table() {
-  return {{sum_rows<S, StripF32>,          sum_rows<S, StripF16>,         sum_rows<S, StripBF16>,
-           sum_rows<S, StripQ4_0>,         sum_rows<S, StripQ4_1>,        sum_block_rows<S, BlockQ5_0>,
-           sum_block_rows<S, BlockQ5_1>,   sum_rows<S, StripQ8_0>,        sum_block_rows<S, BlockQ2_K>,
-           sum_block_rows<S, BlockQ3_K>,   sum_block_rows<S, BlockQ4_K>,  sum_block_rows<S, BlockQ5_K>,
-           sum_block_rows<S, BlockQ6_K>,   sum_rows<S, StripIQ4_NL>,      sum_block_rows<S, BlockIQ4_XS>,
-           sum_block_rows<S, BlockMXFP4>,  sum_block_rows<S, BlockNVFP4>, sum_block_rows<S, BlockIQ2_XXS>,
-           sum_block_rows<S, BlockIQ2_XS>, sum_block_rows<S, BlockIQ2_S>, sum_block_rows<S, BlockIQ3_XXS>,
-           sum_block_rows<S, BlockIQ3_S>,  sum_block_rows<S, BlockIQ1_S>, sum_block_rows<S, BlockIQ1_M>,
-           sum_block_rows<S, BlockTQ1_0>,  sum_block_rows<S, BlockTQ2_0>},
-          sum_coded<S>,
-          sum_panel<S>,
-          dequantize_codes<S>};
+  DownSumsKernels table{};
+  table.add_rows = {sum_rows<S, StripF32>,
+                    sum_rows<S, StripF16>,
+                    sum_rows<S, StripBF16>,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    nullptr,
+                    sum_block_rows<S, BlockNVFP4>,
+                    sum_block_rows<S, BlockIQ2_XXS>,
+                    sum_block_rows<S, BlockIQ2_XS>,
+                    sum_block_rows<S, BlockIQ2_S>,
+                    sum_block_rows<S, BlockIQ3_XXS>,
+                    sum_block_rows<S, BlockIQ3_S>,
+                    sum_block_rows<S, BlockIQ1_S>,
+                    sum_block_rows<S, BlockIQ1_M>,
+                    sum_block_rows<S, BlockTQ1_0>,
+                    sum_block_rows<S, BlockTQ2_0>};
+  set_term_kernels<S, T>(table);
+  table.add_coded = sum_coded<S>;
+  table.add_panel = sum_panel<S>;
+  table.dequantize_coded = dequantize_codes<S>;
+  return table;
 }
 
 }  // namespace hearth

@@ -1,13 +1,16 @@
 // Neurons' down rows times their values, added to sums of integers.
 //
-// Contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
+// Of quantised rows, the value times the scale is rounded to an integer, whose parts times the codes are summed: two integer
+// multiply-adds a weight (kernels/neuron_terms.h). Others' contributions are summed in two parts of 32 bits (SumParts in kernels/neuron_sums.h): consumer GPUs convert
 // two numbers a clock to 64-bit integers, and have few doubles. Products too large for it, which a model's
 // outliers have, are converted one by one and added to memory at once.
 //
 // A thread block has 256 columns, eight for each lane, and its warps share a chunk of the listed neurons; a row's
 // bytes are decoded once for two tokens (four took too many registers). So every column costs one 64-bit
 // atomic addition per chunk. Their order does not matter, nor that of the neurons.
+#include <type_traits>
 #include "kernels/cuda/device_types.h"
+
 #include "kernels/cuda/neurons/add_down_sources.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
@@ -70,6 +73,50 @@ struct LaneSums {
   }
 };
 
+/// A lane's sums for one token of rows with terms.
+struct LaneTerms {
+  // Codes are above their values, so that sums of high parts may pass 2^31; with `extra` they are back within it.
+  unsigned high[kLaneColumns], low[kLaneColumns];
+  int64_t extra;  // what all columns get: minus offsets times terms, terms of mins
+
+  __device__ __forceinline__ void clear() {
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) high[k] = low[k] = 0;
+    extra = 0;
+  }
+  template <class Source>
+  __device__ __forceinline__ void add(const Source& source, const typename Source::Raw& raw, int64_t lane,
+                                      float value, const Eight& q, float scale, float min, int64_t* to,
+                                      int n) {
+    const float scaled = __fmul_rn(value, Source::kPower);
+    const float term = __fmul_rn(scaled, scale), of_min = Source::kMins ? __fmul_rn(scaled, min) : 0.0f;
+    if (!(fabsf(term) < Terms::kLimit && fabsf(of_min) < Terms::kLimit)) {
+      if (value == 0.0f) return;
+      float weights[kLaneColumns];
+      source.decode(raw, lane, weights);
+      GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+        if (k < n) add_to(to + k, units_of(value, weights[k]));
+      }
+      return;
+    }
+    const int t = __float2int_rn(term);
+    const int above = t >> Terms::kLowBits, below = t & Terms::kLowMask;
+    extra -= int64_t{Source::kOffset} * t;
+    if (Source::kMins) extra += __float2int_rn(of_min);
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      const int code = static_cast<int>(q.word[k / 4] >> (k % 4 * 8) & 255);
+      high[k] += static_cast<unsigned>(above * code);
+      low[k] += static_cast<unsigned>(below * code);
+    }
+  }
+  /// Adds `extra` to the columns' parts. Of at most kMost neurons |extra| is below 2^46, so that its parts fit.
+  __device__ __forceinline__ void join() {
+    GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
+      high[k] += static_cast<unsigned>(extra >> Terms::kLowBits);
+      low[k] += static_cast<unsigned>(extra & Terms::kLowMask);
+    }
+  }
+};
+
 template <int kTokens>
 struct Shared {
   int n_active;
@@ -126,7 +173,7 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   if (warp * kRows >= n_active || column >= call.n_cols) return;
   const int n_columns =
       static_cast<int>(call.n_cols - column < kLaneColumns ? call.n_cols - column : kLaneColumns);
-  LaneSums sums[kTokens];
+  std::conditional_t<Source::kTerms, LaneTerms, LaneSums> sums[kTokens];
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) sums[t].clear();
   unsigned n_rows = 0;
   for (int first = warp * kRows; first < n_active; first += kWarps * kRows) {
@@ -136,19 +183,32 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
     }
     GPU_UNROLL for (int r = 0; r < kRows; ++r) {
       if (first + r >= n_active) break;
-      float weights[kLaneColumns];
-      source.decode(raw[r], lane, weights);
-      GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
-        int64_t* to = call.sums + (first_token + t) * call.n_cols + column;
-        sums[t].add(shared.values[t][first + r], weights, to, n_columns);
+      const auto to = [&](int t) { return call.sums + (first_token + t) * call.n_cols + column; };
+      if constexpr (Source::kTerms) {
+        float scale, min = 0.0f;
+        const Eight q = source.codes(raw[r], lane, scale, min);
+        GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+          sums[t].add(source, raw[r], lane, shared.values[t][first + r], q, scale, min, to(t), n_columns);
+        }
+      } else {
+        float weights[kLaneColumns];
+        source.decode(raw[r], lane, weights);
+        GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+          sums[t].add(shared.values[t][first + r], weights, to(t), n_columns);
+        }
       }
       ++n_rows;
     }
   }
   GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
+    unsigned none_high = n_rows * SumParts::kHighBits, none_low = n_rows * SumParts::kLowBits;
+    if constexpr (Source::kTerms) {
+      none_high = none_low = 0;
+      sums[t].join();
+    }
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
-      atomicAdd(&shared.high[t][k * 32 + own], sums[t].high[k] - n_rows * SumParts::kHighBits);
-      atomicAdd(&shared.low[t][k * 32 + own], sums[t].low[k] - n_rows * SumParts::kLowBits);
+      atomicAdd(&shared.high[t][k * 32 + own], static_cast<unsigned>(sums[t].high[k]) - none_high);
+      atomicAdd(&shared.low[t][k * 32 + own], static_cast<unsigned>(sums[t].low[k]) - none_low);
     }
   }
 }
@@ -173,22 +233,25 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source
       if (first_token + t >= call.n_tokens || column >= call.n_cols) continue;
       const int at = own % kLaneColumns * 32 + own / kLaneColumns;
       const auto high = static_cast<int>(shared.high[t][at]), low = static_cast<int>(shared.low[t][at]);
-      const int64_t units = int64_t{high} * (int64_t{1} << 22) + low;
+      constexpr int kBits = Source::kTerms ? Terms::kLowBits : 22;
+      const int64_t units = (int64_t{high} * (int64_t{1} << kBits) + low) * (int64_t{1} << Source::kShift);
       if (units != 0) add_to(call.sums + (first_token + t) * call.n_cols + column, units);
     }
     __syncthreads();
   }
 }
 
-/// Rows are read once for every kTokens tokens. A weight takes about four instructions to decode and seven for each token
-/// to round and add.
+/// Rows are read once for every kTokens tokens. A weight takes about four instructions to decode and seven for each token to
+/// round and add; a code one to take, and two for each token.
 template <int kTokens, class Source>
 KernelWork work_of(const Source& source, const Call& call) {
   const auto n = static_cast<double>(*call.n), cols = static_cast<double>(call.n_cols);
   const double passes = (call.n_tokens + kTokens - 1) / kTokens;
-  return {.bytes = passes * n * source.row_bytes(call.n_cols) +
-                   floats((1 + call.n_tokens) * int64_t{*call.n}) + 16.0 * call.n_tokens * cols,
-          .instructions = n * cols * (4 * passes + 7 * call.n_tokens)};
+  return {
+      .bytes = passes * n * source.row_bytes(call.n_cols) + floats((1 + call.n_tokens) * int64_t{*call.n}) +
+               16.0 * call.n_tokens * cols,
+      .instructions =
+          n * cols * (Source::kTerms ? 1.5 * passes + 2.5 * call.n_tokens : 4 * passes + 7 * call.n_tokens)};
 }
 
 template <int kTokens, class Source>

@@ -12,6 +12,8 @@ enum class FloatKind { kF32, kF16, kBF16 };
 template <FloatKind kKind>
 struct FloatRows {
   static constexpr int kRowsInFlight = 2;
+  static constexpr bool kTerms = false;
+  static constexpr int kShift = 0;
   static constexpr size_t kBytes = kKind == FloatKind::kF32 ? 4 : 2;
   struct Raw {
     unsigned bits[kLaneColumns];
@@ -46,6 +48,8 @@ struct FloatRows {
 template <int kBits, bool kHalves, bool kMins>
 struct CodedRows {
   static constexpr int kRowsInFlight = 2;
+  static constexpr bool kTerms = false;
+  static constexpr int kShift = 0;
   struct Factors {
     uint4 words[kHalves ? 1 : 2];
   };

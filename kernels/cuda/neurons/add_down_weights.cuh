@@ -7,6 +7,7 @@
 #pragma once
 
 #include "kernels/cuda/runtime/gpu.h"
+#include "kernels/neuron_terms.h"
 #include "kernels/quant/formats.h"
 
 namespace hearth::cuda {
@@ -81,6 +82,10 @@ struct BlockWeights;
 template <class Block>
 struct QuantRows {
   static constexpr int kRowsInFlight = 4;
+  static constexpr bool kTerms = kHasTerms<Block>;
+  static constexpr float kPower = TermsOf<Block>::kPower;
+  static constexpr int kShift = TermsOf<Block>::kShift, kOffset = Block::kOffset;
+  static constexpr bool kMins = Block::kHasMin;
   using Raw = RawQuants;
   const uint8_t* data;
   size_t stride;
@@ -95,10 +100,14 @@ struct QuantRows {
         data + static_cast<size_t>(row) * stride + static_cast<size_t>(lane / kLanes) * sizeof(Block);
     BlockWeights<Block>::load(block, static_cast<int>(lane % kLanes), raw);
   }
-  __device__ __forceinline__ void decode(const Raw& raw, int64_t lane, float (&weights)[kLaneColumns]) const {
+  /// The lane's codes, kOffset above their values, which share a scale and a min.
+  __device__ __forceinline__ Eight codes(const Raw& raw, int64_t lane, float& scale, float& min) const {
     constexpr int kLanes = Block::kElems / kLaneColumns;
+    return BlockWeights<Block>::quants(raw, static_cast<int>(lane % kLanes), scale, min);
+  }
+  __device__ __forceinline__ void decode(const Raw& raw, int64_t lane, float (&weights)[kLaneColumns]) const {
     float scale, min = 0.0f;
-    const Eight q = BlockWeights<Block>::quants(raw, static_cast<int>(lane % kLanes), scale, min);
+    const Eight q = codes(raw, lane, scale, min);
     GPU_UNROLL for (int k = 0; k < kLaneColumns; ++k) {
       weights[k] = __fmul_rn(scale, quant_value(q.word[k / 4], k % 4, Block::kOffset));
       if (Block::kHasMin) weights[k] = __fadd_rn(weights[k], min);

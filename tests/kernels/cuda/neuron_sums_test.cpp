@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/down_kernels.h"
 #include "kernels/cuda/ops.h"
+#include "kernels/quant/dequantize.h"
 #include "tests/kernels/cuda/device_neurons.h"
 #include "tests/kernels/sums_reference.h"
 #include "tests/support/catch.h"
@@ -165,7 +166,7 @@ TEST_CASE("CUDA and CPU: shares of the neurons, wherever they are summed, add up
       const Isa isa = supported_isas()[rng() % supported_isas().size()];
       const DownSumsKernels& kernels = down_sums_kernels(isa);
       for (int t = 0; t < n_tokens; ++t) {
-        std::vector<float> own, parts(static_cast<size_t>(2 * n_cols));
+        std::vector<float> own, parts(static_cast<size_t>(3 * n_cols));
         for (int32_t id : host_ids) own.push_back(values[static_cast<size_t>(t * n + id)]);
         const DownSumsArgs args{.down = &down.down,
                                 .ids = host_ids.data(),
@@ -216,6 +217,30 @@ TEST_CASE("CUDA: values that are no numbers poison their token, weights that are
     for (size_t c = 0; c < 300; ++c) REQUIRE(found.sums[t * 300 + c] == expected.sums[t * 300 + c]);
   }
   CHECK(found.sums[1 * 300 + 7] > int64_t{1} << 55);
+}
+
+TEST_CASE("CUDA: terms at their bounds, with codes at theirs") {
+  std::mt19937 rng(6);
+  const int64_t n = 600;
+  for (const DType type : {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1}) {
+    DownCase down = down_rows(type, n, 256, 0, rng);
+    const auto block_bytes = static_cast<size_t>(dtype_info(type).block_bytes);
+    const uint16_t one = 0x3c00;
+    for (size_t at = 0; at < down.matrix.bytes.size(); at += block_bytes) {
+      std::memset(down.matrix.bytes.data() + at, at / block_bytes % 2 == 0 ? 0x80 : 0x7f, block_bytes);
+      std::memcpy(down.matrix.bytes.data() + at, &one, 2);
+      if (type == DType::kQ4_1) std::memcpy(down.matrix.bytes.data() + at + 2, &one, 2);
+    }
+    for (int64_t j = 0; j < n; ++j)
+      dequantize_row(type, down.down.rows.row(j), 256, down.weights.data() + j * 256);
+    const float limit = std::ldexp(1.0f, type == DType::kQ8_0 ? -5 : type == DType::kQ4_0 ? -1 : -2);
+    for (const float value : {std::nextafter(limit, 0.0f), -std::nextafter(limit, 0.0f), limit}) {
+      for (int n_tokens : {1, 2, 9}) {
+        check_sums(down, random_ids(n, 1.0, rng),
+                   std::vector<float>(static_cast<size_t>(n * n_tokens), value), n_tokens);
+      }
+    }
+  }
 }
 
 TEST_CASE("CUDA: many contributions at the edge of what is summed in two parts") {
