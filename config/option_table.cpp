@@ -142,6 +142,10 @@ std::vector<OptionSpec> make_table() {
        "GiB of memory to reserve at start at most, besides the model file's own pages. auto: what the "
        "machine or the container has.",
        NumberField{&O::ram_budget_gib, kMinBudgetGib, kMaxBudgetGib, "auto"}, Sources::kAll, Program::kBoth},
+      {"split", "Device", "NAME",
+       "What a GPU too small for the model gets: neurons of every layer, whole layers, or whichever is "
+       "faster.",
+       choice<&O::split>({"auto", "neurons", "layers"}), Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
        "Write what of the model lives where, with its bytes, as JSON to this file once the model is loaded.",
        TextField{&O::plan_file}},
@@ -189,9 +193,6 @@ std::vector<OptionSpec> make_table() {
       {"verify-predictor", "Sparsity", "",
        "Predicted mode: compute every gate too, to report recall and false positives.",
        FlagField{&O::verify_predictor}, Sources::kAll, Program::kProfiler},
-      {"split", "Device", "NAME",
-       "What a GPU too small for the model gets: neurons of every layer, or whole layers.",
-       choice<&O::split>({"neurons", "layers"}), Sources::kAll, Program::kProfiler},
       {"placement", "Device", "NAME",
        "Which neurons it gets: neutral (as many of each layer) or solved for this machine.",
        choice<&O::placement>({"neutral", "solved"}), Sources::kAll, Program::kProfiler},

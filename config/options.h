@@ -35,7 +35,7 @@ struct Options {
   enum class Speculate : uint8_t { kOff, kAuto };
   enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
   enum class LogFormat : uint8_t { kText, kJson };
-  enum class Split : uint8_t { kNeurons, kLayers };
+  enum class Split : uint8_t { kAuto, kNeurons, kLayers };
   enum class Placement : uint8_t { kNeutral, kSolved };
   enum class PrefetchBy : uint8_t { kGather, kDma };
 
@@ -95,7 +95,7 @@ struct Options {
 
   // Only hearth-profiler has these. They switch parts of the GPU's work, to measure what each part is worth.
   bool verify_predictor = false;
-  Split split = Split::kNeurons;
+  Split split = Split::kAuto;
   Placement placement = Placement::kNeutral;
   PrefetchBy prefetch_by = PrefetchBy::kGather;
   bool no_prefetch = false, no_cpu_share = false, no_graphs = false;

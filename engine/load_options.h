@@ -71,7 +71,7 @@ struct LoadOptions {
   // The GPU.
   DeviceChoice device = DeviceChoice::kCpu;
   std::optional<uint64_t> vram_budget_bytes;  // GPU memory to use; nullopt: all that is free
-  DeviceSplit split = DeviceSplit::kNeurons;
+  DeviceSplit split = DeviceSplit::kAuto;
   bool graphs = true;    // record the GPU's steps as CUDA graphs and replay them
   bool prefetch = true;  // copy cold neurons to the GPU before they are needed
   cuda::CopyWay prefetch_way = cuda::CopyWay::kGather;  // how prefetch copies from pinned memory

@@ -167,13 +167,14 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
                           .mode = resolved->sparsity.mode,
                           .bounds = resolved->memory.bounds,
                           .kv_counts = resolved->memory.kv_counts,
+                          .split = options.split,
                           .prefetch = options.prefetch && options.cpu_share,
                           .order = &neurons->order()};
   size_t budget = resolved->device.budget_bytes;
   for (;;) {
     std::optional<Placement> given;
     if (options.choose_placement) given = options.choose_placement(inputs, budget);
-    plan = given ? placed_plan(inputs, *std::move(given), budget) : make_plan(inputs, options.split, budget);
+    plan = given ? placed_plan(inputs, *std::move(given), budget) : make_plan(inputs, budget);
     if (!plan) {
       throw std::invalid_argument(
           "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +

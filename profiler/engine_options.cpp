@@ -78,6 +78,18 @@ Options::Sparsity sparsity_option(Sparsity mode) {
 
 uint64_t bytes_of_gib(double gib) { return static_cast<uint64_t>(gib * (1 << 30)); }
 
+DeviceSplit engine_split(Options::Split split) {
+  switch (split) {
+    case Options::Split::kNeurons:
+      return DeviceSplit::kNeurons;
+    case Options::Split::kLayers:
+      return DeviceSplit::kLayers;
+    case Options::Split::kAuto:
+      break;
+  }
+  return DeviceSplit::kAuto;
+}
+
 LoadOptions engine_options(const Options& options) {
   LoadOptions load;
   load.path = options.model;
@@ -95,7 +107,7 @@ LoadOptions engine_options(const Options& options) {
   load.device = engine_device(options.device);
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
-  load.split = options.split == Options::Split::kLayers ? DeviceSplit::kLayers : DeviceSplit::kNeurons;
+  load.split = engine_split(options.split);
   load.prefetch = !options.no_prefetch;
   load.prefetch_way =
       options.prefetch_by == Options::PrefetchBy::kDma ? cuda::CopyWay::kDma : cuda::CopyWay::kGather;

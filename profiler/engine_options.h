@@ -19,6 +19,9 @@ std::optional<Isa> engine_isa(Options::Isa isa);
 
 ActivationBits engine_activation_bits(Options::ActivationBits bits);
 
+/// How a GPU that is too small for the model is used.
+DeviceSplit engine_split(Options::Split split);
+
 /// The name of the sparsity mode, as SparsityRequest takes it.
 std::string engine_sparsity(Options::Sparsity sparsity);
 /// The option that asks for this sparsity mode.

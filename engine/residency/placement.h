@@ -10,8 +10,9 @@ namespace hearth {
 
 /// What goes to a device that is too small for the whole model.
 enum class DeviceSplit : uint8_t {
+  kAuto,     // whichever decodes faster: by neurons if many are skipped, else by layers
   kNeurons,  // of every layer, the neurons that are active most often
-  kLayers,   // whole layers, the last ones: offloading by layers, for comparison
+  kLayers,   // whole layers, the last ones
 };
 
 struct LayerPlacement {

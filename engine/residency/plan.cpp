@@ -82,6 +82,10 @@ void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPla
 
 }  // namespace
 
+bool by_layers(DeviceSplit split, Sparsity mode) {
+  return split == DeviceSplit::kLayers || (split == DeviceSplit::kAuto && mode == Sparsity::kDense);
+}
+
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
   return layer.on_device && static_cast<int64_t>(layer.hot.size()) < spec.d_ff;
 }
@@ -181,7 +185,7 @@ int64_t largest(int64_t low, int64_t high, const Holds& holds) {
 
 }  // namespace
 
-std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t budget) {
+std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
   const int n_layers = in.spec.n_layers;
   const int64_t d_ff = d_ff_of(in);
   const auto bytes = [&](int first, bool gates, int64_t n_hot, int64_t n_cache, size_t stream) {
@@ -192,13 +196,13 @@ std::optional<Plan> make_plan(const PlanInputs& in, DeviceSplit split, size_t bu
   };
 
   // 1. The whole model, or its last layers whole. Of mixtures of experts that is all but the experts.
-  if (in.spec.has_experts()) split = DeviceSplit::kLayers;
-  const int64_t n_whole = largest(1, split == DeviceSplit::kLayers ? n_layers : 0, [&](int64_t n) {
+  const bool whole_layers = by_layers(in.split, in.mode) || in.spec.has_experts();
+  const int64_t n_whole = largest(1, whole_layers ? n_layers : 0, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
   });
   if (n_whole > 0) return plan(n_layers - static_cast<int>(n_whole), false, d_ff, 0, 0);
   if (bytes(0, false, d_ff, 0, 0) <= budget) return plan(0, false, d_ff, 0, 0);
-  if (split == DeviceSplit::kLayers) return std::nullopt;
+  if (in.split == DeviceSplit::kLayers || in.spec.has_experts()) return std::nullopt;
 
   // 2. Attention of as many layers as fit.
   const int64_t n_device = largest(1, n_layers, [&](int64_t n) {

@@ -34,6 +34,7 @@ struct PlanInputs {
   Sparsity mode = Sparsity::kDense;
   PassBounds bounds;  // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts = {};
+  DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true;  // neurons will be prefetched, so the plan may have a neuron cache
   /// For each neuron of the layout, its number in the file; null or empty: the layout keeps the file's order.
   const NeuronLayout::Order* order = nullptr;
@@ -78,8 +79,8 @@ struct Plan {
 };
 
 /// Makes the plan that puts the most into `budget` bytes of the device. nullopt if not even one layer fits;
-/// see least_bytes(). Of mixtures of experts the device gets whole layers but for their experts, which the CPU computes.
-std::optional<Plan> make_plan(const PlanInputs& inputs, DeviceSplit split, size_t budget);
+/// see least_bytes(). If by_layers(), layers are whole if one fits. Of mixtures of experts the device gets whole layers but for their experts, which the CPU computes.
+std::optional<Plan> make_plan(const PlanInputs& inputs, size_t budget);
 
 /// Makes the plan of a given placement. It may exceed the budget.
 Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
@@ -90,6 +91,10 @@ size_t least_bytes(const PlanInputs& inputs);
 /// Device memory that these placements need: exactly the bytes that loading will allocate.
 DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes);
+
+/// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, and
+/// sharing them costs more than it saves.
+bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// Whether a layer has neurons both on the device and in host memory.
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec);

@@ -15,6 +15,7 @@
 #include "config/command_options.h"
 #include "profiler/commands/named_model.h"
 #include "profiler/commands/terminal.h"
+#include "profiler/engine_options.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/plan/plan_answer.h"
 #include "profiler/simulation/simulation.h"
@@ -93,7 +94,7 @@ int run_simulate_command(const SimulateCommand& command, const ModelOptions& opt
       .activity = question.activity,
       .assumptions = question.assumptions,
       .solve = command.solves(),
-      .split = options.split == Options::Split::kLayers ? DeviceSplit::kLayers : DeviceSplit::kNeurons,
+      .split = engine_split(options.split),
       .prefetch = !options.no_prefetch,
       .graphs = !options.no_graphs,
       .trace = timeline ? &timeline->trace() : nullptr};

@@ -209,7 +209,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   const double active = curve_.active(r), cold = curve_.active() - active;
   const double up_down = layer_.up + layer_.down;
   double whole = layer_.attention_read + layer_.predictor_read;
-  // Rows of the device's neurons, and of the host's: one behind the other, and scattered.
+  // Rows of the device's neurons, and of the host's, which it reads neuron by neuron, bundle by bundle.
   double own = 0, in_order = 0, rows = 0;
   switch (facts_.mode) {
     case Sparsity::kPredicted:
@@ -221,14 +221,14 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
         whole += static_cast<double>(d_ff) * layer_.gate;
       } else {
         own = static_cast<double>(r) * layer_.gate;
-        in_order = static_cast<double>(d_ff - r) * layer_.gate;
+        rows = static_cast<double>(d_ff - r) * layer_.gate;
       }
       own += active * up_down;
-      rows = cold * up_down;
+      rows += cold * up_down;
       break;
     default:
       own = static_cast<double>(r) * (layer_.gate + up_down);
-      in_order = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
+      rows = static_cast<double>(d_ff - r) * (layer_.gate + up_down);
   }
   // A device that has active neurons of a group reads the group's scales. If few are active, both devices do.
   const bool dense = facts_.mode == Sparsity::kDense;
@@ -291,10 +291,12 @@ void LayerOptions::add(const LayerOption& option, std::vector<LayerOption>& opti
                      .on_device = option.on_device});
 }
 
-void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& choices) const {
+void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& choices,
+                        bool by_layers) const {
   add({.on_device = false}, options, choices);
   if (!cost_.has_gpu()) return;
   const int64_t d_ff = facts_.d_ff;
+  if (by_layers) return add({.on_device = true, .all_gates = false, .n_hot = d_ff}, options, choices);
   for (const bool gates : {false, true}) {
     if (gates && facts_.mode != Sparsity::kExact) break;
     for (int64_t n = 0;; n = std::min(d_ff, n + kGroup)) {

@@ -130,9 +130,9 @@ class LayerOptions {
   int64_t vram(const LayerOption& option) const;
   int64_t ram(const LayerOption& option) const;
 
-  /// Lists all options, with neurons in groups of kGroup (as in PowerInfer), and for each the input of
+  /// Lists all options (by_layers: a layer is whole on the device, or not there), with neurons in groups of kGroup (as in PowerInfer), and for each the input of
   /// choose().
-  void list(std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
+  void list(std::vector<LayerOption>& options, std::vector<Choice>& choices, bool by_layers = false) const;
   static constexpr int64_t kGroup = 64;
 
   /// The share of the layer's activations that is on the device.

@@ -72,7 +72,8 @@ std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs&
   PlacementBudgets budgets{
       .vram_bytes = static_cast<int64_t>(budget_bytes),
       .ram_bytes = how.ram_bytes > 0 ? how.ram_bytes : std::numeric_limits<int64_t>::max(),
-      .cache = inputs.prefetch};
+      .cache = inputs.prefetch,
+      .by_layers = by_layers(inputs.split, inputs.mode)};
   for (int attempt = 0; attempt < kTries; ++attempt) {
     const std::optional<PlacementSolution> solution = solve_placement(facts, cost, budgets);
     if (!solution || !solution->on_gpu) return std::nullopt;

@@ -11,7 +11,8 @@ constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16;
 
 class Problem {
  public:
-  Problem(const ModelFacts& facts, const CostModel& cost, bool cache) : facts_(facts), cost_(cost) {
+  Problem(const ModelFacts& facts, const CostModel& cost, bool cache, bool by_layers)
+      : facts_(facts), cost_(cost), by_layers_(by_layers) {
     for (size_t i = 0; i < facts.layers.size(); ++i) {
       layers_.emplace_back(facts, static_cast<int>(i), cost, cache);
     }
@@ -85,7 +86,7 @@ class Problem {
         options[i] = options[i - 1];
         chain.layers[i] = chain.layers[i - 1];
       } else {
-        layers_[i].list(options[i], chain.layers[i]);
+        layers_[i].list(options[i], chain.layers[i], by_layers_);
       }
     }
     return options;
@@ -168,6 +169,7 @@ class Problem {
 
   const ModelFacts& facts_;
   const CostModel& cost_;
+  const bool by_layers_;
   std::vector<LayerOptions> layers_;
 };
 
@@ -179,7 +181,7 @@ int PlacementSolution::n_device_layers() const {
 
 std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const CostModel& cost,
                                                  const PlacementBudgets& budgets, const ChainLimits& limits) {
-  const Problem problem(facts, cost, budgets.cache);
+  const Problem problem(facts, cost, budgets.cache, budgets.by_layers);
   std::optional<PlacementSolution> best;
   const auto offer = [&best](std::optional<PlacementSolution> solution) {
     if (solution && (!best || solution->seconds() < best->seconds())) best = std::move(solution);
@@ -197,7 +199,7 @@ std::optional<PlacementSolution> solve_placement(const ModelFacts& facts, const 
 }
 
 int64_t least_ram(const ModelFacts& facts, const CostModel& cost, int64_t vram_bytes) {
-  return Problem(facts, cost, false).least_ram(vram_bytes);
+  return Problem(facts, cost, false, false).least_ram(vram_bytes);
 }
 
 }  // namespace hearth

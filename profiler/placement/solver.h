@@ -30,8 +30,9 @@ namespace hearth {
 struct PlacementBudgets {
   int64_t vram_bytes = 0;
   int64_t ram_bytes = 0;
-  bool cache = true;    // neurons may be brought while the model runs
-  bool streams = true;  // buffers are allocated through which prompts' cold neurons are streamed
+  bool cache = true;       // neurons may be brought while the model runs
+  bool by_layers = false;  // a layer is whole on the GPU, or not there
+  bool streams = true;     // buffers are allocated through which prompts' cold neurons are streamed
 };
 
 struct PlacementSolution {
@@ -51,7 +52,7 @@ struct PlacementSolution {
 };
 
 /// Far finer than any machine's figures are known, and quick for models of any size.
-inline constexpr ChainLimits kPlacementLimits{.tolerance = 1e-3, .max_labels = 16};
+inline constexpr ChainLimits kPlacementLimits{.tolerance = 1e-3, .max_labels = 64};
 
 /// The best placement; nullopt if the budgets do not hold the model: least_ram() and ModelFacts::vram_least
 /// say what would.

@@ -39,7 +39,10 @@ class Asked {
     std::vector<PlacementSolution> found;
     for (const Mode& mode : modes_) {
       std::optional<PlacementSolution> solution =
-          solve_placement(mode.facts, cost, {.vram_bytes = vram, .ram_bytes = ram});
+          solve_placement(mode.facts, cost,
+                          {.vram_bytes = vram,
+                           .ram_bytes = ram,
+                           .by_layers = by_layers(DeviceSplit::kAuto, mode.facts.mode)});
       if (solution) found.push_back(*std::move(solution));
     }
     std::ranges::stable_sort(found, {}, &PlacementSolution::seconds);

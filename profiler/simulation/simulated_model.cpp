@@ -64,6 +64,7 @@ void SimulatedModel::place() {
       .bounds = load_bounds(load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
       .kv_counts =
           kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
+      .split = load_.split,
       .prefetch = load_.prefetch,
       .order = nullptr};
   const auto budget = static_cast<size_t>(load_.vram_bytes);
@@ -76,7 +77,7 @@ void SimulatedModel::place() {
     if (std::optional<Placement> placement = solve_for(how, inputs, budget))
       plan_ = placed_plan(inputs, *std::move(placement), budget);
   }
-  if (!plan_) plan_ = make_plan(inputs, load_.split, budget);
+  if (!plan_) plan_ = make_plan(inputs, budget);
   if (!plan_) {
     throw std::runtime_error("The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
                              " holds nothing of the model, which needs " +

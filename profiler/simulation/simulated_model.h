@@ -36,8 +36,8 @@ struct SimulatedLoad {
   int64_t vram_bytes = 0, ram_bytes = 0;  // budgets
   std::optional<ModelActivity> activity;  // nullopt: the law of the model's kind
   PlacementAssumptions assumptions;
-  bool solve = true;  // false: the engine's neutral plan, split as `split` says
-  DeviceSplit split = DeviceSplit::kNeurons;
+  bool solve = true;  // false: the engine's neutral plan
+  DeviceSplit split = DeviceSplit::kAuto;
   bool prefetch = true, graphs = true;
   Trace* trace = nullptr;  // gets the host's spans
 };

@@ -23,6 +23,7 @@ inline LoadOptions device_options(const std::filesystem::path& file, std::string
   options.prefill_chunk = 32;
   options.sparsity.mode = mode;
   options.device = DeviceChoice::kCuda;
+  options.split = DeviceSplit::kNeurons;  // in every mode, so that all of them are tested on shared layers
   return options;
 }
 

@@ -57,6 +57,7 @@ class Skewed {
     options.sparsity.mode = mode;
     options.device = device;
     options.prefetch = false;
+    options.split = DeviceSplit::kNeurons;
     return options;
   }
 
