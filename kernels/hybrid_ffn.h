@@ -33,6 +33,7 @@ class NeuronTraffic;
 /// to.
 struct HybridLayer {
   int layer = 0;                  // its number in the model
+  int place = 0;                  // its place among the hybrid layers
   FfnNeurons device;              // indexed by device row; gates by neuron number if all_gates
   FfnNeurons host;                // indexed by neuron number; memory of neurons below first_on_host was freed
   int64_t first_on_host = 0;      // all neurons below it are hot
@@ -45,16 +46,22 @@ struct HybridLayer {
   bool has_cache() const { return n_device_rows > n_hot; }
 };
 
+/// Which neurons a later hybrid layer will probably want. They are found while the CPU computes its share of this layer, and
+/// told to the prefetcher when the device has begun with the next one.
+struct Proposal {
+  int layer = 0;
+  NeuronSetId set;  // of the device's backend
+  /// Enqueues the work that fills the set. Called only if the CPU has a share.
+  std::function<void()> fill;
+};
+
 /// The arguments of HybridFfn::run() for one layer of one step. Pointers are device memory.
 struct HybridCall {
   const float* x = nullptr;  // [n_tokens, d_model]
   int n_tokens = 0;
   NeuronSetId wanted;  // of the device's backend, filled by select_neurons()
-  /// The neurons that the next hybrid layer will probably want, for the prefetcher; nullopt: no prediction.
-  std::optional<NeuronSetId> wanted_next;
-  /// Enqueues more of the backend's work, which runs while the CPU computes its share; empty: there is none. Called only if
-  /// the CPU has a share, and after `wanted_next` was read.
-  std::function<void()> meanwhile = {};
+  /// Neurons that a later hybrid layer will probably want, for the prefetcher; nullopt: no prediction.
+  std::optional<Proposal> proposal = {};
   /// [n_tokens, n_neurons] by neuron number. Not null if and only if the layer has all_gates.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]

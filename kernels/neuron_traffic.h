@@ -34,10 +34,12 @@ class NeuronTraffic {
   virtual void enqueued(int layer, void* stream) = 0;
 
   /// Tells which neurons the layer's tokens wanted together, as bits [words]: `any` has all of them, `cold`
-  /// those without a device row. The third span has the neurons proposed for the next layer whose neurons are
-  /// shared (empty: no proposal).
-  virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
-                      std::span<const uint64_t> proposed_for_next) = 0;
+  /// those without a device row.
+  virtual void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) = 0;
+
+  /// Tells which neurons a layer's tokens will probably want in this step, as bits [words]. Called before the layer is reached,
+  /// for one layer after the other, and not for the first ones.
+  virtual void proposed(int layer, std::span<const uint64_t> any) = 0;
 
   /// Tells how long the CPU took to compute the layer's cold neurons. Called after wanted() for the same
   /// layer.

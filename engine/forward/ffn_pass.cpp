@@ -50,7 +50,7 @@ FfnWorkspace::FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights&
       logits(floats(memory, max_rank(weights) > 0 ? max_tokens : 0, spec.d_ff)) {}
 
 void FfnWorkspace::make_sets(Backend& backend) {
-  for (NeuronSetId* set : {&wanted, &wanted_next, &truly_active}) *set = backend.make_set();
+  for (NeuronSetId* set : {&wanted, &proposed, &truly_active}) *set = backend.make_set();
 }
 
 FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& weights, int max_tokens)
@@ -278,12 +278,9 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
   HybridCall shared{.x = call.normed,
                     .n_tokens = call.n_tokens,
                     .wanted = call.work.wanted,
-                    .wanted_next = {},
+                    .proposal = look_ahead(call),
                     .gates = gates,
                     .out = call.out};
-  const HybridLayer* const next = layout_->next_hybrid(call.layer);
-  if (next != nullptr && proposed_for_ == next->layer) shared.wanted_next = call.work.wanted_next;
-  look_ahead(call, next, shared);
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
@@ -321,18 +318,19 @@ void FfnPass::propose(const LayerCall& call, const float* input) {
   predict(call, call.layer, input, call.work.wanted);
 }
 
-/// While the CPU computes its share of the layer, work.wanted_next becomes the neurons that the predictor of the layer after
-/// `next` proposes for this layer's input. They are nearly those it will propose for its own input, because the residual
-/// stream changes slowly from layer to layer; the next layer hands them over, so that they can come while it is computed.
-void FfnPass::look_ahead(const LayerCall& call, const HybridLayer* next, HybridCall& shared) {
-  if (!looks_ahead_ || mode_.sparsity != Sparsity::kPredicted || next == nullptr) return;
-  const HybridLayer* const after = layout_->next_hybrid(next->layer);
-  if (after == nullptr || !after->has_cache()) return;
-  shared.meanwhile = [this, &call] {  // so small that it needs no memory of its own
-    const int layer = layout_->next_hybrid(layout_->next_hybrid(call.layer)->layer)->layer;
-    predict(call, layer, call.x, call.work.wanted_next);
-    proposed_for_ = layer;
-  };
+/// What the predictor of the second next hybrid layer proposes for this layer's input. That is nearly what it will propose for
+/// its own, because the residual stream changes slowly from layer to layer. So there is time to bring the neurons: the CPU's
+/// share of the next layer and all that comes before it.
+std::optional<Proposal> FfnPass::look_ahead(const LayerCall& call) {
+  if (!looks_ahead_ || mode_.sparsity != Sparsity::kPredicted) return {};
+  const HybridLayer* const next = layout_->next_hybrid(call.layer);
+  const HybridLayer* const after = next == nullptr ? nullptr : layout_->next_hybrid(next->layer);
+  if (after == nullptr || !after->has_cache()) return {};
+  return Proposal{after->layer, call.work.proposed,
+                  [this, &call] {  // so small that it needs no memory of its own
+                    const int layer = layout_->next_hybrid(layout_->next_hybrid(call.layer)->layer)->layer;
+                    predict(call, layer, call.x, call.work.proposed);
+                  }};
 }
 
 /// The predictor proposes, the gate verifies what was proposed.

@@ -55,7 +55,7 @@ struct FfnWorkspace {
   static constexpr int kSets = 3;
   void make_sets(Backend& backend);
   NeuronSetId wanted;        // wanted by the layer's tokens
-  NeuronSetId wanted_next;   // probably wanted by the tokens of the next hybrid layer
+  NeuronSetId proposed;      // probably wanted by the tokens of a later hybrid layer
   NeuronSetId truly_active;  // the gate passes, whatever the predictor says
 
   Buffer gate, up;  // [max_tokens, d_ff | d_shared]
@@ -84,10 +84,7 @@ class FfnPass {
   void before_attention(int layer, const float* x, int n_tokens);
 
   /// Called before and after all other calls of a step; after it, once the devices have finished.
-  void begin_step() {
-    found_later_.clear();
-    proposed_for_ = -1;
-  }
+  void begin_step() { found_later_.clear(); }
   void end_step();
   /// Whether the counter's current step counts single neurons.
   bool counts_step() const {
@@ -148,7 +145,7 @@ class FfnPass {
   void run_calibrated(const LayerCall& call);
   void predict(const LayerCall& call, int layer, const float* input, NeuronSetId set);
   void propose(const LayerCall& call, const float* input);
-  void look_ahead(const LayerCall& call, const HybridLayer* next, HybridCall& shared);
+  std::optional<Proposal> look_ahead(const LayerCall& call);
   void verify(const LayerCall& call);
   void want_all(const LayerCall& call);
 
@@ -167,7 +164,6 @@ class FfnPass {
 
   ExpertChoice choice_;  // of the current layer
   bool looks_ahead_ = false;
-  int proposed_for_ = -1;  // the layer that wanted_next was filled for in this step; -1: none
 
   FfnWorkspace on_cpu_, on_device_;  // empty for a device that does not exist
 };

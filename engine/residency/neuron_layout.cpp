@@ -397,6 +397,8 @@ void NeuronLayout::add_whole(const NeuronLayer& host, Memory& memory) {
 void NeuronLayout::add_shared(const NeuronLayer& host, const LayerPlacement& placement, Memory& memory) {
   auto hybrid = std::make_unique<HybridLayer>();
   hybrid->layer = static_cast<int>(layers_.size());
+  hybrid->place = static_cast<int>(
+      std::ranges::count_if(hybrids_, [](const auto& earlier) { return earlier != nullptr; }));
   layers_.push_back(HybridBuilder(host, placement, memory).build(*hybrid));
   if (layers_.back().hybrid == nullptr) hybrid.reset();
   hybrids_.push_back(std::move(hybrid));

@@ -15,12 +15,21 @@ namespace {
 // once.
 constexpr int64_t kMostMoves = NeuronTraffic::kMaxChanges / 2;
 
+// A layer's neurons come in so many pieces at most, so that some are in time if all are not; and in pieces of at least so many,
+// for each piece takes microseconds to start.
+constexpr int64_t kPieces = 4, kLeastPiece = 64;
+
+// After a copy that came too late, fewer neurons are brought, and then slowly more again.
+constexpr double kFewer = 0.95, kMore = 1.005, kFewest = 0.2;
+
 // What it takes to start a copy, however much it copies. Left out of the link's rate: few bundles would seem slow, and fewer
 // be brought, until none are.
 constexpr double kStartSeconds = 8e-6;
 
 // Bundles per second of the CPU before it is measured. Only its ratio to the link's speed matters.
 constexpr double kCpuAtFirst = 1e6;
+// Layers per second, besides the CPU's share, before they are measured: so many that their time counts little.
+constexpr double kLayersAtFirst = 1e5;
 
 uint64_t bit(int32_t neuron) { return uint64_t{1} << (neuron % 64); }
 uint64_t& word(std::vector<uint64_t>& bits, int32_t neuron) { return bits[static_cast<size_t>(neuron / 64)]; }
@@ -57,7 +66,9 @@ Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<Bu
       mover_(std::move(mover)),
       exchanges_(layers.size()),
       link_(kCpuAtFirst * options_.link_over_cpu),
-      cpu_(kCpuAtFirst) {
+      cpu_(kCpuAtFirst),
+      layers_(kLayersAtFirst) {
+  computed_ = Clock::now();
   changes_.reserve(kMaxChanges);
   moves_.reserve(kMaxChanges);
   states_.reserve(layers.size());
@@ -89,6 +100,7 @@ std::span<const RowChange> Prefetcher::changes(int layer) {
   changes_.clear();
   const MutexLock lock(mutex_);
   exchange.reached = now;
+  ++exchange.n_begun;
   while (!exchange.arrived.empty() && changes_.size() < kMaxChanges) {
     const RowChange change = exchange.arrived.back();
     exchange.arrived.pop_back();
@@ -125,8 +137,7 @@ void Prefetcher::enqueued(int layer, void* stream) {
   exchange.emptied.clear();
 }
 
-void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
-                        std::span<const uint64_t> proposed_for_next) {
+void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) {
   const size_t index = index_of(layer);
   n_cold_ = 0;
   for (const uint64_t word : cold) n_cold_ += std::popcount(word);
@@ -136,26 +147,39 @@ void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<cons
     std::ranges::copy(any, exchange.any.begin());
     exchange.visited = true;
     exchange.has_proposal = false;
+    exchange.next_step = exchange.n_begun;
     counters_.used += take_common(exchange.unused, any);
     counters_.late += take_common(exchange.coming, any);
-    if (!proposed_for_next.empty()) {
-      proposals_ = true;
-      Exchange& next = exchanges_[(index + 1) % exchanges_.size()];
-      std::ranges::copy(proposed_for_next, next.proposed.begin());
-      next.has_proposal = true;
-    }
     latest_ = index;
     news_ = true;
   }
   news_come_.notify_all();
 }
 
+void Prefetcher::proposed(int layer, std::span<const uint64_t> any) {
+  const size_t index = index_of(layer);
+  {
+    const MutexLock lock(mutex_);
+    Exchange& exchange = exchanges_[index];
+    std::ranges::copy(any, exchange.proposed.begin());
+    exchange.has_proposal = proposals_ = true;
+    exchange.next_step = exchange.n_begun;
+    newest_proposal_ = index;
+    news_ = true;
+  }
+  news_come_.notify_all();
+}
+
 void Prefetcher::computed(int /*layer*/, double seconds) {
+  const Clock::time_point now = Clock::now();
+  const double all_seconds = std::chrono::duration<double>(now - std::exchange(computed_, now)).count();
   const MutexLock lock(mutex_);
   cpu_.add(static_cast<double>(n_cold_), seconds);
+  layers_.add(1, all_seconds - seconds);
 }
 
 void Prefetcher::begin_step() {
+  computed_ = Clock::now();
   const MutexLock lock(mutex_);
   step_ = (step_ + 1) % steps_.size();
   steps_[step_] = {Clock::now(), Clock::time_point::max()};
@@ -207,8 +231,8 @@ void Prefetcher::stop_for(const char* why) {
 void Prefetcher::run(const std::stop_token& stop) {
   try {
     while (true) {
-      size_t latest;
-      size_t n_ahead;
+      size_t latest, n_ahead;
+      std::optional<size_t> proposal;
       {
         MutexLock lock(mutex_);
         if (!news_) {
@@ -221,6 +245,7 @@ void Prefetcher::run(const std::stop_token& stop) {
         if (!why_stopped_.empty()) return;
         idle_ = news_ = false;
         latest = latest_;
+        proposal = std::exchange(newest_proposal_, std::nullopt);
         n_ahead =
             std::min(proposals_ ? size_t{1} : static_cast<size_t>(options_.layers_ahead), exchanges_.size());
         take_news();
@@ -230,9 +255,12 @@ void Prefetcher::run(const std::stop_token& stop) {
         state.cache.visit(state.any);
         state.n_started = 0;
       }
+      if (proposal && !serve(*proposal)) continue;
       for (size_t ahead = 1; ahead <= n_ahead; ++ahead) {
+        const size_t index = (latest + ahead) % states_.size();
+        if (states_[index].has_proposal) continue;  // it was served
         // The wants of a later layer tell better what is needed now.
-        if (!serve((latest + ahead) % states_.size())) break;
+        if (!serve(index)) break;
       }
       if (stop.stop_requested()) return;
     }
@@ -255,6 +283,7 @@ void Prefetcher::take_news() {
       state.visited = true;
       exchange.visited = false;
     }
+    state.step = exchange.next_step;
     state.has_proposal = exchange.has_proposal;
     if (state.has_proposal) state.proposed = exchange.proposed;
   }
@@ -265,41 +294,52 @@ void Prefetcher::take_news() {
 bool Prefetcher::serve(size_t index) {
   LayerState& state = states_[index];
   const std::span<const uint64_t> predicted = state.has_proposal ? state.proposed : state.any;
-  const int64_t n = number_to_bring(state, predicted);
-  if (n > 0) {
-    state.cache.bring(predicted, n, moves_);
-    // Empties as many rows as one step needs, so that its neurons find free ones; but most rows keep neurons
-    // that are often wanted.
-    const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
-    state.cache.let_go(predicted, std::min(n + state.n_started, most_free), leaving_);
+  int64_t n = number_to_bring(state, predicted);
+  const int64_t piece = std::max(kLeastPiece, (n + kPieces - 1) / kPieces);
+  bool emptied = false, in_time = true;
+  while (n > 0 && in_time) {
+    state.cache.bring(predicted, std::min(n, piece), moves_);
+    if (!std::exchange(emptied, true)) {
+      // Empties as many rows as one step needs, so that its neurons find free ones; but most rows keep neurons
+      // that are often wanted.
+      const int64_t most_free = std::max<int64_t>(1, state.cache.n_device_rows() / 4);
+      const int64_t to_come = n - static_cast<int64_t>(moves_.size());  // in rows that are free so far
+      state.cache.let_go(predicted, std::min(n + state.n_started, most_free) + to_come, leaving_);
+    } else {
+      leaving_.clear();
+    }
+    if (moves_.empty()) n = 0;
+    n -= static_cast<int64_t>(moves_.size());
     state.n_started += static_cast<int64_t>(moves_.size());
-    move(index);
+    in_time = move(index);
   }
+  part_ = in_time ? std::min(1.0, part_ * kMore) : std::max(kFewest, part_ * kFewer);
   const MutexLock lock(mutex_);
   return !news_;
 }
 
-/// How many of the neurons that the device lacks the link can copy while the CPU computes the others.
+/// How many of the neurons that the device lacks the link can copy while a layer is computed whose CPU computes the others.
 int64_t Prefetcher::number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const {
   const int64_t all = state.cache.missing(predicted) + state.n_started;
-  double ratio;
+  double ratio, besides;
   {
     const MutexLock lock(mutex_);
     ratio = link_.per_second() / cpu_.per_second();
+    besides = link_.per_second() / layers_.per_second();
   }
-  const auto fair = static_cast<int64_t>(std::ceil(static_cast<double>(all) * ratio / (1 + ratio)));
-  return std::min(fair, kMostMoves) - state.n_started;
+  const double n = static_cast<double>(all), fair = std::min(n, (n * ratio + besides) / (1 + ratio));
+  return std::min(static_cast<int64_t>(std::ceil(part_ * fair)), kMostMoves) - state.n_started;
 }
 
-/// Copies moves_ for a layer, then lists them and leaving_ for the engine thread.
-void Prefetcher::move(size_t index) {
+/// Copies moves_ for a layer, then lists them and leaving_ for the engine thread. Returns whether more would be in time.
+bool Prefetcher::move(size_t index) {
   Exchange& exchange = exchanges_[index];
   {
     const MutexLock lock(mutex_);
     exchange.leaving.insert(exchange.leaving.end(), leaving_.begin(), leaving_.end());
     for (const RowChange& change : moves_) word(exchange.coming, change.neuron) |= bit(change.neuron);
   }
-  if (moves_.empty()) return;
+  if (moves_.empty()) return true;
   mover_->start(states_[index].layer, moves_);
   const BundleMover::Copied copied = mover_->wait();
   const Clock::time_point end = Clock::now();
@@ -311,6 +351,7 @@ void Prefetcher::move(size_t index) {
   counters_.copy_seconds += copied.seconds;
   counters_.hidden_seconds += hidden_seconds(exchange, copied.seconds, end);
   link_.add(static_cast<double>(n_moved), std::max(copied.seconds - kStartSeconds, copied.seconds / 8));
+  return exchange.n_begun == states_[index].step;
 }
 
 /// Of a copy that took `seconds` until `end`, the time within steps that had not reached the layer yet.

@@ -6,13 +6,15 @@
 // own thread sleeps until there is news. Then, for each of the next layers, it picks neurons (NeuronCache),
 // copies them (BundleMover) and lists them for the engine thread, which takes them in the layer's next step.
 //
-// If a predictor has proposed the next layer's neurons, those are copied; else the neurons that each of the
-// next layers wanted last time. The first layer follows the last one, for the next token.
+// If a predictor proposes a layer's neurons, those are copied; else the neurons that each of the next layers wanted last time.
+// The first layer follows the last one, for the next token.
 //
 // How many neurons are copied: the number with which the CPU, which computes the rest, and the link finish
-// together. Of n neurons that the device lacks, that is n * r / (1 + r), where r is how many bundles the link copies
-// while the CPU computes one; both speeds are measured while the engine runs. Neurons that arrive too late or
-// are not wanted cost time, but never change a result.
+// together. The link copies all the time, and the CPU computes in a part of it; what else a layer takes is time for the link
+// alone. Of n neurons that the device lacks, that makes (n r + a) / (1 + r), where r is how many bundles the link copies while
+// the CPU computes one, and a how many while the CPU computes none. All of it is measured while the engine runs, and if copies
+// come too late all the same, fewer are made. Neurons that arrive too late or are not wanted cost time, but never change a
+// result.
 #pragma once
 
 #include <array>
@@ -21,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -77,8 +80,8 @@ class Prefetcher final : public NeuronTraffic {
   // Engine thread.
   std::span<const RowChange> changes(int layer) override;
   void enqueued(int layer, void* stream) override;
-  void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold,
-              std::span<const uint64_t> proposed_for_next) override;
+  void wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) override;
+  void proposed(int layer, std::span<const uint64_t> any) override;
   void computed(int layer, double seconds) override;
   /// Called at the start and the end of every step of the model; hidden time is measured between them.
   void begin_step();
@@ -100,6 +103,9 @@ class Prefetcher final : public NeuronTraffic {
     std::vector<uint64_t> proposed;  // [words] neurons that a predictor proposed for its next step
     bool visited = false;            // the Prefetcher's thread has not read `any` yet
     bool has_proposal = false;
+    // Steps that the device has begun; and how many when the Prefetcher last heard of the layer: what arrives after the next
+    // one has begun is too late.
+    uint64_t n_begun = 0, next_step = 0;
     std::vector<RowChange> arrived;  // to be reported to the backend
     std::vector<RowChange> leaving;  // likewise: leaving neurons and their device rows
     std::vector<int32_t> told;       // rows the device knows of; news to the other thread
@@ -118,6 +124,7 @@ class Prefetcher final : public NeuronTraffic {
     std::vector<uint64_t> any, proposed;
     bool visited = false, has_proposal = false;
     int64_t n_started = 0;  // neurons whose copy was started for its next step
+    uint64_t step = 0;      // Exchange::next_step
   };
 
   /// Work done per time, with older measurements counting less.
@@ -140,7 +147,7 @@ class Prefetcher final : public NeuronTraffic {
   void take_news() HEARTH_REQUIRES(mutex_);
   bool serve(size_t index);
   int64_t number_to_bring(const LayerState& state, std::span<const uint64_t> predicted) const;
-  void move(size_t index);
+  bool move(size_t index);
   double hidden_seconds(const Exchange& exchange, double seconds, Clock::time_point end) const
       HEARTH_REQUIRES(mutex_);
   void stop_for(const char* why);
@@ -153,10 +160,13 @@ class Prefetcher final : public NeuronTraffic {
   // Only the Prefetcher's thread.
   std::vector<LayerState> states_;
   std::vector<RowChange> moves_, leaving_;
+  double part_ = 1;  // of the number that should fit, what does
 
   // Only the engine thread.
   std::vector<RowChange> changes_;
   int64_t n_cold_ = 0;  // neurons that the CPU is computing
+  Clock::time_point
+      computed_;  // when the CPU had computed those of the step's last layer; at first: the step's begin
 
   mutable Mutex mutex_;
   Signal news_come_;
@@ -167,7 +177,11 @@ class Prefetcher final : public NeuronTraffic {
   bool stopping_ HEARTH_GUARDED_BY(mutex_) = false;
   size_t latest_ HEARTH_GUARDED_BY(mutex_) = 0;       // index of the layer that reported its wants last
   bool proposals_ HEARTH_GUARDED_BY(mutex_) = false;  // if so, wants of earlier steps matter less
+  std::optional<size_t> newest_proposal_
+      HEARTH_GUARDED_BY(mutex_);  // index of the layer it is for, until it is served
   Rate link_ HEARTH_GUARDED_BY(mutex_), cpu_ HEARTH_GUARDED_BY(mutex_);  // bundles per second
+  Rate layers_ HEARTH_GUARDED_BY(
+      mutex_);  // layers per second, not counting the time in which the CPU computes neurons
   // The last steps; the current one has no end yet, so its end is the clock's largest value.
   std::array<StepSpan, 8> steps_ HEARTH_GUARDED_BY(mutex_){};
   size_t step_ HEARTH_GUARDED_BY(mutex_) = 0;

@@ -80,7 +80,7 @@ class DeviceWork {
   void reserve_found(int n_calls, int max_tokens, int64_t n_neurons);
 
  private:
-  Stream stream_;
+  Stream stream_{/*first=*/true};
   Arena arena_;
   Scratch scratch_;
   StepRecorder recorder_;

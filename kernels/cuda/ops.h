@@ -245,6 +245,7 @@ struct HandOver {
   };
   static constexpr int kMaxParts = 4;
   Part parts[kMaxParts];
+  static constexpr size_t kStateWords = 2;
   uint32_t* state = nullptr;   // device memory, 0 at first: [2] thread blocks done, hand-overs done
   uint32_t* number = nullptr;  // host memory: hand-overs done, stored after all words of the hand-over
 };

@@ -20,16 +20,15 @@ CostModel::CostModel(const MachineProfile& machine)
   round_trip_s_ = gpu.round_trip_s;
 }
 
-ColdRead CostModel::cold_rows_brought(double useful) const {
-  if (!has_gpu_) return cold_rows();
+ColdRead CostModel::cold_rows_brought(double useful, double bytes, double besides) const {
+  if (!has_gpu_ || bytes <= 0 || to_gpu_s_ <= cpu_s_) return cold_rows();
   // Seconds per wanted byte, of which the share s is brought over PCIe:
-  //   the CPU  rows_s (1 - s)    PCIe  to_gpu s / u    RAM  cpu_s (1 - s + s / u)
-  // The first falls and the others rise, so the least of the largest is where the first meets one of them.
+  //   the CPU  beside_link (1 - s)    PCIe  over_link s, which may take besides / bytes more
   const double over_link = to_gpu_s_ / useful;
-  const double meets_link = rows_s_ / (rows_s_ + over_link);
-  const double meets_ram = (rows_s_ - cpu_s_) / (rows_s_ - cpu_s_ + cpu_s_ / useful);
-  const double share = std::clamp(std::min(meets_link, meets_ram), 0.0, 1.0);
-  return {rows_s_ * (1 - share), share};
+  const double beside_link = std::max(rows_s_, 1 / (1 / cpu_s_ - 1 / to_gpu_s_));
+  const double share = std::min((beside_link + besides / bytes) / (beside_link + over_link), 1.0);
+  if (beside_link * (1 - share) >= rows_s_) return cold_rows();
+  return {beside_link * (1 - share), share};
 }
 
 double CostModel::round_trip(double bytes_out, double bytes_back) const {

@@ -5,10 +5,11 @@
 // sequential rate that scattered rows reach, and with the time of synchronising:
 //
 //   rows of cold neurons, the CPU alone       B_cold = eta B_ram
-//   with neurons brought over PCIe meanwhile  the CPU reads 1 - s of the bytes, PCIe brings s / u of them
+//   with neurons brought over PCIe as well    the CPU reads 1 - s of the bytes, PCIe brings s / u of them
 //
-// s is the share brought, and u the share of brought neurons that is wanted. s is chosen such that the
-// slowest of the CPU, PCIe and RAM, from which both read, is as fast as possible.
+// s is the share brought, and u the share of brought neurons that is wanted. PCIe brings while the whole layer is computed, and
+// the CPU reads in a part of that time; s is such that PCIe is done when the CPU is. Both read from RAM, so the CPU gets what
+// PCIe leaves of its rate.
 //
 // A plain value; any thread.
 #pragma once
@@ -34,8 +35,9 @@ class CostModel {
   double cpu_read(double bytes) const { return bytes * cpu_s_; }
   double cpu_rows(double bytes) const { return bytes * rows_s_; }
   ColdRead cold_rows() const { return {rows_s_, 0}; }
-  /// useful: the share u, in (0, 1]. Brings nothing if that does not help.
-  ColdRead cold_rows_brought(double useful) const;
+  /// Of `bytes` that a layer's CPU would read for a token, if the layer takes `besides` seconds without the CPU. useful: the
+  /// share u, in (0, 1]. Brings nothing if that does not help.
+  ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
 
   double kernels(double n) const { return n * launch_s_; }
   /// Seconds of a hand-over from GPU to CPU and back, with this number of bytes each way.

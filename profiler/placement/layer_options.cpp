@@ -176,8 +176,7 @@ LayerOptions::LayerOptions(const ModelFacts& facts, int layer, const CostModel& 
       cache_(cache && facts.mode != Sparsity::kDense && cost.has_gpu()),
       useful_(facts.mode == Sparsity::kPredicted ? facts.assumptions.useful_predicted
                                                  : facts.assumptions.useful_repeated),
-      alone_(cost.cold_rows()),
-      brought_(cost.cold_rows_brought(useful_)) {}
+      alone_(cost.cold_rows()) {}
 
 double LayerOptions::proposed(int64_t n) const {
   return std::min(static_cast<double>(n), facts_.assumptions.proposed_per_active * curve_.active(n));
@@ -202,6 +201,13 @@ TokenWork LayerOptions::host_work() const {
   work.bytes.host_whole = whole + rows;
   work.host_layers = cost_.cpu_read(whole) + cost_.cpu_rows(rows);
   return work;
+}
+
+/// How cold rows are read if the device has n_there neurons for nearly every token, and a cache for others.
+ColdRead LayerOptions::brought(bool all_gates, int64_t n_there) const {
+  const TokenWork work = device_work({.on_device = true, .all_gates = all_gates, .n_hot = n_there});
+  return cost_.cold_rows_brought(useful_, work.bytes.cold_neurons,
+                                 work.device_whole + work.kernels + work.hand_overs);
 }
 
 TokenWork LayerOptions::device_work(const LayerOption& option) const {
@@ -238,7 +244,7 @@ TokenWork LayerOptions::device_work(const LayerOption& option) const {
   in_order += host_scales * layer_.scales_read;
 
   TokenWork work;
-  const ColdRead& how = option.n_cache > 0 ? brought_ : alone_;
+  const ColdRead how = option.n_cache > 0 ? brought(option.all_gates, r) : alone_;
   work.bytes.device_whole = whole;
   work.bytes.device_neurons = own;
   work.bytes.cold_neurons = in_order + rows;
@@ -303,11 +309,13 @@ void LayerOptions::list(std::vector<LayerOption>& options, std::vector<Choice>& 
       if (gates && n == d_ff) break;  // all neurons have their gates with them
       add({.on_device = true, .all_gates = gates, .n_hot = n}, options, choices);
       if (n == d_ff) break;
-      if (!cache_ || brought_.brought_share <= 0) continue;
+      if (!cache_) continue;
+      const double share = brought(gates, n).brought_share;
+      if (share <= 0) continue;
       // A quarter of the entries hold what is brought for one token; the others count in the prefix.
       const double wanted = facts_.mode == Sparsity::kPredicted ? proposed(d_ff) - proposed(n)
                                                                 : curve_.active() - curve_.active(n);
-      const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * brought_.brought_share / useful_));
+      const auto n_cache = static_cast<int64_t>(std::ceil(4 * wanted * share / useful_));
       const int64_t n_hot = n - n_cache * 3 / 4;
       if (n_cache == 0 || n_hot < 0 || n_hot + n_cache > d_ff) continue;
       add({.on_device = true, .all_gates = gates, .n_hot = n_hot, .n_cache = n_cache}, options, choices);

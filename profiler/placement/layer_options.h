@@ -140,6 +140,7 @@ class LayerOptions {
 
  private:
   TokenWork host_work() const;
+  ColdRead brought(bool all_gates, int64_t n_there) const;
   TokenWork device_work(const LayerOption& option) const;
   void add(const LayerOption& option, std::vector<LayerOption>& options, std::vector<Choice>& choices) const;
   /// How many of the n most active neurons are proposed for a token.
@@ -151,7 +152,7 @@ class LayerOptions {
   const CostModel& cost_;
   const bool cache_;
   const double useful_;
-  const ColdRead alone_, brought_;
+  const ColdRead alone_;
 };
 
 }  // namespace hearth

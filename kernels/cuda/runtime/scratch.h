@@ -48,7 +48,8 @@ struct Scratch {
     hot = take_set(list_counts + n_sets + 1);
     cold_wanted = arena.take<uint64_t>(words);
     any = arena.take<uint64_t>(3 * words_of_token);
-    hand_over = arena.take<uint32_t>(kHandOverWords);
+    hand_over = arena.take<uint32_t>(HandOver::kStateWords);
+    for (uint32_t*& state : hand_over_proposals) state = arena.take<uint32_t>(HandOver::kStateWords);
     if (bounds.stream_bytes == 0) return;
     for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
   }
@@ -68,12 +69,11 @@ struct Scratch {
   // For hybrid layers: the two parts of the wanted set.
   DeviceNeuronSet hot;              // neurons that have a device row
   uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the cold neurons
-  // [3, words] bits of neurons: all that any token wants; the cold ones among them; those that the next
-  // hybrid layer will probably want (HybridCall::wanted_next)
+  // [3, words] bits of neurons: all that any token wants; the cold ones among them; those that a later
+  // hybrid layer will probably want (Proposal)
   uint64_t* any = nullptr;
-  static constexpr size_t kHandOverWords = 2;
-  uint32_t* hand_over = nullptr;  // HandOver::state
-  std::byte* streamed[2] = {};    // buffers for streaming cold neurons, if neurons are streamed
+  uint32_t *hand_over = nullptr, *hand_over_proposals[2] = {};  // HandOver::state
+  std::byte* streamed[2] = {};  // buffers for streaming cold neurons, if neurons are streamed
 };
 
 }  // namespace hearth::cuda

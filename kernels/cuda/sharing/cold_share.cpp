@@ -16,7 +16,7 @@ void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scr
   const size_t words = (cols + 63) / 64;
   wanted_ = PinnedArray<uint64_t>(rows * words);
   set_.reserve_around(wanted_.data(), bounds.max_cols);
-  any_ = PinnedArray<uint64_t>(3 * words);
+  any_ = PinnedArray<uint64_t>(2 * words);
   x_ = PinnedArray<float>(rows * sum_cols);
   if (bounds.shares_gates) gates_ = PinnedArray<float>(rows * cols);
   sums_ = PinnedArray<int64_t>(rows * sum_cols);
@@ -24,7 +24,7 @@ void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scr
   has_sums_ = PinnedArray<int32_t>(1);
   number_ = PinnedArray<uint32_t>(1);
   *number_.data() = n_begun_ = 0;
-  check(cudaMemsetAsync(scratch.hand_over, 0, Scratch::kHandOverWords * sizeof(uint32_t), stream),
+  check(cudaMemsetAsync(scratch.hand_over, 0, HandOver::kStateWords * sizeof(uint32_t), stream),
         "clearing the count of hand-overs");
 }
 
@@ -40,7 +40,7 @@ HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
   };
   const auto words = static_cast<int64_t>(words_);
   add(scratch.cold_wanted, wanted_, layer.n_tokens * words);
-  add(scratch.any, any_, (layer.proposes ? 3 : 2) * words);
+  add(scratch.any, any_, 2 * words);
   add(layer.x, x_, layer.n_tokens * layer.n_cols);
   if (layer.gates != nullptr) add(layer.gates, gates_, layer.n_tokens * layer.n_neurons);
   return what;

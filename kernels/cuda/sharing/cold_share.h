@@ -32,7 +32,6 @@ class ColdShare {
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
-    bool proposes = false;  // whether scratch has a proposal for the next layer
   };
   /// Begins a layer whose set was split in scratch. The caller must enqueue the hand-over that is returned.
   HandOver begin(const Layer& layer, const Scratch& scratch);
@@ -45,10 +44,6 @@ class ColdShare {
   /// the next begin().
   std::span<const uint64_t> any() const { return {any_.data(), words_}; }
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
-  /// The neurons that the next layer will probably want; empty: no proposal.
-  std::span<const uint64_t> proposed() const {
-    return {any_.data() + 2 * words_, layer_.proposes ? words_ : 0};
-  }
 
   /// The neurons that the CPU computes. Valid after compute().
   const NeuronSet& set() const { return set_; }

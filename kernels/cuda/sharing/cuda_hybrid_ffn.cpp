@@ -10,6 +10,7 @@ namespace hearth::cuda {
 
 void CudaHybridFfn::reserve(const StepBounds& bounds) {
   cold_share_.reserve(bounds, work_.stream(), work_.scratch());
+  proposals_.reserve(bounds, work_.stream(), work_.scratch());
   streamed_share_.reserve(bounds);
   row_updates_.reserve();
 }
@@ -65,17 +66,11 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                               const DeviceNeuronSet& wanted) {
   const Scratch& scratch = work_.scratch();
   const cudaStream_t stream = work_.stream();
-  if (call.wanted_next) {
-    work_.enqueue(
-        [=, next = work_.set(*call.wanted_next),
-         any_next = scratch.any + 2 * ((wanted.n_neurons + 63) / 64)] { any_token(next, any_next, stream); });
-  }
   const HandOver given = cold_share_.begin({.x = call.x,
                                             .gates = call.gates,
                                             .n_tokens = wanted.n_tokens,
                                             .n_neurons = wanted.n_neurons,
-                                            .n_cols = layer.device.down.n_cols,
-                                            .proposes = call.wanted_next.has_value()},
+                                            .n_cols = layer.device.down.n_cols},
                                            scratch);
   work_.enqueue([=] { cuda::hand_over(given, stream); });
   if (work_.trace() == nullptr) return;
@@ -91,21 +86,37 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   hot.resize(call.n_tokens, layer.host.down.n_neurons);
   work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
-  if (call.meanwhile) call.meanwhile();
+  if (call.proposal) propose(layer, *call.proposal);
   end_segment(layer);
   work_.mark("FFN, hot neurons", layer.layer);
   if (traffic_ != nullptr) traffic_->enqueued(layer.layer, work_.stream());
 }
 
+/// Enqueues what finds a later layer's neurons, and their hand-over.
+void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) {
+  proposal.fill();
+  const DeviceNeuronSet set = work_.set(proposal.set);
+  const cudaStream_t stream = work_.stream();
+  const uint64_t* any = set.wanted;
+  if (set.n_tokens > 1) {
+    uint64_t* const joined = work_.scratch().any + 2 * ((set.n_neurons + 63) / 64);
+    work_.enqueue([=] { any_token(set, joined, stream); });
+    any = joined;
+  }
+  const HandOver given = proposals_.begin(layer, proposal.layer, any, set.n_neurons, work_.scratch());
+  work_.enqueue([=] { cuda::hand_over(given, stream); });
+}
+
 /// Waits for the hand-over and computes the cold part while the device computes the hot one.
 void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts) {
   Trace* const trace = work_.trace();
+  proposals_.deliver(layer, work_.stream(), traffic_);
   {
     const TraceBlock waiting(trace, "engine", "waiting for the device", layer.layer);
     cold_share_.wait(work_.stream());
   }
   if (traffic_ != nullptr) {
-    traffic_->wanted(layer.layer, cold_share_.any(), cold_share_.any_cold(), cold_share_.proposed());
+    traffic_->wanted(layer.layer, cold_share_.any(), cold_share_.any_cold());
   }
   {
     const TraceBlock computing(trace, "CPU", "FFN, cold neurons", layer.layer);

@@ -11,6 +11,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/host_pins.h"
 #include "kernels/cuda/sharing/cold_share.h"
+#include "kernels/cuda/sharing/proposals.h"
 #include "kernels/cuda/sharing/row_updates.h"
 #include "kernels/cuda/sharing/streamed_share.h"
 #include "kernels/hybrid_ffn.h"
@@ -40,6 +41,7 @@ class CudaHybridFfn final : public HybridFfn {
   void part(const HybridLayer& layer, const DeviceNeuronSet& wanted);
   void hand_over(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted);
   void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
+  void propose(const HybridLayer& layer, const Proposal& proposal);
   void compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts);
   void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
   void merge(int n_tokens, int64_t n_cols);
@@ -49,6 +51,7 @@ class CudaHybridFfn final : public HybridFfn {
   CpuBackend& cpu_;
   HostPins pins_;
   ColdShare cold_share_;
+  Proposals proposals_;
   StreamedShare streamed_share_;  // after the pins, whose memory its copies read
   RowUpdates row_updates_;
   NeuronTraffic* traffic_ = nullptr;

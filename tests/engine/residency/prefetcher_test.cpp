@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "kernels/virtual_time.h"
 #include "tests/engine/residency/test_mover.h"
 #include "tests/support/catch.h"
 
@@ -70,8 +71,11 @@ class Device {
     }
     prefetcher->enqueued(layer, nullptr);
     const int64_t n = state.shape.n_neurons;
-    const Bits proposed = proposed_for_next ? bits_of(next_of(layer), *proposed_for_next) : Bits{};
-    prefetcher->wanted(layer, bits_of(n, wanted), bits_of(n, cold), proposed);
+    if (proposed_for_next != nullptr) {
+      const LayerShape& next = next_of(layer);
+      prefetcher->proposed(next.number, bits_of(next.n_neurons, *proposed_for_next));
+    }
+    prefetcher->wanted(layer, bits_of(n, wanted), bits_of(n, cold));
     return had;
   }
 
@@ -102,9 +106,9 @@ class Device {
     std::map<int32_t, int32_t> busy;  // row -> neuron, until the row may be written; under mutex_
   };
 
-  int64_t next_of(int layer) const {
+  const LayerShape& next_of(int layer) const {
     const auto at = std::ranges::find(shapes_, layer, &LayerShape::number);
-    return (at + 1 == shapes_.end() ? shapes_.front() : at[1]).n_neurons;
+    return at + 1 == shapes_.end() ? shapes_.front() : at[1];
   }
   void expect(bool holds) {
     if (!holds) fault = true;
@@ -257,6 +261,54 @@ TEST_CASE("as many neurons are brought as make the link and the CPU finish toget
   device.prefetcher->settle();
   REQUIRE(device.starts().size() == before + 1);
   CHECK(static_cast<int>(device.starts().back().second.size()) == n_brought);
+}
+
+TEST_CASE("the time in which the CPU computes no neurons is the link's as well") {
+  // The link copies 1000 bundles a second and the CPU computes as many: of 400, each would take 200 in 0.2 s. A layer takes
+  // 0.1 s besides, in which the link copies another 100: so it takes 250 in 0.25 s, and the CPU 150 in 0.15 s.
+  VirtualTime time;
+  Device device({{0, 64, 0, 0}, {1, 681, 0, 681}, {2, 400, 0, 400}});
+  time.wait_for_threads(2);
+  device.control.seconds_per_bundle = 1e-3;
+  const Ids cold = range(0, 50), nobody, all = range(0, 400);
+  device.prefetcher->begin_step();
+  device.step(0, cold, &nobody);
+  for (int i = 0; i < 100; ++i) {
+    time.spend(0.15);
+    device.prefetcher->computed(0, 0.05);
+  }
+  for (int i = 0; i < 64; ++i) {
+    const Ids only = range(10 * i, 10 * i + 10);
+    device.step(0, cold, &only);
+    time.spend(0.15);
+    device.prefetcher->computed(0, 0.05);
+    device.step(1, {}, &nobody);
+  }
+  const size_t before = device.starts().size();
+  CHECK(before == 64);
+  device.step(1, {}, &all);
+  time.spend(0.1);
+  time.end();
+  device.prefetcher->settle();
+  size_t n_brought = 0;  // piece by piece
+  const auto starts = device.starts();
+  for (size_t i = before; i < starts.size(); ++i) n_brought += starts[i].second.size();
+  CHECK(static_cast<double>(n_brought) ==
+        Approx(250).margin(1));  // starting a copy takes no time of the link
+}
+
+TEST_CASE("once the device has begun with a layer, no more neurons are brought to it") {
+  Device device({{0, 64, 0, 0}, {1, 400, 0, 400}}, kAll);
+  const Ids all = range(0, 400), nobody;
+  device.control.hold();
+  device.step(0, {}, &all);
+  device.control.await_held();  // the first piece is on its way
+  device.step(1, {}, &nobody);
+  device.control.let_through();
+  device.prefetcher->settle();
+  REQUIRE(device.starts().size() == 1);
+  CHECK(device.starts()[0].second.size() == 100);
+  CHECK_FALSE(device.fault);
 }
 
 TEST_CASE("a neuron that is wanted while it is on its way is late, and of use later") {

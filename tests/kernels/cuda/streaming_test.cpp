@@ -192,10 +192,9 @@ void check_case(const Case& what, int n_tokens) {
     gates = gates_there.floats();
   }
   backend.select_neurons(scores_there, nullptr, n_tokens, shape.d_ff, -0.3f, wanted);
-  device->hybrid_ffn().run(
-      layer.get(),
-      {.x = x_there, .n_tokens = n_tokens, .wanted = wanted, .wanted_next = {}, .gates = gates, .out = out},
-      counts);
+  device->hybrid_ffn().run(layer.get(),
+                           {.x = x_there, .n_tokens = n_tokens, .wanted = wanted, .gates = gates, .out = out},
+                           counts);
   const float* found = backend.to_host(out, expected.size());
   CHECK(std::memcmp(found, expected.data(), expected.size() * sizeof(float)) == 0);
   CHECK(counts.proposed == expected_counts.proposed);
@@ -285,9 +284,7 @@ TEST_CASE("CUDA: neurons stay with the CPU in short steps, and where 64 of them 
     cudaemu::record_intervals(true);
     backend.select_neurons(scores.floats(), nullptr, 5, shape.d_ff, 0.0f, wanted);
     device->hybrid_ffn().run(
-        layer.get(),
-        {.x = x_there, .n_tokens = 5, .wanted = wanted, .wanted_next = {}, .gates = nullptr, .out = out},
-        counts);
+        layer.get(), {.x = x_there, .n_tokens = 5, .wanted = wanted, .gates = nullptr, .out = out}, counts);
     backend.finish();
     const std::vector<cudaemu::Interval> all = cudaemu::intervals();
     cudaemu::record_intervals(false);
@@ -341,14 +338,9 @@ TEST_CASE(
     cudaemu::record_intervals(true);
     for (const auto& layer : layers) {
       backend.select_neurons(scores.floats(), nullptr, kTokens, shape.d_ff, 0.0f, wanted);
-      device->hybrid_ffn().run(layer->get(),
-                               {.x = x_there,
-                                .n_tokens = kTokens,
-                                .wanted = wanted,
-                                .wanted_next = {},
-                                .gates = nullptr,
-                                .out = out},
-                               counts);
+      device->hybrid_ffn().run(
+          layer->get(), {.x = x_there, .n_tokens = kTokens, .wanted = wanted, .gates = nullptr, .out = out},
+          counts);
     }
     backend.finish();
     const std::vector<Interval> all = cudaemu::intervals();

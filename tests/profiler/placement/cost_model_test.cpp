@@ -24,21 +24,36 @@ TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM,
   // RAM far beyond both: they add up. The CPU reads 46.9 GB/s of rows, PCIe brings 25.
   machine.host.ram_read = {{8, 670e9}};
   machine.host.sparse_row_share = 0.07;
-  ColdRead read = CostModel(machine).cold_rows_brought(1);
+  ColdRead read = CostModel(machine).cold_rows_brought(1, 1e6, 0);
   CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + 25e9));
   CHECK(read.brought_share == Approx(25 / (46.9 + 25)));
   // Half of what comes is wanted: PCIe counts half.
-  read = CostModel(machine).cold_rows_brought(0.5);
+  read = CostModel(machine).cold_rows_brought(0.5, 1e6, 0);
   CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + 12.5e9));
   // Two channels: both read the same RAM, so that they end at its speed.
   machine = desktop();
-  read = CostModel(machine).cold_rows_brought(1);
+  read = CostModel(machine).cold_rows_brought(1, 1e6, 0);
   CHECK(1 / read.seconds_per_byte == Approx(67e9));
   // A CPU that reads rows as fast as RAM is has no use for help.
   machine.host.sparse_row_share = 1;
-  read = CostModel(machine).cold_rows_brought(0.9);
+  read = CostModel(machine).cold_rows_brought(0.9, 1e6, 0);
   CHECK(read.brought_share == Approx(0).margin(1e-12));
   CHECK(1 / read.seconds_per_byte == Approx(67e9));
+}
+
+TEST_CASE("PCIe brings while the CPU has nothing to do, too") {
+  MachineProfile machine = desktop();
+  machine.host.ram_read = {{8, 670e9}};
+  machine.host.sparse_row_share = 0.07;
+  const CostModel cost(machine);
+  // Rows that take the CPU 1 ms; the layer takes 0.5 ms besides.
+  const ColdRead read = cost.cold_rows_brought(1, 46.9e6, 0.5e-3);
+  const double cpu_s = read.seconds_per_byte * 46.9e6, link_s = read.brought_share * 46.9e6 / 25e9;
+  CHECK(link_s == Approx(0.5e-3 + cpu_s));
+  CHECK(cpu_s == Approx((1 - read.brought_share) * 1e-3));
+  // There is no more to bring than all.
+  CHECK(cost.cold_rows_brought(1, 46.9e6, 1).brought_share == 1);
+  CHECK(cost.cold_rows_brought(1, 46.9e6, 1).seconds_per_byte == 0);
 }
 
 TEST_CASE("help never hurts, and no more is read than RAM gives") {
@@ -47,7 +62,7 @@ TEST_CASE("help never hurts, and no more is read than RAM gives") {
       MachineProfile machine = desktop();
       machine.host.sparse_row_share = rows;
       const CostModel cost(machine);
-      const ColdRead read = cost.cold_rows_brought(useful);
+      const ColdRead read = cost.cold_rows_brought(useful, 1e6, 0);
       INFO(rows << " " << useful);
       CHECK(read.seconds_per_byte <= cost.cold_rows().seconds_per_byte);
       CHECK(read.brought_share >= 0);
@@ -62,7 +77,7 @@ TEST_CASE("help never hurts, and no more is read than RAM gives") {
 TEST_CASE("without a GPU nothing is brought") {
   const CostModel cost(desktop(false));
   CHECK_FALSE(cost.has_gpu());
-  CHECK(cost.cold_rows_brought(0.9).brought_share == 0);
+  CHECK(cost.cold_rows_brought(0.9, 1e6, 0).brought_share == 0);
   CHECK(cost.gpu_read(1e9) == 0);
 }
 

@@ -139,7 +139,9 @@ void simulate(const Operation& operation, cudaStream_t handle) {
   cuda::KernelWork work;
   if (kernel && operation.work) work = operation.work();
   const double end = kernel ? kernel_end(begin, work) : copy_end(begin, operation);
-  if (kernel) s.use.kernels_s += end - begin;
+  // A kernel that brings bytes from the host takes a few multiprocessors, and is the link's work.
+  const bool brings = work.host_reads > 0 && work.host_reads >= work.bytes;
+  if (kernel && !brings) s.use.kernels_s += end - begin;
   s.running_end = stream.simulated_end = end;
   s.use.to_device_until = s.to_device_until;
   trace_span(operation, begin, end, kernel ? work.bytes : static_cast<double>(operation.n_bytes));
