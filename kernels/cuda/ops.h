@@ -163,18 +163,6 @@ void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
 
-/// values [n_tokens, list.max], by list index: act(gate) * up (null up: act(gate)) for tokens that want the
-/// neuron, 0 for others. gates [n_tokens, gates_stride]: by list index, or by neuron number if
-/// gates_by_number. ups [n_tokens, list.max]: by list index.
-void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& list, const float* gates,
-                   int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
-                   cudaStream_t stream);
-
-/// values [n_tokens, list.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that
-/// want the neuron, 0 for others.
-void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const float* by_number, float* values,
-                   cudaStream_t stream);
-
 /// Counts summed on the device, with the meaning of NeuronCounts.
 struct DeviceCounts {
   unsigned long long gate_rows, up_rows, down_rows, proposed, passed, active;
@@ -189,21 +177,26 @@ struct DeviceCounts {
   }
 };
 
-/// What count_neurons() counts: one call of the sparse FFN. set: the neurons it began with. passed: the neurons
-/// with values [n_tokens, passed.max], by list index. gates [n_tokens, gates_stride] are by number or by list
-/// index; those above the threshold are counted as passed, which holds for the relus only. Null: none is counted.
-struct CountOp {
-  DeviceNeuronSet set;
-  DeviceList passed;
+/// One call of the sparse FFN, or the part of it that computes one list.
+struct GatedNeurons {
   FfnActivation activation;
+  DeviceNeuronSet set;  // the neurons that the call began with
+  DeviceList passed;    // those of its list whose up rows were read
+  /// [n_tokens, gates_stride]: by neuron number, or by index in `passed`, if their rows were read. Those above the threshold
+  /// are counted as passed, which holds for the relus only.
   const float* gates = nullptr;
   int64_t gates_stride = 0;
   bool gates_by_number = false;
-  const float* values = nullptr;
-  bool read_gates = false, read_ups = false;  // whether gate rows of the set, up rows of `passed` were read
+  const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: there is no up
 };
-/// Adds what the call found to `counts`.
-void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
+/// values [n_tokens, passed.max], by index in `passed`: act(gate) * up (without up: act(gate)) for tokens that want the neuron,
+/// 0 for others. Adds what the call found to `counts`.
+void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream);
+
+/// values [n_tokens, set.any.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that want the neuron,
+/// 0 for others. Adds what the call found to `counts`.
+void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
+                   cudaStream_t stream);
 
 /// Where the active neurons of a call are noted, in host memory that the device writes.
 struct NeuronNotes {

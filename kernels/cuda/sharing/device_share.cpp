@@ -52,27 +52,21 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
     multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, rows.device_rows, scratch, scratch.ups,
                     stream);
   }
-  neuron_values(ffn.activation, set, passed, gates, gates_stride, by_number, ffn.up ? scratch.ups : nullptr,
-                scratch.values, stream);
-  count_neurons({.set = set,
+  neuron_values({.activation = ffn.activation,
+                 .set = set,
                  .passed = passed,
-                 .activation = ffn.activation,
                  .gates = gates,
                  .gates_stride = gates_stride,
                  .gates_by_number = by_number,
-                 .values = scratch.values,
-                 .read_gates = !by_number,
-                 .read_ups = static_cast<bool>(ffn.up)},
-                scratch.counts, stream);
+                 .ups = ffn.up ? scratch.ups : nullptr},
+                scratch.values, scratch.counts, stream);
   if (notes.ids != nullptr) note_neurons(passed, scratch.values, set.n_tokens, notes, stream);
   add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.device_rows);
 }
 
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,
                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
-  listed_values(set, set.any, values, scratch.values, stream);
-  count_neurons({.set = set, .passed = set.any, .activation = {}, .values = scratch.values}, scratch.counts,
-                stream);
+  listed_values(set, values, scratch.values, scratch.counts, stream);
   if (notes.ids != nullptr) note_neurons(set.any, scratch.values, set.n_tokens, notes, stream);
   add_down(down, set.any, scratch.values, set.n_tokens, scratch.sums, stream);
 }

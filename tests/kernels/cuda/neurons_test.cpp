@@ -1,4 +1,5 @@
 // Neurons on the device: sets, lists and values are the CPU backend's.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -84,7 +85,8 @@ TEST_CASE("CUDA: neurons whose gates pass are kept with their gates") {
   }
 }
 
-TEST_CASE("CUDA: values of neurons have the CPU's bits, and are zero for who does not want them") {
+TEST_CASE(
+    "CUDA: values of neurons have the CPU's bits, are zero for who does not want them, and are counted") {
   std::mt19937 rng(4);
   CpuBackend cpu(1, supported_isas().front());
   for (const FfnActivation& act : kActivations) {
@@ -102,21 +104,50 @@ TEST_CASE("CUDA: values of neurons have the CPU's bits, and are zero for who doe
             const TestStream stream;
             const DeviceSet there(set);
             const DeviceArray<float> gates_there(gates), ups_there(ups), values(ups.size());
-            cuda::neuron_values(act, there.view(), there.any.view(), gates_there.data(),
-                                static_cast<int64_t>(stride), by_number, gated ? ups_there.data() : nullptr,
-                                values.data(), stream);
+            // Every second neuron has passed.
+            std::vector<int32_t> listed;
+            for (size_t i = 0; i < ids.size(); i += 2) listed.push_back(ids[i]);
+            const ListOnDevice passed(listed, n);
+            const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+            cuda::neuron_values({.activation = act,
+                                 .set = there.view(),
+                                 .passed = passed.view(),
+                                 .gates = gates_there.data(),
+                                 .gates_stride = static_cast<int64_t>(stride),
+                                 .gates_by_number = by_number,
+                                 .ups = gated ? ups_there.data() : nullptr},
+                                values.data(), counts.data(), stream);
             const std::vector<float> found = values.read(stream);
             for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
-              for (size_t i = 0; i < ids.size(); ++i) {
-                const float gate = gates[t * stride + (by_number ? static_cast<size_t>(ids[i]) : i)];
+            cuda::DeviceCounts expected_counts{};
+            if (n_tokens > 0 && !by_number) expected_counts.gate_rows = ids.size();
+            if (n_tokens > 0 && gated) expected_counts.up_rows = listed.size();
+            for (int t = 0; t < n_tokens; ++t) {
+              for (const int32_t id : ids) expected_counts.proposed += set.wants(t, id) ? 1 : 0;
+            }
+            std::vector<bool> is_active(listed.size());
+              for (size_t i = 0; i < listed.size(); ++i) {
+                const float gate = gates[t * stride + (by_number ? static_cast<size_t>(listed[i]) : i)];
                 const float up = gated ? ups[t * row + i] : 1.0f;
                 float expected = 0.0f;
-                if (set.wants(static_cast<int>(t), ids[i]))
+                if (set.wants(static_cast<int>(t), listed[i])) {
                   cpu.gated_activation(act, &gate, &up, 1, &expected);
                 REQUIRE(alike(found[t * row + i], expected));
+                  expected_counts.passed += gate <= act.threshold ? 0 : 1;
+                }
               }
+                expected_counts.active += expected != 0.0f ? 1 : 0;
+                if (expected != 0.0f) is_active[i] = true;
             }
           }
+            expected_counts.down_rows = static_cast<unsigned long long>(std::ranges::count(is_active, true));
+            const cuda::DeviceCounts counted = counts.read(stream)[0];
+            REQUIRE(counted.gate_rows == expected_counts.gate_rows);
+            REQUIRE(counted.up_rows == expected_counts.up_rows);
+            REQUIRE(counted.down_rows == expected_counts.down_rows);
+            REQUIRE(counted.proposed == expected_counts.proposed);
+            REQUIRE(counted.passed == expected_counts.passed);
+            REQUIRE(counted.active == expected_counts.active);
         }
       }
     }
@@ -124,6 +155,43 @@ TEST_CASE("CUDA: values of neurons have the CPU's bits, and are zero for who doe
 }
 
 TEST_CASE("CUDA: selected neurons are those that the CPU selects") {
+TEST_CASE("CUDA: values that are known by number are listed for who wants them, and counted") {
+  std::mt19937 rng(14);
+  for (int64_t n : {0, 1, 300}) {
+    for (int n_tokens : {1, 4}) {
+      INFO(n << " neurons, " << n_tokens << " tokens");
+      const NeuronSet set = random_set(n_tokens, n, 0.4, rng);
+      const auto row = static_cast<size_t>(n);
+      const std::vector<float> values = some_gates(n * n_tokens, rng);
+      const TestStream stream;
+      const DeviceSet there(set);
+      const DeviceArray<float> by_number(values), listed(values.size());
+      const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+      cuda::listed_values(there.view(), by_number.data(), listed.data(), counts.data(), stream);
+      const std::vector<float> found = listed.read(stream);
+      unsigned long long proposed = 0, active = 0, down_rows = 0;
+      for (size_t i = 0; i < set.ids().size(); ++i) {
+        const int32_t id = set.ids()[i];
+        bool any = false;
+        for (int t = 0; t < n_tokens; ++t) {
+          const auto at = static_cast<size_t>(t) * row;
+          const float value = set.wants(t, id) ? values[at + static_cast<size_t>(id)] : 0.0f;
+          REQUIRE(alike(found[at + i], value));
+          proposed += set.wants(t, id) ? 1 : 0;
+          active += value != 0.0f ? 1 : 0;
+          any = any || value != 0.0f;
+        }
+        down_rows += any ? 1 : 0;
+      }
+      const cuda::DeviceCounts counted = counts.read(stream)[0];
+      REQUIRE(counted.proposed == proposed);
+      REQUIRE(counted.active == active);
+      REQUIRE(counted.down_rows == down_rows);
+      REQUIRE(counted.gate_rows + counted.up_rows + counted.passed == 0);
+    }
+  }
+}
+
   std::mt19937 rng(1);
   CpuBackend cpu(1, supported_isas().front());
   for (int64_t n : {0, 1, 31, 64, 65, 200, 513, 3000}) {
