@@ -281,7 +281,7 @@ class CudaBackend final : public Backend {
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set, const float* gates,
                    float* out, NeuronCounts& counts) override {
     const DeviceNeuronSet wanted = work_.set(set);
-    const NeuronNotes notes = work_.begin_sums(wanted, ffn.down.n_cols, counts);
+    const NeuronNotes notes = work_.begin_sums(wanted, counts);
     work_.quantize(x, n_tokens, ffn.gate.n_cols);
     enqueue([=, this, rows = NeuronRows{.ffn = ffn}] {
       add_neurons(rows, x, wanted, gates, scratch_, stream_, notes);
@@ -292,7 +292,7 @@ class CudaBackend final : public Backend {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set, float* out,
                     NeuronCounts& counts) override {
     const DeviceNeuronSet wanted = work_.set(set);
-    const NeuronNotes notes = work_.begin_sums(wanted, down.n_cols, counts);
+    const NeuronNotes notes = work_.begin_sums(wanted, counts);
     enqueue([=, this] { add_values(down, values, wanted, scratch_, stream_, notes); });
     work_.end_sums(down, n_tokens, out);
   }

@@ -19,6 +19,11 @@ void DeviceWork::reserve(const StepBounds& bounds) {
   scratch_ = Scratch(arena_, bounds);
   host_counts_ = PinnedArray<DeviceCounts>(1);
   check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
+  check(cudaMemsetAsync(scratch_.sums.sums, 0, scratch_.n_sums * sizeof(int64_t), stream_),
+        "clearing sums over neurons");
+  check(cudaMemsetAsync(scratch_.sums.poison, 0, static_cast<size_t>(bounds.max_tokens) * sizeof(int32_t),
+                        stream_),
+        "clearing sums over neurons");
   check(cudaMemsetAsync(scratch_.note_state, 0, Scratch::kNoteWords * sizeof(uint32_t), stream_),
         "clearing the count of notes");
 }
@@ -84,16 +89,15 @@ const DeviceNeuronSet& DeviceWork::begin_set(NeuronSetId id, int n_tokens, int64
   return set;
 }
 
-NeuronNotes DeviceWork::begin_sums(const DeviceNeuronSet& set, int64_t n_cols, NeuronCounts& counts) {
+NeuronNotes DeviceWork::begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts) {
   assert(counts_of_ == nullptr || counts_of_ == &counts);
   counts_of_ = &counts;
-  enqueue([=, this, n_tokens = set.n_tokens] { clear_sums(scratch_.sums, n_tokens, n_cols, stream_); });
   return counts.found == nullptr ? NeuronNotes() : noted_.begin(set.n_tokens, set.n_neurons);
 }
 
-void DeviceWork::end_sums(const DownColumns& down, int n_tokens, float* out) {
+void DeviceWork::end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu) {
   enqueue([=, this, bias = down.bias, n_cols = down.n_cols] {
-    add_sums(scratch_.sums, bias, n_tokens, n_cols, out, stream_);
+    cuda::end_sums(scratch_.sums, of_cpu, bias, n_tokens, n_cols, out, stream_);
   });
 }
 

@@ -67,11 +67,11 @@ class DeviceWork {
   /// Begins to fill a set with this many tokens and neurons.
   const DeviceNeuronSet& begin_set(NeuronSetId id, int n_tokens, int64_t n_neurons);
 
-  /// Begins a sum over neurons of a set: sets scratch().sums to zero. The next finish() adds what the device
-  /// counts to `counts`. Returns where single neurons are to be noted.
-  NeuronNotes begin_sums(const DeviceNeuronSet& set, int64_t n_cols, NeuronCounts& counts);
-  /// out [n_tokens, n_cols] += the sums (+ the bias), rounded to floats.
-  void end_sums(const DownColumns& down, int n_tokens, float* out);
+  /// Begins a sum over neurons of a set, in scratch().sums, which are zero between sums. The next finish() adds what the
+  /// device counts to `counts`. Returns where single neurons are to be noted.
+  NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
+  /// out [n_tokens, n_cols] += the sums (+ the CPU's, + the bias), rounded to floats.
+  void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
   /// scratch().quantized = x [n_tokens, n_cols].
   void quantize(const float* x, int n_tokens, int64_t n_cols);
 

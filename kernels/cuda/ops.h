@@ -211,11 +211,8 @@ struct NeuronNotes {
 void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
                   cudaStream_t stream);
 
-/// NeuronSums whose pointers are device memory.
+/// NeuronSums whose pointers are device memory. All are 0 where a sum begins.
 using hearth::NeuronSums;
-
-/// Sets sums and poison to 0.
-void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
 
 /// Adds the listed neurons' contributions to the sums. values [n_tokens, list.max] are by list index; zeros
 /// cost nothing. device_rows: the row of every listed neuron, by number (for codes: the index of its codes);
@@ -223,10 +220,15 @@ void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
-/// to += from, which may be host memory that the device reads. Does nothing if *any is 0 (null any: it is not
-/// 0).
-void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const NeuronSums& to,
-                cudaStream_t stream, const int32_t* any = nullptr);
+/// What the CPU summed of the same layer, in host memory that the device reads. There is nothing if *any is 0, or `any` null.
+struct CpuSums {
+  NeuronSums sums;
+  const int32_t* any = nullptr;
+};
+/// Ends a sum: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36 (+ bias), or NaN where one of the two is poisoned.
+/// Sets sums and poison to 0. poison is 0 or 1 before.
+void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, int n_tokens, int64_t n_cols,
+              float* out, cudaStream_t stream);
 
 /// Arrays that are written to host memory together, and a number there that tells the host when all have
 /// arrived.
@@ -242,9 +244,5 @@ struct HandOver {
   uint32_t* number = nullptr;  // host memory: hand-overs done, stored after all words of the hand-over
 };
 void hand_over(const HandOver& what, cudaStream_t stream);
-
-/// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or NaN where poisoned.
-void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out,
-              cudaStream_t stream);
 
 }  // namespace hearth::cuda

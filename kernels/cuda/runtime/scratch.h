@@ -31,7 +31,8 @@ struct Scratch {
     attention = arena.take<std::byte>(attention_scratch_bytes(
         bounds.max_tokens, bounds.n_heads, static_cast<int>(head_dim), bounds.max_context));
     for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
-    sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
+    n_sums = rows * sum_cols;
+    sums = {arena.take<int64_t>(n_sums), arena.take<int32_t>(rows)};
     passed_ids = arena.take<int32_t>(cols);
     const auto n_sets = static_cast<size_t>(bounds.n_sets);
     int32_t* list_counts = arena.take<int32_t>(n_sets + 2 + kNoteWords);
@@ -58,7 +59,8 @@ struct Scratch {
   float* rope_tables[RopeTables::kTables] = {};
   std::byte *quantized = nullptr, *attention = nullptr, *select = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
-  NeuronSums sums;                                            // of the layer, summed over all neurons
+  NeuronSums sums;    // of the layer, summed over all neurons; zero between layers
+  size_t n_sums = 0;  // of max_tokens
   int32_t *passed_ids = nullptr, *passed_count = nullptr;
   static constexpr size_t kNoteWords = 2;
   uint32_t* note_state = nullptr;  // NeuronNotes::state

@@ -57,10 +57,8 @@ class ColdShare {
   /// counts.found if there were neurons to compute.
   double compute(const FfnNeurons& host, NeuronCounts& counts);
 
-  /// The CPU's sums for merge_sums(), and whether there are any (0: none), in host memory that the device
-  /// reads. Valid after compute(). The addresses are the same for every layer.
-  NeuronSums sums() const { return {sums_.data(), poison_.data()}; }
-  const int32_t* has_sums() const { return has_sums_.data(); }
+  /// The CPU's sums for end_sums(). Valid after compute(). The addresses are the same for every layer.
+  CpuSums sums() const { return {{sums_.data(), poison_.data()}, has_sums_.data()}; }
 
  private:
   HostNeurons& host_;

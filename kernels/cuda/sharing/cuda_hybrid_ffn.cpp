@@ -21,14 +21,14 @@ void CudaHybridFfn::set_traffic(NeuronTraffic* traffic) {
 }
 
 void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) {
-  // 1. Wanted neurons: the set that the engine selected. The sums over its neurons begin at zero.
+  // 1. Wanted neurons: the set that the engine selected.
   const DeviceNeuronSet wanted = work_.set(call.wanted);
-  const int64_t n_cols = layer.device.down.n_cols;
-  const NeuronNotes notes = work_.begin_sums(wanted, n_cols, counts);
+  const NeuronNotes notes = work_.begin_sums(wanted, counts);
+  CpuSums of_cpu;
   work_.quantize(call.x, call.n_tokens, layer.device.gate.n_cols);
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
-    // 2 to 4. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
+    // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
     // waits for nothing, so the cache does not change, and the neuron traffic is not told of the call.
     part(layer, wanted);
     stream_cold(layer, call, notes);
@@ -42,12 +42,11 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
     // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
     compute_on_device(layer, call, notes);
     compute_on_cpu(layer, counts);
-    // 4. The CPU's sums are added to the device's.
-    merge(call.n_tokens, n_cols);
+    of_cpu = cold_share_.sums();
   }
 
-  // 5. The sums, rounded to floats, are added to the residual stream.
-  work_.end_sums(layer.device.down, call.n_tokens, call.out);
+  // 4. The sums merge, and are added to the residual stream, rounded to floats.
+  work_.end_sums(layer.device.down, call.n_tokens, call.out, of_cpu);
 }
 
 /// Splits the set into scratch.hot, scratch.cold_wanted and scratch.any.
@@ -131,14 +130,6 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
   work_.recorder().end_segment();
   streamed_share_.add(layer, call, scratch, work_.stream(), notes);
   work_.mark("FFN, streamed neurons", layer.layer);
-}
-
-void CudaHybridFfn::merge(int n_tokens, int64_t n_cols) {
-  const Scratch& scratch = work_.scratch();
-  work_.enqueue(
-      [=, &scratch, cold = cold_share_.sums(), has_cold = cold_share_.has_sums(), stream = work_.stream()] {
-        merge_sums(cold, n_tokens, n_cols, scratch.sums, stream, has_cold);
-      });
 }
 
 /// Launches what was recorded, after fetching the latest changes of the cache.

@@ -42,7 +42,6 @@ class CudaHybridFfn final : public HybridFfn {
   void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
   void compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts);
   void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
-  void merge(int n_tokens, int64_t n_cols);
   void end_segment(const HybridLayer& layer);
 
   DeviceWork& work_;

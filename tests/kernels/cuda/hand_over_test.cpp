@@ -97,6 +97,7 @@ TEST_CASE("CUDA: the CPU's share arrives whole, and its sums are added to the de
         const DeviceArray<float> x_there(x), gates_there(gates);
         const DeviceArray<int64_t> sums(std::vector<int64_t>(n_sums, 5));
         const DeviceArray<int32_t> poison(std::vector<int32_t>(tokens, 0));
+        const DeviceArray<float> out(std::vector<float>(n_sums, 0.25f));
         cuda::split_set(there.view(), resident.data(), hot.view(), scratch.cold_wanted, scratch.any,
                         scratch.select, stream);
         const cuda::HandOver what = share.begin({.x = x_there.data(),
@@ -114,11 +115,13 @@ TEST_CASE("CUDA: the CPU's share arrives whole, and its sums are added to the de
         REQUIRE(std::vector<uint64_t>(share.any().begin(), share.any().end()) == bits_of(any));
         REQUIRE(std::vector<uint64_t>(share.any_cold().begin(), share.any_cold().end()) == bits_of(any));
         share.compute(layer.ffn, counts);
-        REQUIRE(*share.has_sums() == (all.ids().empty() ? 0 : 1));
-        cuda::merge_sums(share.sums(), n_tokens, shape.d_model, {sums.data(), poison.data()}, stream,
-                         share.has_sums());
-        REQUIRE(sums.read(stream) == expected);
-        REQUIRE(poison.read(stream) == expected_poison);
+        REQUIRE(*share.sums().any == (all.ids().empty() ? 0 : 1));
+        cuda::end_sums({sums.data(), poison.data()}, share.sums(), nullptr, n_tokens, shape.d_model,
+                       out.data(), stream);
+        REQUIRE(expected_poison == std::vector<int32_t>(tokens, 0));
+        std::vector<float> rounded(n_sums);
+        for (size_t i = 0; i < n_sums; ++i) rounded[i] = 0.25f + static_cast<float>(expected[i]) * 0x1p-36f;
+        REQUIRE(out.read(stream) == rounded);
         REQUIRE(counts.down_rows == expected_counts.down_rows);
         REQUIRE(counts.active == expected_counts.active);
       }
