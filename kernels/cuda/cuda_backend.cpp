@@ -274,7 +274,7 @@ class CudaBackend final : public Backend {
                       float at_least, NeuronSetId set) override {
     recorder_.note(std::bit_cast<uint32_t>(at_least));  // a new threshold needs forget_recorded()
     enqueue([=, this, chosen = work_.begin_set(set, n_tokens, n_neurons)] {
-      cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen, scratch_.select, stream_);
+      cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen, stream_);
     });
   }
 
@@ -284,6 +284,7 @@ class CudaBackend final : public Backend {
     const NeuronNotes notes = work_.begin_sums(wanted, counts);
     work_.quantize(x, n_tokens, ffn.gate.n_cols);
     enqueue([=, this, rows = NeuronRows{.ffn = ffn}] {
+      list_wanted(wanted, stream_);
       add_neurons(rows, x, wanted, gates, scratch_, stream_, notes);
     });
     work_.end_sums(ffn.down, n_tokens, out);
@@ -293,7 +294,10 @@ class CudaBackend final : public Backend {
                     NeuronCounts& counts) override {
     const DeviceNeuronSet wanted = work_.set(set);
     const NeuronNotes notes = work_.begin_sums(wanted, counts);
-    enqueue([=, this] { add_values(down, values, wanted, scratch_, stream_, notes); });
+    enqueue([=, this] {
+      list_wanted(wanted, stream_);
+      add_values(down, values, wanted, scratch_, stream_, notes);
+    });
     work_.end_sums(down, n_tokens, out);
   }
 

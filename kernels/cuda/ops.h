@@ -115,8 +115,9 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
 /// A set of neurons on the device, like NeuronSet on the host. A view of memory that Scratch takes from the
 /// arena at load; reused from layer to layer.
 struct DeviceNeuronSet {
-  uint64_t* wanted = nullptr;  // [n_tokens, words], words = ceil(n_neurons / 64)
-  DeviceList any;              // neurons that any token wants, ascending
+  uint64_t* wanted = nullptr;    // [n_tokens, words], words = ceil(n_neurons / 64)
+  uint64_t* any_bits = nullptr;  // [words] bits of the neurons that any token wants
+  DeviceList any;                // the same neurons, ascending, once list_wanted() has listed them
   int n_tokens = 0;
   int64_t n_neurons = 0;
 
@@ -127,25 +128,31 @@ struct DeviceNeuronSet {
   }
 };
 
-/// See Backend::select_neurons. Fills wanted and any. The list is ascending because its order comes from
-/// counting, not from atomics.
-/// scratch: select_scratch_bytes(n_neurons).
-size_t select_scratch_bytes(int64_t n_neurons);
+/// In steps of at most this many tokens one thread block does what takes a thread block little, so that a launch is saved.
+inline constexpr int kOneBlockTokens = 4;
+
+/// See Backend::select_neurons. Fills the set, but for its list.
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
-                    const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
+                    const DeviceNeuronSet& set, cudaStream_t stream);
+
+/// Fills set.any. The list is ascending because its order comes from counting, not from atomics.
+void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream);
 
 /// Lists the numbers of the set bits among n_neurons bits, ascending; the first bit is neuron `first`.
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
 
-/// Splits a set. hot gets the bits and the list of the neurons whose bit is set in `resident` [words]; cold
-/// [n_tokens, words] gets the bits of the others. any [2, words] gets the bits of the neurons that any token
-/// wants, then those of the cold neurons among them. scratch: select_scratch_bytes(n_neurons).
-void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
-               uint64_t* cold, uint64_t* any, void* scratch, cudaStream_t stream);
-
-/// any [words] = bits of the neurons that any token of the set wants.
-void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream);
+/// A set that is split by which of its neurons are on the device.
+struct SplitSet {
+  DeviceNeuronSet all;
+  uint64_t* resident = nullptr;  // [words] bits of the neurons that have a device row
+  DeviceNeuronSet hot;           // gets those, with their list
+  uint64_t* cold = nullptr;      // [n_tokens, words] gets the bits of the others
+  /// [2, words] gets the bits of the neurons that any token wants, then those of the cold neurons among them.
+  uint64_t* any = nullptr;
+  bool cold_on_host = false;  // cold and any are host memory that the device writes
+};
+void split_set(const SplitSet& split, cudaStream_t stream);
 
 /// Changes of a layer's device rows, in host memory that the device reads; the first n of the list are valid.
 struct RowChanges {
@@ -158,7 +165,8 @@ void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_
 
 /// Keeps the neurons of `in` whose act(gate) is not zero for a token that wants them. Writes their ids to out
 /// and their gates, by list index, to gates_out [n_tokens, out.max]. gates: [n_tokens, gates_stride], by
-/// index in `in`. scratch: select_scratch_bytes(in.max).
+/// index in `in`. scratch: keep_scratch_bytes(in.max).
+size_t keep_scratch_bytes(int64_t n_neurons);
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
@@ -244,5 +252,11 @@ struct HandOver {
   uint32_t* number = nullptr;  // host memory: hand-overs done, stored after all words of the hand-over
 };
 void hand_over(const HandOver& what, cudaStream_t stream);
+
+/// The stages between a layer's set of neurons and the CPU's share: applies `changes` (null: there are none) to split.resident
+/// and device_row, splits the set, and hands over `rest`. split.cold and split.any are host memory; when the number has come,
+/// they have come too. For few tokens one kernel.
+void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_t* device_row,
+                        const HandOver& rest, cudaStream_t stream);
 
 }  // namespace hearth::cuda

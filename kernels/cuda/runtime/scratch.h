@@ -39,25 +39,26 @@ struct Scratch {
     passed_count = list_counts + n_sets;
     note_state = reinterpret_cast<uint32_t*>(list_counts + n_sets + 2);
     counts = arena.take<DeviceCounts>(1);
-    select = arena.take<std::byte>(select_scratch_bytes(bounds.max_cols));
+    keep = arena.take<std::byte>(keep_scratch_bytes(bounds.max_cols));
     const auto take_set = [&](int32_t* count) {
-      uint64_t* wanted = arena.take<uint64_t>(words);
-      return DeviceNeuronSet{.wanted = wanted, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
+      uint64_t *wanted = arena.take<uint64_t>(words), *any_bits = arena.take<uint64_t>(words_of_token);
+      return DeviceNeuronSet{
+          .wanted = wanted, .any_bits = any_bits, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
     };
     for (size_t i = 0; i < n_sets; ++i) sets.push_back(take_set(list_counts + i));
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
-    cold_wanted = arena.take<uint64_t>(words);
-    any = arena.take<uint64_t>(3 * words_of_token);
     hand_over = arena.take<uint32_t>(kHandOverWords);
     if (bounds.stream_bytes == 0) return;
+    cold_wanted = arena.take<uint64_t>(words);
+    any = arena.take<uint64_t>(2 * words_of_token);
     for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
   }
 
   int32_t* inputs = nullptr;
   size_t rope_floats = 0;  // of a table
   float* rope_tables[RopeTables::kTables] = {};
-  std::byte *quantized = nullptr, *attention = nullptr, *select = nullptr;
+  std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
   NeuronSums sums;    // of the layer, summed over all neurons; zero between layers
   size_t n_sums = 0;  // of max_tokens
@@ -68,14 +69,12 @@ struct Scratch {
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
   // For hybrid layers: the two parts of the wanted set.
-  DeviceNeuronSet hot;              // neurons that have a device row
-  uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the cold neurons
-  // [3, words] bits of neurons: all that any token wants; the cold ones among them; those that the next
-  // hybrid layer will probably want (HybridCall::wanted_next)
-  uint64_t* any = nullptr;
+  DeviceNeuronSet hot;  // neurons that have a device row
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state
-  std::byte* streamed[2] = {};    // buffers for streaming cold neurons, if neurons are streamed
+  // If cold neurons are streamed: their bits, SplitSet::cold and SplitSet::any, and two buffers.
+  uint64_t *cold_wanted = nullptr, *any = nullptr;
+  std::byte* streamed[2] = {};
 };
 
 }  // namespace hearth::cuda

@@ -16,7 +16,8 @@ void ColdShare::reserve(const StepBounds& bounds, cudaStream_t stream, const Scr
   const size_t words = (cols + 63) / 64;
   wanted_ = PinnedArray<uint64_t>(rows * words);
   set_.reserve_around(wanted_.data(), bounds.max_cols);
-  any_ = PinnedArray<uint64_t>(3 * words);
+  any_ = PinnedArray<uint64_t>(2 * words);
+  proposed_ = PinnedArray<uint64_t>(words);
   x_ = PinnedArray<float>(rows * sum_cols);
   if (bounds.shares_gates) gates_ = PinnedArray<float>(rows * cols);
   sums_ = PinnedArray<int64_t>(rows * sum_cols);
@@ -38,9 +39,7 @@ HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
   const auto add = [&](const auto* from, const auto& to, int64_t n) {
     what.parts[n_parts++] = {from, to.data(), n * static_cast<int64_t>(sizeof(*from)) / 4};
   };
-  const auto words = static_cast<int64_t>(words_);
-  add(scratch.cold_wanted, wanted_, layer.n_tokens * words);
-  add(scratch.any, any_, (layer.proposes ? 3 : 2) * words);
+  if (layer.proposed != nullptr) add(layer.proposed, proposed_, static_cast<int64_t>(words_));
   add(layer.x, x_, layer.n_tokens * layer.n_cols);
   if (layer.gates != nullptr) add(layer.gates, gates_, layer.n_tokens * layer.n_neurons);
   return what;

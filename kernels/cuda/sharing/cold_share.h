@@ -32,10 +32,15 @@ class ColdShare {
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
-    bool proposes = false;  // whether scratch has a proposal for the next layer
+    const uint64_t* proposed =
+        nullptr;  // [words] bits of neurons that the next layer will probably want, or null
   };
-  /// Begins a layer whose set was split in scratch. The caller must enqueue the hand-over that is returned.
+  /// Begins a layer. The caller must enqueue the hand-over that is returned, when the set was split to cold_bits() and
+  /// any_bits().
   HandOver begin(const Layer& layer, const Scratch& scratch);
+  /// SplitSet::cold and SplitSet::any, in host memory. Valid from begin() on.
+  uint64_t* cold_bits() const { return wanted_.data(); }
+  uint64_t* any_bits() const { return any_.data(); }
 
   /// Waits until the layer has been handed over on the stream; the device works on meanwhile. Throws
   /// CudaError if the device fails before that, std::runtime_error if the stream ends without a hand-over.
@@ -47,7 +52,7 @@ class ColdShare {
   std::span<const uint64_t> any_cold() const { return {any_.data() + words_, words_}; }
   /// The neurons that the next layer will probably want; empty: no proposal.
   std::span<const uint64_t> proposed() const {
-    return {any_.data() + 2 * words_, layer_.proposes ? words_ : 0};
+    return {proposed_.data(), layer_.proposed != nullptr ? words_ : 0};
   }
 
   /// The neurons that the CPU computes. Valid after compute().
@@ -65,7 +70,7 @@ class ColdShare {
   Layer layer_;
   size_t words_ = 0;      // of one token's bits
   uint32_t n_begun_ = 0;  // the number of hand-overs begun, as the device counts them
-  PinnedArray<uint64_t> wanted_, any_;
+  PinnedArray<uint64_t> wanted_, any_, proposed_;
   NeuronSet set_;  // its bits are wanted_: the device writes them, compute() lists them
   PinnedArray<float> x_, gates_;
   PinnedArray<uint32_t> number_;

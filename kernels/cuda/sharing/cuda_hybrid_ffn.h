@@ -37,11 +37,13 @@ class CudaHybridFfn final : public HybridFfn {
   void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) override;
 
  private:
-  void part(const HybridLayer& layer, const DeviceNeuronSet& wanted);
+  DeviceNeuronSet hot(const DeviceNeuronSet& wanted) const;
   void hand_over(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted);
-  void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
+  void compute_on_device(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted,
+                         const NeuronNotes& notes);
   void compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts);
-  void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
+  void stream_cold(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted,
+                   const NeuronNotes& notes);
   void end_segment(const HybridLayer& layer);
 
   DeviceWork& work_;

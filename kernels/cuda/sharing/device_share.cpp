@@ -44,7 +44,7 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
                     scratch.values, stream);
     passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
     keep_passed(ffn.activation, set, set.any, scratch.values, set.any.max, passed, scratch.gates,
-                scratch.select, stream);
+                scratch.keep, stream);
     gates = scratch.gates;
     gates_stride = set.any.max;
   }

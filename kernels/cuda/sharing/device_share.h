@@ -30,7 +30,7 @@ NeuronRows rows_on_device(const HybridLayer& layer);
 void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,
                     cudaStream_t stream);
 
-/// Adds the contributions of the neurons of `set` to scratch.sums, and the counts to scratch.counts. gates
+/// Adds the contributions of the neurons of `set`, which are listed, to scratch.sums, and the counts to scratch.counts. gates
 /// [n_tokens, n_neurons] are by number; null: the gate rows of the set are read. Overwrites scratch's gates,
 /// ups, values and passed neurons. Notes the active neurons if `notes` has memory for them. REQUIRES:
 /// quantize_input(x) was the last call that wrote scratch.quantized.

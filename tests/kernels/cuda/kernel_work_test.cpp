@@ -96,11 +96,30 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
   const DeviceArray<float> values(scores);
   const DeviceArray<uint64_t> wanted(kNeurons / 64);
   const DeviceArray<int32_t> ids(kNeurons), n(1);
-  const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(kNeurons));
-  cuda::DeviceNeuronSet set{.wanted = wanted.data(), .any = {.ids = ids.data(), .n = n.data()}};
+  const DeviceArray<uint64_t> any(kNeurons / 64);
+  cuda::DeviceNeuronSet set{
+      .wanted = wanted.data(), .any_bits = any.data(), .any = {.ids = ids.data(), .n = n.data()}};
   set.resize(1, kNeurons);
   check(stream, 5, [&] {
-    cuda::select_neurons(values.data(), nullptr, 1, kNeurons, 0.0f, set, scratch.data(), stream);
+    cuda::select_neurons(values.data(), nullptr, 1, kNeurons, 0.0f, set, stream);
+    cuda::list_wanted(set, stream);
+  });
+  const DeviceArray<float> gates(scores), kept(kNeurons);
+  const DeviceArray<int32_t> passed_ids(kNeurons), n_passed(std::vector<int32_t>{0});
+  const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+  const cuda::DeviceList passed{passed_ids.data(), n_passed.data(), kNeurons};
+  const FfnActivation relu{Activation::kRelu};
+  check(stream, 6, [&] {
+    cuda::keep_passed(relu, set, set.any, gates.data(), kNeurons, passed, kept.data(), nullptr, stream);
+  });
+  check(stream, 7, [&] {
+    cuda::neuron_values({.activation = relu,
+                         .set = set,
+                         .passed = passed,
+                         .gates = kept.data(),
+                         .gates_stride = kNeurons,
+                         .ups = gates.data()},
+                        values.data(), counts.data(), stream);
   });
   const DeviceArray<std::byte> rows(kNeurons * row_bytes(DType::kQ4_0, kCols));
   cudaMemset(rows.data(), 0, rows.size());
@@ -114,6 +133,10 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
   const DeviceArray<int32_t> poison(1);
   check(stream, 6, [&] {
     cuda::add_down(down, set.any, listed.data(), 1, {sums.data(), poison.data()}, stream);
+  });
+  const DeviceArray<float> out(kCols);
+  check(stream, 3, [&] {
+    cuda::end_sums({sums.data(), poison.data()}, {}, nullptr, 1, kCols, out.data(), stream);
   });
 }
 

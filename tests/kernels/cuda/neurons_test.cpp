@@ -42,8 +42,8 @@ TEST_CASE("CUDA: neurons whose gates pass are kept with their gates") {
   std::mt19937 rng(3);
   CpuBackend cpu(1, supported_isas().front());
   for (const FfnActivation& act : kActivations) {
-    for (int64_t n : {0, 1, 64, 200, 1000}) {
-      for (int n_tokens : {0, 1, 3}) {
+    for (int64_t n : {0, 1, 64, 200, 5000}) {
+      for (int n_tokens : {0, 1, 3, cuda::kOneBlockTokens + 1}) {
         for (double share : {0.0, 0.3, 1.0}) {
           INFO("activation " << static_cast<int>(act.kind) << ", " << n << " neurons, " << n_tokens
                              << " tokens, " << share);
@@ -69,7 +69,7 @@ TEST_CASE("CUDA: neurons whose gates pass are kept with their gates") {
           const DeviceSet there(set);
           const ListOnDevice out(n);
           const DeviceArray<float> gates_there(gates), gates_out(static_cast<size_t>(n * n_tokens));
-          const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(n));
+          const DeviceArray<std::byte> scratch(cuda::keep_scratch_bytes(n));
           cuda::keep_passed(act, there.view(), there.any.view(), gates_there.data(),
                             static_cast<int64_t>(stride), out.view(), gates_out.data(), scratch.data(),
                             stream);
@@ -209,13 +209,14 @@ TEST_CASE("CUDA: selected neurons are those that the CPU selects") {
           const TestStream stream;
           const DeviceArray<float> on_device(values), sizes_there(sizes);
           const DeviceSet set(n_tokens, n);
-          const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(n));
           cuda::select_neurons(on_device.data(), sized ? sizes_there.data() : nullptr, n_tokens, n, at_least,
-                               set.view(), scratch.data(), stream);
+                               set.view(), stream);
+          cuda::list_wanted(set.view(), stream);
           REQUIRE(set.any.read(stream) == std::vector<int32_t>(expected.ids().begin(), expected.ids().end()));
           const uint64_t* wanted = expected.wanted(0);
           const size_t n_words = static_cast<size_t>(n_tokens) * expected.words();
           REQUIRE(set.wanted.read(stream) == std::vector<uint64_t>(wanted, wanted + n_words));
+          if (n_tokens > 0) REQUIRE(set.any_bits.read(stream) == DeviceSet::any_of(expected));
         }
       }
     }
