@@ -225,23 +225,14 @@ class CudaBackend final : public Backend {
 
   void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
             const Rope& rope) override {
-    if (rope.kind == RopeKind::kNone || positions.empty()) return;
-    const int64_t row_floats = RopeTable::row_floats_of(rope);
-    const auto number = static_cast<size_t>(rope_host_.prepare(positions, rope, one_thread_));
-    float* const on_device = scratch_.rope_tables[number];
-    if (!rope_uploaded_[number]) {
-      const size_t n = positions.size() * static_cast<size_t>(row_floats);
-      float* const pinned = rope_pinned_[number].data();
-      std::memcpy(pinned, rope_host_.table(static_cast<int>(number)).row(0), n * sizeof(float));
-      enqueue([=, this] {
-        check(cudaMemcpyAsync(on_device, pinned, n * sizeof(float), cudaMemcpyHostToDevice, stream_),
-              "copying rotations");
-      });
-      rope_uploaded_[number] = true;
-    }
-    enqueue([=, this, kind = rope.kind, n_rot = rope.n_rot, n = static_cast<int>(positions.size())] {
-      cuda::rope(x, stride, n_heads, head_dim, kind, n_rot, on_device, row_floats, n, stream_);
-    });
+    turn({x, stride, n_heads}, {}, head_dim, positions, rope);
+  }
+
+  void rope_append(const QueriesKeysValues& rows, const Rope& rope, const KvPlaces& places,
+                   const KvShape& shape, KvLayer layer) override {
+    turn({rows.q, rows.q_stride, rows.n_heads}, {rows.k, rows.kv_stride, shape.n_kv_heads}, shape.head_dim,
+         {places.positions, static_cast<size_t>(places.n_tokens)}, rope);
+    kv_append(rows.k, rows.v, rows.kv_stride, places, shape, layer);
   }
 
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
@@ -311,6 +302,28 @@ class CudaBackend final : public Backend {
   template <class Work>
   void enqueue(Work&& work) {
     work_.enqueue(std::forward<Work>(work));
+  }
+
+  /// Rotates q, and k if it has heads.
+  void turn(const HeadRows& q, const HeadRows& k, int head_dim, std::span<const int32_t> positions,
+            const Rope& rope) {
+    if (rope.kind == RopeKind::kNone || positions.empty()) return;
+    const int64_t row_floats = RopeTable::row_floats_of(rope);
+    const auto number = static_cast<size_t>(rope_host_.prepare(positions, rope, one_thread_));
+    float* const on_device = scratch_.rope_tables[number];
+    if (!rope_uploaded_[number]) {
+      const size_t n = positions.size() * static_cast<size_t>(row_floats);
+      float* const pinned = rope_pinned_[number].data();
+      std::memcpy(pinned, rope_host_.table(static_cast<int>(number)).row(0), n * sizeof(float));
+      enqueue([=, this] {
+        check(cudaMemcpyAsync(on_device, pinned, n * sizeof(float), cudaMemcpyHostToDevice, stream_),
+              "copying rotations");
+      });
+      rope_uploaded_[number] = true;
+    }
+    enqueue([=, this, kind = rope.kind, n_rot = rope.n_rot, n = static_cast<int>(positions.size())] {
+      cuda::rope(q, k, head_dim, kind, n_rot, on_device, row_floats, n, stream_);
+    });
   }
 
   DeviceWork& work_;

@@ -91,10 +91,16 @@ void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n,
 
 // ---- attention -------------------------------------------------------------------------------------------
 
-/// Rotates x [n_tokens, n_heads, head_dim], row t at x + t * stride. table: row t is at table + t *
-/// row_floats, in the layout of VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h),
-/// because the results must be those of the C library's sine and cosine.
-void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, int n_rot, const float* table,
+/// Heads of a step's tokens: [n_tokens, n_heads, head_dim], row t at x + t * stride.
+struct HeadRows {
+  float* x = nullptr;
+  int64_t stride = 0;
+  int n_heads = 0;
+};
+/// Rotates q, and k if it has heads. table: row t is at table + t * row_floats, in the layout of
+/// VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h), because the results must be those of
+/// the C library's sine and cosine.
+void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream);
 
 /// See Backend::kv_append. The arrays of `places` are device memory.

@@ -562,7 +562,7 @@ TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
   }
 }
 
-TEST_CASE("CUDA: rotated heads have the CPU's bits") {
+TEST_CASE("CUDA: rotated heads of queries, and of keys in the same launch, have the CPU's bits") {
   std::mt19937 random(3);
   struct Case {
     RopeKind kind;
@@ -589,17 +589,27 @@ TEST_CASE("CUDA: rotated heads have the CPU's bits") {
     const int64_t row_floats = table.row(1) - table.row(0);
     const std::vector<float> rows(table.row(0), table.row(static_cast<int64_t>(positions.size())));
     const TestStream stream;
-    const DeviceArray<float> x_there(x), table_there(rows);
-    cuda::rope(x_there.data(), stride, c.n_heads, c.head_dim, c.kind, c.n_rot, table_there.data(), row_floats,
-               static_cast<int>(positions.size()), stream);
-    const std::vector<float> ours = x_there.read(stream);
+    const DeviceArray<float> alone(x), x_there(x), table_there(rows);
+    const int n_keys = c.n_heads + 1, n_tokens = static_cast<int>(positions.size());
+    const int64_t key_stride = int64_t{n_keys} * c.head_dim + 2;
+    const std::vector<float> k =
+        normal_numbers(positions.size() * static_cast<size_t>(key_stride), 2.0f, random);
+    const DeviceArray<float> k_there(k);
+    cuda::rope({alone.data(), stride, c.n_heads}, {}, c.head_dim, c.kind, c.n_rot, table_there.data(),
+               row_floats, n_tokens, stream);
+    cuda::rope({x_there.data(), stride, c.n_heads}, {k_there.data(), key_stride, n_keys}, c.head_dim, c.kind,
+               c.n_rot, table_there.data(), row_floats, n_tokens, stream);
+    const std::vector<float> ours = x_there.read(stream), keys = k_there.read(stream);
+    REQUIRE(alone.read(stream) == ours);
     for (Isa isa : supported_isas()) {
       CpuBackend backend(1, isa);
-      backend.reserve({static_cast<int>(positions.size()), 1024, c.n_heads, 16});
-      std::vector<float> expected = x;
+      backend.reserve({n_tokens, 1024, c.n_heads, 16});
+      std::vector<float> expected = x, expected_keys = k;
       backend.rope(expected.data(), stride, c.n_heads, c.head_dim, positions, rope);
+      backend.rope(expected_keys.data(), key_stride, n_keys, c.head_dim, positions, rope);
       INFO(isa_name(isa) << ", " << c.n_rot << " of " << c.head_dim << " dimensions");
       REQUIRE(different(ours, expected) == 0);
+      REQUIRE(different(keys, expected_keys) == 0);
     }
     for (size_t t = 0; t < positions.size(); ++t) {
       const size_t row = t * static_cast<size_t>(stride);
