@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/backend.h"
 #include "kernels/matrix.h"
@@ -34,7 +35,7 @@ struct QuantizedActivations {
   int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
 };
 
-/// Bytes of the four arrays. quantized_in() lays them out in that much memory, which is 256-byte aligned.
+/// Bytes of the four arrays, which depend on n_tokens * n_cols alone. quantized_in() lays them out in that much memory, which is 256-byte aligned.
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
@@ -65,10 +66,18 @@ struct MatmulOp {
 };
 void matmul(const MatmulOp& op, cudaStream_t stream);
 
+/// Products of one x, at most kMostProducts: in one launch those neighbours whose matrices are of one type and alike, in steps
+/// of few tokens, unless they have lists.
+inline constexpr size_t kMostProducts = 3;
+void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
+
 /// out [n, table.n_cols] = dequantised rows tokens[i] of the table.
 void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);
 
 // ---- rows and elements -----------------------------------------------------------------------------------
+//
+// Operations with `quantized` also quantise what they write, if its arrays are not null, as quantize() would. REQUIRES then:
+// rows of a multiple of 32 floats.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
 void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
@@ -80,11 +89,12 @@ void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *=
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
 /// weight and bias: [n_weights, n_cols]; row r takes row r mod n_weights.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
-              int64_t n_weights, cudaStream_t stream);
+              int64_t n_weights, cudaStream_t stream, const QuantizedActivations& quantized = {});
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream);
+                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream,
+                const QuantizedActivations& quantized = {});
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out,
-                      cudaStream_t stream);
+                      cudaStream_t stream, const QuantizedActivations& quantized = {});
 /// out row i = x row rows[i].
 void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n, float* out,
                  cudaStream_t stream);
@@ -111,10 +121,11 @@ void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& p
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
 /// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token of
-/// the step, those included that a window hides (host).
+/// the step, those included that a window hides (host). quantized: see above; only in steps of at most kSplitTokens.
+inline constexpr int kSplitTokens = 32;
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
-               float* out, cudaStream_t stream);
+               float* out, cudaStream_t stream, const QuantizedActivations& quantized = {});
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 

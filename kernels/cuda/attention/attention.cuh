@@ -48,6 +48,7 @@ struct AttentionCall {
   KvShape shape;
   KvLayer layer;
   float* out;
+  QuantizedActivations quantized;  // of out; null: it is not quantised
   int group;
   int n_parts;
   int part_heads;

@@ -13,6 +13,7 @@
 // busy, 16 keys' dimensions and 32 values are loaded to registers ahead.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/matmul/quantize.cuh"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {
@@ -263,17 +264,23 @@ __device__ void keep_slice(const SliceResults& results, int64_t first, int n_row
   }
 }
 
-/// Divides the rows' weighted sums by their sums, which are in shared memory.
+/// Writes a number of out, and quantises it if the call says so.
+__device__ __forceinline__ void write(const AttentionCall& call, int64_t i, float value) {
+  call.out[i] = value;
+  if (call.quantized.high != nullptr) quantize_own(value, i, call.quantized);
+}
+
+/// Divides the rows' weighted sums by their sums, which are in shared memory. first: the part's first row.
 template <int kRows, int kDims>
-__device__ void write_out(float* out, int n_rows, int head_dim, const float (&sums)[kRows],
-                          const Softmax<kRows, kDims>& softmax) {
+__device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, int head_dim,
+                          const float (&sums)[kRows], const Softmax<kRows, kDims>& softmax) {
   GPU_UNROLL
   for (int c = 0; c < kDims; ++c) {
     const int dim = static_cast<int>(threadIdx.x) + c * kThreads;
     if (dim >= head_dim) return;
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      if (r < n_rows) out[int64_t{r} * head_dim + dim] = __fdiv_rn(softmax.weighted[c][r], sums[r]);
+      if (r < n_rows) write(call, (first + r) * head_dim + dim, __fdiv_rn(softmax.weighted[c][r], sums[r]));
     }
   }
 }
@@ -345,7 +352,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   __shared__ float sums[kRows];
   if (thread < kRows) sums[thread] = total.state.sum;
   __syncthreads();
-  write_out<kRows, kDims>(call.out + first_row * head_dim, part.n_heads, head_dim, sums, total);
+  write_out<kRows, kDims>(call, first_row, part.n_heads, head_dim, sums, total);
 }
 
 /// Joins a row's slices: one thread block per row, one thread per dimension.
@@ -368,7 +375,7 @@ __global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall 
   }
   if (call.scores.sinks != nullptr)
     sum = join_weighted(sum, 0.0f, join_sink(total, call.scores.sinks[row % call.n_heads]));
-  call.out[row * head_dim + dim] = __fdiv_rn(sum, total.sum);
+  write(call, row * head_dim + dim, __fdiv_rn(sum, total.sum));
 }
 
 template <int kRows, int kDims>

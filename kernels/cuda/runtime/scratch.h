@@ -28,6 +28,9 @@ struct Scratch {
     rope_floats = rows * 2 * head_dim;
     for (float*& table : rope_tables) table = arena.take<float>(rope_floats);
     quantized = arena.take<std::byte>(quantized_bytes(bounds.max_tokens, bounds.max_cols / 32 * 32));
+    kept_floats =
+        (bounds.max_tokens < kKeptTokens ? bounds.max_tokens : kKeptTokens) * (bounds.max_cols / 32 * 32);
+    for (std::byte*& place : kept_inputs) place = arena.take<std::byte>(quantized_bytes(1, kept_floats));
     attention = arena.take<std::byte>(attention_scratch_bytes(
         bounds.max_tokens, bounds.n_heads, static_cast<int>(head_dim), bounds.max_context));
     for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
@@ -58,6 +61,11 @@ struct Scratch {
   int32_t* inputs = nullptr;
   size_t rope_floats = 0;  // of a table
   float* rope_tables[RopeTables::kTables] = {};
+  // For QuantizedInputs: of decode steps a layer's input, what its products read meanwhile, and its residual stream.
+  static constexpr size_t kKeptInputs = 3;
+  static constexpr int kKeptTokens = 8;
+  int64_t kept_floats = 0;  // of each
+  std::byte* kept_inputs[kKeptInputs] = {};
   std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
   NeuronSums sums;    // of the layer, summed over all neurons; zero between layers

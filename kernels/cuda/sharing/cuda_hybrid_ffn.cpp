@@ -25,19 +25,19 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   const DeviceNeuronSet wanted = work_.set(call.wanted);
   const NeuronNotes notes = work_.begin_sums(wanted, counts);
   CpuSums of_cpu;
-  work_.quantize(call.x, call.n_tokens, layer.device.gate.n_cols);
+  const NeuronInput input{call.x, work_.quantized(call.x, call.n_tokens, layer.device.gate.n_cols)};
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
     // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
     // waits for nothing, so the cache does not change, and the neuron traffic is not told of the call.
-    stream_cold(layer, call, wanted, notes);
+    stream_cold(layer, call, input, wanted, notes);
   } else {
     // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
     // the CPU needs for the cold part goes to host memory.
     cpu_.threads().expect_work();
     hand_over(layer, call, wanted);
     // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
-    compute_on_device(layer, call, wanted, notes);
+    compute_on_device(layer, call, input, wanted, notes);
     compute_on_cpu(layer, counts);
     of_cpu = cold_share_.sums();
   }
@@ -79,10 +79,11 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
 
 /// Enqueues the hot part and what else there is to do, and launches what was recorded up to here.
 void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
-                                      const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
+                                      const NeuronInput& input, const DeviceNeuronSet& wanted,
+                                      const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
-  work_.enqueue([=, &scratch, hot = hot(wanted), rows = rows_on_device(layer), x = call.x, gates = call.gates,
-                 stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
+  work_.enqueue([=, &scratch, hot = hot(wanted), rows = rows_on_device(layer), gates = call.gates,
+                 stream = work_.stream()] { add_neurons(rows, input, hot, gates, scratch, stream, notes); });
   if (call.meanwhile) call.meanwhile();
   end_segment(layer);
   work_.mark("FFN, hot neurons", layer.layer);
@@ -112,7 +113,7 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
 
 /// Computes both parts on the device: the hot one, then the cold one piece by piece. The copies are not part
 /// of recorded graphs.
-void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call,
+void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
                                 const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
   const DeviceNeuronSet hot = this->hot(wanted);
@@ -120,11 +121,12 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
       .all = wanted, .resident = layer.resident, .hot = hot, .cold = scratch.cold_wanted, .any = scratch.any};
   work_.enqueue([=, stream = work_.stream()] { split_set(split, stream); });
   work_.mark("attention, active neurons", layer.layer);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
-                 stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer), gates = call.gates, stream = work_.stream()] {
+    add_neurons(rows, input, hot, gates, scratch, stream, notes);
+  });
   work_.mark("FFN, hot neurons", layer.layer);
   work_.recorder().end_segment();
-  streamed_share_.add(layer, call, scratch, work_.stream(), notes);
+  streamed_share_.add(layer, call, input, scratch, work_.stream(), notes);
   work_.mark("FFN, streamed neurons", layer.layer);
 }
 

@@ -4,15 +4,14 @@ namespace hearth::cuda {
 namespace {
 
 /// Multiplies the listed rows, by list index. device_rows: see MatmulOp.
-void multiply_listed(const Matrix& weight, const float* bias, const float* x, int n_tokens,
-                     const DeviceList& rows, const int32_t* device_rows, const Scratch& scratch, float* out,
-                     cudaStream_t stream) {
+void multiply_listed(const Matrix& weight, const float* bias, const NeuronInput& input, int n_tokens,
+                     const DeviceList& rows, const int32_t* device_rows, float* out, cudaStream_t stream) {
   matmul({.weight = weight,
           .bias = bias,
           .rows = rows,
           .device_rows = device_rows,
-          .x = x,
-          .quantized = quantized_in(scratch.quantized, n_tokens, weight.n_cols),
+          .x = input.x,
+          .quantized = input.quantized,
           .n_tokens = n_tokens,
           .out = out,
           .out_stride = rows.max,
@@ -28,19 +27,14 @@ NeuronRows rows_on_device(const HybridLayer& layer) {
           .gate_device_rows = layer.all_gates ? nullptr : layer.device_row};
 }
 
-void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,
-                    cudaStream_t stream) {
-  quantize(x, n_tokens, n_cols, quantized_in(scratch.quantized, n_tokens, n_cols), stream);
-}
-
-void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& set, const float* gates,
-                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
+void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
+                 const float* gates, const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
   const FfnNeurons& ffn = rows.ffn;
   const bool by_number = gates != nullptr;
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (!by_number) {
-    multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_device_rows, scratch,
+    multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.values, stream);
     passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
     keep_passed(ffn.activation, set, set.any, scratch.values, set.any.max, passed, scratch.gates,
@@ -49,8 +43,7 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
     gates_stride = set.any.max;
   }
   if (ffn.up) {
-    multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, rows.device_rows, scratch, scratch.ups,
-                    stream);
+    multiply_listed(ffn.up, ffn.up_bias, input, set.n_tokens, passed, rows.device_rows, scratch.ups, stream);
   }
   neuron_values({.activation = ffn.activation,
                  .set = set,

@@ -8,6 +8,7 @@
 #include "kernels/quant/half.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/cuda/quantized_output.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
 
@@ -236,10 +237,14 @@ std::vector<float> attention_on_device(const Cache& cache, const Queries& querie
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
   const DeviceArray<std::byte> scratch(
       cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest));
-  const DeviceArray<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
+  const int64_t n = int64_t{n_tokens} * heads.n_heads * heads.head_dim;
+  const DeviceArray<float> out(static_cast<size_t>(n));
+  const bool quantizes = n_tokens > 0 && n_tokens <= cuda::kSplitTokens && heads.head_dim % 32 == 0;
+  const QuantizedOutput quantized(quantizes ? n : 0);
   cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(sinks.data(), growth.data()),
                   places.there(), cache.shape(), {k.data(), v.data()}, longest, scratch.data(), out.data(),
-                  stream);
+                  stream, quantizes ? quantized.view() : cuda::QuantizedActivations{});
+  if (quantizes) CHECK(quantized.is_of(out.data(), stream));
   return out.read(stream);
 }
 

@@ -1,6 +1,7 @@
 // What kernels declare of their work, beside the memory that they touch.
 //
 // Memory is watched by the page, so sizes are such that pages do not matter much, and a declaration may be off by a tenth.
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -55,6 +56,11 @@ TEST_CASE_METHOD(KernelWorkTest, "operations on rows declare what they touch") {
   check(stream, 2, [&] { cuda::copy(x.data(), kRows * kCols, y.data(), stream); });
   check(stream, 3,
         [&] { cuda::rms_norm(x.data(), weight.data(), 1e-5f, kRows, kCols, y.data(), 1, stream); });
+  const DeviceArray<std::byte> memory(cuda::quantized_bytes(kRows, kCols));
+  const cuda::QuantizedActivations quantized = cuda::quantized_in(memory.data(), kRows, kCols);
+  check(stream, 7, [&] {
+    cuda::rms_norm(x.data(), weight.data(), 1e-5f, kRows, kCols, y.data(), 1, stream, quantized);
+  });
   check(stream, 2, [&] {
     cuda::gated_activation({Activation::kRelu}, x.data(), nullptr, kRows * kCols, y.data(), stream);
   });
@@ -81,6 +87,13 @@ TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows 
                     .out = out.data(),
                     .out_stride = kRows};
   check(stream, 6, [&] { cuda::matmul(op, stream); });
+  const DeviceArray<std::byte> more_weights(kRows * row_bytes(type, kCols));
+  cudaMemset(more_weights.data(), 0, more_weights.size());
+  const DeviceArray<float> more_out(n * kRows);
+  cuda::MatmulOp more = op;
+  more.weight.data = more_weights.data();
+  more.out = more_out.data();
+  check(stream, 8, [&] { cuda::matmul(std::array{op, more}, stream); });
   std::vector<int32_t> ids(kRows / 2);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i + 100);
   const DeviceArray<int32_t> list(ids), length(std::vector<int32_t>{static_cast<int32_t>(ids.size())});
