@@ -20,6 +20,7 @@ void DeviceWork::reserve(const StepBounds& bounds) {
   quantized_inputs_.reserve(scratch_);
   host_counts_ = PinnedArray<DeviceCounts>(1);
   check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
+  check(cudaMemsetAsync(scratch_.attention, 0, scratch_.attention_counters, stream_), "clearing counts");
   check(cudaMemsetAsync(scratch_.sums.sums, 0, scratch_.n_sums * sizeof(int64_t), stream_),
         "clearing sums over neurons");
   check(cudaMemsetAsync(scratch_.sums.poison, 0, static_cast<size_t>(bounds.max_tokens) * sizeof(int32_t),

@@ -117,12 +117,16 @@ void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int
 void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                KvLayer layer, cudaStream_t stream);
 
-/// Scratch of attention(), for steps within these bounds.
+/// Scratch of attention(), for steps within these bounds. If there is any, its first attention_counter_bytes() are 0 before the
+/// first call; calls leave them so.
+inline constexpr int kSplitTokens = 32;
+constexpr size_t attention_counter_bytes(int n_heads) {
+  return sizeof(uint32_t) * kSplitTokens * static_cast<size_t>(n_heads);
+}
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
 /// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token of
 /// the step, those included that a window hides (host). quantized: see above; only in steps of at most kSplitTokens.
-inline constexpr int kSplitTokens = 32;
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
                float* out, cudaStream_t stream, const QuantizedActivations& quantized = {});

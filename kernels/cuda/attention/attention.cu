@@ -70,8 +70,9 @@ size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int ma
   const int slices = most_slices(max_context);
   if (slices < 2) return 0;
   const int tokens = std::min(max_tokens, kMaxSplitTokens);
-  return static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) * static_cast<size_t>(slices) *
-         static_cast<size_t>(head_dim + 2) * sizeof(float);
+  return attention_counter_bytes(n_heads) + static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) *
+                                                static_cast<size_t>(slices) *
+                                                static_cast<size_t>(head_dim + 2) * sizeof(float);
 }
 
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
@@ -109,8 +110,10 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
     attention_rows(call, {}, /*only_lone=*/false, stream);
   } else {
     const int64_t rows = int64_t{places.n_tokens} * n_heads * slices;
-    float* weighted = static_cast<float*>(scratch);
-    attention_rows(call, {weighted + rows * shape.head_dim, weighted, slices}, /*only_lone=*/false, stream);
+    auto* done = static_cast<uint32_t*>(scratch);
+    float* weighted = static_cast<float*>(scratch) + attention_counter_bytes(n_heads) / sizeof(float);
+    attention_rows(call, {weighted + rows * shape.head_dim, weighted, slices, done}, /*only_lone=*/false,
+                   stream);
   }
 }
 

@@ -31,8 +31,10 @@ struct Scratch {
     kept_floats =
         (bounds.max_tokens < kKeptTokens ? bounds.max_tokens : kKeptTokens) * (bounds.max_cols / 32 * 32);
     for (std::byte*& place : kept_inputs) place = arena.take<std::byte>(quantized_bytes(1, kept_floats));
-    attention = arena.take<std::byte>(attention_scratch_bytes(
-        bounds.max_tokens, bounds.n_heads, static_cast<int>(head_dim), bounds.max_context));
+    const size_t attention_bytes = attention_scratch_bytes(bounds.max_tokens, bounds.n_heads,
+                                                           static_cast<int>(head_dim), bounds.max_context);
+    attention = arena.take<std::byte>(attention_bytes);
+    if (attention_bytes > 0) attention_counters = attention_counter_bytes(bounds.n_heads);
     for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
     n_sums = rows * sum_cols;
     sums = {arena.take<int64_t>(n_sums), arena.take<int32_t>(rows)};
@@ -66,6 +68,7 @@ struct Scratch {
   static constexpr int kKeptTokens = 8;
   int64_t kept_floats = 0;  // of each
   std::byte* kept_inputs[kKeptInputs] = {};
+  size_t attention_counters = 0;  // bytes at `attention` that are 0 between calls
   std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
   NeuronSums sums;    // of the layer, summed over all neurons; zero between layers

@@ -235,8 +235,8 @@ std::vector<float> attention_on_device(const Cache& cache, const Queries& querie
   const TestStream stream;
   const DeviceArray<float> q(queries.q), sinks(queries.sinks), growth(queries.growth);
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
-  const DeviceArray<std::byte> scratch(
-      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest));
+  const DeviceArray<std::byte> scratch(std::vector<std::byte>(
+      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest)));
   const int64_t n = int64_t{n_tokens} * heads.n_heads * heads.head_dim;
   const DeviceArray<float> out(static_cast<size_t>(n));
   const bool quantizes = n_tokens > 0 && n_tokens <= cuda::kSplitTokens && heads.head_dim % 32 == 0;
@@ -505,9 +505,11 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
   const Places places(cache, tokens);
   const Queries queries(cache, tokens.size());
   const size_t bytes = cuda::attention_scratch_bytes(30, heads.n_heads, heads.head_dim, 300);
-  CHECK(bytes == 30 * 4 * 2 * (32 + 2) * sizeof(float));
+  const size_t counters = cuda::attention_counter_bytes(heads.n_heads);
+  CHECK(bytes == counters + 30 * 4 * 2 * (32 + 2) * sizeof(float));
   const float mark = 12345.0f;
-  const std::vector<float> marks(bytes / sizeof(float) + 8, mark);
+  std::vector<float> marks(bytes / sizeof(float) + 8, mark);
+  std::fill_n(marks.begin(), counters / sizeof(float), 0.0f);
   const TestStream stream;
   const DeviceArray<float> q(queries.q), scratch(marks), out(size_t{30 * 4 * 32});
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
@@ -515,6 +517,8 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
                   cache.shape(), {k.data(), v.data()}, 300, scratch.data(), out.data(), stream);
   const std::vector<float> after = scratch.read(stream);
   CHECK(std::count(after.begin(), after.end(), mark) == 8);
+  CHECK(std::count(after.begin(), after.begin() + static_cast<long>(counters / sizeof(float)), 0.0f) ==
+        static_cast<long>(counters / sizeof(float)));
   CHECK(std::count(after.end() - 8, after.end(), mark) == 8);
 
   // A context of one slice needs none, and steps of many tokens no more than those of 32.

@@ -165,7 +165,8 @@ TEST_CASE_METHOD(KernelWorkTest, "attention declares the keys and values it read
       table_of(std::vector<int32_t>{0});
   const DeviceArray<float> q(kHeads * kHeadDim), out(kHeads * kHeadDim);
   cudaMemset(q.data(), 0, q.size() * sizeof(float));
-  const DeviceArray<std::byte> scratch(cuda::attention_scratch_bytes(1, kHeads, kHeadDim, kKeys));
+  const DeviceArray<std::byte> scratch(
+      std::vector<std::byte>(cuda::attention_scratch_bytes(1, kHeads, kHeadDim, kKeys)));
   const KvPlaces places{.n_tokens = 1,
                         .positions = position.data(),
                         .table_of = table_of.data(),
