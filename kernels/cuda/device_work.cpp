@@ -108,8 +108,9 @@ void DeviceWork::end_sums(const DownColumns& down, int n_tokens, float* out, con
 
 QuantizedActivations DeviceWork::quantized(const float* x, int n_tokens, int64_t n_cols) {
   const int64_t n = n_tokens * n_cols;
+  if (n == 0 || n_cols % kActivationSpan != 0) return {};  // only float weights have such rows
   const QuantizedActivations known = quantized_inputs_.find(x, n);
-  if (known.high != nullptr || n == 0) return known;
+  if (known.high != nullptr) return known;
   const QuantizedActivations to = quantized_inputs_.add(x, n);
   enqueue([=, this] { quantize(x, n_tokens, n_cols, to, stream_); });
   return to;

@@ -76,7 +76,7 @@ class DeviceWork {
   // ---- quantised activations -----------------------------------------------------------------------------
 
   /// x [n_tokens, n_cols] in quantised form, for work that is enqueued before the next call. Quantises it if that has not
-  /// been done.
+  /// been done. Arrays of null if n_cols is no multiple of 32.
   QuantizedActivations quantized(const float* x, int n_tokens, int64_t n_cols);
   /// For an operation that writes n_rows of n_cols floats to x, which products will probably read: where it quantises them
   /// too. Arrays of null, in large steps: it does not.

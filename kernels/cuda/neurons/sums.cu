@@ -16,20 +16,23 @@ constexpr int kHasRead = 2;
 /// Block (b, t): 256 columns of token t. The last of a token's blocks to read its poison sets that to 0.
 __global__ void __launch_bounds__(kThreads)
     end_sums_kernel(NeuronSums sums, CpuSums of_cpu, const float* bias, int64_t n_cols, float* out) {
-  __shared__ int seen;
+  __shared__ bool poisoned;
   const int64_t t = blockIdx.y, c = int64_t{blockIdx.x} * kThreads + threadIdx.x, i = t * n_cols + c;
-  const bool both = of_cpu.any != nullptr && *of_cpu.any != 0;
+  // All loads from the host's memory are on their way before one is waited for, but for sums that may not be there.
+  const bool shares = of_cpu.any != nullptr;
+  const int32_t any = shares ? *of_cpu.any : 0, poison = shares ? of_cpu.sums.poison[t] : 0;
+  int64_t units = c < n_cols ? sums.sums[i] : 0;
+  if (any != 0 && c < n_cols) units += of_cpu.sums.sums[i];
   if (threadIdx.x == 0) {
     const int before = atomicAdd(&sums.poison[t], kHasRead);
-    seen = (before % kHasRead != 0 || (both && of_cpu.sums.poison[t] != 0)) ? 1 : 0;
+    poisoned = before % kHasRead != 0 || (any != 0 && poison != 0);
     if (before / kHasRead + 1 == static_cast<int>(gridDim.x)) atomicExch(&sums.poison[t], 0);
   }
   __syncthreads();
   if (c >= n_cols) return;
-  const int64_t units = both ? sums.sums[i] + of_cpu.sums.sums[i] : sums.sums[i];
   sums.sums[i] = 0;
   float sum = __fmul_rn(__ll2float_rn(units), 0x1p-36f);  // a power of two: exact
-  if (seen != 0) sum = __uint_as_float(0x7fc00000u);
+  if (poisoned) sum = __uint_as_float(0x7fc00000u);
   const float total = __fadd_rn(out[i], sum);
   out[i] = bias == nullptr ? total : __fadd_rn(total, bias[c]);
 }
