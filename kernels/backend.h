@@ -135,6 +135,17 @@ struct KvPlaces {
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
 };
 
+/// What the products of a layer's attention give for a step: row t of q [n_tokens, n_heads, head_dim] is q + t * q_stride, of
+/// k and v [n_tokens, n_kv_heads, head_dim] k + t * kv_stride and v + t * kv_stride.
+struct QueriesKeysValues {
+  float* q = nullptr;
+  int64_t q_stride = 0;
+  int n_heads = 0;
+  float* k = nullptr;
+  const float* v = nullptr;
+  int64_t kv_stride = 0;
+};
+
 /// How a query's scores become weights.
 struct AttentionScores {
   float scale = 1.0f;     // of q k^T
@@ -248,6 +259,16 @@ class Backend : public Memory {
   /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`.
   virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer) = 0;
+
+  /// Rotates q in place and writes k, rotated likewise, and v to the KV cache: rope() of both and kv_append(), at once where a
+  /// backend can. Afterwards k may be rotated or not.
+  virtual void rope_append(const QueriesKeysValues& rows, const Rope& turning, const KvPlaces& places,
+                           const KvShape& shape, KvLayer layer) {
+    const std::span<const int32_t> positions(places.positions, static_cast<size_t>(places.n_tokens));
+    rope(rows.q, rows.q_stride, rows.n_heads, shape.head_dim, positions, turning);
+    rope(rows.k, rows.kv_stride, shape.n_kv_heads, shape.head_dim, positions, turning);
+    kv_append(rows.k, rows.v, rows.kv_stride, places, shape, layer);
+  }
 
   /// out [n_tokens, n_heads, head_dim] (contiguous) = softmax(q k^T * scale) v over the positions of its own
   /// sequence that each token sees (KvPlaces); query head h reads kv head h / (n_heads / n_kv_heads). q row t is

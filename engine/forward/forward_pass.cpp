@@ -293,14 +293,13 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
   const KvLayer kv_layer = kv_.layer(index);
   const KvShape kv_shape = kv_.shape(index);
   const int n_tokens = batch.n_tokens();
+  float *q = work.q.floats(), *k = work.k.floats();
   if (spec_.latent) {
     project_latent(side, index, batch);
+    backend.kv_append(k, k, spec_.kv_dim(), places, kv_shape, kv_layer);  // a latent is key and value
   } else {
-    project(side, index, batch);
+    project(side, index, batch, places);
   }
-  const float *q = work.q.floats(), *k = work.k.floats();
-  const float* v = spec_.latent ? k : work.v.floats();  // a latent is key and value
-  backend.kv_append(k, v, spec_.kv_dim(), places, kv_shape, kv_layer);
   const AttentionScores scores{.scale = spec_.score_scale(),
                                .window = facts.window,
                                .soft_cap = spec_.attention_cap,
@@ -314,24 +313,31 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                  std::array{product(layer.attention_out, out, /*accumulate=*/!branches_apart_)});
 }
 
-/// q, k and v of a layer with keys and values of their own: projections, optional norms, RoPE.
-void ForwardPass::project(const Side& side, int index, const Batch& batch) {
+/// q, k and v of a layer with keys and values of their own: projections, optional norms, RoPE, cache.
+void ForwardPass::project(const Side& side, int index, const Batch& batch, const KvPlaces& places) {
   Backend& backend = *side.backend;
   const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
   const LayerSpec facts = spec_.layer(index);
   const int n_tokens = batch.n_tokens();
-  float *q = side.work->q.floats(), *k = side.work->k.floats();
-  backend.matmul(
-      side.work->normed.floats(), n_tokens,
-      std::array{product(layer.q, q), product(layer.k, k), product(layer.v, side.work->v.floats())});
+  float *q = side.work->q.floats(), *k = side.work->k.floats(), *v = side.work->v.floats();
+  backend.matmul(side.work->normed.floats(), n_tokens,
+                 std::array{product(layer.q, q), product(layer.k, k), product(layer.v, v)});
   const bool norms = layer.q_norm != nullptr, norms_last = spec_.arch.qk_norm_after_rope;
   if (norms && !norms_last) norm_qk(backend, layer, n_tokens, q, k);
-  if (facts.turns) {
-    const Rope& rope = facts.local_rope ? local_rope_ : rope_;
-    backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope);
-    backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
+  const KvLayer cache = kv_.layer(index);
+  const KvShape shape = kv_.shape(index);
+  const Rope& rope = facts.local_rope ? local_rope_ : rope_;
+  if (norms && norms_last) {
+    if (facts.turns) {
+      backend.rope(q, spec_.q_dim(), spec_.n_heads, spec_.head_dim, batch.positions, rope);
+      backend.rope(k, spec_.kv_dim(), spec_.n_kv_heads, spec_.head_dim, batch.positions, rope);
+    }
+    norm_qk(backend, layer, n_tokens, q, k);
+  } else if (facts.turns) {
+    return backend.rope_append({q, spec_.q_dim(), spec_.n_heads, k, v, spec_.kv_dim()}, rope, places, shape,
+                               cache);
   }
-  if (norms && norms_last) norm_qk(backend, layer, n_tokens, q, k);
+  backend.kv_append(k, v, spec_.kv_dim(), places, shape, cache);
 }
 
 /// q and k of a layer with latent attention (LatentWeights): k is the normed latent, then the key that turns, once for all

@@ -86,7 +86,7 @@ class ForwardPass {
   void add_rows(const Side& side, const Matrix& table, std::span<const int32_t> rows);
   const int32_t* seen_ahead(const Batch& batch);
   void attention_block(const Side& side, int index, const Batch& batch, const KvPlaces& places, float* out);
-  void project(const Side& side, int index, const Batch& batch);
+  void project(const Side& side, int index, const Batch& batch, const KvPlaces& places);
   void project_latent(const Side& side, int index, const Batch& batch);
   void unfold_values(const Side& side, int index, int n_tokens);
   void norm_qk(Backend& backend, const LayerWeights& layer, int n_tokens, float* q, float* k);

@@ -79,6 +79,7 @@ class CudaBackend final : public Backend {
     outputs_ = PinnedArray<float>(static_cast<size_t>(bounds.max_outputs));
     max_tokens_ = bounds.max_tokens;
     max_cols_ = bounds.max_cols;
+    d_model_ = bounds.d_model > 0 ? bounds.d_model : bounds.max_cols;
     max_context_ = bounds.max_context;
   }
 
@@ -116,6 +117,7 @@ class CudaBackend final : public Backend {
       inputs_host_ = PinnedArray<float>(n);
     }
     work_.wait_for_all("the layers before");  // the last copy from this memory may still be under way
+    work_.writes(out, static_cast<int64_t>(n));
     std::copy_n(x, n, inputs_host_.data());
     enqueue([=, this] {
       check(cudaMemcpyAsync(out, inputs_host_.data(), n * sizeof(float), cudaMemcpyHostToDevice, stream_),
@@ -146,65 +148,81 @@ class CudaBackend final : public Backend {
   }
 
   void embed(const Matrix& table, std::span<const int32_t> tokens, float* out) override {
+    work_.writes(out, static_cast<int64_t>(tokens.size()) * table.n_cols);
     enqueue([=, this, n = static_cast<int64_t>(tokens.size()), ids = inputs_.on_device(tokens, recorder_)] {
       cuda::embed(table, ids, n, out, stream_);
     });
   }
 
   void add(const float* x, int64_t n, float* out) override {
+    work_.writes(out, n);
     enqueue([=, this] { cuda::add(x, n, out, stream_); });
   }
 
   void copy(const float* x, int64_t n, float* out) override {
+    work_.writes(out, n);
     enqueue([=, this] { cuda::copy(x, n, out, stream_); });
   }
 
   void copy_rows(const float* x, int64_t stride, int64_t n_rows, int64_t n_cols, float* out,
                  int64_t out_stride) override {
+    work_.writes(out, (n_rows - 1) * out_stride + n_cols);
     enqueue([=, this] { cuda::copy_rows(x, stride, n_rows, n_cols, out, out_stride, stream_); });
   }
 
   void zero(int64_t n, float* out) override {
+    work_.writes(out, n);
     enqueue([=, this] { cuda::zero(n, out, stream_); });
   }
 
   void scale(float factor, int64_t n, float* out) override {
+    work_.writes(out, n);
     enqueue([=, this] { cuda::scale(factor, n, out, stream_); });
   }
 
   void soft_cap(float cap, int64_t n, float* out) override {
+    work_.writes(out, n);
     enqueue([=, this] { cuda::soft_cap(cap, n, out, stream_); });
   }
 
   void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
                 int64_t n_weights = 1) override {
-    enqueue([=, this] { cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, n_weights, stream_); });
+    enqueue([=, this, quantized = writes_normed(out, n_rows, n_cols)] {
+      cuda::rms_norm(x, weight, eps, n_rows, n_cols, out, n_weights, stream_, quantized);
+    });
   }
 
   void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
                   int64_t n_cols, float* out, int64_t n_weights = 1) override {
-    enqueue([=, this] { cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, n_weights, stream_); });
+    enqueue([=, this, quantized = writes_normed(out, n_rows, n_cols)] {
+      cuda::layer_norm(x, weight, bias, eps, n_rows, n_cols, out, n_weights, stream_, quantized);
+    });
   }
 
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
     if (n_tokens == 0 || products.empty()) return;
-    bool quantized = false;
-    for (const Product& p : products) {
-      if (!quantized && uses_quantized_activations(p.weight.dtype)) {
-        work_.quantize(x, n_tokens, p.weight.n_cols);
-        quantized = true;
-      }
-      MatmulOp op{.weight = p.weight,
+    QuantizedActivations quantized;
+    while (!products.empty()) {
+      std::array<MatmulOp, kMostProducts> ops;
+      const size_t n = std::min(products.size(), ops.size());
+      for (size_t i = 0; i < n; ++i) {
+        const Product& p = products[i];
+        if (quantized.high == nullptr && uses_quantized_activations(p.weight.dtype))
+          quantized = work_.quantized(x, n_tokens, p.weight.n_cols);
+        work_.writes(p.out, (n_tokens - 1) * p.out_stride + p.weight.n_rows);
+        ops[i] = {.weight = p.weight,
                   .bias = p.bias,
                   .rows = {},
                   .x = x,
-                  .quantized = quantized_in(scratch_.quantized, n_tokens, p.weight.n_cols),
+                  .quantized = quantized,
                   .n_tokens = n_tokens,
                   .out = p.out,
                   .out_stride = p.out_stride,
                   .accumulate = p.accumulate};
-      if (p.rows.data() != nullptr) op.rows = inputs_.list(p.rows, recorder_);
-      enqueue([=, this] { cuda::matmul(op, stream_); });
+        if (p.rows.data() != nullptr) ops[i].rows = inputs_.list(p.rows, recorder_);
+      }
+      enqueue([=, this] { cuda::matmul(std::span(ops).first(n), stream_); });
+      products = products.subspan(n);
     }
   }
 
@@ -225,23 +243,14 @@ class CudaBackend final : public Backend {
 
   void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
             const Rope& rope) override {
-    if (rope.kind == RopeKind::kNone || positions.empty()) return;
-    const int64_t row_floats = RopeTable::row_floats_of(rope);
-    const auto number = static_cast<size_t>(rope_host_.prepare(positions, rope, one_thread_));
-    float* const on_device = scratch_.rope_tables[number];
-    if (!rope_uploaded_[number]) {
-      const size_t n = positions.size() * static_cast<size_t>(row_floats);
-      float* const pinned = rope_pinned_[number].data();
-      std::memcpy(pinned, rope_host_.table(static_cast<int>(number)).row(0), n * sizeof(float));
-      enqueue([=, this] {
-        check(cudaMemcpyAsync(on_device, pinned, n * sizeof(float), cudaMemcpyHostToDevice, stream_),
-              "copying rotations");
-      });
-      rope_uploaded_[number] = true;
-    }
-    enqueue([=, this, kind = rope.kind, n_rot = rope.n_rot, n = static_cast<int>(positions.size())] {
-      cuda::rope(x, stride, n_heads, head_dim, kind, n_rot, on_device, row_floats, n, stream_);
-    });
+    turn({x, stride, n_heads}, {}, head_dim, positions, rope);
+  }
+
+  void rope_append(const QueriesKeysValues& rows, const Rope& rope, const KvPlaces& places,
+                   const KvShape& shape, KvLayer layer) override {
+    turn({rows.q, rows.q_stride, rows.n_heads}, {rows.k, rows.kv_stride, shape.n_kv_heads}, shape.head_dim,
+         {places.positions, static_cast<size_t>(places.n_tokens)}, rope);
+    kv_append(rows.k, rows.v, rows.kv_stride, places, shape, layer);
   }
 
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
@@ -259,32 +268,42 @@ class CudaBackend final : public Backend {
     if (longest_ == 0) {
       for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
     }
+    // A warp's 32 numbers of out are a head's.
+    QuantizedActivations quantized;
+    if (places.n_tokens <= kSplitTokens) {
+      quantized = work_.writes_input(out, int64_t{places.n_tokens} * n_heads, shape.head_dim);
+    } else {
+      work_.writes(out, int64_t{places.n_tokens} * n_heads * shape.head_dim);
+    }
     enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
       cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,
-                      stream_);
+                      stream_, quantized);
     });
   }
 
   void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n,
                         float* out) override {
-    enqueue([=, this] { cuda::gated_activation(act, gate, up, n, out, stream_); });
+    enqueue([=, this, quantized = work_.writes_input(out, 1, n)] {
+      cuda::gated_activation(act, gate, up, n, out, stream_, quantized);
+    });
   }
 
   void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,
                       float at_least, NeuronSetId set) override {
     recorder_.note(std::bit_cast<uint32_t>(at_least));  // a new threshold needs forget_recorded()
     enqueue([=, this, chosen = work_.begin_set(set, n_tokens, n_neurons)] {
-      cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen, scratch_.select, stream_);
+      cuda::select_neurons(values, sizes, n_tokens, n_neurons, at_least, chosen, stream_);
     });
   }
 
   void ffn_neurons(const FfnNeurons& ffn, const float* x, int n_tokens, NeuronSetId set, const float* gates,
                    float* out, NeuronCounts& counts) override {
     const DeviceNeuronSet wanted = work_.set(set);
-    const NeuronNotes notes = work_.begin_sums(wanted, ffn.down.n_cols, counts);
-    work_.quantize(x, n_tokens, ffn.gate.n_cols);
+    const NeuronNotes notes = work_.begin_sums(wanted, counts);
+    const NeuronInput input{x, work_.quantized(x, n_tokens, ffn.gate.n_cols)};
     enqueue([=, this, rows = NeuronRows{.ffn = ffn}] {
-      add_neurons(rows, x, wanted, gates, scratch_, stream_, notes);
+      list_wanted(wanted, stream_);
+      add_neurons(rows, input, wanted, gates, scratch_, stream_, notes);
     });
     work_.end_sums(ffn.down, n_tokens, out);
   }
@@ -292,12 +311,16 @@ class CudaBackend final : public Backend {
   void down_neurons(const DownColumns& down, const float* values, int n_tokens, NeuronSetId set, float* out,
                     NeuronCounts& counts) override {
     const DeviceNeuronSet wanted = work_.set(set);
-    const NeuronNotes notes = work_.begin_sums(wanted, down.n_cols, counts);
-    enqueue([=, this] { add_values(down, values, wanted, scratch_, stream_, notes); });
+    const NeuronNotes notes = work_.begin_sums(wanted, counts);
+    enqueue([=, this] {
+      list_wanted(wanted, stream_);
+      add_values(down, values, wanted, scratch_, stream_, notes);
+    });
     work_.end_sums(down, n_tokens, out);
   }
 
   void gather_rows(const float* x, int64_t n_cols, std::span<const int32_t> rows, float* out) override {
+    work_.writes(out, static_cast<int64_t>(rows.size()) * n_cols);
     enqueue([=, this, n = static_cast<int64_t>(rows.size()), ids = inputs_.on_device(rows, recorder_)] {
       cuda::gather_rows(x, n_cols, ids, n, out, stream_);
     });
@@ -309,6 +332,41 @@ class CudaBackend final : public Backend {
     work_.enqueue(std::forward<Work>(work));
   }
 
+  /// For a norm of rows: those as long as the model is wide are what products read next.
+  QuantizedActivations writes_normed(const float* out, int64_t n_rows, int64_t n_cols) {
+    if (n_cols == d_model_) return work_.writes_input(out, n_rows, n_cols);
+    work_.writes(out, n_rows * n_cols);
+    return {};
+  }
+
+  /// Rotates q, and k if it has heads.
+  void turn(const HeadRows& q, const HeadRows& k, int head_dim, std::span<const int32_t> positions,
+            const Rope& rope) {
+    if (rope.kind == RopeKind::kNone || positions.empty()) return;
+    for (const HeadRows& rows : {q, k}) {
+      if (rows.n_heads > 0) {
+        work_.writes(rows.x,
+                     (static_cast<int64_t>(positions.size()) - 1) * rows.stride + rows.n_heads * head_dim);
+      }
+    }
+    const int64_t row_floats = RopeTable::row_floats_of(rope);
+    const auto number = static_cast<size_t>(rope_host_.prepare(positions, rope, one_thread_));
+    float* const on_device = scratch_.rope_tables[number];
+    if (!rope_uploaded_[number]) {
+      const size_t n = positions.size() * static_cast<size_t>(row_floats);
+      float* const pinned = rope_pinned_[number].data();
+      std::memcpy(pinned, rope_host_.table(static_cast<int>(number)).row(0), n * sizeof(float));
+      enqueue([=, this] {
+        check(cudaMemcpyAsync(on_device, pinned, n * sizeof(float), cudaMemcpyHostToDevice, stream_),
+              "copying rotations");
+      });
+      rope_uploaded_[number] = true;
+    }
+    enqueue([=, this, kind = rope.kind, n_rot = rope.n_rot, n = static_cast<int>(positions.size())] {
+      cuda::rope(q, k, head_dim, kind, n_rot, on_device, row_floats, n, stream_);
+    });
+  }
+
   DeviceWork& work_;
   const cudaStream_t stream_;  // work_ owns this and the next two
   const Scratch& scratch_;
@@ -317,7 +375,7 @@ class CudaBackend final : public Backend {
   std::string name_;
   ThreadPool one_thread_;  // computes the table of rotations
   int max_tokens_ = 1, max_context_ = 1;
-  int64_t max_cols_ = 0;
+  int64_t max_cols_ = 0, d_model_ = 0;
 
   // Of the current step.
   StepInputs inputs_;

@@ -5,8 +5,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "kernels/cpu/activation_row.h"
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/sharing/device_share.h"
 
 namespace hearth::cuda {
 
@@ -17,8 +17,15 @@ DeviceWork::DeviceWork(const DeviceOptions& options)
 
 void DeviceWork::reserve(const StepBounds& bounds) {
   scratch_ = Scratch(arena_, bounds);
+  quantized_inputs_.reserve(scratch_);
   host_counts_ = PinnedArray<DeviceCounts>(1);
   check(cudaMemsetAsync(scratch_.counts, 0, sizeof(DeviceCounts), stream_), "clearing counts");
+  check(cudaMemsetAsync(scratch_.attention, 0, scratch_.attention_counters, stream_), "clearing counts");
+  check(cudaMemsetAsync(scratch_.sums.sums, 0, scratch_.n_sums * sizeof(int64_t), stream_),
+        "clearing sums over neurons");
+  check(cudaMemsetAsync(scratch_.sums.poison, 0, static_cast<size_t>(bounds.max_tokens) * sizeof(int32_t),
+                        stream_),
+        "clearing sums over neurons");
   check(cudaMemsetAsync(scratch_.note_state, 0, Scratch::kNoteWords * sizeof(uint32_t), stream_),
         "clearing the count of notes");
 }
@@ -26,6 +33,7 @@ void DeviceWork::reserve(const StepBounds& bounds) {
 void DeviceWork::begin_step(const StepShape& shape) {
   recorder_.begin_step(shape);
   noted_.begin_step();
+  quantized_inputs_.forget();
   begin_span();
 }
 
@@ -51,6 +59,7 @@ void DeviceWork::wait_for_all(const char* last) {
     const TraceBlock waiting(trace_, "engine", "waiting for the device");
     stream_.wait();
   }
+  quantized_inputs_.forget();  // the host may change what it likes
   if (device_trace_) {
     device_trace_->collect();
     device_trace_->begin();
@@ -84,21 +93,34 @@ const DeviceNeuronSet& DeviceWork::begin_set(NeuronSetId id, int n_tokens, int64
   return set;
 }
 
-NeuronNotes DeviceWork::begin_sums(const DeviceNeuronSet& set, int64_t n_cols, NeuronCounts& counts) {
+NeuronNotes DeviceWork::begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts) {
   assert(counts_of_ == nullptr || counts_of_ == &counts);
   counts_of_ = &counts;
-  enqueue([=, this, n_tokens = set.n_tokens] { clear_sums(scratch_.sums, n_tokens, n_cols, stream_); });
   return counts.found == nullptr ? NeuronNotes() : noted_.begin(set.n_tokens, set.n_neurons);
 }
 
-void DeviceWork::end_sums(const DownColumns& down, int n_tokens, float* out) {
+void DeviceWork::end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu) {
+  writes(out, n_tokens * down.n_cols);
   enqueue([=, this, bias = down.bias, n_cols = down.n_cols] {
-    add_sums(scratch_.sums, bias, n_tokens, n_cols, out, stream_);
+    cuda::end_sums(scratch_.sums, of_cpu, bias, n_tokens, n_cols, out, stream_);
   });
 }
 
-void DeviceWork::quantize(const float* x, int n_tokens, int64_t n_cols) {
-  enqueue([=, this] { quantize_input(x, n_tokens, n_cols, scratch_, stream_); });
+QuantizedActivations DeviceWork::quantized(const float* x, int n_tokens, int64_t n_cols) {
+  const int64_t n = n_tokens * n_cols;
+  if (n == 0 || n_cols % kActivationSpan != 0) return {};  // only float weights have such rows
+  const QuantizedActivations known = quantized_inputs_.find(x, n);
+  if (known.high != nullptr) return known;
+  const QuantizedActivations to = quantized_inputs_.add(x, n);
+  enqueue([=, this] { quantize(x, n_tokens, n_cols, to, stream_); });
+  return to;
+}
+
+QuantizedActivations DeviceWork::writes_input(const float* x, int64_t n_rows, int64_t n_cols) {
+  const int64_t n = n_rows * n_cols;
+  writes(x, n);
+  if (n == 0 || n_cols % kActivationSpan != 0 || !quantized_inputs_.keeps(n)) return {};
+  return quantized_inputs_.add(x, n);
 }
 
 void DeviceWork::reserve_found(int n_calls, int max_tokens, int64_t n_neurons) {

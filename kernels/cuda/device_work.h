@@ -17,6 +17,7 @@
 #include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/device_trace.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/quantized_inputs.h"
 #include "kernels/cuda/runtime/scratch.h"
 #include "kernels/cuda/runtime/step_recorder.h"
 #include "kernels/cuda/sharing/noted_neurons.h"
@@ -67,13 +68,21 @@ class DeviceWork {
   /// Begins to fill a set with this many tokens and neurons.
   const DeviceNeuronSet& begin_set(NeuronSetId id, int n_tokens, int64_t n_neurons);
 
-  /// Begins a sum over neurons of a set: sets scratch().sums to zero. The next finish() adds what the device
-  /// counts to `counts`. Returns where single neurons are to be noted.
-  NeuronNotes begin_sums(const DeviceNeuronSet& set, int64_t n_cols, NeuronCounts& counts);
-  /// out [n_tokens, n_cols] += the sums (+ the bias), rounded to floats.
-  void end_sums(const DownColumns& down, int n_tokens, float* out);
-  /// scratch().quantized = x [n_tokens, n_cols].
-  void quantize(const float* x, int n_tokens, int64_t n_cols);
+  /// Begins a sum over neurons of a set, in scratch().sums, which are zero between sums. The next finish() adds what the
+  /// device counts to `counts`. Returns where single neurons are to be noted.
+  NeuronNotes begin_sums(const DeviceNeuronSet& set, NeuronCounts& counts);
+  /// out [n_tokens, n_cols] += the sums (+ the CPU's, + the bias), rounded to floats.
+  void end_sums(const DownColumns& down, int n_tokens, float* out, const CpuSums& of_cpu = {});
+  // ---- quantised activations -----------------------------------------------------------------------------
+
+  /// x [n_tokens, n_cols] in quantised form, for work that is enqueued before the next call. Quantises it if that has not
+  /// been done. Arrays of null if n_cols is no multiple of 32.
+  QuantizedActivations quantized(const float* x, int n_tokens, int64_t n_cols);
+  /// For an operation that writes n_rows of n_cols floats to x, which products will probably read: where it quantises them
+  /// too. Arrays of null, in large steps: it does not.
+  QuantizedActivations writes_input(const float* x, int64_t n_rows, int64_t n_cols);
+  /// To be called for every operation that writes n floats to x.
+  void writes(const float* x, int64_t n) { quantized_inputs_.written(x, n); }
 
   NotedNeurons& noted() { return noted_; }
   /// See ComputeDevice::reserve_found().
@@ -90,6 +99,7 @@ class DeviceWork {
   PinnedArray<DeviceCounts> host_counts_;
   NeuronCounts* counts_of_ = nullptr;  // where the device's counts go; null: nothing counted since finish()
   NotedNeurons noted_;
+  QuantizedInputs quantized_inputs_;
 };
 
 }  // namespace hearth::cuda

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/backend.h"
 #include "kernels/matrix.h"
@@ -34,7 +35,7 @@ struct QuantizedActivations {
   int32_t* half_sum = nullptr;  // [n_tokens, n_cols / 16] sums of q over 16 columns
 };
 
-/// Bytes of the four arrays. quantized_in() lays them out in that much memory, which is 256-byte aligned.
+/// Bytes of the four arrays, which depend on n_tokens * n_cols alone. quantized_in() lays them out in that much memory, which is 256-byte aligned.
 size_t quantized_bytes(int n_tokens, int64_t n_cols);
 QuantizedActivations quantized_in(void* memory, int n_tokens, int64_t n_cols);
 
@@ -65,10 +66,18 @@ struct MatmulOp {
 };
 void matmul(const MatmulOp& op, cudaStream_t stream);
 
+/// Products of one x, at most kMostProducts: in one launch those neighbours whose matrices are of one type and alike, in steps
+/// of few tokens, unless they have lists.
+inline constexpr size_t kMostProducts = 3;
+void matmul(std::span<const MatmulOp> ops, cudaStream_t stream);
+
 /// out [n, table.n_cols] = dequantised rows tokens[i] of the table.
 void embed(const Matrix& table, const int32_t* tokens, int64_t n, float* out, cudaStream_t stream);
 
 // ---- rows and elements -----------------------------------------------------------------------------------
+//
+// Operations with `quantized` also quantise what they write, if its arrays are not null, as quantize() would. REQUIRES then:
+// rows of a multiple of 32 floats.
 
 void add(const float* x, int64_t n, float* out, cudaStream_t stream);  // out += x
 void copy(const float* x, int64_t n, float* out, cudaStream_t stream);
@@ -80,43 +89,56 @@ void scale(float factor, int64_t n, float* out, cudaStream_t stream);  // out *=
 void soft_cap(float cap, int64_t n, float* out, cudaStream_t stream);  // see Backend::soft_cap
 /// weight and bias: [n_weights, n_cols]; row r takes row r mod n_weights.
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
-              int64_t n_weights, cudaStream_t stream);
+              int64_t n_weights, cudaStream_t stream, const QuantizedActivations& quantized = {});
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream);
+                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream,
+                const QuantizedActivations& quantized = {});
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out,
-                      cudaStream_t stream);
+                      cudaStream_t stream, const QuantizedActivations& quantized = {});
 /// out row i = x row rows[i].
 void gather_rows(const float* x, int64_t n_cols, const int32_t* rows, int64_t n, float* out,
                  cudaStream_t stream);
 
 // ---- attention -------------------------------------------------------------------------------------------
 
-/// Rotates x [n_tokens, n_heads, head_dim], row t at x + t * stride. table: row t is at table + t *
-/// row_floats, in the layout of VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h),
-/// because the results must be those of the C library's sine and cosine.
-void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, int n_rot, const float* table,
+/// Heads of a step's tokens: [n_tokens, n_heads, head_dim], row t at x + t * stride.
+struct HeadRows {
+  float* x = nullptr;
+  int64_t stride = 0;
+  int n_heads = 0;
+};
+/// Rotates q, and k if it has heads. table: row t is at table + t * row_floats, in the layout of
+/// VectorKernels::rotate. The host computes it (kernels/cpu/rope_table.h), because the results must be those of
+/// the C library's sine and cosine.
+void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream);
 
 /// See Backend::kv_append. The arrays of `places` are device memory.
 void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                KvLayer layer, cudaStream_t stream);
 
-/// Scratch of attention(), for steps within these bounds.
+/// Scratch of attention(), for steps within these bounds. If there is any, its first attention_counter_bytes() are 0 before the
+/// first call; calls leave them so.
+inline constexpr int kSplitTokens = 32;
+constexpr size_t attention_counter_bytes(int n_heads) {
+  return sizeof(uint32_t) * kSplitTokens * static_cast<size_t>(n_heads);
+}
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context);
 
 /// See Backend::attention. scores.sinks is device memory. longest: the largest number of keys up to a token of
-/// the step, those included that a window hides (host).
+/// the step, those included that a window hides (host). quantized: see above; only in steps of at most kSplitTokens.
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
-               float* out, cudaStream_t stream);
+               float* out, cudaStream_t stream, const QuantizedActivations& quantized = {});
 
 // ---- neurons ---------------------------------------------------------------------------------------------
 
 /// A set of neurons on the device, like NeuronSet on the host. A view of memory that Scratch takes from the
 /// arena at load; reused from layer to layer.
 struct DeviceNeuronSet {
-  uint64_t* wanted = nullptr;  // [n_tokens, words], words = ceil(n_neurons / 64)
-  DeviceList any;              // neurons that any token wants, ascending
+  uint64_t* wanted = nullptr;    // [n_tokens, words], words = ceil(n_neurons / 64)
+  uint64_t* any_bits = nullptr;  // [words] bits of the neurons that any token wants
+  DeviceList any;                // the same neurons, ascending, once list_wanted() has listed them
   int n_tokens = 0;
   int64_t n_neurons = 0;
 
@@ -127,25 +149,31 @@ struct DeviceNeuronSet {
   }
 };
 
-/// See Backend::select_neurons. Fills wanted and any. The list is ascending because its order comes from
-/// counting, not from atomics.
-/// scratch: select_scratch_bytes(n_neurons).
-size_t select_scratch_bytes(int64_t n_neurons);
+/// In steps of at most this many tokens one thread block does what takes a thread block little, so that a launch is saved.
+inline constexpr int kOneBlockTokens = 4;
+
+/// See Backend::select_neurons. Fills the set, but for its list.
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
-                    const DeviceNeuronSet& set, void* scratch, cudaStream_t stream);
+                    const DeviceNeuronSet& set, cudaStream_t stream);
+
+/// Fills set.any. The list is ascending because its order comes from counting, not from atomics.
+void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream);
 
 /// Lists the numbers of the set bits among n_neurons bits, ascending; the first bit is neuron `first`.
 void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, cudaStream_t stream,
                int64_t first = 0);
 
-/// Splits a set. hot gets the bits and the list of the neurons whose bit is set in `resident` [words]; cold
-/// [n_tokens, words] gets the bits of the others. any [2, words] gets the bits of the neurons that any token
-/// wants, then those of the cold neurons among them. scratch: select_scratch_bytes(n_neurons).
-void split_set(const DeviceNeuronSet& all, const uint64_t* resident, const DeviceNeuronSet& hot,
-               uint64_t* cold, uint64_t* any, void* scratch, cudaStream_t stream);
-
-/// any [words] = bits of the neurons that any token of the set wants.
-void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream);
+/// A set that is split by which of its neurons are on the device.
+struct SplitSet {
+  DeviceNeuronSet all;
+  uint64_t* resident = nullptr;  // [words] bits of the neurons that have a device row
+  DeviceNeuronSet hot;           // gets those, with their list
+  uint64_t* cold = nullptr;      // [n_tokens, words] gets the bits of the others
+  /// [2, words] gets the bits of the neurons that any token wants, then those of the cold neurons among them.
+  uint64_t* any = nullptr;
+  bool cold_on_host = false;  // cold and any are host memory that the device writes
+};
+void split_set(const SplitSet& split, cudaStream_t stream);
 
 /// Changes of a layer's device rows, in host memory that the device reads; the first n of the list are valid.
 struct RowChanges {
@@ -158,22 +186,11 @@ void change_rows(const RowChanges* changes, uint64_t* resident, int32_t* device_
 
 /// Keeps the neurons of `in` whose act(gate) is not zero for a token that wants them. Writes their ids to out
 /// and their gates, by list index, to gates_out [n_tokens, out.max]. gates: [n_tokens, gates_stride], by
-/// index in `in`. scratch: select_scratch_bytes(in.max).
+/// index in `in`. scratch: keep_scratch_bytes(in.max).
+size_t keep_scratch_bytes(int64_t n_neurons);
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream);
-
-/// values [n_tokens, list.max], by list index: act(gate) * up (null up: act(gate)) for tokens that want the
-/// neuron, 0 for others. gates [n_tokens, gates_stride]: by list index, or by neuron number if
-/// gates_by_number. ups [n_tokens, list.max]: by list index.
-void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& list, const float* gates,
-                   int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
-                   cudaStream_t stream);
-
-/// values [n_tokens, list.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that
-/// want the neuron, 0 for others.
-void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const float* by_number, float* values,
-                   cudaStream_t stream);
 
 /// Counts summed on the device, with the meaning of NeuronCounts.
 struct DeviceCounts {
@@ -189,21 +206,26 @@ struct DeviceCounts {
   }
 };
 
-/// What count_neurons() counts: one call of the sparse FFN. set: the neurons it began with. passed: the neurons
-/// with values [n_tokens, passed.max], by list index. gates [n_tokens, gates_stride] are by number or by list
-/// index; those above the threshold are counted as passed, which holds for the relus only. Null: none is counted.
-struct CountOp {
-  DeviceNeuronSet set;
-  DeviceList passed;
+/// One call of the sparse FFN, or the part of it that computes one list.
+struct GatedNeurons {
   FfnActivation activation;
+  DeviceNeuronSet set;  // the neurons that the call began with
+  DeviceList passed;    // those of its list whose up rows were read
+  /// [n_tokens, gates_stride]: by neuron number, or by index in `passed`, if their rows were read. Those above the threshold
+  /// are counted as passed, which holds for the relus only.
   const float* gates = nullptr;
   int64_t gates_stride = 0;
   bool gates_by_number = false;
-  const float* values = nullptr;
-  bool read_gates = false, read_ups = false;  // whether gate rows of the set, up rows of `passed` were read
+  const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: there is no up
 };
-/// Adds what the call found to `counts`.
-void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
+/// values [n_tokens, passed.max], by index in `passed`: act(gate) * up (without up: act(gate)) for tokens that want the neuron,
+/// 0 for others. Adds what the call found to `counts`.
+void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream);
+
+/// values [n_tokens, set.any.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that want the neuron,
+/// 0 for others. Adds what the call found to `counts`.
+void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
+                   cudaStream_t stream);
 
 /// Where the active neurons of a call are noted, in host memory that the device writes.
 struct NeuronNotes {
@@ -218,11 +240,8 @@ struct NeuronNotes {
 void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
                   cudaStream_t stream);
 
-/// NeuronSums whose pointers are device memory.
+/// NeuronSums whose pointers are device memory. All are 0 where a sum begins.
 using hearth::NeuronSums;
-
-/// Sets sums and poison to 0.
-void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream_t stream);
 
 /// Adds the listed neurons' contributions to the sums. values [n_tokens, list.max] are by list index; zeros
 /// cost nothing. device_rows: the row of every listed neuron, by number (for codes: the index of its codes);
@@ -230,10 +249,15 @@ void clear_sums(const NeuronSums& sums, int n_tokens, int64_t n_cols, cudaStream
 void add_down(const DownColumns& down, const DeviceList& list, const float* values, int n_tokens,
               const NeuronSums& sums, cudaStream_t stream, const int32_t* device_rows = nullptr);
 
-/// to += from, which may be host memory that the device reads. Does nothing if *any is 0 (null any: it is not
-/// 0).
-void merge_sums(const NeuronSums& from, int n_tokens, int64_t n_cols, const NeuronSums& to,
-                cudaStream_t stream, const int32_t* any = nullptr);
+/// What the CPU summed of the same layer, in host memory that the device reads. There is nothing if *any is 0, or `any` null.
+struct CpuSums {
+  NeuronSums sums;
+  const int32_t* any = nullptr;
+};
+/// Ends a sum: out [n_tokens, n_cols] += float(sums + of_cpu) * 2^-36 (+ bias), or NaN where one of the two is poisoned.
+/// Sets sums and poison to 0. poison is 0 or 1 before.
+void end_sums(const NeuronSums& sums, const CpuSums& of_cpu, const float* bias, int n_tokens, int64_t n_cols,
+              float* out, cudaStream_t stream);
 
 /// Arrays that are written to host memory together, and a number there that tells the host when all have
 /// arrived.
@@ -251,8 +275,10 @@ struct HandOver {
 };
 void hand_over(const HandOver& what, cudaStream_t stream);
 
-/// out [n_tokens, n_cols] += float(sums) * 2^-36 (+ bias), or NaN where poisoned.
-void add_sums(const NeuronSums& sums, const float* bias, int n_tokens, int64_t n_cols, float* out,
-              cudaStream_t stream);
+/// The stages between a layer's set of neurons and the CPU's share: applies `changes` (null: there are none) to split.resident
+/// and device_row, splits the set, and hands over `rest`. split.cold and split.any are host memory; when the number has come,
+/// they have come too. For few tokens one kernel.
+void part_and_hand_over(const SplitSet& split, const RowChanges* changes, int32_t* device_row,
+                        const HandOver& rest, cudaStream_t stream);
 
 }  // namespace hearth::cuda

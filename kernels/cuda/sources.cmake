@@ -13,8 +13,8 @@ set(HEARTH_CUDA_KERNELS
   matmul/matmul_many.cu
   matmul/quantize.cu
   neurons/add_down.cu
-  neurons/count_neurons.cu
   neurons/neuron_values.cu
+  neurons/note_neurons.cu
   neurons/select_neurons.cu
   neurons/sums.cu
   rows/elementwise.cu

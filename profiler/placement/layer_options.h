@@ -111,14 +111,23 @@ struct TokenWork {
   TokenWork& operator+=(const TokenWork& other);
 };
 
-/// Kernels that one decoded token starts in a layer on the device, as in a Llama's layers, which have the
-/// most. A test counts them on the emulator (tests/profiler/placement/solved_placement_test.cpp).
+/// Kernels that one decoded token starts in a layer on the device, as in a Llama's layers with quantised weights, beyond 256
+/// tokens of context. A test counts them on the emulator (tests/profiler/placement/solved_placement_test.cpp).
 constexpr double layer_kernels(Sparsity mode, bool shared) {
-  return 22 + (mode == Sparsity::kPredicted ? 6 : 0) + (shared ? 4 : 0);
+  constexpr double kAttention = 7, kNorm = 1;  // of the FFN
+  constexpr double kUpToSums = 4;              // up, values, down, their end
+  switch (mode) {
+    case Sparsity::kPredicted:  // the predictor, its set as a list or split, gates, those that passed
+      return kAttention + kNorm + 5 + 1 + 2 + kUpToSums;
+    case Sparsity::kExact:  // gates, the neurons whose gates pass, as a list or split
+      return kAttention + kNorm + 3 + kUpToSums;
+    default:  // gates and up, values, down; or like predicted neurons, but for the predictor: all are wanted
+      return kAttention + kNorm + (shared ? 4 + kUpToSums : 3);
+  }
 }
 
-/// Those of the predictor that looks ahead, besides.
-constexpr double kLookAheadKernels = 8;
+/// Those of the predictor that looks ahead, besides: its input is quantised already.
+constexpr double kLookAheadKernels = 4;
 
 /// The options of one layer.
 class LayerOptions {

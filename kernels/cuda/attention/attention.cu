@@ -16,7 +16,7 @@ namespace {
 
 // Steps of up to this many tokens are cut by slices. With 8 key/value heads 32 tokens are 256 thread blocks,
 // two for each multiprocessor of a large device; scratch for more tokens would take tens of MiB.
-constexpr int kMaxSplitTokens = 32;
+constexpr int kMaxSplitTokens = kSplitTokens;
 
 int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
@@ -70,13 +70,14 @@ size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int ma
   const int slices = most_slices(max_context);
   if (slices < 2) return 0;
   const int tokens = std::min(max_tokens, kMaxSplitTokens);
-  return static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) * static_cast<size_t>(slices) *
-         static_cast<size_t>(head_dim + 2) * sizeof(float);
+  return attention_counter_bytes(n_heads) + static_cast<size_t>(tokens) * static_cast<size_t>(n_heads) *
+                                                static_cast<size_t>(slices) *
+                                                static_cast<size_t>(head_dim + 2) * sizeof(float);
 }
 
 void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                const KvPlaces& places, const KvShape& shape, KvLayer layer, int longest, void* scratch,
-               float* out, cudaStream_t stream) {
+               float* out, cudaStream_t stream, const QuantizedActivations& quantized) {
   if (places.n_tokens == 0 || n_heads == 0 || shape.head_dim == 0) return;
   require(shape.head_dim <= kMaxHeadDim,
           "a head has " + std::to_string(shape.head_dim) + " dimensions, the kernels take up to " +
@@ -88,9 +89,19 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
   const bool tiles = shape.head_dim <= kMaxTileDim;
   const int n_parts = ceil_div(group, tiles ? kMaxPartHeads : kMaxLongPartHeads);
   const int part_heads = ceil_div(group, n_parts);
-  const AttentionCall call{q,      stride,  n_heads,    scores,
-                           places, shape,   layer,      out,
-                           group,  n_parts, part_heads, tile_rows(shape.head_dim) / part_heads};
+  const AttentionCall call{q,
+                           stride,
+                           n_heads,
+                           scores,
+                           places,
+                           shape,
+                           layer,
+                           out,
+                           quantized,
+                           group,
+                           n_parts,
+                           part_heads,
+                           tile_rows(shape.head_dim) / part_heads};
   const int slices = most_slices(longest, scores.window);
   if (places.n_tokens > kMaxSplitTokens && tiles) {
     attention_rows(call, {}, /*only_lone=*/true, stream);
@@ -99,8 +110,10 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
     attention_rows(call, {}, /*only_lone=*/false, stream);
   } else {
     const int64_t rows = int64_t{places.n_tokens} * n_heads * slices;
-    float* weighted = static_cast<float*>(scratch);
-    attention_rows(call, {weighted + rows * shape.head_dim, weighted, slices}, /*only_lone=*/false, stream);
+    auto* done = static_cast<uint32_t*>(scratch);
+    float* weighted = static_cast<float*>(scratch) + attention_counter_bytes(n_heads) / sizeof(float);
+    attention_rows(call, {weighted + rows * shape.head_dim, weighted, slices, done}, /*only_lone=*/false,
+                   stream);
   }
 }
 

@@ -48,6 +48,7 @@ struct AttentionCall {
   KvShape shape;
   KvLayer layer;
   float* out;
+  QuantizedActivations quantized;  // of out; null: it is not quantised
   int group;
   int n_parts;
   int part_heads;
@@ -59,10 +60,11 @@ struct SliceResults {
   float* state;     // [rows, 2] largest score, sum
   float* weighted;  // [rows, head_dim]
   int n_slices;     // 0: slices are joined at once and not stored
+  uint32_t* done;   // [n_tokens, parts of heads] slices that are done; 0 before and after a call
 };
 
-/// Computes each token alone. results.n_slices > 0: all tokens, a thread block for each slice, and a second kernel
-/// joins the slices. Otherwise a thread block goes through all keys of a token; only_lone: only the tokens that
+/// Computes each token alone. results.n_slices > 0: all tokens, a thread block for each slice, of which the last joins the
+/// slices. Otherwise a thread block goes through all keys of a token; only_lone: only the tokens that
 /// attention_tiles() skips.
 void attention_rows(const AttentionCall& call, const SliceResults& results, bool only_lone,
                     cudaStream_t stream);

@@ -1,5 +1,5 @@
 // Attention of single tokens. A thread block takes a token, a part of a key/value head's query heads, and either
-// one slice of the keys (a second kernel joins the slices) or all of them. See attention.cuh for the arithmetic.
+// one slice of the keys (the thread block that is done last joins them) or all of them. See attention.cuh for the arithmetic.
 //
 // A thread block goes through 256 keys at a time, which are four tiles of softmax:
 //   1. scores: a thread per key, all rows (query heads); the 16 keys of a KV block lie side by side in each
@@ -13,6 +13,7 @@
 // busy, 16 keys' dimensions and 32 values are loaded to registers ahead.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/matmul/quantize.cuh"
 #include "kernels/cuda/runtime/error.h"
 
 namespace hearth::cuda {
@@ -241,7 +242,7 @@ __device__ void load_queries(const AttentionCall& call, const HeadPart& part, in
   }
 }
 
-/// Stores a slice's results where join_slices_kernel reads them. first: the part's first row.
+/// Stores a slice's results where join_slices() reads them. first: the part's first row.
 template <int kRows, int kDims>
 __device__ void keep_slice(const SliceResults& results, int64_t first, int n_rows, int slice, int head_dim,
                            const Softmax<kRows, kDims>& softmax) {
@@ -263,17 +264,63 @@ __device__ void keep_slice(const SliceResults& results, int64_t first, int n_row
   }
 }
 
-/// Divides the rows' weighted sums by their sums, which are in shared memory.
+/// Writes a number of out, and quantises it if the call says so.
+__device__ __forceinline__ void write(const AttentionCall& call, int64_t i, float value) {
+  call.out[i] = value;
+  if (call.quantized.high != nullptr) quantize_own(value, i, call.quantized);
+}
+
+/// Joins the slices of the part's rows, in their order, in the thread block whose slice is done last.
+template <int kRows>
+__device__ void join_slices(const AttentionCall& call, const SliceResults& results, const HeadPart& part,
+                            int64_t first, int n_slices) {
+  __shared__ JoinFactors factors[kRows][kMaxSlices + 1];  // the last one is of the sink
+  __shared__ float sums[kRows];
+  __shared__ bool is_last;
+  const int thread = static_cast<int>(threadIdx.x), head_dim = call.shape.head_dim;
+  __syncthreads();
+  if (thread == 0) {
+    const int64_t token = first / call.n_heads;
+    uint32_t* done = results.done + token * gridDim.y + blockIdx.y;
+    is_last = gpu_arrive(done) + 1 == static_cast<unsigned>(n_slices);
+    if (is_last) *done = 0;
+  }
+  __syncthreads();
+  if (!is_last) return;
+  const int n_joins = call.scores.sinks != nullptr ? n_slices + 1 : n_slices;
+  if (thread < part.n_heads) {
+    const float* state = results.state + 2 * (first + thread) * results.n_slices;
+    RowState total{state[0], state[1]};
+    for (int slice = 1; slice < n_slices; ++slice)
+      factors[thread][slice] = join(total, {state[2 * slice], state[2 * slice + 1]});
+    if (n_joins > n_slices)
+      factors[thread][n_slices] = join_sink(total, call.scores.sinks[part.first_head + thread]);
+    sums[thread] = total.sum;
+  }
+  __syncthreads();
+  for (int i = thread; i < part.n_heads * head_dim; i += kThreads) {
+    const int row = i / head_dim, dim = i - row * head_dim;
+    const float* weighted = results.weighted + (first + row) * results.n_slices * head_dim + dim;
+    float sum = weighted[0];
+    for (int slice = 1; slice < n_joins; ++slice) {
+      const float later = slice < n_slices ? weighted[int64_t{slice} * head_dim] : 0.0f;
+      sum = join_weighted(sum, later, factors[row][slice]);
+    }
+    write(call, first * head_dim + i, __fdiv_rn(sum, sums[row]));
+  }
+}
+
+/// Divides the rows' weighted sums by their sums, which are in shared memory. first: the part's first row.
 template <int kRows, int kDims>
-__device__ void write_out(float* out, int n_rows, int head_dim, const float (&sums)[kRows],
-                          const Softmax<kRows, kDims>& softmax) {
+__device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, int head_dim,
+                          const float (&sums)[kRows], const Softmax<kRows, kDims>& softmax) {
   GPU_UNROLL
   for (int c = 0; c < kDims; ++c) {
     const int dim = static_cast<int>(threadIdx.x) + c * kThreads;
     if (dim >= head_dim) return;
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r) {
-      if (r < n_rows) out[int64_t{r} * head_dim + dim] = __fdiv_rn(softmax.weighted[c][r], sums[r]);
+      if (r < n_rows) write(call, (first + r) * head_dim + dim, __fdiv_rn(softmax.weighted[c][r], sums[r]));
     }
   }
 }
@@ -333,6 +380,8 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   }
   if (kSplit) {
     keep_slice<kRows, kDims>(results, first_row, part.n_heads, number, head_dim, total);
+    join_slices<kRows>(call, results, part, first_row,
+                       (n_keys + slice_tokens - 1) / slice_tokens - seen_from / slice_tokens);
     return;
   }
   if (call.scores.sinks != nullptr) {
@@ -345,30 +394,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   __shared__ float sums[kRows];
   if (thread < kRows) sums[thread] = total.state.sum;
   __syncthreads();
-  write_out<kRows, kDims>(call.out + first_row * head_dim, part.n_heads, head_dim, sums, total);
-}
-
-/// Joins a row's slices: one thread block per row, one thread per dimension.
-__global__ void __launch_bounds__(kMaxHeadDim) join_slices_kernel(AttentionCall call, SliceResults results) {
-  const int64_t row = blockIdx.x;
-  const int head_dim = call.shape.head_dim;
-  const int dim = static_cast<int>(threadIdx.x);
-  if (dim >= head_dim) return;
-  const int n_keys = n_keys_of(call, static_cast<int>(row / call.n_heads));
-  const int slice_tokens = slice_tokens_for(n_keys, call.scores.window);
-  const int n_slices =
-      (n_keys + slice_tokens - 1) / slice_tokens - first_key(n_keys, call.scores.window) / slice_tokens;
-  const float* state = results.state + 2 * row * results.n_slices;
-  const float* weighted = results.weighted + row * results.n_slices * head_dim + dim;
-  RowState total{state[0], state[1]};
-  float sum = weighted[0];
-  for (int slice = 1; slice < n_slices; ++slice) {
-    const JoinFactors factors = join(total, {state[2 * slice], state[2 * slice + 1]});
-    sum = join_weighted(sum, weighted[int64_t{slice} * head_dim], factors);
-  }
-  if (call.scores.sinks != nullptr)
-    sum = join_weighted(sum, 0.0f, join_sink(total, call.scores.sinks[row % call.n_heads]));
-  call.out[row * head_dim + dim] = __fdiv_rn(sum, total.sum);
+  write_out<kRows, kDims>(call, first_row, part.n_heads, head_dim, sums, total);
 }
 
 template <int kRows, int kDims>
@@ -379,8 +405,14 @@ void launch(const AttentionCall& call, const SliceResults& results, bool only_lo
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
   void (*kernel)(AttentionCall, SliceResults, bool) =
       split ? attention_rows_kernel<kRows, kDims, true> : attention_rows_kernel<kRows, kDims, false>;
-  check(gpu_launch([=] { return attention_work(call, only_lone ? Attended::kLone : Attended::kAll); }, kernel,
-                   grid, kThreads, 0, stream, call, results, only_lone),
+  check(gpu_launch(
+            [=] {
+              KernelWork work = attention_work(call, only_lone ? Attended::kLone : Attended::kAll);
+              const int64_t rows = int64_t{call.places.n_tokens} * call.n_heads;
+              if (split) work.bytes += floats(rows * (results.n_slices + 1) * call.shape.head_dim);
+              return work;
+            },
+            kernel, grid, kThreads, 0, stream, call, results, only_lone),
         "attending");
 }
 
@@ -398,16 +430,6 @@ void attention_rows(const AttentionCall& call, const SliceResults& results, bool
   } else {
     (long_heads ? launch<1, kLongHeadDims> : launch<1, 1>)(call, results, only_lone, stream);
   }
-  if (results.n_slices == 0) return;
-  const auto rows = static_cast<unsigned>(call.places.n_tokens * call.n_heads);
-  const auto threads = static_cast<unsigned>((call.shape.head_dim + 31) / 32 * 32);
-  check(
-      gpu_launch(
-          [=] {
-            return KernelWork{.bytes = floats(int64_t{rows} * (results.n_slices + 1) * call.shape.head_dim)};
-          },
-          join_slices_kernel, rows, threads, 0, stream, call, results),
-      "joining slices of keys");
 }
 
 }  // namespace hearth::cuda

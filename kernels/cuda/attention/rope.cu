@@ -4,7 +4,8 @@
 //
 // Products and sums rounded singly, as rotate_halves() and rotate_interleaved() of kernels/cpu/rows_inl.h
 // have them: the same bits. One thread a pair. Moves 16 bytes of x and 8 of the table (which stays in cache
-// across heads) for 6 operations: bound by memory.
+// across heads) for 6 operations: bound by memory. Queries and keys of a decode token are a few thousand pairs, so one
+// launch turns both.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -15,9 +16,7 @@ namespace {
 constexpr int kThreads = 256;
 
 struct RopeArgs {
-  float* x;
-  int64_t stride;
-  int n_heads;
+  HeadRows q, k;
   int head_dim;
   int n_rot;
   const float* table;
@@ -32,8 +31,12 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(RopeArgs args) {
   const int half = args.n_rot / 2;
   const int64_t head = index / half;  // of all tokens
   const int pair = static_cast<int>(index - head * half);
-  const int64_t token = head / args.n_heads;
-  float* x = args.x + token * args.stride + (head - token * args.n_heads) * args.head_dim;
+  const int n_heads = args.q.n_heads + args.k.n_heads;
+  const int64_t token = head / n_heads;
+  const int of_token = static_cast<int>(head - token * n_heads);
+  const bool is_key = of_token >= args.q.n_heads;
+  const HeadRows& rows = is_key ? args.k : args.q;
+  float* x = rows.x + token * rows.stride + (is_key ? of_token - args.q.n_heads : of_token) * args.head_dim;
   const float* table = args.table + token * args.row_floats;
   if constexpr (kKind == RopeKind::kHalves) {
     const float cosine = table[pair], sine = table[half + pair];
@@ -52,11 +55,11 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(RopeArgs args) {
 
 }  // namespace
 
-void rope(float* x, int64_t stride, int n_heads, int head_dim, RopeKind kind, int n_rot, const float* table,
+void rope(const HeadRows& q, const HeadRows& k, int head_dim, RopeKind kind, int n_rot, const float* table,
           int64_t row_floats, int n_tokens, cudaStream_t stream) {
-  const int64_t n_pairs = int64_t{n_tokens} * n_heads * (n_rot / 2);
+  const int64_t n_pairs = int64_t{n_tokens} * (q.n_heads + k.n_heads) * (n_rot / 2);
   if (n_pairs == 0 || kind == RopeKind::kNone) return;
-  const RopeArgs args{x, stride, n_heads, head_dim, n_rot, table, row_floats, n_pairs};
+  const RopeArgs args{q, k, head_dim, n_rot, table, row_floats, n_pairs};
   const auto blocks = static_cast<unsigned>((n_pairs + kThreads - 1) / kThreads);
   void (*kernel)(RopeArgs) =
       kind == RopeKind::kHalves ? rope_kernel<RopeKind::kHalves> : rope_kernel<RopeKind::kInterleaved>;

@@ -22,6 +22,11 @@ int64_t n_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : int64_t{*op.rows.n};
 }
 
+double activation_bytes(const MatmulOp& op) {
+  const double of_activation = uses_quantized_activations(op.weight.dtype) ? 2 + 12.0 / 32 : 4;
+  return of_activation * static_cast<double>(op.n_tokens * op.weight.n_cols);
+}
+
 /// Activations are read and products written once; `passes` times the weights.
 KernelWork work_of(const MatmulOp& op, double passes) {
   const int64_t places = n_places(op);
@@ -31,10 +36,8 @@ KernelWork work_of(const MatmulOp& op, double passes) {
                     .n_tokens = op.n_tokens,
                     .out = op.out,
                     .out_stride = op.out_stride});
-  const double of_activation = uses_quantized_activations(op.weight.dtype) ? 2 + 12.0 / 32 : 4;
   const auto row = static_cast<double>(row_bytes(op.weight.dtype, op.weight.n_cols));
-  return {.bytes = passes * static_cast<double>(places) * row +
-                   of_activation * static_cast<double>(op.n_tokens * op.weight.n_cols) +
+  return {.bytes = passes * static_cast<double>(places) * row + activation_bytes(op) +
                    (op.accumulate ? 2 : 1) * floats(op.n_tokens * places) +
                    (op.rows.ids == nullptr ? 0 : floats(places))};
 }
@@ -49,14 +52,23 @@ KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, doub
   return work;
 }
 
+KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply) {
+  KernelWork all;
+  for (const MatmulOp& op : ops) {
+    const KernelWork work = product_work(op, pass_tokens, decode, multiply);
+    all.bytes += work.bytes - (&op == &ops.front() ? 0 : activation_bytes(op));
+    all.instructions += work.instructions;
+  }
+  return all;
+}
+
 KernelWork tile_work(const MatmulOp& op) {
   KernelWork work = work_of(op, 1);
   work.multiply_adds = static_cast<double>(n_places(op) * op.weight.n_cols) * op.n_tokens;
   return work;
 }
 
-void matmul(const MatmulOp& op, cudaStream_t stream) {
-  if (op.n_tokens == 0 || most_places(op) == 0) return;
+MatmulArgs args_of(const MatmulOp& op) {
   MatmulArgs args{};
   args.weights = reinterpret_cast<const uint8_t*>(op.weight.data);
   args.row_bytes = static_cast<int64_t>(op.weight.stride_bytes());
@@ -72,12 +84,46 @@ void matmul(const MatmulOp& op, cudaStream_t stream) {
   args.out = op.out;
   args.out_stride = op.out_stride;
   args.accumulate = op.accumulate;
-  if (!uses_quantized_activations(op.weight.dtype)) {
-    launch_float(op, args, stream);
-  } else if (op.n_tokens <= kFewTokens) {
-    launch_few(op, args, stream);
-  } else {
+  return args;
+}
+
+namespace {
+
+bool is_empty(const MatmulOp& op) { return op.n_tokens == 0 || most_places(op) == 0; }
+
+bool takes_few(const MatmulOp& op) {
+  return uses_quantized_activations(op.weight.dtype) && op.n_tokens <= kFewTokens;
+}
+
+/// Whether two products can be one launch of launch_few().
+bool are_alike(const MatmulOp& a, const MatmulOp& b) {
+  const auto plain = [](const MatmulOp& op) {
+    return takes_few(op) && op.rows.ids == nullptr && !is_empty(op);
+  };
+  return plain(a) && plain(b) && a.weight.dtype == b.weight.dtype && a.weight.n_cols == b.weight.n_cols &&
+         a.n_tokens == b.n_tokens && a.quantized.high == b.quantized.high && a.accumulate == b.accumulate &&
+         few_aligned(a.weight) == few_aligned(b.weight);
+}
+
+}  // namespace
+
+void matmul(const MatmulOp& op, cudaStream_t stream) {
+  if (is_empty(op)) return;
+  if (takes_few(op)) return launch_few({&op, 1}, stream);
+  const MatmulArgs args = args_of(op);
+  if (uses_quantized_activations(op.weight.dtype)) {
     launch_many(op, args, stream);
+  } else {
+    launch_float(op, args, stream);
+  }
+}
+
+void matmul(std::span<const MatmulOp> ops, cudaStream_t stream) {
+  while (!ops.empty()) {
+    size_t n = 1;
+    while (n < ops.size() && n < kMostProducts && are_alike(ops[0], ops[n])) ++n;
+    n == 1 ? matmul(ops[0], stream) : launch_few(ops.first(n), stream);
+    ops = ops.subspan(n);
   }
 }
 

@@ -38,6 +38,45 @@ struct MatmulArgs {
   }
 };
 
+/// Products of one x in one launch. A thread block works on one of them.
+struct ProductRun {
+  MatmulArgs first;
+  /// What the others have of their own.
+  struct Other {
+    const uint8_t* weights;
+    int64_t row_bytes;
+    int64_t n_rows;
+    const float* bias;
+    float* out;
+    int64_t out_stride;
+    int64_t first_block;
+  };
+  static constexpr int kOthers = static_cast<int>(kMostProducts) - 1;
+  Other others[kOthers];  // first_block beyond the grid: there is none
+
+  /// The product of a thread block, and the block's number among those of the product.
+  __device__ MatmulArgs of_block(int64_t& block) const {
+    MatmulArgs args = first;
+    int64_t begin = 0;
+    GPU_UNROLL
+    for (int i = 0; i < kOthers; ++i) {
+      const Other& other = others[i];
+      if (block < other.first_block) continue;
+      args.weights = other.weights;
+      args.row_bytes = other.row_bytes;
+      args.n_rows = other.n_rows;
+      args.bias = other.bias;
+      args.out = other.out;
+      args.out_stride = other.out_stride;
+      begin = other.first_block;
+    }
+    block -= begin;
+    return args;
+  }
+};
+
+MatmulArgs args_of(const MatmulOp& op);
+
 /// The places that a grid must cover: the list's maximum, as only the device knows its length.
 inline int64_t most_places(const MatmulOp& op) {
   return op.rows.ids == nullptr ? op.weight.n_rows : op.rows.max;
@@ -53,10 +92,15 @@ inline bool rows_aligned(const Matrix& weight, size_t n) {
 /// What a product reads and writes if its rows are read once for every `pass_tokens` tokens, and the instructions it takes
 /// for a weight to decode it and to multiply it by a token's activation.
 KernelWork product_work(const MatmulOp& op, int pass_tokens, double decode, double multiply);
+/// The same for several products of one x.
+KernelWork product_work(std::span<const MatmulOp> ops, int pass_tokens, double decode, double multiply);
 /// The same for a product on the tensor cores.
 KernelWork tile_work(const MatmulOp& op);
 
-void launch_few(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
+/// One product, or several that are alike: of the same x and type, without lists, aligned alike (few_aligned()).
+void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
+/// Whether launch_few() may load the matrix's blocks by more than 2 bytes at a time.
+bool few_aligned(const Matrix& weight);
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
 

@@ -1,4 +1,5 @@
-// Quantised weights times few tokens, above all the single token of decoding.
+// Quantised weights times few tokens, above all the single token of decoding. Up to three products of one x share a launch:
+// q, k and v, or gate and up.
 //
 // A thread block has 8 rows. A thread has a span of 32 columns of all of them, and takes four rows at a time: so
 // activations that are loaded once serve several rows, the weights of several rows are loaded at once, and
@@ -6,6 +7,10 @@
 // from 0: threads write their spans' results to shared memory, and one thread per row and token adds them up.
 // For 4096 columns these are 128 additions one after the other, some 600 cycles, which the loads of other thread
 // blocks fill.
+#include <algorithm>
+#include <array>
+#include <limits>
+
 #include "kernels/cuda/device_types.h"
 #include "kernels/cuda/matmul/blocks.cuh"
 #include "kernels/cuda/matmul/matmul_args.cuh"
@@ -95,10 +100,12 @@ __device__ __forceinline__ float add_in_order(float sum, const float* values, in
 // At least one thread block per multiprocessor: left to itself, ptxas keeps Q5_K's registers below 96 on sm_89 and
 // spills.
 template <class Block, int kAlign, int kTokens>
-__global__ void __launch_bounds__(kThreads, 1) few_kernel(MatmulArgs args) {
+__global__ void __launch_bounds__(kThreads, 1) few_kernel(ProductRun run) {
   __shared__ __align__(16) float results[kRows * kTokens][kPitch<kTokens>];
+  int64_t block = blockIdx.x;
+  const MatmulArgs args = run.of_block(block);
   const int64_t n_places = args.n_places();
-  const int64_t first = int64_t{blockIdx.x} * kRows;
+  const int64_t first = block * kRows;
   if (first >= n_places) return;
   const int first_token = static_cast<int>(blockIdx.y) * kTokens;
   const int n_tokens = min(kTokens, args.n_tokens - first_token);
@@ -134,29 +141,57 @@ __global__ void __launch_bounds__(kThreads, 1) few_kernel(MatmulArgs args) {
   if (thread < kRows * n_tokens && place < n_places) args.store(first_token + thread / kRows, place, sum);
 }
 
+int64_t blocks_of(const MatmulOp& op) { return (most_places(op) + kRows - 1) / kRows; }
+
+/// The products as the kernel takes them; adds up their thread blocks.
+ProductRun run_of(std::span<const MatmulOp> ops, int64_t& blocks) {
+  ProductRun run{.first = args_of(ops[0]), .others = {}};
+  blocks = blocks_of(ops[0]);
+  for (size_t i = 0; i < ProductRun::kOthers; ++i) {
+    ProductRun::Other& other = run.others[i];
+    other.first_block = std::numeric_limits<int64_t>::max();
+    if (i + 1 >= ops.size()) continue;
+    const MatmulArgs args = args_of(ops[i + 1]);
+    other = {args.weights, args.row_bytes, args.n_rows, args.bias, args.out, args.out_stride, blocks};
+    blocks += blocks_of(ops[i + 1]);
+  }
+  return run;
+}
+
 template <class Block, int kAlign, int kTokens>
-void launch(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
-  const int64_t blocks = (most_places(op) + kRows - 1) / kRows;
-  const int64_t n_spans = args.n_cols / kSpan;
+void launch(std::span<const MatmulOp> ops, cudaStream_t stream) {
+  std::array<MatmulOp, kMostProducts> kept;
+  std::copy(ops.begin(), ops.end(), kept.begin());
+  const MatmulOp& op = ops[0];
+  int64_t blocks;
+  const ProductRun run = run_of(ops, blocks);
+  const int64_t n_spans = op.weight.n_cols / kSpan;
   const dim3 grid(static_cast<unsigned>(blocks),
                   static_cast<unsigned>((op.n_tokens + kTokens - 1) / kTokens));
   // At least one warp, because a warp adds up the results.
   const int64_t threads = n_spans <= 32 ? 32 : n_spans < kThreads ? (n_spans + 31) / 32 * 32 : kThreads;
-  check(gpu_launch([=] { return product_work(op, kTokens, 0.6, 1); }, few_kernel<Block, kAlign, kTokens>,
-                   grid, static_cast<unsigned>(threads), 0, stream, args),
+  check(gpu_launch([kept, n = ops.size()] { return product_work(std::span(kept).first(n), kTokens, 0.6, 1); },
+                   few_kernel<Block, kAlign, kTokens>, grid, static_cast<unsigned>(threads), 0, stream, run),
         "multiplying few tokens with a quantised matrix");
 }
 
 }  // namespace
 
-void launch_few(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream) {
-  visit_device_block_type(op.weight.dtype, [&]<class Block>() {
+bool few_aligned(const Matrix& weight) {
+  bool aligned = false;
+  visit_device_block_type(weight.dtype,
+                          [&]<class Block>() { aligned = rows_aligned(weight, kBlockAlign<Block>); });
+  return aligned;
+}
+
+void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream) {
+  visit_device_block_type(ops[0].weight.dtype, [&]<class Block>() {
     constexpr int kAlign = kBlockAlign<Block>;
-    const bool aligned = rows_aligned(op.weight, kAlign);
-    if (op.n_tokens == 1) {
-      aligned ? launch<Block, kAlign, 1>(op, args, stream) : launch<Block, 2, 1>(op, args, stream);
+    const bool aligned = few_aligned(ops[0].weight);
+    if (ops[0].n_tokens == 1) {
+      aligned ? launch<Block, kAlign, 1>(ops, stream) : launch<Block, 2, 1>(ops, stream);
     } else {
-      aligned ? launch<Block, kAlign, 4>(op, args, stream) : launch<Block, 2, 4>(op, args, stream);
+      aligned ? launch<Block, kAlign, 4>(ops, stream) : launch<Block, 2, 4>(ops, stream);
     }
   });
 }

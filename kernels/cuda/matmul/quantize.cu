@@ -2,10 +2,9 @@
 // multiplies quantised weights with. Arithmetic and bounds: kernels/cpu/activation_row.h.
 //
 // Eight lanes have a span, four columns each: 16-byte loads, 4-byte stores. 6.4 bytes an element.
-#include "kernels/cpu/activation_row.h"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/matmul/quantize.cuh"
+
 #include "kernels/cuda/runtime/error.h"
-#include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
 namespace {
@@ -24,9 +23,9 @@ __device__ __forceinline__ FourQuants quantize_four(float4 v, float inverse) {
   FourQuants four;
   GPU_UNROLL
   for (int i = 0; i < 4; ++i) {
-    const int q = __float2int_rn(__fmul_rn(values[i], inverse));
-    four.high |= (static_cast<unsigned>((q + 128) >> 8) & 0xffu) << (8 * i);
-    four.low |= (static_cast<unsigned>(q) & 0xffu) << (8 * i);
+    const int q = quant_of(values[i], inverse);
+    four.high |= high_byte(q) << (8 * i);
+    four.low |= low_byte(q) << (8 * i);
     four.sum += q;
   }
   return four;
@@ -39,18 +38,15 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = static_cast<int>(threadIdx.x) % kSpanLanes;
   const bool inside = i < n_spans * kSpanLanes;  // lanes of a span are so together; all take part in shuffles
   float4 v = inside ? x[i] : float4{0.0f, 0.0f, 0.0f, 0.0f};
-  // Bit patterns without their signs: order as the values, NaN above infinity above all numbers.
-  int largest = max(max(__float_as_int(v.x) & 0x7fffffff, __float_as_int(v.y) & 0x7fffffff),
-                    max(__float_as_int(v.z) & 0x7fffffff, __float_as_int(v.w) & 0x7fffffff));
+  int largest =
+      max(max(magnitude_bits(v.x), magnitude_bits(v.y)), max(magnitude_bits(v.z), magnitude_bits(v.w)));
   GPU_UNROLL
   for (int apart = kSpanLanes / 2; apart > 0; apart /= 2) {
     largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, apart, kSpanLanes));
   }
-  const float top = __int_as_float(largest);
-  const bool number = largest < 0x7f800000;
-  const bool zero = !number || top < kSmallestMax;
-  if (zero) v = float4{0.0f, 0.0f, 0.0f, 0.0f};
-  const FourQuants four = quantize_four(v, zero ? 0.0f : __fdiv_rn(kLargestQuant, top));
+  const SpanScale span = span_scale(largest);
+  if (span.zero) v = float4{0.0f, 0.0f, 0.0f, 0.0f};
+  const FourQuants four = quantize_four(v, span.inverse);
   int sum = four.sum;  // of a half: four lanes
   sum += __shfl_xor_sync(0xffffffffu, sum, 1, kSpanLanes);
   sum += __shfl_xor_sync(0xffffffffu, sum, 2, kSpanLanes);
@@ -59,8 +55,7 @@ __global__ void __launch_bounds__(kThreads)
   reinterpret_cast<unsigned*>(out.low)[i] = four.low;
   if (lane % 4 == 0) out.half_sum[i / 4] = sum;
   if (lane != 0) return;
-  const float scale = zero ? 0.0f : __fdiv_rn(top, kLargestQuant);
-  out.scale[i / kSpanLanes] = number ? scale : __int_as_float(0x7fc00000);
+  out.scale[i / kSpanLanes] = span.scale;
 }
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }

@@ -1,9 +1,11 @@
 // Turns bits into an ascending list, for the kernels that select neurons.
 //
 // A bit's list index is the number of set bits before it. Every thread block counts those before its own
-// words again: a layer's bits are a few KB in the second-level cache, and no block waits for another.
+// words again: a layer's bits are a few KB in the second-level cache, and no block waits for another. Where one thread block
+// does all of a step's small work, list_in_block() lists without counting twice.
 #pragma once
 
+#include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/gpu.h"
 
 namespace hearth::cuda {
@@ -76,6 +78,55 @@ __device__ inline void for_each_listed(const uint64_t* words, int64_t n_words, i
 inline unsigned list_blocks(int64_t n) {
   constexpr int64_t kBits = 64 * kListWarps;
   return static_cast<unsigned>((n + kBits - 1) / kBits);
+}
+
+/// The sum of `value` over the threads of the block before this one, and in `total` over all. kThreads: of the block.
+template <int kThreads>
+__device__ inline int sum_before(int value, int& total) {
+  __shared__ int of_warps[kThreads / 32];
+  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+  int sum = value;  // of the warp's lanes up to this one
+  for (int distance = 1; distance < 32; distance *= 2) {
+    const int lower = __shfl_up_sync(~0u, sum, static_cast<unsigned>(distance));
+    if (lane >= distance) sum += lower;
+  }
+  __syncthreads();  // until all have read the last call's sums
+  if (lane == 31) of_warps[warp] = sum;
+  __syncthreads();
+  int before = sum - value;
+  total = 0;
+  for (int i = 0; i < kThreads / 32; ++i) {
+    if (i < warp) before += of_warps[i];
+    total += of_warps[i];
+  }
+  return before;
+}
+
+/// Lists the set bits among `words` [n_words], as a thread block of kThreads.
+template <int kThreads>
+__device__ inline void list_in_block(const uint64_t* words, int64_t n_words, const DeviceList& list) {
+  __shared__ int begins[kThreads];
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
+  int listed = 0;
+  for (int64_t first = 0; first < n_words; first += kThreads) {
+    const int64_t own = first + thread;
+    int total;
+    const int before = sum_before<kThreads>(own < n_words ? count_bits(words[own]) : 0, total);
+    begins[thread] = listed + before;
+    listed += total;
+    __syncthreads();
+    // Neighbouring lanes list neighbouring bits.
+    for (int i = thread / 32; i < kThreads && first + i < n_words; i += kThreads / 32) {
+      const uint64_t bits = words[first + i];
+      for (int bit = lane; bit < 64; bit += 32) {
+        if ((bits >> bit & 1) == 0) continue;
+        const int place = begins[i] + count_bits(bits & ((uint64_t{1} << bit) - 1));
+        list.ids[place] = static_cast<int32_t>((first + i) * 64 + bit);
+      }
+    }
+    __syncthreads();  // until all have read `begins`
+  }
+  if (thread == 0) *list.n = listed;
 }
 
 }  // namespace hearth::cuda

@@ -1,4 +1,7 @@
-// The values that the down projection multiplies, in the order of a list.
+// The values that the down projection multiplies, in the order of a list, and counts of what the sparse FFN found.
+//
+// A thread has one list index, for all tokens. Counts are integer atomics, one of each kind a warp, whose order does not
+// matter; the host reads them when the step is over.
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -8,78 +11,108 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr unsigned kAllLanes = 0xffffffffu;
 
-}  // namespace
+__device__ __forceinline__ bool wants(const DeviceNeuronSet& set, int64_t token, int32_t id) {
+  return (set.wanted[token * ((set.n_neurons + 63) / 64) + id / 64] >> (id % 64) & 1) != 0;
+}
 
-// act(gate) * up, for tokens that want the neuron.
-namespace {
+/// Adds the warp's values to *sum.
+__device__ __forceinline__ void add_of_warp(int value, unsigned long long* sum) {
+  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+  if (threadIdx.x % 32 == 0 && value != 0) atomicAdd(sum, static_cast<unsigned long long>(value));
+}
 
-/// Thread block (b, t): 256 list indices of token t.
+/// act(gate) * up.
 template <Activation kKind>
-__global__ void __launch_bounds__(kThreads)
-    values_kernel(float at_least, const uint64_t* wanted, int64_t set_words, const int32_t* ids,
-                  const int32_t* n, int64_t max, const float* gates, int64_t gates_stride,
-                  bool gates_by_number, const float* ups, float* values) {
-  const int64_t t = blockIdx.y, i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i >= *n) return;
-  const int32_t id = ids[i];
-  float value = 0.0f;
-  if ((wanted[t * set_words + id / 64] >> (id % 64) & 1) != 0) {
-    const float gate = gates[t * gates_stride + (gates_by_number ? id : i)];
-    value = gated<kKind>(gate, ups == nullptr ? nullptr : ups + t * max + i, at_least);
+struct Gated {
+  const float* gates;
+  int64_t gates_stride;
+  bool by_number;
+  const float* ups;
+  float at_least, threshold;
+
+  __device__ float operator()(int64_t t, int64_t place, int32_t id, int64_t max, int& passed) const {
+    const float gate = gates[t * gates_stride + (by_number ? id : place)];
+    passed += gate <= threshold ? 0 : 1;  // NaN passes
+    return gated<kKind>(gate, ups == nullptr ? nullptr : ups + t * max + place, at_least);
   }
-  values[t * max + i] = value;
+};
+
+/// A value that is there already, by number.
+struct Known {
+  const float* values;
+  int64_t n_neurons;
+
+  __device__ float operator()(int64_t t, int64_t /*place*/, int32_t id, int64_t /*max*/,
+                              int& /*passed*/) const {
+    return values[t * n_neurons + id];
+  }
+};
+
+/// The counts of rows read, which are as long as lists.
+struct RowsRead {
+  bool gates, ups;
+};
+
+template <class Value>
+__global__ void __launch_bounds__(kThreads)
+    values_kernel(Value value_of, DeviceNeuronSet set, DeviceList list, RowsRead read, float* values,
+                  DeviceCounts* counts) {
+  const int64_t place = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const int32_t n_proposed = *set.any.n, n_listed = *list.n;
+  int proposed = 0, passed = 0, active = 0;
+  if (place < n_proposed) {
+    const int32_t id = set.any.ids[place];
+    for (int t = 0; t < set.n_tokens; ++t) proposed += wants(set, t, id) ? 1 : 0;
+  }
+  if (place < n_listed) {
+    const int32_t id = list.ids[place];
+    for (int t = 0; t < set.n_tokens; ++t) {
+      const float value = wants(set, t, id) ? value_of(t, place, id, list.max, passed) : 0.0f;
+      values[t * list.max + place] = value;
+      active += value != 0.0f ? 1 : 0;
+    }
+  }
+  add_of_warp(proposed, &counts->proposed);
+  add_of_warp(passed, &counts->passed);
+  add_of_warp(active, &counts->active);
+  add_of_warp(active > 0 ? 1 : 0, &counts->down_rows);
+  if (place != 0) return;
+  if (read.gates) atomicAdd(&counts->gate_rows, static_cast<unsigned long long>(n_proposed));
+  if (read.ups) atomicAdd(&counts->up_rows, static_cast<unsigned long long>(n_listed));
+}
+
+template <class Value>
+void launch(const Value& value_of, int n_read, const DeviceNeuronSet& set, const DeviceList& list,
+            const RowsRead& read, float* values, DeviceCounts* counts, cudaStream_t stream) {
+  if (set.n_tokens == 0 || set.any.max == 0) return;
+  const auto blocks = static_cast<unsigned>((set.any.max + kThreads - 1) / kThreads);
+  check(gpu_launch(
+            [=] {
+              const int64_t n = *list.n;
+              return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) + floats(*set.any.n) +
+                                         floats((1 + (1 + n_read) * set.n_tokens) * n)};
+            },
+            values_kernel<Value>, blocks, kThreads, 0, stream, value_of, set, list, read, values, counts),
+        "computing the values of neurons");
 }
 
 }  // namespace
 
-void neuron_values(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& list, const float* gates,
-                   int64_t gates_stride, bool gates_by_number, const float* ups, float* values,
-                   cudaStream_t stream) {
-  if (set.n_tokens == 0 || list.max == 0) return;
-  const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
+void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream) {
+  const FfnActivation act = neurons.activation;
   visit_activation(act.kind, [&]<Activation kKind>() {
-    check(gpu_launch(
-              [=] {
-                const int64_t n = *list.n;
-                return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) +
-                                           floats((1 + (ups == nullptr ? 2 : 3) * set.n_tokens) * n)};
-              },
-              values_kernel<kKind>, dim3(blocks, static_cast<unsigned>(set.n_tokens)), kThreads, 0, stream,
-              least_kept(act), set.wanted, (set.n_neurons + 63) / 64, list.ids, list.n, list.max, gates,
-              gates_stride, gates_by_number, ups, values),
-          "computing the values of neurons");
+    launch(Gated<kKind>{neurons.gates, neurons.gates_stride, neurons.gates_by_number, neurons.ups,
+                        least_kept(act), act.threshold},
+           neurons.ups == nullptr ? 1 : 2, neurons.set, neurons.passed,
+           {.gates = !neurons.gates_by_number, .ups = neurons.ups != nullptr}, values, counts, stream);
   });
 }
 
-// Copies values of listed neurons from neuron-number order to list order.
-namespace {
-
-__global__ void __launch_bounds__(kThreads)
-    listed_values_kernel(DeviceNeuronSet set, DeviceList list, const float* by_number, float* values) {
-  const int64_t place = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const int token = static_cast<int>(blockIdx.y);
-  if (place >= *list.n) return;
-  const int32_t id = list.ids[place];
-  const int64_t words = (set.n_neurons + 63) / 64;
-  const bool wanted = (set.wanted[token * words + id / 64] >> (id % 64) & 1) != 0;
-  values[token * list.max + place] = wanted ? by_number[token * set.n_neurons + id] : 0.0f;
-}
-
-}  // namespace
-
-void listed_values(const DeviceNeuronSet& set, const DeviceList& list, const float* by_number, float* values,
+void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
                    cudaStream_t stream) {
-  if (set.n_tokens == 0 || list.max == 0) return;
-  const dim3 grid(static_cast<unsigned>((list.max + kThreads - 1) / kThreads),
-                  static_cast<unsigned>(set.n_tokens));
-  check(gpu_launch(
-            [=] {
-              return KernelWork{.bytes = bit_sets(set.n_tokens, set.n_neurons) +
-                                         floats((1 + 2 * set.n_tokens) * int64_t{*list.n})};
-            },
-            listed_values_kernel, grid, kThreads, 0, stream, set, list, by_number, values),
-        "listing the values of neurons");
+  launch(Known{by_number, set.n_neurons}, 1, set, set.any, {}, values, counts, stream);
 }
 
 }  // namespace hearth::cuda

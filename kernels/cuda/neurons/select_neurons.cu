@@ -31,7 +31,7 @@ void list_bits(const uint64_t* bits, int64_t n_neurons, const DeviceList& list, 
         "listing neurons");
 }
 
-// Scores that are not below a threshold: bits of each token, and the list of all.
+// Scores that are not below a threshold, as bits of each token and of all.
 namespace {
 
 __global__ void __launch_bounds__(kListThreads)
@@ -49,52 +49,65 @@ __global__ void __launch_bounds__(kListThreads)
 
 }  // namespace
 
-size_t select_scratch_bytes(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64) * 8; }
-
 void select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons, float at_least,
-                    const DeviceNeuronSet& set, void* scratch, cudaStream_t stream) {
-  if (n_tokens == 0 || n_neurons == 0) return list_bits(nullptr, 0, set.any, stream);
-  auto* any = static_cast<uint64_t*>(scratch);
+                    const DeviceNeuronSet& set, cudaStream_t stream) {
+  if (n_tokens == 0 || n_neurons == 0) return;
   check(gpu_launch(
             [=] {
               return KernelWork{.bytes = floats(n_tokens * n_neurons) + bit_sets(n_tokens + 1, n_neurons),
                                 .decides = true};
             },
             score_kernel, find_blocks(n_neurons), kListThreads, 0, stream, values, sizes, n_tokens, n_neurons,
-            at_least, set.wanted, any),
+            at_least, set.wanted, set.any_bits),
         "selecting neurons");
-  list_bits(any, n_neurons, set.any, stream);
 }
 
-// Which neurons any token wants.
-namespace {
-
-constexpr int kWordThreads = 128;
-
-__global__ void __launch_bounds__(kWordThreads)
-    any_token_kernel(const uint64_t* wanted, int n_tokens, int64_t n_words, uint64_t* any) {
-  const int64_t word = int64_t{blockIdx.x} * kWordThreads + threadIdx.x;
-  if (word >= n_words) return;
-  uint64_t bits = 0;
-  for (int t = 0; t < n_tokens; ++t) bits |= wanted[t * n_words + word];
-  any[word] = bits;
-}
-
-}  // namespace
-
-void any_token(const DeviceNeuronSet& set, uint64_t* any, cudaStream_t stream) {
-  const int64_t n_words = (set.n_neurons + 63) / 64;
-  if (n_words == 0) return;
-  const auto blocks = static_cast<unsigned>((n_words + kWordThreads - 1) / kWordThreads);
-  check(gpu_launch(
-            [=] { return KernelWork{.bytes = bit_sets(set.n_tokens + 1, set.n_neurons), .decides = true}; },
-            any_token_kernel, blocks, kWordThreads, 0, stream, set.wanted, set.n_tokens, n_words, any),
-        "joining the tokens' neurons");
+void list_wanted(const DeviceNeuronSet& set, cudaStream_t stream) {
+  list_bits(set.any_bits, set.n_tokens == 0 ? 0 : set.n_neurons, set.any, stream);
 }
 
 // Keeps the neurons of a list whose act(gate) is not zero, and their gates: up and down are read only for
-// these.
+// these. For few tokens one thread block tests and lists; for many, one kernel tests and another lists.
 namespace {
+
+constexpr int kKeepThreads = 1024;
+constexpr int kHeld = 4;  // list indices of a thread at a time, so that their gates are loaded at once
+
+template <Activation kKind>
+__global__ void __launch_bounds__(kKeepThreads)
+    keep_in_block_kernel(float at_least, const uint64_t* wanted, int64_t set_words, int n_tokens,
+                         DeviceList in, const float* gates, int64_t gates_stride, DeviceList out,
+                         float* gates_out) {
+  const int64_t n_listed = *in.n;
+  int kept = 0;
+  for (int64_t begin = 0; begin < n_listed; begin += kKeepThreads * kHeld) {
+    const int64_t first = begin + threadIdx.x * kHeld;
+    int32_t ids[kHeld];
+    bool passed[kHeld];
+    int count = 0;
+    GPU_UNROLL
+    for (int k = 0; k < kHeld; ++k) {
+      ids[k] = first + k < n_listed ? in.ids[first + k] : -1;
+      passed[k] = false;
+      for (int t = 0; t < n_tokens && ids[k] >= 0; ++t) {
+        passed[k] |= (wanted[t * set_words + ids[k] / 64] >> (ids[k] % 64) & 1) != 0 &&
+                     activated<kKind>(gates[t * gates_stride + first + k], at_least) != 0.0f;
+      }
+      count += passed[k] ? 1 : 0;
+    }
+    int total;
+    int place = kept + sum_before<kKeepThreads>(count, total);
+    kept += total;
+    GPU_UNROLL
+    for (int k = 0; k < kHeld; ++k) {
+      if (!passed[k]) continue;
+      out.ids[place] = ids[k];
+      for (int t = 0; t < n_tokens; ++t) gates_out[t * out.max + place] = gates[t * gates_stride + first + k];
+      ++place;
+    }
+  }
+  if (threadIdx.x == 0) *out.n = kept;
+}
 
 template <Activation kKind>
 __global__ void __launch_bounds__(kListThreads)
@@ -121,10 +134,26 @@ __global__ void __launch_bounds__(kListThreads)
 
 }  // namespace
 
+size_t keep_scratch_bytes(int64_t n_neurons) { return static_cast<size_t>((n_neurons + 63) / 64) * 8; }
+
 void keep_passed(FfnActivation act, const DeviceNeuronSet& set, const DeviceList& in, const float* gates,
                  int64_t gates_stride, const DeviceList& out, float* gates_out, void* scratch,
                  cudaStream_t stream) {
   if (set.n_tokens == 0 || in.max == 0) return list_bits(nullptr, 0, out, stream);
+  if (set.n_tokens <= kOneBlockTokens) {
+    visit_activation(act.kind, [&]<Activation kKind>() {
+      check(gpu_launch(
+                [=] {
+                  return KernelWork{.bytes = 2 * floats((set.n_tokens + 1) * int64_t{*in.n}) +
+                                             bit_sets(set.n_tokens, set.n_neurons),
+                                    .decides = true};
+                },
+                keep_in_block_kernel<kKind>, 1, kKeepThreads, 0, stream, least_kept(act), set.wanted,
+                (set.n_neurons + 63) / 64, set.n_tokens, in, gates, gates_stride, out, gates_out),
+            "keeping the neurons whose gates passed");
+    });
+    return;
+  }
   auto* passed = static_cast<uint64_t*>(scratch);
   visit_activation(act.kind, [&]<Activation kKind>() {
     check(gpu_launch(

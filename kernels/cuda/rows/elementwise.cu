@@ -1,5 +1,6 @@
 // Element by element. Bound by memory: 12 bytes an element.
 #include "kernels/cuda/attention/exponential.cuh"
+#include "kernels/cuda/matmul/quantize.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -87,24 +88,29 @@ namespace {
 
 template <Activation kKind>
 __global__ void __launch_bounds__(kThreads)
-    gated_kernel(const float* gate, const float* up, int64_t n, float at_least, float* out) {
+    gated_kernel(const float* gate, const float* up, int64_t n, float at_least, float* out,
+                 QuantizedActivations quantized) {
   const int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  if (i < n) out[i] = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, at_least);
+  if (i >= n) return;
+  const float value = gated<kKind>(gate[i], up == nullptr ? nullptr : up + i, at_least);
+  out[i] = value;
+  if (quantized.high != nullptr) quantize_own(value, i, quantized);
 }
 
 }  // namespace
 
 void gated_activation(FfnActivation act, const float* gate, const float* up, int64_t n, float* out,
-                      cudaStream_t stream) {
+                      cudaStream_t stream, const QuantizedActivations& quantized) {
   if (n == 0) return;
   const auto blocks = static_cast<unsigned>((n + kThreads - 1) / kThreads);
   visit_activation(act.kind, [&]<Activation kKind>() {
     check(gpu_launch(
               [=] {
-                return KernelWork{.bytes = (up == nullptr ? 2 : 3) * floats(n),
+                return KernelWork{.bytes = (up == nullptr ? 2 : 3) * floats(n) +
+                                           (quantized.high == nullptr ? 0 : quantized_written(n)),
                                   .instructions = 40.0 * static_cast<double>(n)};
               },
-              gated_kernel<kKind>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out),
+              gated_kernel<kKind>, blocks, kThreads, 0, stream, gate, up, n, least_kept(act), out, quantized),
           "applying an FFN's activation");
   });
 }

@@ -1,5 +1,6 @@
 // Norms, row by row, which take rows of weights in turn; a thread block has a row. Bound by memory (8 bytes per element, and
 // the weights), or by latency for the single row of a decode token.
+#include "kernels/cuda/matmul/quantize.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/reduce.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -10,8 +11,9 @@ namespace hearth::cuda {
 // out = x / sqrt(mean(x^2) + eps) * weight.
 namespace {
 
-__global__ void __launch_bounds__(512) rms_norm_kernel(const float* x, const float* weight, float eps,
-                                                       int64_t n, int64_t n_weights, float* out) {
+__global__ void __launch_bounds__(512)
+    rms_norm_kernel(const float* x, const float* weight, float eps, int64_t n, int64_t n_weights, float* out,
+                    QuantizedActivations quantized) {
   GPU_DYN_SHARED(float, piece);
   __shared__ RowSumShared shared;
   x += blockIdx.x * n;
@@ -22,19 +24,26 @@ __global__ void __launch_bounds__(512) rms_norm_kernel(const float* x, const flo
   const float scale = norm_scale(squares, n, eps);
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     const float v = n <= kRowPiece ? piece[i] : x[i];
-    out[i] = __fmul_rn(__fmul_rn(v, scale), weight[i]);
+    const float normed = __fmul_rn(__fmul_rn(v, scale), weight[i]);
+    out[i] = normed;
+    if (quantized.high != nullptr) quantize_own(normed, blockIdx.x * n + i, quantized);
   }
 }
 
 }  // namespace
 
 void rms_norm(const float* x, const float* weight, float eps, int64_t n_rows, int64_t n_cols, float* out,
-              int64_t n_weights, cudaStream_t stream) {
+              int64_t n_weights, cudaStream_t stream, const QuantizedActivations& quantized) {
   if (n_rows == 0 || n_cols == 0) return;
-  check(gpu_launch([=] { return KernelWork{.bytes = floats((2 * n_rows + n_weights) * n_cols)}; },
-                   rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
-                   row_piece_bytes(n_cols), stream, x, weight, eps, n_cols, n_weights, out),
-        "normalising by the root mean square");
+  check(
+      gpu_launch(
+          [=] {
+            return KernelWork{.bytes = floats((2 * n_rows + n_weights) * n_cols) +
+                                       (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
+          },
+          rms_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols), row_piece_bytes(n_cols),
+          stream, x, weight, eps, n_cols, n_weights, out, quantized),
+      "normalising by the root mean square");
 }
 
 // out = (x - mean) / sqrt(variance + eps) * weight + bias. Two passes, as on the CPU.
@@ -42,7 +51,7 @@ namespace {
 
 __global__ void __launch_bounds__(512)
     layer_norm_kernel(const float* x, const float* weight, const float* bias, float eps, int64_t n,
-                      int64_t n_weights, float* out) {
+                      int64_t n_weights, float* out, QuantizedActivations quantized) {
   GPU_DYN_SHARED(float, piece);
   __shared__ RowSumShared shared;
   x += blockIdx.x * n;
@@ -61,19 +70,27 @@ __global__ void __launch_bounds__(512)
   for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
     const float v = n <= kRowPiece ? piece[i] : x[i];
     const float scaled = __fmul_rn(__fmul_rn(__fsub_rn(v, mean), scale), weight[i]);
-    out[i] = bias == nullptr ? scaled : __fadd_rn(scaled, bias[i]);
+    const float normed = bias == nullptr ? scaled : __fadd_rn(scaled, bias[i]);
+    out[i] = normed;
+    if (quantized.high != nullptr) quantize_own(normed, blockIdx.x * n + i, quantized);
   }
 }
 
 }  // namespace
 
 void layer_norm(const float* x, const float* weight, const float* bias, float eps, int64_t n_rows,
-                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream) {
+                int64_t n_cols, float* out, int64_t n_weights, cudaStream_t stream,
+                const QuantizedActivations& quantized) {
   if (n_rows == 0 || n_cols == 0) return;
-  check(gpu_launch([=] { return KernelWork{.bytes = floats((2 * n_rows + 2 * n_weights) * n_cols)}; },
-                   layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols),
-                   row_piece_bytes(n_cols), stream, x, weight, bias, eps, n_cols, n_weights, out),
-        "normalising rows");
+  check(
+      gpu_launch(
+          [=] {
+            return KernelWork{.bytes = floats((2 * n_rows + 2 * n_weights) * n_cols) +
+                                       (quantized.high == nullptr ? 0 : quantized_written(n_rows * n_cols))};
+          },
+          layer_norm_kernel, static_cast<unsigned>(n_rows), row_threads(n_cols), row_piece_bytes(n_cols),
+          stream, x, weight, bias, eps, n_cols, n_weights, out, quantized),
+      "normalising rows");
 }
 
 }  // namespace hearth::cuda

@@ -28,38 +28,52 @@ struct Scratch {
     rope_floats = rows * 2 * head_dim;
     for (float*& table : rope_tables) table = arena.take<float>(rope_floats);
     quantized = arena.take<std::byte>(quantized_bytes(bounds.max_tokens, bounds.max_cols / 32 * 32));
-    attention = arena.take<std::byte>(attention_scratch_bytes(
-        bounds.max_tokens, bounds.n_heads, static_cast<int>(head_dim), bounds.max_context));
+    kept_floats =
+        (bounds.max_tokens < kKeptTokens ? bounds.max_tokens : kKeptTokens) * (bounds.max_cols / 32 * 32);
+    for (std::byte*& place : kept_inputs) place = arena.take<std::byte>(quantized_bytes(1, kept_floats));
+    const size_t attention_bytes = attention_scratch_bytes(bounds.max_tokens, bounds.n_heads,
+                                                           static_cast<int>(head_dim), bounds.max_context);
+    attention = arena.take<std::byte>(attention_bytes);
+    if (attention_bytes > 0) attention_counters = attention_counter_bytes(bounds.n_heads);
     for (float** array : {&gates, &ups, &values}) *array = arena.take<float>(rows * cols);
-    sums = {arena.take<int64_t>(rows * sum_cols), arena.take<int32_t>(rows)};
+    n_sums = rows * sum_cols;
+    sums = {arena.take<int64_t>(n_sums), arena.take<int32_t>(rows)};
     passed_ids = arena.take<int32_t>(cols);
     const auto n_sets = static_cast<size_t>(bounds.n_sets);
     int32_t* list_counts = arena.take<int32_t>(n_sets + 2 + kNoteWords);
     passed_count = list_counts + n_sets;
     note_state = reinterpret_cast<uint32_t*>(list_counts + n_sets + 2);
     counts = arena.take<DeviceCounts>(1);
-    select = arena.take<std::byte>(select_scratch_bytes(bounds.max_cols));
+    keep = arena.take<std::byte>(keep_scratch_bytes(bounds.max_cols));
     const auto take_set = [&](int32_t* count) {
-      uint64_t* wanted = arena.take<uint64_t>(words);
-      return DeviceNeuronSet{.wanted = wanted, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
+      uint64_t *wanted = arena.take<uint64_t>(words), *any_bits = arena.take<uint64_t>(words_of_token);
+      return DeviceNeuronSet{
+          .wanted = wanted, .any_bits = any_bits, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
     };
     for (size_t i = 0; i < n_sets; ++i) sets.push_back(take_set(list_counts + i));
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
-    cold_wanted = arena.take<uint64_t>(words);
-    any = arena.take<uint64_t>(3 * words_of_token);
     hand_over = arena.take<uint32_t>(HandOver::kStateWords);
     for (uint32_t*& state : hand_over_proposals) state = arena.take<uint32_t>(HandOver::kStateWords);
     if (bounds.stream_bytes == 0) return;
+    cold_wanted = arena.take<uint64_t>(words);
+    any = arena.take<uint64_t>(2 * words_of_token);
     for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
   }
 
   int32_t* inputs = nullptr;
   size_t rope_floats = 0;  // of a table
   float* rope_tables[RopeTables::kTables] = {};
-  std::byte *quantized = nullptr, *attention = nullptr, *select = nullptr;
+  // For QuantizedInputs: of decode steps a layer's input, what its products read meanwhile, and its residual stream.
+  static constexpr size_t kKeptInputs = 3;
+  static constexpr int kKeptTokens = 8;
+  int64_t kept_floats = 0;  // of each
+  std::byte* kept_inputs[kKeptInputs] = {};
+  size_t attention_counters = 0;  // bytes at `attention` that are 0 between calls
+  std::byte *quantized = nullptr, *attention = nullptr, *keep = nullptr;
   float *gates = nullptr, *ups = nullptr, *values = nullptr;  // [max_tokens, max_cols]
-  NeuronSums sums;                                            // of the layer, summed over all neurons
+  NeuronSums sums;    // of the layer, summed over all neurons; zero between layers
+  size_t n_sums = 0;  // of max_tokens
   int32_t *passed_ids = nullptr, *passed_count = nullptr;
   static constexpr size_t kNoteWords = 2;
   uint32_t* note_state = nullptr;  // NeuronNotes::state
@@ -67,13 +81,11 @@ struct Scratch {
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
 
   // For hybrid layers: the two parts of the wanted set.
-  DeviceNeuronSet hot;              // neurons that have a device row
-  uint64_t* cold_wanted = nullptr;  // [max_tokens, words] bits of the cold neurons
-  // [3, words] bits of neurons: all that any token wants; the cold ones among them; those that a later
-  // hybrid layer will probably want (Proposal)
-  uint64_t* any = nullptr;
+  DeviceNeuronSet hot;                                          // neurons that have a device row
   uint32_t *hand_over = nullptr, *hand_over_proposals[2] = {};  // HandOver::state
-  std::byte* streamed[2] = {};  // buffers for streaming cold neurons, if neurons are streamed
+  // If cold neurons are streamed: their bits, SplitSet::cold and SplitSet::any, and two buffers.
+  uint64_t *cold_wanted = nullptr, *any = nullptr;
+  std::byte* streamed[2] = {};
 };
 
 }  // namespace hearth::cuda

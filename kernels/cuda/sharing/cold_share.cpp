@@ -38,9 +38,6 @@ HandOver ColdShare::begin(const Layer& layer, const Scratch& scratch) {
   const auto add = [&](const auto* from, const auto& to, int64_t n) {
     what.parts[n_parts++] = {from, to.data(), n * static_cast<int64_t>(sizeof(*from)) / 4};
   };
-  const auto words = static_cast<int64_t>(words_);
-  add(scratch.cold_wanted, wanted_, layer.n_tokens * words);
-  add(scratch.any, any_, 2 * words);
   add(layer.x, x_, layer.n_tokens * layer.n_cols);
   if (layer.gates != nullptr) add(layer.gates, gates_, layer.n_tokens * layer.n_neurons);
   return what;
@@ -60,7 +57,7 @@ double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
   std::fill_n(poison_.data(), layer_.n_tokens, 0);
   const int64_t rows_before = counts.down_rows;
   host_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
-                        layer_.gates != nullptr ? gates_.data() : nullptr, sums(), counts);
+                        layer_.gates != nullptr ? gates_.data() : nullptr, sums().sums, counts);
   counts.cold_down_rows += counts.down_rows - rows_before;
   return std::chrono::duration<double>(HostClock::now() - begin).count();
 }

@@ -33,8 +33,12 @@ class ColdShare {
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
   };
-  /// Begins a layer whose set was split in scratch. The caller must enqueue the hand-over that is returned.
+  /// Begins a layer. The caller must enqueue the hand-over that is returned, when the set was split to cold_bits() and
+  /// any_bits().
   HandOver begin(const Layer& layer, const Scratch& scratch);
+  /// SplitSet::cold and SplitSet::any, in host memory. Valid from begin() on.
+  uint64_t* cold_bits() const { return wanted_.data(); }
+  uint64_t* any_bits() const { return any_.data(); }
 
   /// Waits until the layer has been handed over on the stream; the device works on meanwhile. Throws
   /// CudaError if the device fails before that, std::runtime_error if the stream ends without a hand-over.
@@ -52,10 +56,8 @@ class ColdShare {
   /// counts.found if there were neurons to compute.
   double compute(const FfnNeurons& host, NeuronCounts& counts);
 
-  /// The CPU's sums for merge_sums(), and whether there are any (0: none), in host memory that the device
-  /// reads. Valid after compute(). The addresses are the same for every layer.
-  NeuronSums sums() const { return {sums_.data(), poison_.data()}; }
-  const int32_t* has_sums() const { return has_sums_.data(); }
+  /// The CPU's sums for end_sums(). Valid after compute(). The addresses are the same for every layer.
+  CpuSums sums() const { return {{sums_.data(), poison_.data()}, has_sums_.data()}; }
 
  private:
   HostNeurons& host_;

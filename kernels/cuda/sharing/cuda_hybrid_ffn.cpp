@@ -22,57 +22,55 @@ void CudaHybridFfn::set_traffic(NeuronTraffic* traffic) {
 }
 
 void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) {
-  // 1. Wanted neurons: the set that the engine selected. The sums over its neurons begin at zero.
+  // 1. Wanted neurons: the set that the engine selected.
   const DeviceNeuronSet wanted = work_.set(call.wanted);
-  const int64_t n_cols = layer.device.down.n_cols;
-  const NeuronNotes notes = work_.begin_sums(wanted, n_cols, counts);
-  work_.quantize(call.x, call.n_tokens, layer.device.gate.n_cols);
+  const NeuronNotes notes = work_.begin_sums(wanted, counts);
+  CpuSums of_cpu;
+  const NeuronInput input{call.x, work_.quantized(call.x, call.n_tokens, layer.device.gate.n_cols)};
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
-    // 2 to 4. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
+    // 2 and 3. In a long step the cold neurons are copied to the device, and the CPU computes none. The host
     // waits for nothing, so the cache does not change, and the neuron traffic is not told of the call.
-    part(layer, wanted);
-    stream_cold(layer, call, notes);
+    stream_cold(layer, call, input, wanted, notes);
   } else {
     // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
     // the CPU needs for the cold part goes to host memory.
     cpu_.threads().expect_work();
-    row_updates_.apply(layer, work_.recorder());
-    part(layer, wanted);
     hand_over(layer, call, wanted);
     // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
-    compute_on_device(layer, call, notes);
+    compute_on_device(layer, call, input, wanted, notes);
     compute_on_cpu(layer, counts);
-    // 4. The CPU's sums are added to the device's.
-    merge(call.n_tokens, n_cols);
+    of_cpu = cold_share_.sums();
   }
 
-  // 5. The sums, rounded to floats, are added to the residual stream.
-  work_.end_sums(layer.device.down, call.n_tokens, call.out);
+  // 4. The sums merge, and are added to the residual stream, rounded to floats.
+  work_.end_sums(layer.device.down, call.n_tokens, call.out, of_cpu);
 }
 
-/// Splits the set into scratch.hot, scratch.cold_wanted and scratch.any.
-void CudaHybridFfn::part(const HybridLayer& layer, const DeviceNeuronSet& wanted) {
-  const Scratch& scratch = work_.scratch();
-  DeviceNeuronSet hot = scratch.hot;
+/// The neurons of the set that have a device row: scratch.hot, of the set's size.
+DeviceNeuronSet CudaHybridFfn::hot(const DeviceNeuronSet& wanted) const {
+  DeviceNeuronSet hot = work_.scratch().hot;
   hot.resize(wanted.n_tokens, wanted.n_neurons);
-  work_.enqueue([=, &scratch, resident = layer.resident, stream = work_.stream()] {
-    split_set(wanted, resident, hot, scratch.cold_wanted, scratch.any, scratch.select, stream);
-  });
+  return hot;
 }
 
-/// Enqueues the hand-over of the cold part and of the CPU's input to host memory.
+/// Enqueues the cache's changes, the split of the set, and the hand-over of the cold part and of the CPU's input.
 void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                               const DeviceNeuronSet& wanted) {
-  const Scratch& scratch = work_.scratch();
-  const cudaStream_t stream = work_.stream();
-  const HandOver given = cold_share_.begin({.x = call.x,
-                                            .gates = call.gates,
-                                            .n_tokens = wanted.n_tokens,
-                                            .n_neurons = wanted.n_neurons,
-                                            .n_cols = layer.device.down.n_cols},
-                                           scratch);
-  work_.enqueue([=] { cuda::hand_over(given, stream); });
+  const HandOver rest = cold_share_.begin({.x = call.x,
+                                           .gates = call.gates,
+                                           .n_tokens = wanted.n_tokens,
+                                           .n_neurons = wanted.n_neurons,
+                                           .n_cols = layer.device.down.n_cols},
+                                          work_.scratch());
+  const SplitSet split{.all = wanted,
+                       .resident = layer.resident,
+                       .hot = hot(wanted),
+                       .cold = cold_share_.cold_bits(),
+                       .any = cold_share_.any_bits(),
+                       .cold_on_host = true};
+  work_.enqueue([=, changes = row_updates_.next(layer, work_.recorder()), device_row = layer.device_row,
+                 stream = work_.stream()] { part_and_hand_over(split, changes, device_row, rest, stream); });
   if (work_.trace() == nullptr) return;
   end_segment(layer);
   work_.mark("attention, active neurons", layer.layer);
@@ -80,12 +78,11 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
 
 /// Enqueues the hot part and what else there is to do, and launches what was recorded up to here.
 void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall& call,
+                                      const NeuronInput& input, const DeviceNeuronSet& wanted,
                                       const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
-  DeviceNeuronSet hot = scratch.hot;
-  hot.resize(call.n_tokens, layer.host.down.n_neurons);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
-                 stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
+  work_.enqueue([=, &scratch, hot = hot(wanted), rows = rows_on_device(layer), gates = call.gates,
+                 stream = work_.stream()] { add_neurons(rows, input, hot, gates, scratch, stream, notes); });
   if (call.proposal) propose(layer, *call.proposal);
   end_segment(layer);
   work_.mark("FFN, hot neurons", layer.layer);
@@ -96,15 +93,9 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
 void CudaHybridFfn::propose(const HybridLayer& layer, const Proposal& proposal) {
   proposal.fill();
   const DeviceNeuronSet set = work_.set(proposal.set);
-  const cudaStream_t stream = work_.stream();
-  const uint64_t* any = set.wanted;
-  if (set.n_tokens > 1) {
-    uint64_t* const joined = work_.scratch().any + 2 * ((set.n_neurons + 63) / 64);
-    work_.enqueue([=] { any_token(set, joined, stream); });
-    any = joined;
-  }
-  const HandOver given = proposals_.begin(layer, proposal.layer, any, set.n_neurons, work_.scratch());
-  work_.enqueue([=] { cuda::hand_over(given, stream); });
+  const HandOver given =
+      proposals_.begin(layer, proposal.layer, set.any_bits, set.n_neurons, work_.scratch());
+  work_.enqueue([=, stream = work_.stream()] { cuda::hand_over(given, stream); });
 }
 
 /// Waits for the hand-over and computes the cold part while the device computes the hot one.
@@ -131,25 +122,21 @@ void CudaHybridFfn::compute_on_cpu(const HybridLayer& layer, NeuronCounts& count
 
 /// Computes both parts on the device: the hot one, then the cold one piece by piece. The copies are not part
 /// of recorded graphs.
-void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes) {
+void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                                const DeviceNeuronSet& wanted, const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
-  DeviceNeuronSet hot = scratch.hot;
-  hot.resize(call.n_tokens, layer.host.down.n_neurons);
+  const DeviceNeuronSet hot = this->hot(wanted);
+  const SplitSet split{
+      .all = wanted, .resident = layer.resident, .hot = hot, .cold = scratch.cold_wanted, .any = scratch.any};
+  work_.enqueue([=, stream = work_.stream()] { split_set(split, stream); });
   work_.mark("attention, active neurons", layer.layer);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
-                 stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer), gates = call.gates, stream = work_.stream()] {
+    add_neurons(rows, input, hot, gates, scratch, stream, notes);
+  });
   work_.mark("FFN, hot neurons", layer.layer);
   work_.recorder().end_segment();
-  streamed_share_.add(layer, call, scratch, work_.stream(), notes);
+  streamed_share_.add(layer, call, input, scratch, work_.stream(), notes);
   work_.mark("FFN, streamed neurons", layer.layer);
-}
-
-void CudaHybridFfn::merge(int n_tokens, int64_t n_cols) {
-  const Scratch& scratch = work_.scratch();
-  work_.enqueue(
-      [=, &scratch, cold = cold_share_.sums(), has_cold = cold_share_.has_sums(), stream = work_.stream()] {
-        merge_sums(cold, n_tokens, n_cols, scratch.sums, stream, has_cold);
-      });
 }
 
 /// Launches what was recorded, after fetching the latest changes of the cache.

@@ -11,6 +11,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/host_pins.h"
 #include "kernels/cuda/sharing/cold_share.h"
+#include "kernels/cuda/sharing/device_share.h"
 #include "kernels/cuda/sharing/proposals.h"
 #include "kernels/cuda/sharing/row_updates.h"
 #include "kernels/cuda/sharing/streamed_share.h"
@@ -38,13 +39,14 @@ class CudaHybridFfn final : public HybridFfn {
   void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) override;
 
  private:
-  void part(const HybridLayer& layer, const DeviceNeuronSet& wanted);
+  DeviceNeuronSet hot(const DeviceNeuronSet& wanted) const;
   void hand_over(const HybridLayer& layer, const HybridCall& call, const DeviceNeuronSet& wanted);
-  void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
+  void compute_on_device(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                         const DeviceNeuronSet& wanted, const NeuronNotes& notes);
   void propose(const HybridLayer& layer, const Proposal& proposal);
   void compute_on_cpu(const HybridLayer& layer, NeuronCounts& counts);
-  void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronNotes& notes);
-  void merge(int n_tokens, int64_t n_cols);
+  void stream_cold(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                   const DeviceNeuronSet& wanted, const NeuronNotes& notes);
   void end_segment(const HybridLayer& layer);
 
   DeviceWork& work_;

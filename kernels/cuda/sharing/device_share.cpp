@@ -4,15 +4,14 @@ namespace hearth::cuda {
 namespace {
 
 /// Multiplies the listed rows, by list index. device_rows: see MatmulOp.
-void multiply_listed(const Matrix& weight, const float* bias, const float* x, int n_tokens,
-                     const DeviceList& rows, const int32_t* device_rows, const Scratch& scratch, float* out,
-                     cudaStream_t stream) {
+void multiply_listed(const Matrix& weight, const float* bias, const NeuronInput& input, int n_tokens,
+                     const DeviceList& rows, const int32_t* device_rows, float* out, cudaStream_t stream) {
   matmul({.weight = weight,
           .bias = bias,
           .rows = rows,
           .device_rows = device_rows,
-          .x = x,
-          .quantized = quantized_in(scratch.quantized, n_tokens, weight.n_cols),
+          .x = input.x,
+          .quantized = input.quantized,
           .n_tokens = n_tokens,
           .out = out,
           .out_stride = rows.max,
@@ -28,51 +27,39 @@ NeuronRows rows_on_device(const HybridLayer& layer) {
           .gate_device_rows = layer.all_gates ? nullptr : layer.device_row};
 }
 
-void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,
-                    cudaStream_t stream) {
-  quantize(x, n_tokens, n_cols, quantized_in(scratch.quantized, n_tokens, n_cols), stream);
-}
-
-void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& set, const float* gates,
-                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
+void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
+                 const float* gates, const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
   const FfnNeurons& ffn = rows.ffn;
   const bool by_number = gates != nullptr;
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
   if (!by_number) {
-    multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_device_rows, scratch,
+    multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.values, stream);
     passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
     keep_passed(ffn.activation, set, set.any, scratch.values, set.any.max, passed, scratch.gates,
-                scratch.select, stream);
+                scratch.keep, stream);
     gates = scratch.gates;
     gates_stride = set.any.max;
   }
   if (ffn.up) {
-    multiply_listed(ffn.up, ffn.up_bias, x, set.n_tokens, passed, rows.device_rows, scratch, scratch.ups,
-                    stream);
+    multiply_listed(ffn.up, ffn.up_bias, input, set.n_tokens, passed, rows.device_rows, scratch.ups, stream);
   }
-  neuron_values(ffn.activation, set, passed, gates, gates_stride, by_number, ffn.up ? scratch.ups : nullptr,
-                scratch.values, stream);
-  count_neurons({.set = set,
+  neuron_values({.activation = ffn.activation,
+                 .set = set,
                  .passed = passed,
-                 .activation = ffn.activation,
                  .gates = gates,
                  .gates_stride = gates_stride,
                  .gates_by_number = by_number,
-                 .values = scratch.values,
-                 .read_gates = !by_number,
-                 .read_ups = static_cast<bool>(ffn.up)},
-                scratch.counts, stream);
+                 .ups = ffn.up ? scratch.ups : nullptr},
+                scratch.values, scratch.counts, stream);
   if (notes.ids != nullptr) note_neurons(passed, scratch.values, set.n_tokens, notes, stream);
   add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.device_rows);
 }
 
 void add_values(const DownColumns& down, const float* values, const DeviceNeuronSet& set,
                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes) {
-  listed_values(set, set.any, values, scratch.values, stream);
-  count_neurons({.set = set, .passed = set.any, .activation = {}, .values = scratch.values}, scratch.counts,
-                stream);
+  listed_values(set, values, scratch.values, scratch.counts, stream);
   if (notes.ids != nullptr) note_neurons(set.any, scratch.values, set.n_tokens, notes, stream);
   add_down(down, set.any, scratch.values, set.n_tokens, scratch.sums, stream);
 }

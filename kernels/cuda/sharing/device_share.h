@@ -15,6 +15,12 @@
 
 namespace hearth::cuda {
 
+/// A layer's input [n_tokens, n_cols], as floats and quantised.
+struct NeuronInput {
+  const float* x = nullptr;
+  QuantizedActivations quantized;
+};
+
 /// A layer's neurons at the addresses where the device reads them.
 struct NeuronRows {
   FfnNeurons ffn;
@@ -26,16 +32,12 @@ struct NeuronRows {
 /// The neurons of a hybrid layer that have device rows.
 NeuronRows rows_on_device(const HybridLayer& layer);
 
-/// Quantises x [n_tokens, n_cols] to scratch.quantized, where products with quantised weights read it.
-void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,
-                    cudaStream_t stream);
-
-/// Adds the contributions of the neurons of `set` to scratch.sums, and the counts to scratch.counts. gates
+/// Adds the contributions of the neurons of `set`, which are listed, to scratch.sums, and the counts to scratch.counts. gates
 /// [n_tokens, n_neurons] are by number; null: the gate rows of the set are read. Overwrites scratch's gates,
-/// ups, values and passed neurons. Notes the active neurons if `notes` has memory for them. REQUIRES:
-/// quantize_input(x) was the last call that wrote scratch.quantized.
-void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& set, const float* gates,
-                 const Scratch& scratch, cudaStream_t stream, const NeuronNotes& notes = {});
+/// ups, values and passed neurons. Notes the active neurons if `notes` has memory for them.
+void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
+                 const float* gates, const Scratch& scratch, cudaStream_t stream,
+                 const NeuronNotes& notes = {});
 
 /// Adds the down projection of values [n_tokens, n_neurons], by number, for the neurons of `set`. Counts and
 /// notes them too.

@@ -25,13 +25,12 @@ class RowUpdates {
   /// Sets where changes are fetched; null: there are none.
   void set_traffic(NeuronTraffic* traffic) { traffic_ = traffic; }
 
-  /// Applies the layer's changes from here on in the stream.
-  void apply(const HybridLayer& layer, StepRecorder& recorder) {
+  /// The layer's changes, for work that is enqueued next; null: there are none.
+  const RowChanges* next(const HybridLayer& layer, const StepRecorder& recorder) {
     due_ = traffic_ != nullptr;
-    if (!due_) return;
+    if (!due_) return nullptr;
     if (recorder.enqueues_at_once()) ask(layer);
-    recorder.enqueue([list = list_.data(), resident = layer.resident, device_row = layer.device_row,
-                      stream = recorder.stream()] { change_rows(list, resident, device_row, stream); });
+    return list_.data();
   }
 
   /// Fetches the changes before a recorded segment that applies them is launched. The list may be

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cuda/sharing/device_share.h"
-
 namespace hearth::cuda {
 namespace {
 
@@ -29,8 +27,8 @@ bool StreamedShare::takes(const HybridLayer& layer, int n_tokens, bool gates_giv
          NeuronStrips(layer.host, !gates_given, buffer_bytes_).piece_neurons() > 0;
 }
 
-void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const Scratch& scratch,
-                        cudaStream_t stream, NeuronNotes notes) {
+void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input,
+                        const Scratch& scratch, cudaStream_t stream, NeuronNotes notes) {
   notes.first = false;
   const NeuronStrips plan(layer.host, call.gates == nullptr, buffer_bytes_);
   const int64_t n_neurons = layer.host.down.n_neurons;
@@ -53,7 +51,7 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
     check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
-    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, call.x, set, call.gates, scratch,
+    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, input, set, call.gates, scratch,
                 stream, notes);
     check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
   }

@@ -22,6 +22,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/memory.h"
 #include "kernels/cuda/runtime/scratch.h"
+#include "kernels/cuda/sharing/device_share.h"
 #include "kernels/cuda/sharing/neuron_strips.h"
 #include "kernels/hybrid_ffn.h"
 
@@ -49,8 +50,8 @@ class StreamedShare {
   /// device_share.h, with its scratch and requirements. scratch must be as split_set() left it; the list of
   /// the hot neurons is overwritten. REQUIRES: takes(layer, ...); if neurons are noted, the hot ones were
   /// noted already.
-  void add(const HybridLayer& layer, const HybridCall& call, const Scratch& scratch, cudaStream_t stream,
-           NeuronNotes notes = {});
+  void add(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input, const Scratch& scratch,
+           cudaStream_t stream, NeuronNotes notes = {});
 
  private:
   /// Neurons [begin, end), in a buffer whose first neuron is `first`.

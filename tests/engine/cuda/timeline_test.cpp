@@ -69,7 +69,7 @@ TEST_CASE(
   const SlowDevice device(2000);
   const Timeline timeline = run("bamboo.powerinfer.gguf", mode);
   const std::vector<cudaemu::Interval> given = kernels_named(timeline, "hand_over"),
-                                       merged = kernels_named(timeline, "merge_sums");
+                                       merged = kernels_named(timeline, "end_sums");
   INFO(mode);
   REQUIRE(timeline.cold.size() == 8 * 2);  // tokens, layers
   REQUIRE(given.size() == timeline.cold.size());

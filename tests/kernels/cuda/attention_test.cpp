@@ -8,6 +8,7 @@
 #include "kernels/quant/half.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/cuda/quantized_output.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
 
@@ -234,12 +235,16 @@ std::vector<float> attention_on_device(const Cache& cache, const Queries& querie
   const TestStream stream;
   const DeviceArray<float> q(queries.q), sinks(queries.sinks), growth(queries.growth);
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
-  const DeviceArray<std::byte> scratch(
-      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest));
-  const DeviceArray<float> out(static_cast<size_t>(n_tokens * heads.n_heads * heads.head_dim));
+  const DeviceArray<std::byte> scratch(std::vector<std::byte>(
+      cuda::attention_scratch_bytes(n_tokens, heads.n_heads, heads.head_dim, longest)));
+  const int64_t n = int64_t{n_tokens} * heads.n_heads * heads.head_dim;
+  const DeviceArray<float> out(static_cast<size_t>(n));
+  const bool quantizes = n_tokens > 0 && n_tokens <= cuda::kSplitTokens && heads.head_dim % 32 == 0;
+  const QuantizedOutput quantized(quantizes ? n : 0);
   cuda::attention(q.data(), queries.stride, heads.n_heads, queries.scores(sinks.data(), growth.data()),
                   places.there(), cache.shape(), {k.data(), v.data()}, longest, scratch.data(), out.data(),
-                  stream);
+                  stream, quantizes ? quantized.view() : cuda::QuantizedActivations{});
+  if (quantizes) CHECK(quantized.is_of(out.data(), stream));
   return out.read(stream);
 }
 
@@ -500,9 +505,11 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
   const Places places(cache, tokens);
   const Queries queries(cache, tokens.size());
   const size_t bytes = cuda::attention_scratch_bytes(30, heads.n_heads, heads.head_dim, 300);
-  CHECK(bytes == 30 * 4 * 2 * (32 + 2) * sizeof(float));
+  const size_t counters = cuda::attention_counter_bytes(heads.n_heads);
+  CHECK(bytes == counters + 30 * 4 * 2 * (32 + 2) * sizeof(float));
   const float mark = 12345.0f;
-  const std::vector<float> marks(bytes / sizeof(float) + 8, mark);
+  std::vector<float> marks(bytes / sizeof(float) + 8, mark);
+  std::fill_n(marks.begin(), counters / sizeof(float), 0.0f);
   const TestStream stream;
   const DeviceArray<float> q(queries.q), scratch(marks), out(size_t{30 * 4 * 32});
   const DeviceArray<uint16_t> k(cache.k), v(cache.v);
@@ -510,6 +517,8 @@ TEST_CASE("CUDA: attention uses all of its scratch and nothing behind it") {
                   cache.shape(), {k.data(), v.data()}, 300, scratch.data(), out.data(), stream);
   const std::vector<float> after = scratch.read(stream);
   CHECK(std::count(after.begin(), after.end(), mark) == 8);
+  CHECK(std::count(after.begin(), after.begin() + static_cast<long>(counters / sizeof(float)), 0.0f) ==
+        static_cast<long>(counters / sizeof(float)));
   CHECK(std::count(after.end() - 8, after.end(), mark) == 8);
 
   // A context of one slice needs none, and steps of many tokens no more than those of 32.
@@ -562,7 +571,7 @@ TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
   }
 }
 
-TEST_CASE("CUDA: rotated heads have the CPU's bits") {
+TEST_CASE("CUDA: rotated heads of queries, and of keys in the same launch, have the CPU's bits") {
   std::mt19937 random(3);
   struct Case {
     RopeKind kind;
@@ -589,17 +598,27 @@ TEST_CASE("CUDA: rotated heads have the CPU's bits") {
     const int64_t row_floats = table.row(1) - table.row(0);
     const std::vector<float> rows(table.row(0), table.row(static_cast<int64_t>(positions.size())));
     const TestStream stream;
-    const DeviceArray<float> x_there(x), table_there(rows);
-    cuda::rope(x_there.data(), stride, c.n_heads, c.head_dim, c.kind, c.n_rot, table_there.data(), row_floats,
-               static_cast<int>(positions.size()), stream);
-    const std::vector<float> ours = x_there.read(stream);
+    const DeviceArray<float> alone(x), x_there(x), table_there(rows);
+    const int n_keys = c.n_heads + 1, n_tokens = static_cast<int>(positions.size());
+    const int64_t key_stride = int64_t{n_keys} * c.head_dim + 2;
+    const std::vector<float> k =
+        normal_numbers(positions.size() * static_cast<size_t>(key_stride), 2.0f, random);
+    const DeviceArray<float> k_there(k);
+    cuda::rope({alone.data(), stride, c.n_heads}, {}, c.head_dim, c.kind, c.n_rot, table_there.data(),
+               row_floats, n_tokens, stream);
+    cuda::rope({x_there.data(), stride, c.n_heads}, {k_there.data(), key_stride, n_keys}, c.head_dim, c.kind,
+               c.n_rot, table_there.data(), row_floats, n_tokens, stream);
+    const std::vector<float> ours = x_there.read(stream), keys = k_there.read(stream);
+    REQUIRE(alone.read(stream) == ours);
     for (Isa isa : supported_isas()) {
       CpuBackend backend(1, isa);
-      backend.reserve({static_cast<int>(positions.size()), 1024, c.n_heads, 16});
-      std::vector<float> expected = x;
+      backend.reserve({n_tokens, 1024, c.n_heads, 16});
+      std::vector<float> expected = x, expected_keys = k;
       backend.rope(expected.data(), stride, c.n_heads, c.head_dim, positions, rope);
+      backend.rope(expected_keys.data(), key_stride, n_keys, c.head_dim, positions, rope);
       INFO(isa_name(isa) << ", " << c.n_rot << " of " << c.head_dim << " dimensions");
       REQUIRE(different(ours, expected) == 0);
+      REQUIRE(different(keys, expected_keys) == 0);
     }
     for (size_t t = 0; t < positions.size(); ++t) {
       const size_t row = t * static_cast<size_t>(stride);

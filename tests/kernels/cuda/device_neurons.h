@@ -31,16 +31,26 @@ struct ListOnDevice {
 struct DeviceSet {
   DeviceSet(int n_tokens, int64_t n_neurons)
       : wanted(static_cast<size_t>(n_tokens * ((n_neurons + 63) / 64))),
+        any_bits(static_cast<size_t>((n_neurons + 63) / 64)),
         any(n_neurons),
         tokens(n_tokens),
         neurons(n_neurons) {}
   explicit DeviceSet(const NeuronSet& set)
       : wanted(std::vector<uint64_t>(set.wanted(0), set.wanted(set.n_tokens()))),
+        any_bits(any_of(set)),
         any({set.ids().begin(), set.ids().end()}, set.n_neurons()),
         tokens(set.n_tokens()),
         neurons(set.n_neurons()) {}
-  cuda::DeviceNeuronSet view() const { return {wanted.data(), any.view(), tokens, neurons}; }
-  DeviceArray<uint64_t> wanted;
+  cuda::DeviceNeuronSet view() const { return {wanted.data(), any_bits.data(), any.view(), tokens, neurons}; }
+  /// Bits of the neurons that any token wants.
+  static std::vector<uint64_t> any_of(const NeuronSet& set) {
+    std::vector<uint64_t> bits(set.words());
+    for (int t = 0; t < set.n_tokens(); ++t) {
+      for (size_t w = 0; w < set.words(); ++w) bits[w] |= set.wanted(t)[w];
+    }
+    return bits;
+  }
+  DeviceArray<uint64_t> wanted, any_bits;
   ListOnDevice any;
   int tokens;
   int64_t neurons;

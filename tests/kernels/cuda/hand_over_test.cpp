@@ -14,11 +14,6 @@
 namespace hearth::test {
 namespace {
 
-std::vector<uint64_t> bits_of(const NeuronSet& set) {
-  const uint64_t* bits = set.wanted(0);
-  return {bits, bits + set.words() * static_cast<size_t>(set.n_tokens())};
-}
-
 /// Scratch of the device, as far as sharing a layer needs it.
 struct SharedScratch {
   SharedScratch(const StepBounds& bounds) : arena(size_t{16} << 20), scratch(arena, bounds) {}
@@ -97,28 +92,33 @@ TEST_CASE("CUDA: the CPU's share arrives whole, and its sums are added to the de
         const DeviceArray<float> x_there(x), gates_there(gates);
         const DeviceArray<int64_t> sums(std::vector<int64_t>(n_sums, 5));
         const DeviceArray<int32_t> poison(std::vector<int32_t>(tokens, 0));
-        cuda::split_set(there.view(), resident.data(), hot.view(), scratch.cold_wanted, scratch.any,
-                        scratch.select, stream);
+        const DeviceArray<float> out(std::vector<float>(n_sums, 0.25f));
         const cuda::HandOver what = share.begin({.x = x_there.data(),
                                                  .gates = gates_given ? gates_there.data() : nullptr,
                                                  .n_tokens = n_tokens,
                                                  .n_neurons = shape.d_ff,
                                                  .n_cols = shape.d_model},
                                                 scratch);
-        cuda::hand_over(what, stream);
+        cuda::part_and_hand_over({.all = there.view(),
+                                  .resident = resident.data(),
+                                  .hot = hot.view(),
+                                  .cold = share.cold_bits(),
+                                  .any = share.any_bits(),
+                                  .cold_on_host = true},
+                                 nullptr, nullptr, what, stream);
         share.wait(stream);
-        NeuronSet any;
-        any.reserve(1, shape.d_ff);
-        any.clear(1, shape.d_ff);
-        for (const int32_t id : all.ids()) any.wanted(0)[id / 64] |= uint64_t{1} << (id % 64);
-        REQUIRE(std::vector<uint64_t>(share.any().begin(), share.any().end()) == bits_of(any));
-        REQUIRE(std::vector<uint64_t>(share.any_cold().begin(), share.any_cold().end()) == bits_of(any));
+        REQUIRE(hot.any.read(stream).empty());
+        REQUIRE(std::vector<uint64_t>(share.any().begin(), share.any().end()) == DeviceSet::any_of(all));
+        REQUIRE(std::vector<uint64_t>(share.any_cold().begin(), share.any_cold().end()) ==
+                DeviceSet::any_of(all));
         share.compute(layer.ffn, counts);
-        REQUIRE(*share.has_sums() == (all.ids().empty() ? 0 : 1));
-        cuda::merge_sums(share.sums(), n_tokens, shape.d_model, {sums.data(), poison.data()}, stream,
-                         share.has_sums());
-        REQUIRE(sums.read(stream) == expected);
-        REQUIRE(poison.read(stream) == expected_poison);
+        REQUIRE(*share.sums().any == (all.ids().empty() ? 0 : 1));
+        cuda::end_sums({sums.data(), poison.data()}, share.sums(), nullptr, n_tokens, shape.d_model,
+                       out.data(), stream);
+        REQUIRE(expected_poison == std::vector<int32_t>(tokens, 0));
+        std::vector<float> rounded(n_sums);
+        for (size_t i = 0; i < n_sums; ++i) rounded[i] = 0.25f + static_cast<float>(expected[i]) * 0x1p-36f;
+        REQUIRE(out.read(stream) == rounded);
         REQUIRE(counts.down_rows == expected_counts.down_rows);
         REQUIRE(counts.active == expected_counts.active);
       }

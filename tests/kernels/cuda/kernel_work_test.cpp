@@ -1,6 +1,7 @@
 // What kernels declare of their work, beside the memory that they touch.
 //
 // Memory is watched by the page, so sizes are such that pages do not matter much, and a declaration may be off by a tenth.
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -55,6 +56,11 @@ TEST_CASE_METHOD(KernelWorkTest, "operations on rows declare what they touch") {
   check(stream, 2, [&] { cuda::copy(x.data(), kRows * kCols, y.data(), stream); });
   check(stream, 3,
         [&] { cuda::rms_norm(x.data(), weight.data(), 1e-5f, kRows, kCols, y.data(), 1, stream); });
+  const DeviceArray<std::byte> memory(cuda::quantized_bytes(kRows, kCols));
+  const cuda::QuantizedActivations quantized = cuda::quantized_in(memory.data(), kRows, kCols);
+  check(stream, 7, [&] {
+    cuda::rms_norm(x.data(), weight.data(), 1e-5f, kRows, kCols, y.data(), 1, stream, quantized);
+  });
   check(stream, 2, [&] {
     cuda::gated_activation({Activation::kRelu}, x.data(), nullptr, kRows * kCols, y.data(), stream);
   });
@@ -81,6 +87,13 @@ TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows 
                     .out = out.data(),
                     .out_stride = kRows};
   check(stream, 6, [&] { cuda::matmul(op, stream); });
+  const DeviceArray<std::byte> more_weights(kRows * row_bytes(type, kCols));
+  cudaMemset(more_weights.data(), 0, more_weights.size());
+  const DeviceArray<float> more_out(n * kRows);
+  cuda::MatmulOp more = op;
+  more.weight.data = more_weights.data();
+  more.out = more_out.data();
+  check(stream, 8, [&] { cuda::matmul(std::array{op, more}, stream); });
   std::vector<int32_t> ids(kRows / 2);
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i + 100);
   const DeviceArray<int32_t> list(ids), length(std::vector<int32_t>{static_cast<int32_t>(ids.size())});
@@ -96,11 +109,30 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
   const DeviceArray<float> values(scores);
   const DeviceArray<uint64_t> wanted(kNeurons / 64);
   const DeviceArray<int32_t> ids(kNeurons), n(1);
-  const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(kNeurons));
-  cuda::DeviceNeuronSet set{.wanted = wanted.data(), .any = {.ids = ids.data(), .n = n.data()}};
+  const DeviceArray<uint64_t> any(kNeurons / 64);
+  cuda::DeviceNeuronSet set{
+      .wanted = wanted.data(), .any_bits = any.data(), .any = {.ids = ids.data(), .n = n.data()}};
   set.resize(1, kNeurons);
   check(stream, 5, [&] {
-    cuda::select_neurons(values.data(), nullptr, 1, kNeurons, 0.0f, set, scratch.data(), stream);
+    cuda::select_neurons(values.data(), nullptr, 1, kNeurons, 0.0f, set, stream);
+    cuda::list_wanted(set, stream);
+  });
+  const DeviceArray<float> gates(scores), kept(kNeurons);
+  const DeviceArray<int32_t> passed_ids(kNeurons), n_passed(std::vector<int32_t>{0});
+  const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+  const cuda::DeviceList passed{passed_ids.data(), n_passed.data(), kNeurons};
+  const FfnActivation relu{Activation::kRelu};
+  check(stream, 6, [&] {
+    cuda::keep_passed(relu, set, set.any, gates.data(), kNeurons, passed, kept.data(), nullptr, stream);
+  });
+  check(stream, 7, [&] {
+    cuda::neuron_values({.activation = relu,
+                         .set = set,
+                         .passed = passed,
+                         .gates = kept.data(),
+                         .gates_stride = kNeurons,
+                         .ups = gates.data()},
+                        values.data(), counts.data(), stream);
   });
   const DeviceArray<std::byte> rows(kNeurons * row_bytes(DType::kQ4_0, kCols));
   cudaMemset(rows.data(), 0, rows.size());
@@ -114,6 +146,10 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
   const DeviceArray<int32_t> poison(1);
   check(stream, 6, [&] {
     cuda::add_down(down, set.any, listed.data(), 1, {sums.data(), poison.data()}, stream);
+  });
+  const DeviceArray<float> out(kCols);
+  check(stream, 3, [&] {
+    cuda::end_sums({sums.data(), poison.data()}, {}, nullptr, 1, kCols, out.data(), stream);
   });
 }
 
@@ -129,7 +165,8 @@ TEST_CASE_METHOD(KernelWorkTest, "attention declares the keys and values it read
       table_of(std::vector<int32_t>{0});
   const DeviceArray<float> q(kHeads * kHeadDim), out(kHeads * kHeadDim);
   cudaMemset(q.data(), 0, q.size() * sizeof(float));
-  const DeviceArray<std::byte> scratch(cuda::attention_scratch_bytes(1, kHeads, kHeadDim, kKeys));
+  const DeviceArray<std::byte> scratch(
+      std::vector<std::byte>(cuda::attention_scratch_bytes(1, kHeads, kHeadDim, kKeys)));
   const KvPlaces places{.n_tokens = 1,
                         .positions = position.data(),
                         .table_of = table_of.data(),

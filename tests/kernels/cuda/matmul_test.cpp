@@ -6,6 +6,7 @@
 // products and 4 levels of a tree follow, each rounded by at most 2^-24 of the sum of absolute products. Of
 // quantised types: see tests/kernels/matmul_test.cpp.
 #include <cmath>
+#include <deque>
 #include <limits>
 
 #include "kernels/quant/decode.h"
@@ -113,6 +114,62 @@ TEST_CASE("CUDA products have the CPU's bits for any number of tokens, in any or
                           {whole.begin(), whole.begin() + n_tokens * 37}) == 0);
       }
     });
+  }
+}
+
+TEST_CASE("CUDA products of one x in one launch have the bits they have alone") {
+  const TestStream stream;
+  std::mt19937 rng(12);
+  struct Case {
+    std::vector<DType> types;
+    int launches;  // of few tokens
+  };
+  for (const Case& c : {Case{{DType::kQ4_0, DType::kQ4_0, DType::kQ4_0}, 1},
+                        Case{{DType::kQ4_K, DType::kQ4_K, DType::kQ6_K}, 2},
+                        Case{{DType::kQ4_0, DType::kF16, DType::kQ4_0}, 3},
+                        Case{{DType::kQ8_0, DType::kQ8_0}, 1}, Case{{DType::kQ5_0}, 1}}) {
+    const int64_t n_cols = 512;
+    for (int n_tokens : {1, 3, 16, 17}) {
+      const std::vector<float> x = random_activations(n_tokens * n_cols, rng);
+      const DeviceActivations activations(x, n_tokens, n_cols, stream);
+      std::vector<OwnedMatrix> weights;
+      std::deque<DeviceMatrix> there;
+      std::deque<DeviceArray<float>> alone, together, biases;
+      std::vector<cuda::MatmulOp> ops;
+      for (size_t i = 0; i < c.types.size(); ++i) {
+        const int64_t n_rows = i == 0 ? 37 : i == 1 ? 1 : 16;
+        weights.push_back(random_matrix(c.types[i], n_rows, n_cols, rng));
+        there.emplace_back(weights.back().view);
+        const int64_t stride = n_rows + static_cast<int64_t>(i);
+        const std::vector<float> before(static_cast<size_t>(n_tokens * stride), 3.0f);
+        alone.emplace_back(before);
+        together.emplace_back(before);
+        biases.emplace_back(random_activations(n_rows, rng));
+        ops.push_back({.weight = there.back().view(),
+                       .bias = i == 1 ? biases.back().data() : nullptr,
+                       .rows = {},
+                       .x = activations.x(),
+                       .quantized = activations.quantized(),
+                       .n_tokens = n_tokens,
+                       .out = alone.back().data(),
+                       .out_stride = stride});
+        cuda::matmul(ops.back(), stream);
+        ops.back().out = together.back().data();
+      }
+      stream.wait();
+#ifdef HEARTH_CUDA_EMULATED
+      cudaemu::reset_stats();
+#endif
+      cuda::matmul(ops, stream);
+      for (size_t i = 0; i < ops.size(); ++i) {
+        INFO("product " << i << " of " << ops.size() << ", " << n_tokens << " tokens");
+        REQUIRE(different(together[i].read(stream), alone[i].read(stream)) == 0);
+      }
+#ifdef HEARTH_CUDA_EMULATED
+      const int launches = n_tokens <= 16 ? c.launches : static_cast<int>(ops.size());
+      CHECK(cudaemu::stats().launches == static_cast<uint64_t>(launches));
+#endif
+    }
   }
 }
 

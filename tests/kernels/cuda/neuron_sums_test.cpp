@@ -50,10 +50,8 @@ class DeviceSums {
       : down_(down),
         n_tokens_(n_tokens),
         n_neurons_(down.down.n_neurons),
-        sums_(static_cast<size_t>(n_tokens * down.down.n_cols)),
-        poison_(static_cast<size_t>(n_tokens)) {
-    cuda::clear_sums(view(), n_tokens, down.down.n_cols, stream_);
-  }
+        sums_(std::vector<int64_t>(static_cast<size_t>(n_tokens * down.down.n_cols), 0)),
+        poison_(std::vector<int32_t>(static_cast<size_t>(n_tokens), 0)) {}
   /// Adds the listed neurons; values [n_tokens, n_neurons] by number.
   void add(const std::vector<int32_t>& ids, const std::vector<float>& values) {
     const ListOnDevice list(ids, n_neurons_);

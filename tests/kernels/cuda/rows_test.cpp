@@ -6,6 +6,7 @@
 #include "kernels/cuda/ops.h"
 #include "tests/kernels/cuda/bits.h"
 #include "tests/kernels/cuda/device_array.h"
+#include "tests/kernels/cuda/quantized_output.h"
 #include "tests/support/catch.h"
 #include "tests/support/reference_ops.h"
 
@@ -37,6 +38,43 @@ double worst_error(const float* ours, const std::vector<double>& expected, doubl
     worst = std::isnan(error) ? INFINITY : std::max(worst, error);
   }
   return worst;
+}
+
+TEST_CASE("norms and activations quantise what they write as quantize() does") {
+  test::for_each_schedule([&] {
+    const test::TestStream stream;
+    for (int64_t n : {32, 64, 288, 2080, 4096, 8224, 16512}) {
+      for (int64_t n_rows : {1, 3}) {
+        INFO(n_rows << " rows of " << n << " columns");
+        std::vector<float> x = normal_numbers(n * n_rows, 1, 0.5f);
+        x[5] = 1e30f;  // a span of which most become 0
+        const std::vector<float> weight = normal_numbers(n, 2, 1.0f), bias = normal_numbers(n, 3);
+        const DeviceArray<float> on_device(x), weights(weight), biases(bias), out(x.size()), plain(x.size());
+        const auto check = [&](const auto& run) {
+          const test::QuantizedOutput quantized(n * n_rows);
+          run(out.data(), quantized.view());
+          run(plain.data(), cuda::QuantizedActivations{});
+          REQUIRE(test::different(out.read(stream), plain.read(stream)) == 0);
+          REQUIRE(quantized.is_of(out.data(), stream));
+        };
+        check([&](float* to, const cuda::QuantizedActivations& quantized) {
+          cuda::rms_norm(on_device.data(), weights.data(), 1e-5f, n_rows, n, to, 1, stream, quantized);
+        });
+        check([&](float* to, const cuda::QuantizedActivations& quantized) {
+          cuda::layer_norm(on_device.data(), weights.data(), biases.data(), 1e-5f, n_rows, n, to, 1, stream,
+                           quantized);
+        });
+        check([&](float* to, const cuda::QuantizedActivations& quantized) {
+          cuda::gated_activation({Activation::kRelu}, on_device.data(), nullptr, n * n_rows, to, stream,
+                                 quantized);
+        });
+        check([&](float* to, const cuda::QuantizedActivations& quantized) {
+          cuda::gated_activation({Activation::kSilu}, on_device.data(), on_device.data(), n * n_rows, to,
+                                 stream, quantized);
+        });
+      }
+    }
+  });
 }
 
 TEST_CASE("add adds every element and nothing behind them") {

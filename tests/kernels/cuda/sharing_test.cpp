@@ -1,5 +1,7 @@
 // What parts a layer's neurons between the device and the CPU: sets are split, device rows change.
-#include <bit>
+#include <algorithm>
+#include <atomic>
+#include <thread>
 
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/memory.h"
@@ -17,6 +19,25 @@ std::vector<uint64_t> some_bits(int64_t n, std::mt19937_64& rng) {
   return bits;
 }
 
+/// Random changes, some neurons' often, as a list and as what they come to.
+void change(size_t n_changes, int64_t n_neurons, std::mt19937_64& rng, cuda::RowChanges& list,
+            std::vector<uint64_t>& bits, std::vector<int32_t>& device_rows) {
+  list.n = static_cast<int32_t>(n_changes);
+  for (size_t i = 0; i < n_changes; ++i) {
+    const auto among = static_cast<uint64_t>(i % 2 == 0 ? n_neurons : std::min(n_neurons, int64_t{70}));
+    const auto neuron = static_cast<int32_t>(rng() % among);
+    list.list[i] = {neuron, i % 3 == 0 ? -1 : static_cast<int32_t>(2000 + i)};
+    const uint64_t bit = uint64_t{1} << (neuron % 64);
+    uint64_t& word = bits[static_cast<size_t>(neuron) / 64];
+    if (list.list[i].device_row < 0) {
+      word &= ~bit;
+    } else {
+      word |= bit;
+      device_rows[static_cast<size_t>(neuron)] = list.list[i].device_row;
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("CUDA: a split set has every wanted neuron in one of its parts, and says who any token wants") {
@@ -32,8 +53,11 @@ TEST_CASE("CUDA: a split set has every wanted neuron in one of its parts, and sa
       const DeviceSet all(set), hot(n_tokens, n);
       const DeviceArray<uint64_t> resident_there(resident), cold(words * static_cast<size_t>(n_tokens)),
           any(2 * words);
-      const DeviceArray<std::byte> scratch(cuda::select_scratch_bytes(n));
-      cuda::split_set(all.view(), resident_there.data(), hot.view(), cold.data(), any.data(), scratch.data(),
+      cuda::split_set({.all = all.view(),
+                       .resident = resident_there.data(),
+                       .hot = hot.view(),
+                       .cold = cold.data(),
+                       .any = any.data()},
                       stream);
       const std::vector<uint64_t> hot_found = hot.wanted.read(stream), cold_found = cold.read(stream);
       std::vector<uint64_t> any_expected(2 * words);
@@ -68,20 +92,7 @@ TEST_CASE("CUDA: device rows change as listed, and of a neuron's changes the las
     const DeviceArray<uint64_t> resident(bits);
     const DeviceArray<int32_t> device_row(device_rows);
     const cuda::PinnedArray<cuda::RowChanges> changes(1);
-    cuda::RowChanges& list = *changes.data();
-    list.n = static_cast<int32_t>(n_changes);
-    for (size_t i = 0; i < n_changes; ++i) {
-      const auto neuron = static_cast<int32_t>(rng() % (i % 2 == 0 ? kNeurons : 70));  // some of them often
-      list.list[i] = {neuron, i % 3 == 0 ? -1 : static_cast<int32_t>(2000 + i)};
-      const uint64_t bit = uint64_t{1} << (neuron % 64);
-      uint64_t& word = bits[static_cast<size_t>(neuron) / 64];
-      if (list.list[i].device_row < 0) {
-        word &= ~bit;
-      } else {
-        word |= bit;
-        device_rows[static_cast<size_t>(neuron)] = list.list[i].device_row;
-      }
-    }
+    change(n_changes, kNeurons, rng, *changes.data(), bits, device_rows);
     cuda::change_rows(changes.data(), resident.data(), device_row.data(), stream);
     REQUIRE(resident.read(stream) == bits);
     const std::vector<int32_t> found = device_row.read(stream);
@@ -91,21 +102,73 @@ TEST_CASE("CUDA: device rows change as listed, and of a neuron's changes the las
   }
 }
 
-TEST_CASE("CUDA: neurons that any token wants are joined") {
-  std::mt19937 rng(12);
-  for (int64_t n : {0, 1, 64, 1000}) {
-    for (int n_tokens : {1, 2, 17}) {
-      INFO(n << " neurons, " << n_tokens << " tokens");
-      const NeuronSet set = random_set(n_tokens, n, 0.2, rng);
-      std::vector<uint64_t> expected(set.words());
-      for (int t = 0; t < n_tokens; ++t) {
-        for (size_t w = 0; w < set.words(); ++w) expected[w] |= set.wanted(t)[w];
+TEST_CASE(
+    "CUDA: rows change, a set is split and the CPU has its part: as kernel by kernel, for any number of "
+    "tokens") {
+  std::mt19937 rng(15);
+  std::mt19937_64 rng64(16);
+  const TestStream stream;
+  const DeviceArray<uint32_t> state(std::vector<uint32_t>{0, 0});
+  const cuda::PinnedArray<uint32_t> number(1);
+  *number.data() = 0;
+  uint32_t n_done = 0;
+  for (int64_t n : {1, 65, 20'000}) {
+    for (int n_tokens : {1, 3, cuda::kOneBlockTokens, cuda::kOneBlockTokens + 1}) {
+      for (int64_t n_copied : {5, 9000}) {
+        INFO(n << " neurons, " << n_tokens << " tokens, " << n_copied << " words");
+        const NeuronSet set = random_set(n_tokens, n, 0.4, rng);
+        std::vector<uint64_t> resident = some_bits(n, rng64);
+        const size_t words = resident.size(), copied = static_cast<size_t>(n_copied);
+        const DeviceSet all(set), hot(n_tokens, n);
+        const DeviceArray<uint64_t> resident_there(resident);
+        std::vector<int32_t> rows(static_cast<size_t>(n));
+        const DeviceArray<int32_t> rows_there(rows);
+        const cuda::PinnedArray<cuda::RowChanges> changes(1);
+        const bool changing = n_copied > 5;
+        if (changing) change(100, n, rng64, *changes.data(), resident, rows);
+        std::vector<uint32_t> x(copied);
+        for (uint32_t& word : x) word = static_cast<uint32_t>(rng64());
+        const DeviceArray<uint32_t> x_there(x);
+        const cuda::PinnedArray<uint32_t> x_found(copied);
+        const cuda::PinnedArray<uint64_t> cold(words * static_cast<size_t>(n_tokens)), any(2 * words);
+        cuda::part_and_hand_over({.all = all.view(),
+                                  .resident = resident_there.data(),
+                                  .hot = hot.view(),
+                                  .cold = cold.data(),
+                                  .any = any.data(),
+                                  .cold_on_host = true},
+                                 changing ? changes.data() : nullptr, rows_there.data(),
+                                 {.parts = {{x_there.data(), x_found.data(), n_copied}},
+                                  .state = state.data(),
+                                  .number = number.data()},
+                                 stream);
+        ++n_done;
+        while (std::atomic_ref(*number.data()).load(std::memory_order_acquire) != n_done)
+          std::this_thread::yield();
+        for (size_t w = 0; w < words; ++w) {
+          uint64_t any_wanted = 0;
+          for (int t = 0; t < n_tokens; ++t) {
+            REQUIRE(cold.data()[static_cast<size_t>(t) * words + w] == (set.wanted(t)[w] & ~resident[w]));
+            any_wanted |= set.wanted(t)[w];
+          }
+          REQUIRE(any.data()[w] == any_wanted);
+          REQUIRE(any.data()[words + w] == (any_wanted & ~resident[w]));
+        }
+        REQUIRE(std::vector<uint32_t>(x_found.data(), x_found.data() + copied) == x);
+        std::vector<int32_t> hot_ids;
+        for (const int32_t id : set.ids()) {
+          if ((resident[static_cast<size_t>(id) / 64] >> (id % 64) & 1) != 0) hot_ids.push_back(id);
+        }
+        REQUIRE(hot.any.read(stream) == hot_ids);
+        const std::vector<uint64_t> hot_found = hot.wanted.read(stream);
+        for (size_t i = 0; i < hot_found.size(); ++i)
+          REQUIRE(hot_found[i] == (set.wanted(0)[i] & resident[i % words]));
+        REQUIRE(resident_there.read(stream) == resident);
+        const std::vector<int32_t> rows_found = rows_there.read(stream);
+        for (size_t i = 0; i < rows.size(); ++i) {
+          if ((resident[i / 64] >> (i % 64) & 1) != 0) REQUIRE(rows_found[i] == rows[i]);
+        }
       }
-      const TestStream stream;
-      const DeviceSet there(set);
-      const DeviceArray<uint64_t> any(set.words());
-      cuda::any_token(there.view(), any.data(), stream);
-      REQUIRE(any.read(stream) == expected);
     }
   }
 }

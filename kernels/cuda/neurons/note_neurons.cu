@@ -1,0 +1,48 @@
+// Notes which neurons a call found active, with their values, in host memory. Counting single neurons uses
+// it.
+//
+// A thread has one list index, for all tokens, and neighbours write side by side over PCIe: 4 bytes for a neuron
+// and 4 for each of its tokens. A call whose neurons are computed in several lists appends list to list. Only
+// the device knows how many came before, so the last thread block of each list keeps count.
+#include "kernels/cuda/ops.h"
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/gpu.h"
+
+namespace hearth::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+__global__ void __launch_bounds__(kThreads) note_kernel(const int32_t* ids, const int32_t* n, int64_t max,
+                                                        const float* values, int n_tokens, NeuronNotes to) {
+  const int64_t place = int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const uint32_t before = to.first ? 0 : to.state[1];
+  const int32_t n_listed = *n;
+  if (place < n_listed) {
+    to.ids[before + place] = ids[place];
+    for (int t = 0; t < n_tokens; ++t) to.values[t * to.max + before + place] = values[t * max + place];
+  }
+  // Wait until all have read state[1], because the last thread block changes it.
+  __syncthreads();
+  if (threadIdx.x != 0 || gpu_arrive(&to.state[0]) + 1 != gridDim.x) return;
+  to.state[0] = 0;
+  to.state[1] = before + static_cast<uint32_t>(n_listed);
+  *to.n = to.state[1];
+}
+
+}  // namespace
+
+void note_neurons(const DeviceList& list, const float* values, int n_tokens, const NeuronNotes& to,
+                  cudaStream_t stream) {
+  if (list.max == 0) return;
+  const auto blocks = static_cast<unsigned>((list.max + kThreads - 1) / kThreads);
+  check(gpu_launch(
+            [=] {
+              const double of_list = floats((n_tokens + 1) * int64_t{*list.n});
+              return KernelWork{.bytes = of_list, .host_writes = of_list};
+            },
+            note_kernel, blocks, kThreads, 0, stream, list.ids, list.n, list.max, values, n_tokens, to),
+        "noting active neurons");
+}
+
+}  // namespace hearth::cuda
