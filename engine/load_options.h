@@ -73,7 +73,7 @@ struct LoadOptions {
   std::optional<uint64_t> vram_budget_bytes;  // GPU memory to use; nullopt: all that is free
   DeviceSplit split = DeviceSplit::kAuto;
   /// Prompts' products on the GPU go to NVIDIA's cuBLASLt, where it can be loaded and no neurons are shared with the CPU.
-  /// Faster for long prompts, but other bits than the CPU's and than those of generated tokens. False: Hearth's kernels have
+  /// Meant for long prompts; other bits than the CPU's and than those of generated tokens. False: Hearth's kernels have
   /// them, in the CPU's bits.
   bool fast_prompts = false;
   bool graphs = true;    // record the GPU's steps as CUDA graphs and replay them

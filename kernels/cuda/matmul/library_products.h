@@ -1,4 +1,4 @@
-// Products of prompts' tokens by a library, cuBLASLt: fast where a prompt has many tokens, but not in the CPU's bits.
+// Products of prompts' tokens by a library, cuBLASLt: for steps of many tokens, and not in the CPU's bits.
 //
 // For --prompt-products fast. Owned by CudaBackend, which says which tokens it is for; engine thread. Weights of float
 // types are read where they lie. Quantised weights are dequantised to f16 first, piece by piece, on devices where that
