@@ -146,6 +146,12 @@ std::vector<OptionSpec> make_table() {
        "What a GPU too small for the model gets: neurons of every layer, whole layers, or whichever is "
        "faster.",
        choice<&O::split>({"auto", "neurons", "layers"}), Sources::kAll, Program::kBoth},
+      {"prompt-products", "Device", "NAME",
+       "What multiplies a prompt's tokens on the GPU. exact: Hearth's kernels, in the same bits as the CPU. "
+       "fast: NVIDIA's cuBLASLt, where it is installed and the GPU shares no layer's neurons with the CPU; "
+       "meant for long prompts, and not measured yet. Answers are then others, but still the same in any "
+       "batch.",
+       choice<&O::prompt_products>({"exact", "fast"}), Sources::kAll, Program::kBoth},
       {"plan-file", "Device", "FILE",
        "Write what of the model lives where, with its bytes, as JSON to this file once the model is loaded.",
        TextField{&O::plan_file}},

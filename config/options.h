@@ -38,6 +38,7 @@ struct Options {
   enum class Split : uint8_t { kAuto, kNeurons, kLayers };
   enum class Placement : uint8_t { kNeutral, kSolved };
   enum class PrefetchBy : uint8_t { kGather, kDma };
+  enum class PromptProducts : uint8_t { kExact, kFast };
 
   // Model
   std::string model;               // path of a GGUF file; empty: none given
@@ -78,8 +79,9 @@ struct Options {
   // Device
   Device device = Device::kAuto;
   std::optional<double> vram_budget_gib;  // not given: the memory that is free
-  std::string plan_file;                  // empty: none
-  std::optional<double> ram_budget_gib;   // not given: what this machine allows
+  PromptProducts prompt_products = PromptProducts::kExact;
+  std::string plan_file;                 // empty: none
+  std::optional<double> ram_budget_gib;  // not given: what this machine allows
 
   // Sparsity
   Sparsity sparsity = Sparsity::kExact;

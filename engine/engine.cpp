@@ -74,6 +74,9 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
   batch_.slots.reserve(n_tokens);
   batch_.logit_rows.reserve(static_cast<size_t>(limits_.max_logit_rows));
   batch_.hidden_rows.reserve(n_tokens);
+  batch_.prompt_rows.reserve(n_tokens);
+  batch_.scored_rows.reserve(static_cast<size_t>(limits_.max_logit_rows));
+  scheduler_.keep_generated(!limits_.fast_prompts);
   beat();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
@@ -215,6 +218,7 @@ bool Engine::do_idle_work(const std::stop_token& stop) {
     return !stop.stop_requested() && !cut_;
   });
   blocks_ = empty_blocks();
+  scheduler_.keep_generated(!model_.limits().fast_prompts);
   speculation_.forget_costs();
   return true;
 }
@@ -258,11 +262,17 @@ void Engine::build_batch(std::span<const StepPiece> pieces) {
     const Sequence& sequence = *scheduler_.slots()[static_cast<size_t>(piece.slot)];
     const int first_row = batch_.n_tokens() + piece.first_row;
     std::vector<int32_t>& rows = sequence.request.embedding ? batch_.hidden_rows : batch_.logit_rows;
-    for (int row = 0; row < piece.n_rows; ++row) rows.push_back(first_row + row);
+    for (int row = 0; row < piece.n_rows; ++row) {
+      const bool scores = piece.begin + piece.first_row + row < sequence.n_prompt - 1;
+      if (scores && !sequence.request.embedding)
+        batch_.scored_rows.push_back(static_cast<int32_t>(rows.size()));
+      rows.push_back(first_row + row);
+    }
     for (int position = piece.begin; position < piece.begin + piece.n_tokens; ++position) {
       const auto at = static_cast<size_t>(position);
       const size_t n_known = sequence.tokens.size();
       batch_.tokens.push_back(at < n_known ? sequence.tokens[at] : sequence.drafts.tokens()[at - n_known]);
+      if (position < sequence.n_prompt) batch_.prompt_rows.push_back(batch_.n_tokens() - 1);
       batch_.positions.push_back(position);
       batch_.slots.push_back(piece.slot);
     }

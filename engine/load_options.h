@@ -72,6 +72,10 @@ struct LoadOptions {
   DeviceChoice device = DeviceChoice::kCpu;
   std::optional<uint64_t> vram_budget_bytes;  // GPU memory to use; nullopt: all that is free
   DeviceSplit split = DeviceSplit::kAuto;
+  /// Prompts' products on the GPU go to NVIDIA's cuBLASLt, where it can be loaded and no neurons are shared with the CPU.
+  /// Meant for long prompts; other bits than the CPU's and than those of generated tokens. False: Hearth's kernels have
+  /// them, in the CPU's bits.
+  bool fast_prompts = false;
   bool graphs = true;    // record the GPU's steps as CUDA graphs and replay them
   bool prefetch = true;  // copy cold neurons to the GPU before they are needed
   cuda::CopyWay prefetch_way = cuda::CopyWay::kGather;  // how prefetch copies from pinned memory

@@ -131,8 +131,11 @@ struct ModelRuntime::State {
   void unplace();
   void open_device(const LoadOptions& options);
   void build_pass();
+  void note_prompt_library();
+  bool uses_library() const { return device && !device->prompt_library().empty(); }
   void start_prefetcher(const LoadOptions& options);
   void publish();
+  uint64_t hash_of_order() const;
   std::string why_not_counted() const;
 
   const LoadHooks hooks;
@@ -214,6 +217,18 @@ void ModelRuntime::State::build_pass() {
   placed.emplace(weights.placed(*devices, spec, predictors));
   kv.emplace(spec, resolved->memory.kv_counts, *devices);
   pass.emplace(*devices, spec, *placed, *kv, bounds);
+  note_prompt_library();
+}
+
+/// Says why prompts are not multiplied by a library, if one was found and is not used.
+void ModelRuntime::State::note_prompt_library() {
+  if (!resolved->device.library || uses_library()) return;
+  const std::string why =
+      plan->shares ? "the CPU and the GPU share neurons, whose values must not depend on which of them "
+                     "computes them"
+                   : device->why_no_prompt_library();
+  notes.push_back(
+      "--prompt-products fast has no effect, Hearth's own kernels have the products of prompts too: " + why);
 }
 
 /// Starts the Prefetcher if the device has a neuron cache. Called after the neurons were placed.
@@ -305,7 +320,7 @@ void ModelRuntime::State::publish() {
                                 .kv_bytes = kv->bytes(),
                                 .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
                                 .neuron_bytes = neurons->host_bytes(),
-                                .order_hash = device ? 0 : order_hash(neurons->order()),
+                                .order_hash = hash_of_order(),
                                 .notes = notes});
   const std::string uncounted = observation.attach({.ffn = &pass->ffn(),
                                                     .device = device.get(),
@@ -313,6 +328,17 @@ void ModelRuntime::State::publish() {
                                                     .mode = resolved->sparsity.mode,
                                                     .why_not_counted = why_not_counted()});
   if (!uncounted.empty()) notes.push_back("activity is counted no more: " + uncounted);
+}
+
+/// See PlacedModel::order_hash.
+uint64_t ModelRuntime::State::hash_of_order() const {
+  if (!device) return order_hash(neurons->order());
+  if (!uses_library()) return 0;
+  std::vector<int32_t> of_device;
+  for (int32_t i = 0; i < spec.n_layers; ++i) {
+    if (devices->on_device(i)) of_device.push_back(i);
+  }
+  return order_hash({of_device});
 }
 
 /// See NeuronObservation::why_not_counted().
@@ -392,7 +418,8 @@ StepLimits ModelRuntime::limits() const {
           .block_tokens = kKvBlockTokens,
           .n_blocks = static_cast<int>(s.kv->counts().n_blocks),
           .window = s.kv->counts().window,
-          .encodes = s.spec.arch.looks_ahead};
+          .encodes = s.spec.arch.looks_ahead,
+          .fast_prompts = s.uses_library()};
 }
 
 void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }

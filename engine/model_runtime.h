@@ -45,7 +45,8 @@ struct PlacedModel {
   size_t work_bytes;               // scratch of a step, reserved too
   size_t neuron_bytes;             // FFN weights that were copied to bundles in host memory
   /// Hash of the neuron order. Two orders that round sums differently have different hashes. 0: the file's
-  /// order, or neurons shared with a device, whose sums are integers and do not depend on the order.
+  /// order, or neurons shared with a device, whose sums are integers and do not depend on the order. If a library
+  /// multiplies prompts, the hash of the layers that the device has, for these are multiplied so.
   uint64_t order_hash;
   /// Sentences for the log: memory that was not granted, and what that costs.
   const std::vector<std::string>& notes;

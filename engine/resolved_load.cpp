@@ -10,6 +10,7 @@
 #include "engine/forward/kv_memory.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/residency/memory_limit.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/device_types.h"
 #include "kernels/cuda/runtime/device.h"
 
@@ -116,6 +117,14 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
                            " less than --vram-budget: the plan is made for what is left");
     answer.budget_bytes = usable;
   }
+  if (!options.fast_prompts) return answer;
+  if (const std::string why = cuda::why_no_prompt_library(); !why.empty()) {
+    answer.notes.push_back("--prompt-products fast: cuBLASLt cannot be loaded (" + why +
+                           "), so Hearth's own kernels have the products of prompts too");
+    return answer;
+  }
+  answer.library = true;
+  answer.library_decodes = cuda::library_decodes(device.compute_capability);
   return answer;
 }
 
@@ -150,6 +159,8 @@ void Reservation::refuse(const std::string& why) const {
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
   Reservation memory = reserve(options, facts);
   DeviceAnswer device = choose_device(options, facts);
+  memory.bounds.library = device.library;
+  memory.bounds.library_decodes = device.library_decodes;
   const SparsityFacts about{.file = facts.file,
                             .spec = facts.spec,
                             .weights = facts.weights,

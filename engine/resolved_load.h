@@ -25,7 +25,8 @@ namespace hearth {
 // vocabulary floats) at 10-40 MB while the output matrix is still read once for many rows.
 inline constexpr int kMaxLogitRows = 64;
 
-/// The largest step of a model loaded with these options. The plan sets shares and stream_bytes later.
+/// The largest step of a model loaded with these options. The plan sets shares and stream_bytes later, who knows the device
+/// sets what a library does.
 inline PassBounds load_bounds(int context_tokens, int n_slots, int prefill_chunk) {
   return {.max_tokens = prefill_chunk + n_slots,
           .max_logit_rows = std::max(kMaxLogitRows, n_slots),
@@ -38,6 +39,8 @@ struct DeviceAnswer {
   std::string name;
   uint64_t free_bytes = 0;
   uint64_t budget_bytes = 0;
+  bool library = false;            // prompts are to be multiplied by a library (PassBounds::library)
+  bool library_decodes = false;    // also by quantised matrices
   std::vector<std::string> notes;  // sentences for the log: why less is used than was requested
 };
 

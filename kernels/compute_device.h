@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 #include "kernels/backend.h"
 #include "kernels/hybrid_ffn.h"
@@ -41,6 +43,16 @@ class ComputeDevice {
   /// Begins a step. Until the next call, all calls of the backend get the same positions, and KvPlaces with at most two
   /// arrays of block tables: those of layers with a window may be others.
   virtual void begin_step(const StepShape& shape) = 0;
+
+  /// The library that multiplies prompts' tokens, for people: "cuBLASLt 13.1.0". Empty: none does, and all products have the
+  /// CPU's bits.
+  virtual std::string prompt_library() const { return {}; }
+  /// If StepBounds::library_rows asked for a library and none is used: a phrase that says why.
+  virtual std::string why_no_prompt_library() const { return {}; }
+  /// Says which of the n_tokens rows of the following Backend::matmul() calls are tokens of prompts, ascending: these go to
+  /// the library, if there is one. Until the first call after begin_step() there are none.
+  /// REQUIRES: if there are rows and a library, the step is not `decoding` (StepShape), as it is never recorded.
+  virtual void set_prompt_rows(std::span<const int32_t> /*rows*/) {}
 
   /// Drops the recordings of earlier steps, because the next steps use other weights or run in another mode.
   virtual void forget_recorded() = 0;

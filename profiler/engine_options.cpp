@@ -108,6 +108,7 @@ LoadOptions engine_options(const Options& options) {
   if (options.vram_budget_gib) load.vram_budget_bytes = bytes_of_gib(*options.vram_budget_gib);
   if (options.ram_budget_gib) load.memory_limit_bytes = bytes_of_gib(*options.ram_budget_gib);
   load.split = engine_split(options.split);
+  load.fast_prompts = options.prompt_products == Options::PromptProducts::kFast;
   load.prefetch = !options.no_prefetch;
   load.prefetch_way =
       options.prefetch_by == Options::PrefetchBy::kDma ? cuda::CopyWay::kDma : cuda::CopyWay::kGather;

@@ -70,6 +70,14 @@ const Devices& reserved(const Devices& devices, const ModelSpec& spec, const Pas
   return devices;
 }
 
+/// Rows of the largest matrix, or more.
+int64_t most_rows(const ModelSpec& spec) {
+  return std::max({int64_t{spec.n_vocab}, int64_t{spec.d_model}, int64_t{spec.widest_ffn()},
+                   int64_t{spec.q_dim()}, int64_t{spec.kv_dim()}, int64_t{spec.projected_q_dim()},
+                   int64_t{spec.attended_dim()}, int64_t{spec.latent.q_rank},
+                   int64_t{spec.mixture.n_experts}});
+}
+
 }  // namespace
 
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
@@ -89,7 +97,9 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
       .n_experts_used = spec.mixture.n_used,
       .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
       .shares = bounds.shares,
-      .stream_bytes = bounds.stream_bytes};
+      .stream_bytes = bounds.stream_bytes,
+      .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
+      .library_decodes = bounds.library_decodes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
@@ -113,6 +123,7 @@ ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const We
   hidden_.reserve(static_cast<size_t>(bounds.max_tokens) * static_cast<size_t>(spec.d_model));
   if (devices.device() != nullptr) {
     on_device_ = Workspace(devices.device()->backend(), spec, bounds.max_tokens);
+    has_library_ = !devices.device()->prompt_library().empty();
   }
 }
 
@@ -157,7 +168,10 @@ StepOutput ForwardPass::run(const Batch& batch) {
   if (devices_.device() != nullptr) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.counts_step();
+    // What a library does is not recorded.
+    if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
+    devices_.device()->set_prompt_rows(batch.prompt_rows);
   }
   ffn_.begin_step();
 
@@ -274,6 +288,7 @@ std::span<const float> ForwardPass::logits(const Side& side, const Batch& batch)
   float* last = output_.last.floats();
   side.backend->gather_rows(side.work->residual.floats(), spec_.d_model, batch.logit_rows, last);
   norm(*side.backend, last, weights_.output_norm, n_logits, last);
+  if (devices_.device() != nullptr) devices_.device()->set_prompt_rows(batch.scored_rows);
   side.backend->matmul(last, n_logits, std::array{product(weights_.output, output_.logits.floats())});
   const size_t n = static_cast<size_t>(n_logits) * static_cast<size_t>(spec_.n_vocab);
   float* values = output_.logits.floats();

@@ -46,9 +46,11 @@ struct OutputWorkspace {
 struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
-  int max_context = 1;      // positions a sequence may reach
-  bool shares = false;      // neurons are shared between a device and the CPU
-  size_t stream_bytes = 0;  // see StepBounds
+  int max_context = 1;           // positions a sequence may reach
+  bool shares = false;           // neurons are shared between a device and the CPU
+  size_t stream_bytes = 0;       // see StepBounds
+  bool library = false;          // a library multiplies prompts' tokens, unless neurons are shared
+  bool library_decodes = false;  // see StepBounds
 };
 StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds);
 
@@ -106,6 +108,7 @@ class ForwardPass {
   PassBounds bounds_;
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers
+  bool has_library_ = false;      // the device multiplies prompts' tokens by a library
   OutputWorkspace output_;
   std::vector<int32_t> table_rows_;  // [max_tokens], of learned positions or token types
   std::vector<int32_t> n_seen_;      // [max_tokens], see KvPlaces; empty unless tokens look ahead

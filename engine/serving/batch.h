@@ -14,11 +14,16 @@
 namespace hearth {
 
 struct Batch {
-  std::vector<int32_t> tokens;            // [n_tokens]
-  std::vector<int32_t> positions;         // [n_tokens], 0-based within the sequence
-  std::vector<int32_t> slots;             // [n_tokens], the sequence's slot: which row of block_tables
-  std::vector<int32_t> logit_rows;        // indices into tokens whose logits are wanted, ascending
-  std::vector<int32_t> hidden_rows;       // indices into tokens whose hidden states are wanted, ascending
+  std::vector<int32_t> tokens;       // [n_tokens]
+  std::vector<int32_t> positions;    // [n_tokens], 0-based within the sequence
+  std::vector<int32_t> slots;        // [n_tokens], the sequence's slot: which row of block_tables
+  std::vector<int32_t> logit_rows;   // indices into tokens whose logits are wanted, ascending
+  std::vector<int32_t> hidden_rows;  // indices into tokens whose hidden states are wanted, ascending
+  // Products of prompts may be computed by a library that has other bits (LoadOptions::fast_prompts). Which tokens these are
+  // is a matter of their place in the request alone, never of the step.
+  std::vector<int32_t> prompt_rows;  // indices into tokens that are a prompt's, ascending
+  std::vector<int32_t>
+      scored_rows;  // indices into logit_rows that only score a prompt: not of its last token, ascending
   std::span<const int32_t> block_tables;  // [n_slots, max_blocks] ids of KV blocks
   // The same of layers that have a window and KV blocks of their own (StepLimits::window). Entries of KV blocks that no
   // token of the batch sees are not read.
@@ -32,6 +37,8 @@ struct Batch {
     slots.clear();
     logit_rows.clear();
     hidden_rows.clear();
+    prompt_rows.clear();
+    scored_rows.clear();
   }
 };
 
@@ -45,6 +52,9 @@ struct StepLimits {
   KvWindow window = {};  // KV blocks of the layers with a window, if they have such of their own
   /// The model is an encoder: a token sees its whole sequence, which must be in one step, and there are no logits.
   bool encodes = false;
+  /// A library multiplies the tokens in Batch::prompt_rows. Keys and values of a token are then other numbers if it was
+  /// generated than if it stands in a prompt. May change when the model is placed again.
+  bool fast_prompts = false;
 };
 
 /// What a step gives, in the order of the batch's rows. Valid until the next step.

@@ -84,7 +84,10 @@ void Scheduler::computed(int slot, int n_tokens) {
     blocks_.move_on(slot, sequence.n_computed);
     return;
   }
-  blocks_.commit(slot, std::span(sequence.tokens).first(static_cast<size_t>(sequence.n_computed)));
+  const int n_kept =
+      keeps_generated_ ? sequence.n_computed : std::min(sequence.n_computed, sequence.n_prompt);
+  blocks_.commit(slot, std::span(sequence.tokens).first(static_cast<size_t>(n_kept)));
+  blocks_.move_on(slot, sequence.n_computed);
 }
 
 std::unique_ptr<Sequence> Scheduler::remove(int slot, bool keep_blocks) {

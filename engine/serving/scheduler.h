@@ -76,6 +76,11 @@ class Scheduler {
   /// Reports that the next n_tokens of a slot's sequence were computed: advances it and hands full KV blocks to the prefix
   /// cache. Drafted tokens are reported once they are the sequence's; what was computed for others is overwritten.
   void computed(int slot, int n_tokens);
+  /// Whether the prefix cache gets KV blocks with generated tokens too (the default), or only those of prompts: where a
+  /// prompt's keys and values are computed in another way (StepLimits::fast_prompts), a generated token's are not those that
+  /// it would have in a later prompt. Call it while nothing runs.
+  void keep_generated(bool keep) { keeps_generated_ = keep; }
+
   /// Drafted tokens that a step has room for beside what decodes now.
   int room_for_drafts() const;
 
@@ -117,6 +122,7 @@ class Scheduler {
   std::vector<StepPiece> prompts_;                // scratch of take_prefill
   int n_running_ = 0;
   uint64_t n_admitted_ = 0;
+  bool keeps_generated_ = true;
 };
 
 }  // namespace hearth

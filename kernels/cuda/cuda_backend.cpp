@@ -15,6 +15,7 @@
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/cuda/device_work.h"
+#include "kernels/cuda/matmul/library_products.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/error.h"
@@ -46,7 +47,9 @@ class CudaBackend final : public Backend {
         name_(device_name()),
         one_thread_(1) {}
 
-  std::string description() const override { return "CUDA " + name_; }
+  std::string description() const override {
+    return "CUDA " + name_ + (library_ ? ", prompts by " + library_->name() : "");
+  }
 
   Buffer allocate(size_t bytes) override {
     if (bytes == 0) return {};
@@ -81,6 +84,14 @@ class CudaBackend final : public Backend {
     max_cols_ = bounds.max_cols;
     d_model_ = bounds.d_model > 0 ? bounds.d_model : bounds.max_cols;
     max_context_ = bounds.max_context;
+    if (bounds.library_rows > 0) start_library();
+  }
+
+  /// See ComputeDevice.
+  std::string prompt_library() const { return library_ ? library_->name() : ""; }
+  const std::string& why_no_library() const { return why_no_library_; }
+  void set_prompt_rows(std::span<const int32_t> rows) {
+    if (library_) prompt_rows_.assign(rows.begin(), rows.end());
   }
 
   void bind_thread() override { cpu_.bind_thread(); }
@@ -90,6 +101,7 @@ class CudaBackend final : public Backend {
     work_.begin_step(shape);
     inputs_.begin_step();
     rope_uploaded_ = {};
+    prompt_rows_.clear();
     // The grid of attention depends on it, so it must be the same each time a recorded step is played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
   }
@@ -199,8 +211,43 @@ class CudaBackend final : public Backend {
     });
   }
 
+  /// Rows of prompts and others in turn, each run of them as a call of its own.
   void matmul(const float* x, int n_tokens, std::span<const Product> products) override {
     if (n_tokens == 0 || products.empty()) return;
+    if (prompt_rows_.empty()) return multiply(x, n_tokens, products);
+    assert(prompt_rows_.back() < n_tokens);
+    const int64_t n_cols = products.front().weight.n_cols;
+    size_t next = 0;  // in prompt_rows_
+    for (int begin = 0, end = 0; begin < n_tokens; begin = end) {
+      const bool of_prompt = next < prompt_rows_.size() && prompt_rows_[next] == begin;
+      if (of_prompt) {
+        for (; next < prompt_rows_.size() && prompt_rows_[next] == end; ++next) ++end;
+      } else {
+        end = next < prompt_rows_.size() ? prompt_rows_[next] : n_tokens;
+      }
+      multiply_run(x + begin * n_cols, begin, end - begin, of_prompt, products);
+    }
+  }
+
+  /// The products of rows [first, first + n) of x, which begin at `x`.
+  void multiply_run(const float* x, int first, int n, bool of_prompt, std::span<const Product> products) {
+    by_library_.clear();
+    by_kernels_.clear();
+    for (Product product : products) {
+      product.out += first * product.out_stride;
+      const bool taken =
+          of_prompt && product.rows.data() == nullptr && library_->takes(product.weight, scratch_.library);
+      (taken ? by_library_ : by_kernels_).push_back(product);
+    }
+    if (!by_kernels_.empty()) multiply(x, n, by_kernels_);
+    if (by_library_.empty()) return;
+    assert(recorder_.enqueues_at_once());
+    for (const Product& p : by_library_) work_.writes(p.out, (n - 1) * p.out_stride + p.weight.n_rows);
+    library_->multiply(x, n, by_library_, scratch_.library, stream_);
+  }
+
+  /// Products by Hearth's own kernels.
+  void multiply(const float* x, int n_tokens, std::span<const Product> products) {
     QuantizedActivations quantized;
     while (!products.empty()) {
       std::array<MatmulOp, kMostProducts> ops;
@@ -367,6 +414,15 @@ class CudaBackend final : public Backend {
     });
   }
 
+  void start_library() {
+    auto started = LibraryProducts::start();
+    if (auto* const library = std::get_if<std::unique_ptr<LibraryProducts>>(&started)) {
+      library_ = std::move(*library);
+    } else {
+      why_no_library_ = std::get<std::string>(started);
+    }
+  }
+
   DeviceWork& work_;
   const cudaStream_t stream_;  // work_ owns this and the next two
   const Scratch& scratch_;
@@ -376,6 +432,12 @@ class CudaBackend final : public Backend {
   ThreadPool one_thread_;  // computes the table of rotations
   int max_tokens_ = 1, max_context_ = 1;
   int64_t max_cols_ = 0, d_model_ = 0;
+
+  // Prompts' products; null: Hearth's kernels have them too.
+  std::unique_ptr<LibraryProducts> library_;
+  std::string why_no_library_;
+  std::vector<int32_t> prompt_rows_;              // of the calls of matmul() now; empty without a library
+  std::vector<Product> by_library_, by_kernels_;  // of one call
 
   // Of the current step.
   StepInputs inputs_;
@@ -408,6 +470,9 @@ class CudaDevice final : public ComputeDevice {
     if (bounds.shares) hybrid_ffn_.reserve(bounds);
   }
   void begin_step(const StepShape& shape) override { backend_.begin_step(shape); }
+  std::string prompt_library() const override { return backend_.prompt_library(); }
+  std::string why_no_prompt_library() const override { return backend_.why_no_library(); }
+  void set_prompt_rows(std::span<const int32_t> rows) override { backend_.set_prompt_rows(rows); }
   void forget_recorded() override { work_.forget_recorded(); }
   void reserve_found(int n_calls, int max_tokens, int64_t n_neurons) override {
     work_.reserve_found(n_calls, max_tokens, n_neurons);
@@ -421,6 +486,11 @@ class CudaDevice final : public ComputeDevice {
 };
 
 }  // namespace
+
+std::string why_no_prompt_library() {
+  const std::string* const why = std::get_if<std::string>(&find_cublaslt());
+  return why == nullptr ? "" : *why;
+}
 
 size_t scratch_bytes(const StepBounds& bounds) {
   Arena counting;

@@ -8,10 +8,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "kernels/backend.h"
 #include "kernels/compute_device.h"
 #include "kernels/cpu/cpu_backend.h"
+#include "kernels/cuda/runtime/device.h"
 #include "kernels/trace.h"
 
 namespace hearth::cuda {
@@ -42,6 +44,17 @@ struct DeviceOptions {
 /// Throws std::bad_alloc if the GPU has not enough free memory, std::runtime_error with a sentence if there
 /// is no usable GPU.
 std::unique_ptr<ComputeDevice> make_device(CpuBackend& cpu, const DeviceOptions& options);
+
+/// Whether there is a library that a device may multiply prompts' tokens by (StepBounds::library_rows): empty, or a phrase
+/// that says why there is none. Loads it the first time, which may take some tenths of a second. Thread-safe.
+std::string why_no_prompt_library();
+
+/// Whether it pays to dequantise matrices for the library: on the GPUs for data centres, whose tensor cores multiply f16 with
+/// sums in F32 at full rate. Others do so at half of it, and the two products of bytes that Hearth's kernels need are faster.
+constexpr bool library_decodes(Version compute_capability) {
+  return compute_capability == Version{8, 0} || compute_capability.major == 9 ||
+         compute_capability.major == 10;
+}
 
 /// The exact number of bytes that reserve() takes of the budget.
 size_t scratch_bytes(const StepBounds& bounds);

@@ -18,6 +18,8 @@ Bandwidth measure_bandwidth(BandwidthOf /*what*/) {
 
 Latency measure_latency() { throw std::runtime_error("This Hearth was built without CUDA."); }
 
+std::string why_no_prompt_library() { return "built without CUDA"; }
+
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
 
 std::unique_ptr<BundleMover> make_bundle_mover(std::span<const HybridLayer* const> /*layers*/,

@@ -7,6 +7,7 @@ set(HEARTH_CUDA_KERNELS
   attention/kv_append.cu
   attention/rope.cu
   matmul/embed.cu
+  matmul/library_rows.cu
   matmul/matmul.cu
   matmul/matmul_few.cu
   matmul/matmul_float.cu
@@ -28,6 +29,7 @@ set(HEARTH_CUDA_KERNELS
 set(HEARTH_CUDA_HOST
   cuda_backend.cpp
   device_work.cpp
+  matmul/library_products.cpp
   runtime/device.cpp
   runtime/device_trace.cpp
   runtime/speed.cpp

@@ -18,7 +18,7 @@ class SequenceRun {
   explicit SequenceRun(ForwardModel& model);
 
   /// Appends tokens in steps of at most `chunk`; returns the logits [n_vocab] of the last one, valid until
-  /// the next call. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV blocks.
+  /// the next call. Several tokens are a prompt's, one is a generated one: see Batch::prompt_rows. REQUIRES: tokens not empty; chunk >= 1; the sequence fits the model's KV blocks.
   std::span<const float> feed(std::span<const int32_t> tokens, int chunk);
 
   /// Like feed(), but calls `row` with (index into tokens, logits [n_vocab]) for every token from first_row
@@ -30,7 +30,8 @@ class SequenceRun {
   void clear() { n_fed_ = 0; }
 
  private:
-  std::span<const float> step(std::span<const int32_t> tokens, size_t n_logits);
+  enum class Text { kGenerated, kPrompt, kScored };
+  std::span<const float> step(std::span<const int32_t> tokens, size_t n_logits, Text text);
 
   ForwardModel& model_;
   StepLimits limits_;
@@ -49,7 +50,7 @@ void SequenceRun::score(std::span<const int32_t> tokens, size_t first_row, int c
     size_t n = std::min(static_cast<size_t>(scored ? std::min(chunk, limits_.max_logit_rows) : chunk),
                         tokens.size() - begin);
     if (!scored) n = std::min(n, first_row - begin);
-    const std::span<const float> logits = step(tokens.subspan(begin, n), scored ? n : 0);
+    const std::span<const float> logits = step(tokens.subspan(begin, n), scored ? n : 0, Text::kScored);
     for (size_t i = 0; scored && i < n; ++i) row(begin + i, logits.subspan(i * n_vocab, n_vocab));
     begin += n;
   }

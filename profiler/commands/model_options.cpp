@@ -31,8 +31,8 @@ void add_model_options(CLI::App& command, ModelOptions& options) {
 void add_device_options(CLI::App& command, ModelOptions& options) {
   options.device = Options{}.device;
   add_options(command,
-              {"device", "vram-budget", "ram-budget", "split", "placement", "no-prefetch", "prefetch-by",
-               "no-cpu-share", "no-graphs"},
+              {"device", "vram-budget", "ram-budget", "split", "prompt-products", "placement", "no-prefetch",
+               "prefetch-by", "no-cpu-share", "no-graphs"},
               options);
 }
 

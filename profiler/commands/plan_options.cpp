@@ -12,6 +12,7 @@
 #include "config/command_options.h"
 #include "config/environment.h"
 #include "engine/model/gguf/fault.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "profiler/commands/activity_csv.h"
 #include "profiler/commands/command_line.h"
 #include "profiler/commands/terminal.h"
@@ -150,7 +151,8 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .ram_bytes = std::nullopt,
       .load = {.context_tokens = options.context > 0 ? options.context : std::min(kDefaultContext, possible),
                .n_slots = options.slots,
-               .prefill_chunk = options.prefill_chunk},
+               .prefill_chunk = options.prefill_chunk,
+               .library = options.prompt_products == Options::PromptProducts::kFast},
       .modes = {},
       .activity = std::nullopt,
       .active = plan.active,
@@ -174,6 +176,8 @@ void add_machine(const PlanOptions& options, PlanQuestion& question) {
     question.machine.gpu.reset();
     question.machine.name += " without its GPU, as " + why;
   }
+  if (const std::optional<GpuProfile>& gpu = question.machine.gpu)
+    question.load.library_decodes = cuda::library_decodes({gpu->compute_major, gpu->compute_minor});
   if (!question.vram_bytes || question.machine.gpu) return;
   throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
                            " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
@@ -186,8 +190,10 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
                   "Machine to plan for: " + shipped_machine_names() +
                       ", or a file of hearth-profiler probe --toml; not given: this one")
       ->type_name("NAME|FILE");
-  add_options(command, {"vram-budget", "ram-budget", "context", "slots", "prefill-chunk", "sparsity"},
-              options);
+  add_options(
+      command,
+      {"vram-budget", "ram-budget", "prompt-products", "context", "slots", "prefill-chunk", "sparsity"},
+      options);
   CLI::Option* sparsity = command.get_option("--sparsity")->default_str("");
   sparsity->description(sparsity->get_description() +
                         " Not given: all modes that the model has are compared.");

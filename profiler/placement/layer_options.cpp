@@ -7,6 +7,8 @@
 #include <map>
 #include <numeric>
 
+#include "engine/residency/plan.h"
+#include "kernels/cuda/cuda_backend.h"
 #include "kernels/quant/coded_columns.h"
 
 namespace hearth {
@@ -90,8 +92,8 @@ class FactsMaker {
     for (LayerPlacement& layer : layers) layer.on_device = false;
     layers.back().on_device = true;
     const DeviceBytes one = device_bytes(in_, layers, 0);
-    facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch);
-    facts.vram_least = static_cast<int64_t>(one.total());
+    facts.vram_fixed = static_cast<int64_t>(one.output + one.scratch) + library_scratch();
+    facts.vram_least = static_cast<int64_t>(one.total()) + library_scratch();
     std::vector<int32_t> all(static_cast<size_t>(in_.spec.d_ff));
     std::iota(all.begin(), all.end(), 0);
     for (LayerPlacement& layer : layers)
@@ -103,6 +105,16 @@ class FactsMaker {
   }
 
  private:
+  /// Scratch that a library for prompts takes where no neurons are shared. Counted for every placement: whether one shares
+  /// is not known before.
+  int64_t library_scratch() const {
+    PassBounds bounds = in_.bounds;
+    bounds.shares = false;
+    const size_t with = cuda::scratch_bytes(step_bounds(in_.spec, bounds));
+    bounds.library = false;
+    return static_cast<int64_t>(with - cuda::scratch_bytes(step_bounds(in_.spec, bounds)));
+  }
+
   double kv_read(int index) const {
     const int window = in_.spec.layer(index).window;
     double tokens = in_.bounds.max_context * assumptions_.context_filled;

@@ -294,6 +294,13 @@ std::vector<std::string> dtype_names() {
   return names;
 }
 
+PassBounds PlanLoad::bounds() const {
+  PassBounds bounds = load_bounds(context_tokens, n_slots, prefill_chunk);
+  bounds.library = library;
+  bounds.library_decodes = library_decodes;
+  return bounds;
+}
+
 PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load) {
   AddressSpace nowhere;
   const BundleParts parts = bundle_parts(mode, mode == Sparsity::kExact);
@@ -304,7 +311,7 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .weights = model.weights,
       .host = *host_,
       .mode = mode,
-      .bounds = load_bounds(load.context_tokens, load.n_slots, load.prefill_chunk),
+      .bounds = load.bounds(),
       .kv_counts = kv_block_counts(model.spec, load.context_tokens, load.n_slots, load.prefill_chunk),
   });
 }

@@ -62,6 +62,11 @@ struct PlanLoad {
   int context_tokens = 4096;  // of one sequence
   int n_slots = 1;
   int prefill_chunk = 128;  // prompt tokens of a step
+  // Prompts are multiplied by a library, also by quantised matrices: see PassBounds.
+  bool library = false, library_decodes = false;
+
+  /// The engine's bounds of a step.
+  PassBounds bounds() const;
 };
 
 /// The inputs from which the engine would make its plan if it loaded the model in this mode. Refers to the

@@ -56,17 +56,16 @@ void SimulatedModel::place() {
   const PlannedModel& model = load_.model;
   BundleParts parts = bundle_parts(load_.mode, load_.mode == Sparsity::kExact);
   layout_ = NeuronLayout::in_bundles(spec_, model.weights, parts, {}, host_);
-  const PlanInputs inputs{
-      .spec = spec_,
-      .weights = model.weights,
-      .host = layout_,
-      .mode = load_.mode,
-      .bounds = load_bounds(load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
-      .kv_counts =
-          kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
-      .split = load_.split,
-      .prefetch = load_.prefetch,
-      .order = nullptr};
+  const PlanInputs inputs{.spec = spec_,
+                          .weights = model.weights,
+                          .host = layout_,
+                          .mode = load_.mode,
+                          .bounds = load_.load.bounds(),
+                          .kv_counts = kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots,
+                                                       load_.load.prefill_chunk),
+                          .split = load_.split,
+                          .prefetch = load_.prefetch,
+                          .order = nullptr};
   const auto budget = static_cast<size_t>(load_.vram_bytes);
   if (load_.solve) {
     SolvedPlacement how{.machine = load_.machine,
@@ -89,7 +88,7 @@ void SimulatedModel::place() {
   devices_.emplace(host_, *device_, plan_->on_device());
   weights_.emplace(model.weights.placed(*devices_, spec_, load_.mode == Sparsity::kPredicted));
   kv_.emplace(spec_, inputs.kv_counts, *devices_);
-  PassBounds bounds = inputs.bounds;
+  PassBounds bounds = inputs.bounds;  // what a library does is in them
   bounds.shares = plan_->shares;
   bounds.stream_bytes = plan_->stream_bytes;
   pass_.emplace(*devices_, spec_, *weights_, *kv_, bounds);
@@ -159,6 +158,9 @@ void SimulatedModel::step(const std::vector<int>& positions, const std::vector<i
       batch_.positions.push_back(positions[slot] + i);
       batch_.slots.push_back(static_cast<int32_t>(slot));
     }
+    // Several tokens of a sequence are a prompt's.
+    for (int i = n_tokens[slot] > 1 ? n_tokens[slot] : 0; i > 0; --i)
+      batch_.prompt_rows.push_back(batch_.n_tokens() - i);
     if (n_tokens[slot] > 0) batch_.logit_rows.push_back(static_cast<int32_t>(batch_.tokens.size()) - 1);
   }
   planted_.begin_step(n_tokens_);

@@ -149,6 +149,16 @@ def test_chat_and_predicted_neurons(serve, tmp_path):
 
 # ---- when things go wrong while loading ----
 
+def test_what_multiplies_prompts_shows(serve):
+    flags = (*SMALL, "--sparsity", "dense", "--split", "layers", "--prompt-products", "fast")
+    server = serve(*flags)
+    assert device_of(server) == "CUDA emulated, prompts by cuBLASLt 13.1.0"
+    assert texts(server) == texts(serve(*flags))
+    server = serve(*flags, env={"CUDAEMU_CUBLASLT": "0"})
+    assert device_of(server) == "CUDA emulated"
+    assert "cuBLASLt cannot be loaded" in gpu_line(server, "--prompt-products fast")
+
+
 def test_vram_that_is_not_granted_is_planned_again_smaller(serve):
     server = serve("--device", "cuda", *SMALL, model=LARGER, env={"CUDAEMU_FAIL": "cudaMalloc:0:2"})
     assert re.search(r"does not grant the [0-9.]+ [KMG]B that were planned: planning for [0-9.]+ [KMG]B, [0-9.]+ [KMG]B less",

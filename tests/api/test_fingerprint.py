@@ -10,8 +10,8 @@ SILU = hearthd.ROOT / "tests/data/arch/llama.gguf"
 
 @pytest.fixture()
 def fingerprint():
-    def of(*flags, model=POWERINFER):
-        server = hearthd.Hearthd("--threads", "1", *flags, model=model)
+    def of(*flags, model=POWERINFER, **options):
+        server = hearthd.Hearthd("--threads", "1", *flags, model=model, **options)
         try:
             answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
                                 json={"prompt": "The", "max_tokens": 1})
@@ -36,3 +36,17 @@ def test_it_changes_with_how_the_ffn_is_run(fingerprint):
 
 def test_a_threshold_that_nothing_reads_does_not_change_it(fingerprint):
     assert fingerprint("--predictor-threshold", "0.5") == fingerprint()
+
+
+@pytest.mark.skipif(not hearthd.EMULATED.exists(), reason="the emulated hearthd is not built")
+def test_it_changes_with_what_multiplies_prompts(fingerprint):
+    gpu = ("--device", "cuda", "--profile", "off", "--sparsity", "dense", "--context", "64")
+    exact = fingerprint(*gpu, model=SILU, binary=hearthd.EMULATED)
+    assert fingerprint(*gpu, "--prompt-products", "exact", model=SILU, binary=hearthd.EMULATED) == exact
+    fast = fingerprint(*gpu, "--prompt-products", "fast", model=SILU, binary=hearthd.EMULATED)
+    assert fast != exact
+    # On the CPU, or without the library, there is nothing that it could change.
+    assert fingerprint("--prompt-products", "fast", model=SILU) == fingerprint(model=SILU)
+    none = fingerprint(*gpu, "--prompt-products", "fast", model=SILU, binary=hearthd.EMULATED,
+                       env={"CUDAEMU_CUBLASLT": "0"})
+    assert none == exact

@@ -4,12 +4,14 @@
 // bytes. Owned by DeviceWork.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/backend.h"
 #include "kernels/cpu/rope_table.h"
+#include "kernels/cuda/matmul/library_products.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/arena.h"
 #include "kernels/cuda/runtime/step_inputs.h"
@@ -51,6 +53,19 @@ struct Scratch {
           .wanted = wanted, .any_bits = any_bits, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
     };
     for (size_t i = 0; i < n_sets; ++i) sets.push_back(take_set(list_counts + i));
+    if (bounds.library_rows > 0) {
+      const auto packed = static_cast<size_t>(LibraryScratch::packed_tokens(bounds.max_tokens));
+      library.tokens = arena.take<float>(packed * cols);
+      library.unscale = arena.take<float>(packed);
+      library.max_cols = bounds.max_cols;
+      library.max_rows = products_stride(std::min(bounds.library_rows, kLibraryRows));
+      library.products = arena.take<float>(size_t{kLibraryTokens} * static_cast<size_t>(library.max_rows));
+      if (bounds.library_decodes) {
+        constexpr auto kMost = static_cast<int64_t>(kLibraryWeightsBytes / sizeof(uint16_t));
+        library.max_weights = std::min(bounds.library_rows * bounds.max_cols, kMost);
+        library.weights = arena.take<uint16_t>(static_cast<size_t>(library.max_weights));
+      }
+    }
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
     hand_over = arena.take<uint32_t>(HandOver::kStateWords);
@@ -79,6 +94,8 @@ struct Scratch {
   uint32_t* note_state = nullptr;  // NeuronNotes::state
   DeviceCounts* counts = nullptr;
   std::vector<DeviceNeuronSet> sets;  // [n_sets] for Backend::make_set()
+
+  LibraryScratch library;  // null pointers where no library multiplies
 
   // For hybrid layers: the two parts of the wanted set.
   DeviceNeuronSet hot;                                          // neurons that have a device row

@@ -56,6 +56,38 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK_FALSE(status.failed);
 }
 
+TEST_CASE("engine: a batch says which tokens are a prompt's, and which logits only score it") {
+  std::vector<int32_t> of_prompt, scores, others, wanted;
+  ScriptedModel model({.before_step = [&](const Batch& batch) {
+    for (int32_t t = 0; t < batch.n_tokens(); ++t) {
+      const bool marked = std::ranges::find(batch.prompt_rows, t) != batch.prompt_rows.end();
+      (marked ? of_prompt : others).push_back(batch.positions[static_cast<size_t>(t)]);
+    }
+    for (size_t row = 0; row < batch.logit_rows.size(); ++row) {
+      const int32_t position = batch.positions[static_cast<size_t>(batch.logit_rows[row])];
+      const bool marked =
+          std::ranges::find(batch.scored_rows, static_cast<int32_t>(row)) != batch.scored_rows.end();
+      (marked ? scores : wanted).push_back(position);
+    }
+  }});
+  Engine engine(model, {.n_slots = 2, .context_tokens = 64, .prefill_chunk = 4});
+  SequenceRequest request = scored(some_tokens(6, 3), 1);
+  request.max_tokens = 4;
+  ask(engine, request);
+  CHECK(of_prompt == std::vector<int32_t>{0, 1, 2, 3, 4, 5});
+  CHECK(others == std::vector<int32_t>{6, 7, 8});
+  CHECK(scores == std::vector<int32_t>{0, 1, 2, 3, 4});
+  CHECK(wanted == std::vector<int32_t>{5, 6, 7, 8});
+  // An embedded text is a prompt, and nothing scores it.
+  of_prompt.clear();
+  scores.clear();
+  SequenceRequest text = greedy(some_tokens(5, 4), 0);
+  text.embedding = Pooling::kMean;
+  ask(engine, text);
+  CHECK(of_prompt == std::vector<int32_t>{0, 1, 2, 3, 4});
+  CHECK(scores.empty());
+}
+
 TEST_CASE("engine: work between requests is done when nothing runs, once, and who comes meanwhile waits") {
   std::atomic<int> n_steps = 0;
   std::promise<void> let_step, let_work;

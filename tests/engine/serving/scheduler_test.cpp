@@ -322,6 +322,21 @@ TEST_CASE(
   CHECK(pieces[2].n_tokens == 1);
 }
 
+TEST_CASE("scheduler: where generated tokens are not kept, the prefix cache has prompts only") {
+  const bool keep = GENERATE(true, false);
+  INFO("keep " << keep);
+  Rig rig(kFour);
+  rig.scheduler.keep_generated(keep);
+  rig.add({.n_prompt = 10, .max_tokens = 9, .fill = 5});
+  rig.admit();
+  for (int i = 0; i < 9; ++i) rig.step();
+  REQUIRE(rig.finished == std::vector<int>{1});
+  CHECK(rig.blocks.n_unused_cached() == (keep ? 4 : 2));  // of 18 computed tokens, of 10; 4 a block
+  rig.add({.n_prompt = 10, .max_tokens = 1, .fill = 5});
+  rig.admit();
+  CHECK(rig.scheduler.slots()[0]->n_cached == 8);
+}
+
 TEST_CASE("scheduler: prompts that must not be cut are taken whole, the oldest first, then those that fit") {
   Rig rig({.n_slots = 5, .prefill_chunk = 20, .max_tokens = 25, .max_logit_rows = 8, .whole_prompts = true});
   for (const int n : {15, 10, 5, 20, 2}) rig.add({.n_prompt = n, .max_tokens = 0});

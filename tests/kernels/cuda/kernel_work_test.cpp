@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "kernels/cuda/attention/attention.cuh"
+#include "kernels/cuda/matmul/library_products.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "tests/kernels/cuda/device_array.h"
@@ -99,6 +100,37 @@ TEST_CASE_METHOD(KernelWorkTest, "products declare what they touch, of all rows 
   const DeviceArray<int32_t> list(ids), length(std::vector<int32_t>{static_cast<int32_t>(ids.size())});
   op.rows = {list.data(), length.data(), kRows};
   check(stream, 8, [&] { cuda::matmul(op, stream); });
+}
+
+TEST_CASE_METHOD(KernelWorkTest,
+                 "what is packed for a library and what it multiplies declare what they touch") {
+  const test::TestStream stream;
+  constexpr int64_t kRows = 512, kCols = 4096;
+  constexpr int kTokens = 100;
+  const DType type = GENERATE(DType::kQ4_0, DType::kF16, DType::kF32);
+  const DeviceArray<std::byte> weights(kRows * row_bytes(type, kCols));
+  cudaMemset(weights.data(), 0, weights.size());
+  const DeviceArray<float> x(kTokens * kCols), out(kTokens * kRows), bias(kRows);
+  const DeviceArray<float> tokens(cuda::kLibraryTokens * kCols), unscale(cuda::kLibraryTokens),
+      products(cuda::kLibraryTokens * kRows);
+  const DeviceArray<uint16_t> decoded(kRows * kCols);
+  cudaMemset(x.data(), 0, x.size() * sizeof(float));
+  const auto library = std::get<std::unique_ptr<cuda::LibraryProducts>>(cuda::LibraryProducts::start());
+  const cuda::LibraryScratch scratch{.max_cols = kCols,
+                                     .max_rows = kRows,
+                                     .max_weights = kRows * kCols,
+                                     .tokens = tokens.data(),
+                                     .unscale = unscale.data(),
+                                     .products = products.data(),
+                                     .weights = decoded.data()};
+  const Matrix weight{weights.data(), type, kRows, kCols};
+  REQUIRE(library->takes(weight, scratch));
+  check(stream, 6, [&] {
+    library->multiply(
+        x.data(), kTokens,
+        std::array{Product{.weight = weight, .bias = bias.data(), .out = out.data(), .out_stride = kRows}},
+        scratch, stream);
+  });
 }
 
 TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what they touch") {

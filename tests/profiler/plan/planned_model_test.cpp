@@ -58,6 +58,22 @@ TEST_CASE("a shape has the bytes of a file of that shape") {
   }
 }
 
+TEST_CASE("scratch of a library for prompts is counted for every placement") {
+  const PlannedModel model = model_of_shape(*find_shape("tiny"), DType::kQ4_0, "");
+  const ModelActivity activity = law_activity(*known_law(model.spec), model.spec);
+  const auto facts_of = [&](bool library, bool decodes) {
+    const PlanLoad load{.context_tokens = 512, .library = library, .library_decodes = decodes};
+    return model_facts(PlanBasis(model, model.modes().front(), load).inputs(), activity, true);
+  };
+  const ModelFacts without = facts_of(false, true), with = facts_of(true, false),
+                   decodes = facts_of(true, true);
+  CHECK(facts_of(false, false).vram_fixed == without.vram_fixed);
+  // The whole model shares no neurons, so the engine's own count has the scratch.
+  CHECK(with.vram_fixed - without.vram_fixed == with.vram_whole - without.vram_whole);
+  CHECK(with.vram_least - without.vram_least == with.vram_whole - without.vram_whole);
+  CHECK(decodes.vram_fixed - with.vram_fixed == decodes.vram_whole - with.vram_whole);
+}
+
 TEST_CASE("a layer with a window takes and reads the keys and values that it sees") {
   PlannedModel model = model_of_shape(*find_shape("tiny"), DType::kQ4_0, "");
   REQUIRE(model.spec.n_layers > 1);

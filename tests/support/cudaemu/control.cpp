@@ -32,6 +32,7 @@ Config configured() {
   c.vram_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_MB", 8192)) << 20;
   c.vram_taken_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_TAKEN_MB", 0)) << 20;
   c.compute_capability = static_cast<int>(from_environment("CUDAEMU_COMPUTE_CAPABILITY", 80));
+  c.has_cublaslt = from_environment("CUDAEMU_CUBLASLT", 1) != 0;
   c.schedule = static_cast<Schedule>(from_environment("CUDAEMU_SCHEDULE", 0));
   c.seed = static_cast<unsigned>(from_environment("CUDAEMU_SEED", 1));
   c.block_workers = static_cast<int>(from_environment("CUDAEMU_BLOCK_WORKERS", 1));

@@ -30,6 +30,7 @@ struct Config {
   size_t vram_taken_bytes = 0;             // of vram_bytes, used by other processes (CUDAEMU_VRAM_TAKEN_MB)
   int compute_capability = 80;             // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
   int n_multiprocessors = 4;               // only reported: blocks run one after another
+  bool has_cublaslt = true;                // a library for prompts' products (CUDAEMU_CUBLASLT)
   size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
   Schedule schedule = Schedule::kForward;  // (CUDAEMU_SCHEDULE: 0, 1, 2)
   unsigned seed = 1;                       // of Schedule::kRandom and of jitter (CUDAEMU_SEED)
