@@ -21,11 +21,12 @@ CostModel::CostModel(const MachineProfile& machine)
 }
 
 ColdRead CostModel::cold_rows_brought(double useful, double bytes, double besides) const {
-  if (!has_gpu_ || bytes <= 0 || to_gpu_s_ <= cpu_s_) return cold_rows();
+  const double link_s = to_gpu_s_ / kLinkBusy;
+  if (!has_gpu_ || bytes <= 0 || link_s <= cpu_s_) return cold_rows();
   // Seconds per wanted byte, of which the share s is brought over PCIe:
   //   the CPU  beside_link (1 - s)    PCIe  over_link s, which may take besides / bytes more
-  const double over_link = to_gpu_s_ / useful;
-  const double beside_link = std::max(rows_s_, 1 / (1 / cpu_s_ - 1 / to_gpu_s_));
+  const double over_link = link_s / useful;
+  const double beside_link = std::max(rows_s_, 1 / (1 / cpu_s_ - 1 / link_s));
   const double share = std::min((beside_link + besides / bytes) / (beside_link + over_link), 1.0);
   if (beside_link * (1 - share) >= rows_s_) return cold_rows();
   return {beside_link * (1 - share), share};
