@@ -20,6 +20,7 @@ set(HEARTH_CUDA_KERNELS
   rows/elementwise.cu
   rows/gather_rows.cu
   rows/norms.cu
+  runtime/trial.cu
   sharing/gather_bundles.cu
   sharing/hand_over.cu
   sharing/residency.cu
