@@ -17,6 +17,10 @@
 
 namespace hearth::cudaemu {
 
+/// Whether the program runs on the emulator. Tests that run on GPUs too are linked with no_emulator.cpp there: then settings
+/// have no effect, counts stay 0, and test cases that need either are tagged [emulated] and left out.
+bool is_emulated();
+
 /// The order in which the threads of a block run between two barriers, and independent nodes of a graph. A
 /// kernel whose result depends on it lacks a barrier.
 enum class Schedule { kForward, kReverse, kRandom };
@@ -28,6 +32,8 @@ struct Config {
   int n_devices = 1;  // 0 or 1 (CUDAEMU_DEVICES)
   size_t vram_bytes = size_t{8} << 30;  // (CUDAEMU_VRAM_MB)
   size_t vram_taken_bytes = 0;          // of vram_bytes, used by other processes (CUDAEMU_VRAM_TAKEN_MB)
+  size_t memlock_bytes =
+      SIZE_MAX;                 // of host memory, most that cudaHostRegister page-locks (CUDAEMU_MEMLOCK_KB)
   int compute_capability = 80;  // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
   int n_multiprocessors = 4;    // only reported: blocks run one after another
   size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
