@@ -27,6 +27,8 @@ set(HEARTH_CUDA_KERNELS
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
+  bench/kernel_bench.cpp
+  bench/kernel_cases.cpp
   cuda_backend.cpp
   device_work.cpp
   runtime/device.cpp
