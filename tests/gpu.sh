@@ -6,11 +6,24 @@
 #   tests/gpu.sh pack DIR      here, where docker/install-deps.sh has run: what the build needs, to be carried (6 MB)
 #   tests/gpu.sh build [...]   there, or anywhere with nvcc: only builds, for compute capability 8.0 without a GPU
 #   tests/gpu.sh [run] [...]   there: builds, tests, measures
+#   tests/gpu.sh phase NAME [...]   there: one part of that by itself, in at most eight minutes, building what it needs. For
+#                              machines that are lent for minutes: run build first, then the others in any order
+#
+#     build        the tests and hearth-profiler; may be called again where it was stopped
+#     tests        the tests on the device
+#     sanitizers   compute-sanitizer over the tests of kernels
+#     kernels      what the machine can do, and every kernel by itself beside that (hearth-profiler bench --kernels)
+#     bench        the speed of synthetic models, as run measures it; --shapes "70b" takes others
+#     server       hearthd with a synthetic model: answers of the GPU and the CPU, alone and together, and their speed. Needs
+#                  cpp-httplib
 #
 #   --packed DIR   libraries that pack has collected; not given: the system's
-#   --out DIR      results: results.json, and a log of each part (build/gpu-results)
+#   --out DIR      results: results.json, and a log of each part (build/gpu-results); of a phase NAME.md, which explains them,
+#                  its JSON files and NAME.tar.gz with the logs
 #   --work DIR     where models are written, up to 58 GB (build/gpu-models); they are deleted at the end
-#   --seconds N    in all (600); what would not end in time is stopped or left out, with a line that says so
+#   --seconds N    in all (600, of a phase 480); what would not end in time is stopped or left out, with a line that says so
+#   --shapes LIST  of the models that bench writes ("70b 7b 13b")
+#   --httplib DIR  a folder with a header-only httplib.h, where the system has no cpp-httplib
 #   --dry-run      prints the commands and runs none
 #   --emulated     on the CPU's emulation of a GPU, with tiny models and build/release as it is: tries this script
 #
@@ -21,13 +34,18 @@ cd "$(dirname "$0")/.."
 # Parts of the time, in seconds, for 600 of them. A part never gets more than is left.
 build_s=280 tests_s=60 sanitizer_s=15 probe_s=20 bench_s=120
 
-command=run packed='' out=build/gpu-results work=build/gpu-models seconds=600 dry=0 emulated=0 pack_to=''
+command=run phase='' packed='' out=build/gpu-results work=build/gpu-models seconds='' dry=0 emulated=0 pack_to='' shapes='' httplib=''
 stop() { echo "tests/gpu.sh: $1" >&2; exit 2; }
 while [ $# -gt 0 ]; do
   case "$1" in
     pack) command=pack; pack_to="${2:-}"; [ -n "$pack_to" ] || stop "pack: say which folder to collect in"; shift ;;
     build | run) command="$1" ;;
-    --packed | --out | --work | --seconds)
+    phase)
+      command=phase phase="${2:-}"
+      [[ " build tests sanitizers kernels bench server " == *" $phase "* ]] ||
+        stop "phase \"$phase\": one of build, tests, sanitizers, kernels, bench, server"
+      shift ;;
+    --packed | --out | --work | --seconds | --shapes | --httplib)
       [ -n "${2:-}" ] || stop "$1: its value is missing"
       declare "${1#--}=$2"; shift ;;
     --dry-run) dry=1 ;;
@@ -36,6 +54,7 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+[ -n "$seconds" ] || { [ "$command" = phase ] && seconds=480 || seconds=600; }
 [[ "$seconds" =~ ^[1-9][0-9]{0,5}$ ]] || stop "--seconds $seconds: give a number of seconds"
 failed=0
 left() { echo $((seconds - SECONDS)); }
@@ -91,7 +110,10 @@ part() {
   shift 2
   if [ "$dry" = 1 ]; then echo "$name, $limit s at most:"; show "$@"; return 0; fi
   [ "$(left)" -ge "$limit" ] || limit="$(left)"
-  if [ "$limit" -lt 5 ]; then echo "$name: left out, for the $seconds seconds are used up"; return 3; fi
+  if [ "$limit" -lt 5 ]; then
+    leave_out "$name" "the $seconds seconds are used up"
+    return 3
+  fi
   : >"$log" >"${result:-$log}"
   timeout --kill-after=10 "$limit" "$@" >>"${result:-$log}" 2>>"$log" || code=$?
   case "$code" in
@@ -99,7 +121,16 @@ part() {
     124 | 137) echo "$name: stopped after $limit s; $log has what it said" ;;
     *) echo "$name: FAILED (exit code $code), $((SECONDS - begin)) s; the end of $log:"; tail -n 15 "$log" ;;
   esac
+  note "$name" "$code" "$((SECONDS - begin))"
   return "$code"
+}
+
+# What the report of a phase is made of: name, exit code or "out", seconds or the reason.
+note() { [ "$dry" = 1 ] || printf '%s\t%s\t%s\n' "$1" "$2" "$3" >>"$out/parts.tsv"; }
+
+leave_out() {
+  echo "$1: left out, for $2"
+  note "$1" out "$2"
 }
 
 # A part that ended in any way but well, or was left out (3): is the whole to fail?
@@ -113,26 +144,38 @@ if [ "$emulated" = 1 ]; then
 elif gpu="$(nvidia-smi --query-gpu=name,compute_cap,memory.total --format=csv,noheader,nounits 2>/dev/null | head -n 1)" &&
   [ -n "$gpu" ]; then
   IFS=', ' read -r arch vram_mib < <(echo "$gpu" | awk -F', ' '{gsub(/\./, "", $2); print $2, $3}')
-elif [ "$command" = run ] && [ "$dry" = 0 ]; then
+elif [ "$command" != build ] && [ "$phase" != build ] && [ "$dry" = 0 ]; then
   stop "there is no NVIDIA GPU on this machine (nvidia-smi names none); tests/gpu.sh build needs none, and --emulated tries the rest"
 else
   gpu='no GPU: built for compute capability 8.0'
 fi
 for tool in cmake python3; do command -v "$tool" >/dev/null || stop "$tool is missing, and the build needs it"; done
-[ "$dry" = 1 ] || mkdir -p "$out" "$work" || stop "$out or $work cannot be made"
+results="$out"
+[ "$command" != phase ] || out="$work/logs-$phase"
+[ "$dry" = 1 ] || { mkdir -p "$out" "$results" "$work" && rm -f "$out/parts.tsv"; } || stop "$out or $work cannot be made"
 echo "GPU: $gpu; $(nproc) processors; $(awk '/MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo) GiB of memory free"
 
 # ---- 2. Build ------------------------------------------------------------------------------------------------------
 
 build=build/gpu
-profiler="$build/hearth-profiler" label='^cuda$'
+profiler="$build/hearth-profiler" server="$build/hearthd" label='^cuda$'
 if [ "$emulated" = 1 ]; then
-  build="${HEARTH_BUILD_DIR:-build/release}" profiler="${HEARTH_BUILD_DIR:-build/release}/tests/hearth_profiler_emulated"
+  build="${HEARTH_BUILD_DIR:-build/release}"
+  profiler="$build/tests/hearth_profiler_emulated" server="$build/tests/hearthd_emulated"
   label=cuda-emulated
-  [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; ./tests/run.sh builds it"
-else
+fi
+
+# build WITH_SERVER TARGET...
+build() {
+  local with_server="$1" configure file name
+  shift
+  if [ "$emulated" = 1 ]; then
+    [ -x "$profiler" ] || [ "$dry" = 1 ] || stop "--emulated: $profiler is missing; ./tests/run.sh builds it"
+    return 0
+  fi
   configure=(cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DHEARTH_CUDA=ON "-DHEARTH_CUDA_ARCHITECTURES=$arch"
-    -DHEARTH_SERVER=OFF -DHEARTH_GPU_TESTS=ON)
+    "-DHEARTH_SERVER=$with_server" -DHEARTH_GPU_TESTS=ON)
+  [ -z "$httplib" ] || configure+=("-DHEARTH_HTTPLIB_INCLUDE=$httplib")
   ! command -v ninja >/dev/null || configure+=(-G Ninja)
   if [ -n "$packed" ]; then
     packed="$(cd "$packed" 2>/dev/null && pwd)" || stop "--packed: there is no such folder"
@@ -145,34 +188,40 @@ else
     export LD_LIBRARY_PATH
     LD_LIBRARY_PATH="$(find "$packed" -name '*.so' -printf '%h\n' | sort -u | paste -sd:)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   fi
-  part 60 configure "${configure[@]}" || exit 1
-  part "$build_s" build cmake --build "$build" -j "$(nproc)" --target hearth_gpu_tests hearth-profiler || exit 1
-fi
-[ "$command" != build ] || exit 0
+  part 60 configure "${configure[@]}" || return 1
+  part "$build_s" build cmake --build "$build" -j "$(nproc)" --target "$@"
+}
 
 # ---- 3. The tests on the device ------------------------------------------------------------------------------------
 
-if [ "$emulated" = 1 ]; then few=(-R 'cuda_rows_test'); else few=(); fi  # CI runs them all by themselves
-part "$tests_s" tests ctest --test-dir "$build" -L "$label" "${few[@]}" -j 4 --no-tests=error --output-on-failure
-count $?
+run_tests() {
+  local few=()
+  [ "$emulated" = 0 ] || few=(-R 'cuda_rows_test')  # CI runs them all by themselves
+  part "$tests_s" tests ctest --test-dir "$build" -L "$label" "${few[@]}" -j 4 --no-tests=error --output-on-failure
+  count $?
+}
 
-# ---- 4. compute-sanitizer on small ones ----------------------------------------------------------------------------
+# ---- 4. compute-sanitizer ------------------------------------------------------------------------------------------
 
-if [ "$emulated" = 1 ]; then
-  echo "compute-sanitizer: left out, for the GPU is emulated"
-elif sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || [ "$dry" = 1 ]; then
-  for tool in memcheck racecheck synccheck initcheck; do
-    for test in rows neurons; do
-      part "$sanitizer_s" "$tool-$test" "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 \
-        "$build/tests/cuda_${test}_test_gpu"
-      code=$?
-      # The sanitizers run kernels ten to a hundred times slower: what was not done in time says nothing.
-      [ "$code" = 124 ] || [ "$code" = 137 ] || count "$code"
+# run_sanitizers TEST...
+run_sanitizers() {
+  local sanitizer tool test code
+  if [ "$emulated" = 1 ]; then
+    leave_out compute-sanitizer "the GPU is emulated"
+  elif sanitizer="$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)" || [ "$dry" = 1 ]; then
+    for tool in memcheck racecheck synccheck initcheck; do
+      for test in "$@"; do
+        part "$sanitizer_s" "$tool-$test" "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 9 \
+          "$build/tests/cuda_${test}_test_gpu" '~[emulated]'
+        code=$?
+        # The sanitizers run kernels ten to a hundred times slower: what was not done in time says nothing.
+        [ "$code" = 124 ] || [ "$code" = 137 ] || count "$code"
+      done
     done
-  done
-else
-  echo "compute-sanitizer: left out, for it is not installed"
-fi
+  else
+    leave_out compute-sanitizer "it is not installed"
+  fi
+}
 
 # ---- 5. Speed ------------------------------------------------------------------------------------------------------
 
@@ -202,8 +251,14 @@ model() {
     local memory disk
     memory="$(awk '/MemAvailable/ {print int($2 / 1000000)}' /proc/meminfo)"
     disk="$(df --output=avail -B 1000000000 "$work" | tail -n 1 | tr -d ' ')"
-    if [ "$memory" -lt $((2 * gb)) ]; then echo "$1: left out, for it takes $((2 * gb)) GB of memory, and $memory are free"; return 1; fi
-    if [ "$disk" -lt $((gb + 1)) ]; then echo "$1: left out, for its file takes $gb GB, and $work has $disk"; return 1; fi
+    if [ "$memory" -lt $((2 * gb)) ]; then
+      leave_out "$1" "it takes $((2 * gb)) GB of memory, and $memory are free"
+      return 1
+    fi
+    if [ "$disk" -lt $((gb + 1)) ]; then
+      leave_out "$1" "its file takes $gb GB, and $work has $disk"
+      return 1
+    fi
   fi
   part "$bench_s" "synth-$1" "$profiler" synth --shape "$1" --active 0.12 "${synth_flags[@]}" --pwri --force \
     --out "$file" && written+="$1 "
@@ -214,7 +269,7 @@ bench() {
   local file="$work/$1.gguf" name="bench-$1-$2-$3" bytes
   if [ "$dry" = 1 ]; then bytes=$(($(gb_of "$1") * 1000000000)); else bytes="$(stat -c %s "$file")"; fi
   if [ $((bytes * $2 / 100 / 1048576)) -ge "$vram_mib" ]; then
-    echo "$name: left out, for the GPU has $vram_mib MiB"
+    leave_out "$name" "the GPU has $vram_mib MiB"
     return 3
   fi
   local gib
@@ -226,30 +281,94 @@ bench() {
 
 if [ "$emulated" = 1 ]; then
   export CUDAEMU_VRAM_MB=256
-  shapes=(tiny) percents=(40 100)  # a layer is a quarter of the model, and one must fit
+  percents=(40 100)  # a layer is a quarter of the model, and one must fit
   synth_flags=(--quant f32 --vocab 512) bench_flags=(--prompt 4 --generate 2 --prefill-chunk 4 --repeat 1 --threads 2)
+  kernel_flags=(--shape tiny --type q4_0 --prompt 2 --repeat 1)
+  : "${shapes:=tiny}"
 else
-  shapes=(70b 7b 13b) percents=(25 50 100)
+  percents=(25 50 100)
   synth_flags=(--quant q4_0) bench_flags=(--prompt 128 --generate 32 --repeat 1)
+  kernel_flags=(--prompt 128)
+  : "${shapes:=70b 7b 13b}"
 fi
-result="$out/probe.json" part "$probe_s" probe "$profiler" probe --fresh --json  # what the machine can do
-count $?
 written=' '  # shapes
-for percent in "${percents[@]}"; do
-  for shape in "${shapes[@]}"; do
-    model "$shape" || continue
-    for variant in hybrid dense-layers no-prefetch dma-prefetch no-cpu-share exact; do
-      # With all neurons on the GPU there is nothing to fetch and nothing for the CPU.
-      [ "$percent" = 100 ] && [[ "$variant" == no-* || "$variant" == dma-* ]] && continue
-      bench "$shape" "$percent" "$variant"
-      count $?
+
+run_probe() {
+  result="$results/probe.json" part "$probe_s" probe "$profiler" probe --fresh --json  # what the machine can do
+  count $?
+}
+
+run_kernels() {
+  result="$results/kernels.json" part "$bench_s" kernels "$profiler" bench --kernels --json "${kernel_flags[@]}"
+  count $?
+}
+
+run_bench() {
+  local percent shape variant
+  for percent in "${percents[@]}"; do
+    for shape in $shapes; do
+      model "$shape" || continue
+      for variant in hybrid dense-layers no-prefetch dma-prefetch no-cpu-share exact; do
+        # With all neurons on the GPU there is nothing to fetch and nothing for the CPU.
+        [ "$percent" = 100 ] && [[ "$variant" == no-* || "$variant" == dma-* ]] && continue
+        bench "$shape" "$percent" "$variant"
+        count $?
+      done
     done
   done
-done
-[ "$dry" = 1 ] || rm -f "$work"/*.gguf
+  [ "$dry" = 1 ] || rm -f "$work"/*.gguf
+}
 
-# ---- 6. The sum ----------------------------------------------------------------------------------------------------
+# ---- 6. The server -------------------------------------------------------------------------------------------------
 
+run_server() {
+  local shape=7b bytes gib
+  [ "$emulated" = 0 ] || { shape=tiny; export CUDAEMU_VRAM_MB=1024; }
+  if [ "$emulated" = 0 ] && [ -z "$httplib" ] && [ "$dry" = 0 ] && ! pkg-config --exists cpp-httplib 2>/dev/null; then
+    leave_out server "cpp-httplib is not there (libcpp-httplib-dev, or --httplib DIR)"
+    return 3
+  fi
+  if ! build ON hearthd hearth-profiler; then failed=1; return 1; fi
+  model "$shape" || return 3
+  if [ "$dry" = 1 ]; then bytes=$(($(gb_of "$shape") * 1000000000)); else bytes="$(stat -c %s "$work/$shape.gguf")"; fi
+  gib="$(awk -v b="$bytes" 'BEGIN {printf "%.4f", 0.6 * b / 1073741824}')"  # so that GPU and CPU share layers
+  result="$results/server.json" part "$bench_s" server python3 tests/support/gpu_server.py "$server" "$work/$shape.gguf" "$gib"
+  count $?
+  [ "$dry" = 1 ] || rm -f "$work"/*.gguf
+}
+
+# ---- 7. One phase, and its report ----------------------------------------------------------------------------------
+
+if [ "$command" = phase ]; then
+  build_s=$seconds tests_s=$seconds sanitizer_s=90
+  if [ "$phase" != server ]; then
+    build OFF hearth_gpu_tests hearth-profiler || failed=1
+  fi
+  if [ "$failed" = 0 ]; then
+    case "$phase" in
+      tests) run_tests ;;
+      sanitizers) run_sanitizers rows neurons attention matmul bundles streaming ;;
+      kernels) run_probe; run_kernels ;;
+      bench) run_bench ;;
+      server) run_server ;;
+    esac
+  fi
+  report=(python3 tests/support/gpu_report.py "$phase" "$out" "$results" "$gpu")
+  if [ "$dry" = 1 ]; then show "${report[@]}"; exit 0; fi
+  "${report[@]}" || failed=1
+  tar -czf "$results/$phase.tar.gz" -C "$work" "logs-$phase" && rm -rf "$out"
+  echo "$SECONDS s; $results/$phase.md explains what came of it"
+  exit "$failed"
+fi
+
+# ---- 8. All of it, and the sum -------------------------------------------------------------------------------------
+
+build OFF hearth_gpu_tests hearth-profiler || exit 1
+[ "$command" != build ] || exit 0
+run_tests
+run_sanitizers rows neurons
+run_probe
+run_bench
 if [ "$dry" = 1 ]; then show python3 tests/support/gpu_results.py "$out" "$gpu"; exit 0; fi
 python3 tests/support/gpu_results.py "$out" "$gpu" || failed=1
 echo "$SECONDS s; results are in $out/results.json"

@@ -341,6 +341,12 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
                         const std::function<void(int layer)>& filled) {
   const size_t n_layers = memory_.size();
   const size_t window = filled ? static_cast<size_t>(n_threads) : n_layers;
+  // Filling a layer is one part of the work, and what `filled` does with it (it may copy and page-lock it) is another.
+  size_t n_taken = 0;
+  const auto advance = [&](size_t n_filled) {
+    const size_t n_parts = filled ? 2 * n_layers : n_layers;
+    if (progress) progress(static_cast<double>(n_filled + n_taken) / static_cast<double>(n_parts));
+  };
   for (size_t begin = 0; begin < n_layers; begin += window) {
     const size_t end = std::min(n_layers, begin + window);
     std::atomic<size_t> next{begin}, done{begin};
@@ -368,13 +374,15 @@ void NeuronLayout::fill(const ModelSpec& spec, const Weights& weights, const Bun
         for (int t = 1; t < n_threads; ++t) helpers.emplace_back([&] { fill_layers([] {}); });
       } catch (const std::system_error&) {
       }
-      fill_layers([&] {
-        if (progress) progress(static_cast<double>(done) / static_cast<double>(n_layers));
-      });
+      fill_layers([&] { advance(done); });
     }
     if (failure) std::rethrow_exception(failure);
     if (!filled) continue;
-    for (size_t i = begin; i < end; ++i) filled(static_cast<int>(i));
+    for (size_t i = begin; i < end; ++i) {
+      filled(static_cast<int>(i));
+      ++n_taken;
+      advance(end);
+    }
   }
 }
 

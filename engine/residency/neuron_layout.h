@@ -71,7 +71,7 @@ class NeuronLayout {
                              const Order& order);
 
   /// Fills the bundles of a layout made by in_bundles() with the same arguments, by n_threads threads.
-  /// `progress` is called from the calling thread with the fraction done. `filled` (may be empty) is called
+  /// `progress` is called from the calling thread with the fraction done, calls of `filled` included. `filled` (may be empty) is called
   /// from the calling thread for every layer in order, soon after the layer was filled; at most n_threads
   /// layers are filled ahead of it. Throws whatever those two throw.
   void fill(const ModelSpec& spec, const Weights& weights, const BundleParts& parts, const Order& order,

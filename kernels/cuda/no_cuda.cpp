@@ -1,6 +1,7 @@
 // Replaces kernels/cuda in a build without CUDA: there is no GPU.
 #include <stdexcept>
 
+#include "kernels/cuda/bench/kernel_bench.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/runtime/device.h"
 #include "kernels/cuda/runtime/speed.h"
@@ -19,6 +20,12 @@ Bandwidth measure_bandwidth(BandwidthOf /*what*/) {
 Latency measure_latency() { throw std::runtime_error("This Hearth was built without CUDA."); }
 
 std::string why_no_prompt_library() { return "built without CUDA"; }
+
+std::vector<KernelTime> time_kernels(const KernelBenchOptions& /*options*/) {
+  throw std::runtime_error("This Hearth was built without CUDA, so there are no kernels to time.");
+}
+
+double instructions_per_s() { throw std::runtime_error("This Hearth was built without CUDA."); }
 
 size_t scratch_bytes(const StepBounds& /*bounds*/) { return 0; }
 

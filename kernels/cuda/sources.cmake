@@ -21,12 +21,15 @@ set(HEARTH_CUDA_KERNELS
   rows/elementwise.cu
   rows/gather_rows.cu
   rows/norms.cu
+  runtime/trial.cu
   sharing/gather_bundles.cu
   sharing/hand_over.cu
   sharing/residency.cu
 )
 # Host code: calls the CUDA runtime, holds no kernels.
 set(HEARTH_CUDA_HOST
+  bench/kernel_bench.cpp
+  bench/kernel_cases.cpp
   cuda_backend.cpp
   device_work.cpp
   matmul/library_products.cpp

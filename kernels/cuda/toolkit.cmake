@@ -51,15 +51,15 @@ if(NOT lacking)
   string(REGEX MATCHALL "[0-9]+" known "${known}")
   set(architectures ${HEARTH_CUDA_ARCHITECTURES})
   if(architectures STREQUAL "release")
-    # Turing, A100, Ampere, Ada, Hopper, Blackwell; of the newest also PTX, which drivers of later GPUs compile.
+    # Turing, A100, Ampere, Ada, Hopper, Blackwell. The other GPUs compile PTX: drivers take the newest that is not above
+    # the GPU, 9.0 for 10.0, 11.0 and whatever comes after 12, and 7.5 for any GPU where the toolkit lacks 9.0.
     set(architectures "")
-    foreach(number 75 80 86 89 90 120)
+    foreach(image 75-real 80-real 86-real 89-real 90-real 120-real 75-virtual 90-virtual)
+      string(REGEX MATCH "^[0-9]+" number ${image})
       if(number IN_LIST known)
-        list(APPEND architectures ${number}-real)
-        set(newest ${number})
+        list(APPEND architectures ${image})
       endif()
     endforeach()
-    list(APPEND architectures ${newest}-virtual)
   elseif(NOT architectures)
     execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
       OUTPUT_VARIABLE present ERROR_QUIET RESULT_VARIABLE failed)

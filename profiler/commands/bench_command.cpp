@@ -17,6 +17,7 @@
 #include "profiler/bench/constraint_bench.h"
 #include "profiler/bench/speculation_bench.h"
 #include "profiler/commands/commands.h"
+#include "profiler/commands/kernels_command.h"
 #include "profiler/commands/model_options.h"
 #include "profiler/commands/simulate_command.h"
 #include "profiler/commands/terminal.h"
@@ -28,6 +29,7 @@ struct BenchCommand {
   ModelOptions model;
   BenchOptions options;
   bool json = false;
+  bool kernels = false;      // time single kernels instead
   bool constraints = false;  // measure these instead
   std::string schema_file;   // one more form; empty: none
   bool speculation = false;  // measure what drafts are worth
@@ -105,7 +107,25 @@ int run_speculation_command(const BenchCommand& command) {
   return 0;
 }
 
+/// Times single kernels instead.
+int run_kernels(const BenchCommand& command) {
+  if (!command.model.model.empty()) {
+    throw std::runtime_error(
+        "bench --kernels times kernels of a shape (--shape NAME), not of a file: leave --model out.");
+  }
+  const SimulateCommand& simulation = command.simulation;
+  KernelsCommand kernels{.machine = simulation.plan.machine,
+                         .shapes = {},
+                         .type = simulation.type_option->count() > 0 ? simulation.type : "",
+                         .n_prompt = command.options.n_prompt,
+                         .n_runs = command.options.n_repeats,
+                         .json = command.json};
+  if (!simulation.shape.empty()) kernels.shapes.push_back(simulation.shape);
+  return run_kernels_command(kernels);
+}
+
 int run_bench_command(BenchCommand command) {
+  if (command.kernels) return run_kernels(command);
   if (!command.simulation.plan.machine.empty()) {
     return run_simulate_command(command.simulation, command.model, command.options, command.generate_given,
                                 command.json);
@@ -164,6 +184,10 @@ std::function<int()> add_bench_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1000));
+  bench->add_flag("--kernels", command->kernels,
+                  "Time each kernel of the GPU by itself instead, at the sizes of --shape and with weights "
+                  "of --type (all), "
+                  "beside what it declares to read and compute; --prompt: tokens of a long step");
   bench->add_flag("--activity", command->options.counts,
                   "Count single neurons in half of the decode steps, and tell what that costs");
   CLI::Option* const schema = bench->add_option(

@@ -23,8 +23,15 @@
 namespace hearth {
 namespace {
 
-/// Runs the program beside this one that can simulate, with the same arguments. Returns only by throwing.
-[[noreturn]] void run_simulator() {
+/// The fastest mode by the closed form, if there is a choice.
+Sparsity chosen_mode(const PlanQuestion& question) {
+  if (question.modes.size() == 1) return question.modes.front();
+  return answer_plan(question).best.mode;
+}
+
+}  // namespace
+
+void run_simulator() {
   const std::filesystem::path program = simulation_program(std::filesystem::read_symlink("/proc/self/exe"));
   std::ifstream line("/proc/self/cmdline", std::ios::binary);
   std::vector<std::string> arguments;
@@ -38,14 +45,6 @@ namespace {
                            "): it is built where CUDA's headers are found (docker/install-deps.sh test).");
 }
 
-/// The fastest mode by the closed form, if there is a choice.
-Sparsity chosen_mode(const PlanQuestion& question) {
-  if (question.modes.size() == 1) return question.modes.front();
-  return answer_plan(question).best.mode;
-}
-
-}  // namespace
-
 void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOptions& options) {
   bench
       .add_option(
@@ -53,11 +52,17 @@ void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOption
           "Simulate this machine instead, and the engine's schedule on it: " + shipped_machine_names() +
               ", or a file of hearth-profiler probe --toml; kernels take time and compute nothing")
       ->type_name("NAME|FILE");
-  bench.add_option("--shape", command.shape, "With --simulate, a shape instead of a file: " + shape_names())
+  bench
+      .add_option("--shape", command.shape,
+                  "With --simulate, a shape instead of a file; with --kernels, the one whose kernels are "
+                  "timed (7b and "
+                  "70b): " +
+                      shape_names())
       ->type_name("NAME");
-  bench.add_option("--type", command.type, "Of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
-      ->capture_default_str()
-      ->type_name("NAME");
+  command.type_option =
+      bench.add_option("--type", command.type, "Of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
+          ->capture_default_str()
+          ->type_name("NAME");
   add_options(bench, {"context"}, options);
   command.plan.sparsity = bench.get_option("--sparsity");
   command.placement = bench.get_option("--placement");

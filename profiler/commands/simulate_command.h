@@ -14,6 +14,7 @@ namespace hearth {
 struct SimulateCommand {
   PlanOptions plan;  // plan.machine is what is simulated; empty: nothing
   std::string shape, type = "q4_0";
+  const CLI::Option* type_option = nullptr;
   const CLI::Option* placement = nullptr;
   const CLI::Option* split = nullptr;
 
@@ -25,6 +26,10 @@ struct SimulateCommand {
 
 /// Adds the options to bench, whose options of the model and the device count too. `command` must outlive the parsing.
 void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOptions& options);
+
+/// Starts the program beside this one that can simulate a device, with the same arguments. Returns only by throwing
+/// std::runtime_error (one sentence).
+[[noreturn]] void run_simulator();
 
 /// Simulates and prints. A program that cannot simulate a device starts the one beside it that can, with the arguments of
 /// this process, and does not return. Throws std::runtime_error (one sentence).

@@ -91,10 +91,24 @@ def test_the_choice_of_device_shows(serve):
         assert "the whole model" in gpu_line(server, "GPU: ")
 
 
+# Each launch finds no kernel image for the device.
+NO_CODE = {"CUDAEMU_FAIL": "launch:0:209:99", "CUDAEMU_COMPUTE_CAPABILITY": "103"}
+
+
+def test_a_gpu_for_which_the_program_has_no_code_is_left_to_itself(serve, texts_of_cpu):
+    server = serve(*SMALL, env=NO_CODE)
+    assert device_of(server).startswith("CPU ")
+    [line] = cuda_lines(server)
+    assert line.startswith("none (emulated has compute capability 10.3, and this program has no code that it can run")
+    assert "-DHEARTH_CUDA_ARCHITECTURES=103" in line and line.endswith("running on the CPU")
+    assert texts(server) == texts_of_cpu
+
+
 def test_a_gpu_that_was_asked_for_must_be_there():
     for env, reason in [({"CUDAEMU_DEVICES": "0"}, "no NVIDIA GPU"),
                         ({"CUDAEMU_COMPUTE_CAPABILITY": "61"}, "compute capability 6.1, below 7.5"),
-                        ({"CUDAEMU_FAIL": "cudaGetDeviceProperties:0:999:9"}, "unknown error")]:
+                        ({"CUDAEMU_FAIL": "cudaGetDeviceProperties:0:999:9"}, "unknown error"),
+                        (NO_CODE, "no code that it can run")]:
         sentence = refused("--device", "cuda", env=env)
         assert "--device cuda" in sentence and reason in sentence and "--device auto" in sentence, sentence
 
@@ -179,6 +193,12 @@ def test_less_free_than_the_budget_is_said(serve, texts_of_cpu):
 def test_memory_that_may_not_be_pinned_is_said_and_serving_goes_on(serve, texts_of_cpu):
     server = serve("--device", "cuda", "--vram-budget", "0.00035", *SMALL, env={"CUDAEMU_FAIL": "cudaHostRegister:0:2:999"})
     assert re.search(r"[0-9.]+ KB of cold neurons could not be page-locked .* slower.*ulimit -l unlimited", server.log())
+    assert texts(server) == texts_of_cpu
+
+
+def test_as_many_layers_are_pinned_as_the_limit_allows(serve, texts_of_cpu):
+    server = serve("--device", "cuda", "--vram-budget", "0.00035", *SMALL, env={"CUDAEMU_MEMLOCK_KB": "0"})
+    assert re.search(r"[0-9.]+ KB of cold neurons could not be page-locked", server.log())
     assert texts(server) == texts_of_cpu
 
 

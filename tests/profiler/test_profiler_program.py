@@ -243,6 +243,46 @@ def test_bench_on_an_emulated_gpu():
     assert json.loads(emulated("--json", "--device", "cpu").stdout)["device"] == "CPU"
 
 
+def kernels(*arguments, program="tests/hearth_profiler_emulated", **environment):
+    return subprocess.run([str(pathlib.Path(BUILD) / program), "bench", "--kernels", *arguments], capture_output=True, text=True,
+                          timeout=120, env={**os.environ, **environment})
+
+
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
+                    reason="hearth_profiler_emulated is not built")
+def test_kernels_are_timed_on_an_emulated_gpu(tmp_path):
+    small = ["--shape", "tiny", "--type", "q4_0", "--prompt", "2", "--repeat", "1"]
+    cache = {"XDG_CACHE_HOME": str(tmp_path), "CUDAEMU_VRAM_MB": "256"}  # where the machine's figures are kept
+    done = kernels(*small, "--json", **cache)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["gpu"] == "emulated" and not result["simulated"] and result["instructions_per_s"] > 0
+    assert {k["type"] for k in result["kernels"]} == {"Q4_0", None}
+    for kernel in result["kernels"]:
+        assert kernel["seconds"] > 0 and kernel["bound_seconds"] > 0, kernel
+        assert kernel["share_of_bound"] == pytest.approx(kernel["bound_seconds"] / kernel["seconds"])
+    matmul = next(k for k in result["kernels"] if k["kernel"] == "matmul" and k["tokens"] == 1)
+    assert matmul["size"] == "1024 x 256" and matmul["bytes"] > 1024 * 256 * 4.5 / 8
+    said = kernels(*small, **cache).stdout
+    assert "emulated: " in said and "of bound" in said and "gather_bundles" in said
+    assert "no NVIDIA GPU" in refused(kernels(*small, CUDAEMU_DEVICES="0"))
+    assert "--type" in refused(kernels("--shape", "tiny", "--type", "mxfp4", **cache))
+    assert "--shape" in refused(kernels("--shape", "ouch", **cache))
+    assert "--model" in refused(kernels("--model", str(MODEL)))
+
+
+@pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "hearth-simulator").exists(), reason="hearth-simulator is not built")
+def test_kernels_are_simulated():
+    done = kernels("--simulate", "rtx4090", "--shape", "7b", "--type", "q4_0", "--json", program="hearth-profiler")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["simulated"] and "4090" in result["gpu"]
+    matmul = next(k for k in result["kernels"] if k["kernel"] == "matmul" and k["tokens"] == 1)
+    assert matmul["bound_by"] == "memory" and 0.5 < matmul["share_of_bound"] < 1  # a launch is what it lacks
+    gather = next(k for k in result["kernels"] if k["kernel"] == "gather_bundles")
+    assert gather["bound_by"] == "PCIe"
+
+
 @pytest.mark.skipif(not BUILD or not (pathlib.Path(BUILD) / "tests/hearth_profiler_emulated").exists(),
                     reason="hearth_profiler_emulated is not built")
 def test_activations_of_8_bits_are_not_measured_on_a_gpu():

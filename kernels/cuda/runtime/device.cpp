@@ -4,8 +4,11 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <new>
 
 #include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/trial.h"
 
 namespace hearth::cuda {
 namespace {
@@ -19,11 +22,43 @@ Version version_of(int number) { return {number / 1000, number % 1000 / 10}; }
 std::string reason_of(cudaError_t code, const Device& found) {
   if (found.driver == Version{}) return "no NVIDIA driver";
   if (code == cudaErrorInsufficientDriver) {
-    return "the NVIDIA driver is too old: it runs CUDA " + text_of(found.driver) + ", this program needs " +
-           text_of(found.runtime);
+    return driver_too_old(found.driver, found.runtime);
   }
   if (code == cudaErrorNoDevice) return "no NVIDIA GPU";
   return std::string("the NVIDIA driver does not answer: ") + cudaGetErrorString(code);
+}
+
+/// Whether the error says that this program has no code that the device and its driver can run.
+bool means_no_code(cudaError_t code) {
+  switch (code) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidDeviceFunction:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorInvalidPtx:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorJitCompilationDisabled:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/// Runs the trial kernel. Returns why the program's kernels cannot run on the device; empty: they can. Throws
+/// CudaError, std::bad_alloc.
+std::string try_kernel(const Device& found) {
+  const Stream stream;
+  const PinnedArray<TrialNumbers> numbers(1);
+  *numbers.data() = {};
+  cudaError_t code = launch_trial(numbers.data(), stream);
+  if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
+  if (means_no_code(code)) {
+    cudaGetLastError();  // clear the error, because it is reported here
+    return no_code_for(found, HEARTH_CUDA_IMAGES, cudaGetErrorString(code));
+  }
+  check(code, "running a trial kernel");
+  if (*numbers.data() == expected_of_trial()) return {};
+  return found.name + " computes wrong numbers in a trial kernel: the driver or the GPU is faulty";
 }
 
 /// The GPU's PCI address; empty if the driver does not report it.
@@ -71,7 +106,10 @@ std::variant<Device, std::string> probe() try {
   found.uuid = text_of(properties.uuid);
   found.bus_id = bus_id_of(0);
   if (!found.bus_id.empty()) found.pcie = read_pcie_link("/sys/bus/pci/devices", found.bus_id);
+  if (std::string reason = try_kernel(found); !reason.empty()) return reason;
   return found;
+} catch (const std::bad_alloc&) {
+  return "there is no memory to try a kernel in";
 } catch (const std::exception& error) {
   cudaGetLastError();
   return error.what();

@@ -40,16 +40,25 @@ struct Device {
 /// The version as text: "13.0".
 std::string text_of(const Version& version);
 
-/// The GPU, or why there is none, as a short phrase: "no NVIDIA driver". Never throws; allocates nothing on
-/// the device. May take a second, for it starts the driver.
+/// The GPU, or why there is none, as a short phrase: "no NVIDIA driver". Never throws. Runs a trial kernel, so a GPU that
+/// is returned runs this program's kernels. That makes the process's CUDA context on it, which takes some hundred megabytes
+/// of its memory; nothing else of it is allocated. The first call may take a second, or several where the driver has to
+/// compile the kernel from PTX.
 std::variant<Device, std::string> probe();
 
-/// Bytes of the device's memory that are free now. Makes the process's CUDA context on it, which takes some
-/// hundred megabytes; they are no longer counted as free. Throws CudaError.
+/// Bytes of the device's memory that are free now; those of the process's CUDA context are not among them. Throws CudaError.
 uint64_t free_bytes(const Device& device);
 
 /// The probe's result for people: the GPU, or "CUDA: none (no NVIDIA driver), running on the CPU".
 std::string describe(const std::variant<Device, std::string>& found);
+
+/// Why a driver that runs CUDA `driver` does not serve a program built with `runtime`, and what to install. Drivers run
+/// programs of their own major version of CUDA and of older ones.
+std::string driver_too_old(const Version& driver, const Version& runtime);
+
+/// That the program has no code for this GPU, and what to do. architectures: what it was built for, in CMake's notation
+/// with blanks between: "80 89-real 90-virtual". error: what CUDA says.
+std::string no_code_for(const Device& device, const std::string& architectures, const std::string& error);
 
 /// devices_folder: /sys/bus/pci/devices. bus_id: "0000:3B:00.0". Returns nullopt if the folder does not have
 /// it.

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <cmath>
 #include <fstream>
+#include <sstream>
+#include <vector>
 
 #include "kernels/cuda/runtime/device.h"
 
@@ -22,6 +24,57 @@ std::optional<PcieLink> read_pcie_link(const std::string& devices_folder, const 
   const auto found = std::find(kSpeeds.begin(), kSpeeds.end(), speed);
   if (found == kSpeeds.end() || lanes <= 0) return std::nullopt;
   return PcieLink{static_cast<int>(found - kSpeeds.begin()) + 1, lanes};
+}
+
+namespace {
+
+/// "8.0, 8.9 and 9.0"; empty: "none".
+std::string list_text(const std::vector<std::string>& items) {
+  if (items.empty()) return "none";
+  std::string text = items.front();
+  for (size_t i = 1; i < items.size(); ++i) text += (i + 1 == items.size() ? " and " : ", ") + items[i];
+  return text;
+}
+
+/// "89" as people know it: "8.9". Names without a number ("native") stay.
+std::string capability_text(std::string architecture) {
+  const size_t digits = architecture.find_first_not_of("0123456789");
+  const size_t n = digits == std::string::npos ? architecture.size() : digits;
+  if (n >= 2) architecture.insert(n - 1, ".");
+  return architecture;
+}
+
+}  // namespace
+
+std::string driver_too_old(const Version& driver, const Version& runtime) {
+  // The first drivers of each major version, by NVIDIA's CUDA compatibility guide.
+  constexpr int kDriverOf12 = 525, kDriverOf13 = 580;
+  std::string text = "the NVIDIA driver is too old: it runs CUDA " + text_of(driver) +
+                     ", this program needs " + std::to_string(runtime.major) + ".0 or newer";
+  if (runtime.major == 12) return text + "; install driver " + std::to_string(kDriverOf12) + " or newer";
+  if (runtime.major != 13) return text;
+  text += "; install driver " + std::to_string(kDriverOf13) + " or newer, or ";
+  return text + (driver.major == 12 ? "build with CUDA 12, which this driver runs"
+                                    : std::to_string(kDriverOf12) + " and build with CUDA 12");
+}
+
+std::string no_code_for(const Device& device, const std::string& architectures, const std::string& error) {
+  std::vector<std::string> images, ptx;
+  std::istringstream words(architectures);
+  for (std::string word; words >> word;) {
+    const size_t dash = word.find('-');
+    const std::string number = capability_text(word.substr(0, dash));
+    const std::string kind = dash == std::string::npos ? "" : word.substr(dash + 1);
+    if (kind != "virtual") images.push_back(number);
+    if (kind != "real") ptx.push_back(number);
+  }
+  const Version& needed = device.compute_capability;
+  return device.name + " has compute capability " + text_of(needed) +
+         ", and this program has no code that it can run, but code for " + list_text(images) +
+         (ptx.empty() ? " and no PTX (" : " and PTX of " + list_text(ptx) + " (") + error +
+         "); build it with -DHEARTH_CUDA_ARCHITECTURES=" + std::to_string(needed.major) +
+         std::to_string(needed.minor) +
+         (ptx.empty() ? "" : ", or install a newer driver, which may compile the PTX");
 }
 
 std::string text_of(const Version& version) {

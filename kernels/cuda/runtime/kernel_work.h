@@ -1,7 +1,8 @@
 // What a kernel reads, writes and computes, declared where it is launched.
 //
-// A device ignores it. A simulated device (kernels/cuda/simulated_device.h) does not run kernels: it calls the declaration
-// when the kernel's turn comes, and takes from it how long the kernel lasts,
+// A device ignores it, but for a benchmark that compares kernels' times with it (kernels/cuda/bench/kernel_bench.h). A simulated
+// device (kernels/cuda/simulated_device.h) does not run kernels: it calls the declaration when the kernel's turn comes, and
+// takes from it how long the kernel lasts,
 //   launch + max(bytes / VRAM's rate, host_reads / PCIe's, multiply_adds / tensor cores' rate, instructions / ALUs' rate)
 // A declaration counts what the kernel needs, from the sizes of the call and, where only the device knows how long a list
 // is, from the list. tests/kernels/cuda/kernel_work_test.cpp compares declared bytes with the memory that kernels touch.

@@ -11,7 +11,7 @@
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/memory.h"
-#include "kernels/cuda/runtime/step_recorder.h"
+#include "kernels/cuda/runtime/recorded.h"
 #include "kernels/cuda/runtime/timed_event.h"
 #include "kernels/cuda/sharing/number_wait.h"
 
@@ -112,30 +112,6 @@ constexpr int kRoundTrips = 32;
 constexpr int kLatencyPasses = 5;
 // One tick of a clock, because an emulated device may take no time.
 constexpr double kLeastSeconds = 1e-8;
-
-/// Records what work() enqueues.
-template <class Work>
-GraphExec record(const Stream& stream, const Work& work) {
-  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording what is to be timed");
-  cudaGraph_t graph = nullptr;
-  try {
-    work();
-  } catch (...) {
-    cudaStreamEndCapture(stream, &graph);
-    if (graph != nullptr) cudaGraphDestroy(graph);
-    throw;
-  }
-  check(cudaStreamEndCapture(stream, &graph), "recording what is to be timed");
-  cudaGraphExec_t exec = nullptr;
-  const cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
-  cudaGraphDestroy(graph);
-  check_allocation(code, "making what is to be timed ready");
-  return GraphExec(exec);
-}
-
-void launch(const GraphExec& graph, const Stream& stream) {
-  check(cudaGraphLaunch(graph, stream), "launching what is to be timed");
-}
 
 /// Seconds between the events around a graph, the best of a few passes.
 double best_seconds(const GraphExec& graph, const Stream& stream) {

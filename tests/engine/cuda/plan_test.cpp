@@ -2,10 +2,13 @@
 // and layers lie, the logits are the same.
 #include "engine/residency/plan.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include "engine/model_runtime.h"
 #include "tests/engine/cuda/on_device.h"
+#include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/memory.h"
@@ -140,6 +143,60 @@ TEST_CASE("cold neurons that cannot be page-locked are computed all the same, an
   REQUIRE(runtime->placed().plan->shares);
   CHECK(says(runtime->placed().notes, "could not be page-locked"));
   CHECK(same_bits(logits(*runtime), logits(*whole)));
+}
+
+TEST_CASE("where only some layers may be page-locked, those are, and the others go through a buffer") {
+  LoadOptions options = options_of("bamboo.powerinfer", "exact");
+  options.choose_placement = placed(Share::kThird, false, 4, 1 << 20);
+  options.prefetch = true;
+  cudaemu::reset_stats();
+  const size_t before = cudaemu::stats().pinned_used;
+  std::vector<float> expected;
+  size_t all = 0, buffers = 0;
+  uint64_t n_layers = 0;
+  {
+    const auto runtime = ModelRuntime::load(options);
+    n_layers = cudaemu::call_counts()["cudaHostRegister"];
+    all = cudaemu::stats().pinned_used - before;
+    expected = logits(*runtime);
+    CHECK_FALSE(says(runtime->placed().notes, "could not be page-locked"));
+  }
+  REQUIRE(n_layers >= 3);
+  struct Limit {
+    ~Limit() { cudaemu::config().memlock_bytes = SIZE_MAX; }
+  } limit;
+  {
+    cudaemu::config().memlock_bytes = 0;
+    const auto runtime = ModelRuntime::load(options);
+    buffers = cudaemu::stats().pinned_used - before;
+    CHECK(same_bits(logits(*runtime), expected));
+  }
+  // Room for the first layers, but not for the last.
+  const size_t of_layers = all - std::min(all, buffers);
+  cudaemu::config().memlock_bytes = of_layers + of_layers / n_layers / 2;
+  const auto runtime = ModelRuntime::load(options);
+  CHECK(says(runtime->placed().notes, "could not be page-locked"));
+  const size_t some = cudaemu::stats().pinned_used - before;
+  CHECK(some > buffers);
+  CHECK(some <= buffers + cudaemu::config().memlock_bytes);
+  CHECK(same_bits(logits(*runtime), expected));
+}
+
+TEST_CASE("the progress of a load goes on while layers are copied and page-locked") {
+  LoadOptions options = options_of("bamboo.powerinfer", "exact");
+  options.n_threads = 8;  // at least as many layers are filled at once as there are
+  options.choose_placement = placed(Share::kThird, false);
+  cudaemu::reset_stats();
+  std::vector<double> fractions;
+  std::vector<uint64_t> n_locked;
+  options.progress = [&](double fraction) {
+    fractions.push_back(fraction);
+    n_locked.push_back(cudaemu::call_counts()["cudaHostRegister"]);
+  };
+  const auto runtime = ModelRuntime::load(options);
+  CHECK(std::ranges::is_sorted(fractions));
+  REQUIRE(n_locked.back() > 1);
+  for (uint64_t n = 1; n <= n_locked.back(); ++n) CHECK(std::ranges::count(n_locked, n) > 0);
 }
 
 TEST_CASE("a plan is told in lines and as JSON") {

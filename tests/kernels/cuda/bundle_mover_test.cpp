@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK(gated.holds({-1, -1, -1, -1, 4, -1, -1, -1}));
 }
 
-TEST_CASE("what goes wrong while neurons move is thrown as a sentence") {
+TEST_CASE("what goes wrong while neurons move is thrown as a sentence", "[emulated]") {
   const auto [api, way] = GENERATE(
       std::pair{"launch", CopyWay::kGather}, std::pair{"kernel", CopyWay::kGather},
       std::pair{"cudaMemcpyAsync", CopyWay::kDma}, std::pair{"copy", CopyWay::kDma},

@@ -71,8 +71,7 @@ TEST_CASE("the probe says why there is no GPU to use") {
   }
   SECTION("a driver older than the runtime's major version") {
     machine->driver = 11040;
-    CHECK(reason() == "the NVIDIA driver is too old: it runs CUDA 11.4, this program needs " +
-                          text_of({CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10}));
+    CHECK(reason() == driver_too_old({11, 4}, {CUDART_VERSION / 1000, 0}));
   }
   SECTION("no device") {
     machine->n_devices = 0;
@@ -94,6 +93,71 @@ TEST_CASE("the probe says why there is no GPU to use") {
     machine->compute_capability = 75;
     CHECK(std::holds_alternative<Device>(probe()));
   }
+}
+
+TEST_CASE("a driver that is too old is told with what to install") {
+  CHECK(driver_too_old({11, 4}, {13, 0}) ==
+        "the NVIDIA driver is too old: it runs CUDA 11.4, this program needs 13.0 or newer; install driver "
+        "580 or "
+        "newer, or 525 and build with CUDA 12");
+  CHECK(driver_too_old({12, 8}, {13, 2}) ==
+        "the NVIDIA driver is too old: it runs CUDA 12.8, this program needs 13.0 or newer; install driver "
+        "580 or "
+        "newer, or build with CUDA 12, which this driver runs");
+  CHECK(driver_too_old({11, 4}, {12, 9}) ==
+        "the NVIDIA driver is too old: it runs CUDA 11.4, this program needs 12.0 or newer; install driver "
+        "525 or newer");
+  CHECK(driver_too_old({13, 0}, {14, 1}) ==
+        "the NVIDIA driver is too old: it runs CUDA 13.0, this program needs 14.0 or newer");
+}
+
+TEST_CASE("the probe runs a kernel, and says what to do where there is no code for the GPU") {
+  Machine machine;
+  machine->compute_capability = 103;
+  SECTION("no image") {
+    cudaemu::fail_next("launch", 0, cudaErrorNoKernelImageForDevice);
+    CHECK(reason() ==
+          "emulated has compute capability 10.3, and this program has no code that it can run, but code for "
+          "7.5 and 8.0 "
+          "and PTX of 9.0 (no kernel image is available for execution on the device); build it with "
+          "-DHEARTH_CUDA_ARCHITECTURES=103, or install a newer driver, which may compile the PTX");
+  }
+  SECTION("PTX that is newer than the driver") {
+    cudaemu::fail_next("launch", 0, cudaErrorUnsupportedPtxVersion);
+    CHECK(reason().find("unsupported toolchain") != std::string::npos);
+  }
+  SECTION("an image that the driver finds out about when the kernel runs") {
+    cudaemu::fail_next("cudaStreamSynchronize", 0, cudaErrorInvalidKernelImage);
+    CHECK(reason().find("-DHEARTH_CUDA_ARCHITECTURES=103") != std::string::npos);
+  }
+  SECTION("a kernel that fails") {
+    cudaemu::fail_next("launch", 0, cudaErrorLaunchFailure);
+    CHECK(reason().starts_with("CUDA failed while running a trial kernel: "));
+  }
+  SECTION("a kernel that computes nothing") {
+    machine->drops_kernels = true;
+    CHECK(reason() == "emulated computes wrong numbers in a trial kernel: the driver or the GPU is faulty");
+  }
+  SECTION("no memory") {
+    cudaemu::fail_next("cudaHostAlloc", 0, cudaErrorMemoryAllocation);
+    CHECK(reason() == "there is no memory to try a kernel in");
+  }
+  CHECK(std::holds_alternative<Device>(probe()) == !machine->drops_kernels);
+}
+
+TEST_CASE("images are told in the notation that people know") {
+  Device device;
+  device.name = "X";
+  device.compute_capability = {12, 1};
+  const auto says = [&](const char* architectures, const std::string& part) {
+    INFO(no_code_for(device, architectures, "why"));
+    return no_code_for(device, architectures, "why").find(part) != std::string::npos;
+  };
+  CHECK(says("80", "code for 8.0 and PTX of 8.0 (why); build it with -DHEARTH_CUDA_ARCHITECTURES=121, or"));
+  CHECK(says("75-real 90a-real 120-real", "code for 7.5, 9.0a and 12.0 and no PTX (why); build"));
+  CHECK(says("90-virtual", "code for none and PTX of 9.0 ("));
+  CHECK(says("native", "code for native and PTX of native ("));
+  CHECK_FALSE(says("80-real", "newer driver"));
 }
 
 TEST_CASE("a GPU is described with what people ask for") {

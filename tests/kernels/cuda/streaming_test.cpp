@@ -200,6 +200,7 @@ void check_case(const Case& what, int n_tokens) {
   CHECK(counts.proposed == expected_counts.proposed);
   CHECK(counts.passed == expected_counts.passed);
   CHECK(counts.active == expected_counts.active);
+  if (!cudaemu::is_emulated()) return;
   CHECK(cudaemu::stats().pageable_async == 0);
   // The bytes of the neurons from the first word of them that is on the host, and a little more than these.
   const auto rows = [](const Matrix& matrix) { return matrix ? row_bytes(matrix.dtype, matrix.n_cols) : 0; };
@@ -306,8 +307,8 @@ std::vector<Interval> named(const std::vector<Interval>& all, const std::string&
   return some;
 }
 
-TEST_CASE(
-    "CUDA: a piece is copied while another is computed, also the next layer's, and not over one in use") {
+TEST_CASE("CUDA: a piece is copied while another is computed, also the next layer's, and not over one in use",
+          "[emulated]") {
   constexpr int kTokens = 32, kLayers = 3, kPieces = 6;
   const LayerShape shape{.d_model = 128, .d_ff = 64 * kPieces, .bundled = true};
   const Case what{.shape = shape, .hot_of_four = 0};

@@ -12,6 +12,8 @@ namespace {
 
 constexpr int kSharedBytes = 48 << 10;  // of a block; more needs cudaFuncSetAttribute
 
+constexpr int kClockKhz = 1'000'000;  // only reported
+
 /// Runs `body` if `device` is the only device and it exists; otherwise returns the error.
 template <class Body>
 cudaError_t about_device(const char* api, int device, Body&& body) {
@@ -57,6 +59,9 @@ cudaError_t attribute_of(cudaDeviceAttr attribute, int& value) {
       break;
     case cudaDevAttrMultiProcessorCount:
       value = device.multiProcessorCount;
+      break;
+    case cudaDevAttrClockRate:
+      value = kClockKhz;
       break;
     case cudaDevAttrMaxThreadsPerBlock:
       value = device.maxThreadsPerBlock;

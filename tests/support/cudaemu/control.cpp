@@ -31,6 +31,8 @@ Config configured() {
   c.n_devices = static_cast<int>(from_environment("CUDAEMU_DEVICES", 1));
   c.vram_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_MB", 8192)) << 20;
   c.vram_taken_bytes = static_cast<size_t>(from_environment("CUDAEMU_VRAM_TAKEN_MB", 0)) << 20;
+  if (const long kb = from_environment("CUDAEMU_MEMLOCK_KB", -1); kb >= 0)
+    c.memlock_bytes = static_cast<size_t>(kb) << 10;
   c.compute_capability = static_cast<int>(from_environment("CUDAEMU_COMPUTE_CAPABILITY", 80));
   c.has_cublaslt = from_environment("CUDAEMU_CUBLASLT", 1) != 0;
   c.schedule = static_cast<Schedule>(from_environment("CUDAEMU_SCHEDULE", 0));
@@ -83,6 +85,8 @@ thread_local cudaError_t last_error = cudaSuccess;
 std::atomic<cudaError_t> lost_by = cudaSuccess;
 
 }  // namespace
+
+bool is_emulated() { return true; }
 
 Config& config() {
   static Config c = configured();

@@ -17,6 +17,10 @@
 
 namespace hearth::cudaemu {
 
+/// Whether the program runs on the emulator. Tests that run on GPUs too are linked with no_emulator.cpp there: then settings
+/// have no effect, counts stay 0, and test cases that need either are tagged [emulated] and left out.
+bool is_emulated();
+
 /// The order in which the threads of a block run between two barriers, and independent nodes of a graph. A
 /// kernel whose result depends on it lacks a barrier.
 enum class Schedule { kForward, kReverse, kRandom };
@@ -26,11 +30,13 @@ enum class Schedule { kForward, kReverse, kRandom };
 struct Config {
   int driver = 0;     // the newest CUDA that the driver supports, for example 13000; 0: no driver
   int n_devices = 1;  // 0 or 1 (CUDAEMU_DEVICES)
-  size_t vram_bytes = size_t{8} << 30;     // (CUDAEMU_VRAM_MB)
-  size_t vram_taken_bytes = 0;             // of vram_bytes, used by other processes (CUDAEMU_VRAM_TAKEN_MB)
-  int compute_capability = 80;             // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
-  int n_multiprocessors = 4;               // only reported: blocks run one after another
-  bool has_cublaslt = true;                // a library for prompts' products (CUDAEMU_CUBLASLT)
+  size_t vram_bytes = size_t{8} << 30;  // (CUDAEMU_VRAM_MB)
+  size_t vram_taken_bytes = 0;          // of vram_bytes, used by other processes (CUDAEMU_VRAM_TAKEN_MB)
+  size_t memlock_bytes =
+      SIZE_MAX;                 // of host memory, most that cudaHostRegister page-locks (CUDAEMU_MEMLOCK_KB)
+  int compute_capability = 80;  // 10 * major + minor (CUDAEMU_COMPUTE_CAPABILITY)
+  int n_multiprocessors = 4;    // only reported: blocks run one after another
+  bool has_cublaslt = true;     // a library for prompts' products (CUDAEMU_CUBLASLT)
   size_t shared_optin_bytes = 163 << 10;   // dynamic shared memory cudaFuncSetAttribute may allow
   Schedule schedule = Schedule::kForward;  // (CUDAEMU_SCHEDULE: 0, 1, 2)
   unsigned seed = 1;                       // of Schedule::kRandom and of jitter (CUDAEMU_SEED)
@@ -40,7 +46,8 @@ struct Config {
   /// Kernels are watched: which pages they touch, beside what they declare (take_touches). Needs guard, and allocations
   /// made with it.
   bool count_touched = false;
-  bool guard = false;  // device memory has no access rights while the device idles (CUDAEMU_GUARD)
+  bool drops_kernels = false;  // launches succeed, and kernels do nothing, as on a faulty device
+  bool guard = false;          // device memory has no access rights while the device idles (CUDAEMU_GUARD)
 };
 Config& config();
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/cuda/runtime/kernel_work.h"
+#include "kernels/cuda/runtime/work_meter.h"
 
 namespace hearth::cudaemu {
 
@@ -48,6 +49,7 @@ namespace hearth::cuda {
 template <class Work, class... P, class... A>
 cudaError_t gpu_launch(Work work, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared_bytes,
                        cudaStream_t stream, A&&... args) {
+  if (WorkMeter* const meter = WorkMeter::current()) meter->add(work);
   const std::tuple<P...> values{static_cast<P>(std::forward<A>(args))...};
   if (!std::apply([](const auto&... p) { return (cudaemu::is_valid_argument(p) && ...); }, values))
     return cudaemu::refuse_host_pointer();

@@ -28,6 +28,7 @@ Place place_of(const void* p, size_t n_bytes);
 cudaError_t allocate(void** out, size_t n_bytes, MemoryKind kind);
 /// Frees an address that allocate() gave for this kind, and only once; null is allowed.
 cudaError_t release(void* p, MemoryKind kind);
+/// Page-locks host memory, at most Config::memlock_bytes in all.
 cudaError_t register_memory(void* p, size_t n_bytes);
 cudaError_t unregister_memory(void* p);
 

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/cudaemu/control.h"
 #include "tests/support/cudaemu/errors.h"
 #include "tests/support/cudaemu/memory.h"
 #include "tests/support/cudaemu/order.h"
@@ -93,6 +94,7 @@ std::vector<KernelTouch> take_touches() {
 void execute(const Operation& operation, cudaStream_t stream) {
   if (device_error() != cudaSuccess) return;
   if (const cudaError_t fault = take_fault(fault_name(operation.kind))) return break_device(fault);
+  if (operation.kind == WorkKind::kKernel && config().drops_kernels) return;
   if (is_simulated()) return simulate(operation, stream);
   const Span span = run(operation);
   if (recording) record(operation, stream, span);

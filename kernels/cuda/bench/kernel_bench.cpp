@@ -1,0 +1,111 @@
+// See the header. A case is run once to warm up, with a WorkMeter at work, and then as a graph of repetitions, each with other
+// weights.
+#include "kernels/cuda/bench/kernel_bench.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cuda/bench/kernel_cases.h"
+#include "kernels/cuda/runtime/recorded.h"
+#include "kernels/cuda/runtime/timed_event.h"
+#include "kernels/cuda/runtime/work_meter.h"
+
+namespace hearth::cuda {
+namespace {
+
+// A graph of more nodes takes long to make.
+constexpr int kMostRepetitions = 200;
+constexpr int kFirstRepetitions = 4;
+// A tick of a clock, because an emulated device may take no time.
+constexpr double kLeastSeconds = 1e-9;
+
+/// Seconds of a run of n repetitions: the fastest of a few.
+double seconds_of(const KernelCase& what, int n, int n_runs, const Stream& stream) {
+  const GraphExec graph = record(stream, [&] {
+    for (int turn = 0; turn < n; ++turn) what.launch(turn, false);
+  });
+  launch(graph, stream);  // the first launch of a graph takes longer
+  stream.wait();
+  TimedEvent begin, end;
+  double best = 1e30;
+  for (int run = 0; run < n_runs; ++run) {
+    begin.record(stream);
+    launch(graph, stream);
+    end.record(stream);
+    stream.wait();
+    best = std::min(best, end.seconds_since(begin));
+  }
+  return std::max(best, kLeastSeconds);
+}
+
+KernelTime time_case(const KernelCase& what, const KernelBenchOptions& options, const Stream& stream) {
+  KernelTime result;
+  result.kernel = what.kernel;
+  result.size = what.size;
+  result.type = what.type;
+  result.n_tokens = what.n_tokens;
+  {
+    WorkMeter meter;
+    what.launch(0, true);
+    stream.wait();
+    result.n_launches = meter.n_launches();
+    result.work = meter.sum();
+  }
+  TimedEvent begin, end;
+  begin.record(stream);
+  what.launch(0, false);
+  end.record(stream);
+  stream.wait();
+  const double once = std::max(end.seconds_since(begin), kLeastSeconds);
+  // The cost of launching a graph is in both runs, and cancels in their difference.
+  if (once > options.seconds) {
+    result.seconds = seconds_of(what, 1, options.n_runs, stream);
+    return result;
+  }
+  const double few = seconds_of(what, kFirstRepetitions, options.n_runs, stream);
+  const int n = std::clamp(static_cast<int>(options.seconds * kFirstRepetitions / few), 2 * kFirstRepetitions,
+                           kMostRepetitions);
+  const double many = seconds_of(what, n, options.n_runs, stream);
+  result.seconds = std::max((many - few) / (n - kFirstRepetitions), kLeastSeconds);
+  return result;
+}
+
+/// Lanes of a multiprocessor that compute with floats (CUDA C++ Programming Guide, arithmetic instructions).
+int lanes_of(int compute_major, int compute_minor) {
+  return compute_major < 8 || (compute_major == 8 && compute_minor == 0) ? 64 : 128;
+}
+
+}  // namespace
+
+std::vector<KernelTime> time_kernels(const KernelBenchOptions& options) {
+  const Stream stream;
+  const BenchWeights weights(options.memory_bytes, stream);
+  std::vector<KernelTime> times;
+  for (size_t s = 0; s < options.shapes.size(); ++s) {
+    const KernelCases cases(options.shapes[s], options, weights, stream);
+    for (size_t i = 0; i < cases.all().size(); ++i) {
+      times.push_back(time_case(cases.all()[i], options, stream));
+      times.back().shape = options.shapes[s].name;
+      if (!options.progress) continue;
+      const double of_shape = static_cast<double>(i + 1) / static_cast<double>(cases.all().size());
+      options.progress((static_cast<double>(s) + of_shape) / static_cast<double>(options.shapes.size()));
+    }
+  }
+  return times;
+}
+
+double instructions_per_s() {
+  int major = 0, minor = 0, multiprocessors = 0, khz = 0;
+  const auto ask = [](int& value, cudaDeviceAttr attribute) {
+    check(cudaDeviceGetAttribute(&value, attribute, 0), "asking for the GPU's speed");
+  };
+  ask(major, cudaDevAttrComputeCapabilityMajor);
+  ask(minor, cudaDevAttrComputeCapabilityMinor);
+  ask(multiprocessors, cudaDevAttrMultiProcessorCount);
+  ask(khz, cudaDevAttrClockRate);
+  return 1e3 * khz * multiprocessors * lanes_of(major, minor);
+}
+
+}  // namespace hearth::cuda

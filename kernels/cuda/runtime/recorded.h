@@ -1,0 +1,36 @@
+// Records work as a graph to be timed: launched as one, kernels follow each other without the host.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/runtime/error.h"
+#include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/step_recorder.h"
+
+namespace hearth::cuda {
+
+/// Records what work() enqueues on the stream. Throws CudaError, std::bad_alloc, and what work() throws.
+template <class Work>
+GraphExec record(const Stream& stream, const Work& work) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "recording what is to be timed");
+  cudaGraph_t graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &graph), "recording what is to be timed");
+  cudaGraphExec_t exec = nullptr;
+  const cudaError_t code = cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  check_allocation(code, "making what is to be timed ready");
+  return GraphExec(exec);
+}
+
+inline void launch(const GraphExec& graph, const Stream& stream) {
+  check(cudaGraphLaunch(graph, stream), "launching what is to be timed");
+}
+
+}  // namespace hearth::cuda

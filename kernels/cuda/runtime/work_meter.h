@@ -1,0 +1,46 @@
+// Collects what launched kernels declare (kernels/cuda/runtime/kernel_work.h), for benchmarks that compare it with how long
+// they take. Without one a launch looks at a pointer, and that is all.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "kernels/cuda/runtime/kernel_work.h"
+
+namespace hearth::cuda {
+
+/// While an object lives, the declarations of all launches are kept. One object at a time, and only its thread launches.
+class WorkMeter {
+ public:
+  WorkMeter() { at_work_ = this; }
+  ~WorkMeter() { at_work_ = nullptr; }
+  WorkMeter(const WorkMeter&) = delete;
+  WorkMeter& operator=(const WorkMeter&) = delete;
+
+  /// The one that is at work; null: none.
+  static WorkMeter* current() { return at_work_; }
+
+  void add(std::function<KernelWork()> work) { works_.push_back(std::move(work)); }
+  int n_launches() const { return static_cast<int>(works_.size()); }
+  /// The sum of all declarations. REQUIRES: the device has done the work, and the host can read the lengths of lists and the
+  /// places of tokens that the kernels were given, for declarations look at them.
+  KernelWork sum() const {
+    KernelWork sum;
+    for (const std::function<KernelWork()>& declared : works_) {
+      const KernelWork work = declared();
+      sum.bytes += work.bytes;
+      sum.host_reads += work.host_reads;
+      sum.host_writes += work.host_writes;
+      sum.multiply_adds += work.multiply_adds;
+      sum.instructions += work.instructions;
+    }
+    return sum;
+  }
+
+ private:
+  static inline WorkMeter* at_work_ = nullptr;
+  std::vector<std::function<KernelWork()>> works_;
+};
+
+}  // namespace hearth::cuda
