@@ -238,6 +238,105 @@ TEST_CASE("engine: eviction under pressure changes no answer") {
   CHECK(engine.status().n_cached_tokens > 0);
 }
 
+namespace {
+
+// A pool for one context, and requests that name no length.
+constexpr int kWholePool = 200;
+
+ScriptedModel::Options small_pool() {
+  ScriptedModel::Options options;
+  options.limits.n_blocks = kWholePool / options.limits.block_tokens;
+  return options;
+}
+
+SequenceRequest endless(int n_prompt, uint64_t seed) {
+  return greedy(some_tokens(n_prompt, seed), kWholePool - n_prompt);
+}
+
+// Guesses the right token now and then.
+class Guesser : public Drafter {
+ public:
+  void draft(const Sequence& sequence, std::vector<int32_t>& draft) override {
+    draft.clear();
+    if (sequence.tokens.size() % 3 == 0) return;
+    draft = continuation(sequence.tokens, 1);
+    draft.push_back(5);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("engine: with a pool for one context, requests that may need all of it run together") {
+  std::atomic<int> most = 0;
+  ScriptedModel::Options options = small_pool();
+  options.before_step = [&](const Batch& batch) {
+    most = std::max(most.load(), 1 + *std::ranges::max_element(batch.slots));
+  };
+  ScriptedModel model(options);
+  Engine engine(model, {.n_slots = 4, .context_tokens = kWholePool, .promise_tokens = 60});
+  SequenceRequest first = endless(20, 1), second = endless(30, 2);
+  first.end_tokens = {continuation(first.prompt, 50).back()};
+  second.end_tokens = {continuation(second.prompt, 50).back()};
+  const auto streams = {submit(engine, first), submit(engine, second)};
+  for (const auto& stream : streams)
+    CHECK(read_all(*stream, 1).front().finished.reason == FinishReason::kStop);
+  CHECK(most == 2);
+  CHECK(engine.status().n_set_back == 0);
+}
+
+TEST_CASE("engine: sequences that are set back go on with the same tokens, and each is told once") {
+  const bool drafts = GENERATE(false, true);
+  const int chunk = GENERATE(3, 50);
+  ScriptedModel model(small_pool());
+  EngineOptions how{.n_slots = 4, .context_tokens = kWholePool, .prefill_chunk = chunk, .promise_tokens = 11};
+  if (drafts) {
+    how.speculation.on = how.speculation.whatever_it_costs = true;
+    how.speculation.drafter = std::make_shared<Guesser>();
+  }
+  Engine engine(model, how);
+  std::vector<SequenceRequest> requests;
+  for (int i = 0; i < 5; ++i) requests.push_back(endless(10 + 15 * i, static_cast<uint64_t>(i)));
+  requests[1].n_top_logprobs = 2;
+  requests[2] = sampled(requests[2].prompt, kWholePool - 40, 7);
+  requests.push_back(scored(some_tokens(90, 9), 2));
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  for (const SequenceRequest& request : requests) streams.push_back(submit(engine, request));
+  std::vector<std::vector<float>> among_others;
+  int n_prompt = 0;
+  for (const auto& stream : streams) {
+    const Answer answer = read_all(*stream, 1).front();
+    CHECK(answer.finished.reason == FinishReason::kLength);
+    CHECK(answer.finished.n_cached_tokens == 0);
+    n_prompt += answer.finished.n_prompt_tokens;
+    among_others.push_back(numbers_of(answer));
+  }
+  const EngineStatus status = engine.status();
+  CHECK(status.n_set_back > 0);
+  CHECK(status.n_running + status.n_waiting == 0);
+  CHECK(status.n_prompt_tokens == static_cast<uint64_t>(n_prompt));  // what was computed again counts once
+  for (size_t i = 0; i < requests.size(); ++i) {
+    INFO(i);
+    CHECK(numbers_of(ask(engine, requests[i])) == among_others[i]);
+  }
+  CHECK(engine.status().n_set_back == status.n_set_back);
+}
+
+TEST_CASE("engine: who was set back can be cancelled, and is cancelled when the engine stops") {
+  ScriptedModel model(small_pool());
+  std::vector<std::shared_ptr<TokenStream>> streams;
+  {
+    Engine engine(model, {.n_slots = 3, .context_tokens = kWholePool, .promise_tokens = 20});
+    for (uint64_t i = 0; i < 3; ++i) streams.push_back(submit(engine, endless(20, i)));
+    while (engine.status().n_set_back == 0) std::this_thread::yield();
+    streams[1]->cancel();
+    CHECK(read_all(*streams[1], 1).front().finished.reason == FinishReason::kCancelled);
+  }
+  for (const size_t i : {size_t{0}, size_t{2}}) {
+    const FinishReason reason = read_all(*streams[i], 1).front().finished.reason;
+    CHECK((reason == FinishReason::kCancelled || reason == FinishReason::kLength));
+  }
+}
+
 TEST_CASE("engine: n sequences of one prompt compute it once and differ by their seeds") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 4, .context_tokens = 100});

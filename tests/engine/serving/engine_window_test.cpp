@@ -132,10 +132,14 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
       .n_blocks = n_contexts * blocks_at_once(window, longest_step(chunk), 4) + n_contexts / 2};
   ScriptedModel model(of);
   SpeculationOptions speculation{.on = drafts, .drafter = std::make_shared<GuessingDrafter>()};
-  Engine engine(
-      model, {.n_slots = 4, .context_tokens = kContext, .prefill_chunk = chunk, .speculation = speculation});
+  Engine engine(model, {.n_slots = 4,
+                        .context_tokens = kContext,
+                        .prefill_chunk = chunk,
+                        .speculation = speculation,
+                        .promise_tokens = n_contexts == 1 ? 5 : kPromiseTokens});
   check_crowd(engine, requests, expected);
   const EngineStatus status = engine.status();
+  CHECK((status.n_set_back > 0) == (n_contexts == 1));
   CHECK(status.n_cached_tokens > 0);
   CHECK((status.n_drafted_tokens > 0) == drafts);
   // Work between requests loses all keys and values.
