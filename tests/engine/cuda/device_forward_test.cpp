@@ -265,7 +265,7 @@ TEST_CASE("a model that is placed again in less memory keeps its contexts, and e
     blocks.set_tables(batch);
     for (int position = 0; position < blocks.max_positions(); ++position) {
       batch.clear();
-      batch.tokens = {7 + position};
+      batch.tokens = {(7 + position) % limits.n_vocab};
       batch.positions = {position};
       batch.slots = {2};
       batch.logit_rows = {0};

@@ -129,10 +129,16 @@ TEST_CASE("a device that has the whole model takes the contexts that its budget 
   LoadOptions options = options_of("bamboo.powerinfer", "exact");
   options.n_slots = 4;
   options.n_kv_contexts = 1;
-  const auto one = ModelRuntime::load(options);
-  const std::vector<float> expected = logits(*one);
-  const size_t whole = one->placed().plan->device.total(), kv = one->placed().plan->device.kv;
-  REQUIRE(one->placed().plan->whole());
+  std::vector<float> expected;
+  size_t whole = 0, kv = 0, kv_of_all = 0;
+  {
+    const auto one = ModelRuntime::load(options);
+    REQUIRE(one->placed().plan->whole());
+    expected = logits(*one);
+    whole = one->placed().plan->device.total();
+    kv = one->placed().plan->device.kv;
+    kv_of_all = one->placed().kv_bytes;
+  }
   options.n_kv_contexts = kKvContextsDecided;
   for (const int n : {4, 3, 2, 1}) {
     INFO(n);
@@ -146,7 +152,7 @@ TEST_CASE("a device that has the whole model takes the contexts that its budget 
       CHECK(runtime->limits().n_blocks == fit * 48 / 16);
       CHECK(plan.whole() == (budget >= whole));
       if (plan.whole()) CHECK(plan.device.total() == whole + static_cast<size_t>(fit - 1) * kv);
-      CHECK(runtime->placed().kv_bytes == static_cast<size_t>(fit) * one->placed().kv_bytes);
+      CHECK(runtime->placed().kv_bytes == static_cast<size_t>(fit) * kv_of_all);
       const size_t granularity = cudaemu::kVramGranularity;
       CHECK(cudaemu::stats().vram_peak ==
             (plan.device.total() + granularity - 1) / granularity * granularity);

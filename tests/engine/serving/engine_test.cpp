@@ -277,9 +277,8 @@ TEST_CASE("engine: with a pool for one context, requests that may need all of it
   SequenceRequest first = endless(20, 1), second = endless(30, 2);
   first.end_tokens = {continuation(first.prompt, 50).back()};
   second.end_tokens = {continuation(second.prompt, 50).back()};
-  const auto streams = {submit(engine, first), submit(engine, second)};
-  for (const auto& stream : streams)
-    CHECK(read_all(*stream, 1).front().finished.reason == FinishReason::kStop);
+  for (const Answer& answer : read_all(*submit(engine, together({first, second})), 2))
+    CHECK(answer.finished.reason == FinishReason::kStop);
   CHECK(most == 2);
   CHECK(engine.status().n_set_back == 0);
 }
@@ -299,12 +298,10 @@ TEST_CASE("engine: sequences that are set back go on with the same tokens, and e
   requests[1].n_top_logprobs = 2;
   requests[2] = sampled(requests[2].prompt, kWholePool - 40, 7);
   requests.push_back(scored(some_tokens(90, 9), 2));
-  std::vector<std::shared_ptr<TokenStream>> streams;
-  for (const SequenceRequest& request : requests) streams.push_back(submit(engine, request));
   std::vector<std::vector<float>> among_others;
   int n_prompt = 0;
-  for (const auto& stream : streams) {
-    const Answer answer = read_all(*stream, 1).front();
+  for (const Answer& answer :
+       read_all(*submit(engine, together(requests)), static_cast<int>(requests.size()))) {
     CHECK(answer.finished.reason == FinishReason::kLength);
     CHECK(answer.finished.n_cached_tokens == 0);
     n_prompt += answer.finished.n_prompt_tokens;
@@ -321,19 +318,40 @@ TEST_CASE("engine: sequences that are set back go on with the same tokens, and e
   CHECK(engine.status().n_set_back == status.n_set_back);
 }
 
-TEST_CASE("engine: who was set back can be cancelled, and is cancelled when the engine stops") {
-  ScriptedModel model(small_pool());
-  std::vector<std::shared_ptr<TokenStream>> streams;
+TEST_CASE("engine: who was set back can be cancelled, and ends when the engine stops") {
+  const bool stops = GENERATE(false, true);
+  std::atomic<const Engine*> running = nullptr;
+  std::promise<void> let_go;
+  std::shared_future<void> may_go = let_go.get_future().share();
+  ScriptedModel::Options options = small_pool();
+  options.before_step = [&](const Batch&) {
+    const Engine* const engine = running;
+    if (engine != nullptr && engine->status().n_set_back > 0) may_go.wait();
+  };
+  ScriptedModel model(options);
+  std::shared_ptr<TokenStream> stream;
+  const std::vector<SequenceRequest> requests = {endless(20, 1), endless(21, 2), endless(22, 3)};
   {
     Engine engine(model, {.n_slots = 3, .context_tokens = kWholePool, .promise_tokens = 20});
-    for (uint64_t i = 0; i < 3; ++i) streams.push_back(submit(engine, endless(20, i)));
+    running = &engine;
+    stream = submit(engine, together(requests));
     while (engine.status().n_set_back == 0) std::this_thread::yield();
-    streams[1]->cancel();
-    CHECK(read_all(*streams[1], 1).front().finished.reason == FinishReason::kCancelled);
+    CHECK(engine.status().n_running == 2);
+    CHECK(engine.status().n_waiting == 1);
+    if (!stops) stream->cancel_sequence(2);
+    let_go.set_value();
+    if (!stops) CHECK(engine.drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
   }
-  for (const size_t i : {size_t{0}, size_t{2}}) {
-    const FinishReason reason = read_all(*streams[i], 1).front().finished.reason;
-    CHECK((reason == FinishReason::kCancelled || reason == FinishReason::kLength));
+  const std::vector<Answer> answers = read_all(*stream, 3);
+  // An engine that stops may have finished all before it is told.
+  if (!stops) CHECK(answers[2].finished.reason == FinishReason::kCancelled);
+  for (const Answer& answer : answers)
+    CHECK((answer.finished.reason == FinishReason::kCancelled ||
+           answer.finished.reason == FinishReason::kLength));
+  CHECK(answers[2].finished.n_generated_tokens > 0);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::vector<int32_t>& tokens = answers[i].tokens;
+    CHECK(tokens == continuation(requests[i].prompt, static_cast<int>(tokens.size())));
   }
 }
 
