@@ -32,8 +32,8 @@ std::vector<OptionSpec> make_table() {
       {"chat-template-file", "Model", "FILE", "Jinja chat template to use instead of the model's own.",
        TextField{&O::chat_template_file}},
       {"context", "Model", "N",
-       "Tokens one request may use, prompt and answer together. Memory for --slots of them is reserved at "
-       "start. 0: what the model was trained for, at most 8192.",
+       "Tokens one request may use, prompt and answer together. 0: what the model was trained for, at most "
+       "8192.",
        IntField{&O::context, 0, 1 << 24}, Sources::kAll, Program::kBoth, 'c'},
       {"ffn-activation", "Model", "NAME",
        "Activation of the model's FFN, which files of ReLU-family models do not say: relu, drelu, fatrelu:T "
@@ -84,6 +84,12 @@ std::vector<OptionSpec> make_table() {
 
       {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256},
        Sources::kAll, Program::kBoth},
+      {"kv-contexts", "Engine", "N",
+       "Requests of full --context whose keys and values fit into memory at once. All requests share this "
+       "memory, each takes what its length needs, and one that does not fit waits. At most --slots. 0: by "
+       "the "
+       "memory that is left, at least 1; the log says how many tokens fit.",
+       IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N", "Requests that may wait for a slot; more are answered 429 at once.",
        IntField{&O::queue, 0, 4096}},
       {"max-tokens-default", "Engine", "N",

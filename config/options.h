@@ -65,6 +65,7 @@ struct Options {
 
   // Engine
   int slots = 4;               // sequences that run at once
+  int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: decided at load
   int queue = 512;             // requests that wait
   int max_tokens_default = 0;  // of chat answers that ask for no length; 0: what the context leaves
   int prefill_chunk = 128;     // prompt tokens of one step

@@ -63,7 +63,8 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
                   .prefill_chunk = limits_.encodes ? limits_.max_tokens : options.prefill_chunk,
                   .max_tokens = limits_.max_tokens,
                   .max_logit_rows = limits_.max_logit_rows,
-                  .whole_prompts = limits_.encodes},
+                  .whole_prompts = limits_.encodes,
+                  .promise_tokens = options.promise_tokens},
                  blocks_),
       sampler_(limits_.n_vocab),
       speculation_(options.speculation, options.n_slots, limits_.n_vocab, options.context_tokens) {
@@ -122,6 +123,7 @@ EngineStatus Engine::status() const {
   status.speculates = options_.speculation.on;
   status.n_drafted_tokens = n_drafted_tokens_;
   status.n_accepted_tokens = n_accepted_tokens_;
+  status.n_set_back = n_set_back_;
   status.mean_service_seconds = service_time_.mean_seconds();
   status.failed = failed_;
   if (status.failed) status.failure = failure_;
@@ -180,6 +182,10 @@ void Engine::serve(const std::stop_token& stop) {
 
 void Engine::step() {
   speculation_.draft(scheduler_.slots(), scheduler_.room_for_drafts());
+  scheduler_.extend_promises([this](Sequence& sequence) {
+    queue_.set_back(sequence.request_id);
+    n_set_back_.fetch_add(1, std::memory_order_relaxed);
+  });
   const std::span<const StepPiece> chosen = scheduler_.next_step();
   pieces_.assign(chosen.begin(), chosen.end());
   build_batch(pieces_);
@@ -244,11 +250,12 @@ void Engine::drop_cancelled() {
 void Engine::admit() {
   scheduler_.admit([this](Sequence& sequence) {
     queue_.admitted(sequence.request_id);
+    if (sequence.was_set_back) return;
     sequence.admitted_at = Clock::now();
     // Reserves room for every token it may generate, so that the token loop does not allocate.
     sequence.tokens.reserve(sequence.tokens.size() + static_cast<size_t>(sequence.request.max_tokens));
     if (sequence.request.embedding) sequence.pooled.emplace(limits_.d_model);
-    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
+    count_prompt(sequence);
     n_cached_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
   });
 }
@@ -294,9 +301,16 @@ StepOutput Engine::run_model() {
 
 // Counts the next tokens of a sequence that were computed.
 void Engine::advance(int slot, int n_tokens) {
-  if (scheduler_.slots()[static_cast<size_t>(slot)]->prefilling())
-    n_prompt_tokens_.fetch_add(static_cast<uint64_t>(n_tokens), std::memory_order_relaxed);
   scheduler_.computed(slot, n_tokens);
+  count_prompt(*scheduler_.slots()[static_cast<size_t>(slot)]);
+}
+
+// Adds prompt tokens that are new in the cache to the total. Those that are computed again do not count again.
+void Engine::count_prompt(Sequence& sequence) {
+  const int n_there = std::min(sequence.n_computed, sequence.n_prompt);
+  if (n_there <= sequence.n_counted) return;
+  n_prompt_tokens_.fetch_add(static_cast<uint64_t>(n_there - sequence.n_counted), std::memory_order_relaxed);
+  sequence.n_counted = n_there;
 }
 
 void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits) {
@@ -311,7 +325,7 @@ void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits)
     return;
   }
   if (sequence.n_pending() > 0) return;
-  if (was_prefilling) sequence.prefilled_at = Clock::now();
+  if (was_prefilling && sequence.n_generated() == 0) sequence.prefilled_at = Clock::now();
   if (sequence.request.max_tokens == 0) {
     finish_slot(piece.slot, FinishReason::kLength);
   } else {

@@ -40,9 +40,10 @@ namespace hearth {
 struct EngineOptions {
   int n_slots = 4;            // sequences that run at once
   int context_tokens = 4096;  // prompt plus generated tokens of one sequence, at most
-  int queue_capacity = 512;   // requests that wait, at most; 0: only what a free slot can take at once
+  int queue_capacity = 512;   // requests that wait for slots, at most; 0: only what free slots can take
   int prefill_chunk = 128;    // prompt tokens of one step, at most, so that running streams go on
   SpeculationOptions speculation = {};  // whether tokens are drafted
+  int promise_tokens = kPromiseTokens;  // of one promise of KV blocks (scheduler.h)
 };
 
 struct EngineStatus {
@@ -52,8 +53,9 @@ struct EngineStatus {
   uint64_t n_steps = 0;  // steps since start
   uint64_t n_prompt_tokens = 0, n_cached_tokens = 0, n_generated_tokens = 0;  // totals since start
   bool speculates = false;                                                    // tokens are drafted
-  uint64_t n_drafted_tokens = 0;    // computed before it was known that they come, since start
-  uint64_t n_accepted_tokens = 0;   // of those, the ones that came
+  uint64_t n_drafted_tokens = 0;   // computed before it was known that they come, since start
+  uint64_t n_accepted_tokens = 0;  // of those, the ones that came
+  uint64_t n_set_back = 0;         // sequences that have lost their slot to others (scheduler.h), since start
   double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
   bool failed = false;              // the engine thread ended by an exception; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
@@ -121,6 +123,7 @@ class Engine final : public TokenGenerator {
   void build_batch(std::span<const StepPiece> pieces);
   StepOutput run_model();
   void advance(int slot, int n_tokens);
+  void count_prompt(Sequence& sequence);
   void finish_piece(const StepPiece& piece, std::span<const float> logits);
   void finish_embedded_piece(const StepPiece& piece, std::span<const float> hidden);
   bool publish_prompt_logprobs(const StepPiece& piece, std::span<const float> logits);
@@ -156,7 +159,7 @@ class Engine final : public TokenGenerator {
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
-  std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0};
+  std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0}, n_set_back_{0};
   ServiceTime service_time_;
   std::atomic<Clock::rep> heartbeat_{0};
   std::atomic<bool> failed_{false};

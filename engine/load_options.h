@@ -30,9 +30,14 @@ enum class DeviceChoice : uint8_t {
   kCuda,  // the GPU; loading fails if there is none
 };
 
-/// The longest context used by default: KV memory for it is reserved for each slot, and few local chats are
-/// longer.
+/// The longest context used by default: keys and values of one request can take that many tokens, and few local
+/// chats are longer.
 inline constexpr int kDefaultContext = 8192;
+
+/// LoadOptions::n_kv_contexts: loading decides it, by the memory that is left. Without a GPU: half of the slots, rounded
+/// up, as far as they fit beside the file and the work space. With a GPU: one, so that weights come first; if the GPU has
+/// all it can have of the model, as many more as its budget has room for, up to the slots (add_contexts()).
+inline constexpr int kKvContextsDecided = -1;
 
 struct LoadOptions {
   // The model.
@@ -48,8 +53,9 @@ struct LoadOptions {
   int n_slots = 4;          // sequences that run at once
   int context_tokens = 0;   // of one sequence; 0: what the model was trained on, at most kDefaultContext
   int prefill_chunk = 128;  // prompt tokens of one step, at most
-  // Sequences of full length whose keys and values are in memory at once. With fewer than slots, long sequences may have
-  // to wait for each other. 0: as many as slots.
+  // Contexts whose keys and values are in memory at once: all sequences share a pool of so many times context_tokens. With
+  // fewer than slots, long sequences may have to wait for each other. More than slots count as many as slots. 0: as many as
+  // slots. kKvContextsDecided: see there.
   int n_kv_contexts = 0;
 
   // The host.

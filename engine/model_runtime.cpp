@@ -130,6 +130,7 @@ struct ModelRuntime::State {
   /// Frees all of it.
   void unplace();
   void open_device(const LoadOptions& options);
+  void add_contexts(const PlanInputs& inputs);
   void build_pass();
   void note_prompt_library();
   bool uses_library() const { return device && !device->prompt_library().empty(); }
@@ -146,7 +147,7 @@ struct ModelRuntime::State {
   const int max_tokens;  // of one step
   const LoadedModel facts;
 
-  std::optional<const ResolvedLoad> resolved;
+  std::optional<ResolvedLoad> resolved;
   std::optional<NeuronSetup> neurons;
   std::optional<Plan> plan;               // nullopt: there is no device
   std::unique_ptr<ComputeDevice> device;  // null: the CPU computes everything
@@ -159,7 +160,19 @@ struct ModelRuntime::State {
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
   NeuronObservation observation;
+  int n_kv_contexts =
+      0;  // of the first placement: what runs on the model counts on its KV blocks; 0: not placed yet
 };
+
+/// Gives keys and values what the plan leaves of the budget, if their contexts are decided here.
+void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
+  Reservation& memory = resolved->memory;
+  if (!memory.decides_contexts) return;
+  const auto counts_of = [&](int n) {
+    return kv_block_counts(spec, memory.context_tokens, n, memory.prefill_chunk);
+  };
+  set_contexts(memory, hearth::add_contexts(*plan, inputs, 1, memory.n_slots, counts_of), spec);
+}
 
 /// Makes a plan for the budget and allocates its memory. If the device grants less than planned, makes a
 /// smaller plan.
@@ -184,9 +197,11 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
           " holds nothing of the model: scratch, output and one layer's attention with its keys and values "
           "need " +
           bytes_text(static_cast<double>(least_bytes(inputs))) +
-          "; give more (--vram-budget), take a smaller context or fewer slots, or --device cpu.");
+          "; give more (--vram-budget), take a smaller context or fewer contexts (--kv-contexts), or "
+          "--device cpu.");
     }
     try {
+      add_contexts(inputs);
       cuda::DeviceOptions how{
           .budget_bytes = plan->device.total(), .graphs = options.graphs, .trace = options.trace};
       if (!options.cpu_share) how.stream_from_tokens = 1;
@@ -197,7 +212,7 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
       if (taken <= least) {
         throw std::invalid_argument("The GPU does not grant the " + bytes_text(static_cast<double>(taken)) +
                                     " that the smallest plan takes, though it has them free; take a smaller "
-                                    "context or fewer slots, or --device cpu.");
+                                    "context or fewer contexts (--kv-contexts), or --device cpu.");
       }
       const size_t smaller = std::max(taken / 10 * 9, least);
       notes.push_back("the GPU does not grant the " + bytes_text(static_cast<double>(taken)) +
@@ -383,6 +398,7 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options, con
   // 5. Allocate and fill all memory besides the file.
   auto state = std::make_unique<State>(std::move(model), hooks, resolved.memory);
   state->place(options, std::move(resolved));
+  state->n_kv_contexts = state->resolved->memory.n_kv_contexts;
   if (options.progress) options.progress(1.0);
   return std::unique_ptr<ModelRuntime>(new ModelRuntime(std::move(state)));
 }
@@ -393,7 +409,9 @@ ModelRuntime::~ModelRuntime() = default;
 void ModelRuntime::place_again(const LoadOptions& options) {
   check_options(options);
   state_->unplace();
-  state_->place(options, state_->model->resolve(options));
+  LoadOptions same_blocks = options;
+  same_blocks.n_kv_contexts = state_->n_kv_contexts;
+  state_->place(same_blocks, state_->model->resolve(same_blocks));
 }
 
 const LoadedModel& ModelRuntime::facts() const { return state_->facts; }

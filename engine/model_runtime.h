@@ -41,7 +41,7 @@ struct PlacedModel {
   std::string backend;             // "CPU avx512-vnni, 2 threads"
   const Plan* plan;                // what the GPU holds; null: the CPU computes everything
   const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
-  size_t kv_bytes;                 // keys and values, reserved for all slots
+  size_t kv_bytes;                 // keys and values of all contexts, reserved at load
   size_t work_bytes;               // scratch of a step, reserved too
   size_t neuron_bytes;             // FFN weights that were copied to bundles in host memory
   /// Hash of the neuron order. Two orders that round sums differently have different hashes. 0: the file's
@@ -64,7 +64,8 @@ class ModelRuntime final : public ForwardModel {
   ~ModelRuntime() override;
 
   /// Builds everything in memory besides the file again. `options` must have the path, slots, context and
-  /// steps of load(); placement and sparsity may differ. Keys and values are lost. Call it on the thread of
+  /// steps of load(); placement and sparsity may differ. There are as many contexts and KV blocks as load() made,
+  /// whatever `options` say, so limits() stays. Keys and values are lost. Call it on the thread of
   /// load(), or between steps, while no other call runs. It takes as long as loading a file that is in
   /// memory. Throws as load() does; then the model must be placed again before it runs.
   void place_again(const LoadOptions& options);

@@ -44,23 +44,38 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
+/// Decides the contexts of the pool; kKvContextsDecided has the rule. REQUIRES: all else is set.
+void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts& facts, bool has_device) {
+  const bool decided = options.n_kv_contexts == kKvContextsDecided;
+  r.decides_contexts = decided && has_device;
+  int n = contexts_to_plan(options.n_kv_contexts, r.n_slots);
+  if (decided && !has_device) {
+    const double file = static_cast<double>(facts.file.total_bytes());
+    n = contexts_beside(
+        static_cast<double>(r.memory_limit_bytes) - file - r.work_bytes, r.n_slots, [&](int more) {
+          return KvMemory::bytes_needed(facts.spec,
+                                        kv_block_counts(facts.spec, r.context_tokens, more, r.prefill_chunk));
+        });
+  }
+  set_contexts(r, n, facts.spec);
+}
+
 /// Throws ModelFileError if the model does not support such a context, or the machine lacks the memory for
 /// it.
-Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
+Reservation reserve(const LoadOptions& options, const LoadFacts& facts, bool has_device) {
   Reservation r;
   r.label = gguf::file_label(facts.file.path().string());
   r.context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
   r.n_slots = options.n_slots;
-  r.n_kv_contexts = options.n_kv_contexts > 0 ? options.n_kv_contexts : options.n_slots;
+  r.prefill_chunk = options.prefill_chunk;
   // An encoder sees the whole of a text in one step.
   const int chunk =
       facts.spec.arch.looks_ahead ? std::max(r.context_tokens, options.prefill_chunk) : options.prefill_chunk;
   r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
-  r.kv_counts = kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, options.prefill_chunk);
-  r.kv_bytes = KvMemory::bytes_needed(facts.spec, r.kv_counts);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
+  decide_contexts(r, options, facts, has_device);
   if (r.kv_bytes + r.work_bytes > static_cast<double>(r.memory_limit_bytes)) {
     r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
   }
@@ -132,7 +147,8 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
 
 void check_options(const LoadOptions& options) {
   check_option("slots", options.n_slots, 1);
-  check_option("contexts of keys and values", options.n_kv_contexts, 0);
+  if (options.n_kv_contexts != kKvContextsDecided)
+    check_option("contexts of keys and values", options.n_kv_contexts, 0);
   check_option("prompt tokens per step", options.prefill_chunk, 1);
   check_option("threads", options.n_threads, 0);
   if (options.context_tokens < 0) {
@@ -149,16 +165,30 @@ PassBounds Reservation::pass_bounds(bool shares, size_t stream_bytes) const {
 }
 
 void Reservation::refuse(const std::string& why) const {
-  gguf::fail(label, "a context of " + std::to_string(context_tokens) + " tokens for each of " +
-                        std::to_string(n_kv_contexts) + (n_kv_contexts == 1 ? " slot" : " slots") +
-                        " needs " + bytes_text(kv_bytes) + " for keys and values and " +
-                        bytes_text(work_bytes) + " of work space, " + why +
-                        "; ask for a smaller context or fewer slots");
+  const bool one = n_kv_contexts == 1;
+  gguf::fail(label, (one ? "one context" : std::to_string(n_kv_contexts) + " contexts") + " of " +
+                        std::to_string(context_tokens) + (one ? " tokens needs " : " tokens each need ") +
+                        bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
+                        " of work space, " + why + "; ask for a smaller context or fewer " +
+                        (one ? "slots" : "contexts (--kv-contexts)"));
+}
+
+int contexts_beside(double left_bytes, int n_slots, const std::function<double(int n)>& kv_bytes) {
+  for (int n = (n_slots + 1) / 2; n > 1; --n) {
+    if (kv_bytes(n) <= left_bytes) return n;
+  }
+  return 1;
+}
+
+void set_contexts(Reservation& memory, int n_contexts, const ModelSpec& spec) {
+  memory.n_kv_contexts = n_contexts;
+  memory.kv_counts = kv_block_counts(spec, memory.context_tokens, n_contexts, memory.prefill_chunk);
+  memory.kv_bytes = KvMemory::bytes_needed(spec, memory.kv_counts);
 }
 
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
-  Reservation memory = reserve(options, facts);
   DeviceAnswer device = choose_device(options, facts);
+  Reservation memory = reserve(options, facts, device.usable);
   memory.bounds.library = device.library;
   memory.bounds.library_decodes = device.library_decodes;
   const SparsityFacts about{.file = facts.file,

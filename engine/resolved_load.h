@@ -48,8 +48,11 @@ struct DeviceAnswer {
 struct Reservation {
   std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
-  int n_kv_contexts = 0;  // see LoadOptions
-  PassBounds bounds;      // the plan sets shares and stream_bytes
+  int prefill_chunk = 0;  // as asked for
+  int n_kv_contexts =
+      0;  // of the pool, 1 to n_slots; if a GPU is used and they are decided, those to plan with
+  bool decides_contexts = false;  // a plan may add contexts (add_contexts())
+  PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
@@ -61,10 +64,22 @@ struct Reservation {
   double free_bytes() const { return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes; }
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }
-  /// Throws ModelFileError: "this context and these slots" do not fit; `why` continues the sentence ("but
-  /// ...", "which ...").
+  /// Throws ModelFileError: "so many contexts" do not fit; `why` continues the sentence ("but ...", "which ...").
   [[noreturn]] void refuse(const std::string& why) const;
 };
+
+/// The contexts that a plan for a GPU begins with, if LoadOptions::n_kv_contexts is `asked`. 1 to n_slots.
+constexpr int contexts_to_plan(int asked, int n_slots) {
+  if (asked == kKvContextsDecided) return 1;
+  return asked > 0 ? std::min(asked, n_slots) : n_slots;
+}
+
+/// The contexts of a pool that only the CPU reads, if loading decides them: half of the slots, rounded up, as far as their
+/// keys and values fit into what the file and work space leave of memory; 1 at least.
+int contexts_beside(double left_bytes, int n_slots, const std::function<double(int n)>& kv_bytes);
+
+/// Sets the contexts of the pool, and what their keys and values take.
+void set_contexts(Reservation& memory, int n_contexts, const ModelSpec& spec);
 
 struct ResolvedLoad {
   Reservation memory;

@@ -90,6 +90,8 @@ DeviceSplit engine_split(Options::Split split) {
   return DeviceSplit::kAuto;
 }
 
+int engine_kv_contexts(int asked) { return asked > 0 ? asked : kKvContextsDecided; }
+
 LoadOptions engine_options(const Options& options) {
   LoadOptions load;
   load.path = options.model;
@@ -98,6 +100,7 @@ LoadOptions engine_options(const Options& options) {
   load.activation_bits = engine_activation_bits(options.activation_bits);
   load.spread_memory = options.numa == Options::Numa::kInterleave;
   load.n_slots = options.slots;
+  load.n_kv_contexts = engine_kv_contexts(options.kv_contexts);
   load.context_tokens = options.context;
   load.prefill_chunk = options.prefill_chunk;
   load.ffn_activation = options.ffn_activation;

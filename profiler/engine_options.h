@@ -22,6 +22,9 @@ ActivationBits engine_activation_bits(Options::ActivationBits bits);
 /// How a GPU that is too small for the model is used.
 DeviceSplit engine_split(Options::Split split);
 
+/// LoadOptions::n_kv_contexts for --kv-contexts.
+int engine_kv_contexts(int asked);
+
 /// The name of the sparsity mode, as SparsityRequest takes it.
 std::string engine_sparsity(Options::Sparsity sparsity);
 /// The option that asks for this sparsity mode.

@@ -150,8 +150,25 @@ std::string percent(double share) {
   return text;
 }
 
-/// Logs the memory of weights, keys and values, and which layers keep only those of their window.
-void log_memory(const ModelRuntime& model) {
+/// "keys and values of 16384 tokens: 4 requests of 4096 each, or 2 of 8192"
+std::string pool_text(const ModelRuntime& model, int n_slots) {
+  const StepLimits limits = model.limits();
+  const int64_t n_tokens = int64_t{limits.n_blocks} * limits.block_tokens;
+  const int context = model.facts().context_tokens;
+  const int64_t n_whole = n_tokens / context;
+  const auto requests = [](int64_t n, int64_t tokens) {
+    return std::to_string(n) + (n == 1 ? " request" : " requests") + " of " + std::to_string(tokens) +
+           (n == 1 ? " tokens" : " tokens each");
+  };
+  std::string text = "keys and values of " + std::to_string(n_tokens) +
+                     " tokens: " + requests(n_slots, std::min<int64_t>(n_tokens / n_slots, context));
+  if (n_whole < n_slots) text += ", or " + requests(n_whole, context);
+  return text;
+}
+
+/// Logs the memory of weights, keys and values, how many tokens those are for, and which layers keep only those of their
+/// window.
+void log_memory(const ModelRuntime& model, int n_slots) {
   LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
                       {"kv_cache", megabytes(model.placed().kv_bytes)}};
   if (const KvWindow window = model.limits().window) {
@@ -163,6 +180,7 @@ void log_memory(const ModelRuntime& model) {
                                         std::to_string(window.n_positions) + " tokens sees"});
   }
   log_info("memory", fields);
+  log_info(pool_text(model, n_slots));
 }
 
 /// Logs which part of the model the GPU has, and what kept it from having more.
@@ -457,7 +475,7 @@ void ServingModel::log_summary() const {
                       {"queue", engine_->options().queue_capacity}});
   log_sparsity(runtime_->placed().sparsity);
   log_placement(*runtime_);
-  log_memory(*runtime_);
+  log_memory(*runtime_, engine_->options().n_slots);
   if (embedder_) embedder_->log_summary();
   if (!drafter_) return;
   log_info("draft model",

@@ -235,6 +235,20 @@ Plan placed_plan(const PlanInputs& in, Placement placement, size_t budget) {
   return plan_of(in, std::move(placement.layers), placement.stream_bytes, budget);
 }
 
+int add_contexts(Plan& plan, const PlanInputs& in, int n_contexts, int most,
+                 const std::function<KvBlockCounts(int n)>& counts_of) {
+  if (!plan.is_complete(in.spec)) return n_contexts;
+  const auto with = [&](int64_t n) {
+    PlanInputs more = in;
+    more.kv_counts = counts_of(static_cast<int>(n));
+    return device_bytes(more, plan.layers, plan.stream_bytes);
+  };
+  const int64_t n = largest(int64_t{n_contexts} + 1, most,
+                            [&](int64_t contexts) { return with(contexts).total() <= plan.budget_bytes; });
+  if (n > n_contexts) plan.device = with(n);
+  return static_cast<int>(std::max<int64_t>(n, n_contexts));
+}
+
 size_t least_bytes(const PlanInputs& in) {
   const int64_t n_hot = in.spec.has_experts() ? d_ff_of(in) : 0;
   return device_bytes(in, placements(in, in.spec.n_layers - 1, false, n_hot, 0), 0).total();
@@ -247,6 +261,11 @@ int Plan::n_device_layers() const {
 
 bool Plan::whole() const {
   return !shares && cold_bytes == 0 && n_device_layers() == static_cast<int>(layers.size());
+}
+
+bool Plan::is_complete(const ModelSpec& spec) const {
+  return !shares && (cold_bytes == 0 || spec.has_experts()) &&
+         n_device_layers() == static_cast<int>(layers.size());
 }
 
 std::vector<std::string> Plan::lines(const ModelSpec& spec) const {

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ struct Plan {
 
   int n_device_layers() const;
   bool whole() const;  // the device has the whole model
+  /// Whether the device has all that it can have of the model: the whole, or of mixtures all but the experts.
+  bool is_complete(const ModelSpec& spec) const;
   std::vector<bool> on_device() const;
   /// For the log: "GPU 5.8 of 6.0 GB: ..." and the bytes of each part. One sentence per line.
   std::vector<std::string> lines(const ModelSpec& spec) const;
@@ -84,6 +87,13 @@ std::optional<Plan> make_plan(const PlanInputs& inputs, size_t budget);
 
 /// Makes the plan of a given placement. It may exceed the budget.
 Plan placed_plan(const PlanInputs& inputs, Placement placement, size_t budget);
+
+/// If the plan is complete (Plan::is_complete), adds keys and values of further contexts to it, as many as its budget has
+/// room for. inputs: those of the plan, with the KV blocks of n_contexts contexts. counts_of(n): KV blocks of n contexts.
+/// Returns how many contexts the plan has then, n_contexts to `most`. An incomplete plan stays as it is: its memory is
+/// worth more to neurons and layers.
+int add_contexts(Plan& plan, const PlanInputs& inputs, int n_contexts, int most,
+                 const std::function<KvBlockCounts(int n)>& counts_of);
 
 /// The smallest budget for which make_plan() finds a plan.
 size_t least_bytes(const PlanInputs& inputs);

@@ -117,7 +117,7 @@ void fit_memory(const SparsityFacts& facts, SparsityChoice& choice) {
   gguf::fail(gguf::file_label(facts.file.path().string()),
              "laying the model's neurons together, which --sparsity " +
                  std::string(sparsity_name(choice.mode)) + " needs, " + why +
-                 "; take dense, a smaller context or fewer slots");
+                 "; take dense, a smaller context or fewer contexts (--kv-contexts)");
 }
 
 int probe_length(const ModelSpec& spec) {

@@ -56,6 +56,8 @@ StepLimits checked_limits(const StepLimits& limits, const EngineOptions& options
   require(options.context_tokens > 0, "context must be > 0, got " + number(options.context_tokens));
   require(options.queue_capacity >= 0, "queue must be >= 0, got " + number(options.queue_capacity));
   require(options.prefill_chunk > 0, "prefill chunk must be > 0, got " + number(options.prefill_chunk));
+  require(options.promise_tokens > 0,
+          "a promise of KV blocks must be for tokens > 0, got " + number(options.promise_tokens));
   require(limits.n_vocab > 0 && limits.block_tokens > 0,
           "the model's vocabulary and KV blocks must not be empty");
   require(limits.max_tokens >= options.n_slots, "a step takes " + number(limits.max_tokens) +

@@ -2,6 +2,8 @@
 #include "engine/serving/fixed_blocks.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 
 namespace hearth {
 
@@ -11,6 +13,12 @@ FixedBlocks::FixedBlocks(const StepLimits& limits, int n_slots)
       window_(limits.window.n_positions),
       n_ring_(limits.window.n_blocks / n_slots),
       max_step_(limits.max_tokens) {
+  if (max_blocks_ < 1 || (limits.window && n_ring_ < 1)) {
+    throw std::invalid_argument("The KV cache has " + std::to_string(limits.n_blocks) + " blocks, and " +
+                                std::to_string(limits.window.n_blocks) +
+                                " for layers with a window, too few for " + std::to_string(n_slots) +
+                                " slots with blocks of their own.");
+  }
   for (int slot = 0; slot < n_slots; ++slot) {
     for (int i = 0; i < max_blocks_; ++i) tables_.push_back(slot * max_blocks_ + i);
   }

@@ -16,7 +16,7 @@ namespace hearth {
 
 class FixedBlocks {
  public:
-  /// Shares the model's KV blocks out evenly.
+  /// Shares the model's KV blocks out evenly. Throws std::invalid_argument (one sentence) if a slot would have none.
   FixedBlocks(const StepLimits& limits, int n_slots);
 
   /// Sets the batch's tables; they must outlive the batch's use.

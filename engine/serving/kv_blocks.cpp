@@ -65,6 +65,21 @@ std::optional<int> KvBlocks::reserve(int slot, std::span<const int32_t> prompt, 
   return n_found * block_tokens_;
 }
 
+bool KvBlocks::promise_more(int slot, int n_positions) {
+  Slot& s = slots_[static_cast<size_t>(slot)];
+  const int n_needed = (n_positions + block_tokens_ - 1) / block_tokens_;
+  assert(n_needed <= max_blocks_);
+  const int n_new = std::max(0, n_needed - s.n_blocks - s.n_promised);
+  const int n_window = std::max(0, n_window_needed(n_positions) - s.n_window_promised);
+  if (n_free() + n_unused_ - n_promised_ < n_new || n_window > window_.size() - n_window_promised_)
+    return false;
+  s.n_promised += n_new;
+  n_promised_ += n_new;
+  s.n_window_promised += n_window;
+  n_window_promised_ += n_window;
+  return true;
+}
+
 /// Walks the tree along the prompt. Sets the row's first entries to the longest prefix that can be reused, and returns its
 /// length.
 int KvBlocks::find_prefix(std::span<const int32_t> prompt, int32_t* row) {

@@ -52,6 +52,15 @@ class KvBlocks {
   /// n_positions <= max_blocks * block_tokens.
   std::optional<int> reserve(int slot, std::span<const int32_t> prompt, int n_positions, bool reuse);
 
+  /// Promises a slot that is not empty blocks for n_positions in all. Returns false, with nothing changed, if that many
+  /// cannot be promised now. REQUIRES: n_positions <= max_blocks * block_tokens.
+  bool promise_more(int slot, int n_positions);
+  /// Positions that the slot has blocks for or is promised.
+  int n_promised_positions(int slot) const {
+    const Slot& s = slots_[static_cast<size_t>(slot)];
+    return (s.n_blocks + s.n_promised) * block_tokens_;
+  }
+
   /// Gives the slot blocks for positions 0..n_positions-1. Cannot fail within what reserve() promised. REQUIRES, if there
   /// are window blocks: at most step_tokens of the positions are not computed (reserve(), commit(), move_on()).
   void extend(int slot, int n_positions);

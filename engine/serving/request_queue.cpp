@@ -79,6 +79,18 @@ void RequestQueue::admitted(uint64_t request_id) {
   --n_free_;
 }
 
+void RequestQueue::set_back(uint64_t request_id) {
+  const MutexLock lock(mutex_);
+  assert(n_free_ < n_slots_);
+  ++n_free_;
+  const auto entry = std::ranges::find(entries_, request_id, &Entry::request_id);
+  if (entry != entries_.end()) {
+    ++entry->n_left;
+  } else {
+    entries_.push_front({.request_id = request_id, .n_left = 1});
+  }
+}
+
 void RequestQueue::slot_freed() {
   const MutexLock lock(mutex_);
   assert(n_free_ < n_slots_);

@@ -4,10 +4,12 @@
 // One mutex guards the number of free slots and a list of entries. An entry is an accepted request that has
 // sequences without a slot; entries are in order of arrival.
 //
-// A request does not wait if the free slots cover the sequences without a slot of its entry and of all entries
-// before it, because the engine thread is about to admit it. (An entry counts as at most n_slots sequences.) All
-// other requests wait. A new request is accepted if the free slots cover it too, or if fewer than `capacity`
-// requests wait.
+// A request is covered if there are free slots for the sequences without a slot of its entry and of all entries
+// before it. (An entry counts as at most n_slots sequences.) The engine thread is about to admit it, unless the KV
+// blocks that it needs are taken, which this queue does not know: then it keeps its slots free until others end.
+// All other requests wait for slots. A new request is accepted if it is covered, or if fewer than `capacity`
+// requests wait that are not. A sequence that is set back gives its slot up and waits again. So with a pool of KV blocks for fewer contexts than slots, up to n_slots requests
+// more than `capacity` can wait.
 //
 // A slot counts as free before anyone can read the FinishedEvent of its sequence. So when a client has its
 // answer, the slot that it used is free already.
@@ -29,7 +31,7 @@ namespace hearth {
 
 class RequestQueue {
  public:
-  /// n_slots > 0; capacity >= 0: the most requests that may wait.
+  /// n_slots > 0; capacity >= 0: the most requests that may wait for slots.
   RequestQueue(int n_slots, int capacity);
 
   struct Counts {
@@ -59,6 +61,8 @@ class RequestQueue {
   void take_new(std::vector<std::unique_ptr<Sequence>>& into);
   /// Reports that a sequence of this request got a slot.
   void admitted(uint64_t request_id);
+  /// Reports that a sequence of this request lost its slot and waits before all others.
+  void set_back(uint64_t request_id);
   /// Reports that a sequence left its slot.
   void slot_freed();
   /// Reports that a sequence of this request ended without a slot.

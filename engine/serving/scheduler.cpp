@@ -28,15 +28,25 @@ bool wants_row(const Sequence& sequence, int position) {
   return sequence.request.max_tokens > 0 && static_cast<size_t>(position) + 1 == sequence.tokens.size();
 }
 
+// The most positions that a sequence can take.
+int most_positions(const Sequence& sequence) { return sequence.n_prompt + sequence.request.max_tokens; }
+
+// The positions that a sequence is promised at admission.
+int first_promise(const Sequence& sequence, int promise_tokens) {
+  if (sequence.was_set_back || sequence.request.computes_whole_prompt()) return most_positions(sequence);
+  return std::min(most_positions(sequence), static_cast<int>(sequence.tokens.size()) + promise_tokens);
+}
+
 }  // namespace
 
 Scheduler::Scheduler(SchedulerLimits limits, KvBlocks& blocks) : limits_(limits), blocks_(blocks) {
-  assert(limits.n_slots > 0 && limits.prefill_chunk > 0);
+  assert(limits.n_slots > 0 && limits.prefill_chunk > 0 && limits.promise_tokens > 0);
   assert(limits.max_tokens >= limits.n_slots && limits.max_logit_rows >= limits.n_slots);
   const size_t n = static_cast<size_t>(limits.n_slots);
   slots_.resize(n);
   pieces_.reserve(n);
   prompts_.reserve(n);
+  by_admission_.reserve(n);
 }
 
 void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
@@ -50,10 +60,11 @@ int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
     if (next == waiting_.end()) break;
     Sequence& sequence = **next;
     const bool reuse = !sequence.request.computes_whole_prompt();
-    const int n_positions = sequence.n_prompt + sequence.request.max_tokens;
+    const int n_positions = first_promise(sequence, limits_.promise_tokens);
     const std::optional<int> n_cached = blocks_.reserve(slot, sequence.tokens, n_positions, reuse);
     if (!n_cached) break;
-    sequence.n_cached = sequence.n_computed = *n_cached;
+    sequence.n_computed = *n_cached;
+    if (!sequence.was_set_back) sequence.n_cached = *n_cached;
     sequence.admission = n_admitted_++;
     slots_[static_cast<size_t>(slot)] = std::move(*next);
     waiting_.erase(next);
@@ -62,6 +73,60 @@ int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
     on_admitted(sequence);
   }
   return n_admitted;
+}
+
+void Scheduler::extend_promises(const std::function<void(Sequence&)>& on_set_back) {
+  by_admission_.clear();
+  for (int slot = 0; slot < limits_.n_slots; ++slot) {
+    if (slots_[static_cast<size_t>(slot)]) by_admission_.push_back(slot);
+  }
+  std::ranges::sort(by_admission_, {},
+                    [&](int slot) { return slots_[static_cast<size_t>(slot)]->admission; });
+  for (const int slot : by_admission_) {
+    while (slots_[static_cast<size_t>(slot)] && !promise(slot)) {
+      const int last = last_without_whole_promise();  // this one, if there is no other
+      set_back(last);
+      on_set_back(*waiting_.front());
+    }
+  }
+}
+
+// Promises the slot's sequence what its known tokens need, and limits its drafts to what else it is promised. Returns false
+// if it needs more than can be promised now.
+bool Scheduler::promise(int slot) {
+  Sequence& sequence = *slots_[static_cast<size_t>(slot)];
+  const int n_known = static_cast<int>(sequence.tokens.size());
+  const int n_wanted = n_known + sequence.drafts.n_wanted;
+  const int n_promised = blocks_.n_promised_positions(slot);
+  if (n_wanted <= n_promised) return true;
+  const int more = std::min(most_positions(sequence), n_wanted + limits_.promise_tokens);
+  if (blocks_.promise_more(slot, more) || blocks_.promise_more(slot, n_wanted)) return true;
+  if (n_known > n_promised && !blocks_.promise_more(slot, n_known)) return false;
+  sequence.drafts.n_wanted = blocks_.n_promised_positions(slot) - n_known;
+  return true;
+}
+
+// The slot of the sequence that was admitted last among those that may need more than they are promised; -1: none may.
+int Scheduler::last_without_whole_promise() const {
+  int last = -1;
+  for (int slot = 0; slot < limits_.n_slots; ++slot) {
+    const Sequence* const sequence = slots_[static_cast<size_t>(slot)].get();
+    if (!sequence || blocks_.n_promised_positions(slot) >= most_positions(*sequence)) continue;
+    if (last < 0 || sequence->admission > slots_[static_cast<size_t>(last)]->admission) last = slot;
+  }
+  return last;
+}
+
+// Takes a sequence's slot and puts it before all that wait. The prefix cache keeps its full KV blocks as long as nobody
+// needs their memory.
+void Scheduler::set_back(int slot) {
+  std::unique_ptr<Sequence> sequence = remove(slot, true);
+  sequence->was_set_back = true;
+  sequence->n_computed = 0;
+  sequence->drafts.looked_up.tokens.clear();
+  sequence->drafts.modelled.tokens.clear();
+  sequence->drafts.n_wanted = 0;
+  waiting_.push_front(std::move(sequence));
 }
 
 std::span<const StepPiece> Scheduler::next_step() {

@@ -9,6 +9,13 @@
 //   - If the KV blocks do not suffice for the sequence whose turn it is, all others wait too. Otherwise small sequences
 //     would starve it.
 //
+// Promises. A sequence is promised KV blocks for its prompt and for promise_tokens that it generates, or for max_tokens if
+// those are fewer, and for more when it gets there. max_tokens of a chat that names no length is the rest of the context, and
+// few answers are that long; so the pool of KV blocks may be smaller than all slots' contexts. If no more can be
+// promised, the sequence that was admitted last among those without a whole promise is set back: it loses its slot, and
+// waits before all others. Then it is promised all it can need, computes again what the prefix cache has lost, and goes on
+// with the same tokens. So a sequence is set back once at most, the one admitted first never by a later one, and all end.
+//
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
 // prompt slows decoding, but never stops it. Where a constraint forces several tokens of a decoding sequence at once,
 // the step has more of them, up to half a chunk. Drafted tokens (speculation.h) follow those of their sequence;
@@ -48,12 +55,17 @@ struct StepPiece {
   int n_drafted = 0;
 };
 
+/// Tokens to generate that a sequence is promised KV blocks for, and again each time it gets there. Small beside a context,
+/// so that a pool for one context runs several short sequences; large beside a step, so that promises rarely change.
+inline constexpr int kPromiseTokens = 256;
+
 struct SchedulerLimits {
   int n_slots = 0;
   int prefill_chunk = 0;       // most prompt tokens of a step
   int max_tokens = 0;          // most tokens of a step; >= n_slots
   int max_logit_rows = 0;      // most logit rows of a step; >= n_slots
   bool whole_prompts = false;  // prompts are never cut; then prefill_chunk must hold the longest
+  int promise_tokens = kPromiseTokens;
 };
 
 class Scheduler {
@@ -64,9 +76,13 @@ class Scheduler {
   /// Queues a sequence behind all others.
   void add(std::unique_ptr<Sequence> sequence);
 
-  /// Puts waiting sequences into free slots. Reserves KV blocks for the prompt and max_tokens, so that a running
-  /// sequence never lacks one. Calls on_admitted for each sequence. Returns their number.
+  /// Puts waiting sequences into free slots, if the KV blocks suffice for what they are promised. Calls on_admitted for
+  /// each sequence. Returns their number.
   int admit(const std::function<void(Sequence&)>& on_admitted);
+
+  /// Promises every running sequence the KV blocks that its known tokens need, and its drafted ones if there are enough.
+  /// Sequences may be set back for that; calls on_set_back for each. Call it before next_step(), when drafts are known.
+  void extend_promises(const std::function<void(Sequence&)>& on_set_back);
 
   /// Returns the next step's pieces: decoding sequences in slot order, then prompts; each slot at most once. The
   /// block tables list the KV blocks for them. Empty if and only if no sequence runs. Valid until the next
@@ -105,6 +121,9 @@ class Scheduler {
   using Waiting = std::deque<std::unique_ptr<Sequence>>;
 
   Waiting::iterator next_waiting();
+  bool promise(int slot);
+  int last_without_whole_promise() const;
+  void set_back(int slot);
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
   void take_decode(Budget& step);
@@ -120,6 +139,7 @@ class Scheduler {
   std::vector<std::unique_ptr<Sequence>> slots_;  // [n_slots]
   std::vector<StepPiece> pieces_;                 // of the next step
   std::vector<StepPiece> prompts_;                // scratch of take_prefill
+  std::vector<int> by_admission_;                 // scratch of extend_promises
   int n_running_ = 0;
   uint64_t n_admitted_ = 0;
   bool keeps_generated_ = true;

@@ -33,15 +33,17 @@ struct Sequence {
   SequenceDrafts drafts;              // tokens that may come next
   DraftCounts draft_counts;           // of those that were computed
   int n_prompt = 0;
-  int n_computed = 0;      // tokens whose keys and values are in the cache
-  int n_cached = 0;        // prompt tokens that were in the prefix cache at admission
-  uint64_t admission = 0;  // number of its admission, ascending
+  int n_computed = 0;         // tokens whose keys and values are in the cache
+  int n_cached = 0;           // prompt tokens that were in the prefix cache when it was first admitted
+  int n_counted = 0;          // prompt tokens that the engine's totals have, from the cache or computed
+  uint64_t admission = 0;     // number of its admission, ascending
+  bool was_set_back = false;  // it has lost its slot, and is promised all it can need when it gets one again
 
   std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;
 
   bool prefilling() const { return n_computed < n_prompt; }
-  /// Known tokens that are not computed yet: of the prompt; then the last one, and with a constraint those before it
-  /// that were forced.
+  /// Known tokens that are not computed yet: of the prompt; then the last one, with a constraint those before it
+  /// that were forced, and those that were computed before the sequence was set back.
   int n_pending() const { return static_cast<int>(tokens.size()) - n_computed; }
   int n_generated() const { return static_cast<int>(tokens.size()) - n_prompt; }
 };

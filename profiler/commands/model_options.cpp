@@ -75,6 +75,7 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   LoadOptions load = engine_options(options);
   load.n_threads = thread_count(options);
   load.n_slots = options.n_slots;
+  load.n_kv_contexts = options.n_kv_contexts;
   load.context_tokens = context;
   load.prefill_chunk = chunk;
   load.sparsity.calibrating = options.calibrating;

@@ -17,6 +17,7 @@ struct ModelOptions : Options {
   bool calibrating = false;   // see SparsityRequest
   Trace* timeline = nullptr;  // outlives the model
   int n_slots = 1;            // of the model that is loaded; `slots` is the number that a plan is made for
+  int n_kv_contexts = 0;      // of the model that is loaded, see LoadOptions; `kv_contexts` is a plan's
   /// Solve the placement for the GPU with this; then `placement` is ignored.
   std::optional<SolvedPlacement> placed;
 };

@@ -151,6 +151,7 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .ram_bytes = std::nullopt,
       .load = {.context_tokens = options.context > 0 ? options.context : std::min(kDefaultContext, possible),
                .n_slots = options.slots,
+               .n_kv_contexts = engine_kv_contexts(options.kv_contexts),
                .prefill_chunk = options.prefill_chunk,
                .library = options.prompt_products == Options::PromptProducts::kFast},
       .modes = {},
@@ -190,10 +191,10 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
                   "Machine to plan for: " + shipped_machine_names() +
                       ", or a file of hearth-profiler probe --toml; not given: this one")
       ->type_name("NAME|FILE");
-  add_options(
-      command,
-      {"vram-budget", "ram-budget", "prompt-products", "context", "slots", "prefill-chunk", "sparsity"},
-      options);
+  add_options(command,
+              {"vram-budget", "ram-budget", "prompt-products", "context", "slots", "kv-contexts",
+               "prefill-chunk", "sparsity"},
+              options);
   CLI::Option* sparsity = command.get_option("--sparsity")->default_str("");
   sparsity->description(sparsity->get_description() +
                         " Not given: all modes that the model has are compared.");

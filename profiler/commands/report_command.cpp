@@ -173,6 +173,7 @@ SpeedMeasured measure_mixture(const ReportCommand& command, const PlanQuestion& 
   ModelOptions load = command.model;
   load.ram_budget_gib.reset();  // the plan keeps it
   load.n_slots = question.load.n_slots;
+  load.n_kv_contexts = question.load.n_kv_contexts;  // one sequence is measured
   const auto model = load_model(load, question.load.context_tokens, question.load.prefill_chunk);
   run_and_measure(*model, options, speed);
   return speed;
@@ -197,6 +198,7 @@ SpeedMeasured measure_speed(const ReportCommand& command, const PlanQuestion& qu
   load.device = answer.best.on_gpu ? Options::Device::kAuto : Options::Device::kCpu;
   load.ram_budget_gib.reset();  // the placement already keeps it
   load.n_slots = question.load.n_slots;
+  load.n_kv_contexts = question.load.n_kv_contexts;  // one sequence is measured
   if (answer.best.on_gpu) {
     load.placed = SolvedPlacement{.machine = question.machine,
                                   .activity = answer.activity,

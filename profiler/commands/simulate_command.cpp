@@ -63,7 +63,7 @@ void add_simulate_options(CLI::App& bench, SimulateCommand& command, ModelOption
       bench.add_option("--type", command.type, "Of a shape's weights: q4_0, q4_k, q8_0, f16, ...")
           ->capture_default_str()
           ->type_name("NAME");
-  add_options(bench, {"context"}, options);
+  add_options(bench, {"context", "kv-contexts"}, options);
   command.plan.sparsity = bench.get_option("--sparsity");
   command.placement = bench.get_option("--placement");
   command.split = bench.get_option("--split");

@@ -36,7 +36,7 @@ struct Matrices {
 struct Layer {
   Matrices attention, router, shared;  // shared: the expert of all tokens, or a dense FFN
   Matrices expert;                     // one; none in a layer without experts
-  double kv_read = 0, kv_held = 0;     // bytes
+  double kv_read = 0, kv_held = 0;     // bytes; held: by one context
 };
 
 Matrices expert_of(const Expert& expert) {
@@ -58,7 +58,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   const double per_token = 2.0 * sizeof(uint16_t) * model.spec.kv_dim();
   const double filled = question.load.context_tokens * question.assumptions.context_filled;
   layer.kv_read = per_token * (window > 0 ? std::min<double>(window, filled) : filled);
-  layer.kv_held = per_token * question.load.context_tokens * question.load.n_slots;
+  layer.kv_held = per_token * question.load.context_tokens;
   return layer;
 }
 
@@ -80,6 +80,7 @@ class Planner {
 
   MixturePlan plan() {
     place();
+    add_contexts();
     tell_parts();
     check_ram();
     for (int i = 0; i < spec_.n_layers; ++i) {
@@ -103,21 +104,41 @@ class Planner {
   void place() {
     const MachineProfile& machine = question_.machine;
     plan_.ram_budget = question_.ram_bytes.value_or(usable_ram(machine.host.ram_bytes));
+    const int n = plan_.n_kv_contexts = question_.load.contexts_to_plan();
     if (!machine.gpu) return;
     plan_.vram_budget = question_.vram_bytes.value_or(usable_vram(machine.gpu->vram_bytes));
     double left = static_cast<double>(plan_.vram_budget) - output_.bytes;
     for (const Layer& layer : layers_) {
-      left -= whole_bytes(layer) + layer.kv_held;
+      left -= whole_bytes(layer) + n * layer.kv_held;
       if (left < 0) break;
       ++plan_.n_device_layers;
     }
     plan_.on_gpu = plan_.n_device_layers > 0;
     if (plan_.on_gpu || !question_.vram_bytes) return;
-    throw std::runtime_error("A GPU budget of " + bytes_text(static_cast<double>(plan_.vram_budget)) +
-                             " holds nothing of " + question_.model.name +
-                             ": output and one layer's attention with its keys and values need " +
-                             bytes_text(output_.bytes + whole_bytes(layers_[0]) + layers_[0].kv_held) +
-                             "; give more (--vram-budget), a smaller context or fewer slots.");
+    throw std::runtime_error(
+        "A GPU budget of " + bytes_text(static_cast<double>(plan_.vram_budget)) + " holds nothing of " +
+        question_.model.name + ": output and one layer's attention with its keys and values need " +
+        bytes_text(output_.bytes + whole_bytes(layers_[0]) + n * layers_[0].kv_held) +
+        "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
+  }
+
+  /// Decides how many contexts there are, by the engine's rule: a GPU that has all it can have takes more, and so does RAM
+  /// if there is no GPU.
+  void add_contexts() {
+    const PlanLoad& load = question_.load;
+    if (!load.decides_contexts()) return;
+    double kv = 0;
+    for (const Layer& layer : layers_) kv += layer.kv_held;
+    tell_parts();
+    const double in_vram = plan_.vram_bytes(), in_ram = plan_.ram_bytes();
+    plan_.parts.clear();
+    if (plan_.n_device_layers == spec_.n_layers) {
+      const double left = static_cast<double>(plan_.vram_budget) - in_vram;
+      plan_.n_kv_contexts = 1 + static_cast<int>(std::clamp(left / kv, 0.0, load.n_slots - 1.0));
+    } else if (!plan_.on_gpu) {
+      plan_.n_kv_contexts = contexts_beside(static_cast<double>(plan_.ram_budget) - in_ram, load.n_slots,
+                                            [&](int n) { return (n - 1) * kv; });
+    }
   }
 
   void tell_parts() {
@@ -132,7 +153,7 @@ class Planner {
       const Layer& layer = layers_[static_cast<size_t>(i)];
       const bool on_gpu = i < plan_.n_device_layers;
       put(attention, layer.attention.bytes, on_gpu, layer.attention.bytes);
-      put(kv, layer.kv_held, on_gpu, layer.kv_read);
+      put(kv, plan_.n_kv_contexts * layer.kv_held, on_gpu, layer.kv_read);
       put(routers, layer.router.bytes, on_gpu, layer.router.bytes);
       put(shared, layer.shared.bytes, on_gpu, layer.shared.bytes);
       put(experts, layer.expert.bytes * spec_.mixture.n_experts, false,
@@ -149,11 +170,11 @@ class Planner {
 
   void check_ram() const {
     if (plan_.ram_bytes() <= static_cast<double>(plan_.ram_budget)) return;
-    throw std::runtime_error("RAM of " + bytes_text(static_cast<double>(plan_.ram_budget)) +
-                             " does not hold " + question_.model.name +
-                             ": experts, and what the GPU does not take, need " +
-                             bytes_text(plan_.ram_bytes()) +
-                             "; give more (--ram-budget), a smaller type, a smaller context or fewer slots.");
+    throw std::runtime_error(
+        "RAM of " + bytes_text(static_cast<double>(plan_.ram_budget)) + " does not hold " +
+        question_.model.name + ": experts, and what the GPU does not take, need " +
+        bytes_text(plan_.ram_bytes()) +
+        "; give more (--ram-budget), a smaller type, a smaller context or fewer contexts (--kv-contexts).");
   }
 
   void add_decode(const Layer& layer, bool on_gpu) {
@@ -284,14 +305,12 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
   lines.emplace_back("a token",
                      fmt::format("reads {}{}; {} of {} experts a layer", bytes_text(plan.token_bytes()), read,
                                  spec.mixture.n_used, spec.mixture.n_experts));
-  lines.emplace_back(
-      "assumed",
-      fmt::format("{} of {} tokens each, half full; a prompt's step of {} tokens reads {:.0f} experts of a "
-                  "layer, {}; "
-                  "work space is not counted",
-                  question.load.n_slots == 1 ? "1 slot" : fmt::format("{} slots", question.load.n_slots),
-                  question.load.context_tokens, question.load.prefill_chunk, plan.experts_per_step,
-                  plan.experts_source));
+  lines.emplace_back("assumed",
+                     fmt::format("{}, half full; a prompt's step of {} tokens reads {:.0f} experts of a "
+                                 "layer, {}; "
+                                 "work space is not counted",
+                                 slots_text(question.load, plan.n_kv_contexts), question.load.prefill_chunk,
+                                 plan.experts_per_step, plan.experts_source));
   return lines;
 }
 
@@ -326,6 +345,7 @@ std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) 
                      {"machine", question.machine.name},
                      {"context_tokens", question.load.context_tokens},
                      {"slots", question.load.n_slots},
+                     {"kv_contexts", plan.n_kv_contexts},
                      {"vram_budget_bytes", plan.vram_budget},
                      {"ram_budget_bytes", plan.ram_budget},
                      {"experts",

@@ -48,6 +48,7 @@ struct MixtureBytes {
 struct MixturePlan {
   bool on_gpu = false;
   int n_device_layers = 0;
+  int n_kv_contexts = 0;  // whose keys and values are in memory at once
   int64_t vram_budget = 0, ram_budget = 0;
   std::vector<MixtureBytes> parts;
   MixtureWork decode, prefill;  // of one token

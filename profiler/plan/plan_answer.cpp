@@ -7,7 +7,9 @@
 #include <stdexcept>
 
 #include <spdlog/fmt/fmt.h>
+#include "engine/forward/kv_memory.h"
 #include "engine/residency/memory_limit.h"
+#include "profiler/placement/solved_placement.h"
 
 namespace hearth {
 namespace {
@@ -56,10 +58,37 @@ class Asked {
     for (const Mode& mode : modes_) least = std::min(least, least_ram(mode.facts, cost, vram));
     std::string beside =
         cost.has_gpu() && vram > 0 ? " beside " + gb(static_cast<double>(vram)) + " of VRAM" : "";
-    throw std::runtime_error(
-        "RAM of " + gb(static_cast<double>(ram)) + " does not hold " + question_.model.name +
-        ": what the GPU does not take needs " + gb(static_cast<double>(least)) + beside +
-        "; give more (--ram-budget, --vram-budget), a smaller type, a smaller context or fewer slots.");
+    throw std::runtime_error("RAM of " + gb(static_cast<double>(ram)) + " does not hold " +
+                             question_.model.name + ": what the GPU does not take needs " +
+                             gb(static_cast<double>(least)) + beside +
+                             "; give more (--ram-budget, --vram-budget), a smaller type, a smaller context "
+                             "or fewer contexts (--kv-contexts).");
+  }
+
+  /// Gives keys and values of the solution what the budgets leave, by the engine's rule. Returns how many contexts there are.
+  int add_contexts(PlacementSolution& solution, int64_t vram, int64_t ram) const {
+    const PlanLoad& load = question_.load;
+    if (!load.decides_contexts()) return load.contexts_to_plan();
+    const Mode& mode = mode_of(solution.mode);
+    const PlanInputs& inputs = mode.basis->inputs();
+    const auto counts_of = [&](int n) { return kv_block_counts(inputs.spec, load, n); };
+    if (!solution.on_gpu) {
+      const auto more_bytes = [&](int n) {
+        return KvMemory::bytes_needed(inputs.spec, counts_of(n)) -
+               KvMemory::bytes_needed(inputs.spec, inputs.kv_counts);
+      };
+      const int n = contexts_beside(static_cast<double>(ram - solution.ram_bytes), load.n_slots, more_bytes);
+      solution.ram_bytes += static_cast<int64_t>(more_bytes(n));
+      return n;
+    }
+    Plan plan = placed_plan(
+        inputs,
+        {layer_placements(solution, inputs, *mode.activity), static_cast<size_t>(solution.stream_bytes)},
+        static_cast<size_t>(vram));
+    const size_t before = plan.device.kv;
+    const int n = hearth::add_contexts(plan, inputs, load.contexts_to_plan(), load.n_slots, counts_of);
+    solution.vram_bytes += static_cast<int64_t>(plan.device.kv - before);
+    return n;
   }
 
   /// The least VRAM with which at least one mode can use the GPU.
@@ -68,9 +97,7 @@ class Asked {
     for (const Mode& mode : modes_) least = std::min(least, mode.facts.vram_least);
     return least;
   }
-  const ModelActivity& activity_of(Sparsity mode) const {
-    return *std::ranges::find_if(modes_, [&](const Mode& m) { return m.facts.mode == mode; })->activity;
-  }
+  const ModelActivity& activity_of(Sparsity mode) const { return *mode_of(mode).activity; }
 
  private:
   struct Mode {
@@ -78,6 +105,10 @@ class Asked {
     std::unique_ptr<ModelActivity> activity;
     ModelFacts facts;
   };
+
+  const Mode& mode_of(Sparsity mode) const {
+    return *std::ranges::find_if(modes_, [&](const Mode& m) { return m.facts.mode == mode; });
+  }
 
   ModelActivity activity_for(const PlannedModel& model, Sparsity mode) const {
     if (mode == Sparsity::kDense) return dense_activity(model.spec);
@@ -175,16 +206,17 @@ PlanAnswer answer_plan(const PlanQuestion& question) {
   answer.vram_budget = machine.gpu ? question.vram_bytes.value_or(usable_vram(machine.gpu->vram_bytes)) : 0;
   answer.ram_budget = question.ram_bytes.value_or(usable_ram(machine.host.ram_bytes));
   if (machine.gpu && question.vram_bytes && *question.vram_bytes < asked.least_vram()) {
-    throw std::runtime_error("A GPU budget of " + gb(static_cast<double>(*question.vram_bytes)) +
-                             " holds nothing of " + question.model.name +
-                             ": scratch, output and one layer's attention with its keys and values need " +
-                             gb(static_cast<double>(asked.least_vram())) +
-                             "; give more (--vram-budget), a smaller context or fewer slots.");
+    throw std::runtime_error(
+        "A GPU budget of " + gb(static_cast<double>(*question.vram_bytes)) + " holds nothing of " +
+        question.model.name + ": scratch, output and one layer's attention with its keys and values need " +
+        gb(static_cast<double>(asked.least_vram())) +
+        "; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
   std::vector<PlacementSolution> solved = asked.solve(machine, answer.vram_budget, answer.ram_budget);
   if (solved.empty()) asked.refuse(answer.vram_budget, answer.ram_budget);
   answer.best = solved.front();
   answer.others.assign(solved.begin() + 1, solved.end());
+  answer.n_kv_contexts = asked.add_contexts(answer.best, answer.vram_budget, answer.ram_budget);
   answer.activity = asked.activity_of(answer.best.mode);
   answer.helps = find_helps(question, asked, answer.vram_budget, answer.ram_budget);
   const double now = 1 / answer.best.seconds();

@@ -39,6 +39,7 @@ struct PlanAnswer {
   PlacementSolution best;
   std::vector<PlacementSolution> others;  // those of the other modes, the fastest first
   int64_t vram_budget = 0, ram_budget = 0;
+  int n_kv_contexts = 0;        // with `best`, whose bytes include their keys and values
   ModelActivity activity;       // the activity that `best` was solved for
   std::vector<PlanHelp> helps;  // the most helpful first; changes that help by less than 1 % are left out
 };
@@ -51,6 +52,8 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
                                                             const PlanAnswer& answer);
 /// Such lines for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
+/// "4 slots of 4096 tokens each, with keys and values of 2 at once".
+std::string slots_text(const PlanLoad& load, int n_kv_contexts);
 /// What decoding a token waits for most, and what a prompt waits for most.
 std::string decode_bound(const PlacementSolution& solution);
 std::string prefill_bound(const PlacementSolution& solution);

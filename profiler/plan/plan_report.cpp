@@ -134,11 +134,9 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
        fmt::format("reads {}{}{}", bytes(read.sum()),
                    best.on_gpu ? ": " + bytes(read.device_whole + read.device_neurons) + " of VRAM, " : "",
                    best.on_gpu ? bytes(read.cold_neurons + read.host_whole) + " of RAM" : " of RAM"));
-  line("assumed",
-       fmt::format("{} of {} tokens each, half full; {:.0f} % of neurons active, {}",
-                   question.load.n_slots == 1 ? "1 slot" : fmt::format("{} slots", question.load.n_slots),
-                   question.load.context_tokens, 100 * answer.activity.active_share(),
-                   answer.activity.source));
+  line("assumed", fmt::format("{}, half full; {:.0f} % of neurons active, {}",
+                              slots_text(question.load, answer.n_kv_contexts),
+                              100 * answer.activity.active_share(), answer.activity.source));
   line("at best", fmt::format("{} tokens/s: no placement in this mode is faster, by the same figures",
                               rate_text(1 / best.least_seconds)));
   for (const PlanHelp& help : answer.helps) {
@@ -152,6 +150,14 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines) {
   std::string text;
   for (const auto& [name, what] : lines) text += wrapped(name, what);
+  return text;
+}
+
+std::string slots_text(const PlanLoad& load, int n_kv_contexts) {
+  if (load.n_slots == 1) return fmt::format("1 slot of {} tokens", load.context_tokens);
+  std::string text = fmt::format("{} slots of {} tokens each", load.n_slots, load.context_tokens);
+  if (n_kv_contexts < load.n_slots)
+    text += fmt::format(", with keys and values of {}", fmt::format("{} at once", n_kv_contexts));
   return text;
 }
 
@@ -199,6 +205,7 @@ std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer) {
                {"machine", question.machine.name},
                {"context_tokens", question.load.context_tokens},
                {"slots", question.load.n_slots},
+               {"kv_contexts", answer.n_kv_contexts},
                {"vram_budget_bytes", answer.vram_budget},
                {"ram_budget_bytes", answer.ram_budget},
                {"active_share", answer.activity.active_share()},

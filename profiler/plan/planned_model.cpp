@@ -301,6 +301,10 @@ PassBounds PlanLoad::bounds() const {
   return bounds;
 }
 
+KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n_contexts) {
+  return kv_block_counts(spec, load.context_tokens, n_contexts, load.prefill_chunk);
+}
+
 PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load) {
   AddressSpace nowhere;
   const BundleParts parts = bundle_parts(mode, mode == Sparsity::kExact);
@@ -312,7 +316,7 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .host = *host_,
       .mode = mode,
       .bounds = load.bounds(),
-      .kv_counts = kv_block_counts(model.spec, load.context_tokens, load.n_slots, load.prefill_chunk),
+      .kv_counts = kv_block_counts(model.spec, load, load.contexts_to_plan()),
   });
 }
 

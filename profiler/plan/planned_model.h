@@ -16,6 +16,7 @@
 #include "engine/model/model_file.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/plan.h"
+#include "engine/resolved_load.h"
 #include "profiler/synthesis/shapes.h"
 
 namespace hearth {
@@ -61,13 +62,21 @@ std::vector<std::string> dtype_names();
 struct PlanLoad {
   int context_tokens = 4096;  // of one sequence
   int n_slots = 1;
+  int n_kv_contexts = 0;    // as LoadOptions::n_kv_contexts
   int prefill_chunk = 128;  // prompt tokens of a step
   // Prompts are multiplied by a library, also by quantised matrices: see PassBounds.
   bool library = false, library_decodes = false;
 
   /// The engine's bounds of a step.
   PassBounds bounds() const;
+
+  /// The contexts that a plan for a GPU begins with.
+  int contexts_to_plan() const { return hearth::contexts_to_plan(n_kv_contexts, n_slots); }
+  bool decides_contexts() const { return n_kv_contexts == kKvContextsDecided; }
 };
+
+/// KV blocks of so many contexts.
+KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n_contexts);
 
 /// The inputs from which the engine would make its plan if it loaded the model in this mode. Refers to the
 /// model.

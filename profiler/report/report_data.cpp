@@ -82,7 +82,9 @@ void add_gpu_bytes(const DeviceBytes& gpu, ReportData& data) {
 
 void add_placement(const ReportInputs& in, ReportData& data) {
   const PlacementSolution& best = in.answer.best;
-  const PlanBasis basis(in.question.model, best.mode, in.question.load);
+  PlanLoad load = in.question.load;
+  load.n_kv_contexts = in.answer.n_kv_contexts;
+  const PlanBasis basis(in.question.model, best.mode, load);
   const PlanInputs& inputs = basis.inputs();
   if (best.on_gpu) {
     add_gpu_bytes(device_bytes(inputs, layer_placements(best, inputs, in.answer.activity),

@@ -38,15 +38,15 @@ SimulatedModel::SimulatedModel(const SimulatedLoad& load)
   pass_->ffn().use({.sparsity = load_.mode, .thresholds = {}}, placed_neurons_);
   pass_->ffn().look_ahead(prefetcher_ != nullptr);
   const KvBlockCounts& counts = kv_->counts();
-  blocks_.emplace(StepLimits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,
-                             .max_logit_rows = pass_->max_logit_rows(),
-                             .n_vocab = spec_.n_vocab,
-                             .d_model = spec_.d_model,
-                             .block_tokens = kKvBlockTokens,
-                             .n_blocks = static_cast<int>(counts.n_blocks),
-                             .window = counts.window},
-                  load_.load.n_slots);
-  blocks_->set_tables(batch_);
+  const StepLimits limits{.max_tokens = load_.load.prefill_chunk + load_.load.n_slots,
+                          .max_logit_rows = pass_->max_logit_rows(),
+                          .n_vocab = spec_.n_vocab,
+                          .d_model = spec_.d_model,
+                          .block_tokens = kKvBlockTokens,
+                          .n_blocks = static_cast<int>(counts.n_blocks),
+                          .window = counts.window};
+  blocks_.emplace(limits, load_.load.n_slots);
+  blocks_of_one_.emplace(limits, 1);
 }
 
 SimulatedModel::~SimulatedModel() { cuda::set_simulated_products({}); }
@@ -61,8 +61,7 @@ void SimulatedModel::place() {
                           .host = layout_,
                           .mode = load_.mode,
                           .bounds = load_.load.bounds(),
-                          .kv_counts = kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots,
-                                                       load_.load.prefill_chunk),
+                          .kv_counts = kv_block_counts(spec_, load_.load, load_.load.contexts_to_plan()),
                           .split = load_.split,
                           .prefetch = load_.prefetch,
                           .order = nullptr};
@@ -78,16 +77,20 @@ void SimulatedModel::place() {
   }
   if (!plan_) plan_ = make_plan(inputs, budget);
   if (!plan_) {
-    throw std::runtime_error("The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
-                             " holds nothing of the model, which needs " +
-                             bytes_text(static_cast<double>(least_bytes(inputs))) +
-                             " at least; give more (--vram-budget), a smaller context or fewer slots.");
+    throw std::runtime_error(
+        "The GPU's budget of " + bytes_text(static_cast<double>(budget)) +
+        " holds nothing of the model, which needs " + bytes_text(static_cast<double>(least_bytes(inputs))) +
+        " at least; give more (--vram-budget), a smaller context or fewer contexts (--kv-contexts).");
   }
+  n_kv_contexts_ = load_.load.contexts_to_plan();
+  const auto counts_of = [&](int n) { return kv_block_counts(spec_, load_.load, n); };
+  if (load_.load.decides_contexts())
+    n_kv_contexts_ = add_contexts(*plan_, inputs, n_kv_contexts_, load_.load.n_slots, counts_of);
   device_ = cuda::make_device(
       cpu_, {.budget_bytes = plan_->device.total(), .graphs = load_.graphs, .cold_neurons = &host_});
   devices_.emplace(host_, *device_, plan_->on_device());
   weights_.emplace(model.weights.placed(*devices_, spec_, load_.mode == Sparsity::kPredicted));
-  kv_.emplace(spec_, inputs.kv_counts, *devices_);
+  kv_.emplace(spec_, counts_of(n_kv_contexts_), *devices_);
   PassBounds bounds = inputs.bounds;  // what a library does is in them
   bounds.shares = plan_->shares;
   bounds.stream_bytes = plan_->stream_bytes;
@@ -152,6 +155,7 @@ int SimulatedModel::n_shared_layers() const {
 
 void SimulatedModel::step(const std::vector<int>& positions, const std::vector<int>& n_tokens) {
   batch_.clear();
+  (positions.size() == 1 ? *blocks_of_one_ : *blocks_).set_tables(batch_);
   for (size_t slot = 0; slot < positions.size(); ++slot) {
     for (int i = 0; i < n_tokens[slot]; ++i) {
       batch_.tokens.push_back(static_cast<int32_t>((n_tokens_ + i) * 7919 % spec_.n_vocab));

@@ -48,10 +48,15 @@ class SimulatedModel {
   explicit SimulatedModel(const SimulatedLoad& load);
   ~SimulatedModel();
 
-  /// A step of these tokens: slot s has n_tokens[s] more, from position positions[s] on, and logits for its last one.
+  /// A step of these tokens: slot s has n_tokens[s] more, from position positions[s] on, and logits for its last one. A
+  /// slot that is alone has the whole pool. REQUIRES: one slot, or as many as the load has.
   void step(const std::vector<int>& positions, const std::vector<int>& n_tokens);
 
   const Plan& plan() const { return *plan_; }
+  /// Of the pool of keys and values, by the engine's rule.
+  int n_kv_contexts() const { return n_kv_contexts_; }
+  /// Positions that a slot's sequence can have while all slots run: their part of the pool.
+  int max_positions() const { return blocks_->max_positions(); }
   /// Of the placement that was solved; nullopt: it was not.
   const std::optional<PlacementSolution>& solution() const { return solution_; }
   SimulatedHost& host() { return host_; }
@@ -80,7 +85,8 @@ class SimulatedModel {
   std::optional<KvMemory> kv_;
   std::optional<ForwardPass> pass_;
   std::unique_ptr<Prefetcher> prefetcher_;  // destroyed before the device
-  std::optional<FixedBlocks> blocks_;
+  std::optional<FixedBlocks> blocks_, blocks_of_one_;
+  int n_kv_contexts_ = 0;
   Batch batch_;
   int64_t n_tokens_ = 0;
 };

@@ -98,6 +98,7 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   result.device_bytes = model.plan().device;
   result.n_device_layers = model.plan().n_device_layers();
   result.n_shared_layers = model.n_shared_layers();
+  result.n_kv_contexts = model.n_kv_contexts();
   result.n_layers = load.model.spec.n_layers;
   // A step of a prompt takes as long as many of decoding, in the simulation too.
   const int n_chunks = (options.n_prompt + chunk - 1) / chunk;
@@ -119,7 +120,9 @@ SimulationResult simulate(const SimulatedLoad& load, const SimulationOptions& op
   }
   // 2. Decoding in all slots, in the middle of their contexts, as the plan assumes.
   const auto middle = static_cast<int>(load.assumptions.context_filled * load.load.context_tokens);
-  const int last = load.load.context_tokens - options.n_warm - options.n_generate;
+  // All slots together have the pool of keys and values, which may hold less than all their contexts.
+  const int last =
+      std::min(load.load.context_tokens, model.max_positions()) - options.n_warm - options.n_generate;
   std::vector<int> positions(static_cast<size_t>(n_slots), std::clamp(middle, 0, std::max(last, 0)));
   const std::vector<int> ones(static_cast<size_t>(n_slots), 1);
   const auto decode = [&] {
@@ -176,6 +179,7 @@ std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& 
                {"generate", options.n_generate},
                {"chunk", load.load.prefill_chunk},
                {"slots", load.load.n_slots},
+               {"kv_contexts", r.n_kv_contexts},
                {"context_tokens", load.load.context_tokens},
                {"prefill_tokens_per_s", r.prefill.tokens_per_s()},
                {"decode_tokens_per_s", r.decode.tokens_per_s()},

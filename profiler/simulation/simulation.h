@@ -39,6 +39,7 @@ struct SimulationResult {
   std::vector<std::string> plan_lines;
   DeviceBytes device_bytes;
   int n_device_layers = 0, n_shared_layers = 0, n_layers = 0;
+  int n_kv_contexts = 0;                     // whose keys and values are in memory at once
   double round_trips = 0;                    // of a decoded token
   double share_of_bound = 0;                 // of the byte bound, in decoding
   std::optional<PrefetchCounters> prefetch;  // while decoding

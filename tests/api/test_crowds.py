@@ -1,4 +1,5 @@
 """Many clients, slow clients, and clients that leave."""
+import concurrent.futures
 import json
 
 import httpx
@@ -6,6 +7,7 @@ import openai
 import pytest
 
 import hearthd
+import small_model
 
 # Long enough to be running still when a test looks, whatever the machine: end tokens are banned.
 LONG = {"prompt": "Once upon a time", "max_tokens": 900, "temperature": 0, "logit_bias": {"0": -100, "2": -100}}
@@ -61,7 +63,7 @@ def test_waiting_requests_are_served_in_the_end(start):
 
 
 def test_half_open_and_slow_connections_block_nobody(start):
-    server = start("--slots", "2", "--context", "1024")
+    server = start("--slots", "2", "--context", "1024", "--kv-contexts", "2")
     crowd = []
     try:
         running = [leave_running(server, {**LONG, "stream": True}) for _ in range(2)]
@@ -79,6 +81,40 @@ def test_half_open_and_slow_connections_block_nobody(start):
     finally:
         for connection in crowd:
             connection.close()
+
+
+def test_requests_share_a_pool_for_one_context():
+    server = hearthd.Hearthd("--slots", "4", "--kv-contexts", "1", "--threads", "2", model=small_model.path())
+    try:
+        assert "keys and values of 512 tokens: 4 requests of 128 tokens each, or 1 request of 512 tokens" in server.log()
+        bodies = [{"prompt": f"{word} upon a time", "max_tokens": 480, "temperature": 0,
+                   "logit_bias": {"0": -100, "1": -100, "2": -100}} for word in ("Once", "Twice", "Thrice", "Never")]
+
+        def complete(body):
+            answer = httpx.post(server.url + "/v1/completions", json=body, timeout=hearthd.PATIENCE)
+            assert answer.status_code == 200, answer.text
+            assert answer.json()["usage"]["completion_tokens"] == 480
+            return answer.json()["choices"]
+
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            together = list(pool.map(complete, bodies))
+        assert together == [complete(body) for body in bodies]
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("flags, said", [
+    ((), "keys and values of 1024 tokens: 4 requests of 256 tokens each, or 2 requests of 512 tokens each"),
+    (("--slots", "3"), "keys and values of 1024 tokens: 3 requests of 341 tokens each, or 2 requests of 512 tokens each"),
+    (("--slots", "1"), "keys and values of 512 tokens: 1 request of 512 tokens"),
+    (("--kv-contexts", "9"), "keys and values of 2048 tokens: 4 requests of 512 tokens each"),
+])
+def test_the_log_says_how_many_tokens_fit(flags, said):
+    server = hearthd.Hearthd("--threads", "1", "--device", "cpu", *flags, model=small_model.path())
+    try:
+        assert any(line.endswith(said) for line in server.lines), server.log()
+    finally:
+        server.kill()
 
 
 def test_idle_connections_beyond_the_threads_still_work(start):

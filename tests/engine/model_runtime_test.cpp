@@ -79,10 +79,63 @@ TEST_CASE("model runtime: the context asked for, in whole blocks for each slot")
   CHECK(model->limits().d_model == 32);
   disk.options.n_kv_contexts = 1;
   CHECK(disk.load()->limits().n_blocks == 3);
+  disk.options.n_kv_contexts = 9;  // more than slots is as many
+  CHECK(disk.load()->limits().n_blocks == 3 * 3);
   disk.options.n_kv_contexts = 0;
   // More slots than rows of logits by default: each may still want one.
   disk.options.n_slots = 100;
   CHECK(disk.load()->limits().max_logit_rows >= 100);
+}
+
+TEST_CASE(
+    "model runtime: without a GPU, decided contexts are half of the slots, as far as they fit beside the "
+    "file") {
+  OnDisk disk(long_model());
+  disk.options.n_kv_contexts = kKvContextsDecided;
+  disk.options.context_tokens = 1 << 16;  // 8.4 MB of keys and values each
+  const auto n_contexts = [&] { return disk.load()->limits().n_blocks * kKvBlockTokens >> 16; };
+  for (const auto& [n_slots, expected] :
+       {std::pair{1, 1}, std::pair{2, 1}, std::pair{3, 2}, std::pair{4, 2}, std::pair{7, 4}}) {
+    disk.options.n_slots = n_slots;
+    CHECK(n_contexts() == expected);
+  }
+  const auto model = disk.load();
+  const uint64_t rest = model->facts().file.total_bytes() + model->placed().work_bytes;
+  const uint64_t one = model->placed().kv_bytes / 4;
+  for (const int n : {4, 3, 2, 1}) {
+    disk.options.memory_limit_bytes = rest + static_cast<uint64_t>(n) * one;
+    CHECK(n_contexts() == n);
+    --disk.options.memory_limit_bytes;
+    CHECK(n_contexts() == std::max(1, n - 1));
+  }
+  // One is there even beside a file that memory does not hold, but not without memory of its own.
+  disk.options.memory_limit_bytes = model->placed().work_bytes + one;
+  CHECK(n_contexts() == 1);
+  --disk.options.memory_limit_bytes;
+  CHECK_THAT(disk.complaint(),
+             ContainsSubstring("one context of 65536 tokens needs 8.4 MB for keys and values"));
+}
+
+TEST_CASE("model runtime: a model that is placed again keeps its KV blocks, whatever it is asked for") {
+  OnDisk disk(long_model());
+  disk.options.n_kv_contexts = kKvContextsDecided;
+  disk.options.context_tokens = 1 << 16;
+  const auto model = disk.load();
+  const int n_blocks = model->limits().n_blocks;
+  const uint64_t needed = model->placed().work_bytes + model->placed().kv_bytes;
+  for (const int asked : {kKvContextsDecided, 0, 1}) {
+    LoadOptions again = disk.options;
+    again.n_kv_contexts = asked;
+    again.memory_limit_bytes = needed;  // decided anew, that would be one context
+    model->place_again(again);
+    CHECK(model->limits().n_blocks == n_blocks);
+  }
+  LoadOptions less = disk.options;
+  less.memory_limit_bytes = needed - 1;
+  CHECK_THROWS_WITH(model->place_again(less),
+                    ContainsSubstring("2 contexts of 65536 tokens each need 16.8 MB"));
+  model->place_again(disk.options);
+  CHECK(model->limits().n_blocks == n_blocks);
 }
 
 TEST_CASE(
@@ -108,9 +161,9 @@ TEST_CASE("model runtime: memory that cannot be had is refused before it is take
   disk.options.memory_limit_bytes = 100'000'000;
   // 4 slots of 2^20 positions, 2 layers, keys and values of 16 halves: 537 MB.
   CHECK_THAT(disk.complaint(),
-             ContainsSubstring("1048576 tokens for each of 4 slots needs 536.9 MB for keys and values") &&
+             ContainsSubstring("4 contexts of 1048576 tokens each need 536.9 MB for keys and values") &&
                  ContainsSubstring("may use 100.0 MB") &&
-                 ContainsSubstring("smaller context or fewer slots"));
+                 ContainsSubstring("smaller context or fewer contexts (--kv-contexts)"));
   CHECK_THROWS_AS(disk.load(), ModelFileError);
   disk.options.n_slots = 1;
   disk.options.context_tokens = 1 << 15;

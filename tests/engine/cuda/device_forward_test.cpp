@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/model_runtime.h"
+#include "engine/serving/fixed_blocks.h"
 #include "kernels/cuda/cuda_backend.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
@@ -245,6 +246,49 @@ TEST_CASE("a model that is placed again, and again, has the bits and the memory 
   CHECK_THROWS_AS(model->place_again(impossible), std::invalid_argument);
   model->place_again(options);
   CHECK(same_bits(run(*model, 5), expected));
+}
+
+TEST_CASE("a model that is placed again in less memory keeps its contexts, and every KV block can be used") {
+  LoadOptions options = options_of(data() / "arch/relu-llama.powerinfer.gguf", "exact", true);
+  options.n_slots = 3;
+  options.n_kv_contexts = kKvContextsDecided;
+  options.vram_budget_bytes = 64 << 20;
+  const auto model = ModelRuntime::load(options);
+  REQUIRE(model->placed().plan->whole());
+  const StepLimits limits = model->limits();
+  REQUIRE(limits.n_blocks == 3 * options.context_tokens / limits.block_tokens);
+  // The last block is that of the third slot's last positions.
+  const FixedBlocks blocks(limits, 3);
+  const auto last_block = [&] {
+    std::vector<float> rows;
+    Batch batch;
+    blocks.set_tables(batch);
+    for (int position = 0; position < blocks.max_positions(); ++position) {
+      batch.clear();
+      batch.tokens = {(7 + position) % limits.n_vocab};
+      batch.positions = {position};
+      batch.slots = {2};
+      batch.logit_rows = {0};
+      const std::span<const float> logits = model->forward(batch).logits;
+      rows.assign(logits.begin(), logits.end());
+    }
+    return rows;
+  };
+  const std::vector<float> expected = last_block();
+  LoadOptions less = options;
+  less.vram_budget_bytes = model->placed().plan->device.total() - 1000;
+  model->place_again(less);
+  CHECK_FALSE(model->placed().plan->whole());
+  CHECK(model->placed().plan->device.total() <= *less.vram_budget_bytes);
+  CHECK(model->limits().n_blocks == limits.n_blocks);
+  CHECK(same_bits(last_block(), expected));
+  // So does a first placement that had room for one only, in more memory.
+  const auto small = ModelRuntime::load(less);
+  const int n_blocks = small->limits().n_blocks;
+  CHECK(n_blocks < limits.n_blocks);
+  small->place_again(options);
+  CHECK(small->placed().plan->whole());
+  CHECK(small->limits().n_blocks == n_blocks);
 }
 
 /// Runs a model whose cold neurons are brought to the device, in long steps or in all: the bits that the

@@ -99,6 +99,9 @@ TEST_CASE("whatever the budget, the device's memory is what the plan says, and t
     const size_t granularity = cudaemu::kVramGranularity;
     CHECK(cudaemu::stats().vram_peak == (plan.device.total() + granularity - 1) / granularity * granularity);
     CHECK(cudaemu::stats().vram_peak == cudaemu::stats().vram_used);
+    // Layers of the CPU have their keys and values in host memory.
+    CHECK(plan.device.kv * static_cast<size_t>(runtime->facts().spec.n_layers) ==
+          runtime->placed().kv_bytes * static_cast<size_t>(plan.n_device_layers()));
     cpu_layers |= plan.n_device_layers() < runtime->facts().spec.n_layers;
     shares |= plan.shares;
     if (step == 8) CHECK(plan.whole());
@@ -118,7 +121,76 @@ TEST_CASE("layers may be split between the device and the CPU instead of neurons
   const auto split = ModelRuntime::load(options);
   CHECK(split->placed().plan->n_device_layers() == split->facts().spec.n_layers - 1);
   CHECK_FALSE(split->placed().plan->shares);
+  const size_t of_a_layer =
+      whole->placed().plan->device.kv / static_cast<size_t>(split->facts().spec.n_layers);
+  CHECK(split->placed().plan->device.kv == whole->placed().plan->device.kv - of_a_layer);
+  CHECK(split->placed().kv_bytes == whole->placed().kv_bytes);
   CHECK(same_bits(logits(*split), expected));
+}
+
+TEST_CASE("a device that has the whole model takes the contexts that its budget has room for") {
+  LoadOptions options = options_of("bamboo.powerinfer", "exact");
+  options.n_slots = 4;
+  options.n_kv_contexts = 1;
+  std::vector<float> expected;
+  size_t whole = 0, kv = 0, kv_of_all = 0;
+  {
+    const auto one = ModelRuntime::load(options);
+    REQUIRE(one->placed().plan->whole());
+    expected = logits(*one);
+    whole = one->placed().plan->device.total();
+    kv = one->placed().plan->device.kv;
+    kv_of_all = one->placed().kv_bytes;
+  }
+  options.n_kv_contexts = kKvContextsDecided;
+  for (const int n : {4, 3, 2, 1}) {
+    INFO(n);
+    const size_t needed = whole + static_cast<size_t>(n - 1) * kv;
+    for (const size_t budget : {needed, needed - 1}) {
+      options.vram_budget_bytes = budget;
+      cudaemu::reset_stats();
+      const auto runtime = ModelRuntime::load(options);
+      const Plan& plan = *runtime->placed().plan;
+      const int fit = std::max(1, budget == needed ? n : n - 1);
+      CHECK(runtime->limits().n_blocks == fit * 48 / 16);
+      CHECK(plan.whole() == (budget >= whole));
+      if (plan.whole()) CHECK(plan.device.total() == whole + static_cast<size_t>(fit - 1) * kv);
+      CHECK(runtime->placed().kv_bytes == static_cast<size_t>(fit) * kv_of_all);
+      const size_t granularity = cudaemu::kVramGranularity;
+      CHECK(cudaemu::stats().vram_peak ==
+            (plan.device.total() + granularity - 1) / granularity * granularity);
+      CHECK(same_bits(logits(*runtime), expected));
+    }
+  }
+  // More than slots is never taken.
+  options.vram_budget_bytes = whole + 20 * kv;
+  CHECK(ModelRuntime::load(options)->limits().n_blocks == 4 * 48 / 16);
+}
+
+TEST_CASE("of a mixture, whose experts are the CPU's, the device takes more contexts too") {
+  LoadOptions options = options_of("qwen3moe", "dense");
+  options.n_slots = 3;
+  options.n_kv_contexts = kKvContextsDecided;
+  const auto all = ModelRuntime::load(options);
+  CHECK(all->limits().n_blocks == 3 * 48 / 16);
+  options.vram_budget_bytes = all->placed().plan->device.total() - 1;
+  CHECK(ModelRuntime::load(options)->limits().n_blocks == 2 * 48 / 16);
+  options.split = DeviceSplit::kLayers;
+  options.vram_budget_bytes = all->placed().plan->device.total() - all->placed().plan->device.kv;
+  CHECK(ModelRuntime::load(options)->limits().n_blocks == 48 / 16);
+}
+
+TEST_CASE("a device that grants less than the contexts take is planned for again") {
+  LoadOptions options = options_of("bamboo.powerinfer", "exact");
+  options.n_slots = 4;
+  options.n_kv_contexts = kKvContextsDecided;
+  const auto all = ModelRuntime::load(options);
+  const std::vector<float> expected = logits(*all);
+  cudaemu::fail_next("cudaMalloc", 0, cudaErrorMemoryAllocation);
+  const auto runtime = ModelRuntime::load(options);
+  CHECK(says(runtime->placed().notes, "does not grant"));
+  CHECK(runtime->limits().n_blocks < all->limits().n_blocks);
+  CHECK(same_bits(logits(*runtime), expected));
 }
 
 TEST_CASE("a device that does not grant what it has free is planned for again, smaller") {

@@ -14,8 +14,10 @@ namespace {
 
 constexpr int kContext = 64;  // what the tiny models were made for
 
-std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chunk, int n_threads) {
+std::unique_ptr<ModelRuntime> load(const std::string& file, int n_slots, int chunk, int n_threads,
+                                   int n_kv_contexts = 0) {
   LoadOptions options;
+  options.n_kv_contexts = n_kv_contexts;
   options.path = std::filesystem::path(hearth::testing::source_dir()) / "tests/data" / file;
   options.n_threads = n_threads;
   options.n_slots = n_slots;
@@ -65,6 +67,28 @@ TEST_CASE("engine over a model: nothing but the request itself changes its answe
   }
   for (const auto& other : others)
     CHECK(read_all(*other, 1).front().finished.reason == FinishReason::kLength);
+}
+
+TEST_CASE(
+    "engine over a model: in a pool for one context, sequences that are set back have the same answers") {
+  const std::string file = GENERATE("arch/llama.gguf", "arch/qwen3.gguf", "relu/relu-5m-q8_0.gguf");
+  const int chunk = GENERATE(7, 40);
+  std::vector<SequenceRequest> requests;
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<int32_t> prompt = some_tokens(5 + 2 * i, static_cast<uint64_t>(i));
+    const int max_tokens = kContext - static_cast<int>(prompt.size());
+    requests.push_back(i % 2 == 0 ? greedy(prompt, max_tokens) : sampled(prompt, max_tokens, 7));
+    requests.back().n_top_logprobs = 3;
+  }
+  const auto model = load(file, 3, chunk, 1, 1);
+  REQUIRE(model->limits().n_blocks == kContext / model->limits().block_tokens);
+  Engine engine(*model,
+                {.n_slots = 3, .context_tokens = kContext, .prefill_chunk = chunk, .promise_tokens = 4});
+  const std::vector<Answer> together =
+      read_all(*submit(engine, GenerationRequest{.sequences = requests}), static_cast<int>(requests.size()));
+  CHECK(engine.status().n_set_back > 0);
+  for (size_t i = 0; i < requests.size(); ++i)
+    CHECK(numbers_of(ask(engine, requests[i])) == numbers_of(together[i]));
 }
 
 TEST_CASE("engine over a model: nothing but the text itself changes its embedding") {

@@ -270,6 +270,123 @@ TEST_CASE("engine: eviction under pressure changes no answer") {
   CHECK(engine.status().n_cached_tokens > 0);
 }
 
+namespace {
+
+// A pool for one context, and requests that name no length.
+constexpr int kWholePool = 200;
+
+ScriptedModel::Options small_pool() {
+  ScriptedModel::Options options;
+  options.limits.n_blocks = kWholePool / options.limits.block_tokens;
+  return options;
+}
+
+SequenceRequest endless(int n_prompt, uint64_t seed) {
+  return greedy(some_tokens(n_prompt, seed), kWholePool - n_prompt);
+}
+
+// Guesses the right token now and then.
+class Guesser : public Drafter {
+ public:
+  void draft(const Sequence& sequence, std::vector<int32_t>& draft) override {
+    draft.clear();
+    if (sequence.tokens.size() % 3 == 0) return;
+    draft = continuation(sequence.tokens, 1);
+    draft.push_back(5);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("engine: with a pool for one context, requests that may need all of it run together") {
+  std::atomic<int> most = 0;
+  ScriptedModel::Options options = small_pool();
+  options.before_step = [&](const Batch& batch) {
+    most = std::max(most.load(), 1 + *std::ranges::max_element(batch.slots));
+  };
+  ScriptedModel model(options);
+  Engine engine(model, {.n_slots = 4, .context_tokens = kWholePool, .promise_tokens = 60});
+  SequenceRequest first = endless(20, 1), second = endless(30, 2);
+  first.end_tokens = {continuation(first.prompt, 50).back()};
+  second.end_tokens = {continuation(second.prompt, 50).back()};
+  for (const Answer& answer : read_all(*submit(engine, together({first, second})), 2))
+    CHECK(answer.finished.reason == FinishReason::kStop);
+  CHECK(most == 2);
+  CHECK(engine.status().n_set_back == 0);
+}
+
+TEST_CASE("engine: sequences that are set back go on with the same tokens, and each is told once") {
+  const bool drafts = GENERATE(false, true);
+  const int chunk = GENERATE(3, 50);
+  ScriptedModel model(small_pool());
+  EngineOptions how{.n_slots = 4, .context_tokens = kWholePool, .prefill_chunk = chunk, .promise_tokens = 11};
+  if (drafts) {
+    how.speculation.on = how.speculation.whatever_it_costs = true;
+    how.speculation.drafter = std::make_shared<Guesser>();
+  }
+  Engine engine(model, how);
+  std::vector<SequenceRequest> requests;
+  for (int i = 0; i < 5; ++i) requests.push_back(endless(10 + 15 * i, static_cast<uint64_t>(i)));
+  requests[1].n_top_logprobs = 2;
+  requests[2] = sampled(requests[2].prompt, kWholePool - 40, 7);
+  requests.push_back(scored(some_tokens(90, 9), 2));
+  std::vector<std::vector<float>> among_others;
+  int n_prompt = 0;
+  for (const Answer& answer :
+       read_all(*submit(engine, together(requests)), static_cast<int>(requests.size()))) {
+    CHECK(answer.finished.reason == FinishReason::kLength);
+    CHECK(answer.finished.n_cached_tokens == 0);
+    n_prompt += answer.finished.n_prompt_tokens;
+    among_others.push_back(numbers_of(answer));
+  }
+  const EngineStatus status = engine.status();
+  CHECK(status.n_set_back > 0);
+  CHECK(status.n_running + status.n_waiting == 0);
+  CHECK(status.n_prompt_tokens == static_cast<uint64_t>(n_prompt));  // what was computed again counts once
+  for (size_t i = 0; i < requests.size(); ++i) {
+    INFO(i);
+    CHECK(numbers_of(ask(engine, requests[i])) == among_others[i]);
+  }
+  CHECK(engine.status().n_set_back == status.n_set_back);
+}
+
+TEST_CASE("engine: who was set back can be cancelled, and ends when the engine stops") {
+  const bool stops = GENERATE(false, true);
+  std::atomic<const Engine*> running = nullptr;
+  std::promise<void> let_go;
+  std::shared_future<void> may_go = let_go.get_future().share();
+  ScriptedModel::Options options = small_pool();
+  options.before_step = [&](const Batch&) {
+    const Engine* const engine = running;
+    if (engine != nullptr && engine->status().n_set_back > 0) may_go.wait();
+  };
+  ScriptedModel model(options);
+  std::shared_ptr<TokenStream> stream;
+  const std::vector<SequenceRequest> requests = {endless(20, 1), endless(21, 2), endless(22, 3)};
+  {
+    Engine engine(model, {.n_slots = 3, .context_tokens = kWholePool, .promise_tokens = 20});
+    running = &engine;
+    stream = submit(engine, together(requests));
+    while (engine.status().n_set_back == 0) std::this_thread::yield();
+    CHECK(engine.status().n_running == 2);
+    CHECK(engine.status().n_waiting == 1);
+    if (!stops) stream->cancel_sequence(2);
+    let_go.set_value();
+    if (!stops) CHECK(engine.drain(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+  }
+  const std::vector<Answer> answers = read_all(*stream, 3);
+  // An engine that stops may have finished all before it is told.
+  if (!stops) CHECK(answers[2].finished.reason == FinishReason::kCancelled);
+  for (const Answer& answer : answers)
+    CHECK((answer.finished.reason == FinishReason::kCancelled ||
+           answer.finished.reason == FinishReason::kLength));
+  CHECK(answers[2].finished.n_generated_tokens > 0);
+  for (size_t i = 0; i < 3; ++i) {
+    const std::vector<int32_t>& tokens = answers[i].tokens;
+    CHECK(tokens == continuation(requests[i].prompt, static_cast<int>(tokens.size())));
+  }
+}
+
 TEST_CASE("engine: n sequences of one prompt compute it once and differ by their seeds") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 4, .context_tokens = 100});

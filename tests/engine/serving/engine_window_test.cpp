@@ -122,20 +122,25 @@ TEST_CASE("engine with windows: every token finds its window, and answers are th
   const int window = GENERATE(1, 6, 21);
   const int chunk = GENERATE(1, 5, 16);
   const bool drafts = GENERATE(false, true);
-  const int n_contexts = GENERATE(1, 4);
-  CAPTURE(window, chunk, drafts, n_contexts);
+  // Less than a context for each slot: there are windows for more sequences than KV blocks, and some are set back.
+  const auto [n_contexts, n_windows] = GENERATE(std::pair{1, 3}, std::pair{1, 1}, std::pair{4, 4});
+  CAPTURE(window, chunk, drafts, n_contexts, n_windows);
   ScriptedModel::Options of{.before_step = {}};
   of.limits.max_tokens = chunk + 4;
   of.limits.n_blocks = n_contexts * kContext / 4;
-  of.limits.window = {
-      .n_positions = window,
-      .n_blocks = n_contexts * blocks_at_once(window, longest_step(chunk), 4) + n_contexts / 2};
+  of.limits.window = {.n_positions = window,
+                      .n_blocks = n_windows * blocks_at_once(window, longest_step(chunk), 4) + n_windows / 2};
   ScriptedModel model(of);
   SpeculationOptions speculation{.on = drafts, .drafter = std::make_shared<GuessingDrafter>()};
-  Engine engine(
-      model, {.n_slots = 4, .context_tokens = kContext, .prefill_chunk = chunk, .speculation = speculation});
+  Engine engine(model, {.n_slots = 4,
+                        .context_tokens = kContext,
+                        .prefill_chunk = chunk,
+                        .speculation = speculation,
+                        .promise_tokens = n_contexts == 1 ? 5 : kPromiseTokens});
   check_crowd(engine, requests, expected);
   const EngineStatus status = engine.status();
+  if (n_contexts != n_windows) CHECK(status.n_set_back > 0);
+  if (n_contexts == 4) CHECK(status.n_set_back == 0);
   CHECK(status.n_cached_tokens > 0);
   CHECK((status.n_drafted_tokens > 0) == drafts);
   // Work between requests loses all keys and values.

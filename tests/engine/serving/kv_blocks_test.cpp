@@ -58,6 +58,29 @@ TEST_CASE("kv blocks: a table lists one block for each started block of position
   CHECK(row(blocks, 1) == Tokens{-1, -1, -1, -1});
 }
 
+TEST_CASE("kv blocks: a slot can be promised more, as far as blocks are free or can be evicted") {
+  KvBlocks blocks(8, 4, 2, 8);
+  REQUIRE(blocks.reserve(0, counting(5), 6, true) == 0);
+  REQUIRE(blocks.reserve(1, counting(9, 50), 10, true) == 0);
+  CHECK(blocks.n_promised_positions(0) == 8);
+  CHECK(blocks.promise_more(0, 8));  // it has that
+  CHECK(blocks.n_promised() == 5);
+  CHECK(blocks.promise_more(0, 19));
+  CHECK(blocks.n_promised_positions(0) == 20);
+  blocks.extend(0, 19);
+  CHECK(blocks.n_promised_positions(0) == 20);
+  CHECK(blocks.n_promised() == 3);
+  CHECK_FALSE(blocks.promise_more(0, 21));
+  CHECK(blocks.n_promised() == 3);
+  CHECK(blocks.n_promised_positions(0) == 20);
+  blocks.extend(1, 10);
+  blocks.commit(1, counting(9, 50));
+  blocks.release(1, true);
+  CHECK(blocks.n_unused_cached() == 2);
+  CHECK(blocks.promise_more(0, 32));
+  CHECK_FALSE(blocks.reserve(1, counting(9, 50), 10, true));  // what was cached is promised
+}
+
 TEST_CASE("kv blocks: a finished sequence's full blocks serve the same prompt but for its last token") {
   KvBlocks blocks(16, 4, 2, 8);
   const Tokens prompt = counting(12);

@@ -468,3 +468,9 @@ TEST_CASE("fixed blocks: a slot's window blocks are a ring that is long enough f
   CHECK(blocks.can_go_on(60, 0));
   CHECK(FixedBlocks({.max_tokens = 40, .block_tokens = 4, .n_blocks = 32}, 2).can_go_on(60, 1));
 }
+
+TEST_CASE("fixed blocks: slots without blocks of their own are refused with the numbers") {
+  const StepLimits limits{.max_tokens = 40, .block_tokens = 4, .n_blocks = 3};
+  CHECK(FixedBlocks(limits, 3).max_positions() == 4);
+  CHECK_THROWS_WITH(FixedBlocks(limits, 4), ContainsSubstring("3 blocks") && ContainsSubstring("4 slots"));
+}

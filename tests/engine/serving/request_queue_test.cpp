@@ -64,6 +64,28 @@ TEST_CASE("request queue: a request wider than the machine comes in when the mac
   CHECK(queue.push(request(2)) == Refusal::kQueueFull);  // the free slot is for the third of the eight
 }
 
+TEST_CASE("request queue: a sequence that is set back waits before all others and leaves its slot free") {
+  RequestQueue queue(2, 1);
+  queue.push(request(1, 2));
+  queue.admitted(1);
+  queue.admitted(1);
+  CHECK_FALSE(queue.push(request(2)));
+  queue.set_back(1);
+  CHECK(queue.counts().n_running == 1);
+  CHECK(queue.counts().n_waiting == 2);
+  CHECK(queue.push(request(3)) == Refusal::kQueueFull);  // 1 is covered by the free slot, 2 is not
+  queue.set_back(1);                                     // its other sequence too
+  CHECK(queue.counts().n_running == 0);
+  CHECK(queue.counts().n_waiting == 2);
+  queue.admitted(1);
+  queue.admitted(1);
+  CHECK(queue.counts().n_waiting == 1);
+  queue.abandoned(2);
+  queue.slot_freed();
+  queue.slot_freed();
+  CHECK(queue.wait_until_empty(std::chrono::steady_clock::now()));
+}
+
 TEST_CASE("request queue: sequences are handed over in order, once") {
   RequestQueue queue(1, 5);
   queue.push(request(7, 2));

@@ -47,6 +47,7 @@ struct Rig {
   // One step: plans, checks the plan against the limits, computes it, adds a token where one would be
   // sampled. Returns tokens per index; sequences that are done leave.
   std::map<int, int> step() {
+    scheduler.extend_promises([&](const Sequence& sequence) { set_back.push_back(sequence.index); });
     const std::span<const StepPiece> planned = scheduler.next_step();
     const std::vector<StepPiece> pieces(planned.begin(), planned.end());
     std::map<int, int> taken;
@@ -64,6 +65,10 @@ struct Rig {
       scheduler.computed(piece.slot, piece.n_tokens);
       if (sequence.prefilling()) {
         REQUIRE(piece.n_rows == (sequence.request.prompt_logprobs ? piece.n_tokens : 0));
+        continue;
+      }
+      if (sequence.n_pending() > 0) {  // it was set back, and has not reached its last token again
+        REQUIRE(piece.n_rows == 0);
         continue;
       }
       const int last_row = sequence.request.max_tokens > 0 ? 1 : 0;
@@ -86,7 +91,7 @@ struct Rig {
   Scheduler scheduler;
   SchedulerLimits limits_;
   int n_added = 0;
-  std::vector<int> finished;
+  std::vector<int> finished, set_back;
 };
 
 constexpr SchedulerLimits kFour{.n_slots = 4, .prefill_chunk = 16, .max_tokens = 64, .max_logit_rows = 16};
@@ -249,6 +254,138 @@ TEST_CASE("scheduler: who needs many blocks is not starved by those who need few
   CHECK(rig.admit() == std::vector<int>{2});
   while (rig.finished.size() < 2) rig.step();
   CHECK(rig.admit() == std::vector<int>{3});
+}
+
+// A pool of one context of 1,000 positions.
+struct SmallPool : Rig {
+  SmallPool() : Rig(kFour, 250, 4, 250) {}
+  int n_running() const { return scheduler.n_running(); }
+};
+
+TEST_CASE("scheduler: in a pool for one context, sequences that may need all of it run together") {
+  SmallPool rig;
+  for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 10, .max_tokens = 990});
+  // 266 positions are promised to each, which is 67 blocks, and 250 there are.
+  CHECK(rig.admit() == std::vector<int>{1, 2, 3});
+  for (int i = 0; i < 200; ++i) rig.step();
+  CHECK(rig.n_running() == 3);
+  CHECK(rig.set_back.empty());
+}
+
+TEST_CASE(
+    "scheduler: who came last is set back, waits before all others and is then promised all it can need") {
+  SmallPool rig;
+  for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 10, .max_tokens = 990});
+  rig.add({.n_prompt = 10, .max_tokens = 20});
+  CHECK(rig.admit() == std::vector<int>{1, 2, 3});
+  while (rig.set_back.empty()) rig.step();
+  CHECK(rig.set_back == std::vector<int>{3});
+  CHECK(rig.scheduler.n_waiting() == 2);
+  CHECK(rig.admit().empty());  // 4 would fit, but 3 came first
+  while (rig.set_back.size() < 2) {
+    rig.step();
+    CHECK(rig.admit().empty());
+  }
+  CHECK(rig.set_back == std::vector<int>{3, 2});
+  while (rig.finished.empty()) {
+    rig.step();
+    if (rig.finished.empty()) CHECK(rig.admit().empty());
+  }
+  CHECK(rig.finished == std::vector<int>{1});
+  CHECK(rig.admit() == std::vector<int>{2});  // promised 1,000 positions
+  CHECK(rig.blocks.n_promised_positions(0) == 1000);
+  while (rig.finished.size() < 2) {
+    rig.step();
+    if (rig.finished.size() < 2) CHECK(rig.admit().empty());
+  }
+  CHECK(rig.admit() == std::vector<int>{3});
+  while (rig.finished.size() < 3) rig.step();
+  CHECK(rig.admit() == std::vector<int>{4});
+  while (rig.finished.size() < 4) rig.step();
+  CHECK(rig.finished == std::vector<int>{1, 2, 3, 4});
+  CHECK(rig.set_back == std::vector<int>{3, 2});
+}
+
+TEST_CASE("scheduler: a sequence that was set back finds what the prefix cache has kept of its tokens") {
+  SmallPool rig;
+  rig.add({.n_prompt = 300, .max_tokens = 600});
+  rig.add({.n_prompt = 100, .max_tokens = 600});
+  rig.admit();
+  while (rig.set_back.empty()) rig.step();
+  CHECK(rig.set_back == std::vector<int>{2});
+  while (rig.finished.empty()) rig.step();
+  CHECK(rig.admit() == std::vector<int>{2});
+  const Sequence& sequence =
+      **std::ranges::find_if(rig.scheduler.slots(), [](const auto& one) { return one != nullptr; });
+  CHECK(sequence.n_cached == 0);  // what it was first admitted with
+  CHECK(sequence.n_computed > 0);
+  CHECK(sequence.n_computed < static_cast<int>(sequence.tokens.size()));
+  while (rig.finished.size() < 2) rig.step();
+  CHECK(rig.blocks.n_free() + rig.blocks.n_unused_cached() == 250);
+  CHECK(rig.blocks.n_promised() == 0);
+}
+
+TEST_CASE("scheduler: who waits for blocks can be cancelled, and lets those behind it in") {
+  SmallPool rig;
+  rig.add({.n_prompt = 800, .max_tokens = 100});
+  rig.add({.n_prompt = 500, .max_tokens = 100});
+  rig.add({.n_prompt = 10, .max_tokens = 10});
+  CHECK(rig.admit() == std::vector<int>{1});
+  CHECK(rig.admit().empty());
+  CHECK(rig.scheduler.remove_waiting([](const Sequence& s) { return s.index == 2; }).size() == 1);
+  CHECK(rig.admit() == std::vector<int>{3});
+  // So can one that was set back.
+  SmallPool other;
+  for (int i = 0; i < 3; ++i) other.add({.n_prompt = 10, .max_tokens = 990});
+  other.admit();
+  while (other.set_back.empty()) other.step();
+  CHECK(other.scheduler.remove_waiting([](const Sequence& s) { return s.was_set_back; }).size() == 1);
+  CHECK(other.scheduler.n_waiting() == 0);
+  CHECK(other.n_running() == 2);
+}
+
+TEST_CASE("scheduler: drafts set nobody back") {
+  SmallPool rig;
+  for (int i = 0; i < 2; ++i)
+    rig.add({.n_prompt = 236, .max_tokens = 764});  // 492 positions each: 246 blocks
+  rig.admit();
+  while (rig.scheduler.slots()[1]->tokens.size() < 490) rig.step();
+  REQUIRE(rig.set_back.empty());
+  Sequence& second = *rig.scheduler.slots()[1];
+  second.drafts.n_wanted = 30;
+  rig.scheduler.extend_promises([&](const Sequence& sequence) { rig.set_back.push_back(sequence.index); });
+  CHECK(rig.set_back.empty());
+  CHECK(second.drafts.n_wanted < 30);
+  CHECK(static_cast<int>(second.tokens.size()) + second.drafts.n_wanted ==
+        rig.blocks.n_promised_positions(1));
+}
+
+TEST_CASE("scheduler: whatever comes, a pool for one context serves all, and sets each back once at most") {
+  const uint64_t seed = GENERATE(range(0, 12));
+  INFO("seed " << seed);
+  std::mt19937_64 random(seed);
+  SmallPool rig;
+  std::map<int, int> n_set_back;
+  int n_added = 0, n_steps = 0;
+  while (n_added < 60 || !rig.scheduler.idle()) {
+    if (n_added < 60 && random() % 40 == 0) {
+      Spec spec{.n_prompt = 1 + static_cast<int>(random() % 300)};
+      spec.max_tokens = random() % 3 == 0 ? 1000 - spec.n_prompt : static_cast<int>(random() % 400);
+      spec.scoring = random() % 8 == 0;
+      if (random() % 3 == 0) spec.request = 1 + random() % 3;
+      if (random() % 2 == 0) spec.fill = static_cast<int32_t>(random() % 3);
+      rig.add(spec);
+      ++n_added;
+    }
+    rig.admit();
+    if (rig.n_running() > 0) REQUIRE_FALSE(rig.step().empty());
+    REQUIRE((rig.n_running() > 0 || rig.scheduler.idle() || !rig.admit().empty()));
+    REQUIRE(++n_steps < 100000);
+  }
+  for (const int index : rig.set_back) CHECK(++n_set_back[index] == 1);
+  CHECK(rig.finished.size() == 60);
+  CHECK(rig.blocks.n_free() + rig.blocks.n_unused_cached() == 250);
+  CHECK(rig.blocks.n_promised() == 0);
 }
 
 TEST_CASE("scheduler: waiting sequences can be taken out by what they are") {

@@ -92,6 +92,34 @@ TEST_CASE("mixture plan: with a GPU, every term of the closed form") {
   CHECK_THROWS_WITH(plan_mixture(small, nullptr), ContainsSubstring("does not hold qwen3-30b-a3b"));
 }
 
+TEST_CASE("mixture plan: contexts are decided by the engine's rule") {
+  const PlannedModel model = model_of_shape(*find_shape("qwen3-30b-a3b"), DType::kQ4_0, "");
+  PlanQuestion question = question_of(model, true);
+  question.load.n_slots = 4;
+  const auto contexts = [&](int asked) {
+    question.load.n_kv_contexts = asked;
+    return plan_mixture(question, nullptr);
+  };
+  const MixturePlan one = contexts(1), four = contexts(0);
+  const double kv = (four.vram_bytes() - one.vram_bytes()) / 3;
+  CHECK(kv == Approx(2.0 * 2 * 4 * 128 * 48 * 1024));
+  CHECK(contexts(kKvContextsDecided).n_kv_contexts == 4);
+  CHECK(contexts(kKvContextsDecided).vram_bytes() == four.vram_bytes());
+  question.vram_bytes = static_cast<int64_t>(four.vram_bytes()) - 1;
+  CHECK(contexts(kKvContextsDecided).n_kv_contexts == 3);
+  question.vram_bytes = static_cast<int64_t>(one.vram_bytes()) - 1;  // a layer is missing
+  CHECK(contexts(kKvContextsDecided).n_kv_contexts == 1);
+  CHECK(contexts(9).n_kv_contexts == 4);
+  // RAM alone has those of half the slots, if they fit.
+  question = question_of(model, false);
+  question.load.n_slots = 5;
+  const MixturePlan three = contexts(kKvContextsDecided);
+  CHECK(three.n_kv_contexts == 3);
+  CHECK(three.ram_bytes() == Approx(contexts(1).ram_bytes() + 2 * kv));
+  question.ram_bytes = static_cast<int64_t>(three.ram_bytes()) - 1;
+  CHECK(contexts(kKvContextsDecided).n_kv_contexts == 2);
+}
+
 TEST_CASE("mixture plan: counts say how many experts a prompt's step reads") {
   const PlannedModel model = model_of_shape(*find_shape("tiny-moe"), DType::kQ4_0, "");
   const PlanQuestion question = question_of(model, false);

@@ -36,6 +36,27 @@ TEST_CASE("a simulation of a model on the GPU alone agrees with the closed form,
   CHECK(VirtualTime::current() == nullptr);
 }
 
+TEST_CASE("a simulated model has the contexts that the engine would decide, and decodes in what they hold") {
+  const MachineProfile machine = machine_named("rtx4090");
+  const PlannedModel model = model_of_shape(*find_shape("1b"), DType::kQ4_0, "silu");
+  SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
+  load.solve = false;
+  load.load.n_slots = 4;
+  load.load.n_kv_contexts = kKvContextsDecided;
+  const SimulationResult whole = simulate(load, kShort);
+  CHECK(whole.n_kv_contexts == 4);
+  load.vram_bytes = static_cast<int64_t>(whole.device_bytes.total()) - 1;
+  const SimulationResult less = simulate(load, kShort);
+  CHECK(less.n_kv_contexts == 3);
+  CHECK(less.n_device_layers == less.n_layers);
+  load.vram_bytes = static_cast<int64_t>(whole.device_bytes.total() - whole.device_bytes.kv);
+  const SimulationResult one = simulate(load, kShort);
+  CHECK(one.n_kv_contexts == 1);
+  CHECK(one.n_device_layers < one.n_layers);
+  load.load.n_kv_contexts = 0;
+  CHECK(simulate(load, kShort).n_kv_contexts == 4);
+}
+
 TEST_CASE("a slower machine, or one that starts kernels later, is simulated slower") {
   const PlannedModel model = model_of_shape(*find_shape("1b"), DType::kQ4_0, "");
   const auto speed = [&](const auto& change) {
