@@ -36,14 +36,14 @@ class Proposals {
   void deliver(const HybridLayer& after, cudaStream_t stream, NeuronTraffic* traffic);
 
  private:
-  struct Slot {
+  struct Entry {
     int layer = -1;  // the proposal that is under way is for this layer; -1: none is
     size_t words = 0;
     uint32_t n_begun = 0;  // as the device counts them
     PinnedArray<uint64_t> bits;
     PinnedArray<uint32_t> number;
   };
-  std::array<Slot, 2> slots_;  // of layers at even and at odd places
+  std::array<Entry, 2> entries_;  // of layers at even and at odd places
 };
 
 }  // namespace hearth::cuda
