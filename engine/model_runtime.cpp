@@ -122,6 +122,7 @@ struct ModelRuntime::State {
               .spec = spec,
               .tokenizer = *model->tokenizer,
               .context_tokens = reserved.context_tokens,
+              .prompt_step = reserved.prompt_step,
               .weight_bytes = weights.bytes_per_token(spec)},
         observation(spec, weights, reserved.n_slots, max_tokens, cpu.n_threads()) {}
 
@@ -367,7 +368,10 @@ ModelRuntime::~ModelRuntime() = default;
 void ModelRuntime::place_again(const LoadOptions& options) {
   check_options(options);
   state_->unplace();
-  state_->place(options, state_->model->resolve(options));
+  LoadOptions same_steps = options;
+  const PromptStep& step = facts().prompt_step;
+  if (options.prefill_chunk == 0) same_steps.prefill_chunk = step.tokens;
+  state_->place(options, state_->model->resolve(same_steps));
 }
 
 const LoadedModel& ModelRuntime::facts() const { return state_->facts; }

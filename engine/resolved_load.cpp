@@ -43,19 +43,36 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
-/// Throws ModelFileError if the model does not support such a context, or the machine lacks the memory for
-/// it.
-Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
+/// Prompt tokens of a step: those that were asked for, or those that are best for model and machine.
+PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
+                              const DeviceAnswer& device) {
+  if (options.prefill_chunk > 0)
+    return {.tokens = options.prefill_chunk, .beside_streams = options.prefill_chunk};
+  PromptStepFacts step{.spec = facts.spec,
+                       .weights = facts.weights,
+                       .context_tokens = context_tokens,
+                       .n_slots = options.n_slots,
+                       .n_kv_contexts = options.n_kv_contexts,
+                       .device_budget_bytes = std::nullopt,
+                       .rates = options.prompt_rates};
+  if (device.usable) step.device_budget_bytes = device.budget_bytes;
+  return prompt_step(step);
+}
+
+/// Throws ModelFileError if the machine lacks the memory for such a context.
+Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
+                    const DeviceAnswer& device) {
   Reservation r;
   r.label = gguf::file_label(facts.file.path().string());
-  r.context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
+  r.context_tokens = context_tokens;
   r.n_slots = options.n_slots;
   r.n_kv_contexts = options.n_kv_contexts > 0 ? options.n_kv_contexts : options.n_slots;
+  r.prompt_step = decide_prompt_step(options, facts, context_tokens, device);
   // An encoder sees the whole of a text in one step.
-  const int chunk =
-      facts.spec.arch.looks_ahead ? std::max(r.context_tokens, options.prefill_chunk) : options.prefill_chunk;
-  r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
-  r.kv_counts = kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, options.prefill_chunk);
+  const int tokens = r.prompt_step.tokens;
+  r.bounds = load_bounds(r.context_tokens, options.n_slots,
+                         facts.spec.arch.looks_ahead ? std::max(r.context_tokens, tokens) : tokens);
+  r.kv_counts = kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, tokens);
   r.kv_bytes = KvMemory::bytes_needed(facts.spec, r.kv_counts);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();
@@ -124,7 +141,7 @@ DeviceAnswer choose_device(const LoadOptions& options, const LoadFacts& facts) {
 void check_options(const LoadOptions& options) {
   check_option("slots", options.n_slots, 1);
   check_option("contexts of keys and values", options.n_kv_contexts, 0);
-  check_option("prompt tokens per step", options.prefill_chunk, 1);
+  check_option("prompt tokens per step", options.prefill_chunk, 0);
   check_option("threads", options.n_threads, 0);
   if (options.context_tokens < 0) {
     throw std::invalid_argument("A context of " + std::to_string(options.context_tokens) +
@@ -148,8 +165,9 @@ void Reservation::refuse(const std::string& why) const {
 }
 
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
-  Reservation memory = reserve(options, facts);
+  const int context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
   DeviceAnswer device = choose_device(options, facts);
+  Reservation memory = reserve(options, facts, context_tokens, device);
   const SparsityFacts about{.file = facts.file,
                             .spec = facts.spec,
                             .weights = facts.weights,

@@ -46,7 +46,8 @@ struct Reservation {
   std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
   int n_kv_contexts = 0;  // see LoadOptions
-  PassBounds bounds;      // the plan sets shares and stream_bytes
+  PromptStep prompt_step;
+  PassBounds bounds;  // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
   uint64_t memory_limit_bytes = 0;  // limit for the whole process

@@ -116,14 +116,19 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.kv_counts, i));
     count_neurons(in, host.layer(i), layer, bytes);
   }
-  const StepBounds steps = step_bounds(in.spec, bounds_of(in, shares, 0));
-  bytes.scratch = cuda::scratch_bytes(steps) + metered([&](MemoryMeter& meter) {
-                    const Workspace of_layers(meter, in.spec, bounds.max_tokens);
-                    const FfnWorkspace of_ffn(meter, in.spec, in.weights, bounds.max_tokens);
-                    const OutputWorkspace of_output(meter, in.spec, bounds.max_logit_rows);
-                  });
-  bytes.stream = cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(steps);
+  const PassBounds steps = bounds_of(in, shares, 0);
+  bytes.scratch = step_scratch_bytes(in.spec, in.weights, steps);
+  bytes.stream =
+      cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(step_bounds(in.spec, steps));
   return bytes;
+}
+
+size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds) {
+  return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
+           const Workspace of_layers(meter, spec, bounds.max_tokens);
+           const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
+           const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
+         });
 }
 
 namespace {

@@ -92,6 +92,9 @@ size_t least_bytes(const PlanInputs& inputs);
 DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes);
 
+/// Of these, the scratch of a step within `bounds`, which must have no stream buffers.
+size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
+
 /// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, and
 /// sharing them costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/model/model_file.h"
+#include "engine/prompt_step.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/plan.h"
 #include "profiler/synthesis/shapes.h"
@@ -61,7 +62,7 @@ std::vector<std::string> dtype_names();
 struct PlanLoad {
   int context_tokens = 4096;  // of one sequence
   int n_slots = 1;
-  int prefill_chunk = 128;  // prompt tokens of a step
+  int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
 };
 
 /// The inputs from which the engine would make its plan if it loaded the model in this mode. Refers to the
