@@ -11,6 +11,7 @@
 #include "engine/forward/devices.h"
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/streamed_layers.h"
 #include "engine/load_hooks.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/model/predictor_file.h"
@@ -209,11 +210,16 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
 /// Allocates the memory of everything but the neurons, as planned.
 void ModelRuntime::State::build_pass() {
   const bool predictors = resolved->sparsity.mode == Sparsity::kPredicted;
-  const PassBounds bounds =
-      resolved->memory.pass_bounds(plan ? plan->shares : false, plan ? plan->stream_bytes : 0);
+  const PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
   devices.emplace(device ? Devices(cpu, *device, plan->on_device()) : Devices(cpu));
-  placed.emplace(weights.placed(*devices, spec, predictors));
+  placed.emplace(weights.placed(*devices, spec, predictors, bounds.stream_kv_bytes > 0));
   kv.emplace(spec, resolved->memory.kv_counts, *devices);
+  if (bounds.stream_kv_bytes > 0 && !pin_streamed_layers(*devices, weights, *kv)) {
+    notes.push_back(
+        "the layers in host memory may not be page-locked: prompts, for which they are copied to the GPU, "
+        "are read "
+        "more slowly");
+  }
   pass.emplace(*devices, spec, *placed, *kv, bounds);
 }
 

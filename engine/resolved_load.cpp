@@ -149,11 +149,8 @@ void check_options(const LoadOptions& options) {
   }
 }
 
-PassBounds Reservation::pass_bounds(bool shares, size_t stream_bytes) const {
-  PassBounds pass = bounds;
-  pass.shares = shares;
-  pass.stream_bytes = stream_bytes;
-  return pass;
+PassBounds Reservation::pass_bounds(const Plan* plan) const {
+  return plan != nullptr ? plan->bounds(bounds) : bounds;
 }
 
 void Reservation::refuse(const std::string& why) const {

@@ -89,7 +89,8 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
       .n_experts_used = spec.mixture.n_used,
       .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
       .shares = bounds.shares,
-      .stream_bytes = bounds.stream_bytes};
+      .stream_bytes = bounds.stream_bytes,
+      .stream_kv_bytes = bounds.stream_kv_bytes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
@@ -135,8 +136,14 @@ Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& sp
 }
 
 ForwardPass::Side ForwardPass::side_of(int layer) {
-  if (devices_.on_device(layer)) return {&devices_.device()->backend(), &on_device_};
+  if (streams_ || devices_.on_device(layer)) return {&devices_.device()->backend(), &on_device_};
   return {&devices_.cpu(), &on_cpu_};
+}
+
+/// As the backend of side_of(layer) reads them.
+const LayerWeights& ForwardPass::layer_weights(int layer) const {
+  const bool streamed = streams_ && !devices_.on_device(layer);
+  return (streamed ? weights_.streamed : weights_.layers)[static_cast<size_t>(layer)];
 }
 
 StepOutput ForwardPass::run(const Batch& batch) {
@@ -158,8 +165,11 @@ StepOutput ForwardPass::run(const Batch& batch) {
     StepShape shape = shape_of(batch);
     shape.notes = ffn_.counts_step();
     devices_.device()->begin_step(shape);
+    // In a long step the device computes the layers in host memory too.
+    streams_ = bounds_.stream_kv_bytes > 0 && !shape.decoding && !ffn_.is_observed() &&
+               devices_.device()->streams_layers(n_tokens);
   }
-  ffn_.begin_step();
+  ffn_.begin_step(streams_);
 
   // 1. Token embeddings, plus learned positions and token types if the model has them, begin the residual stream.
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
@@ -173,8 +183,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
     Backend& backend = *side.backend;
     const Workspace& work = *side.work;
     float* x = work.residual.floats();
-    const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
-    Trace* const trace = devices_.on_device(i) ? nullptr : trace_;
+    const LayerWeights& layer = layer_weights(i);
+    Trace* const trace = streams_ || devices_.on_device(i) ? nullptr : trace_;
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
     // Parallel architectures feed the layer's input to the FFN; all others feed it the residual stream after
@@ -207,7 +217,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
 
 /// Moves the residual stream to the other device's memory.
 ForwardPass::Side ForwardPass::moved(const Side& from, const Side& to, int n_tokens) {
-  if (from.backend == to.backend) return to;
+  if (from.work == to.work) return to;
   const size_t n = static_cast<size_t>(n_tokens) * static_cast<size_t>(spec_.d_model);
   to.backend->from_host(from.backend->to_host(from.work->residual.floats(), n), n,
                         to.work->residual.floats());
@@ -288,7 +298,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                   float* out) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerWeights& layer = layer_weights(index);
   const LayerSpec facts = spec_.layer(index);
   const KvLayer kv_layer = kv_.layer(index);
   const KvShape kv_shape = kv_.shape(index);
@@ -317,7 +327,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
 /// q, k and v of a layer with keys and values of their own: projections, optional norms, RoPE.
 void ForwardPass::project(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerWeights& layer = layer_weights(index);
   const LayerSpec facts = spec_.layer(index);
   const int n_tokens = batch.n_tokens();
   float *q = side.work->q.floats(), *k = side.work->k.floats();
@@ -339,7 +349,7 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch) {
 void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerWeights& layer = layer_weights(index);
   const LatentWeights& weights = layer.latent;
   const LatentSpec& latent = spec_.latent;
   const int n_tokens = batch.n_tokens();

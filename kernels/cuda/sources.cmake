@@ -40,5 +40,6 @@ set(HEARTH_CUDA_HOST
   sharing/neuron_strips.cpp
   sharing/noted_neurons.cpp
   sharing/number_wait.cpp
+  sharing/streamed_kv.cpp
   sharing/streamed_share.cpp
 )

@@ -44,13 +44,16 @@ struct Scratch {
       return DeviceNeuronSet{.wanted = wanted, .any = {.ids = arena.take<int32_t>(cols), .n = count}};
     };
     for (size_t i = 0; i < n_sets; ++i) sets.push_back(take_set(list_counts + i));
+    if (bounds.stream_bytes > 0) {
+      for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
+    }
+    const size_t kv_halves = bounds.stream_kv_bytes / sizeof(uint16_t);
+    if (kv_halves > 0) streamed_kv = {arena.take<uint16_t>(kv_halves), arena.take<uint16_t>(kv_halves)};
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
     cold_wanted = arena.take<uint64_t>(words);
     any = arena.take<uint64_t>(3 * words_of_token);
     hand_over = arena.take<uint32_t>(kHandOverWords);
-    if (bounds.stream_bytes == 0) return;
-    for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
   }
 
   int32_t* inputs = nullptr;
@@ -73,7 +76,9 @@ struct Scratch {
   uint64_t* any = nullptr;
   static constexpr size_t kHandOverWords = 2;
   uint32_t* hand_over = nullptr;  // HandOver::state
-  std::byte* streamed[2] = {};    // buffers for streaming cold neurons, if neurons are streamed
+  // For streaming: buffers for cold neurons and for the weights of layers in host memory; such a layer's KV blocks.
+  std::byte* streamed[2] = {};
+  KvLayer streamed_kv;
 };
 
 }  // namespace hearth::cuda
