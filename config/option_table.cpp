@@ -97,8 +97,9 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::max_tokens_default, 0, 10'000'000}},
       {"prefill-chunk", "Engine", "N",
        "Prompt tokens computed in one step, at most. Smaller: running streams stutter less; larger: prompts "
-       "are read faster.",
-       IntField{&O::prefill_chunk, 1, 8192}, Sources::kAll, Program::kBoth},
+       "are read faster. auto: 128 on the CPU; with a GPU up to 1024, so many that it is busy while weights "
+       "are copied to it, and fewer while streams run.",
+       IntField{&O::prefill_chunk, 1, 8192, "auto"}, Sources::kAll, Program::kBoth},
       {"threads", "Engine", "N",
        "CPU threads that compute. 0: one per physical core that is at least half as fast as the fastest, and "
        "no more "
@@ -222,6 +223,10 @@ std::vector<OptionSpec> make_table() {
 }
 
 bool parse_int(const std::string& text, const IntField& field, int& out) {
+  if (!field.zero.empty() && text == field.zero) {
+    out = 0;
+    return true;
+  }
   int value = 0;
   const char* end = text.data() + text.size();
   const std::from_chars_result result = std::from_chars(text.data(), end, value);
@@ -284,7 +289,8 @@ std::string environment_name(std::string_view option_name) {
 
 std::string expectation(const OptionSpec& spec) {
   if (const IntField* f = std::get_if<IntField>(&spec.field)) {
-    return "a whole number from " + std::to_string(f->min) + " to " + std::to_string(f->max);
+    return (f->zero.empty() ? "" : std::string(f->zero) + ", or ") + "a whole number from " +
+           std::to_string(f->min) + " to " + std::to_string(f->max);
   }
   if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
     return (f->absent.empty() ? "" : std::string(f->absent) + ", or ") + "a number from " +
@@ -335,7 +341,10 @@ bool assign(const OptionSpec& spec, const std::vector<std::string>& values, Opti
 }
 
 std::string value_text(const OptionSpec& spec, const Options& options) {
-  if (const IntField* f = std::get_if<IntField>(&spec.field)) return std::to_string(options.*f->member);
+  if (const IntField* f = std::get_if<IntField>(&spec.field)) {
+    const int number = options.*f->member;
+    return number == 0 && !f->zero.empty() ? std::string(f->zero) : std::to_string(number);
+  }
   if (const NumberField* f = std::get_if<NumberField>(&spec.field)) {
     const std::optional<double>& number = options.*f->member;
     return number ? number_text(*number) : std::string(f->absent);

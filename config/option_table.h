@@ -20,7 +20,8 @@ namespace hearth {
 
 struct IntField {
   int Options::*member;
-  int min, max;  // both allowed
+  int min, max;                // both allowed
+  std::string_view zero = "";  // the word for 0, which is outside the range then; empty: there is none
 };
 /// A number that may be left out.
 struct NumberField {

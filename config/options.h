@@ -68,7 +68,7 @@ struct Options {
   int kv_contexts = 0;         // contexts whose keys and values are in memory at once; 0: decided at load
   int queue = 512;             // requests that wait
   int max_tokens_default = 0;  // of chat answers that ask for no length; 0: what the context leaves
-  int prefill_chunk = 128;     // prompt tokens of one step
+  int prefill_chunk = 0;       // prompt tokens of one step; 0: chosen for model and machine
   Speculate speculate = Speculate::kAuto;
   int draft_tokens = 32;    // of one draft, at most
   std::string draft_model;  // path of a second GGUF file; empty: none

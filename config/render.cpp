@@ -37,7 +37,8 @@ std::string help_entry(const OptionSpec& spec) {
 
 std::string toml_value(const OptionSpec& spec) {
   if (std::holds_alternative<ListField>(spec.field)) return "[]";
-  if (std::holds_alternative<IntField>(spec.field)) return value_text(spec, Options{});
+  if (const IntField* f = std::get_if<IntField>(&spec.field); f != nullptr && f->zero.empty())
+    return value_text(spec, Options{});
   return '"' + value_text(spec, Options{}) + '"';
 }
 

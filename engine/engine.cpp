@@ -61,6 +61,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
       blocks_(empty_blocks()),
       scheduler_({.n_slots = options.n_slots,
                   .prefill_chunk = limits_.encodes ? limits_.max_tokens : options.prefill_chunk,
+                  .prefill_beside = options.prefill_beside,
                   .max_tokens = limits_.max_tokens,
                   .max_logit_rows = limits_.max_logit_rows,
                   .whole_prompts = limits_.encodes,

@@ -41,7 +41,8 @@ struct EngineOptions {
   int n_slots = 4;            // sequences that run at once
   int context_tokens = 4096;  // prompt plus generated tokens of one sequence, at most
   int queue_capacity = 512;   // requests that wait for slots, at most; 0: only what free slots can take
-  int prefill_chunk = 128;    // prompt tokens of one step, at most, so that running streams go on
+  int prefill_chunk = 128;    // prompt tokens of one step, at most
+  int prefill_beside = 0;     // the same while sequences decode, so that they go on; 0: as many
   SpeculationOptions speculation = {};  // whether tokens are drafted
   int promise_tokens = kPromiseTokens;  // of one promise of KV blocks (scheduler.h)
 };

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/prompt_step.h"
 #include "engine/residency/placement.h"
 #include "engine/residency/sparsity.h"
 #include "kernels/cpu/isa.h"
@@ -50,9 +51,9 @@ struct LoadOptions {
       ffn_activation;  // name of the FFN's activation where the file does not say it; empty: the file's
 
   // Slots, context and steps.
-  int n_slots = 4;          // sequences that run at once
-  int context_tokens = 0;   // of one sequence; 0: what the model was trained on, at most kDefaultContext
-  int prefill_chunk = 128;  // prompt tokens of one step, at most
+  int n_slots = 4;         // sequences that run at once
+  int context_tokens = 0;  // of one sequence; 0: what the model was trained on, at most kDefaultContext
+  int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of one step, at most; 0: see prompt_step()
   // Contexts whose keys and values are in memory at once: all sequences share a pool of so many times context_tokens. With
   // fewer than slots, long sequences may have to wait for each other. More than slots count as many as slots. 0: as many as
   // slots. kKvContextsDecided: see there.
@@ -91,6 +92,9 @@ struct LoadOptions {
   /// plan. If the GPU grants fewer bytes than the placement needs (device_bytes), it is called again with a
   /// smaller budget, which the placement should not exceed. If it returns nullopt, the neutral plan is used.
   std::function<std::optional<Placement>(const PlanInputs& inputs, size_t budget_bytes)> choose_placement;
+
+  /// What is known of this machine's GPU, for a prefill_chunk of 0.
+  PromptRates prompt_rates;
 
   // Observers.
   Trace* trace = nullptr;  // must outlive the model; null: nothing is traced

@@ -11,6 +11,7 @@
 #include "engine/forward/devices.h"
 #include "engine/forward/forward_pass.h"
 #include "engine/forward/kv_memory.h"
+#include "engine/forward/streamed_layers.h"
 #include "engine/load_hooks.h"
 #include "engine/model/gguf/fault.h"
 #include "engine/model/predictor_file.h"
@@ -122,6 +123,7 @@ struct ModelRuntime::State {
               .spec = spec,
               .tokenizer = *model->tokenizer,
               .context_tokens = reserved.context_tokens,
+              .prompt_step = reserved.prompt_step,
               .weight_bytes = weights.bytes_per_token(spec)},
         observation(spec, weights, reserved.n_slots, max_tokens, cpu.n_threads()) {}
 
@@ -169,7 +171,7 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   Reservation& memory = resolved->memory;
   if (!memory.decides_contexts) return;
   const auto counts_of = [&](int n) {
-    return kv_block_counts(spec, memory.context_tokens, n, memory.prefill_chunk);
+    return kv_block_counts(spec, memory.context_tokens, n, memory.prompt_step.tokens);
   };
   set_contexts(memory, hearth::add_contexts(*plan, inputs, 1, memory.n_slots, counts_of), spec);
 }
@@ -226,11 +228,16 @@ void ModelRuntime::State::open_device(const LoadOptions& options) {
 /// Allocates the memory of everything but the neurons, as planned.
 void ModelRuntime::State::build_pass() {
   const bool predictors = resolved->sparsity.mode == Sparsity::kPredicted;
-  const PassBounds bounds =
-      resolved->memory.pass_bounds(plan ? plan->shares : false, plan ? plan->stream_bytes : 0);
+  const PassBounds bounds = resolved->memory.pass_bounds(plan ? &*plan : nullptr);
   devices.emplace(device ? Devices(cpu, *device, plan->on_device()) : Devices(cpu));
-  placed.emplace(weights.placed(*devices, spec, predictors));
+  placed.emplace(weights.placed(*devices, spec, predictors, bounds.stream_kv_bytes > 0));
   kv.emplace(spec, resolved->memory.kv_counts, *devices);
+  if (bounds.stream_kv_bytes > 0 && !pin_streamed_layers(*devices, weights, *kv)) {
+    notes.push_back(
+        "the layers in host memory may not be page-locked: prompts, for which they are copied to the GPU, "
+        "are read "
+        "more slowly");
+  }
   pass.emplace(*devices, spec, *placed, *kv, bounds);
   note_prompt_library();
 }
@@ -409,9 +416,10 @@ ModelRuntime::~ModelRuntime() = default;
 void ModelRuntime::place_again(const LoadOptions& options) {
   check_options(options);
   state_->unplace();
-  LoadOptions same_blocks = options;
-  same_blocks.n_kv_contexts = state_->n_kv_contexts;
-  state_->place(same_blocks, state_->model->resolve(same_blocks));
+  LoadOptions same = options;  // blocks and steps
+  same.n_kv_contexts = state_->n_kv_contexts;
+  if (options.prefill_chunk == 0) same.prefill_chunk = facts().prompt_step.tokens;
+  state_->place(same, state_->model->resolve(same));
 }
 
 const LoadedModel& ModelRuntime::facts() const { return state_->facts; }

@@ -31,7 +31,8 @@ struct LoadedModel {
   const ModelFile& file;
   const ModelSpec& spec;
   const Tokenizer& tokenizer;
-  int context_tokens;   // of one sequence, after defaults and limits were applied
+  int context_tokens;  // of one sequence, after defaults and limits were applied
+  PromptStep prompt_step;
   size_t weight_bytes;  // read once per decoded token of a dense pass, with the embedding table if it is tied
 };
 

@@ -53,29 +53,45 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
     const double file = static_cast<double>(facts.file.total_bytes());
     n = contexts_beside(
         static_cast<double>(r.memory_limit_bytes) - file - r.work_bytes, r.n_slots, [&](int more) {
-          return KvMemory::bytes_needed(facts.spec,
-                                        kv_block_counts(facts.spec, r.context_tokens, more, r.prefill_chunk));
+          return KvMemory::bytes_needed(
+              facts.spec, kv_block_counts(facts.spec, r.context_tokens, more, r.prompt_step.tokens));
         });
   }
   set_contexts(r, n, facts.spec);
 }
 
-/// Throws ModelFileError if the model does not support such a context, or the machine lacks the memory for
-/// it.
-Reservation reserve(const LoadOptions& options, const LoadFacts& facts, bool has_device) {
+/// Prompt tokens of a step: those that were asked for, or those that are best for model and machine.
+PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
+                              const DeviceAnswer& device) {
+  if (options.prefill_chunk > 0)
+    return {.tokens = options.prefill_chunk, .beside_streams = options.prefill_chunk};
+  PromptStepFacts step{.spec = facts.spec,
+                       .weights = facts.weights,
+                       .context_tokens = context_tokens,
+                       .n_slots = options.n_slots,
+                       .n_kv_contexts = contexts_to_plan(options.n_kv_contexts, options.n_slots),
+                       .device_budget_bytes = std::nullopt,
+                       .rates = options.prompt_rates};
+  if (device.usable) step.device_budget_bytes = device.budget_bytes;
+  return prompt_step(step);
+}
+
+/// Throws ModelFileError if the machine lacks the memory for such a context.
+Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int context_tokens,
+                    const DeviceAnswer& device) {
   Reservation r;
   r.label = gguf::file_label(facts.file.path().string());
-  r.context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
+  r.context_tokens = context_tokens;
   r.n_slots = options.n_slots;
-  r.prefill_chunk = options.prefill_chunk;
+  r.prompt_step = decide_prompt_step(options, facts, context_tokens, device);
   // An encoder sees the whole of a text in one step.
-  const int chunk =
-      facts.spec.arch.looks_ahead ? std::max(r.context_tokens, options.prefill_chunk) : options.prefill_chunk;
-  r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
+  const int tokens = r.prompt_step.tokens;
+  r.bounds = load_bounds(r.context_tokens, options.n_slots,
+                         facts.spec.arch.looks_ahead ? std::max(r.context_tokens, tokens) : tokens);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
-  decide_contexts(r, options, facts, has_device);
+  decide_contexts(r, options, facts, device.usable);
   if (r.kv_bytes + r.work_bytes > static_cast<double>(r.memory_limit_bytes)) {
     r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
   }
@@ -149,7 +165,7 @@ void check_options(const LoadOptions& options) {
   check_option("slots", options.n_slots, 1);
   if (options.n_kv_contexts != kKvContextsDecided)
     check_option("contexts of keys and values", options.n_kv_contexts, 0);
-  check_option("prompt tokens per step", options.prefill_chunk, 1);
+  check_option("prompt tokens per step", options.prefill_chunk, 0);
   check_option("threads", options.n_threads, 0);
   if (options.context_tokens < 0) {
     throw std::invalid_argument("A context of " + std::to_string(options.context_tokens) +
@@ -157,11 +173,8 @@ void check_options(const LoadOptions& options) {
   }
 }
 
-PassBounds Reservation::pass_bounds(bool shares, size_t stream_bytes) const {
-  PassBounds pass = bounds;
-  pass.shares = shares;
-  pass.stream_bytes = stream_bytes;
-  return pass;
+PassBounds Reservation::pass_bounds(const Plan* plan) const {
+  return plan != nullptr ? plan->bounds(bounds) : bounds;
 }
 
 void Reservation::refuse(const std::string& why) const {
@@ -182,13 +195,14 @@ int contexts_beside(double left_bytes, int n_slots, const std::function<double(i
 
 void set_contexts(Reservation& memory, int n_contexts, const ModelSpec& spec) {
   memory.n_kv_contexts = n_contexts;
-  memory.kv_counts = kv_block_counts(spec, memory.context_tokens, n_contexts, memory.prefill_chunk);
+  memory.kv_counts = kv_block_counts(spec, memory.context_tokens, n_contexts, memory.prompt_step.tokens);
   memory.kv_bytes = KvMemory::bytes_needed(spec, memory.kv_counts);
 }
 
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure) {
+  const int context_tokens = decide_context(facts.file, facts.spec, options.context_tokens);
   DeviceAnswer device = choose_device(options, facts);
-  Reservation memory = reserve(options, facts, device.usable);
+  Reservation memory = reserve(options, facts, context_tokens, device);
   memory.bounds.library = device.library;
   memory.bounds.library_decodes = device.library_decodes;
   const SparsityFacts about{.file = facts.file,

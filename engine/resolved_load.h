@@ -17,6 +17,7 @@
 #include "engine/model/model_file.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
+#include "engine/residency/plan.h"
 #include "engine/residency/sparsity_choice.h"
 
 namespace hearth {
@@ -48,7 +49,7 @@ struct DeviceAnswer {
 struct Reservation {
   std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
-  int prefill_chunk = 0;  // as asked for
+  PromptStep prompt_step;
   int n_kv_contexts =
       0;  // of the pool, 1 to n_slots; if a GPU is used and they are decided, those to plan with
   bool decides_contexts = false;  // a plan may add contexts (add_contexts())
@@ -57,9 +58,8 @@ struct Reservation {
   double kv_bytes = 0, work_bytes = 0;
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
-  /// The bounds of a pass that shares neurons with a device or not, and whose stream buffers have
-  /// stream_bytes each.
-  PassBounds pass_bounds(bool shares, size_t stream_bytes) const;
+  /// The bounds of a pass as planned; null: without a device.
+  PassBounds pass_bounds(const Plan* plan) const;
   /// Memory left besides keys, values and work space; negative if those exceed the limit.
   double free_bytes() const { return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes; }
   /// Whether the whole file can stay in memory.

@@ -180,6 +180,9 @@ struct StepBounds {
   bool shares_gates = true;  // whether the device has all gates of some of them (HybridLayer::all_gates)
   size_t stream_bytes = 0;   // of each of two buffers through which a device streams cold neurons; 0: none.
                              // Layers of which 64 neurons do not fit are not streamed
+  /// Of the keys, and as many of the values, of a layer in host memory that a device computes in long steps
+  /// (ComputeDevice::streams_layers); 0: it computes none.
+  size_t stream_kv_bytes = 0;
   // The following are for a device that multiplies prompts' tokens by a library (ComputeDevice::set_prompt_rows).
   int64_t library_rows = 0;      // rows of the largest matrix of these products; 0: no library is used
   bool library_decodes = false;  // it also multiplies by quantised matrices, which are dequantised for it

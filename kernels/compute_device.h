@@ -6,6 +6,7 @@
 // kernels/cuda/cuda_backend.h makes the only implementation. Engine thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -53,6 +54,17 @@ class ComputeDevice {
   /// the library, if there is one. Until the first call after begin_step() there are none.
   /// REQUIRES: if there are rows and a library, the step is not `decoding` (StepShape), as it is never recorded.
   virtual void set_prompt_rows(std::span<const int32_t> /*rows*/) {}
+
+  /// Whether a step of so many tokens is long enough for the device to compute layers that lie in host memory: the
+  /// backend's matmul() then takes weights there, which it copies piece by piece, and kv_append() and attention() a
+  /// KvLayer there, of which it copies the KV blocks that the step needs to the device, and those that the step wrote
+  /// back. All else that the backend is given lies in its memory. attention() must follow kv_append() of the same layer
+  /// and places. REQUIRES of such calls: StepBounds::stream_bytes and stream_kv_bytes are not 0, and the step is not
+  /// `decoding`.
+  virtual bool streams_layers(int n_tokens) const = 0;
+  /// Page-locks host memory from which, or to which, a streamed layer is copied; it may be memory that can only be read.
+  /// Returns whether the system grants it: if not, copying is slower. The memory must outlive the device. At load.
+  virtual bool pin_to_copy(const std::byte* host, size_t bytes) = 0;
 
   /// Drops the recordings of earlier steps, because the next steps use other weights or run in another mode.
   virtual void forget_recorded() = 0;

@@ -46,7 +46,7 @@ std::unique_ptr<EmbeddingModel> EmbeddingModel::load(std::shared_ptr<const Model
   engine.n_slots = kEmbeddingSlots;
   engine.context_tokens = model->runtime_->facts().context_tokens;
   engine.queue_capacity = options.queue;
-  engine.prefill_chunk = options.prefill_chunk;
+  engine.prefill_chunk = model->runtime_->facts().prompt_step.tokens;
   model->engine_ = std::make_unique<Engine>(*model->runtime_, engine);
   return model;
 } catch (const ModelFileError& error) {

@@ -204,13 +204,12 @@ void log_sparsity(const SparsityReport& report) {
   for (const std::string& note : report.notes) log_info("sparsity", {{"note", note}});
 }
 
-/// The function for LoadOptions::choose_placement, which uses what earlier starts measured. Empty if this
-/// machine was not measured yet.
-decltype(LoadOptions::choose_placement) known_placement(const LoadOptions& load, const ModelIdentity& model,
-                                                        const Environment& environment) {
+/// Sets what LoadOptions has of the machine, if an earlier start measured it.
+void use_kept_machine(LoadOptions& load, const ModelIdentity& model, const Environment& environment) {
   const std::optional<MachineProfile> machine = kept_machine(environment);
-  if (!machine || !machine->gpu) return {};
-  return profiled_placement(*machine, kept_activity(load.activity, model), log_solution);
+  if (!machine || !machine->gpu) return;
+  load.choose_placement = profiled_placement(*machine, kept_activity(load.activity, model), log_solution);
+  load.prompt_rates = prompt_rates(*machine);
 }
 
 /// Sets where the model's activity is kept, and how the model is placed by what is known. Sets neither
@@ -221,7 +220,7 @@ void use_what_is_known(const Options& options, const Environment& environment, c
   if (folder == nullptr) return;
   const ModelIdentity model = identify(*load.file, read_model_spec(*load.file, options.ffn_activation));
   load.activity = *folder / kept_activity_name(model);
-  if (load.device != DeviceChoice::kCpu) load.choose_placement = known_placement(load, model, environment);
+  if (load.device != DeviceChoice::kCpu) use_kept_machine(load, model, environment);
 }
 
 /// Starts counting which neurons are active, or which experts are chosen, while the model serves. Null if nothing can be counted or kept:
@@ -373,7 +372,9 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   engine.n_slots = options.slots;
   engine.context_tokens = model->runtime_->facts().context_tokens;
   engine.queue_capacity = options.queue;
-  engine.prefill_chunk = options.prefill_chunk;
+  const PromptStep& step = model->runtime_->facts().prompt_step;
+  engine.prefill_chunk = step.tokens;
+  engine.prefill_beside = step.beside_streams;
   engine.speculation = {.on = options.speculate == Options::Speculate::kAuto,
                         .max_draft = options.draft_tokens,
                         .drafter = nullptr,
@@ -472,6 +473,8 @@ void ServingModel::log_summary() const {
   log_info("engine", {{"backend", runtime_->placed().backend},
                       {"slots", engine_->options().n_slots},
                       {"context", runtime_->facts().context_tokens},
+                      {"prefill_chunk", runtime_->facts().prompt_step.tokens},
+                      {"beside_streams", runtime_->facts().prompt_step.beside_streams},
                       {"queue", engine_->options().queue_capacity}});
   log_sparsity(runtime_->placed().sparsity);
   log_placement(*runtime_);

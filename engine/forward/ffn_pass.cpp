@@ -93,8 +93,9 @@ void FfnPass::set_thresholds(std::span<const float> thresholds) {
 
 FfnPass::LayerCall FfnPass::call_of(int layer, const float* normed, const float* x, int n_tokens,
                                     float* out) const {
-  return {devices_.of_layer(layer),
-          devices_.on_device(layer) ? on_device_ : on_cpu_,
+  const bool on_device = streams_ || devices_.on_device(layer);
+  return {on_device ? devices_.device()->backend() : devices_.cpu(),
+          on_device ? on_device_ : on_cpu_,
           layer,
           layout_->layer(layer),
           normed,

@@ -83,8 +83,12 @@ class FfnPass {
   /// x [n_tokens, d_model]. Called before the layer adds its attention to x.
   void before_attention(int layer, const float* x, int n_tokens);
 
-  /// Called before and after all other calls of a step; after it, once the devices have finished.
-  void begin_step() { found_later_.clear(); }
+  /// Called before and after all other calls of a step; after it, once the devices have finished. streams: the device
+  /// computes all layers (ComputeDevice::streams_layers).
+  void begin_step(bool streams = false) {
+    streams_ = streams;
+    found_later_.clear();
+  }
   void end_step();
   /// Whether the counter's current step counts single neurons.
   bool counts_step() const {
@@ -112,6 +116,7 @@ class FfnPass {
   /// Dense mode without a device: sets the observer of every neuron; null: none. The observer must outlive
   /// the pass, or be detached by null.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
+  bool is_observed() const { return neuron_observer_ != nullptr; }
 
  private:
   /// One layer in a step: which devices compute it, and with which buffers.
@@ -162,7 +167,8 @@ class FfnPass {
   ValueObserver observer_;
   NeuronObserver* neuron_observer_ = nullptr;
 
-  ExpertChoice choice_;  // of the current layer
+  bool streams_ = false;  // see begin_step()
+  ExpertChoice choice_;   // of the current layer
   bool looks_ahead_ = false;
 
   FfnWorkspace on_cpu_, on_device_;  // empty for a device that does not exist

@@ -99,7 +99,8 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
       .shares = bounds.shares,
       .stream_bytes = bounds.stream_bytes,
       .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
-      .library_decodes = bounds.library_decodes};
+      .library_decodes = bounds.library_decodes,
+      .stream_kv_bytes = bounds.stream_kv_bytes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
@@ -146,8 +147,14 @@ Rope ForwardPass::rope_of(const RopeFrequencies& frequencies, const RopeSpec& sp
 }
 
 ForwardPass::Side ForwardPass::side_of(int layer) {
-  if (devices_.on_device(layer)) return {&devices_.device()->backend(), &on_device_};
+  if (streams_ || devices_.on_device(layer)) return {&devices_.device()->backend(), &on_device_};
   return {&devices_.cpu(), &on_cpu_};
+}
+
+/// As the backend of side_of(layer) reads them.
+const LayerWeights& ForwardPass::layer_weights(int layer) const {
+  const bool streamed = streams_ && !devices_.on_device(layer);
+  return (streamed ? weights_.streamed : weights_.layers)[static_cast<size_t>(layer)];
 }
 
 StepOutput ForwardPass::run(const Batch& batch) {
@@ -172,8 +179,11 @@ StepOutput ForwardPass::run(const Batch& batch) {
     if (has_library_ && !batch.prompt_rows.empty()) shape.decoding = false;
     devices_.device()->begin_step(shape);
     devices_.device()->set_prompt_rows(batch.prompt_rows);
+    // In a long step the device computes the layers in host memory too.
+    streams_ = bounds_.stream_kv_bytes > 0 && !shape.decoding && !ffn_.is_observed() &&
+               devices_.device()->streams_layers(n_tokens);
   }
-  ffn_.begin_step();
+  ffn_.begin_step(streams_);
 
   // 1. Token embeddings, plus learned positions and token types if the model has them, begin the residual stream.
   Side side = weights_.embeds_on_device ? Side{&devices_.device()->backend(), &on_device_}
@@ -187,8 +197,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
     Backend& backend = *side.backend;
     const Workspace& work = *side.work;
     float* x = work.residual.floats();
-    const LayerWeights& layer = weights_.layers[static_cast<size_t>(i)];
-    Trace* const trace = devices_.on_device(i) ? nullptr : trace_;
+    const LayerWeights& layer = layer_weights(i);
+    Trace* const trace = streams_ || devices_.on_device(i) ? nullptr : trace_;
     std::optional<TraceBlock> stage(std::in_place, trace, "CPU", "attention", i);
     ffn_.before_attention(i, x, n_tokens);
     // Parallel architectures feed the layer's input to the FFN; all others feed it the residual stream after
@@ -221,7 +231,7 @@ StepOutput ForwardPass::run(const Batch& batch) {
 
 /// Moves the residual stream to the other device's memory.
 ForwardPass::Side ForwardPass::moved(const Side& from, const Side& to, int n_tokens) {
-  if (from.backend == to.backend) return to;
+  if (from.work == to.work) return to;
   const size_t n = static_cast<size_t>(n_tokens) * static_cast<size_t>(spec_.d_model);
   to.backend->from_host(from.backend->to_host(from.work->residual.floats(), n), n,
                         to.work->residual.floats());
@@ -303,7 +313,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
                                   float* out) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerWeights& layer = layer_weights(index);
   const LayerSpec facts = spec_.layer(index);
   const KvLayer kv_layer = kv_.layer(index);
   const KvShape kv_shape = kv_.shape(index);
@@ -331,7 +341,7 @@ void ForwardPass::attention_block(const Side& side, int index, const Batch& batc
 /// q, k and v of a layer with keys and values of their own: projections, optional norms, RoPE, cache.
 void ForwardPass::project(const Side& side, int index, const Batch& batch, const KvPlaces& places) {
   Backend& backend = *side.backend;
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerWeights& layer = layer_weights(index);
   const LayerSpec facts = spec_.layer(index);
   const int n_tokens = batch.n_tokens();
   float *q = side.work->q.floats(), *k = side.work->k.floats(), *v = side.work->v.floats();
@@ -360,7 +370,7 @@ void ForwardPass::project(const Side& side, int index, const Batch& batch, const
 void ForwardPass::project_latent(const Side& side, int index, const Batch& batch) {
   Backend& backend = *side.backend;
   const Workspace& work = *side.work;
-  const LayerWeights& layer = weights_.layers[static_cast<size_t>(index)];
+  const LayerWeights& layer = layer_weights(index);
   const LatentWeights& weights = layer.latent;
   const LatentSpec& latent = spec_.latent;
   const int n_tokens = batch.n_tokens();

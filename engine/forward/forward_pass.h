@@ -46,9 +46,9 @@ struct OutputWorkspace {
 struct PassBounds {
   int max_tokens = 1;
   int max_logit_rows = 1;
-  int max_context = 1;           // positions a sequence may reach
-  bool shares = false;           // neurons are shared between a device and the CPU
-  size_t stream_bytes = 0;       // see StepBounds
+  int max_context = 1;                           // positions a sequence may reach
+  bool shares = false;                           // neurons are shared between a device and the CPU
+  size_t stream_bytes = 0, stream_kv_bytes = 0;  // see StepBounds
   bool library = false;          // a library multiplies prompts' tokens, unless neurons are shared
   bool library_decodes = false;  // see StepBounds
 };
@@ -82,6 +82,7 @@ class ForwardPass {
     const Workspace* work;
   };
   Side side_of(int layer);
+  const LayerWeights& layer_weights(int layer) const;
 
   Side moved(const Side& from, const Side& to, int n_tokens);
   void embed(const Side& side, const Batch& batch);
@@ -106,6 +107,7 @@ class ForwardPass {
   Rope rope_, local_rope_;
   bool branches_apart_;  // what attention and the FFN add is normed or scaled before it is added
   PassBounds bounds_;
+  bool streams_ = false;  // in this step the device computes the layers in host memory too
   FfnPass ffn_;
   Workspace on_cpu_, on_device_;  // empty for a device without layers
   bool has_library_ = false;      // the device multiplies prompts' tokens by a library

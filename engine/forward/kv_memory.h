@@ -51,6 +51,7 @@ class KvMemory {
   /// Whether a layer's KV blocks are those of Batch::window_tables.
   bool is_window(int layer) const { return counts_.is_window(spec_, layer); }
   size_t bytes() const;
+  size_t bytes_of_keys(int layer) const { return keys_[static_cast<size_t>(layer)].bytes(); }
 
  private:
   const ModelSpec& spec_;

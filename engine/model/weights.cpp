@@ -409,13 +409,18 @@ Linear linear_on(Memory& memory, const Linear& linear) {
   return {memory.resident(linear.weight), memory.resident(linear.bias, linear.weight.n_rows)};
 }
 
+/// Those of a layer's attention, and the router's.
+std::array<Linear*, 7> attention_linears(LayerWeights& w) {
+  return {&w.q, &w.k, &w.v, &w.attention_out, &w.latent.q_a, &w.latent.kv_a, &w.mixture.router};
+}
+
 NormWeights norm_on(Memory& memory, const NormWeights& norm, const ModelSpec& spec) {
   return {memory.resident(norm.scale, spec.d_model), memory.resident(norm.bias, spec.d_model)};
 }
 
 }  // namespace
 
-LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const {
+LayerWeights Weights::vectors_on(Memory& memory, const ModelSpec& spec, int layer) const {
   LayerWeights w = layers[static_cast<size_t>(layer)];
   w.attention_norm = norm_on(memory, w.attention_norm, spec);
   w.ffn_norm = norm_on(memory, w.ffn_norm, spec);
@@ -426,12 +431,15 @@ LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer,
   w.query_growth = memory.resident(w.query_growth, static_cast<int64_t>(query_growth.size()));
   w.attention_post_norm = norm_on(memory, w.attention_post_norm, spec);
   w.ffn_post_norm = norm_on(memory, w.ffn_post_norm, spec);
-  for (Linear* part :
-       {&w.q, &w.k, &w.v, &w.attention_out, &w.latent.q_a, &w.latent.kv_a, &w.mixture.router}) {
-    *part = linear_on(memory, *part);
-  }
+  for (Linear* part : attention_linears(w)) part->bias = memory.resident(part->bias, part->weight.n_rows);
   w.latent.q_a_norm = memory.resident(w.latent.q_a_norm, spec.latent.q_rank);
   w.latent.kv_a_norm = memory.resident(w.latent.kv_a_norm, spec.latent.kv_rank);
+  return w;
+}
+
+LayerWeights Weights::layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const {
+  LayerWeights w = vectors_on(memory, spec, layer);
+  for (Linear* part : attention_linears(w)) part->weight = memory.resident(part->weight);
   w.latent.keys = memory.resident(w.latent.keys);
   w.latent.values = memory.resident(w.latent.values);
   if (predictor) w.predictor_in = memory.resident(w.predictor_in);
@@ -444,7 +452,7 @@ NormWeights Weights::output_norm_on(Memory& memory, const ModelSpec& spec) const
   return norm_on(memory, output_norm, spec);
 }
 
-Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool predictors) const {
+Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams) const {
   Weights out;
   out.token_embedding = token_embedding;
   out.position_embedding = position_embedding;
@@ -459,6 +467,12 @@ Weights Weights::placed(const Devices& devices, const ModelSpec& spec, bool pred
   Memory& memory = devices.device()->backend();
   for (int i = 0; i < spec.n_layers; ++i) {
     if (devices.on_device(i)) out.layers[static_cast<size_t>(i)] = layer_on(memory, spec, i, predictors);
+  }
+  if (streams) {
+    out.streamed = layers;
+    for (int i = 0; i < spec.n_layers; ++i) {
+      if (!devices.on_device(i)) out.streamed[static_cast<size_t>(i)] = vectors_on(memory, spec, i);
+    }
   }
   out.output_norm = output_norm_on(memory, spec);
   out.output = output_on(memory);

@@ -77,6 +77,9 @@ struct Weights {
   Matrix token_types;          // [types, d_model], or null
   NormWeights embedding_norm;  // [d_model]; of the sum of a token's embeddings, or null
   std::vector<LayerWeights> layers;
+  /// [n_layers], or empty: the layers in host memory as a device reads them that computes them in long steps
+  /// (ComputeDevice::streams_layers). Entries of the device's own layers are not read.
+  std::vector<LayerWeights> streamed;
   // Null without Architecture::has_output.
   NormWeights output_norm;  // [d_model]
   Linear output;            // [n_vocab, d_model]; the embedding itself where the file has no output.weight
@@ -110,12 +113,15 @@ struct Weights {
   /// One layer's weights, or the output's, as a device reads them. Excludes the neurons' matrices and biases
   /// (NeuronLayout places those), and the predictor unless it is needed.
   LayerWeights layer_on(Memory& memory, const ModelSpec& spec, int layer, bool predictor) const;
+  /// Of those only the norms, biases and other vectors; the matrices stay where they are.
+  LayerWeights vectors_on(Memory& memory, const ModelSpec& spec, int layer) const;
   Linear output_on(Memory& memory) const;
   NormWeights output_norm_on(Memory& memory, const ModelSpec& spec) const;
 
   /// Copies the weights of the device's layers, and of the output, to the device; the embedding too if it is
-  /// the output's matrix and the device has layer 0. This object must outlive the result.
-  Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors) const;
+  /// the output's matrix and the device has layer 0. streams: also the vectors of the other layers. This object must
+  /// outlive the result.
+  Weights placed(const Devices& devices, const ModelSpec& spec, bool predictors, bool streams = false) const;
 
   /// Bytes of matrices that one decoded token of a dense pass reads, the output matrix included.
   size_t bytes_per_token(const ModelSpec& spec) const;

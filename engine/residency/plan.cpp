@@ -17,6 +17,8 @@ namespace {
 constexpr size_t kStreamBytes = size_t{64} << 20;
 /// Share of the memory left for neurons that the neuron cache gets, and that both stream buffers may take.
 constexpr size_t kCacheShare = 8, kStreamShare = 8;
+/// Share of the budget that each of the buffers for whole layers' weights may take.
+constexpr size_t kLayerStreamShare = 32;
 
 int64_t d_ff_of(const PlanInputs& in) { return in.spec.d_ff; }
 
@@ -39,11 +41,34 @@ bool has_gates_that_tell(const PlanInputs& in) {
   return in.mode == Sparsity::kExact && in.spec.activation.has_zeros();
 }
 
-PassBounds bounds_of(const PlanInputs& in, bool shares, size_t stream_bytes) {
+/// What is reserved for streaming.
+struct Streams {
+  size_t bytes = 0;     // of each of two buffers
+  size_t kv_bytes = 0;  // see Plan
+};
+
+PassBounds bounds_of(const PlanInputs& in, bool shares, const Streams& streams) {
   PassBounds bounds = in.bounds;
   bounds.shares = shares;
-  bounds.stream_bytes = stream_bytes;
+  bounds.stream_bytes = streams.bytes;
+  bounds.stream_kv_bytes = streams.kv_bytes;
   return bounds;
+}
+
+bool any_shared(const PlanInputs& in, const std::vector<LayerPlacement>& layers) {
+  return std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
+}
+
+/// Buffers of this size, if there is something to stream through them.
+Streams streams_of(const PlanInputs& in, const std::vector<LayerPlacement>& layers, size_t bytes) {
+  if (any_shared(in, layers)) return {.bytes = bytes};
+  const auto on_host = std::ranges::find(layers, false, &LayerPlacement::on_device);
+  const auto widest_row = sizeof(float) * static_cast<size_t>(step_bounds(in.spec, in.bounds).max_cols);
+  if (on_host == layers.end() || bytes < widest_row || !takes_file_views(in.mode, false) ||
+      !can_stream_layers(in.spec, in.weights) || in.kv_counts.window)
+    return {};
+  const auto layer = static_cast<int>(on_host - layers.begin());
+  return {.bytes = bytes, .kv_bytes = KvMemory::layer_bytes(in.spec, in.kv_counts, layer)};
 }
 
 template <class Take>
@@ -90,13 +115,21 @@ bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
   return layer.on_device && static_cast<int64_t>(layer.hot.size()) < spec.d_ff;
 }
 
+bool can_stream_layers(const ModelSpec& spec, const Weights& weights) {
+  if (spec.latent || spec.has_experts() || spec.arch.looks_ahead) return false;
+  return std::ranges::all_of(weights.layers, [](const LayerWeights& layer) {
+    return layer.down.weight && layer.gate.bias == nullptr && layer.up.bias == nullptr &&
+           layer.down.bias == nullptr;
+  });
+}
+
 bool takes_file_views(Sparsity mode, bool shares) { return mode == Sparsity::kDense && !shares; }
 
 DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes) {
-  const bool shares =
-      std::ranges::any_of(layers, [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
-  const PassBounds bounds = bounds_of(in, shares, stream_bytes);
+  const bool shares = any_shared(in, layers);
+  const Streams streams = streams_of(in, layers, stream_bytes);
+  const PassBounds bounds = bounds_of(in, shares, streams);
   const NeuronLayout in_file = NeuronLayout::in_file(in.spec, in.weights);
   const NeuronLayout& host = takes_file_views(in.mode, shares) ? in_file : in.host;
   DeviceBytes bytes;
@@ -106,7 +139,11 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
   });
   for (int i = 0; i < in.spec.n_layers; ++i) {
     const LayerPlacement& layer = layers[static_cast<size_t>(i)];
-    if (!layer.on_device) continue;
+    if (!layer.on_device) {
+      if (streams.kv_bytes > 0)
+        bytes.attention += metered([&](MemoryMeter& meter) { in.weights.vectors_on(meter, in.spec, i); });
+      continue;
+    }
     const auto attention = [&](bool predictor) {
       return metered([&](MemoryMeter& meter) { in.weights.layer_on(meter, in.spec, i, predictor); });
     };
@@ -116,14 +153,19 @@ DeviceBytes device_bytes(const PlanInputs& in, const std::vector<LayerPlacement>
     bytes.kv += 2 * piece_bytes(KvMemory::layer_bytes(in.spec, in.kv_counts, i));
     count_neurons(in, host.layer(i), layer, bytes);
   }
-  const StepBounds steps = step_bounds(in.spec, bounds_of(in, shares, 0));
-  bytes.scratch = cuda::scratch_bytes(steps) + metered([&](MemoryMeter& meter) {
-                    const Workspace of_layers(meter, in.spec, bounds.max_tokens);
-                    const FfnWorkspace of_ffn(meter, in.spec, in.weights, bounds.max_tokens);
-                    const OutputWorkspace of_output(meter, in.spec, bounds.max_logit_rows);
-                  });
-  bytes.stream = cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(steps);
+  const PassBounds steps = bounds_of(in, shares, {});
+  bytes.scratch = step_scratch_bytes(in.spec, in.weights, steps);
+  bytes.stream =
+      cuda::scratch_bytes(step_bounds(in.spec, bounds)) - cuda::scratch_bytes(step_bounds(in.spec, steps));
   return bytes;
+}
+
+size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds) {
+  return cuda::scratch_bytes(step_bounds(spec, bounds)) + metered([&](MemoryMeter& meter) {
+           const Workspace of_layers(meter, spec, bounds.max_tokens);
+           const FfnWorkspace of_ffn(meter, spec, weights, bounds.max_tokens);
+           const OutputWorkspace of_output(meter, spec, bounds.max_logit_rows);
+         });
 }
 
 namespace {
@@ -149,9 +191,10 @@ Plan plan_of(const PlanInputs& in, std::vector<LayerPlacement> layers, size_t st
   Plan plan;
   plan.device = device_bytes(in, layers, stream_bytes);
   plan.layers = std::move(layers);
-  plan.shares = std::ranges::any_of(plan.layers,
-                                    [&](const LayerPlacement& layer) { return is_shared(layer, in.spec); });
-  plan.stream_bytes = stream_bytes;
+  plan.shares = any_shared(in, plan.layers);
+  const Streams streams = streams_of(in, plan.layers, stream_bytes);
+  plan.stream_bytes = streams.bytes;
+  plan.stream_kv_bytes = streams.kv_bytes;
   plan.budget_bytes = budget;
   for (int i = 0; i < in.spec.n_layers; ++i) {
     const LayerPlacement& layer = plan.layers[static_cast<size_t>(i)];
@@ -200,7 +243,16 @@ std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
   const int64_t n_whole = largest(1, whole_layers ? n_layers : 0, [&](int64_t n) {
     return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, 0) <= budget;
   });
-  if (n_whole > 0) return plan(n_layers - static_cast<int>(n_whole), false, d_ff, 0, 0);
+  if (n_whole > 0) {
+    // The other layers' weights come through buffers in long steps.
+    const size_t stream = std::min(kStreamBytes, budget / kLayerStreamShare) / kPieceBytes * kPieceBytes;
+    const int64_t n_beside = largest(1, std::min<int64_t>(n_whole, n_layers - 1), [&](int64_t n) {
+      return bytes(n_layers - static_cast<int>(n), false, d_ff, 0, stream) <= budget;
+    });
+    if (n_whole < n_layers && n_beside > 0)
+      return plan(n_layers - static_cast<int>(n_beside), false, d_ff, 0, stream);
+    return plan(n_layers - static_cast<int>(n_whole), false, d_ff, 0, 0);
+  }
   if (bytes(0, false, d_ff, 0, 0) <= budget) return plan(0, false, d_ff, 0, 0);
   if (in.split == DeviceSplit::kLayers || in.spec.has_experts()) return std::nullopt;
 
@@ -285,7 +337,8 @@ std::vector<std::string> Plan::lines(const ModelSpec& spec) const {
   if (whole()) return out;
   const int n_on_cpu = static_cast<int>(layers.size()) - n_device_layers();
   out.push_back("CPU: " + text(cold_bytes) + (spec.has_experts() ? " of experts" : " of cold neurons") +
-                (n_on_cpu > 0 ? ", and all of the first " + std::to_string(n_on_cpu) + " layers" : ""));
+                (n_on_cpu > 0 ? ", and all of the first " + std::to_string(n_on_cpu) + " layers" : "") +
+                (stream_kv_bytes > 0 ? ", which come to the GPU in steps of prompts" : ""));
   return out;
 }
 
@@ -325,6 +378,13 @@ std::string Plan::json(const ModelSpec& spec) const {
            ", \"cache\": " + std::to_string(layer.n_cache) + "}";
   }
   return out + "\n  ]\n}\n";
+}
+
+PassBounds Plan::bounds(PassBounds steps) const {
+  steps.shares = shares;
+  steps.stream_bytes = stream_bytes;
+  steps.stream_kv_bytes = stream_kv_bytes;
+  return steps;
 }
 
 std::vector<bool> Plan::on_device() const {

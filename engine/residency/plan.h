@@ -63,7 +63,9 @@ struct Plan {
   std::vector<LayerPlacement> layers;  // [n_layers]
   bool shares = false;                 // the device and the CPU share the neurons of some layer
   size_t stream_bytes = 0;             // of each of the two stream buffers
-  size_t budget_bytes = 0;             // the budget that the plan was made for
+  /// Of the keys of a layer in host memory which the device computes in long steps; 0: it computes none of them.
+  size_t stream_kv_bytes = 0;
+  size_t budget_bytes = 0;  // the budget that the plan was made for
   DeviceBytes device;
   size_t cold_bytes = 0;  // neurons in host memory, of the device's layers; of mixtures the experts
 
@@ -72,6 +74,8 @@ struct Plan {
   /// Whether the device has all that it can have of the model: the whole, or of mixtures all but the experts.
   bool is_complete(const ModelSpec& spec) const;
   std::vector<bool> on_device() const;
+  /// The bounds of the pass that is planned, from those of its steps.
+  PassBounds bounds(PassBounds steps) const;
   /// For the log: "GPU 5.8 of 6.0 GB: ..." and the bytes of each part. One sentence per line.
   std::vector<std::string> lines(const ModelSpec& spec) const;
   /// The same content as one JSON object, with the numbers of every layer. For files.
@@ -101,6 +105,13 @@ size_t least_bytes(const PlanInputs& inputs);
 /// Device memory that these placements need: exactly the bytes that loading will allocate.
 DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes);
+
+/// Whether a device could compute this model's layers that lie in host memory in long steps: if their weights are read from
+/// the file, all of their FFN is matrices without biases, and their keys and values are in KV blocks like all others.
+bool can_stream_layers(const ModelSpec& spec, const Weights& weights);
+
+/// Of these, the scratch of a step within `bounds`, which must have no stream buffers.
+size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
 
 /// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, and
 /// sharing them costs more than it saves.

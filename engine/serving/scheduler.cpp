@@ -133,7 +133,7 @@ std::span<const StepPiece> Scheduler::next_step() {
   pieces_.clear();
   Budget step{.tokens = limits_.max_tokens, .rows = limits_.max_logit_rows};
   take_decode(step);
-  step.tokens = std::min(step.tokens, limits_.prefill_chunk);
+  step.tokens = std::min(step.tokens, pieces_.empty() ? limits_.prefill_chunk : beside_tokens());
   take_forced(step);
   take_drafts(step);
   take_prefill(step);
@@ -245,9 +245,12 @@ void Scheduler::take_drafts(Budget& step) {
   }
 }
 
+int Scheduler::beside_tokens() const {
+  return limits_.prefill_beside > 0 ? limits_.prefill_beside : limits_.prefill_chunk;
+}
+
 int Scheduler::room_for_drafts() const {
-  return std::min(
-      {limits_.prefill_chunk, limits_.max_tokens - n_running_, limits_.max_logit_rows - n_running_});
+  return std::min({beside_tokens(), limits_.max_tokens - n_running_, limits_.max_logit_rows - n_running_});
 }
 
 void Scheduler::take_prefill(Budget step) {

@@ -17,7 +17,8 @@
 // with the same tokens. So a sequence is set back once at most, the one admitted first never by a later one, and all end.
 //
 // Steps. A step has one token of every decoding sequence and at most one chunk of prompt tokens. So a long
-// prompt slows decoding, but never stops it. Where a constraint forces several tokens of a decoding sequence at once,
+// prompt slows decoding, but never stops it. Where a step of a whole chunk takes long and a short one does not, the chunk is
+// shorter beside decoding sequences (engine/prompt_step.h). Where a constraint forces several tokens of a decoding sequence at once,
 // the step has more of them, up to half a chunk. Drafted tokens (speculation.h) follow those of their sequence;
 // they get what room the step has, which is made for a chunk, and are only wanted where no prompt waits. Half of
 // the rest goes to the prompt that was admitted first. The rest goes to the prompts with the fewest tokens left, so
@@ -62,6 +63,7 @@ inline constexpr int kPromiseTokens = 256;
 struct SchedulerLimits {
   int n_slots = 0;
   int prefill_chunk = 0;       // most prompt tokens of a step
+  int prefill_beside = 0;      // the same in a step with decoding sequences; 0: as many
   int max_tokens = 0;          // most tokens of a step; >= n_slots
   int max_logit_rows = 0;      // most logit rows of a step; >= n_slots
   bool whole_prompts = false;  // prompts are never cut; then prefill_chunk must hold the longest
@@ -126,6 +128,7 @@ class Scheduler {
   void set_back(int slot);
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
+  int beside_tokens() const;
   void take_decode(Budget& step);
   void take_forced(Budget& step);
   void take_drafts(Budget& step);

@@ -24,6 +24,7 @@
 #include "kernels/cuda/runtime/step_inputs.h"
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 #include "kernels/cuda/sharing/device_share.h"
+#include "kernels/cuda/sharing/streamed_kv.h"
 #include "kernels/cuda/simulated_device.h"
 
 namespace hearth::cuda {
@@ -235,8 +236,9 @@ class CudaBackend final : public Backend {
     by_kernels_.clear();
     for (Product product : products) {
       product.out += first * product.out_stride;
-      const bool taken =
-          of_prompt && product.rows.data() == nullptr && library_->takes(product.weight, scratch_.library);
+      const bool taken = of_prompt && product.rows.data() == nullptr &&
+                         !in_host_memory(product.weight.data) &&
+                         library_->takes(product.weight, scratch_.library);
       (taken ? by_library_ : by_kernels_).push_back(product);
     }
     if (!by_kernels_.empty()) multiply(x, n, by_kernels_);
@@ -268,8 +270,13 @@ class CudaBackend final : public Backend {
                   .accumulate = p.accumulate};
         if (p.rows.data() != nullptr) ops[i].rows = inputs_.list(p.rows, recorder_);
       }
-      enqueue([=, this] { cuda::matmul(std::span(ops).first(n), stream_); });
       products = products.subspan(n);
+      if (in_host_memory(ops[0].weight.data)) {  // a layer's matrices lie together
+        for (const MatmulOp& op : std::span(ops).first(n))
+          streamed_->multiply(op, pins_->holds(op.weight.data), scratch_, stream_);
+      } else {
+        enqueue([=, this] { cuda::matmul(std::span(ops).first(n), stream_); });
+      }
     }
   }
 
@@ -302,6 +309,12 @@ class CudaBackend final : public Backend {
 
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                  KvLayer layer) override {
+    if (in_host_memory(layer.k)) {
+      streamed_kv_.bring(places, shape, layer, scratch_.streamed_kv, streamed_->copies(), stream_);
+      kv_append(k, v, stride, places, shape, scratch_.streamed_kv);
+      streamed_kv_.write_back(places, shape, layer, scratch_.streamed_kv, stream_);
+      return;
+    }
     enqueue([=, this, there = inputs_.on_device(places, recorder_)] {
       cuda::kv_append(k, v, stride, there, shape, layer, stream_);
     });
@@ -309,6 +322,11 @@ class CudaBackend final : public Backend {
 
   void attention(const float* q, int64_t stride, int n_heads, const AttentionScores& scores,
                  const KvPlaces& places, const KvShape& shape, KvLayer layer, float* out) override {
+    if (in_host_memory(layer.k)) {
+      attention(q, stride, n_heads, scores, places, shape, scratch_.streamed_kv, out);
+      streamed_kv_.give_back(stream_);
+      return;
+    }
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
@@ -373,10 +391,20 @@ class CudaBackend final : public Backend {
     });
   }
 
+  /// How matrices in host memory come. Both must outlive it. At load.
+  void stream_through(StreamedShare& streamed, const HostPins& pins) {
+    streamed_ = &streamed;
+    pins_ = &pins;
+  }
+
  private:
   template <class Work>
   void enqueue(Work&& work) {
     work_.enqueue(std::forward<Work>(work));
+  }
+  /// Whether what is at the address has to be copied to the device first (ComputeDevice::streams_layers).
+  bool in_host_memory(const void* address) const {
+    return scratch_.streamed_kv.k != nullptr && !work_.arena().holds(address);
   }
 
   /// For a norm of rows: those as long as the model is wide are what products read next.
@@ -439,6 +467,10 @@ class CudaBackend final : public Backend {
   std::vector<int32_t> prompt_rows_;              // of the calls of matmul() now; empty without a library
   std::vector<Product> by_library_, by_kernels_;  // of one call
 
+  StreamedShare* streamed_ = nullptr;
+  const HostPins* pins_ = nullptr;
+  StreamedKv streamed_kv_;
+
   // Of the current step.
   StepInputs inputs_;
   RopeTables rope_host_;
@@ -455,7 +487,9 @@ class CudaBackend final : public Backend {
 class CudaDevice final : public ComputeDevice {
  public:
   CudaDevice(CpuBackend& cpu, const DeviceOptions& options)
-      : work_(options), backend_(work_, cpu), hybrid_ffn_(work_, cpu, options) {}
+      : work_(options), backend_(work_, cpu), hybrid_ffn_(work_, cpu, options) {
+    backend_.stream_through(hybrid_ffn_.streamed(), hybrid_ffn_.pins());
+  }
   /// Waits for all work, because it may use memory that is freed now.
   ~CudaDevice() override {
     cudaStreamSynchronize(work_.stream());
@@ -463,11 +497,19 @@ class CudaDevice final : public ComputeDevice {
   }
 
   Backend& backend() override { return backend_; }
+  bool streams_layers(int n_tokens) const override { return hybrid_ffn_.streamed().long_enough(n_tokens); }
+  bool pin_to_copy(const std::byte* host, size_t bytes) override {
+    return hybrid_ffn_.pins().add_to_copy(host, bytes);
+  }
   HybridFfn& hybrid_ffn() override { return hybrid_ffn_; }
 
   void reserve(const StepBounds& bounds) override {
     backend_.reserve(bounds);
-    if (bounds.shares) hybrid_ffn_.reserve(bounds);
+    if (bounds.shares) {
+      hybrid_ffn_.reserve(bounds);
+    } else {
+      hybrid_ffn_.streamed().reserve(bounds);
+    }
   }
   void begin_step(const StepShape& shape) override { backend_.begin_step(shape); }
   std::string prompt_library() const override { return backend_.prompt_library(); }

@@ -46,5 +46,6 @@ set(HEARTH_CUDA_HOST
   sharing/noted_neurons.cpp
   sharing/number_wait.cpp
   sharing/proposals.cpp
+  sharing/streamed_kv.cpp
   sharing/streamed_share.cpp
 )

@@ -140,14 +140,14 @@ int run_bench_command(BenchCommand command) {
   if (!command.model.trace.empty()) command.model.timeline = &timeline.emplace(command.model.trace).trace();
 
   // 2. Load, measure, report.
-  command.options.chunk = command.model.prefill_chunk;
   command.options.n_threads = thread_count(command.model);
   command.options.cpu_share = !command.model.no_cpu_share;
   if (command.model.device != Options::Device::kCpu && std::holds_alternative<cuda::Device>(cuda::probe())) {
     command.options.gpu = cuda::measure_bandwidth();  // before the model takes the memory
   }
   const int context = command.options.n_prompt + command.options.n_generate;
-  const auto model = load_model(command.model, context, command.options.chunk);
+  const auto model = load_model(command.model, context, command.model.prefill_chunk);
+  command.options.chunk = model->facts().prompt_step.tokens;
   BenchResult result;
   {
     ProgressLine line("Measuring");

@@ -84,6 +84,7 @@ std::unique_ptr<ModelRuntime> load_model(const ModelOptions& options, int contex
   if (!how && options.placement == Options::Placement::kSolved && options.device != Options::Device::kCpu)
     how = solved_here(options);
   if (how) {
+    load.prompt_rates = prompt_rates(how->machine);
     load.choose_placement = [how = *std::move(how)](const PlanInputs& inputs, size_t budget) {
       return solve_for(how, inputs, budget);
     };

@@ -20,6 +20,7 @@
 #include "profiler/machine/known_machine.h"
 #include "profiler/machine/shipped_machines.h"
 #include "profiler/placement/known_activity.h"
+#include "profiler/placement/solved_placement.h"
 
 namespace hearth {
 namespace {
@@ -167,6 +168,26 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
   return question;
 }
 
+namespace {
+
+/// What loading the model on this machine would choose.
+int chosen_prefill_chunk(const PlanQuestion& question) {
+  PromptStepFacts facts{.spec = question.model.spec,
+                        .weights = question.model.weights,
+                        .context_tokens = question.load.context_tokens,
+                        .n_slots = question.load.n_slots,
+                        .n_kv_contexts = 0,
+                        .device_budget_bytes = std::nullopt,
+                        .rates = prompt_rates(question.machine)};
+  if (question.machine.gpu) {
+    facts.device_budget_bytes =
+        static_cast<uint64_t>(question.vram_bytes.value_or(usable_vram(question.machine.gpu->vram_bytes)));
+  }
+  return prompt_step(facts).tokens;
+}
+
+}  // namespace
+
 void add_machine(const PlanOptions& options, PlanQuestion& question) {
   question.machine = find_machine(options);
   const std::optional<DType> cpu_only = question.model.cpu_only_type();
@@ -179,10 +200,12 @@ void add_machine(const PlanOptions& options, PlanQuestion& question) {
   }
   if (const std::optional<GpuProfile>& gpu = question.machine.gpu)
     question.load.library_decodes = cuda::library_decodes({gpu->compute_major, gpu->compute_minor});
-  if (!question.vram_bytes || question.machine.gpu) return;
-  throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
-                           " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
-                           ").");
+  if (question.vram_bytes && !question.machine.gpu) {
+    throw std::runtime_error("--vram-budget was given, but " + question.machine.name +
+                             " has no GPU; name a machine with one (--machine " + shipped_machine_names() +
+                             ").");
+  }
+  if (question.load.prefill_chunk == 0) question.load.prefill_chunk = chosen_prefill_chunk(question);
 }
 
 void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {

@@ -7,7 +7,7 @@ namespace hearth {
 namespace {
 
 /// The same numbers as in the engine's neutral plan (engine/residency/plan.cpp).
-constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16;
+constexpr int64_t kStreamBytes = int64_t{64} << 20, kStreamShare = 16, kLayerStreamShare = 32;
 
 class Problem {
  public:
@@ -94,9 +94,10 @@ class Problem {
 
   /// Bytes of the stream buffers: 0 unless every layer's attention leaves room for them.
   int64_t stream_bytes(int64_t vram) const {
+    const auto piece = static_cast<int64_t>(kPieceBytes);
+    if (by_layers_) return std::min(kStreamBytes, vram / kLayerStreamShare) / piece * piece;
     int64_t left = vram;
     for (const LayerFacts& layer : facts_.layers) left -= layer.vram_shared;
-    const auto piece = static_cast<int64_t>(kPieceBytes);
     return std::min(kStreamBytes, std::max<int64_t>(left, 0) / kStreamShare) / piece * piece;
   }
 
@@ -145,6 +146,11 @@ class Problem {
     for (size_t i = 0; i < layers_.size(); ++i) {
       const LayerOption& option = solution.layers[i];
       const LayerFacts& layer = facts_.layers[i];
+      if (!option.on_device && by_layers_ && solution.stream_bytes > 0) {
+        gpu += cost_.gpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights));
+        link += cost_.stream(layer.attention_read + facts_.d_ff * (layer.gate + layer.up + layer.down));
+        continue;
+      }
       if (!option.on_device) {
         const double read = layer.attention_read + facts_.d_ff * (layer.gate + layer.up + layer.down);
         host += std::max(cost_.cpu_compute(n_tokens * (layer.attention_weights + layer.ffn_weights)),

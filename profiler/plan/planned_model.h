@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/model/model_file.h"
+#include "engine/prompt_step.h"
 #include "engine/residency/neuron_layout.h"
 #include "engine/residency/plan.h"
 #include "engine/resolved_load.h"
@@ -62,8 +63,8 @@ std::vector<std::string> dtype_names();
 struct PlanLoad {
   int context_tokens = 4096;  // of one sequence
   int n_slots = 1;
-  int n_kv_contexts = 0;    // as LoadOptions::n_kv_contexts
-  int prefill_chunk = 128;  // prompt tokens of a step
+  int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
+  int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
   // Prompts are multiplied by a library, also by quantised matrices: see PassBounds.
   bool library = false, library_decodes = false;
 

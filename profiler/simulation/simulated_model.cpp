@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "engine/forward/streamed_layers.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/resolved_load.h"
 #include "kernels/cuda/cuda_backend.h"
@@ -89,11 +90,11 @@ void SimulatedModel::place() {
   device_ = cuda::make_device(
       cpu_, {.budget_bytes = plan_->device.total(), .graphs = load_.graphs, .cold_neurons = &host_});
   devices_.emplace(host_, *device_, plan_->on_device());
-  weights_.emplace(model.weights.placed(*devices_, spec_, load_.mode == Sparsity::kPredicted));
+  const PassBounds bounds = plan_->bounds(inputs.bounds);  // what a library does is in them
+  const bool streams = bounds.stream_kv_bytes > 0;
+  weights_.emplace(model.weights.placed(*devices_, spec_, load_.mode == Sparsity::kPredicted, streams));
   kv_.emplace(spec_, counts_of(n_kv_contexts_), *devices_);
-  PassBounds bounds = inputs.bounds;  // what a library does is in them
-  bounds.shares = plan_->shares;
-  bounds.stream_bytes = plan_->stream_bytes;
+  if (streams) pin_streamed_layers(*devices_, model.weights, *kv_);
   pass_.emplace(*devices_, spec_, *weights_, *kv_, bounds);
 }
 

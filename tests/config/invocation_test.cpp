@@ -141,6 +141,25 @@ TEST_CASE("a number may have a word for leaving it out") {
   CHECK_THAT(refusal({"--predictor-threshold", "auto"}), ContainsSubstring("expected a number from"));
 }
 
+TEST_CASE("a whole number may have a word for choosing it later") {
+  CHECK(read_invocation({}, {}).options.prefill_chunk == 0);
+  CHECK(read_invocation({"--prefill-chunk", "256"}, {}).options.prefill_chunk == 256);
+  CHECK(
+      read_invocation({"--prefill-chunk", "auto"}, {{"HEARTH_PREFILL_CHUNK", "64"}}).options.prefill_chunk ==
+      0);
+  for (const auto& [text, number] : {std::pair("\"auto\"", 0), std::pair("32", 32)}) {
+    const ConfigFile file(std::string("prefill-chunk = ") + text + "\n");
+    CHECK(read_invocation({"--config", file.path()}, {}).options.prefill_chunk == number);
+  }
+  const OptionSpec& spec = *find_option(Program::kHearthd, "prefill-chunk");
+  CHECK(value_text(spec, Options{}) == "auto");
+  CHECK(value_text(spec, read_invocation({"--prefill-chunk", "7"}, {}).options) == "7");
+  for (const char* bad : {"0", "8193", "AUTO", "1.5"}) {
+    CHECK(refusal({"--prefill-chunk", bad}) ==
+          "--prefill-chunk '" + std::string(bad) + "': expected auto, or a whole number from 1 to 8192");
+  }
+}
+
 TEST_CASE("a bad value is one sentence that names its source") {
   CHECK(refusal({"--port", "99999"}) == "--port '99999': expected a whole number from 0 to 65535");
   CHECK(refusal({"--predictor-threshold", "nan"}) ==

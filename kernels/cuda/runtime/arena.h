@@ -7,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,11 @@ class Arena {
     return reinterpret_cast<T*>(memory_.data() + begin);
   }
 
+  /// Whether the address lies in the arena.
+  bool holds(const void* address) const {
+    const auto begin = reinterpret_cast<uintptr_t>(memory_.data()), at = reinterpret_cast<uintptr_t>(address);
+    return at >= begin && at - begin < memory_.size();
+  }
   size_t used() const { return used_; }
   size_t size() const { return memory_.size(); }
 

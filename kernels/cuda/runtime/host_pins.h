@@ -10,6 +10,7 @@
 
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -21,30 +22,47 @@ class HostPins {
  public:
   HostPins() = default;
   ~HostPins() {
-    for (const std::byte* host : pinned_) cudaHostUnregister(const_cast<std::byte*>(host));
+    for (const Range& range : pinned_) cudaHostUnregister(const_cast<std::byte*>(range.begin));
   }
   HostPins(const HostPins&) = delete;
   HostPins& operator=(const HostPins&) = delete;
 
   /// Pins a region. Returns whether the system grants it. Throws CudaError if the device fails.
-  bool add(const std::byte* host, size_t bytes) {
+  bool add(const std::byte* host, size_t bytes) { return add(host, bytes, cudaHostRegisterMapped); }
+  /// Likewise, for copies only: pages that can only be read, as those of a mapped file, need that said.
+  bool add_to_copy(const std::byte* host, size_t bytes) {
+    return add(host, bytes, cudaHostRegisterDefault) || add(host, bytes, cudaHostRegisterReadOnly);
+  }
+  /// Whether the memory was pinned by add_to_copy().
+  bool holds(const void* host) const {
+    const auto* at = static_cast<const std::byte*>(host);
+    return std::ranges::any_of(pinned_,
+                               [at](const Range& r) { return at >= r.begin && at < r.begin + r.bytes; });
+  }
+
+ private:
+  struct Range {
+    const std::byte* begin;
+    size_t bytes;
+  };
+
+  bool add(const std::byte* host, size_t bytes, unsigned flags) {
     if (bytes == 0) return true;
-    const cudaError_t code = cudaHostRegister(const_cast<std::byte*>(host), bytes, cudaHostRegisterMapped);
+    const cudaError_t code = cudaHostRegister(const_cast<std::byte*>(host), bytes, flags);
     if (code == cudaSuccess) {
-      pinned_.push_back(host);
+      pinned_.push_back({host, bytes});
       return true;
     }
     if (code != cudaErrorMemoryAllocation && code != cudaErrorNotSupported && code != cudaErrorNotPermitted &&
         code != cudaErrorInvalidValue && code != cudaErrorOperatingSystem &&
         code != cudaErrorHostMemoryAlreadyRegistered) {
-      check(code, "page-locking cold neurons");
+      check(code, "page-locking host memory");
     }
     cudaGetLastError();  // clear the error, because a refusal does no harm
     return false;
   }
 
- private:
-  std::vector<const std::byte*> pinned_;
+  std::vector<Range> pinned_;
 };
 
 }  // namespace hearth::cuda

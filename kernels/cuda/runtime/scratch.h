@@ -66,6 +66,11 @@ struct Scratch {
         library.weights = arena.take<uint16_t>(static_cast<size_t>(library.max_weights));
       }
     }
+    if (bounds.stream_bytes > 0) {
+      for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
+    }
+    const size_t kv_halves = bounds.stream_kv_bytes / sizeof(uint16_t);
+    if (kv_halves > 0) streamed_kv = {arena.take<uint16_t>(kv_halves), arena.take<uint16_t>(kv_halves)};
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
     hand_over = arena.take<uint32_t>(HandOver::kStateWords);
@@ -73,7 +78,6 @@ struct Scratch {
     if (bounds.stream_bytes == 0) return;
     cold_wanted = arena.take<uint64_t>(words);
     any = arena.take<uint64_t>(2 * words_of_token);
-    for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
   }
 
   int32_t* inputs = nullptr;
@@ -100,9 +104,11 @@ struct Scratch {
   // For hybrid layers: the two parts of the wanted set.
   DeviceNeuronSet hot;                                          // neurons that have a device row
   uint32_t *hand_over = nullptr, *hand_over_proposals[2] = {};  // HandOver::state
-  // If cold neurons are streamed: their bits, SplitSet::cold and SplitSet::any, and two buffers.
+  // If cold neurons are streamed: their bits, SplitSet::cold and SplitSet::any.
   uint64_t *cold_wanted = nullptr, *any = nullptr;
+  // For streaming: buffers for cold neurons and for the weights of layers in host memory; such a layer's KV blocks.
   std::byte* streamed[2] = {};
+  KvLayer streamed_kv;
 };
 
 }  // namespace hearth::cuda

@@ -35,6 +35,9 @@ class CudaHybridFfn final : public HybridFfn {
   void drain() noexcept { streamed_share_.drain(); }
 
   bool pin(const std::byte* host, size_t bytes) override { return pins_.add(host, bytes); }
+  HostPins& pins() { return pins_; }
+  StreamedShare& streamed() { return streamed_share_; }
+  const StreamedShare& streamed() const { return streamed_share_; }
   void set_traffic(NeuronTraffic* traffic) override;
   void run(const HybridLayer& layer, const HybridCall& call, NeuronCounts& counts) override;
 

@@ -1,6 +1,7 @@
 #include "kernels/cuda/sharing/streamed_share.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 namespace hearth::cuda {
@@ -38,23 +39,52 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
   const uint64_t* any_cold = scratch.any + (n_neurons + 63) / 64;
   for (int64_t first = layer.first_on_host / kWordNeurons * kWordNeurons; first < n_neurons;
        first += plan.piece_neurons()) {
-    const size_t i = next_buffer_;
-    next_buffer_ = 1 - next_buffer_;
-    const Piece piece{first, std::max(first, layer.first_on_host),
-                      std::min(n_neurons, first + plan.piece_neurons()), scratch.streamed[i]};
-    check(cudaStreamWaitEvent(copies_, used_[i], 0), "waiting until a buffer is free");
-    for (const Strip& strip : plan.strips()) {
-      layer.host_pinned ? bring(strip, piece) : bring_by_staging(strip, piece);
-    }
-    check(cudaEventRecord(arrived_[i], copies_), "marking the end of a copy");
-
-    check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
+    const Piece piece = bring(
+        plan.strips(),
+        {first, std::max(first, layer.first_on_host), std::min(n_neurons, first + plan.piece_neurons())},
+        layer.host_pinned, scratch, stream);
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
     add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, input, set, call.gates, scratch,
                 stream, notes);
-    check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
+    give_back(piece, stream);
   }
+}
+
+void StreamedShare::multiply(MatmulOp op, bool pinned, const Scratch& scratch, cudaStream_t stream) {
+  const Matrix weight = op.weight;
+  const float* const bias = op.bias;
+  float* const out = op.out;
+  const size_t bytes = row_bytes(weight.dtype, weight.n_cols);
+  const Strip strip{
+      .data = weight.data, .stride = weight.stride_bytes(), .width = bytes, .pitch = bytes, .begin = 0};
+  const auto most = static_cast<int64_t>(buffer_bytes_ / bytes);
+  assert(most > 0 && op.rows.ids == nullptr);
+  for (int64_t first = 0; first < weight.n_rows; first += most) {
+    const Piece piece = bring(std::span(&strip, 1), {first, first, std::min(weight.n_rows, first + most)},
+                              pinned, scratch, stream);
+    op.weight = {piece.buffer, weight.dtype, piece.end - first, weight.n_cols};
+    if (bias != nullptr) op.bias = bias + first;
+    op.out = out + first;
+    matmul(op, stream);
+    give_back(piece, stream);
+  }
+}
+
+StreamedShare::Piece StreamedShare::bring(std::span<const Strip> strips, Piece piece, bool pinned,
+                                          const Scratch& scratch, cudaStream_t stream) {
+  piece.number = next_buffer_;
+  next_buffer_ = 1 - next_buffer_;
+  piece.buffer = scratch.streamed[piece.number];
+  check(cudaStreamWaitEvent(copies_, used_[piece.number], 0), "waiting until a buffer is free");
+  for (const Strip& strip : strips) pinned ? bring(strip, piece) : bring_by_staging(strip, piece);
+  check(cudaEventRecord(arrived_[piece.number], copies_), "marking the end of a copy");
+  check(cudaStreamWaitEvent(stream, arrived_[piece.number], 0), "waiting for a piece of the weights");
+  return piece;
+}
+
+void StreamedShare::give_back(const Piece& piece, cudaStream_t stream) {
+  check(cudaEventRecord(used_[piece.number], stream), "marking the end of a piece of the weights");
 }
 
 void StreamedShare::bring(const Strip& strip, const Piece& piece) {

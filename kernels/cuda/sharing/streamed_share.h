@@ -1,6 +1,8 @@
 // In a long step, the device computes a layer's cold neurons instead of the CPU. They are copied to it
 // through two buffers: one piece is copied while the piece before it is computed.
 //
+// The weights of whole layers that lie in host memory come the same way.
+//
 // For prompts: a weight that crosses the bus once serves all tokens of a step, while the CPU needs time for
 // each token (crossover_tokens() in cuda_backend.h). The host does not wait: it enqueues and goes on to the
 // next layer, so that layer's first copy runs while this layer's last piece is computed. Only if host memory
@@ -53,12 +55,27 @@ class StreamedShare {
   void add(const HybridLayer& layer, const HybridCall& call, const NeuronInput& input, const Scratch& scratch,
            cudaStream_t stream, NeuronNotes notes = {});
 
+  /// Whether a step is so long that weights are rather copied than used by the CPU, and there are buffers.
+  bool long_enough(int n_tokens) const {
+    return from_tokens_ > 0 && n_tokens >= from_tokens_ && buffer_bytes_ > 0;
+  }
+  /// Like cuda::matmul(), with a weight in host memory, through the same buffers; all rows. pinned: whether that memory
+  /// is page-locked.
+  void multiply(MatmulOp op, bool pinned, const Scratch& scratch, cudaStream_t stream);
+  /// The stream of all copies to the device, in the order of the calls.
+  cudaStream_t copies() const { return copies_; }
+
  private:
-  /// Neurons [begin, end), in a buffer whose first neuron is `first`.
+  /// Neurons, or rows, [begin, end) in a buffer whose first one is `first`.
   struct Piece {
     int64_t first, begin, end;
-    std::byte* buffer;
+    size_t number = 0;  // of the buffer
+    std::byte* buffer = nullptr;
   };
+  /// Copies rows to the next buffer. What is put into `stream` afterwards finds them there, until give_back().
+  Piece bring(std::span<const Strip> strips, Piece rows, bool pinned, const Scratch& scratch,
+              cudaStream_t stream);
+  void give_back(const Piece& piece, cudaStream_t stream);
   void bring(const Strip& strip, const Piece& piece);
   void bring_by_staging(const Strip& strip, const Piece& piece);
 

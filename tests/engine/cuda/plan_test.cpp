@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "engine/model_runtime.h"
+#include "engine/serving/fixed_blocks.h"
 #include "tests/engine/cuda/on_device.h"
 #include "tests/engine/cuda/shares.h"
 #include "tests/support/catch.h"
@@ -119,11 +120,12 @@ TEST_CASE("layers may be split between the device and the CPU instead of neurons
   options.split = DeviceSplit::kLayers;
   options.vram_budget_bytes = whole->placed().plan->device.total() - 1;
   const auto split = ModelRuntime::load(options);
-  CHECK(split->placed().plan->n_device_layers() == split->facts().spec.n_layers - 1);
+  CHECK(split->placed().plan->n_device_layers() < split->facts().spec.n_layers);
   CHECK_FALSE(split->placed().plan->shares);
   const size_t of_a_layer =
       whole->placed().plan->device.kv / static_cast<size_t>(split->facts().spec.n_layers);
-  CHECK(split->placed().plan->device.kv == whole->placed().plan->device.kv - of_a_layer);
+  CHECK(split->placed().plan->device.kv ==
+        of_a_layer * static_cast<size_t>(split->placed().plan->n_device_layers()));
   CHECK(split->placed().kv_bytes == whole->placed().kv_bytes);
   CHECK(same_bits(logits(*split), expected));
 }
@@ -191,6 +193,119 @@ TEST_CASE("a device that grants less than the contexts take is planned for again
   CHECK(says(runtime->placed().notes, "does not grant"));
   CHECK(runtime->limits().n_blocks < all->limits().n_blocks);
   CHECK(same_bits(logits(*runtime), expected));
+}
+
+/// The logits of the last token of each step, of two sequences whose steps have so many tokens.
+std::vector<float> logits_of_steps(ModelRuntime& model, const std::vector<int>& first,
+                                   const std::vector<int>& second) {
+  const FixedBlocks blocks(model.limits(), 2);
+  const std::vector<int32_t> tokens = spread_tokens(64, model.facts().spec.n_vocab);
+  std::vector<float> logits;
+  int positions[2] = {};
+  for (size_t step = 0; step < first.size(); ++step) {
+    Batch batch;
+    for (int slot = 0; slot < 2; ++slot) {
+      const int n = (slot == 0 ? first : second)[step];
+      for (int i = 0; i < n; ++i) {
+        const int position = positions[slot]++;
+        batch.tokens.push_back(tokens[static_cast<size_t>((position + 11 * slot) % 64)]);
+        batch.positions.push_back(position);
+        batch.slots.push_back(slot);
+      }
+      if (n > 0) batch.logit_rows.push_back(batch.n_tokens() - 1);
+    }
+    blocks.set_tables(batch);
+    const std::span<const float> rows = model.forward(batch).logits;
+    logits.insert(logits.end(), rows.begin(), rows.end());
+  }
+  return logits;
+}
+
+TEST_CASE("in long steps the device computes layers that lie in host memory, with the same bits") {
+  // Biases and norms of q and k, norms behind, parallel attention, a window, grouped heads.
+  const std::string model = GENERATE("llama", "qwen2", "qwen3", "gemma2", "command-r", "mistral3", "olmo2");
+  INFO(model);
+  LoadOptions options = options_of(model, "dense");
+  options.n_slots = 2;
+  options.prefill_chunk = 32;
+  // Long and short steps by turns, so that keys and values go both ways; two sequences in one step.
+  const std::vector<int> first = {14, 3, 1, 16, 1, 0}, second = {0, 13, 1, 1, 20, 13};
+  const auto whole = ModelRuntime::load(options);
+  REQUIRE(whole->placed().plan->whole());
+  cudaemu::reset_stats();
+  const std::vector<float> expected = logits_of_steps(*whole, first, second);
+  const uint64_t inputs = cudaemu::stats().h2d_bytes;
+  options.split = DeviceSplit::kLayers;
+  options.vram_budget_bytes = whole->placed().plan->device.total() - 1;
+  for (const bool pins : {true, false}) {
+    INFO("page-locked: " << pins);
+    if (!pins) cudaemu::fail_next("cudaHostRegister", 0, cudaErrorMemoryAllocation, 1000);
+    const auto split = ModelRuntime::load(options);
+    cudaemu::fail_next("cudaHostRegister", 1 << 30, cudaErrorMemoryAllocation);
+    CHECK(says(split->placed().notes, "may not be page-locked") == !pins);
+    const Plan& plan = *split->placed().plan;
+    REQUIRE(plan.n_device_layers() < split->facts().spec.n_layers);
+    REQUIRE(plan.stream_kv_bytes > 0);
+    CHECK(plan.device.total() <= *options.vram_budget_bytes);
+    cudaemu::reset_stats();
+    CHECK(same_bits(logits_of_steps(*split, first, second), expected));
+    // At least one layer came, in five of the steps.
+    const size_t of_layer =
+        split->facts().weight_bytes / static_cast<size_t>(2 * split->facts().spec.n_layers);
+    CHECK(cudaemu::stats().h2d_bytes > inputs + 5 * of_layer);
+    if (pins) CHECK(cudaemu::stats().pageable_async == 0);
+  }
+}
+
+TEST_CASE("layers in host memory that the device cannot compute stay the CPU's in long steps") {
+  const std::string model = GENERATE("opt", "gpt2");  // biases in the FFN
+  INFO(model);
+  LoadOptions options = options_of(model, "dense");
+  options.n_slots = 2;
+  options.prefill_chunk = 32;
+  const auto whole = ModelRuntime::load(options);
+  const std::vector<float> expected = logits_of_steps(*whole, {20, 1}, {0, 14});
+  options.split = DeviceSplit::kLayers;
+  options.vram_budget_bytes = whole->placed().plan->device.total() - 1;
+  const auto split = ModelRuntime::load(options);
+  CHECK(split->placed().plan->stream_kv_bytes == 0);
+  CHECK(split->placed().plan->device.stream == 0);
+  CHECK(same_bits(logits_of_steps(*split, {20, 1}, {0, 14}), expected));
+}
+
+/// The logits of the last token, of a prompt that is read in steps of the model's own size.
+std::vector<float> last_logits(ModelRuntime& model, const std::vector<int32_t>& tokens) {
+  const FixedBlocks blocks(model.limits(), 1);
+  const auto step = static_cast<size_t>(model.facts().prompt_step.tokens);
+  std::vector<float> logits;
+  for (size_t begin = 0; begin < tokens.size(); begin += step) {
+    Batch batch;
+    for (size_t i = begin; i < std::min(begin + step, tokens.size()); ++i) {
+      batch.tokens.push_back(tokens[i]);
+      batch.positions.push_back(static_cast<int32_t>(i));
+      batch.slots.push_back(0);
+    }
+    batch.logit_rows.push_back(batch.n_tokens() - 1);
+    blocks.set_tables(batch);
+    const std::span<const float> rows = model.forward(batch).logits;
+    logits.assign(rows.begin(), rows.end());
+  }
+  return logits;
+}
+
+TEST_CASE("prompts have the same bits in steps that are chosen as in steps of 128") {
+  LoadOptions options = options_of("llama", "dense");
+  options.context_tokens = 0;
+  options.prefill_chunk = 128;
+  const auto fixed = ModelRuntime::load(options);
+  options.prefill_chunk = 0;
+  const auto chosen = ModelRuntime::load(options);
+  const int n = std::min(300, chosen->facts().context_tokens);
+  CHECK(fixed->facts().prompt_step.tokens == 128);
+  CHECK(chosen->facts().prompt_step.tokens == std::min(512, std::max(128, chosen->facts().context_tokens)));
+  CHECK(chosen->facts().prompt_step.beside_streams == 128);
+  const std::vector<int32_t> tokens = spread_tokens(n, fixed->facts().spec.n_vocab);
+  CHECK(same_bits(last_logits(*fixed, tokens), last_logits(*chosen, tokens)));
 }
 
 TEST_CASE("a device that does not grant what it has free is planned for again, smaller") {

@@ -184,6 +184,22 @@ TEST_CASE("scheduler: a short prompt does not wait for a long one, nor a long on
   CHECK(rig.finished.size() > 60);
 }
 
+TEST_CASE("scheduler: beside decoding sequences a prompt gets shorter steps, alone whole ones") {
+  SchedulerLimits limits = kFour;
+  limits.prefill_beside = 6;
+  Rig rig(limits);
+  rig.add({.n_prompt = 40});
+  rig.admit();
+  CHECK(rig.step().at(1) == 16);
+  rig.add({.n_prompt = 1, .max_tokens = 2});
+  rig.admit();
+  CHECK(rig.step() == std::map<int, int>{{1, 15}, {2, 1}});  // none decodes yet
+  CHECK(rig.step() == std::map<int, int>{{1, 6}, {2, 1}});
+  CHECK(rig.finished == std::vector<int>{2});
+  CHECK(rig.scheduler.room_for_drafts() == 6);
+  CHECK(rig.step() == std::map<int, int>{{1, 3}});
+}
+
 TEST_CASE("scheduler: equal prompts finish one after the other, not all at the end") {
   Rig rig(kFour);
   for (int i = 0; i < 4; ++i) rig.add({.n_prompt = 64, .max_tokens = 1});

@@ -97,6 +97,9 @@ TEST_CASE("whole layers on each side are simulated too") {
   CHECK(result.n_device_layers < result.n_layers);
   CHECK(result.n_shared_layers == 0);
   CHECK(result.decode.host_busy_s > 0);
+  // The GPU computes prompts alone: the other layers' weights come to it, one behind the other.
+  CHECK(result.prefill.host_busy_s == 0);
+  CHECK(result.prefill.device.to_device_s > 0.9 * result.prefill.seconds);
 }
 
 }  // namespace

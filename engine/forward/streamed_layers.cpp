@@ -1,0 +1,65 @@
+// See the header.
+#include "engine/forward/streamed_layers.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace hearth {
+namespace {
+
+/// The largest page that files are mapped with; memory is locked page by page, and never twice.
+constexpr uintptr_t kPage = 4096;
+
+struct Pages {
+  uintptr_t begin, end;
+};
+
+Pages pages_of(const std::byte* data, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(data);
+  return {begin / kPage * kPage, (begin + bytes + kPage - 1) / kPage * kPage};
+}
+
+/// Joins what overlaps or touches.
+std::vector<Pages> joined(std::vector<Pages> parts) {
+  std::ranges::sort(parts, {}, &Pages::begin);
+  std::vector<Pages> out;
+  for (const Pages& part : parts) {
+    if (!out.empty() && part.begin <= out.back().end) {
+      out.back().end = std::max(out.back().end, part.end);
+    } else {
+      out.push_back(part);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+bool pin_streamed_layers(const Devices& devices, const Weights& weights, const KvMemory& kv) {
+  std::vector<Pages> parts;
+  for (size_t i = 0; i < weights.layers.size(); ++i) {
+    if (devices.on_device(static_cast<int>(i))) continue;
+    const LayerWeights& layer = weights.layers[i];
+    for (const Linear* part :
+         {&layer.q, &layer.k, &layer.v, &layer.attention_out, &layer.gate, &layer.up, &layer.down}) {
+      const Matrix& matrix = part->weight;
+      if (matrix)
+        parts.push_back(pages_of(matrix.data, static_cast<size_t>(matrix.n_rows) * matrix.stride_bytes()));
+    }
+    const KvLayer kept = kv.layer(static_cast<int>(i));
+    for (const uint16_t* halves : {kept.k, kept.v})
+      parts.push_back(
+          pages_of(reinterpret_cast<const std::byte*>(halves), kv.bytes_of_keys(static_cast<int>(i))));
+  }
+  bool all = true;
+  for (const Pages& pages : joined(std::move(parts))) {
+    all = devices.device()->pin_to_copy(reinterpret_cast<const std::byte*>(pages.begin),
+                                        pages.end - pages.begin) &&
+          all;
+  }
+  return all;
+}
+
+}  // namespace hearth
