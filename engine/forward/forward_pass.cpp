@@ -98,9 +98,9 @@ StepBounds step_bounds(const ModelSpec& spec, const PassBounds& bounds) {
       .expert_cols = std::max(spec.mixture.d_expert, spec.mixture.d_shared),
       .shares = bounds.shares,
       .stream_bytes = bounds.stream_bytes,
+      .stream_kv_bytes = bounds.stream_kv_bytes,
       .library_rows = bounds.library && !bounds.shares ? most_rows(spec) : 0,
-      .library_decodes = bounds.library_decodes,
-      .stream_kv_bytes = bounds.stream_kv_bytes};
+      .library_decodes = bounds.library_decodes};
 }
 
 ForwardPass::ForwardPass(const Devices& devices, const ModelSpec& spec, const Weights& weights,
