@@ -130,6 +130,7 @@ struct KvPlaces {
   /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. Null: positions 0 to its own. Among
   /// consecutive tokens of a sequence it must not descend.
   const int32_t* n_seen = nullptr;
+  int n_tables = 0;  // of block_tables, whether tokens refer to them or not; only devices read it
 
   /// How many positions token t sees, before a window hides some.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }

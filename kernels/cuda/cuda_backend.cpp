@@ -89,7 +89,8 @@ class CudaBackend final : public Backend {
     work_.begin_step(shape);
     inputs_.begin_step();
     rope_uploaded_ = {};
-    // The grid of attention depends on it, so it must be the same each time a recorded step is played back.
+    // The grid of attention and the copied tables depend on it, so it must be the same each time a recorded step is
+    // played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
   }
 
@@ -246,7 +247,7 @@ class CudaBackend final : public Backend {
 
   void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places, const KvShape& shape,
                  KvLayer layer) override {
-    enqueue([=, this, there = inputs_.on_device(places, recorder_)] {
+    enqueue([=, this, there = inputs_.on_device(places, shape.block_tokens, longest_of(places), recorder_)] {
       cuda::kv_append(k, v, stride, there, shape, layer, stream_);
     });
   }
@@ -256,10 +257,8 @@ class CudaBackend final : public Backend {
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
-    if (longest_ == 0) {
-      for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
-    }
-    enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
+    enqueue([=, this, longest = longest_of(places),
+             there = inputs_.on_device(places, shape.block_tokens, longest_of(places), recorder_)] {
       cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,
                       stream_);
     });
@@ -307,6 +306,14 @@ class CudaBackend final : public Backend {
   template <class Work>
   void enqueue(Work&& work) {
     work_.enqueue(std::forward<Work>(work));
+  }
+
+  /// The most positions that a token of the step sees, or what all steps of its shape see at most.
+  int longest_of(const KvPlaces& places) {
+    if (longest_ == 0) {
+      for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
+    }
+    return longest_;
   }
 
   DeviceWork& work_;
