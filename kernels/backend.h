@@ -185,6 +185,10 @@ class Backend : public Memory {
   /// call is for another forward pass and invalidates the sets of the first.
   virtual void reserve(const StepBounds& bounds) = 0;
 
+  /// Tells that calls will come soon, because a device is working on what they need: threads stay awake
+  /// (ThreadPool::expect_work). Cheap.
+  virtual void expect_work() {}
+
   /// Waits for all calls made so far. Afterwards counts are complete, and the caller may reuse host memory
   /// given to those calls.
   virtual void finish() {}

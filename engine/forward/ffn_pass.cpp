@@ -162,7 +162,13 @@ ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router
   float* logits = call.work.router.floats();
   call.backend.matmul(input, call.n_tokens, std::array{product(router.weight, router.bias, logits)});
   const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(how.n_experts);
+  announce(call);
   return devices_.cpu().route(call.backend.to_host(logits, n), call.n_tokens, how);
+}
+
+/// Before the CPU waits for a device: what it waits for is work for its threads.
+void FfnPass::announce(const LayerCall& call) {
+  if (&call.backend != &devices_.cpu()) devices_.cpu().expect_work();
 }
 
 /// Counts the experts of choice_, if somebody counts.
@@ -182,6 +188,7 @@ void FfnPass::run_mixture(const LayerCall& call) {
   }
   count_choice(call.layer);
   counts_.n_expert_layers += call.n_tokens;
+  announce(call);
   const float* x = call.backend.to_host(call.normed, n);
   if (call.neurons.dense_down.weight) run_dense(call);
   float *computed = on_cpu_.mixed.floats(), *received = call.work.mixed.floats();

@@ -131,6 +131,7 @@ class FfnPass {
   LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
   void run_mixture(const LayerCall& call);
+  void announce(const LayerCall& call);
   void count_choice(int layer);
   ExpertChoice choose_experts(const LayerCall& call, const Linear& router, const Router& how,
                               const float* input);

@@ -26,7 +26,7 @@
 
 namespace hearth {
 
-class CpuBackend final : public Backend, public HostNeurons {
+class CpuBackend : public Backend, public HostNeurons {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
@@ -38,6 +38,7 @@ class CpuBackend final : public Backend, public HostNeurons {
   int n_threads() const { return pool_.n_threads(); }
 
   void bind_thread() override { pool_.bind_threads(); }
+  void expect_work() override { pool_.expect_work(); }
 
   /// This backend's threads, which may do other work between its calls.
   ThreadPool& threads() { return pool_; }

@@ -35,7 +35,7 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   } else {
     // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
     // the CPU needs for the cold part goes to host memory.
-    cpu_.threads().expect_work();
+    cpu_.expect_work();
     row_updates_.apply(layer, work_.recorder());
     part(layer, wanted);
     hand_over(layer, call, wanted);
