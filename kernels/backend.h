@@ -101,6 +101,8 @@ struct FfnNeurons {
   const float* up_bias = nullptr;
   DownColumns down;
   FfnActivation activation{Activation::kRelu};
+  /// [d_ff] Euclidean norms of the down columns, for dropping small contributions; null if none are dropped.
+  const float* down_sizes = nullptr;
 };
 
 /// One layer's keys and values in KV blocks. IEEE half floats.

@@ -92,8 +92,8 @@ size_t least_bytes(const PlanInputs& inputs);
 DeviceBytes device_bytes(const PlanInputs& inputs, const std::vector<LayerPlacement>& layers,
                          size_t stream_bytes);
 
-/// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, and
-/// sharing them costs more than it saves.
+/// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, but
+/// for down rows in calibrated mode, and sharing them costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// Whether a layer has neurons both on the device and in host memory.

@@ -106,7 +106,9 @@ class CpuBackend : public Backend, public HostNeurons {
   /// See HostNeurons.
   void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                        const float* gates, const NeuronSums& sums, NeuronCounts& counts) override;
-  /// The same for down_neurons().
+  void contribution_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                         float least, const NeuronSums& sums, NeuronCounts& counts) override;
+  /// The same as ffn_neuron_sums() for down_neurons().
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 

@@ -205,6 +205,12 @@ struct CountOp {
 /// Adds what the call found to `counts`.
 void count_neurons(const CountOp& op, DeviceCounts* counts, cudaStream_t stream);
 
+/// Sets to 0 those of values [n_tokens, list.max], by list index, whose contribution, |value| * sizes[neuron], is below
+/// `least`. sizes: [set.n_neurons]. Adds to `counts` what is left: proposed, active and down rows, as select_neurons() with
+/// these sizes and count_neurons() would.
+void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float* sizes, float least,
+                float* values, DeviceCounts* counts, cudaStream_t stream);
+
 /// Where the active neurons of a call are noted, in host memory that the device writes.
 struct NeuronNotes {
   int32_t* ids = nullptr;     // [max]; null: they are not noted

@@ -14,6 +14,7 @@ set(HEARTH_CUDA_KERNELS
   matmul/quantize.cu
   neurons/add_down.cu
   neurons/count_neurons.cu
+  neurons/drop_below.cu
   neurons/neuron_values.cu
   neurons/select_neurons.cu
   neurons/sums.cu

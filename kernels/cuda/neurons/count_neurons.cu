@@ -1,4 +1,5 @@
 // What a sparse FFN found, counted on the device or noted in host memory, so that the host need not wait.
+#include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/gpu.h"
@@ -13,14 +14,6 @@ constexpr int kThreads = 256;
 // Counts with integer atomics, whose order does not matter. One thread counts one list index for all tokens, and one
 // word of the set.
 namespace {
-
-constexpr unsigned kAllLanes = 0xffffffffu;
-
-/// Adds the warp's values to *sum.
-__device__ inline void add_of_warp(int value, unsigned long long* sum) {
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
-  if (threadIdx.x % 32 == 0 && value != 0) atomicAdd(sum, static_cast<unsigned long long>(value));
-}
 
 __global__ void __launch_bounds__(kThreads) count_neurons_kernel(CountOp op, DeviceCounts* counts) {
   const int64_t at = int64_t{blockIdx.x} * kThreads + threadIdx.x;

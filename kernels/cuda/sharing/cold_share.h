@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/backend.h"
@@ -32,7 +33,8 @@ class ColdShare {
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
-    bool proposes = false;  // whether scratch has a proposal for the next layer
+    bool proposes = false;                         // whether scratch has a proposal for the next layer
+    std::optional<float> least_contribution = {};  // see HybridCall
   };
   /// Begins a layer whose set was split in scratch. The caller must enqueue the hand-over that is returned.
   HandOver begin(const Layer& layer, const Scratch& scratch);

@@ -1,6 +1,8 @@
 // See the header; run() shows the order of a layer.
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 
+#include <bit>
+#include <cstdint>
 #include <span>
 
 #include "kernels/cuda/sharing/device_share.h"
@@ -25,6 +27,10 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   const DeviceNeuronSet wanted = work_.set(call.wanted);
   const int64_t n_cols = layer.device.down.n_cols;
   const NeuronNotes notes = work_.begin_sums(wanted, n_cols, counts);
+  if (call.least_contribution) {
+    work_.recorder().note(
+        std::bit_cast<uint32_t>(*call.least_contribution));  // a new one needs forget_recorded()
+  }
   work_.quantize(call.x, call.n_tokens, layer.device.gate.n_cols);
 
   if (streamed_share_.takes(layer, call.n_tokens, call.gates != nullptr)) {
@@ -75,7 +81,8 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                                             .n_tokens = wanted.n_tokens,
                                             .n_neurons = wanted.n_neurons,
                                             .n_cols = layer.device.down.n_cols,
-                                            .proposes = call.wanted_next.has_value()},
+                                            .proposes = call.wanted_next.has_value(),
+                                            .least_contribution = call.least_contribution},
                                            scratch);
   work_.enqueue([=] { cuda::hand_over(given, stream); });
   if (work_.trace() == nullptr) return;
@@ -89,7 +96,7 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
   const Scratch& scratch = work_.scratch();
   DeviceNeuronSet hot = scratch.hot;
   hot.resize(call.n_tokens, layer.host.down.n_neurons);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer, call), x = call.x, gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
   if (call.meanwhile) call.meanwhile();
   end_segment(layer);
@@ -125,7 +132,7 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
   DeviceNeuronSet hot = scratch.hot;
   hot.resize(call.n_tokens, layer.host.down.n_neurons);
   work_.mark("attention, active neurons", layer.layer);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), x = call.x, gates = call.gates,
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer, call), x = call.x, gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, x, hot, gates, scratch, stream, notes); });
   work_.mark("FFN, hot neurons", layer.layer);
   work_.recorder().end_segment();

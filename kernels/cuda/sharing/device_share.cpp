@@ -1,5 +1,7 @@
 #include "kernels/cuda/sharing/device_share.h"
 
+#include <cassert>
+
 namespace hearth::cuda {
 namespace {
 
@@ -22,10 +24,11 @@ void multiply_listed(const Matrix& weight, const float* bias, const float* x, in
 
 }  // namespace
 
-NeuronRows rows_on_device(const HybridLayer& layer) {
+NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call) {
   return {.ffn = layer.device,
           .device_rows = layer.device_row,
-          .gate_device_rows = layer.all_gates ? nullptr : layer.device_row};
+          .gate_device_rows = layer.all_gates ? nullptr : layer.device_row,
+          .least_contribution = call.least_contribution};
 }
 
 void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,
@@ -39,7 +42,14 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
   const bool by_number = gates != nullptr;
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
-  if (!by_number) {
+  if (rows.least_contribution) {
+    // Gates leave few zeros here, and a zero counts if nothing is too small: no list of its own.
+    assert(!by_number && ffn.down_sizes != nullptr);
+    multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_device_rows, scratch,
+                    scratch.gates, stream);
+    gates = scratch.gates;
+    gates_stride = set.any.max;
+  } else if (!by_number) {
     multiply_listed(ffn.gate, ffn.gate_bias, x, set.n_tokens, set.any, rows.gate_device_rows, scratch,
                     scratch.values, stream);
     passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
@@ -54,16 +64,20 @@ void add_neurons(const NeuronRows& rows, const float* x, const DeviceNeuronSet& 
   }
   neuron_values(ffn.activation, set, passed, gates, gates_stride, by_number, ffn.up ? scratch.ups : nullptr,
                 scratch.values, stream);
-  count_neurons({.set = set,
-                 .passed = passed,
-                 .activation = ffn.activation,
-                 .gates = gates,
-                 .gates_stride = gates_stride,
-                 .gates_by_number = by_number,
-                 .values = scratch.values,
-                 .read_gates = !by_number,
-                 .read_ups = static_cast<bool>(ffn.up)},
-                scratch.counts, stream);
+  if (rows.least_contribution) {
+    drop_below(set, passed, ffn.down_sizes, *rows.least_contribution, scratch.values, scratch.counts, stream);
+  } else {
+    count_neurons({.set = set,
+                   .passed = passed,
+                   .activation = ffn.activation,
+                   .gates = gates,
+                   .gates_stride = gates_stride,
+                   .gates_by_number = by_number,
+                   .values = scratch.values,
+                   .read_gates = !by_number,
+                   .read_ups = static_cast<bool>(ffn.up)},
+                  scratch.counts, stream);
+  }
   if (notes.ids != nullptr) note_neurons(passed, scratch.values, set.n_tokens, notes, stream);
   add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.device_rows);
 }

@@ -8,6 +8,8 @@
 
 #include <cuda_runtime.h>
 
+#include <optional>
+
 #include "kernels/backend.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/scratch.h"
@@ -21,10 +23,11 @@ struct NeuronRows {
   const int32_t* device_rows = nullptr;  // the device row of a neuron's up and down, by number; null: its
                                          // number
   const int32_t* gate_device_rows = nullptr;
+  std::optional<float> least_contribution = {};  // see HybridCall
 };
 
 /// The neurons of a hybrid layer that have device rows.
-NeuronRows rows_on_device(const HybridLayer& layer);
+NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call);
 
 /// Quantises x [n_tokens, n_cols] to scratch.quantized, where products with quantised weights read it.
 void quantize_input(const float* x, int n_tokens, int64_t n_cols, const Scratch& scratch,

@@ -53,8 +53,9 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
     check(cudaStreamWaitEvent(stream, arrived_[i], 0), "waiting for a piece of the neurons");
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
-    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, call.x, set, call.gates, scratch,
-                stream, notes);
+    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer),
+                 .least_contribution = call.least_contribution},
+                call.x, set, call.gates, scratch, stream, notes);
     check(cudaEventRecord(used_[i], stream), "marking the end of a piece of the neurons");
   }
 }
