@@ -101,7 +101,6 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
 
 /// Why the options or the model's file keep the GPU out; empty: nothing does.
 std::string why_only_cpu(const LoadOptions& options, const LoadFacts& facts) {
-  if (options.sparsity.mode == "calibrated") return "--sparsity calibrated runs on the CPU only";
   if (options.activation_bits == ActivationBits::k8) return "--activation-bits 8 runs on the CPU only";
   if (facts.spec.arch.looks_ahead) return "An encoder runs on the CPU only";
   if (facts.spec.head_dim > cuda::kDeviceHeadDim) {

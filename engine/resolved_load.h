@@ -100,8 +100,8 @@ void check_options(const LoadOptions& options);
 /// Measures the bytes that the modes to choose from read (ReadBytes), with this reservation and predictor threshold.
 using AutoMeasure = std::function<ReadBytes(const Reservation& memory, float predictor_threshold)>;
 
-/// Resolves the options. Calls `measure` at most once: for --sparsity auto, if the CPU alone runs a model
-/// with predictors, or with experts that have zeros. Throws ModelFileError and std::invalid_argument (one sentence) if the model or the
+/// Resolves the options. Calls `measure` at most once: for --sparsity auto, if the model
+/// has predictors, or experts that have zeros. It runs on the CPU. Throws ModelFileError and std::invalid_argument (one sentence) if the model or the
 /// machine cannot do what is requested, and whatever `measure` throws.
 ResolvedLoad resolve(const LoadOptions& options, const LoadFacts& facts, const AutoMeasure& measure);
 

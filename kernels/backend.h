@@ -101,6 +101,8 @@ struct FfnNeurons {
   const float* up_bias = nullptr;
   DownColumns down;
   FfnActivation activation{Activation::kRelu};
+  /// [d_ff] Euclidean norms of the down columns, for dropping small contributions; null if none are dropped.
+  const float* down_sizes = nullptr;
 };
 
 /// One layer's keys and values in KV blocks. IEEE half floats.
@@ -130,6 +132,7 @@ struct KvPlaces {
   /// [n_tokens]: token t sees positions 0 to n_seen[t] - 1 of its sequence. Null: positions 0 to its own. Among
   /// consecutive tokens of a sequence it must not descend.
   const int32_t* n_seen = nullptr;
+  int n_tables = 0;  // of block_tables, whether tokens refer to them or not; only devices read it
 
   /// How many positions token t sees, before a window hides some.
   int n_keys(int t) const { return n_seen != nullptr ? n_seen[t] : positions[t] + 1; }
@@ -200,6 +203,10 @@ class Backend : public Memory {
   /// Allocates scratch for steps within these bounds. Called only at load, before any arithmetic. A second
   /// call is for another forward pass and invalidates the sets of the first.
   virtual void reserve(const StepBounds& bounds) = 0;
+
+  /// Tells that calls will come soon, because a device is working on what they need: threads stay awake
+  /// (ThreadPool::expect_work). Cheap.
+  virtual void expect_work() {}
 
   /// Waits for all calls made so far. Afterwards counts are complete, and the caller may reuse host memory
   /// given to those calls.

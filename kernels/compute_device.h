@@ -23,7 +23,7 @@ namespace hearth {
 struct StepShape {
   int n_tokens = 0;
   int n_logit_rows = 0;
-  int n_tables = 0;       // block tables that tokens refer to: 1 + the largest of KvPlaces::table_of
+  int n_tables = 0;       // KvPlaces::n_tables: which of them tokens refer to does not matter
   int longest = 0;        // the largest number of keys that a token sees
   bool decoding = false;  // every token continues its own sequence, so that more steps like it will follow
   bool notes = false;     // single neurons are counted: NeuronCounts::found is set

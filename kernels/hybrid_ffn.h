@@ -65,6 +65,10 @@ struct HybridCall {
   /// [n_tokens, n_neurons] by neuron number. Not null if and only if the layer has all_gates.
   const float* gates = nullptr;
   float* out = nullptr;  // [n_tokens, d_model]
+  /// Each device drops those of its neurons whose contribution, |value| * FfnNeurons::down_sizes, is below this, before it
+  /// reads down rows. Gates must be null. NeuronCounts::proposed then counts the neurons that are left, and gate and up rows
+  /// are not counted. nullopt: none is dropped.
+  std::optional<float> least_contribution = {};
 };
 
 class HybridFfn {

@@ -58,14 +58,21 @@ FfnPass::FfnPass(const Devices& devices, const ModelSpec& spec, const Weights& w
       spec_(spec),
       weights_(weights),
       in_file_(NeuronLayout::in_file(spec, weights)),
-      layout_(&in_file_) {
-  const auto take = [&](Backend& backend, FfnWorkspace& work) {
-    work = FfnWorkspace(backend, spec, weights, max_tokens);
-    work.make_sets(backend);
-  };
-  if (devices.cpu_has_layers() || spec.has_experts()) take(devices.cpu(), on_cpu_);
-  if (devices.device() != nullptr) take(devices.device()->backend(), on_device_);
+      layout_(&in_file_),
+      max_tokens_(max_tokens) {
+  if (devices.cpu_has_layers() || spec.has_experts()) take_cpu_work();
+  if (devices.device() != nullptr) {
+    on_device_ = FfnWorkspace(devices.device()->backend(), spec, weights, max_tokens);
+    on_device_.make_sets(devices.device()->backend());
+  }
   found_later_.reserve(static_cast<size_t>(spec.n_layers));
+}
+
+/// Takes buffers for the CPU, if there are none yet.
+void FfnPass::take_cpu_work() {
+  if (!on_cpu_.empty()) return;
+  on_cpu_ = FfnWorkspace(devices_.cpu(), spec_, weights_, max_tokens_);
+  on_cpu_.make_sets(devices_.cpu());
 }
 
 double FfnPass::bytes_needed(const ModelSpec& spec, int max_tokens) {
@@ -80,6 +87,7 @@ void FfnPass::use(const FfnMode& mode, const NeuronLayout& layout, const ExpertL
   layout_ = &layout;
   experts_ = experts == nullptr || experts->empty() ? nullptr : experts;
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
+  if (mode.verify_predictor) take_cpu_work();
   reset_counts();
 }
 
@@ -89,6 +97,13 @@ void FfnPass::set_thresholds(std::span<const float> thresholds) {
   assert(thresholds.size() == mode_.thresholds.size());
   std::ranges::copy(thresholds, mode_.thresholds.begin());
   if (devices_.device() != nullptr) devices_.device()->forget_recorded();
+}
+
+void FfnPass::observe_values(ValueObserver observer) {
+  observer_ = std::move(observer);
+  if (devices_.device() == nullptr) return;
+  devices_.device()->forget_recorded();  // observed steps do other work
+  if (observer_) take_cpu_work();
 }
 
 FfnPass::LayerCall FfnPass::call_of(int layer, const float* normed, const float* x, int n_tokens,
@@ -157,13 +172,20 @@ Router FfnPass::router_of(int layer) const {
           .scale = mixture.scale};
 }
 
-/// The layer's backend computes the router's logits, and the CPU chooses by them.
+/// The layer's backend computes the router's logits, and the CPU chooses by them. Beside a device its threads are told that
+/// they will be needed when the logits have come.
 ExpertChoice FfnPass::choose_experts(const LayerCall& call, const Linear& router, const Router& how,
                                      const float* input) {
   float* logits = call.work.router.floats();
   call.backend.matmul(input, call.n_tokens, std::array{product(router.weight, router.bias, logits)});
   const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(how.n_experts);
+  announce(call);
   return devices_.cpu().route(call.backend.to_host(logits, n), call.n_tokens, how);
+}
+
+/// Before the CPU waits for a device: what it waits for is work for its threads.
+void FfnPass::announce(const LayerCall& call) {
+  if (&call.backend != &devices_.cpu()) devices_.cpu().expect_work();
 }
 
 /// Counts the experts of choice_, if somebody counts.
@@ -183,6 +205,7 @@ void FfnPass::run_mixture(const LayerCall& call) {
   }
   count_choice(call.layer);
   counts_.n_expert_layers += call.n_tokens;
+  announce(call);
   const float* x = call.backend.to_host(call.normed, n);
   if (call.neurons.dense_down.weight) run_dense(call);
   float *computed = on_cpu_.mixed.floats(), *received = call.work.mixed.floats();
@@ -269,8 +292,8 @@ void FfnPass::run_all_neurons(const LayerCall& call) {
 }
 
 /// x += the FFN of the neurons in work.wanted, computed by the layer's backend or by both devices. gates: of
-/// all neurons, or null.
-void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
+/// all neurons, or null. least_contribution: see HybridCall; of shared layers only.
+void FfnPass::add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution) {
   const NeuronLayer& neurons = call.neurons;
   if (neurons.hybrid == nullptr) {
     return call.backend.ffn_neurons(neurons.ffn, call.normed, call.n_tokens, call.work.wanted, gates,
@@ -281,7 +304,8 @@ void FfnPass::add_wanted(const LayerCall& call, const float* gates) {
                     .wanted = call.work.wanted,
                     .proposal = look_ahead(call),
                     .gates = gates,
-                    .out = call.out};
+                    .out = call.out,
+                    .least_contribution = least_contribution};
   devices_.device()->hybrid_ffn().run(*neurons.hybrid, shared, counts_.neurons);
 }
 
@@ -344,27 +368,85 @@ void FfnPass::run_predicted(const LayerCall& call) {
 /// Counts the active neurons that the predictor missed, by the gates of all neurons.
 void FfnPass::verify(const LayerCall& call) {
   const FfnNeurons& ffn = call.neurons.ffn;
-  float* gate = call.work.gate.floats();
-  call.backend.matmul(call.normed, call.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
-  call.backend.select_neurons(gate, nullptr, call.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
-                              call.work.truly_active);
-  const NeuronSet& truly_active = call.backend.to_host(call.work.truly_active);
+  const bool shared = call.neurons.hybrid != nullptr;
+  Backend& backend = shared ? devices_.cpu() : call.backend;
+  const FfnWorkspace& work = shared ? on_cpu_ : call.work;
+  float* gate = work.gate.floats();
+  if (shared) {
+    multiply_split(call, &FfnNeurons::gate, &FfnNeurons::gate_bias, gate);
+  } else {
+    backend.matmul(call.normed, call.n_tokens, std::array{product(ffn.gate, ffn.gate_bias, gate)});
+  }
+  backend.select_neurons(gate, nullptr, call.n_tokens, spec_.d_ff, least_passing_gate(spec_.activation),
+                         work.truly_active);
+  const NeuronSet& truly_active = backend.to_host(work.truly_active);
   const NeuronSet& wanted = call.backend.to_host(call.work.wanted);
   counts_.n_verified += call.n_tokens;
   counts_.truly_active += truly_active.count();
   counts_.truly_active_proposed += count_common(truly_active, wanted);
 }
 
+/// out [n_tokens, d_ff], in host memory = the products of a shared layer's input with one matrix of all its neurons. The
+/// device multiplies the rows that only it has, the CPU the others. Waits for the device.
+void FfnPass::multiply_split(const LayerCall& call, const Matrix FfnNeurons::*weight,
+                             const float* FfnNeurons::*bias, float* out) {
+  const HybridLayer& layer = *call.neurons.hybrid;
+  const int64_t n_on_device = layer.first_on_host, d_ff = spec_.d_ff, d_model = spec_.d_model;
+  const auto n_tokens = static_cast<int64_t>(call.n_tokens);
+  const auto n_input = static_cast<size_t>(n_tokens * d_model);
+  const float* input = call.backend.to_host(call.normed, n_input);
+  shared_input_.assign(input, input + n_input);
+  if (n_on_device > 0) {
+    // These neurons are hot, and device rows of hot neurons are in their order.
+    Matrix rows = layer.device.*weight;
+    rows.n_rows = n_on_device;
+    float* products = call.work.gate.floats();
+    call.backend.matmul(call.normed, call.n_tokens, std::array{product(rows, layer.device.*bias, products)});
+    const float* computed = call.backend.to_host(products, static_cast<size_t>(n_tokens * n_on_device));
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      std::copy_n(computed + t * n_on_device, n_on_device, out + t * d_ff);
+    }
+  }
+  Matrix rows = layer.host.*weight;
+  rows.data = rows.row(n_on_device);
+  rows.n_rows = d_ff - n_on_device;
+  const float* const biases = layer.host.*bias;
+  devices_.cpu().matmul(shared_input_.data(), call.n_tokens,
+                        std::array{Product{.weight = rows,
+                                           .bias = biases == nullptr ? nullptr : biases + n_on_device,
+                                           .out = out + n_on_device,
+                                           .out_stride = d_ff}});
+}
+
 /// Computes all values, and down only for neurons whose contribution, |value| times the norm of the down
 /// column, reaches the threshold.
 void FfnPass::run_calibrated(const LayerCall& call) {
+  const float least = mode_.thresholds[static_cast<size_t>(call.layer)];
+  if (call.neurons.hybrid != nullptr) {
+    if (observer_) observe_shared(call);
+    want_all(call);
+    return add_wanted(call, nullptr, least);
+  }
   compute_values(call);
-  const float *values = call.work.gate.floats(), *sizes = call.neurons.down_sizes;
-  if (observer_) observer_(call.layer, values, sizes, call.n_tokens);
-  call.backend.select_neurons(values, sizes, call.n_tokens, spec_.d_ff,
-                              mode_.thresholds[static_cast<size_t>(call.layer)], call.work.wanted);
+  const float* values = call.work.gate.floats();
+  if (observer_) {
+    const size_t n = static_cast<size_t>(call.n_tokens) * static_cast<size_t>(spec_.d_ff);
+    observer_(call.layer, call.backend.to_host(values, n), call.neurons.down_sizes, call.n_tokens);
+  }
+  call.backend.select_neurons(values, call.neurons.ffn.down_sizes, call.n_tokens, spec_.d_ff, least,
+                              call.work.wanted);
   call.backend.down_neurons(call.neurons.ffn.down, values, call.n_tokens, call.work.wanted, call.out,
                             counts_.neurons);
+}
+
+/// Shows the values of a shared layer, which are in no one place, to the observer.
+void FfnPass::observe_shared(const LayerCall& call) {
+  const HybridLayer& layer = *call.neurons.hybrid;
+  float *gate = on_cpu_.gate.floats(), *up = layer.host.up ? on_cpu_.up.floats() : nullptr;
+  multiply_split(call, &FfnNeurons::gate, &FfnNeurons::gate_bias, gate);
+  if (up != nullptr) multiply_split(call, &FfnNeurons::up, &FfnNeurons::up_bias, up);
+  devices_.cpu().gated_activation(spec_.activation, gate, up, int64_t{call.n_tokens} * spec_.d_ff, gate);
+  observer_(call.layer, gate, call.neurons.down_sizes, call.n_tokens);
 }
 
 }  // namespace hearth

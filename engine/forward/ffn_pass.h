@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -42,13 +43,14 @@ struct FfnCounts {
 };
 
 /// Called for all neurons of one layer in calibrated mode, before any is skipped: values [n_tokens, d_ff],
-/// down_sizes [d_ff] (Euclidean norms of the down columns), in the layout's order.
+/// down_sizes [d_ff] (Euclidean norms of the down columns), in host memory and in the layout's order.
 using ValueObserver =
     std::function<void(int layer, const float* values, const float* down_sizes, int n_tokens)>;
 
 /// Sets and buffers of the FFN in one device's memory.
 struct FfnWorkspace {
   FfnWorkspace() = default;
+  bool empty() const { return gate.bytes() == 0; }
   FfnWorkspace(Memory& memory, const ModelSpec& spec, const Weights& weights, int max_tokens);
 
   /// Sets of neurons in the device's backend, which reserves kSets of them (StepBounds::n_sets).
@@ -111,8 +113,9 @@ class FfnPass {
   void look_ahead(bool on) { looks_ahead_ = on; }
   /// Calibrated mode: replaces the thresholds [n_layers]. They may be infinite.
   void set_thresholds(std::span<const float> thresholds);
-  /// Calibrated mode: sets the observer of values; empty: none.
-  void observe_values(ValueObserver observer) { observer_ = std::move(observer); }
+  /// Calibrated mode: sets the observer of values; empty: none. With a device, steps that are observed take longer: their
+  /// values come to host memory, and those of shared layers are computed twice.
+  void observe_values(ValueObserver observer);
   /// Dense mode without a device: sets the observer of every neuron; null: none. The observer must outlive
   /// the pass, or be detached by null.
   void observe_neurons(NeuronObserver* observer) { neuron_observer_ = observer; }
@@ -133,6 +136,7 @@ class FfnPass {
   LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
   void run_mixture(const LayerCall& call);
+  void announce(const LayerCall& call);
   void count_choice(int layer);
   ExpertChoice choose_experts(const LayerCall& call, const Linear& router, const Router& how,
                               const float* input);
@@ -144,7 +148,7 @@ class FfnPass {
   void compute_observed_values(const LayerCall& call);
   void run_all_neurons(const LayerCall& call);
   void run_hybrid(const LayerCall& call);
-  void add_wanted(const LayerCall& call, const float* gates);
+  void add_wanted(const LayerCall& call, const float* gates, std::optional<float> least_contribution = {});
   void run_exact(const LayerCall& call);
   void run_predicted(const LayerCall& call);
   void run_calibrated(const LayerCall& call);
@@ -153,6 +157,10 @@ class FfnPass {
   std::optional<Proposal> look_ahead(const LayerCall& call);
   void verify(const LayerCall& call);
   void want_all(const LayerCall& call);
+  void take_cpu_work();
+  void observe_shared(const LayerCall& call);
+  void multiply_split(const LayerCall& call, const Matrix FfnNeurons::*weight, const float* FfnNeurons::*bias,
+                      float* out);
 
   Devices devices_;
   const ModelSpec& spec_;
@@ -171,7 +179,10 @@ class FfnPass {
   ExpertChoice choice_;   // of the current layer
   bool looks_ahead_ = false;
 
-  FfnWorkspace on_cpu_, on_device_;  // empty for a device that does not exist
+  const int max_tokens_;
+  // Empty for a device that does not exist, and the CPU's if it has no layers and nobody asks for values of shared ones.
+  FfnWorkspace on_cpu_, on_device_;
+  std::vector<float> shared_input_;  // [max_tokens, d_model] of a layer whose products are split
 };
 
 }  // namespace hearth

@@ -24,9 +24,13 @@ Product product(const Linear& linear, float* out, bool accumulate = false) {
           .accumulate = accumulate};
 }
 
+int n_tables(const Batch& batch) {
+  return static_cast<int>(batch.block_tables.size()) / std::max(1, batch.max_blocks);
+}
+
 StepShape shape_of(const Batch& batch) {
   StepShape shape{.n_tokens = batch.n_tokens(), .n_logit_rows = static_cast<int>(batch.logit_rows.size())};
-  for (const int32_t slot : batch.slots) shape.n_tables = std::max(shape.n_tables, slot + 1);
+  shape.n_tables = n_tables(batch);
   for (const int32_t position : batch.positions) shape.longest = std::max(shape.longest, position + 1);
   // A step of prompts alone may have the same shape; recording it is then wasted, but harmless.
   shape.decoding = shape.n_logit_rows == shape.n_tokens && batch.hidden_rows.empty();
@@ -168,7 +172,8 @@ StepOutput ForwardPass::run(const Batch& batch) {
                         .table_of = batch.slots.data(),
                         .block_tables = batch.block_tables.data(),
                         .max_blocks = batch.max_blocks,
-                        .n_seen = seen_ahead(batch)};
+                        .n_seen = seen_ahead(batch),
+                        .n_tables = n_tables(batch)};
   KvPlaces window_places = places;
   window_places.block_tables = batch.window_tables.data();
   assert(!kv_.counts().window || batch.window_tables.size() == batch.block_tables.size());

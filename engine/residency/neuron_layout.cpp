@@ -112,7 +112,7 @@ class LayerBuilder {
       out.ffn.gate_bias = moved(out.ffn.gate_bias, memory);
       out.ffn.up_bias = moved(out.ffn.up_bias, memory);
     }
-    if (parts_.sizes) out.down_sizes = sizes_of_down(memory);
+    if (parts_.sizes) out.down_sizes = out.ffn.down_sizes = sizes_of_down(memory);
     return out;
   }
 
@@ -189,6 +189,8 @@ class HybridBuilder {
     to.gate_bias = memory_.resident(from.gate_bias, d_ff);
     to.up_bias = memory_.resident(from.up_bias, d_ff);
     to.down = hot_columns(from.down);
+    to.down_sizes = memory_.resident(from.down_sizes, d_ff);
+    out.down_sizes = host_.down_sizes;
     out.predictor_out = memory_.resident(host_.predictor_out);
 
     const auto n_hot = static_cast<int64_t>(share_.hot.size());
@@ -308,7 +310,7 @@ NeuronLayout NeuronLayout::in_file(const ModelSpec& spec, const Weights& weights
 
 BundleParts bundle_parts(Sparsity mode, bool gates_apart) {
   return {.gates = mode == Sparsity::kPredicted || !gates_apart,
-          .ups = mode != Sparsity::kCalibrated,
+          .ups = mode != Sparsity::kCalibrated || !gates_apart,
           .predictors = mode == Sparsity::kPredicted,
           .sizes = mode == Sparsity::kCalibrated};
 }

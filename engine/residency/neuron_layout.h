@@ -3,7 +3,7 @@
 // A bundle holds the rows that are read together, so that reading a neuron is one stream of bytes:
 //   predicted   [gate | up | down] of one neuron
 //   exact       [up | down]; all gates are read, so they are packed in a matrix of their own
-//   calibrated  [down]; all gates and ups are read
+//   calibrated  [down]; all gates and ups are read. Where a device shares the layer, [gate | up | down]
 // An FFN without a gate has one row less. If activity counts are known, neurons lie hottest first, so that those
 // that are often read lie together. A plain GGUF file has no neuron-major down projection; the layout makes
 // one by transposing the file's, and changes no weight (kernels/neurons.h, CodedColumns).
@@ -34,7 +34,7 @@ struct NeuronLayer {
   const HybridLayer* hybrid = nullptr;  // null: one backend has all neurons; otherwise ffn is hybrid->device
   Linear dense_down;                    // [d_model, d_ff] if a plain file holds it; null in bundles
   Matrix predictor_out;                 // [d_ff, rank]; null without predictors, and in other modes' bundles
-  const float* down_sizes = nullptr;    // [d_ff] Euclidean norm of each down column; calibrated mode only
+  const float* down_sizes = nullptr;    // ffn.down_sizes in host memory; calibrated mode only
 };
 
 /// Which rows of a neuron lie in its bundle, and what else a mode needs in memory.
@@ -45,7 +45,7 @@ struct BundleParts {
   bool sizes = false;       // norms of the down columns are computed
 };
 /// The rows that a mode reads together. `gates_apart`: all gates are read, or a device reads them; else they
-/// are read neuron by neuron.
+/// are read neuron by neuron, and in calibrated mode the ups too.
 BundleParts bundle_parts(Sparsity mode, bool gates_apart = true);
 
 /// FNV-1a hash of the neuron order; 0 if the layers keep the file's order.

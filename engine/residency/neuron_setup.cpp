@@ -123,6 +123,11 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     bundled_ = false;
     return;
   }
+  if (choice_.mode == Sparsity::kCalibrated && !plan.shares) {
+    // Whole layers multiply gates and ups as matrices, which lie in the file.
+    parts_ = bundle_parts(choice_.mode);
+    layout_ = NeuronLayout::in_bundles(in_.spec, in_.weights, parts_, order_, in_.cpu);
+  }
   const bool gates_on_device =
       std::ranges::all_of(placements, [](const LayerPlacement& layer) { return layer.all_gates; });
   if (choice_.mode == Sparsity::kExact && plan.shares && !gates_on_device) {
@@ -137,7 +142,7 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
   if (needed <= in_.free_memory_bytes) return;
   const std::string why =
       bytes_text(needed) + ", and " + bytes_text(std::max(in_.free_memory_bytes, 0.0)) + " are free";
-  if (!in_.weights.has_down_rows()) {
+  if (!in_.weights.has_down_rows() || choice_.mode == Sparsity::kCalibrated) {
     gguf::fail(gguf::file_label(in_.file.path().string()),
                "the neurons that the GPU does not hold need " + why +
                    "; give the GPU more (--vram-budget), take a smaller context or fewer contexts "

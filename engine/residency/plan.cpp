@@ -108,7 +108,8 @@ void count_neurons(const PlanInputs& in, const NeuronLayer& from, const LayerPla
 }  // namespace
 
 bool by_layers(DeviceSplit split, Sparsity mode) {
-  return split == DeviceSplit::kLayers || (split == DeviceSplit::kAuto && mode == Sparsity::kDense);
+  const bool reads_most = mode == Sparsity::kDense || mode == Sparsity::kCalibrated;
+  return split == DeviceSplit::kLayers || (split == DeviceSplit::kAuto && reads_most);
 }
 
 bool is_shared(const LayerPlacement& layer, const ModelSpec& spec) {
@@ -272,7 +273,8 @@ std::optional<Plan> make_plan(const PlanInputs& in, size_t budget) {
   size_t stream = std::min(kStreamBytes, left / kStreamShare / 2) / kPieceBytes * kPieceBytes;
   if (bytes(first, gates, 0, 0, stream) > budget) stream = 0;
   int64_t n_cache = 0;
-  if (in.prefetch && in.mode != Sparsity::kDense) {
+  // Where all gates and ups are read for every token, a neuron that comes late saves little.
+  if (in.prefetch && in.mode != Sparsity::kDense && in.mode != Sparsity::kCalibrated) {
     n_cache = std::max<int64_t>(0, largest(0, d_ff, [&](int64_t n) {
                                   return bytes(first, gates, 0, n, stream) <= base + left / kCacheShare &&
                                          bytes(first, gates, 0, n, stream) <= budget;

@@ -113,8 +113,8 @@ bool can_stream_layers(const ModelSpec& spec, const Weights& weights);
 /// Of these, the scratch of a step within `bounds`, which must have no stream buffers.
 size_t step_scratch_bytes(const ModelSpec& spec, const Weights& weights, const PassBounds& bounds);
 
-/// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, and
-/// sharing them costs more than it saves.
+/// Whether a device gets whole layers only. Without zeros to skip, neurons that the CPU has are all read for every token, but
+/// for down rows in calibrated mode, and sharing them costs more than it saves.
 bool by_layers(DeviceSplit split, Sparsity mode);
 
 /// Whether a layer has neurons both on the device and in host memory.

@@ -171,9 +171,7 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
                             : read_calibration(facts.file, facts.spec).thresholds;
   }
   // 2. "auto": exact or predicted, whichever reads fewer bytes. Only this choice is measured.
-  if (answer.compare && facts.has_device) {
-    choice.reason = "lossless; on a GPU auto does not measure what predicted would read";
-  } else if (answer.compare && facts.spec.has_experts()) {
+  if (answer.compare && facts.spec.has_experts()) {
     const ReadBytes bytes = measure(choice.predictor_threshold);
     const bool pays = bytes.experts_active <= kMostActiveOfExperts;
     choice.mode = pays ? Sparsity::kExact : Sparsity::kDense;
@@ -189,11 +187,11 @@ SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFac
   // 3. Whether the memory suffices for it.
   fit_memory(facts, choice);
   // 4. Whether the predictor can be verified.
-  const bool can_verify = choice.mode == Sparsity::kPredicted && !facts.has_device;
+  const bool can_verify = choice.mode == Sparsity::kPredicted;
   choice.verify_predictor = request.verify_predictor && can_verify;
   if (request.verify_predictor && !can_verify) {
     choice.notes.push_back("no predictor is verified, for the model runs " +
-                           std::string(sparsity_name(choice.mode)) + (facts.has_device ? " on a GPU" : ""));
+                           std::string(sparsity_name(choice.mode)));
   }
   return choice;
 }

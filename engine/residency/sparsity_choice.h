@@ -47,7 +47,7 @@ struct ReadBytes {
   double experts_active = 0;  // of a mixture: the share of the tokens' experts' neurons that are not zero
 };
 
-/// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto" on the CPU with a model
+/// Chooses the mode. Calls `measure` with the predictor's threshold only for "auto" with a model
 /// that has predictors, or experts with zeros. Throws ModelFileError (one sentence) if the model or the machine's memory cannot meet
 /// the request, std::invalid_argument if the request is invalid, and whatever `measure` throws.
 SparsityChoice choose_sparsity(const SparsityRequest& request, const SparsityFacts& facts,

@@ -375,6 +375,16 @@ void CpuBackend::ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_to
   sparse_.down_many_sums(ffn.down, sparse_.values(), n_tokens, passed, sums, counts);
 }
 
+void CpuBackend::contribution_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                                   float least, const NeuronSums& sums, NeuronCounts& counts) {
+  float *gates = sparse_.gates(), *values = sparse_.values();
+  multiply_neurons(ffn.gate, ffn.gate_bias, x, n_tokens, set, gates);
+  if (ffn.up) multiply_neurons(ffn.up, ffn.up_bias, x, n_tokens, set, values);
+  gated_activation(ffn.activation, gates, ffn.up ? values : nullptr, n_tokens * ffn.gate.n_rows, values);
+  const NeuronSet& kept = sparse_.keep_from(values, ffn.down_sizes, n_tokens, set, least);
+  down_neuron_sums(ffn.down, values, n_tokens, kept, sums, counts);
+}
+
 NeuronSums CpuBackend::cleared_sums(int n_tokens, int64_t n_cols) {
   const NeuronSums sums{reinterpret_cast<int64_t*>(sums_.floats()), poison_.data()};
   std::fill_n(sums.sums, n_tokens * n_cols, int64_t{0});

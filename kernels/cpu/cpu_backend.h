@@ -26,7 +26,7 @@
 
 namespace hearth {
 
-class CpuBackend final : public Backend, public HostNeurons {
+class CpuBackend : public Backend, public HostNeurons {
  public:
   /// Throws std::invalid_argument if n_threads < 1 or the machine cannot run `isa`, std::system_error if the
   /// system grants no more threads.
@@ -38,6 +38,7 @@ class CpuBackend final : public Backend, public HostNeurons {
   int n_threads() const { return pool_.n_threads(); }
 
   void bind_thread() override { pool_.bind_threads(); }
+  void expect_work() override { pool_.expect_work(); }
 
   /// This backend's threads, which may do other work between its calls.
   ThreadPool& threads() { return pool_; }
@@ -105,7 +106,9 @@ class CpuBackend final : public Backend, public HostNeurons {
   /// See HostNeurons.
   void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                        const float* gates, const NeuronSums& sums, NeuronCounts& counts) override;
-  /// The same for down_neurons().
+  void contribution_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                         float least, const NeuronSums& sums, NeuronCounts& counts) override;
+  /// The same as ffn_neuron_sums() for down_neurons().
   void down_neuron_sums(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set,
                         const NeuronSums& sums, NeuronCounts& counts);
 

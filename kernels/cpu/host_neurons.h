@@ -16,6 +16,11 @@ class HostNeurons {
   /// not added. `poison` is set where a value is not finite and left unchanged elsewhere.
   virtual void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                                const float* gates, const NeuronSums& sums, NeuronCounts& counts) = 0;
+
+  /// The same with the neurons of `set` whose contribution, |value| * ffn.down_sizes, is not below `least`. Gates and ups of
+  /// all of `set` are read, and not counted; NeuronCounts::proposed counts the neurons that are left.
+  virtual void contribution_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                                 float least, const NeuronSums& sums, NeuronCounts& counts) = 0;
 };
 
 }  // namespace hearth

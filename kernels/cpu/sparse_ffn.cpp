@@ -391,6 +391,16 @@ const NeuronSet& SparseFfn::pass_gates(const FfnNeurons& ffn, const float* gates
   return passed_;
 }
 
+const NeuronSet& SparseFfn::keep_from(const float* values, const float* sizes, int n_tokens,
+                                      const NeuronSet& set, float at_least) {
+  select(values, sizes, n_tokens, set.n_neurons(), at_least, passed_);
+  for (int t = 0; t < n_tokens; ++t) {
+    for (size_t w = 0; w < set.words(); ++w) passed_.wanted(t)[w] &= set.wanted(t)[w];
+  }
+  passed_.collect();
+  return passed_;
+}
+
 /// Fills active_, starts_, products_, ranges_of_ and any_, and counts.
 void SparseFfn::find_active(const ManyCall& call, NeuronCounts& counts) {
   const int64_t n_neurons = call.set->n_neurons();

@@ -81,6 +81,10 @@ class SparseFfn {
   /// Returns the neurons of `set` whose act(gate) is not zero; valid until the next call.
   const NeuronSet& pass_gates(const FfnNeurons& ffn, const float* gates, int n_tokens, const NeuronSet& set,
                               NeuronCounts& counts);
+  /// Returns the neurons of `set` whose |values| [n_tokens, n_neurons] times sizes [n_neurons] are not below at_least;
+  /// valid until the next call.
+  const NeuronSet& keep_from(const float* values, const float* sizes, int n_tokens, const NeuronSet& set,
+                             float at_least);
   /// Backend::down_neurons for any number of tokens, except that `proposed` is not counted.
   void down_many(const DownColumns& down, const float* values, int n_tokens, const NeuronSet& set, float* out,
                  NeuronCounts& counts);

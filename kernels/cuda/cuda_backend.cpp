@@ -103,7 +103,8 @@ class CudaBackend final : public Backend {
     inputs_.begin_step();
     rope_uploaded_ = {};
     prompt_rows_.clear();
-    // The grid of attention depends on it, so it must be the same each time a recorded step is played back.
+    // The grid of attention and the copied tables depend on it, so it must be the same each time a recorded step is
+    // played back.
     longest_ = shape.decoding ? std::min(StepRecorder::rounded(shape).longest, max_context_) : 0;
   }
 
@@ -315,7 +316,7 @@ class CudaBackend final : public Backend {
       streamed_kv_.write_back(places, shape, layer, scratch_.streamed_kv, stream_);
       return;
     }
-    enqueue([=, this, there = inputs_.on_device(places, recorder_)] {
+    enqueue([=, this, there = inputs_.on_device(places, shape.block_tokens, longest_of(places), recorder_)] {
       cuda::kv_append(k, v, stride, there, shape, layer, stream_);
     });
   }
@@ -330,9 +331,6 @@ class CudaBackend final : public Backend {
     recorder_.note(static_cast<uint64_t>(scores.window));
     recorder_.note(std::bit_cast<uint32_t>(scores.soft_cap));
     recorder_.note(static_cast<uint64_t>(places.n_seen != nullptr));
-    if (longest_ == 0) {
-      for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
-    }
     // A warp's 32 numbers of out are a head's.
     QuantizedActivations quantized;
     if (places.n_tokens <= kSplitTokens) {
@@ -340,7 +338,8 @@ class CudaBackend final : public Backend {
     } else {
       work_.writes(out, int64_t{places.n_tokens} * n_heads * shape.head_dim);
     }
-    enqueue([=, this, longest = longest_, there = inputs_.on_device(places, recorder_)] {
+    enqueue([=, this, longest = longest_of(places),
+             there = inputs_.on_device(places, shape.block_tokens, longest_of(places), recorder_)] {
       cuda::attention(q, stride, n_heads, scores, there, shape, layer, longest, scratch_.attention, out,
                       stream_, quantized);
     });
@@ -449,6 +448,14 @@ class CudaBackend final : public Backend {
     } else {
       why_no_library_ = std::get<std::string>(started);
     }
+  }
+
+  /// The most positions that a token of the step sees, or what all steps of its shape see at most.
+  int longest_of(const KvPlaces& places) {
+    if (longest_ == 0) {
+      for (int t = 0; t < places.n_tokens; ++t) longest_ = std::max(longest_, places.n_keys(t));
+    }
+    return longest_;
   }
 
   DeviceWork& work_;

@@ -219,13 +219,19 @@ struct GatedNeurons {
   const float* ups = nullptr;  // [n_tokens, passed.max], by index in `passed`; null: there is no up
 };
 /// values [n_tokens, passed.max], by index in `passed`: act(gate) * up (without up: act(gate)) for tokens that want the neuron,
-/// 0 for others. Adds what the call found to `counts`.
+/// 0 for others. Adds what the call found to `counts` (null: nowhere).
 void neuron_values(const GatedNeurons& neurons, float* values, DeviceCounts* counts, cudaStream_t stream);
 
 /// values [n_tokens, set.any.max], by list index: copied from by_number [n_tokens, n_neurons] for tokens that want the neuron,
 /// 0 for others. Adds what the call found to `counts`.
 void listed_values(const DeviceNeuronSet& set, const float* by_number, float* values, DeviceCounts* counts,
                    cudaStream_t stream);
+
+/// Sets to 0 those of values [n_tokens, list.max], by list index, whose contribution, |value| * sizes[neuron], is below
+/// `least`. sizes: [set.n_neurons]. Adds to `counts` what is left: proposed, active and down rows, as select_neurons() with
+/// these sizes and neuron_values() would.
+void drop_below(const DeviceNeuronSet& set, const DeviceList& list, const float* sizes, float least,
+                float* values, DeviceCounts* counts, cudaStream_t stream);
 
 /// Where the active neurons of a call are noted, in host memory that the device writes.
 struct NeuronNotes {

@@ -14,6 +14,7 @@ set(HEARTH_CUDA_KERNELS
   matmul/matmul_many.cu
   matmul/quantize.cu
   neurons/add_down.cu
+  neurons/drop_below.cu
   neurons/neuron_values.cu
   neurons/note_neurons.cu
   neurons/select_neurons.cu

@@ -39,7 +39,8 @@ WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int3
 
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
-    const std::function<void(const PerplexityResult&, int n_windows)>& progress) {
+    const std::function<void(const PerplexityResult&, int n_windows)>& progress, int chunk) {
+  const int most = model.limits().max_tokens, step = chunk > 0 ? std::min(chunk, most) : most;
   const size_t window = static_cast<size_t>(n_context);
   const size_t n_windows = tokens.size() / window;
   if (n_windows == 0) {
@@ -51,8 +52,7 @@ PerplexityResult measure_perplexity(
   PerplexityResult result;
   double sum = 0, squares = 0;
   for (size_t w = 0; w < n_windows; ++w) {
-    const WindowScore score =
-        score_window(run, tokens.subspan(w * window, window), bos, model.limits().max_tokens);
+    const WindowScore score = score_window(run, tokens.subspan(w * window, window), bos, step);
     sum += score.sum;
     squares += score.squares;
     result.n_scored += score.n_scored;

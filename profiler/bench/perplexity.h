@@ -34,9 +34,10 @@ WindowScore score_window(SequenceRun& run, std::span<const int32_t> window, int3
 
 /// Measures a text. Calls `progress` after each window with the result so far and the total number of
 /// windows. Throws std::invalid_argument if the text has fewer than n_context tokens. REQUIRES: n_context >=
-/// 4 and within the model's KV memory. bos: -1 if windows begin with their own first token.
+/// 4 and within the model's KV memory. bos: -1 if windows begin with their own first token. chunk: tokens of a step, at
+/// most; 0: as many as the model takes. The result does not depend on it.
 PerplexityResult measure_perplexity(
     ForwardModel& model, std::span<const int32_t> tokens, int n_context, int32_t bos,
-    const std::function<void(const PerplexityResult&, int n_windows)>& progress);
+    const std::function<void(const PerplexityResult&, int n_windows)>& progress, int chunk = 0);
 
 }  // namespace hearth

@@ -33,6 +33,7 @@ class Calibrator {
         in_(in),
         progress_(progress),
         run_(model),
+        chunk_(std::min(model.limits().max_tokens, model.observation().max_counted_tokens())),
         n_layers_(static_cast<size_t>(model.facts().spec.n_layers)),
         n_text_(in.text.size() / window_tokens()),
         n_held_out_(in.held_out.size() / window_tokens()),
@@ -66,8 +67,8 @@ class Calibrator {
   void use(std::vector<float> thresholds) { model_.observation().set_thresholds(thresholds); }
 
   WindowScore score(std::span<const int32_t> text, size_t window, std::string_view what) {
-    const WindowScore result = score_window(run_, text.subspan(window * window_tokens(), window_tokens()),
-                                            in_.bos, model_.limits().max_tokens);
+    const WindowScore result =
+        score_window(run_, text.subspan(window * window_tokens(), window_tokens()), in_.bos, chunk_);
     advance(what);
     return result;
   }
@@ -172,6 +173,7 @@ class Calibrator {
   const CalibrateInputs& in_;
   const std::function<void(double, std::string_view)>& progress_;
   SequenceRun run_;
+  const int chunk_;  // tokens of a step: few enough to be counted
   size_t n_layers_, n_text_, n_held_out_;
   std::vector<ScoreHistogram> histograms_;  // [n_layers]
   std::vector<WindowScore> dense_text_;

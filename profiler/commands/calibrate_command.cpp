@@ -14,6 +14,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "engine/model/calibration.h"
 #include "engine/model/gguf/fault.h"
@@ -112,8 +113,9 @@ struct DecodeSpeeds {
   double dense = 0, calibrated = 0;
 };
 
-/// Decodes three times each in turn and takes the best. Zeros if a window has no room for that.
-DecodeSpeeds compare_speeds(const CalibrateCommand& command, ModelRuntime& calibrated,
+/// Decodes three times each, on the CPU in turn, and takes the best. On a GPU the first is gone before the second is loaded,
+/// because each takes all memory that is free. Zeros if a window has no room for that.
+DecodeSpeeds compare_speeds(const CalibrateCommand& command, std::unique_ptr<ModelRuntime> calibrated,
                             std::span<const int32_t> tokens) {
   constexpr int kRepeats = 3;
   constexpr size_t kPrompt = 16;
@@ -122,10 +124,16 @@ DecodeSpeeds compare_speeds(const CalibrateCommand& command, ModelRuntime& calib
   ModelOptions options = command.model;
   options.sparsity = Options::Sparsity::kDense;
   options.calibrating = false;
+  const auto decode = [&](ModelRuntime& model, double& speed) {
+    speed = std::max(speed, decode_speed(model, tokens.first(kPrompt)));
+  };
+  const bool on_gpu = calibrated->placed().plan != nullptr;
+  for (int i = 0; i < kRepeats && on_gpu; ++i) decode(*calibrated, best.calibrated);
+  if (on_gpu) calibrated.reset();
   const auto dense = load_model(options, command.n_context, static_cast<int>(kPrompt));
   for (int i = 0; i < kRepeats; ++i) {
-    best.dense = std::max(best.dense, decode_speed(*dense, tokens.first(kPrompt)));
-    best.calibrated = std::max(best.calibrated, decode_speed(calibrated, tokens.first(kPrompt)));
+    decode(*dense, best.dense);
+    if (!on_gpu) decode(*calibrated, best.calibrated);
   }
   return best;
 }
@@ -157,10 +165,13 @@ std::string layers_text(const std::vector<double>& skipped) {
   return text;
 }
 
-std::string report(const CalibrateCommand& command, const ModelRuntime& model, const Tokens& tokens,
-                   const CalibrateResult& result, const DecodeSpeeds& speeds) {
-  const double dense_bytes = model.placed().sparsity.dense_bytes_per_token;
-  const double bytes = model.token_bytes(result.activity).sum();
+/// Weight bytes that a decoded token reads.
+struct BytesRead {
+  double dense = 0, calibrated = 0;
+};
+
+std::string report(const CalibrateCommand& command, const fs::path& written, const Tokens& tokens,
+                   const CalibrateResult& result, const BytesRead& bytes, const DecodeSpeeds& speeds) {
   const size_t window = static_cast<size_t>(command.n_context);
   std::string text = fmt::format(
       "perplexity  of the text {}  (granted {:+.2f} %, {} windows of {} tokens)\n"
@@ -171,12 +182,12 @@ std::string report(const CalibrateCommand& command, const ModelRuntime& model, c
       100 * (1 - result.activity.active));
   text += layers_text(result.skipped);
   text += fmt::format("bytes       {:.1f} MB per token dense, {:.1f} MB calibrated: {:.1f} % fewer\n",
-                      dense_bytes / 1e6, bytes / 1e6, 100 * (1 - bytes / dense_bytes));
+                      bytes.dense / 1e6, bytes.calibrated / 1e6, 100 * (1 - bytes.calibrated / bytes.dense));
   if (speeds.dense > 0) {
     text += fmt::format("decode      {:.1f} tokens/s dense, {:.1f} calibrated: {:.2f} times\n", speeds.dense,
                         speeds.calibrated, speeds.calibrated / speeds.dense);
   }
-  text += fmt::format("written     {}\n", calibration_path(model.facts().file.path()).string());
+  text += fmt::format("written     {}\n", written.string());
   if (result.held_out.rise() - 2 * result.rise_error > command.budget_percent / 100) {
     text +=
         "On the held-out text perplexity rises by more than was granted: the texts differ, or the first is "
@@ -206,7 +217,7 @@ int run_calibrate(CalibrateCommand command) {
   constexpr int kMaxChunk = 512;  // longer steps are no faster and take more memory
   command.model.sparsity = Options::Sparsity::kCalibrated;
   command.model.calibrating = true;
-  const auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
+  auto model = load_model(command.model, command.n_context, std::min(command.n_context, kMaxChunk));
   const Tokens tokens = tokenize(command, model->facts().tokenizer, text, held_out);
 
   // 3. Find thresholds.
@@ -231,8 +242,11 @@ int run_calibrate(CalibrateCommand command) {
                      .dense_perplexity = result.held_out.dense,
                      .perplexity = result.held_out.calibrated,
                      .skipped = 1 - result.activity.active});
-  const DecodeSpeeds speeds = compare_speeds(command, *model, tokens.held_out);
-  print_result(report(command, *model, tokens, result, speeds));
+  const fs::path written = calibration_path(model->facts().file.path());
+  const BytesRead bytes{.dense = model->placed().sparsity.dense_bytes_per_token,
+                        .calibrated = model->token_bytes(result.activity).sum()};
+  const DecodeSpeeds speeds = compare_speeds(command, std::move(model), tokens.held_out);
+  print_result(report(command, written, tokens, result, bytes, speeds));
   return 0;
 }
 
@@ -243,6 +257,7 @@ std::function<int()> add_calibrate_command(CLI::App& app) {
   CLI::App* calibrate = app.add_subcommand(
       "calibrate", "Find which neurons of a SwiGLU or GeGLU model may be skipped, for --sparsity calibrated");
   add_loading_options(*calibrate, command->model);
+  add_device_options(*calibrate, command->model);
   calibrate->add_option("--text,-f", command->text, "Text file to find the thresholds on")
       ->required()
       ->type_name("FILE");

@@ -45,10 +45,6 @@ void write_hits(const PerplexityCommand& command, ModelRuntime& model, const Neu
 }
 
 int run_perplexity(PerplexityCommand command) {
-  // On a GPU, a step must be small enough for counting; the CPU counts steps of any size.
-  if (!command.activity_file.empty() && command.model.device == Options::Device::kAuto) {
-    command.model.device = Options::Device::kCpu;
-  }
   // Longer steps are no faster and take more memory.
   constexpr int kMaxChunk = 512;
   const int chunk = std::min(command.n_context, kMaxChunk);
@@ -63,12 +59,11 @@ int run_perplexity(PerplexityCommand command) {
     throw std::runtime_error(
         "--activity: a dense run looks at no neuron; take --sparsity exact or calibrated.");
   }
-  if (!command.activity_file.empty() && model->observation().max_counted_tokens() < chunk) {
-    throw std::runtime_error(
-        "--activity: steps of " + std::to_string(chunk) +
-        " tokens of this model are too large to be counted on a GPU; take --device cpu.");
+  int step = chunk;
+  if (!command.activity_file.empty()) {
+    model->observation().count_activity();
+    step = std::min(chunk, model->observation().max_counted_tokens());  // a GPU counts in smaller ones
   }
-  if (!command.activity_file.empty()) model->observation().count_activity();
   model->observation().reset_activity();
   const Tokenizer& tokenizer = model->facts().tokenizer;
   const std::vector<int32_t> tokens = tokenizer.encode(read_text(command.file, "--file"), true, false);
@@ -77,11 +72,13 @@ int run_perplexity(PerplexityCommand command) {
   PerplexityResult result;
   {
     ProgressLine line("Scoring");
-    result = measure_perplexity(*model, tokens, command.n_context, wants_bos ? tokenizer.bos() : -1,
-                                [&line](const PerplexityResult& so_far, int n_windows) {
-                                  line.update(static_cast<double>(so_far.n_windows) / n_windows,
-                                              fmt::format("perplexity {:.4f}", so_far.perplexity));
-                                });
+    result = measure_perplexity(
+        *model, tokens, command.n_context, wants_bos ? tokenizer.bos() : -1,
+        [&line](const PerplexityResult& so_far, int n_windows) {
+          line.update(static_cast<double>(so_far.n_windows) / n_windows,
+                      fmt::format("perplexity {:.4f}", so_far.perplexity));
+        },
+        step);
   }
   const NeuronActivity activity = model->observation().activity();
   if (!command.activity_file.empty()) write_hits(command, *model, activity);

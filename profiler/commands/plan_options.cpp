@@ -95,8 +95,13 @@ std::vector<Sparsity> asked_modes(Options::Sparsity asked, const PlannedModel& m
   if (asked == Options::Sparsity::kAuto) return {Sparsity::kDense};
   const std::string name = engine_sparsity(asked);
   if (asked == Options::Sparsity::kCalibrated) {
-    throw std::runtime_error(
-        "plan knows nothing of --sparsity calibrated; take exact, predicted, dense or auto.");
+    if (model.spec.has_zero_neurons()) {
+      throw std::runtime_error(model.name +
+                               " cannot run calibrated: its activation gives exact zeros, which exact skips "
+                               "without loss; take --sparsity auto.");
+    }
+    std::fprintf(stderr, "calibrated is planned as dense: how much it skips depends on thresholds\n");
+    return {Sparsity::kDense};
   }
   throw std::runtime_error(model.name + " cannot run " + name + ": it has no " +
                            (asked == Options::Sparsity::kPredicted ? "predictors" : "zeros to skip") +

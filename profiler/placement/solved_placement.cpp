@@ -63,11 +63,14 @@ std::vector<LayerPlacement> layer_placements(const PlacementSolution& solution, 
 std::optional<Placement> solve_for(const SolvedPlacement& how, const PlanInputs& inputs,
                                    size_t budget_bytes) {
   if (!how.machine.gpu || inputs.spec.has_experts()) return std::nullopt;
-  const bool counted = how.activity && inputs.mode != Sparsity::kDense;
-  const ModelActivity activity = counted ? *how.activity : known_activity(inputs);
+  // Calibrated reads all gates and ups for every token, so it is placed as dense.
+  PlanInputs solved = inputs;
+  if (inputs.mode == Sparsity::kCalibrated) solved.mode = Sparsity::kDense;
+  const bool counted = how.activity && solved.mode != Sparsity::kDense;
+  const ModelActivity activity = counted ? *how.activity : known_activity(solved);
   const bool order_known = order_of(inputs, 0) != nullptr;
   const ModelFacts facts =
-      model_facts(inputs, activity, order_known || inputs.mode == Sparsity::kDense, how.assumptions);
+      model_facts(solved, activity, order_known || solved.mode == Sparsity::kDense, how.assumptions);
   const CostModel cost(how.machine);
   PlacementBudgets budgets{
       .vram_bytes = static_cast<int64_t>(budget_bytes),

@@ -162,6 +162,13 @@ void SimulatedHost::ffn_neuron_sums(const FfnNeurons& ffn, const float* /*x*/, i
   compute(rows_seconds(&ffn, ffn.down, n_tokens, set, gates != nullptr, counts));
 }
 
+/// Which contributions are small is not planted: all rows are read.
+void SimulatedHost::contribution_sums(const FfnNeurons& ffn, const float* /*x*/, int n_tokens,
+                                      const NeuronSet& set, float /*least*/, const NeuronSums& /*sums*/,
+                                      NeuronCounts& counts) {
+  compute(rows_seconds(&ffn, ffn.down, n_tokens, set, false, counts));
+}
+
 void SimulatedHost::ffn_neurons(const FfnNeurons& ffn, const float* /*x*/, int n_tokens, NeuronSetId set,
                                 const float* gates, float* /*out*/, NeuronCounts& counts) {
   compute(rows_seconds(&ffn, ffn.down, n_tokens, to_host(set), gates != nullptr, counts));

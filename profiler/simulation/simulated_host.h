@@ -40,6 +40,8 @@ class SimulatedHost final : public Backend, public HostNeurons {
 
   void ffn_neuron_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
                        const float* gates, const NeuronSums& sums, NeuronCounts& counts) override;
+  void contribution_sums(const FfnNeurons& ffn, const float* x, int n_tokens, const NeuronSet& set,
+                         float least, const NeuronSums& sums, NeuronCounts& counts) override;
 
   std::string description() const override { return "simulated " + host_.cpu; }
   Buffer allocate(size_t bytes) override;

@@ -395,6 +395,76 @@ TEST_CASE("a layer's neurons add the definition's integers, in any two shares, o
   }
 }
 
+TEST_CASE("small contributions are left out of the sums, in any two shares, on any threads and way") {
+  std::mt19937 rng(7);
+  for (int variant = 0; variant < 3; ++variant) {
+    const bool coded = variant == 1;
+    const LayerShape shape{.d_model = 160,
+                           .d_ff = coded ? 512 : 333,
+                           .down_type = variant == 2 ? DType::kF16 : DType::kQ4_0,
+                           .gated = variant != 2,
+                           .biases = true,
+                           .bundled = variant == 0};
+    SumsLayer made = sums_layer(shape, coded, rng);
+    FfnNeurons& ffn = made.layer.ffn;
+    ffn.activation = {Activation::kSilu};
+    std::vector<float> sizes = random_activations(shape.d_ff, rng);
+    for (float& size : sizes) size = std::fabs(size);
+    ffn.down_sizes = sizes.data();
+    for (int n_tokens : {1, 3, 16, 70}) {
+      const std::vector<float> x = random_activations(n_tokens * shape.d_model, rng);
+      const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.7, rng);
+      std::vector<bool> side(static_cast<size_t>(shape.d_ff));
+      for (size_t j = 0; j < side.size(); ++j) side[j] = rng() % 3 == 0;
+      const NeuronSet shares[] = {share_of(set, side, false), share_of(set, side, true)};
+      for (int n_threads : {1, 3}) {
+        CpuBackend backend(n_threads, supported_isas().front());
+        backend.reserve({n_tokens, 512, 1, 16});
+        const std::vector<float> values = dense_values(backend, ffn, x, n_tokens);
+        std::vector<float> scores;
+        for (size_t i = 0; i < values.size(); ++i)
+          scores.push_back(std::fabs(values[i]) * sizes[i % sizes.size()]);
+        std::ranges::nth_element(scores, scores.begin() + static_cast<ptrdiff_t>(scores.size() / 2));
+        for (const float least : {0.0f, scores[scores.size() / 2], kInf}) {
+          NeuronSet kept;
+          kept.reserve(n_tokens, shape.d_ff);
+          kept.clear(n_tokens, shape.d_ff);
+          for (int t = 0; t < n_tokens; ++t) {
+            for (int64_t j = 0; j < shape.d_ff; ++j) {
+              const auto at = static_cast<size_t>(t * shape.d_ff + j);
+              const bool counts =
+                  set.wants(t, j) && std::fabs(values[at]) * sizes[static_cast<size_t>(j)] >= least;
+              if (counts) kept.wanted(t)[j / 64] |= uint64_t{1} << (j % 64);
+            }
+          }
+          kept.collect();
+          Sums expected(n_tokens, shape.d_model);
+          reference_sums_of_set(made, values, kept, expected);
+          for (int way : {0, 1, 2}) {
+            choose_way(backend, way);
+            INFO("variant " << variant << ", " << n_tokens << " tokens, " << n_threads << " threads, way "
+                            << way << ", at least " << least);
+            NeuronCounts whole_counts, counts;
+            Sums whole(n_tokens, shape.d_model), shared = whole;
+            backend.contribution_sums(ffn, x.data(), n_tokens, set, least, whole.view(), whole_counts);
+            REQUIRE(whole == expected);
+            for (const NeuronSet& share : shares) {
+              backend.contribution_sums(ffn, x.data(), n_tokens, share, least, shared.view(), counts);
+            }
+            REQUIRE(shared == expected);
+            for (const NeuronCounts& c : {whole_counts, counts}) {
+              CHECK(c.proposed == kept.count());
+              CHECK(c.gate_rows + c.up_rows + c.passed == 0);
+            }
+            CHECK(counts.active == whole_counts.active);
+            CHECK(counts.down_rows == whole_counts.down_rows);
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("sums as floats are the float path's, to rounding") {
   // A sum of n floats of magnitude M in total is off by (n + 18) * 2^-24 * M at most (neurons_test.cpp), one
   // of integers by n * (2^-37 + 2^-24 of a product): 2^-24 * M + n * 2^-37; the last rounding is 2^-24 of it.

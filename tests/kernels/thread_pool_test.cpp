@@ -177,6 +177,53 @@ TEST_CASE("threads that were told of work to come go to sleep when none comes", 
   CHECK(calls == 9);
 }
 
+TEST_CASE("threads that were told of work to come do not go to sleep before its time has passed",
+          "[thread_pool]") {
+  if (allowed_cpus().size() < 2) {
+    testing::skip("one processor: threads never wait awake");
+    return;
+  }
+  using Clock = std::chrono::steady_clock;
+  const auto bound =
+      std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(ThreadPool::kAwakeSeconds));
+  ThreadPool pool(2, 0.0);
+  // On a busy machine this thread may not look in time; then it tries again.
+  bool looked_late = false;
+  for (int i = 0; i < 1000 && !looked_late; ++i) {
+    const Clock::time_point told = Clock::now();
+    pool.expect_work();
+    run_on_all(pool, [](int64_t, int) {});
+    for (;;) {
+      const int n_parked = pool.n_parked();
+      const Clock::duration since = Clock::now() - told;
+      if (since >= bound) break;
+      REQUIRE(n_parked == 0);
+      looked_late = looked_late || since > bound / 2;  // long after threads sleep that were not told
+    }
+  }
+  CHECK(looked_late);
+}
+
+TEST_CASE("threads without a processor, or a quota, of their own go to sleep though work is to come",
+          "[thread_pool]") {
+  const auto n_processors = static_cast<int>(allowed_cpus().size());
+  struct Case {
+    int n_threads;
+    double quota;
+  };
+  for (const Case& c : {Case{n_processors + 1, 0.0}, Case{2, 1.5}, Case{2, 0.5}}) {
+    INFO(c.n_threads << " threads, quota " << c.quota);
+    ThreadPool pool(c.n_threads, c.quota);
+    run_on_all(pool, [](int64_t, int) {});
+    // Were they to wait awake, this would keep them from sleeping.
+    for (int i = 0; i < 20'000 && pool.n_parked() < pool.n_threads() - 1; ++i) {
+      pool.expect_work();
+      std::this_thread::sleep_for(std::chrono::microseconds(500));
+    }
+    CHECK(pool.n_parked() == pool.n_threads() - 1);
+  }
+}
+
 TEST_CASE("a caller that waits longer than it spins is woken by the last worker", "[thread_pool]") {
   ThreadPool pool(3);
   std::atomic<int> finished{0};

@@ -19,6 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = os.environ.get("HEARTH_BUILD_DIR")
 SWIGLU = ROOT / "tests/data/arch/llama.gguf"  # random weights, trained on a context of 64, two layers
 RELU = ROOT / "tests/data/arch/relu-llama.gguf"
+EMULATED = pathlib.Path(BUILD or ".") / "tests/hearth_profiler_emulated"
 pytestmark = pytest.mark.skipif(not BUILD, reason="HEARTH_BUILD_DIR is not set")
 
 
@@ -93,6 +94,22 @@ def test_thresholds_are_written_told_and_used(model, text):
     assert used.returncode == 0, used.stderr
     active = float(re.search(r"calibrated \(asked for\), (\S+) % of neurons active", used.stdout)[1])
     assert active == pytest.approx(100 - skipped, abs=8)
+
+
+@pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
+def test_a_gpu_finds_the_cpus_thresholds(model, text):
+    command = ["calibrate", "--model", model, "--text", text, "--window", "32", "--threads", "1", "--fidelity-budget", "2"]
+    assert subprocess.run([str(BUILD) + "/hearth-profiler", *map(str, command)], timeout=300).returncode == 0
+    side_file = pathlib.Path(f"{model}.calibration")
+    by_cpu = keys_of(side_file)
+    side_file.unlink()
+    done = subprocess.run([str(EMULATED), *map(str, command), "--device", "cuda", "--split", "neurons", "--vram-budget", "0.001"],
+                          capture_output=True, text=True, timeout=300, env={**os.environ, "CUDAEMU_VRAM_MB": "256"})
+    assert done.returncode == 0, done.stderr
+    by_gpu = keys_of(side_file)
+    assert by_gpu["thresholds"] == pytest.approx(by_cpu["thresholds"], rel=0.05)
+    assert by_gpu["dense_perplexity"] == pytest.approx(by_cpu["dense_perplexity"], rel=1e-3)
+    assert by_gpu["skipped"] == pytest.approx(by_cpu["skipped"], abs=0.05)
 
 
 def test_a_held_out_text_of_its_own(model, text, tmp_path):

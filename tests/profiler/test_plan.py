@@ -108,6 +108,7 @@ def test_a_machine_of_ones_own(tmp_path):
     (["--shape", "7b", "--machine", "rtx4090", "--vram-budget", 0.05], ["--vram-budget", "need"]),
     (["--shape", "opt-175b", "--machine", "rtx4090", "--ram-budget", 16], ["opt-175b", "needs", "--ram-budget"]),
     (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "silu", "--sparsity", "exact"], ["exact", "auto"]),
+    (["--shape", "7b", "--machine", "rtx4090", "--sparsity", "calibrated"], ["exact zeros", "auto"]),
     (["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "swish"], ["swish", "silu"]),
     (["--model", "/nowhere/model.gguf", "--machine", "rtx4090"], ["/nowhere/model.gguf"]),
     (["--shape", "7b", "--machine", "rtx4090", "--activity", DATA / "relu" / "activity.csv"], ["activity.csv", "layers"]),
@@ -116,6 +117,12 @@ def test_mistakes_are_told_in_a_sentence(arguments, words):
     sentence = refused(*arguments)
     for word in words:
         assert word in sentence, sentence
+
+
+def test_calibrated_is_planned_as_dense():
+    shape = ["--shape", "7b", "--machine", "rtx4090", "--ffn-activation", "silu"]
+    assert answer(*shape, "--sparsity", "calibrated")["best"] == answer(*shape, "--sparsity", "dense")["best"]
+    assert "depends on thresholds" in plan(*shape, "--sparsity", "calibrated").stderr
 
 
 def test_the_least_that_is_told_is_enough():

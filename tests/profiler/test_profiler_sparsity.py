@@ -32,6 +32,16 @@ def bench(model, mode, *arguments):
     return json.loads(done.stdout)
 
 
+EMULATED = pathlib.Path(BUILD or ".") / "tests/hearth_profiler_emulated"
+
+
+def on_emulated_gpu(*arguments):
+    """A subcommand with a GPU that is emulated, whose memory does not hold all neurons."""
+    program = [str(EMULATED), *map(str, arguments), "--threads", "1", "--device", "cuda", "--split", "neurons"]
+    return subprocess.run(program, capture_output=True, text=True, timeout=240,
+                          env={**os.environ, "CUDAEMU_VRAM_MB": "256"})
+
+
 @pytest.fixture()
 def text(tmp_path):
     path = tmp_path / "text.txt"
@@ -99,6 +109,25 @@ def test_hits_of_a_sparse_run_only(text, tmp_path):
                     "--activity", tmp_path / "none.csv")
     assert done.returncode == 2 and "a dense run looks at no neuron" in done.stderr
     assert not (tmp_path / "none.csv").exists()
+
+
+@pytest.mark.skipif(not EMULATED.exists(), reason="hearth_profiler_emulated is not built")
+def test_a_gpu_counts_and_verifies_what_the_cpu_does(tmp_path):
+    text = tmp_path / "short.txt"
+    text.write_text("She sat by the window and watched the rain, and nobody came along the road. " * 4)
+
+    def measured(run, name, *flags):
+        done = run("perplexity", "--model", ROOT / "tests/data/arch/relu-llama.powerinfer.gguf", "--file", text,
+                   "--window", 32, "--sparsity", "predicted", "--verify-predictor", "--activity", tmp_path / name, *flags)
+        assert done.returncode == 0, done.stderr
+        rows = [row for row in csv.reader((tmp_path / name).read_text().splitlines()) if row[0].isdigit()]
+        recall = re.search(r"recall ([0-9.]+) %, ([0-9.]+) % of the proposed for nothing", done.stdout)
+        return sum(int(row[2]) for row in rows), *map(float, recall.groups()), done.stdout
+
+    *by_cpu, _ = measured(profiler, "cpu.csv")
+    *by_gpu, said = measured(on_emulated_gpu, "gpu.csv", "--vram-budget", "0.002")
+    assert "CUDA " in said
+    assert by_gpu == pytest.approx(by_cpu, rel=0.01)
 
 
 @pytest.mark.parametrize("model, flags, words", [

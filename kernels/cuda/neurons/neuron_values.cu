@@ -2,6 +2,7 @@
 //
 // A thread has one list index, for all tokens. Counts are integer atomics, one of each kind a warp, whose order does not
 // matter; the host reads them when the step is over.
+#include "kernels/cuda/neurons/count_warps.cuh"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/rows/activation.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -11,16 +12,9 @@ namespace hearth::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr unsigned kAllLanes = 0xffffffffu;
 
 __device__ __forceinline__ bool wants(const DeviceNeuronSet& set, int64_t token, int32_t id) {
   return (set.wanted[token * ((set.n_neurons + 63) / 64) + id / 64] >> (id % 64) & 1) != 0;
-}
-
-/// Adds the warp's values to *sum.
-__device__ __forceinline__ void add_of_warp(int value, unsigned long long* sum) {
-  for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(kAllLanes, value, step);
-  if (threadIdx.x % 32 == 0 && value != 0) atomicAdd(sum, static_cast<unsigned long long>(value));
 }
 
 /// act(gate) * up.
@@ -74,6 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       active += value != 0.0f ? 1 : 0;
     }
   }
+  if (counts == nullptr) return;
   add_of_warp(proposed, &counts->proposed);
   add_of_warp(passed, &counts->passed);
   add_of_warp(active, &counts->active);

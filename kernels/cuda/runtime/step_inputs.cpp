@@ -2,6 +2,7 @@
 #include "kernels/cuda/runtime/step_inputs.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <stdexcept>
 
@@ -17,7 +18,7 @@ constexpr size_t kArrays = 16;           // the most arrays that a step has besi
 
 size_t StepInputs::size(const StepBounds& bounds) {
   const auto tokens = static_cast<size_t>(bounds.max_tokens);
-  // A step has at most as many sequences, and so block tables, as tokens.
+  // A step has room for a token of every sequence, so there are at most as many block tables as tokens.
   const size_t tables = tokens * static_cast<size_t>(bounds.max_context / kFewestPerBlock + 1);
   const size_t longest = std::max(tokens, static_cast<size_t>(bounds.max_cols)) + 1;
   return kTables * tables + kArrays * (longest + kAlign);
@@ -43,33 +44,57 @@ void StepInputs::copy(size_t at, size_t n, StepRecorder& recorder) {
   });
 }
 
-const int32_t* StepInputs::on_device(std::span<const int32_t> host, StepRecorder& recorder) {
-  if (host.empty()) return device_;
-  for (const Known& known : known_) {
-    if (known.host == host.data() && known.n == host.size()) return known.device;
+int32_t* StepInputs::known(const int32_t* host, size_t n) const {
+  for (const Known& array : known_) {
+    if (array.host == host && array.n == n) return array.device;
   }
-  if (host.size() > pinned_.size() - used_) {
+  return nullptr;
+}
+
+int32_t* StepInputs::room(size_t n) {
+  if (n > pinned_.size() - used_) {
     throw std::length_error("A step's positions and tables take more than was reserved for them.");
   }
-  std::memcpy(pinned_.data() + used_, host.data(), host.size_bytes());
+  return pinned_.data() + used_;
+}
+
+int32_t* StepInputs::send(const int32_t* host, size_t n_host, size_t n, StepRecorder& recorder) {
   int32_t* device = device_ + used_;
-  copy(used_, host.size(), recorder);
-  used_ = std::min(pinned_.size(), (used_ + host.size() + kAlign - 1) / kAlign * kAlign);
-  known_.push_back({host.data(), host.size(), device});
+  copy(used_, n, recorder);
+  used_ = std::min(pinned_.size(), (used_ + n + kAlign - 1) / kAlign * kAlign);
+  known_.push_back({host, n_host, device});
   return device;
 }
 
-KvPlaces StepInputs::on_device(const KvPlaces& host, StepRecorder& recorder) {
+const int32_t* StepInputs::on_device(std::span<const int32_t> host, StepRecorder& recorder) {
+  if (host.empty()) return device_;
+  if (const int32_t* device = known(host.data(), host.size())) return device;
+  std::memcpy(room(host.size()), host.data(), host.size_bytes());
+  return send(host.data(), host.size(), host.size(), recorder);
+}
+
+/// The first n_columns of all tables, [n_tables, n_columns].
+const int32_t* StepInputs::tables_on_device(const KvPlaces& host, int n_columns, StepRecorder& recorder) {
+  const auto n_tables = static_cast<size_t>(host.n_tables), n = static_cast<size_t>(n_columns),
+             stride = static_cast<size_t>(host.max_blocks);
+  if (const int32_t* device = known(host.block_tables, n_tables * stride)) return device;
+  int32_t* to = room(n_tables * n);
+  for (size_t i = 0; i < n_tables; ++i) std::copy_n(host.block_tables + i * stride, n, to + i * n);
+  return send(host.block_tables, n_tables * stride, n_tables * n, recorder);
+}
+
+KvPlaces StepInputs::on_device(const KvPlaces& host, int block_tokens, int longest, StepRecorder& recorder) {
   const auto n = static_cast<size_t>(host.n_tokens);
   if (n == 0) return host;
-  const int n_tables = 1 + *std::max_element(host.table_of, host.table_of + n);
-  const size_t table_ids = static_cast<size_t>(n_tables) * static_cast<size_t>(host.max_blocks);
+  assert(*std::max_element(host.table_of, host.table_of + n) < host.n_tables);
+  const int n_columns = std::min(host.max_blocks, (longest + block_tokens - 1) / block_tokens);
   return {.n_tokens = host.n_tokens,
           .positions = on_device({host.positions, n}, recorder),
           .table_of = on_device({host.table_of, n}, recorder),
-          .block_tables = on_device({host.block_tables, table_ids}, recorder),
-          .max_blocks = host.max_blocks,
-          .n_seen = host.n_seen == nullptr ? nullptr : on_device({host.n_seen, n}, recorder)};
+          .block_tables = tables_on_device(host, n_columns, recorder),
+          .max_blocks = n_columns,
+          .n_seen = host.n_seen == nullptr ? nullptr : on_device({host.n_seen, n}, recorder),
+          .n_tables = host.n_tables};
 }
 
 DeviceList StepInputs::list(std::span<const int32_t> host, StepRecorder& recorder) {

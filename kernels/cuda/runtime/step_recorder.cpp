@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
+#include <utility>
 
 #include "kernels/cuda/runtime/error.h"
 
@@ -22,6 +23,12 @@ bool had_memory(cudaError_t code, const char* doing) {
   return true;
 }
 
+size_t free_bytes() {
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "measuring what recorded steps take");
+  return free;
+}
+
 }  // namespace
 
 StepShape StepRecorder::rounded(StepShape shape) {
@@ -31,8 +38,7 @@ StepShape StepRecorder::rounded(StepShape shape) {
 }
 
 void StepRecorder::begin_step(const StepShape& shape) {
-  const bool was_whole = works_.empty() && signature_ == 0;
-  if (mode_ == Mode::kRecord) recordings_[current_].whole = was_whole;
+  if (mode_ == Mode::kRecord) end_recording(works_.empty() && signature_ == 0);
   works_.clear();
   signature_ = 0;
   segment_ = 0;
@@ -49,7 +55,26 @@ void StepRecorder::begin_step(const StepShape& shape) {
   recording.last_step = n_steps_;
   if (!seen) return;
   mode_ = recording.whole ? Mode::kPlay : Mode::kRecord;
-  if (mode_ == Mode::kRecord) recording.segments.clear();
+  if (mode_ != Mode::kRecord) return;
+  recording.segments.clear();
+  free_before_ = free_bytes();
+}
+
+/// Notes what the current recording takes, and drops others if all take too much.
+void StepRecorder::end_recording(bool whole) {
+  recordings_[current_].whole = whole;
+  recordings_[current_].bytes = free_before_ - std::min(free_before_, free_bytes());
+  size_t bytes = 0;
+  for (const Recording& recording : recordings_) bytes += recording.bytes;
+  while (bytes > kMaxBytes) {
+    // Those that take nothing, because they were seen only once, stay.
+    const auto oldest = std::ranges::min_element(recordings_, {}, [](const Recording& recording) {
+      return std::pair(recording.bytes == 0, recording.last_step);
+    });
+    if (oldest->last_step == n_steps_) break;  // one is kept, however much it takes
+    bytes -= oldest->bytes;
+    recordings_.erase(oldest);
+  }
 }
 
 size_t StepRecorder::find_or_add(const StepShape& shape) {

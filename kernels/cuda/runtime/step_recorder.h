@@ -90,10 +90,12 @@ class StepRecorder {
   }
 
  private:
-  /// How many shapes are kept; the least recently used one is dropped. Decoding has a shape for every number
-  /// of sequences and power of two of `longest`, but few are in use at a time, and each graph takes memory of
-  /// the driver.
-  static constexpr size_t kMaxShapes = 8;
+  /// How many shapes are kept, and how many bytes of the device's memory their graphs may take; the least
+  /// recently used shape is dropped. Decoding has a shape for every number of tokens and power of two of
+  /// `longest`: four sequences with drafts of up to seven tokens give 32 numbers of tokens. The driver takes the
+  /// graphs' memory from what a budget of "auto" leaves free (kLeftFree in engine/resolved_load.cpp), and does not
+  /// say how much; so it is measured.
+  static constexpr size_t kMaxShapes = 64, kMaxBytes = size_t{160} << 20;
 
   enum class Mode { kAtOnce, kRecord, kPlay };
   struct Segment {
@@ -104,9 +106,11 @@ class StepRecorder {
     StepShape shape;
     uint64_t last_step = 0;
     bool whole = false;
+    size_t bytes = 0;  // of the device's memory, that became less while the graphs were made
     std::vector<Segment> segments;
   };
 
+  void end_recording(bool whole);
   size_t find_or_add(const StepShape& shape);
   void launch();
   void record_and_launch();
@@ -121,6 +125,7 @@ class StepRecorder {
   size_t segment_ = 0;  // index of the open segment
   uint64_t signature_ = 0;
   uint64_t n_steps_ = 0;
+  size_t free_before_ = 0;  // of the device's memory, before the current step is recorded
   std::vector<std::function<void()>> works_;
 };
 

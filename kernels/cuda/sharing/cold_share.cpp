@@ -56,8 +56,13 @@ double ColdShare::compute(const FfnNeurons& host, NeuronCounts& counts) {
   std::fill_n(sums_.data(), layer_.n_tokens * layer_.n_cols, 0);
   std::fill_n(poison_.data(), layer_.n_tokens, 0);
   const int64_t rows_before = counts.down_rows;
-  host_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
-                        layer_.gates != nullptr ? gates_.data() : nullptr, sums().sums, counts);
+  if (layer_.least_contribution) {
+    host_.contribution_sums(host, x_.data(), layer_.n_tokens, set_, *layer_.least_contribution, sums().sums,
+                            counts);
+  } else {
+    host_.ffn_neuron_sums(host, x_.data(), layer_.n_tokens, set_,
+                          layer_.gates != nullptr ? gates_.data() : nullptr, sums().sums, counts);
+  }
   counts.cold_down_rows += counts.down_rows - rows_before;
   return std::chrono::duration<double>(HostClock::now() - begin).count();
 }

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "kernels/backend.h"
@@ -32,6 +33,7 @@ class ColdShare {
     const float* gates = nullptr;  // [n_tokens, n_neurons] or null
     int n_tokens = 0;
     int64_t n_neurons = 0, n_cols = 0;
+    std::optional<float> least_contribution = {};  // see HybridCall
   };
   /// Begins a layer. The caller must enqueue the hand-over that is returned, when the set was split to cold_bits() and
   /// any_bits().

@@ -1,6 +1,8 @@
 // See the header; run() shows the order of a layer.
 #include "kernels/cuda/sharing/cuda_hybrid_ffn.h"
 
+#include <bit>
+#include <cstdint>
 #include <span>
 
 #include "kernels/cuda/sharing/device_share.h"
@@ -25,6 +27,10 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   // 1. Wanted neurons: the set that the engine selected.
   const DeviceNeuronSet wanted = work_.set(call.wanted);
   const NeuronNotes notes = work_.begin_sums(wanted, counts);
+  if (call.least_contribution) {
+    work_.recorder().note(
+        std::bit_cast<uint32_t>(*call.least_contribution));  // a new one needs forget_recorded()
+  }
   CpuSums of_cpu;
   const NeuronInput input{call.x, work_.quantized(call.x, call.n_tokens, layer.device.gate.n_cols)};
 
@@ -35,7 +41,7 @@ void CudaHybridFfn::run(const HybridLayer& layer, const HybridCall& call, Neuron
   } else {
     // 2. Residency: apply the cache's changes, then split the set by which neurons have a device row. What
     // the CPU needs for the cold part goes to host memory.
-    cpu_.threads().expect_work();
+    cpu_.expect_work();
     hand_over(layer, call, wanted);
     // 3. Both compute at the same time: the device gets its part before the CPU begins with the other.
     compute_on_device(layer, call, input, wanted, notes);
@@ -61,7 +67,8 @@ void CudaHybridFfn::hand_over(const HybridLayer& layer, const HybridCall& call,
                                            .gates = call.gates,
                                            .n_tokens = wanted.n_tokens,
                                            .n_neurons = wanted.n_neurons,
-                                           .n_cols = layer.device.down.n_cols},
+                                           .n_cols = layer.device.down.n_cols,
+                                           .least_contribution = call.least_contribution},
                                           work_.scratch());
   const SplitSet split{.all = wanted,
                        .resident = layer.resident,
@@ -81,7 +88,7 @@ void CudaHybridFfn::compute_on_device(const HybridLayer& layer, const HybridCall
                                       const NeuronInput& input, const DeviceNeuronSet& wanted,
                                       const NeuronNotes& notes) {
   const Scratch& scratch = work_.scratch();
-  work_.enqueue([=, &scratch, hot = hot(wanted), rows = rows_on_device(layer), gates = call.gates,
+  work_.enqueue([=, &scratch, hot = hot(wanted), rows = rows_on_device(layer, call), gates = call.gates,
                  stream = work_.stream()] { add_neurons(rows, input, hot, gates, scratch, stream, notes); });
   if (call.proposal) propose(layer, *call.proposal);
   end_segment(layer);
@@ -130,9 +137,8 @@ void CudaHybridFfn::stream_cold(const HybridLayer& layer, const HybridCall& call
       .all = wanted, .resident = layer.resident, .hot = hot, .cold = scratch.cold_wanted, .any = scratch.any};
   work_.enqueue([=, stream = work_.stream()] { split_set(split, stream); });
   work_.mark("attention, active neurons", layer.layer);
-  work_.enqueue([=, &scratch, rows = rows_on_device(layer), gates = call.gates, stream = work_.stream()] {
-    add_neurons(rows, input, hot, gates, scratch, stream, notes);
-  });
+  work_.enqueue([=, &scratch, rows = rows_on_device(layer, call), gates = call.gates,
+                 stream = work_.stream()] { add_neurons(rows, input, hot, gates, scratch, stream, notes); });
   work_.mark("FFN, hot neurons", layer.layer);
   work_.recorder().end_segment();
   streamed_share_.add(layer, call, input, scratch, work_.stream(), notes);

@@ -1,5 +1,7 @@
 #include "kernels/cuda/sharing/device_share.h"
 
+#include <cassert>
+
 namespace hearth::cuda {
 namespace {
 
@@ -21,10 +23,11 @@ void multiply_listed(const Matrix& weight, const float* bias, const NeuronInput&
 
 }  // namespace
 
-NeuronRows rows_on_device(const HybridLayer& layer) {
+NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call) {
   return {.ffn = layer.device,
           .device_rows = layer.device_row,
-          .gate_device_rows = layer.all_gates ? nullptr : layer.device_row};
+          .gate_device_rows = layer.all_gates ? nullptr : layer.device_row,
+          .least_contribution = call.least_contribution};
 }
 
 void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceNeuronSet& set,
@@ -33,7 +36,14 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
   const bool by_number = gates != nullptr;
   DeviceList passed = set.any;
   int64_t gates_stride = set.n_neurons;
-  if (!by_number) {
+  if (rows.least_contribution) {
+    // Gates leave few zeros here, and a zero counts if nothing is too small: no list of its own.
+    assert(!by_number && ffn.down_sizes != nullptr);
+    multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
+                    scratch.gates, stream);
+    gates = scratch.gates;
+    gates_stride = set.any.max;
+  } else if (!by_number) {
     multiply_listed(ffn.gate, ffn.gate_bias, input, set.n_tokens, set.any, rows.gate_device_rows,
                     scratch.values, stream);
     passed = {scratch.passed_ids, scratch.passed_count, set.any.max};
@@ -52,7 +62,10 @@ void add_neurons(const NeuronRows& rows, const NeuronInput& input, const DeviceN
                  .gates_stride = gates_stride,
                  .gates_by_number = by_number,
                  .ups = ffn.up ? scratch.ups : nullptr},
-                scratch.values, scratch.counts, stream);
+                scratch.values, rows.least_contribution ? nullptr : scratch.counts, stream);
+  if (rows.least_contribution) {
+    drop_below(set, passed, ffn.down_sizes, *rows.least_contribution, scratch.values, scratch.counts, stream);
+  }
   if (notes.ids != nullptr) note_neurons(passed, scratch.values, set.n_tokens, notes, stream);
   add_down(ffn.down, passed, scratch.values, set.n_tokens, scratch.sums, stream, rows.device_rows);
 }

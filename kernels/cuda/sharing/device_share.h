@@ -8,6 +8,8 @@
 
 #include <cuda_runtime.h>
 
+#include <optional>
+
 #include "kernels/backend.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/scratch.h"
@@ -27,10 +29,11 @@ struct NeuronRows {
   const int32_t* device_rows = nullptr;  // the device row of a neuron's up and down, by number; null: its
                                          // number
   const int32_t* gate_device_rows = nullptr;
+  std::optional<float> least_contribution = {};  // see HybridCall
 };
 
 /// The neurons of a hybrid layer that have device rows.
-NeuronRows rows_on_device(const HybridLayer& layer);
+NeuronRows rows_on_device(const HybridLayer& layer, const HybridCall& call);
 
 /// Adds the contributions of the neurons of `set`, which are listed, to scratch.sums, and the counts to scratch.counts. gates
 /// [n_tokens, n_neurons] are by number; null: the gate rows of the set are read. Overwrites scratch's gates,

@@ -45,8 +45,9 @@ void StreamedShare::add(const HybridLayer& layer, const HybridCall& call, const 
         layer.host_pinned, scratch, stream);
     set.any.max = piece.end - first;
     list_bits(any_cold + first / kWordNeurons, piece.end - first, set.any, stream, first);
-    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer)}, input, set, call.gates, scratch,
-                stream, notes);
+    add_neurons({.ffn = plan.in_buffer(layer.device, first, piece.buffer),
+                 .least_contribution = call.least_contribution},
+                input, set, call.gates, scratch, stream, notes);
     give_back(piece, stream);
   }
 }

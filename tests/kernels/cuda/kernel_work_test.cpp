@@ -167,6 +167,11 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
                          .ups = gates.data()},
                         values.data(), counts.data(), stream);
   });
+  const DeviceArray<float> sizes(std::vector<float>(kNeurons, 1.0f)),
+      kept(std::vector<float>(kNeurons, 1.0f));
+  const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+  check(stream, 6,
+        [&] { cuda::drop_below(set, set.any, sizes.data(), 2.0f, kept.data(), counts.data(), stream); });
   const DeviceArray<std::byte> rows(kNeurons * row_bytes(DType::kQ4_0, kCols));
   cudaMemset(rows.data(), 0, rows.size());
   DownColumns down;

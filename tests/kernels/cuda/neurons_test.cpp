@@ -192,6 +192,60 @@ TEST_CASE("CUDA: values that are known by number are listed for who wants them, 
   }
 }
 
+TEST_CASE("CUDA: values are dropped that the CPU does not select, and what is left is counted") {
+  std::mt19937 rng(9);
+  CpuBackend cpu(1, supported_isas().front());
+  for (int64_t n : {0, 1, 64, 65, 300, 1000}) {
+    for (int n_tokens : {0, 1, 5}) {
+      for (float least : {0.0f, 0.5f, kInf}) {
+        INFO(n << " neurons, " << n_tokens << " tokens, at least " << least);
+        const NeuronSet set = random_set(n_tokens, n, 0.6, rng);
+        const std::vector<int32_t> ids = ids_of(set);
+        const size_t row = static_cast<size_t>(n);
+        std::vector<float> by_number = random_activations(n_tokens * n, rng);
+        for (size_t i = 0; i < by_number.size(); i += 5) by_number[i] = i % 2 == 0 ? 0.0f : kNan;
+        std::vector<float> sizes = random_activations(n, rng);
+        for (float& size : sizes) size = std::fabs(size);
+        NeuronSet large;
+        large.reserve(n_tokens, n);
+        cpu.select_neurons(by_number.data(), sizes.data(), n_tokens, n, least, large);
+
+        std::vector<float> values(by_number.size());  // by place; 0 for tokens that do not want the neuron
+        std::vector<float> expected = values;
+        int64_t kept = 0, active = 0, down_rows = 0;
+        for (size_t i = 0; i < ids.size(); ++i) {
+          bool any = false;
+          for (size_t t = 0; t < static_cast<size_t>(n_tokens); ++t) {
+            if (!set.wants(static_cast<int>(t), ids[i])) continue;
+            const float value = by_number[t * row + static_cast<size_t>(ids[i])];
+            values[t * row + i] = value;
+            if (!large.wants(static_cast<int>(t), ids[i])) continue;
+            expected[t * row + i] = value;
+            ++kept;
+            active += value != 0.0f ? 1 : 0;
+            any |= value != 0.0f;
+          }
+          down_rows += any ? 1 : 0;
+        }
+        const TestStream stream;
+        const DeviceSet there(set);
+        const DeviceArray<float> values_there(values), sizes_there(sizes);
+        const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+        cuda::drop_below(there.view(), there.any.view(), sizes_there.data(), least, values_there.data(),
+                         counts.data(), stream);
+        const std::vector<float> found = values_there.read(stream);
+        for (size_t i = 0; i < found.size(); ++i) REQUIRE(alike(found[i], expected[i]));
+        NeuronCounts counted;
+        counts.read(stream)[0].add_to(counted);
+        CHECK(counted.proposed == kept);
+        CHECK(counted.active == active);
+        CHECK(counted.down_rows == down_rows);
+        CHECK(counted.gate_rows + counted.up_rows + counted.passed == 0);
+      }
+    }
+  }
+}
+
 TEST_CASE("CUDA: selected neurons are those that the CPU selects") {
   std::mt19937 rng(1);
   CpuBackend cpu(1, supported_isas().front());

@@ -1,9 +1,16 @@
 // Steps recorded and played back: the same work, one launch a segment.
 #include "kernels/cuda/runtime/step_recorder.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <random>
+#include <vector>
+
 #include "kernels/cuda/ops.h"
 #include "kernels/cuda/runtime/error.h"
 #include "kernels/cuda/runtime/memory.h"
+#include "kernels/cuda/runtime/step_inputs.h"
 #include "tests/support/catch.h"
 #include "tests/support/cudaemu_test/emulated.h"
 
@@ -36,6 +43,106 @@ StepShape of_tokens(int n_tokens) {
   shape.n_tokens = n_tokens;
   return shape;
 }
+
+/// A server of four slots: requests come and go in them, and each step has a token of every sequence, with or without
+/// drafted ones behind it.
+class Server {
+ public:
+  Server() { inputs_.reserve(kBounds, on_device_.data()); }
+
+  /// Runs a decoding step. Returns whether it was played back. The tables that the device got are checked.
+  bool step(bool drafts) {
+    do {
+      change_requests();
+    } while (std::ranges::none_of(slots_, &Slot::decodes));
+    fill(drafts);
+    const StepShape shape{.n_tokens = static_cast<int>(positions_.size()),
+                          .n_logit_rows = static_cast<int>(positions_.size()),
+                          .n_tables = kSlots,
+                          .longest = 1 + *std::ranges::max_element(positions_),
+                          .decoding = true};
+    recorder_.begin_step(shape);
+    inputs_.begin_step();
+    const KvPlaces there =
+        inputs_.on_device({.n_tokens = shape.n_tokens,
+                           .positions = positions_.data(),
+                           .table_of = table_of_.data(),
+                           .block_tables = tables_.data(),
+                           .max_blocks = kMaxBlocks,
+                           .n_tables = kSlots},
+                          kBlockTokens, cuda::StepRecorder::rounded(shape).longest, recorder_);
+    bool played = true;
+    recorder_.enqueue([&played] { played = false; });
+    recorder_.end_segment();
+    check_tables(there);
+    return played;
+  }
+
+ private:
+  static constexpr int kSlots = 4, kBlockTokens = 16, kContext = 4096, kMaxBlocks = kContext / kBlockTokens,
+                       kMaxDraft = 4;
+  static constexpr StepBounds kBounds{
+      .max_tokens = kSlots * (1 + kMaxDraft), .max_cols = 64, .max_context = kContext};
+  struct Slot {
+    int position = 0, n_left = 0;
+    bool decodes() const { return n_left > 0; }
+  };
+
+  int random(int from, int to) { return std::uniform_int_distribution(from, to)(random_); }
+
+  /// A slot is empty for 40 steps on average. Prompts are computed in steps of their own.
+  void change_requests() {
+    for (int s = 0; s < kSlots; ++s) {
+      Slot& slot = slots_[static_cast<size_t>(s)];
+      if (slot.decodes() || random(1, 40) != 1) continue;
+      slot = {.position = random(20, 2500), .n_left = random(20, 500)};
+      for (int b = 0; b < kMaxBlocks; ++b) tables_[static_cast<size_t>(s * kMaxBlocks + b)] = random(0, 9999);
+    }
+  }
+
+  void fill(bool drafts) {
+    positions_.clear();
+    table_of_.clear();
+    for (int s = 0; s < kSlots; ++s) {
+      Slot& slot = slots_[static_cast<size_t>(s)];
+      if (!slot.decodes()) continue;
+      const int n = 1 + (drafts && random(1, 2) == 1 ? random(1, kMaxDraft) : 0);
+      for (int i = 0; i < n; ++i) {
+        positions_.push_back(slot.position + i);
+        table_of_.push_back(s);
+      }
+      const int n_kept = random(1, n);
+      slot.position += n_kept;
+      slot.n_left = std::max(0, slot.n_left - n_kept);
+    }
+  }
+
+  /// Every token finds the KV block of its position, and that of its sequence's first one.
+  void check_tables(const KvPlaces& there) {
+    stream_.wait();
+    const std::vector<int32_t> device = on_device_.read(stream_);
+    const auto at = [&](const int32_t* array) { return device.begin() + (array - on_device_.data()); };
+    for (size_t t = 0; t < positions_.size(); ++t) {
+      const int32_t table = at(there.table_of)[static_cast<int>(t)], block = positions_[t] / kBlockTokens;
+      REQUIRE(table == table_of_[t]);
+      REQUIRE(at(there.positions)[static_cast<int>(t)] == positions_[t]);
+      REQUIRE(block < there.max_blocks);
+      for (const int b : {0, block}) {
+        REQUIRE(at(there.block_tables)[table * there.max_blocks + b] ==
+                tables_[static_cast<size_t>(table * kMaxBlocks + b)]);
+      }
+    }
+  }
+
+  TestStream stream_;
+  DeviceArray<int32_t> on_device_{cuda::StepInputs::size(kBounds)};
+  cuda::StepRecorder recorder_{stream_, true};
+  cuda::StepInputs inputs_;
+  std::mt19937 random_{7};
+  std::array<Slot, kSlots> slots_;
+  std::vector<int32_t> tables_ = std::vector<int32_t>(kSlots * kMaxBlocks);
+  std::vector<int32_t> positions_, table_of_;
+};
 
 }  // namespace
 
@@ -101,7 +208,7 @@ TEST_CASE("CUDA: the shape that was not used for the longest time is forgotten",
   cudaemu::Emulated emulated;
   Steps steps;
   for (int repeat = 0; repeat < 3; ++repeat) {
-    for (int n = 1; n <= 8; ++n) steps.run(of_tokens(n));
+    for (int n = 1; n <= 64; ++n) steps.run(of_tokens(n));
   }
   const auto graphs_of = [&](int n_tokens) {
     cudaemu::reset_stats();
@@ -109,13 +216,55 @@ TEST_CASE("CUDA: the shape that was not used for the longest time is forgotten",
     return cudaemu::stats().graph_launches;
   };
   CHECK(graphs_of(1) == 2);
-  CHECK(graphs_of(9) == 0);  // takes the place of 2
+  CHECK(graphs_of(65) == 0);  // takes the place of 2
   CHECK(graphs_of(1) == 2);
   CHECK(graphs_of(3) == 2);
   CHECK(graphs_of(2) == 0);
   steps.recorder.forget();
   CHECK(graphs_of(1) == 0);
   CHECK(graphs_of(1) == 2);
+}
+
+TEST_CASE("CUDA: shapes are forgotten before their graphs take more than 160 MiB of the device's memory",
+          "[emulated]") {
+  cudaemu::Emulated emulated;
+  cudaemu::config().graph_bytes = size_t{10} << 20;  // of two in a step
+  Steps steps;
+  const auto n_graphs = [] {
+    size_t free = 0, total = 0;
+    REQUIRE(cudaMemGetInfo(&free, &total) == cudaSuccess);
+    return (cudaemu::config().vram_bytes - cudaemu::stats().vram_used - free) / cudaemu::config().graph_bytes;
+  };
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    for (int n = 1; n <= 12; ++n) steps.run(of_tokens(n));
+  }
+  steps.run(of_tokens(12));  // begins after what 12 takes was measured
+  CHECK(n_graphs() == 16);
+  CHECK(steps.value() == 11.0f * 25);
+  cudaemu::reset_stats();
+  for (int n = 5; n <= 12; ++n) steps.run(of_tokens(n));
+  CHECK(cudaemu::stats().graph_launches == 16);
+  cudaemu::reset_stats();
+  for (int n = 1; n <= 4; ++n) steps.run(of_tokens(n));
+  CHECK(cudaemu::stats().graph_launches == 0);
+
+  // One shape is kept, however much it takes.
+  steps.recorder.forget();
+  cudaemu::config().graph_bytes = size_t{100} << 20;
+  for (int i = 0; i < 4; ++i) steps.run(of_tokens(1));
+  CHECK(n_graphs() == 2);
+}
+
+TEST_CASE("CUDA: a server of four slots plays back nearly all steps, whichever slots have sequences") {
+  cudaemu::Emulated emulated;
+  const bool drafts = GENERATE(false, true);
+  constexpr int kWarmUp = 2000, kSteps = 4000;
+  Server server;
+  for (int i = 0; i < kWarmUp; ++i) server.step(drafts);
+  int n_played = 0;
+  for (int i = 0; i < kSteps; ++i) n_played += server.step(drafts) ? 1 : 0;
+  INFO("drafts " << drafts << ": " << 100.0 * n_played / kSteps << " % played back");
+  CHECK(n_played >= kSteps * 99 / 100);
 }
 
 TEST_CASE("CUDA: without memory for graphs steps run as they come", "[emulated]") {

@@ -1,6 +1,7 @@
 // Perplexity against its definition, computed from the logits of each window by itself.
 #include "profiler/bench/perplexity.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -64,6 +65,19 @@ void check_same(const PerplexityResult& found, const Expected& expected) {
 }
 
 }  // namespace
+
+TEST_CASE("perplexity: steps have no more tokens than asked for, and the result is the same") {
+  int longest = 0;
+  ScriptedModel::Options options;
+  options.before_step = [&](const Batch& batch) { longest = std::max(longest, batch.n_tokens()); };
+  ScriptedModel model(options);
+  const std::vector<int32_t> tokens = text_of(250, 97);
+  const double expected = measure_perplexity(model, tokens, 100, -1, {}).perplexity;
+  CHECK(longest > 7);
+  longest = 0;
+  CHECK(measure_perplexity(model, tokens, 100, -1, {}, 7).perplexity == expected);
+  CHECK(longest == 7);
+}
 
 TEST_CASE("perplexity: the definition, for windows even and odd, with a begin token and without") {
   const int n_context = GENERATE(4, 5, 16, 33, 100);

@@ -85,7 +85,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
   return api_call("cudaGraphInstantiate", [&] {
-    *out = std::make_unique<CUgraphExec_st>(CUgraphExec_st{std::make_shared<Graph>(*graph)}).release();
+    *out = std::make_unique<CUgraphExec_st>(*graph).release();
     return cudaSuccess;
   });
 }

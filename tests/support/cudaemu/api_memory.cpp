@@ -5,6 +5,7 @@
 
 #include "tests/support/cudaemu/api_calls.h"
 #include "tests/support/cudaemu/copy.h"
+#include "tests/support/cudaemu/graph.h"
 #include "tests/support/cudaemu/memory.h"
 #include "tests/support/cudaemu/stream.h"
 
@@ -84,7 +85,8 @@ cudaError_t cudaHostGetDevicePointer(void** out, void* p, unsigned) {
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
   return api_call("cudaMemGetInfo", [&] {
     *total = config().vram_bytes;
-    *free = *total - std::min(*total, config().vram_taken_bytes + memory_use().vram_bytes);
+    *free =
+        *total - std::min(*total, config().vram_taken_bytes + memory_use().vram_bytes + graph_vram_bytes());
     return cudaSuccess;
   });
 }

@@ -43,6 +43,8 @@ struct Config {
   int block_workers = 1;                   // OS threads that share a launch's blocks (CUDAEMU_BLOCK_WORKERS)
   int jitter_us = 0;     // longest random wait before each work of a stream (CUDAEMU_JITTER_US)
   int bus_mb_per_s = 0;  // of copies between host and device; 0: as fast as memory
+  size_t graph_bytes =
+      0;  // of vram_bytes that each graph takes from when it is made ready until it is destroyed
   /// Kernels are watched: which pages they touch, beside what they declare (take_touches). Needs guard, and allocations
   /// made with it.
   bool count_touched = false;

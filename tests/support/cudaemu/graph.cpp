@@ -1,6 +1,7 @@
 #include "tests/support/cudaemu/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <random>
 #include <utility>
@@ -17,7 +18,11 @@ std::vector<Capture*>& captures() {
   return active;
 }
 
+std::atomic<size_t> graph_bytes_taken{0};
+
 }  // namespace
+
+size_t graph_vram_bytes() { return graph_bytes_taken.load(); }
 
 void Graph::run(cudaStream_t stream) const {
   count(&Stats::graph_launches);
@@ -112,3 +117,10 @@ cudaError_t forbid_while_capturing() {
 }
 
 }  // namespace hearth::cudaemu
+
+CUgraphExec_st::CUgraphExec_st(const hearth::cudaemu::Graph& recorded)
+    : graph(std::make_shared<hearth::cudaemu::Graph>(recorded)),
+      vram_bytes(hearth::cudaemu::config().graph_bytes) {
+  hearth::cudaemu::graph_bytes_taken += vram_bytes;
+}
+CUgraphExec_st::~CUgraphExec_st() { hearth::cudaemu::graph_bytes_taken -= vram_bytes; }

@@ -50,6 +50,9 @@ class Capture {
   bool ended_ = false, invalid_ = false;
 };
 
+/// The device's memory that graphs take that can be launched.
+size_t graph_vram_bytes();
+
 /// Whether any stream of any thread captures.
 bool is_capturing();
 /// For calls that wait, or may wait, for the device. If a capture forbids the calling thread to wait, returns
@@ -63,5 +66,12 @@ struct CUgraph_st final : hearth::cudaemu::Graph {
   explicit CUgraph_st(const hearth::cudaemu::Graph& graph) : Graph(graph) {}
 };
 struct CUgraphExec_st final {
+  /// Takes Config::graph_bytes of the device's memory as long as it lives.
+  explicit CUgraphExec_st(const hearth::cudaemu::Graph& recorded);
+  ~CUgraphExec_st();
+  CUgraphExec_st(const CUgraphExec_st&) = delete;
+  CUgraphExec_st& operator=(const CUgraphExec_st&) = delete;
+
   std::shared_ptr<const hearth::cudaemu::Graph> graph;
+  const size_t vram_bytes;
 };

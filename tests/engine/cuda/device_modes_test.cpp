@@ -1,0 +1,323 @@
+// Modes in which a device sees only its share of a layer: small contributions that each device drops for itself, predictors
+// that are verified by all gates, values that are observed, and a mode that is chosen by measuring.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/forward/forward_pass.h"
+#include "engine/model_runtime.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "tests/engine/cuda/on_device.h"
+#include "tests/engine/cuda/shares.h"
+#include "tests/support/catch.h"
+#include "tests/support/golden.h"
+#include "tests/support/sanitized.h"
+
+namespace hearth::testing {
+namespace {
+
+constexpr int kTokens = 24;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// Where a layer's neurons are computed.
+struct Way {
+  const char* what;
+  Share share;
+  bool all_gates = false;
+  size_t stream_bytes = 0;  // not 0: cold neurons are streamed to the device in all steps
+};
+
+const std::vector<Way> kWays = {
+    {"all by the CPU", Share::kNone},
+    {"every third on the device", Share::kThird},
+    {"every third and all gates on the device", Share::kThird, true},
+    {"three quarters on the device", Share::kRandom},
+    {"all on the device", Share::kAll},
+    {"three quarters on the device, others streamed", Share::kRandom, false, size_t{32} << 10},
+    {"all streamed", Share::kNone, false, size_t{1} << 20},
+};
+
+LoadOptions options_of(const std::string& name, const std::string& mode, const Way& way) {
+  LoadOptions options = device_options("arch/" + name + ".gguf", mode);
+  options.sparsity.calibrating = mode == "calibrated";
+  options.cpu_share = way.stream_bytes == 0;
+  options.choose_placement = placed(way.share, way.all_gates, 0, way.stream_bytes);
+  return options;
+}
+
+std::unique_ptr<ModelRuntime> alone(const std::string& name, const std::string& mode) {
+  LoadOptions options = options_of(name, mode, kWays.front());
+  options.device = DeviceChoice::kCpu;
+  options.choose_placement = nullptr;
+  return ModelRuntime::load(options);
+}
+
+std::vector<float> run(ModelRuntime& model, int chunk) {
+  return logits_of(model, spread_tokens(kTokens, model.facts().spec.n_vocab), chunk);
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+/// Scalar code has no fused multiply-adds, so its bits are not the device's.
+bool cpu_has_device_bits() { return supported_isas().front() != Isa::kScalar; }
+
+/// The values of a run, by layer: [n_tokens, d_ff], and the norms that came with them.
+struct Values {
+  std::vector<std::vector<float>> values, sizes;
+};
+
+Values observed(ModelRuntime& model, int chunk) {
+  const ModelSpec& spec = model.facts().spec;
+  const auto d_ff = static_cast<size_t>(spec.d_ff);
+  Values found{.values = std::vector<std::vector<float>>(static_cast<size_t>(spec.n_layers)), .sizes = {}};
+  found.sizes = found.values;
+  model.observation().observe_values(
+      [&](int layer, const float* values, const float* down_sizes, int n_tokens) {
+        std::vector<float>& of_layer = found.values[static_cast<size_t>(layer)];
+        of_layer.insert(of_layer.end(), values, values + static_cast<size_t>(n_tokens) * d_ff);
+        found.sizes[static_cast<size_t>(layer)].assign(down_sizes, down_sizes + d_ff);
+      });
+  run(model, chunk);
+  model.observation().observe_values({});
+  return found;
+}
+
+/// Of each layer, the contribution that so many of the neurons stay under.
+std::vector<float> thresholds_of(const Values& seen, double share) {
+  std::vector<float> thresholds;
+  for (size_t layer = 0; layer < seen.values.size(); ++layer) {
+    const std::vector<float>& sizes = seen.sizes[layer];
+    std::vector<float> scores;
+    for (size_t i = 0; i < seen.values[layer].size(); ++i) {
+      scores.push_back(std::fabs(seen.values[layer][i]) * sizes[i % sizes.size()]);
+    }
+    const auto at = scores.begin() + static_cast<ptrdiff_t>(share * static_cast<double>(scores.size()));
+    std::ranges::nth_element(scores, at);
+    thresholds.push_back(*at);
+  }
+  return thresholds;
+}
+
+struct Counted {
+  std::vector<float> logits;
+  ActivityCounts neurons;
+  NeuronActivity shares;
+};
+
+Counted counted(ModelRuntime& model, const std::vector<float>& thresholds, int chunk) {
+  model.observation().set_thresholds(thresholds);
+  model.observation().count_activity();
+  model.observation().reset_activity();
+  Counted found;
+  found.logits = run(model, chunk);
+  found.shares = model.observation().activity();
+  found.neurons = model.observation().take_activity();
+  return found;
+}
+
+std::string calibrated_model() {
+  return GENERATE(from_range(some_of({"llama", "falcon-7b", "gemma2", "phi2"})));
+}
+
+double mean_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    difference += std::fabs(static_cast<double>(a[i]) - b[i]);
+    size += std::fabs(static_cast<double>(b[i]));
+  }
+  return difference / size;
+}
+
+}  // namespace
+
+TEST_CASE("small contributions are dropped alike wherever neurons are computed") {
+  const std::string name = calibrated_model();
+  const std::vector<float> half = thresholds_of(observed(*alone(name, "calibrated"), kTokens), 0.5);
+  for (const std::vector<float>& thresholds :
+       {half, std::vector<float>(half.size(), 0.0f), std::vector<float>(half.size(), kInfinity)}) {
+    Counted expected;
+    for (const Way& way : kWays) {
+      INFO(name << ", thresholds from " << thresholds.front() << ", " << way.what);
+      const auto model = ModelRuntime::load(options_of(name, "calibrated", way));
+      REQUIRE(model->placed().plan != nullptr);
+      CHECK(model->placed().plan->shares == (way.share != Share::kAll));
+      const Counted found = counted(*model, thresholds, 20);
+      if (expected.logits.empty()) expected = found;
+      REQUIRE(same_bits(found.logits, expected.logits));
+      CHECK(found.neurons == expected.neurons);
+      CHECK(found.shares.n_tokens == kTokens);
+      CHECK(found.shares.proposed == expected.shares.proposed);
+      CHECK(found.shares.active == expected.shares.active);
+      CHECK(found.shares.passed == 0);
+      // A token a step, recorded and played back.
+      for (int i = 0; i < 2; ++i) {
+        const Counted single = counted(*model, thresholds, 1);
+        REQUIRE(same_bits(single.logits, expected.logits));
+        CHECK(single.neurons == expected.neurons);
+      }
+    }
+    if (thresholds.front() == kInfinity) CHECK(expected.shares.active == 0);
+    if (thresholds == half) CHECK(expected.shares.active == Approx(0.5).margin(0.05));
+    // The CPU alone sums floats, so a contribution close to a threshold may fall on its other side.
+    const Counted by_cpu = counted(*alone(name, "calibrated"), thresholds, kTokens);
+    CHECK(expected.shares.active == Approx(by_cpu.shares.active).epsilon(0.01));
+    CHECK(mean_difference(expected.logits, by_cpu.logits) < 0.01);
+  }
+}
+
+TEST_CASE("observed values are those of all neurons, and observing leaves nothing behind") {
+  const std::string name = calibrated_model();
+  const auto by_cpu = alone(name, "calibrated");
+  const Values expected = observed(*by_cpu, 20);
+  for (const Way& way : kWays) {
+    INFO(name << ", " << way.what);
+    const auto model = ModelRuntime::load(options_of(name, "calibrated", way));
+    const std::vector<float> before = run(*model, 1);
+    run(*model, 1);  // played back
+    const Values found = observed(*model, 20);
+    REQUIRE(found.sizes == expected.sizes);
+    if (cpu_has_device_bits()) CHECK(same_bits(found.values[0], expected.values[0]));
+    for (size_t layer = 0; layer < expected.values.size(); ++layer) {
+      CHECK(mean_difference(found.values[layer], expected.values[layer]) < 1e-3);
+    }
+    // Single tokens too, whose steps were recorded without an observer.
+    CHECK(same_bits(observed(*model, 1).values[1], found.values[1]));
+    REQUIRE(same_bits(run(*model, 1), before));
+    REQUIRE(same_bits(run(*model, 1), before));
+  }
+}
+
+TEST_CASE("calibrated models that do not fit the device have their last layers on it, with the same bits") {
+  const std::string name = "llama";
+  LoadOptions options = options_of(name, "calibrated", kWays.front());
+  options.choose_placement = nullptr;
+  options.split = DeviceSplit::kAuto;
+  const auto whole = ModelRuntime::load(options);
+  CHECK(whole->placed().plan->whole());
+  const std::vector<float> half = thresholds_of(observed(*whole, kTokens), 0.5);
+  const Counted expected = counted(*whole, half, 20);
+  options.vram_budget_bytes = whole->placed().plan->device.total() - 1;
+  const auto part = ModelRuntime::load(options);
+  CHECK(part->placed().plan->n_device_layers() == part->facts().spec.n_layers - 1);
+  CHECK(!part->placed().plan->shares);
+  const Counted found = counted(*part, half, 20);
+  CHECK(same_bits(found.logits, expected.logits));
+  CHECK(found.neurons == expected.neurons);
+  // Asked for, neurons are shared.
+  options.split = DeviceSplit::kNeurons;
+  const auto shared = ModelRuntime::load(options);
+  CHECK(shared->placed().plan->shares);
+  CHECK(shared->placed().prefetcher == nullptr);
+  CHECK(same_bits(counted(*shared, half, 20).logits, expected.logits));
+}
+
+TEST_CASE("predictors are verified beside a device, within 1 % of what the CPU alone finds") {
+  const std::string name = GENERATE(from_range(
+      some_of({"relu-llama.powerinfer", "bamboo.powerinfer", "falcon-7b.powerinfer", "opt.powerinfer"})));
+  LoadOptions on_cpu = options_of(name, "predicted", kWays.front());
+  on_cpu.sparsity.verify_predictor = true;
+  on_cpu.device = DeviceChoice::kCpu;
+  on_cpu.choose_placement = nullptr;
+  const auto by_cpu = ModelRuntime::load(on_cpu);
+  by_cpu->observation().reset_activity();
+  run(*by_cpu, 20);
+  const NeuronActivity expected = by_cpu->observation().activity();
+  REQUIRE(expected.recall > 0);
+  for (const Way& way : kWays) {
+    for (const int chunk : {20, 1}) {
+      INFO(name << ", " << way.what << ", chunk " << chunk);
+      LoadOptions options = options_of(name, "predicted", way);
+      const std::vector<float> unverified = run(*ModelRuntime::load(options), chunk);
+      options.sparsity.verify_predictor = true;
+      const auto model = ModelRuntime::load(options);
+      REQUIRE(model->placed().plan != nullptr);
+      for (int i = 0; i < 2; ++i) {  // the second time steps are played back
+        model->observation().reset_activity();
+        REQUIRE(same_bits(run(*model, chunk), unverified));
+        const NeuronActivity found = model->observation().activity();
+        CHECK(found.n_tokens == expected.n_tokens);
+        CHECK(found.recall == Approx(expected.recall).epsilon(0.01));
+        CHECK(found.true_active == Approx(expected.true_active).epsilon(0.01));
+        CHECK(found.false_positives == Approx(expected.false_positives).epsilon(0.01));
+      }
+    }
+  }
+}
+
+TEST_CASE("auto takes what it measures, with a device as without") {
+  for (const double threshold : {-1000.0, 1000.0}) {
+    LoadOptions options = device_options("arch/bamboo.powerinfer.gguf", "auto");
+    options.sparsity.predictor_threshold = threshold;
+    const auto on_device = ModelRuntime::load(options);
+    options.device = DeviceChoice::kCpu;
+    const auto by_cpu = ModelRuntime::load(options);
+    const SparsityReport& found = on_device->placed().sparsity;
+    CHECK(on_device->placed().plan != nullptr);
+    CHECK(found.mode == (threshold < 0 ? Sparsity::kExact : Sparsity::kPredicted));
+    CHECK(found.mode == by_cpu->placed().sparsity.mode);
+    CHECK(found.reason == by_cpu->placed().sparsity.reason);
+    CHECK_THAT(found.reason, ContainsSubstring("a token reads"));
+  }
+}
+
+namespace {
+
+/// A CPU that counts how often its threads were told of work to come.
+class ToldCpu final : public CpuBackend {
+ public:
+  ToldCpu() : CpuBackend(1, supported_isas().front()) {}
+  void expect_work() override { ++n_told; }
+  int n_told = 0;
+};
+
+/// Runs two steps of a mixture. Returns how often the CPU was told of work to come.
+int told_in_two_steps(bool with_device) {
+  const ModelFile file =
+      ModelFile::open(std::filesystem::path(source_dir()) / "tests/data/arch/mixtral.gguf");
+  const ModelSpec spec = read_model_spec(file);
+  const Weights weights = bind_weights(file, spec);
+  ToldCpu cpu;
+  const std::unique_ptr<ComputeDevice> device = cuda::make_device(cpu, {.budget_bytes = size_t{64} << 20});
+  const Devices devices =
+      with_device ? Devices(cpu, *device, std::vector<bool>(static_cast<size_t>(spec.n_layers), true))
+                  : Devices(cpu);
+  const Weights placed = weights.placed(devices, spec, false);
+  const KvMemory kv(spec, {.n_blocks = 2}, devices);
+  ForwardPass pass(devices, spec, placed, kv, {.max_tokens = 4, .max_logit_rows = 1, .max_context = 16});
+  const NeuronLayout in_file = NeuronLayout::in_file(spec, weights);
+  NeuronLayout layout;
+  for (int i = 0; i < spec.n_layers; ++i) {
+    with_device ? layout.add_whole(in_file.layer(i), device->backend()) : layout.add(in_file.layer(i));
+  }
+  pass.ffn().use({}, layout);
+  const std::vector<int32_t> table = {0};
+  Batch batch;
+  batch.block_tables = table;
+  batch.max_blocks = 1;
+  for (int32_t position = 0; position < 2; ++position) {
+    batch.clear();
+    batch.tokens.push_back(3);
+    batch.positions.push_back(position);
+    batch.slots.push_back(0);
+    batch.logit_rows.push_back(0);
+    pass.run(batch);
+  }
+  return cpu.n_told / spec.n_layers;
+}
+
+}  // namespace
+
+TEST_CASE("beside a device a mixture tells the CPU's threads of their work before it waits for it") {
+  CHECK(told_in_two_steps(true) == 2 * 2);  // for the router's logits, and for the experts' input
+  CHECK(told_in_two_steps(false) == 0);
+}
+
+}  // namespace hearth::testing
