@@ -401,8 +401,6 @@ void KernelCases::add_sharing() {
   add_case("add_sums", std::to_string(d), [=, &a, &stream](int /*turn*/, bool /*declared*/) {
     add_sums(a.device_sums(), nullptr, 1, d, a.y.data(), stream);
   });
-  add_case("clear_sums", std::to_string(d),
-           [=, &a, &stream](int /*turn*/, bool /*declared*/) { clear_sums(a.device_sums(), 1, d, stream); });
 
   // Rows of gate, up and down side by side, from page-locked memory to rows of the neuron cache.
   const size_t row = row_bytes(DType::kQ4_0, d);

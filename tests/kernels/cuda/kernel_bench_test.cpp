@@ -61,7 +61,6 @@ TEST_CASE("kernels are timed one by one, beside what they declare") {
                                          "add_down",
                                          "add_sums",
                                          "attention",
-                                         "clear_sums",
                                          "gated_activation",
                                          "gather_bundles",
                                          "hand_over",
