@@ -103,6 +103,7 @@ Stats stats() {
   result.vram_used = memory.vram_bytes;
   result.vram_peak = memory.vram_peak_bytes;
   result.pinned_used = memory.pinned_bytes;
+  result.registered_used = memory.registered_bytes;
   return result;
 }
 

@@ -67,6 +67,7 @@ struct Stats {
   size_t vram_used = 0;         // now
   size_t vram_peak = 0;
   size_t pinned_used = 0;  // now, registered memory included
+  size_t registered_used = 0;
 };
 Stats stats();
 /// Sets the counts to 0, and the peak of memory to what is used now.

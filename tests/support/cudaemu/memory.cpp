@@ -32,7 +32,6 @@ struct Allocation {
 
 std::mutex mutex;
 MemoryUse use{};
-size_t registered_bytes = 0;  // of use.pinned_bytes
 int n_at_work = 0;
 
 std::map<uintptr_t, Allocation>& allocations() {
@@ -160,9 +159,9 @@ cudaError_t register_memory(void* p, size_t n_bytes) {
   const auto next = allocations().lower_bound(begin);
   if (find(p) != nullptr || (next != allocations().end() && next->first < begin + n_bytes))
     return cudaErrorHostMemoryAlreadyRegistered;
-  if (n_bytes > config().memlock_bytes || registered_bytes > config().memlock_bytes - n_bytes)
+  if (n_bytes > config().memlock_bytes || use.registered_bytes > config().memlock_bytes - n_bytes)
     return cudaErrorMemoryAllocation;
-  registered_bytes += n_bytes;
+  use.registered_bytes += n_bytes;
   allocations().emplace(begin, Allocation{n_bytes, MemoryKind::kRegistered});
   use.pinned_bytes += n_bytes;
   count(&Stats::allocations);
@@ -175,7 +174,7 @@ cudaError_t unregister_memory(void* p) {
   if (found == allocations().end() || found->second.kind != MemoryKind::kRegistered)
     return cudaErrorHostMemoryNotRegistered;
   use.pinned_bytes -= found->second.n_bytes;
-  registered_bytes -= found->second.n_bytes;
+  use.registered_bytes -= found->second.n_bytes;
   allocations().erase(found);
   return cudaSuccess;
 }

@@ -34,6 +34,7 @@ cudaError_t unregister_memory(void* p);
 
 struct MemoryUse {
   size_t vram_bytes, vram_peak_bytes, pinned_bytes;
+  size_t registered_bytes;  // of the pinned ones
 };
 MemoryUse memory_use();
 void reset_vram_peak();
