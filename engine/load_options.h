@@ -16,6 +16,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/sharing/bundle_mover.h"
+#include "kernels/kv_layout.h"
 
 namespace hearth {
 
@@ -51,6 +52,7 @@ struct LoadOptions {
   // Sequences of full length whose keys and values are in memory at once. With fewer than slots, long sequences may have
   // to wait for each other. 0: as many as slots.
   int n_kv_contexts = 0;
+  KvType kv_type = KvType::kF16;  // of keys and values in memory
 
   // The host.
   int n_threads = 0;                                     // 0: one per physical core

@@ -303,6 +303,7 @@ void ModelRuntime::State::publish() {
                                 .plan = plan ? &*plan : nullptr,
                                 .prefetcher = prefetcher.get(),
                                 .kv_bytes = kv->bytes(),
+                                .kv_type = kv->counts().type,
                                 .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
                                 .neuron_bytes = neurons->host_bytes(),
                                 .order_hash = device ? 0 : order_hash(neurons->order()),

@@ -55,7 +55,10 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts) {
   const int chunk =
       facts.spec.arch.looks_ahead ? std::max(r.context_tokens, options.prefill_chunk) : options.prefill_chunk;
   r.bounds = load_bounds(r.context_tokens, options.n_slots, chunk);
-  r.kv_counts = kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, options.prefill_chunk);
+  if (const std::string why = why_not_kv_type(facts.spec, options.kv_type); !why.empty())
+    gguf::fail(r.label, why);
+  r.kv_counts =
+      kv_block_counts(facts.spec, r.context_tokens, r.n_kv_contexts, options.prefill_chunk, options.kv_type);
   r.kv_bytes = KvMemory::bytes_needed(facts.spec, r.kv_counts);
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();

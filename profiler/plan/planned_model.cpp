@@ -305,7 +305,8 @@ PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& l
       .host = *host_,
       .mode = mode,
       .bounds = load_bounds(load.context_tokens, load.n_slots, load.prefill_chunk),
-      .kv_counts = kv_block_counts(model.spec, load.context_tokens, load.n_slots, load.prefill_chunk),
+      .kv_counts =
+          kv_block_counts(model.spec, load.context_tokens, load.n_slots, load.prefill_chunk, load.kv_type),
   });
 }
 

@@ -62,6 +62,7 @@ struct PlanLoad {
   int context_tokens = 4096;  // of one sequence
   int n_slots = 1;
   int prefill_chunk = 128;  // prompt tokens of a step
+  KvType kv_type = KvType::kF16;
 };
 
 /// The inputs from which the engine would make its plan if it loaded the model in this mode. Refers to the
