@@ -118,6 +118,10 @@ std::vector<OptionSpec> make_table() {
        "Bits to which activations are rounded for products with quantised weights. 15: next to no error. 8: "
        "prompts are read up to 1.5 times as fast, and some first choices change; on the CPU alone.",
        choice<&O::activation_bits>({"15", "8"}), Sources::kAll, Program::kBoth},
+      {"kv-type", "Engine", "NAME",
+       "Numbers in which keys and values are kept. f16: half floats. q8_0: 8 bits and a shared scale, 53 % "
+       "of the memory; answers change a little. A draft model and an embedding model keep f16.",
+       choice<&O::kv_type>({"f16", "q8_0"}), Sources::kAll, Program::kBoth},
       {"numa", "Engine", "NAME",
        "Where memory lies on a machine with several NUMA nodes. interleave: on all of them in turn, page by "
        "page; pages "

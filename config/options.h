@@ -28,6 +28,7 @@ struct Options {
     kNeonI8mm
   };
   enum class ActivationBits : uint8_t { k15, k8 };
+  enum class KvType : uint8_t { kF16, kQ8 };
   enum class Numa : uint8_t { kInterleave, kOff };
   enum class Device : uint8_t { kAuto, kCpu, kCuda };
   enum class Sparsity : uint8_t { kAuto, kExact, kPredicted, kCalibrated, kDense };
@@ -75,6 +76,7 @@ struct Options {
   int threads = 0;          // 0: one per physical core
   Isa isa = Isa::kAuto;
   ActivationBits activation_bits = ActivationBits::k15;
+  KvType kv_type = KvType::kF16;
   Numa numa = Numa::kInterleave;
 
   // Device

@@ -17,6 +17,7 @@
 #include "kernels/cpu/isa.h"
 #include "kernels/cpu/matmul_kernels.h"
 #include "kernels/cuda/sharing/bundle_mover.h"
+#include "kernels/kv_layout.h"
 
 namespace hearth {
 
@@ -58,6 +59,7 @@ struct LoadOptions {
   // fewer than slots, long sequences may have to wait for each other. More than slots count as many as slots. 0: as many as
   // slots. kKvContextsDecided: see there.
   int n_kv_contexts = 0;
+  KvType kv_type = KvType::kF16;  // of keys and values in memory
 
   // The host.
   int n_threads = 0;                                     // 0: one per physical core

@@ -171,7 +171,7 @@ void ModelRuntime::State::add_contexts(const PlanInputs& inputs) {
   Reservation& memory = resolved->memory;
   if (!memory.decides_contexts) return;
   const auto counts_of = [&](int n) {
-    return kv_block_counts(spec, memory.context_tokens, n, memory.prompt_step.tokens);
+    return kv_block_counts(spec, memory.context_tokens, n, memory.prompt_step.tokens, memory.kv_counts.type);
   };
   set_contexts(memory, hearth::add_contexts(*plan, inputs, 1, memory.n_slots, counts_of), spec);
 }
@@ -340,6 +340,7 @@ void ModelRuntime::State::publish() {
                                 .plan = plan ? &*plan : nullptr,
                                 .prefetcher = prefetcher.get(),
                                 .kv_bytes = kv->bytes(),
+                                .kv_type = kv->counts().type,
                                 .work_bytes = static_cast<size_t>(resolved->memory.work_bytes),
                                 .neuron_bytes = neurons->host_bytes(),
                                 .order_hash = hash_of_order(),

@@ -43,6 +43,7 @@ struct PlacedModel {
   const Plan* plan;                // what the GPU holds; null: the CPU computes everything
   const Prefetcher* prefetcher;    // copies cold neurons to the GPU early; null: no prefetch
   size_t kv_bytes;                 // keys and values of all contexts, reserved at load
+  KvType kv_type;                  // of keys and values
   size_t work_bytes;               // scratch of a step, reserved too
   size_t neuron_bytes;             // FFN weights that were copied to bundles in host memory
   /// Hash of the neuron order. Two orders that round sums differently have different hashes. 0: the file's

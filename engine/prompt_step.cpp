@@ -48,8 +48,8 @@ PromptStep prompt_step(const PromptStepFacts& facts) {
   // 1. What is copied in a step, and how many tokens are multiplied meanwhile.
   const int n_contexts = facts.n_kv_contexts > 0 ? facts.n_kv_contexts : facts.n_slots;
   const double weights = static_cast<double>(facts.weights.bytes_per_token(spec));
-  const double kv =
-      KvMemory::bytes_needed(spec, kv_block_counts(spec, facts.context_tokens, n_contexts, kGpuPrefillChunk));
+  const double kv = KvMemory::bytes_needed(
+      spec, kv_block_counts(spec, facts.context_tokens, n_contexts, kGpuPrefillChunk, facts.kv_type));
   const double copied = std::clamp(weights + kv + scratch(kGpuPrefillChunk) - budget, 0.0, weights) / weights;
   const double link = facts.rates.to_device_bytes_per_s > 0 ? facts.rates.to_device_bytes_per_s : kUsualLink;
   const double multiply_adds =

@@ -24,6 +24,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "kernels/kv_layout.h"
+
 namespace hearth {
 
 struct ModelSpec;
@@ -49,7 +51,8 @@ struct PromptStepFacts {
   const ModelSpec& spec;
   const Weights& weights;
   int context_tokens = 0, n_slots = 1;
-  int n_kv_contexts = 0;                        // see LoadOptions
+  int n_kv_contexts = 0;  // see LoadOptions
+  KvType kv_type = KvType::kF16;
   std::optional<uint64_t> device_budget_bytes;  // nullopt: the CPU computes everything
   PromptRates rates;
 };

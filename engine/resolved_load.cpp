@@ -53,8 +53,8 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
     const double file = static_cast<double>(facts.file.total_bytes());
     n = contexts_beside(
         static_cast<double>(r.memory_limit_bytes) - file - r.work_bytes, r.n_slots, [&](int more) {
-          return KvMemory::bytes_needed(
-              facts.spec, kv_block_counts(facts.spec, r.context_tokens, more, r.prompt_step.tokens));
+          return KvMemory::bytes_needed(facts.spec, kv_block_counts(facts.spec, r.context_tokens, more,
+                                                                    r.prompt_step.tokens, r.kv_counts.type));
         });
   }
   set_contexts(r, n, facts.spec);
@@ -70,6 +70,7 @@ PromptStep decide_prompt_step(const LoadOptions& options, const LoadFacts& facts
                        .context_tokens = context_tokens,
                        .n_slots = options.n_slots,
                        .n_kv_contexts = contexts_to_plan(options.n_kv_contexts, options.n_slots),
+                       .kv_type = options.kv_type,
                        .device_budget_bytes = std::nullopt,
                        .rates = options.prompt_rates};
   if (device.usable) step.device_budget_bytes = device.budget_bytes;
@@ -88,6 +89,9 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   const int tokens = r.prompt_step.tokens;
   r.bounds = load_bounds(r.context_tokens, options.n_slots,
                          facts.spec.arch.looks_ahead ? std::max(r.context_tokens, tokens) : tokens);
+  if (const std::string why = why_not_kv_type(facts.spec, options.kv_type); !why.empty())
+    gguf::fail(r.label, why);
+  r.kv_counts.type = options.kv_type;
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
@@ -194,7 +198,8 @@ int contexts_beside(double left_bytes, int n_slots, const std::function<double(i
 
 void set_contexts(Reservation& memory, int n_contexts, const ModelSpec& spec) {
   memory.n_kv_contexts = n_contexts;
-  memory.kv_counts = kv_block_counts(spec, memory.context_tokens, n_contexts, memory.prompt_step.tokens);
+  memory.kv_counts = kv_block_counts(spec, memory.context_tokens, n_contexts, memory.prompt_step.tokens,
+                                     memory.kv_counts.type);
   memory.kv_bytes = KvMemory::bytes_needed(spec, memory.kv_counts);
 }
 

@@ -23,6 +23,7 @@
 #include <string>
 
 #include "kernels/experts.h"
+#include "kernels/kv_layout.h"
 #include "kernels/matrix.h"
 #include "kernels/memory.h"
 #include "kernels/neurons.h"
@@ -103,21 +104,6 @@ struct FfnNeurons {
   FfnActivation activation{Activation::kRelu};
   /// [d_ff] Euclidean norms of the down columns, for dropping small contributions; null if none are dropped.
   const float* down_sizes = nullptr;
-};
-
-/// One layer's keys and values in KV blocks. IEEE half floats.
-/// k: [n_blocks, n_kv_heads, head_dim, block_tokens], the keys of a KV block side by side, so that scoring them
-/// needs no sums across vector lanes. v: [n_blocks, n_kv_heads, block_tokens, head_dim].
-struct KvLayer {
-  uint16_t* k = nullptr;
-  uint16_t* v = nullptr;
-};
-
-struct KvShape {
-  int n_kv_heads = 0;
-  int head_dim = 0;
-  int block_tokens = 0;
-  int n_blocks = 0;
 };
 
 /// Where the tokens of a step are in the KV cache. Token t of the step is position positions[t] of the sequence
@@ -269,7 +255,8 @@ class Backend : public Memory {
   virtual void rope(float* x, int64_t stride, int n_heads, int head_dim, std::span<const int32_t> positions,
                     const Rope& rope) = 0;
 
-  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`.
+  /// Writes k and v [n_tokens, n_kv_heads * head_dim] (row t at k + t * stride) to the KV cache at `places`, in the
+  /// shape's type; kv_layout.h says how they are rounded.
   virtual void kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                          const KvShape& shape, KvLayer layer) = 0;
 

@@ -32,6 +32,7 @@ class Buffer {
     std::swap(release_, other.release_);
   }
   size_t bytes() const { return bytes_; }
+  void* data() const { return data_; }
   float* floats() const { return static_cast<float*>(data_); }
   uint16_t* halves() const { return static_cast<uint16_t*>(data_); }
 

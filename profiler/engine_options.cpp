@@ -46,6 +46,10 @@ ActivationBits engine_activation_bits(Options::ActivationBits bits) {
   return bits == Options::ActivationBits::k8 ? ActivationBits::k8 : ActivationBits::k15;
 }
 
+KvType engine_kv_type(Options::KvType type) {
+  return type == Options::KvType::kQ8 ? KvType::kQ8 : KvType::kF16;
+}
+
 std::string engine_sparsity(Options::Sparsity sparsity) {
   switch (sparsity) {
     case Options::Sparsity::kExact:
@@ -103,6 +107,7 @@ LoadOptions engine_options(const Options& options) {
   load.n_kv_contexts = engine_kv_contexts(options.kv_contexts);
   load.context_tokens = options.context;
   load.prefill_chunk = options.prefill_chunk;
+  load.kv_type = engine_kv_type(options.kv_type);
   load.ffn_activation = options.ffn_activation;
   load.sparsity = {.mode = engine_sparsity(options.sparsity),
                    .predictor_threshold = options.predictor_threshold,

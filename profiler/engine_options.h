@@ -10,7 +10,7 @@
 
 namespace hearth {
 
-/// Path, threads, instruction set, context, slots, activation, sparsity, device and budgets. The caller adds
+/// Path, threads, instruction set, context, slots, type of keys and values, activation, sparsity, device and budgets. The caller adds
 /// what is not an option: open files, a known activity file, a placement, a trace, callbacks.
 LoadOptions engine_options(const Options& options);
 
@@ -18,6 +18,7 @@ LoadOptions engine_options(const Options& options);
 std::optional<Isa> engine_isa(Options::Isa isa);
 
 ActivationBits engine_activation_bits(Options::ActivationBits bits);
+KvType engine_kv_type(Options::KvType type);
 
 /// How a GPU that is too small for the model is used.
 DeviceSplit engine_split(Options::Split split);

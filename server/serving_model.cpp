@@ -112,19 +112,21 @@ std::unique_ptr<ChatTemplate> make_chat_template(const Options& options, const M
 }
 
 /// A hash (FNV-1a) that changes when the build, the file or the arithmetic changes. The sparsity mode, the
-/// activation, the sharing of neurons between devices and the order in which neurons are summed as floats all
-/// change the numbers.
+/// activation, the sharing of neurons between devices, the order in which neurons are summed as floats and the
+/// type of keys and values all change the numbers.
 std::string fingerprint_of(const ModelRuntime& runtime, const std::string& version) {
   const SparsityReport& sparsity = runtime.placed().sparsity;
   const bool predicted = sparsity.mode == Sparsity::kPredicted;
   const bool shares = runtime.placed().plan != nullptr && runtime.placed().plan->shares;
+  const KvType kv_type = runtime.placed().kv_type;
+  const std::string kv_words = kv_type == KvType::kF16 ? "" : std::string("\n") + kv_type_name(kv_type);
   const std::string identity = version + '\n' + runtime.facts().file.path().filename().string() + '\n' +
                                std::to_string(runtime.facts().file.total_bytes()) + '\n' +
                                runtime.placed().backend + (shares ? ", shared" : "") + '\n' +
                                std::string(sparsity_name(sparsity.mode)) + '\n' +
                                std::to_string(predicted ? sparsity.predictor_threshold : 0.0) + '\n' +
                                ffn_activation_name(runtime.facts().spec.activation) + '\n' +
-                               std::to_string(runtime.placed().order_hash);
+                               std::to_string(runtime.placed().order_hash) + kv_words;
   uint64_t hash = 14695981039346656037ull;
   for (const char c : identity) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ull;
   std::ostringstream text;
@@ -170,7 +172,8 @@ std::string pool_text(const ModelRuntime& model, int n_slots) {
 /// window.
 void log_memory(const ModelRuntime& model, int n_slots) {
   LogFields fields = {{"weights", megabytes(model.facts().weight_bytes)},
-                      {"kv_cache", megabytes(model.placed().kv_bytes)}};
+                      {"kv_cache", megabytes(model.placed().kv_bytes)},
+                      {"kv_type", kv_type_name(model.placed().kv_type)}};
   if (const KvWindow window = model.limits().window) {
     const ModelSpec& spec = model.facts().spec;
     const auto n =

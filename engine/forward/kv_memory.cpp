@@ -6,9 +6,10 @@
 
 namespace hearth {
 
-KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk) {
+KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
+                              KvType type) {
   const int64_t blocks_of_context = (int64_t{context_tokens} + kKvBlockTokens - 1) / kKvBlockTokens;
-  KvBlockCounts counts{.n_blocks = blocks_of_context * n_contexts};
+  KvBlockCounts counts{.n_blocks = blocks_of_context * n_contexts, .type = type};
   const int window = spec.window();
   if (window == 0 || window >= context_tokens) return counts;
   const int64_t of_context = blocks_at_once(window, longest_step(prefill_chunk), kKvBlockTokens) +
@@ -18,6 +19,20 @@ KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_c
   const int64_t n_blocks = std::min<int64_t>(of_context * n_contexts, std::numeric_limits<int>::max());
   counts.window = {.n_positions = window, .n_blocks = static_cast<int>(n_blocks)};
   return counts;
+}
+
+std::string why_not_kv_type(const ModelSpec& spec, KvType type) {
+  if (type == KvType::kF16) return {};
+  if (spec.latent) {
+    return "--kv-type q8_0 is for models that keep a key and a value for each head, and this one keeps one "
+           "short vector "
+           "for all heads (latent attention); take --kv-type f16.";
+  }
+  if (spec.head_dim % kKvGroup != 0) {
+    return "--kv-type q8_0 takes heads of a multiple of " + std::to_string(kKvGroup) +
+           " dimensions, and this model's have " + std::to_string(spec.head_dim) + "; take --kv-type f16.";
+  }
+  return {};
 }
 
 KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Devices& devices)
@@ -30,15 +45,15 @@ KvMemory::KvMemory(const ModelSpec& spec, const KvBlockCounts& counts, const Dev
 }
 
 size_t KvMemory::layer_bytes(const ModelSpec& spec, const KvBlockCounts& counts, int layer) {
-  return static_cast<size_t>(counts.of_layer(spec, layer)) * kKvBlockTokens *
-         static_cast<size_t>(spec.kv_dim()) * sizeof(uint16_t);
+  const int64_t block = kv_bytes(counts.type, int64_t{kKvBlockTokens} * spec.kv_dim());
+  return static_cast<size_t>(counts.of_layer(spec, layer)) * static_cast<size_t>(block);
 }
 
 double KvMemory::bytes_needed(const ModelSpec& spec, const KvBlockCounts& counts) {
   double bytes = 0;
   for (int i = 0; i < spec.n_layers; ++i) {
-    bytes += 2.0 * sizeof(uint16_t) * spec.kv_dim() * kKvBlockTokens *
-             static_cast<double>(counts.of_layer(spec, i));
+    bytes +=
+        kv_position_bytes(spec, counts.type) * kKvBlockTokens * static_cast<double>(counts.of_layer(spec, i));
   }
   return bytes;
 }
@@ -47,11 +62,12 @@ KvShape KvMemory::shape(int layer) const {
   return {.n_kv_heads = spec_.n_kv_heads,
           .head_dim = spec_.head_dim,
           .block_tokens = kKvBlockTokens,
-          .n_blocks = static_cast<int>(counts_.of_layer(spec_, layer))};
+          .n_blocks = static_cast<int>(counts_.of_layer(spec_, layer)),
+          .type = counts_.type};
 }
 
 KvLayer KvMemory::layer(int index) const {
-  return {keys_[static_cast<size_t>(index)].halves(), values_[static_cast<size_t>(index)].halves()};
+  return {keys_[static_cast<size_t>(index)].data(), values_[static_cast<size_t>(index)].data()};
 }
 
 size_t KvMemory::bytes() const {

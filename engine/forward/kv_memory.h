@@ -4,6 +4,7 @@
 // bytes. Engine thread.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "engine/forward/devices.h"
@@ -18,8 +19,9 @@ inline constexpr int kKvBlockTokens = 16;
 
 /// How many KV blocks a model's layers have.
 struct KvBlockCounts {
-  int64_t n_blocks = 0;  // of each layer without KV blocks of its own window
-  KvWindow window = {};  // of the layers with a window, if they have KV blocks of their own
+  int64_t n_blocks = 0;        // of each layer without KV blocks of its own window
+  KvWindow window = {};        // of the layers with a window, if they have KV blocks of their own
+  KvType type = KvType::kF16;  // of the keys and values in all of them
 
   /// Whether a layer has the window's KV blocks.
   bool is_window(const ModelSpec& spec, int layer) const { return window && spec.layer(layer).window > 0; }
@@ -32,7 +34,16 @@ struct KvBlockCounts {
 /// models that are not loaded. Layers with a window have KV blocks of their own if that takes less memory: for each context
 /// what a sequence holds at once, and once more the KV blocks before a position, which is what one kept end of an earlier
 /// sequence takes.
-KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk);
+KvBlockCounts kv_block_counts(const ModelSpec& spec, int context_tokens, int n_contexts, int prefill_chunk,
+                              KvType type = KvType::kF16);
+
+/// Why a model cannot have keys and values of this type, one sentence; empty: it can.
+std::string why_not_kv_type(const ModelSpec& spec, KvType type);
+
+/// Bytes of one position's key and value in one layer. REQUIRES: the model can have the type.
+inline double kv_position_bytes(const ModelSpec& spec, KvType type) {
+  return 2.0 * static_cast<double>(kv_bytes(type, spec.kv_dim()));
+}
 
 class KvMemory {
  public:

@@ -49,9 +49,8 @@ bool pin_streamed_layers(const Devices& devices, const Weights& weights, const K
         parts.push_back(pages_of(matrix.data, static_cast<size_t>(matrix.n_rows) * matrix.stride_bytes()));
     }
     const KvLayer kept = kv.layer(static_cast<int>(i));
-    for (const uint16_t* halves : {kept.k, kept.v})
-      parts.push_back(
-          pages_of(reinterpret_cast<const std::byte*>(halves), kv.bytes_of_keys(static_cast<int>(i))));
+    for (const void* part : {kept.k, kept.v})
+      parts.push_back(pages_of(static_cast<const std::byte*>(part), kv.bytes_of_keys(static_cast<int>(i))));
   }
   bool all = true;
   for (const Pages& pages : joined(std::move(parts))) {

@@ -44,6 +44,17 @@ int slice_tokens_for(int n_keys, int window) {
   return tokens;
 }
 
+template <KvType kType>
+void read_from(const KvLayer& layer, const KvShape& shape, int head, AttentionTile& tile) {
+  const KvHead<kType> keys = kv_head<kType>(layer.k, shape, head);
+  const KvHead<kType> values = kv_head<kType>(layer.v, shape, head);
+  tile.k = keys.numbers;
+  tile.v = values.numbers;
+  tile.k_scales = keys.scales;
+  tile.v_scales = values.scales;
+  tile.block_stride = keys.block_stride;
+}
+
 }  // namespace
 
 void Attention::reserve(int max_tokens, int n_heads, int max_head_dim, int max_context) {
@@ -176,7 +187,6 @@ PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scrat
       for (int d = 0; d < head_dim; ++d) q[d] = head[d] * scale;
     }
   }
-  const int64_t head_halves = int64_t{call.shape.block_tokens} * head_dim;
   const int64_t table = call.places.table_of[item.tile.first_token];
   const Seen seen = seen_by(call, item, scratch);
   PartlySeenTile tile;
@@ -185,9 +195,11 @@ PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scrat
   tile.limits = seen.limits;
   tile.n_rows = item.n_rows();
   tile.head_dim = head_dim;
-  tile.k = call.layer.k + item.kv_head * head_halves;
-  tile.v = call.layer.v + item.kv_head * head_halves;
-  tile.block_stride = call.shape.n_kv_heads * head_halves;
+  if (call.shape.type == KvType::kQ8) {
+    read_from<KvType::kQ8>(call.layer, call.shape, item.kv_head, tile);
+  } else {
+    read_from<KvType::kF16>(call.layer, call.shape, item.kv_head, tile);
+  }
   tile.blocks = call.places.block_tables + table * call.places.max_blocks;
   tile.block_tokens = call.shape.block_tokens;
   tile.soft_cap = call.scores.soft_cap;
@@ -195,7 +207,9 @@ PartlySeenTile Attention::load_queries(const Call& call, const Item& item, Scrat
   return tile;
 }
 
-void Attention::attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const {
+void Attention::attend_slice(PartlySeenTile tile, KvType kv_type, const Item& item, int slice,
+                             const Partial& result) const {
+  const auto type = static_cast<size_t>(kv_type);
   tile.begin = slice * item.tile.slice_tokens;
   tile.end = std::min(tile.begin + item.tile.slice_tokens, tile.limits[tile.n_rows - 1]);
   if (tile.firsts != nullptr) tile.begin = std::max(tile.begin, tile.firsts[0] / kKeyTile * kKeyTile);
@@ -203,9 +217,9 @@ void Attention::attend_slice(PartlySeenTile tile, const Item& item, int slice, c
   tile.sum = result.sum;
   tile.weighted = result.weighted;
   if (tile.firsts != nullptr || tile.soft_cap > 0.0f) {
-    kernels_.attend_partly_seen(tile);
+    kernels_.attend_partly_seen[type](tile);
   } else {
-    kernels_.attend(tile);
+    kernels_.attend[type](tile);
   }
 }
 
@@ -253,9 +267,9 @@ void Attention::run_whole(const Call& call, const Item& item, Scratch& scratch) 
   const PartlySeenTile tile = load_queries(call, item, scratch);
   const Partial total{scratch.largest.data(), scratch.sum.data(), scratch.weighted.data()};
   const Partial later{scratch.slice_largest.data(), scratch.slice_sum.data(), scratch.slice_weighted.data()};
-  attend_slice(tile, item, item.tile.first_slice, total);
+  attend_slice(tile, call.shape.type, item, item.tile.first_slice, total);
   for (int slice = item.tile.first_slice + 1; slice < item.tile.end_slice; ++slice) {
-    attend_slice(tile, item, slice, later);
+    attend_slice(tile, call.shape.type, item, slice, later);
     merge_slice(call, item, {tile.firsts, tile.limits}, slice, later, total);
   }
   write_out(call, item, total);
@@ -279,7 +293,7 @@ void Attention::run_split(const Call& call, int64_t n_items) {
     const int slice = item.tile.first_slice + static_cast<int>(piece % max_slices_);
     if (slice >= item.tile.end_slice) return;
     const PartlySeenTile tile = load_queries(call, item, scratch_[static_cast<size_t>(thread)]);
-    attend_slice(tile, item, slice, split_result(call, item, slice));
+    attend_slice(tile, call.shape.type, item, slice, split_result(call, item, slice));
   });
   // 2. Join the slices in the order of positions, as run_whole() does.
   for (int64_t i = 0; i < n_items; ++i) {

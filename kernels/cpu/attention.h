@@ -92,7 +92,8 @@ class Attention {
   Seen seen_by(const Call& call, const Item& item, Scratch& scratch) const;
   float query_scale(const Call& call, int token) const;
   PartlySeenTile load_queries(const Call& call, const Item& item, Scratch& scratch) const;
-  void attend_slice(PartlySeenTile tile, const Item& item, int slice, const Partial& result) const;
+  void attend_slice(PartlySeenTile tile, KvType kv_type, const Item& item, int slice,
+                    const Partial& result) const;
   void merge_slice(const Call& call, const Item& item, const Seen& seen, int slice, const Partial& from,
                    const Partial& into) const;
   void write_out(const Call& call, const Item& item, const Partial& total) const;

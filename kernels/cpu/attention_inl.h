@@ -15,26 +15,46 @@
 namespace hearth {
 namespace {
 
+/// A tile whose keys and values are of a type, so that its loops are compiled for the type.
+template <class Plain, KvType kType>
+struct Typed : Plain {
+  static constexpr bool kScaled = kType == KvType::kQ8;
+  using Number = typename KvStored<kType>::Number;
+  explicit Typed(const Plain& plain) : Plain(plain) {}
+};
+
+inline Lanes load_numbers(const uint16_t* x) { return Lanes::load_half(x); }
+inline Lanes load_numbers(const int8_t* x) { return Lanes::load_int8(x); }
+inline Lanes load_numbers_n(const uint16_t* x, int n) { return Lanes::load_half_n(x, n); }
+inline Lanes load_numbers_n(const int8_t* x, int n) { return Lanes::load_int8_n(x, n); }
+
 /// Up to 16 keys side by side: where their columns begin, how many keys there are, and where their scores go.
+template <class Number>
 struct KeyColumns {
-  const uint16_t* k;
+  const Number* k;
+  const uint16_t* scales;
   int count;
   int at;
 };
 
 /// Consecutive keys of one KV block: where their values lie and how many there are.
+template <class Number>
 struct ValueRun {
-  const uint16_t* v;
+  const Number* v;
+  const uint16_t* scales;
   int count;
 };
 
 /// One tile of keys, cut at the KV blocks it lies in. Runs of 16 keys first, in key order.
+template <class Number>
 struct KeyTileParts {
-  KeyColumns whole[kKeyTile];  // at most one per key
-  KeyColumns part[kKeyTile];
-  ValueRun runs[kKeyTile];
+  KeyColumns<Number> whole[kKeyTile];  // at most one per key
+  KeyColumns<Number> part[kKeyTile];
+  ValueRun<Number> runs[kKeyTile];
   int n_whole = 0, n_part = 0, n_runs = 0;
 };
+template <class Tile>
+using PartsOf = KeyTileParts<typename Tile::Number>;
 
 constexpr float kMinusInfinity = -__builtin_inff();
 
@@ -43,7 +63,8 @@ inline int larger(int a, int b) { return a > b ? a : b; }
 
 /// Cuts the keys [begin, end). REQUIRES: begin < end <= stop. No scores are computed from `stop` on.
 template <class Tile>
-inline void take_apart(const Tile& tile, int begin, int end, int stop, KeyTileParts& parts) {
+inline void take_apart(const Tile& tile, int begin, int end, int stop, PartsOf<Tile>& parts) {
+  using Number = typename Tile::Number;
   parts.n_whole = parts.n_part = parts.n_runs = 0;
   for (int position = begin; position < end;) {
     const int block = tile.blocks[position / tile.block_tokens];
@@ -51,9 +72,17 @@ inline void take_apart(const Tile& tile, int begin, int end, int stop, KeyTilePa
     // Scores may be computed up to the KV block's end, even for keys that are not written yet: lanes are
     // independent and masked afterwards.
     const int columns = smaller(tile.block_tokens - offset, stop - position);
-    const uint16_t* k = tile.k + block * tile.block_stride + offset;
+    const Number* k = static_cast<const Number*>(tile.k) + block * tile.block_stride + offset;
+    const Number* v = static_cast<const Number*>(tile.v) + block * tile.block_stride +
+                      static_cast<int64_t>(offset) * tile.head_dim;
+    const uint16_t *k_scales = nullptr, *v_scales = nullptr;
+    if constexpr (Tile::kScaled) {
+      k_scales = tile.k_scales + block * (tile.block_stride / 2) + offset;
+      v_scales = tile.v_scales + block * (tile.block_stride / 2) + offset * (tile.head_dim / kKvGroup);
+    }
     for (int i = 0; i < columns; i += 16) {
-      const KeyColumns key_columns = {k + i, smaller(16, columns - i), position - begin + i};
+      const KeyColumns<Number> key_columns = {k + i, Tile::kScaled ? k_scales + i : nullptr,
+                                              smaller(16, columns - i), position - begin + i};
       if (key_columns.count == 16) {
         parts.whole[parts.n_whole++] = key_columns;
       } else {
@@ -61,28 +90,46 @@ inline void take_apart(const Tile& tile, int begin, int end, int stop, KeyTilePa
       }
     }
     const int count = smaller(columns, end - position);
-    parts.runs[parts.n_runs++] = {
-        tile.v + block * tile.block_stride + static_cast<int64_t>(offset) * tile.head_dim, count};
+    parts.runs[parts.n_runs++] = {v, v_scales, count};
     position += count;
+  }
+}
+
+/// Calls body(first dimension, end, group) for runs of dimensions whose numbers have one scale: all of them where there are
+/// no scales.
+template <class Tile, class Body>
+inline void for_each_group(const Tile& tile, Body&& body) {
+  if constexpr (Tile::kScaled) {
+    for (int group = 0; group < tile.head_dim / kKvGroup; ++group)
+      body(group * kKvGroup, group * kKvGroup + kKvGroup, group);
+  } else {
+    body(0, tile.head_dim, 0);
   }
 }
 
 /// Scores of R rows with C times 16 keys.
 template <int R, int C, class Tile>
-inline void score(const Tile& tile, int row, const KeyColumns* columns) {
+inline void score(const Tile& tile, int row, const KeyColumns<typename Tile::Number>* columns) {
   Lanes sums[R][C];
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) sums[r][c] = Lanes::all(0.0f);
   }
   const float* q = tile.q + static_cast<int64_t>(row) * tile.head_dim;
-  for (int64_t d = 0; d < tile.head_dim; ++d) {
-    for (int c = 0; c < C; ++c) {
-      const Lanes k = Lanes::load_half(columns[c].k + d * tile.block_tokens);
-      for (int r = 0; r < R; ++r) {
-        sums[r][c] = Lanes::fma(Lanes::all(q[r * tile.head_dim + d]), k, sums[r][c]);
+  for_each_group(tile, [&](int64_t begin, int64_t end, int64_t group) {
+    [[maybe_unused]] Lanes scales[C];
+    if constexpr (Tile::kScaled) {
+      for (int c = 0; c < C; ++c) scales[c] = Lanes::load_half(columns[c].scales + group * tile.block_tokens);
+    }
+    for (int64_t d = begin; d < end; ++d) {
+      for (int c = 0; c < C; ++c) {
+        Lanes k = load_numbers(columns[c].k + d * tile.block_tokens);
+        if constexpr (Tile::kScaled) k = Lanes::mul(k, scales[c]);
+        for (int r = 0; r < R; ++r) {
+          sums[r][c] = Lanes::fma(Lanes::all(q[r * tile.head_dim + d]), k, sums[r][c]);
+        }
       }
     }
-  }
+  });
   for (int r = 0; r < R; ++r) {
     for (int c = 0; c < C; ++c) Lanes::store(sums[r][c], tile.scores + (row + r) * kKeyTile + columns[c].at);
   }
@@ -90,19 +137,27 @@ inline void score(const Tile& tile, int row, const KeyColumns* columns) {
 
 /// Scores of one row with fewer than 16 keys.
 template <class Tile>
-inline void score_part(const Tile& tile, int row, const KeyColumns& columns) {
+inline void score_part(const Tile& tile, int row, const KeyColumns<typename Tile::Number>& columns) {
   Lanes sum = Lanes::all(0.0f);
   const float* q = tile.q + static_cast<int64_t>(row) * tile.head_dim;
-  for (int64_t d = 0; d < tile.head_dim; ++d) {
-    const Lanes k = Lanes::load_half_n(columns.k + d * tile.block_tokens, columns.count);
-    sum = Lanes::fma(Lanes::all(q[d]), k, sum);
-  }
+  for_each_group(tile, [&](int64_t begin, int64_t end, int64_t group) {
+    [[maybe_unused]] Lanes scales;
+    if constexpr (Tile::kScaled)
+      scales = Lanes::load_half_n(columns.scales + group * tile.block_tokens, columns.count);
+    for (int64_t d = begin; d < end; ++d) {
+      Lanes k = load_numbers_n(columns.k + d * tile.block_tokens, columns.count);
+      if constexpr (Tile::kScaled) k = Lanes::mul(k, scales);
+      sum = Lanes::fma(Lanes::all(q[d]), k, sum);
+    }
+  });
   Lanes::store_n(sum, tile.scores + row * kKeyTile + columns.at, columns.count);
 }
 
 /// weighted += p v for R rows, C times 16 dimensions from `dim` on, and the first `n_keys` keys.
+/// REQUIRES: dim is a multiple of 16 C.
 template <int R, int C, class Tile>
-inline void add_values(const Tile& tile, int row, int dim, const KeyTileParts& parts, int n_keys) {
+inline void add_values(const Tile& tile, int row, int dim, const PartsOf<Tile>& parts, int n_keys) {
+  static_assert(C == 1 || C == 2 || C == 4, "dimensions of half a group, one, or two");
   float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
   Lanes sums[R][C];
   for (int r = 0; r < R; ++r) {
@@ -111,12 +166,20 @@ inline void add_values(const Tile& tile, int row, int dim, const KeyTileParts& p
   const float* p = tile.scores + row * kKeyTile;
   for (int i = 0; i < parts.n_runs && n_keys > 0; ++i) {
     const int count = smaller(parts.runs[i].count, n_keys);
-    const uint16_t* v = parts.runs[i].v + dim;
+    const typename Tile::Number* v = parts.runs[i].v + dim;
+    const uint16_t* scales = parts.runs[i].scales;
+    if constexpr (Tile::kScaled) scales += dim / kKvGroup;
     for (int key = 0; key < count; ++key, v += tile.head_dim, ++p) {
+      [[maybe_unused]] Lanes scale;
       for (int c = 0; c < C; ++c) {
-        const Lanes value = Lanes::load_half(v + 16 * c);
+        Lanes value = load_numbers(v + 16 * c);
+        if constexpr (Tile::kScaled) {
+          if (c % 2 == 0) scale = Lanes::all_half(scales[c / 2]);
+          value = Lanes::mul(value, scale);
+        }
         for (int r = 0; r < R; ++r) sums[r][c] = Lanes::fma(Lanes::all(p[r * kKeyTile]), value, sums[r][c]);
       }
+      if constexpr (Tile::kScaled) scales += tile.head_dim / kKvGroup;
     }
     n_keys -= count;
   }
@@ -125,9 +188,9 @@ inline void add_values(const Tile& tile, int row, int dim, const KeyTileParts& p
   }
 }
 
-/// Like add_values(), for the last `count` < 16 dimensions of one row.
+/// Like add_values(), for the last `count` < 16 dimensions of one row. Numbers with scales have none such.
 template <class Tile>
-inline void add_values_part(const Tile& tile, int row, int dim, int count, const KeyTileParts& parts,
+inline void add_values_part(const Tile& tile, int row, int dim, int count, const PartsOf<Tile>& parts,
                             int n_keys) {
   float* weighted = tile.weighted + static_cast<int64_t>(row) * tile.head_dim + dim;
   Lanes sum = Lanes::load_n(weighted, count);
@@ -149,7 +212,7 @@ constexpr int columns_for() {
 }
 
 template <int R, class Tile>
-inline void score_rows(const Tile& tile, int row, const KeyTileParts& parts) {
+inline void score_rows(const Tile& tile, int row, const PartsOf<Tile>& parts) {
   constexpr int C = columns_for<R>();
   int i = 0;
   for (; i + C <= parts.n_whole; i += C) score<R, C>(tile, row, parts.whole + i);
@@ -160,13 +223,15 @@ inline void score_rows(const Tile& tile, int row, const KeyTileParts& parts) {
 }
 
 template <int R, class Tile>
-inline void add_values_rows(const Tile& tile, int row, const KeyTileParts& parts, int n_keys) {
+inline void add_values_rows(const Tile& tile, int row, const PartsOf<Tile>& parts, int n_keys) {
   constexpr int C = columns_for<R>();
   int dim = 0;
   for (; dim + 16 * C <= tile.head_dim; dim += 16 * C) add_values<R, C>(tile, row, dim, parts, n_keys);
   for (; dim + 16 <= tile.head_dim; dim += 16) add_values<R, 1>(tile, row, dim, parts, n_keys);
-  if (dim == tile.head_dim) return;
-  for (int r = 0; r < R; ++r) add_values_part(tile, row + r, dim, tile.head_dim - dim, parts, n_keys);
+  if constexpr (!Tile::kScaled) {
+    if (dim == tile.head_dim) return;
+    for (int r = 0; r < R; ++r) add_values_part(tile, row + r, dim, tile.head_dim - dim, parts, n_keys);
+  }
 }
 
 /// Calls body(row, integral constant R) so that the rows [begin, end) are covered R at a time, R <= MaxR.
@@ -222,13 +287,15 @@ inline void soften(const Tile& tile, int row, int n_keys) {
   });
 }
 
-void attend(const AttentionTile& tile) {
+template <KvType kType>
+void attend(const AttentionTile& plain) {
+  const Typed<AttentionTile, kType> tile(plain);
   for (int row = 0; row < tile.n_rows; ++row) {
     tile.largest[row] = kMinusInfinity;
     tile.sum[row] = 0.0f;
   }
   for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
-  KeyTileParts parts;
+  PartsOf<Typed<AttentionTile, kType>> parts;
   int first = 0;  // rows before `first` see nothing of this tile of keys, nor of later ones
   for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
     const int end = smaller(begin + kKeyTile, tile.end);
@@ -260,7 +327,8 @@ inline void cap_scores(const PartlySeenTile& tile, int row, int from, int to) {
 
 /// The keys [begin, end) of one tile of keys, for rows from `first` on. Reads no KV block and no 16 keys without one that a
 /// row sees. Hidden keys have a score of -infinity, so their p is exactly 0, and their values are left out.
-inline void attend_to_some(const PartlySeenTile& tile, int begin, int end, int first, KeyTileParts& parts) {
+template <class Tile>
+inline void attend_to_some(const Tile& tile, int begin, int end, int first, PartsOf<Tile>& parts) {
   const auto from = [&](int row) { return larger(tile.firsts == nullptr ? 0 : tile.firsts[row], begin); };
   const auto to = [&](int row) { return smaller(tile.limits[row], end); };
   int last = first;
@@ -270,7 +338,7 @@ inline void attend_to_some(const PartlySeenTile& tile, int begin, int end, int f
   const int skipped =
       larger((seen_from - begin) / 16 * 16, seen_from / tile.block_tokens * tile.block_tokens - begin);
   take_apart(tile, begin + skipped, end, begin + kKeyTile, parts);
-  PartlySeenTile later = tile;  // without the first `skipped` keys
+  Tile later = tile;  // without the first `skipped` keys
   later.scores += skipped;
   for_each_rows<Lanes::kMaxRows>(
       first, last, [&](int row, auto rows) { score_rows<decltype(rows)::value>(later, row, parts); });
@@ -293,13 +361,15 @@ inline void attend_to_some(const PartlySeenTile& tile, int begin, int end, int f
 }
 
 /// Like attend(). A row's operations are the same, except for the caps.
-void attend_partly_seen(const PartlySeenTile& tile) {
+template <KvType kType>
+void attend_partly_seen(const PartlySeenTile& plain) {
+  const Typed<PartlySeenTile, kType> tile(plain);
   for (int row = 0; row < tile.n_rows; ++row) {
     tile.largest[row] = kMinusInfinity;
     tile.sum[row] = 0.0f;
   }
   for (int64_t i = 0; i < static_cast<int64_t>(tile.n_rows) * tile.head_dim; ++i) tile.weighted[i] = 0.0f;
-  KeyTileParts parts;
+  PartsOf<Typed<PartlySeenTile, kType>> parts;
   int first = 0;  // rows before `first` see nothing of this tile of keys, nor of later ones
   for (int begin = tile.begin; begin < tile.end; begin += kKeyTile) {
     while (first < tile.n_rows && tile.limits[first] <= begin) ++first;

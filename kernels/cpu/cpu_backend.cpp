@@ -40,11 +40,51 @@ int checked(int n_threads) {
                               " threads; it needs at least 1.");
 }
 
-/// The index of the first half of the KV block that token t's keys or values go to.
-int64_t block_start(const KvPlaces& places, const KvShape& shape, int t) {
+/// The number of the KV block that token t's keys or values go to.
+int64_t block_of(const KvPlaces& places, const KvShape& shape, int t) {
   const int64_t table = int64_t{places.table_of[t]} * places.max_blocks;
-  const int64_t block = places.block_tables[table + places.positions[t] / shape.block_tokens];
-  return block * shape.n_kv_heads * shape.block_tokens * shape.head_dim;
+  return places.block_tables[table + places.positions[t] / shape.block_tokens];
+}
+
+/// Writes n numbers `apart` numbers apart.
+template <class Number>
+void scatter(const Number* numbers, int64_t n, int64_t apart, Number* out) {
+  for (int64_t i = 0; i < n; ++i) out[i * apart] = numbers[i];
+}
+
+/// Writes a position's key and value, of all heads, to its place `within` a KV block. rounded: room for one key in halves.
+void append_halves(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
+                   KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
+  const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
+  const int64_t start = block * shape.block_numbers();
+  kernels.to_half(k, width, rounded);
+  // A key is a column of its KV block, [n_kv_heads * head_dim, block_tokens].
+  scatter(rounded, width, shape.block_tokens, static_cast<uint16_t*>(layer.k) + start + within);
+  // A value is a row of each head's [block_tokens, head_dim].
+  auto* values = static_cast<uint16_t*>(layer.v) + start + within * shape.head_dim;
+  for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
+    kernels.to_half(v + h * shape.head_dim, shape.head_dim, values + h * shape.block_tokens * shape.head_dim);
+  }
+}
+
+/// Like append_halves(), for KvType::kQ8. A key's integers and scales take less room than its halves.
+void append_q8(const VectorKernels& kernels, const float* k, const float* v, const KvShape& shape,
+               KvLayer layer, int64_t block, int64_t within, uint16_t* rounded) {
+  const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
+  const int64_t groups = shape.head_dim / kKvGroup;  // of a head
+  auto* const keys = static_cast<int8_t*>(layer.k) + block * shape.block_bytes();
+  auto* const values = static_cast<int8_t*>(layer.v) + block * shape.block_bytes();
+  auto* const key_scales = reinterpret_cast<uint16_t*>(keys + shape.block_numbers());
+  auto* const value_scales = reinterpret_cast<uint16_t*>(values + shape.block_numbers());
+  auto* const numbers = reinterpret_cast<int8_t*>(rounded + width / kKvGroup);
+  kernels.to_q8(k, width, numbers, rounded);
+  scatter(numbers, width, shape.block_tokens, keys + within);
+  scatter(rounded, width / kKvGroup, shape.block_tokens, key_scales + within);
+  for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
+    const int64_t row = h * shape.block_tokens + within;
+    kernels.to_q8(v + h * shape.head_dim, shape.head_dim, values + row * shape.head_dim,
+                  value_scales + row * groups);
+  }
 }
 
 }  // namespace
@@ -200,23 +240,14 @@ void CpuBackend::rope(float* x, int64_t stride, int n_heads, int head_dim, std::
 
 void CpuBackend::kv_append(const float* k, const float* v, int64_t stride, const KvPlaces& places,
                            const KvShape& shape, KvLayer layer) {
-  const int64_t head_dim = shape.head_dim;
-  const int64_t block_tokens = shape.block_tokens;
-  const int64_t grain = std::max<int64_t>(1, kPieceFloats / (2 * shape.n_kv_heads * head_dim));
+  assert(shape.type != KvType::kQ8 || shape.head_dim % kKvGroup == 0);
+  const int64_t grain = std::max<int64_t>(1, kPieceFloats / (int64_t{2} * shape.n_kv_heads * shape.head_dim));
+  const auto append = shape.type == KvType::kQ8 ? append_q8 : append_halves;
   pool_.for_each_piece(places.n_tokens, grain, [&](int64_t begin, int64_t end, int thread) {
-    uint16_t* keys = halves_[static_cast<size_t>(thread)].data();
+    uint16_t* const rounded = halves_[static_cast<size_t>(thread)].data();
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t start = block_start(places, shape, static_cast<int>(t));
-      const int64_t within = places.positions[t] % block_tokens;
-      vector_.to_half(k + t * stride, shape.n_kv_heads * head_dim, keys);
-      // A key is a column of its KV block, [n_kv_heads * head_dim, block_tokens].
-      uint16_t* column = layer.k + start + within;
-      for (int64_t i = 0; i < shape.n_kv_heads * head_dim; ++i) column[i * block_tokens] = keys[i];
-      // A value is a row of each head's [block_tokens, head_dim].
-      for (int64_t h = 0; h < shape.n_kv_heads; ++h) {
-        vector_.to_half(v + t * stride + h * head_dim, head_dim,
-                        layer.v + start + (h * block_tokens + within) * head_dim);
-      }
+      append(vector_, k + t * stride, v + t * stride, shape, layer,
+             block_of(places, shape, static_cast<int>(t)), places.positions[t] % shape.block_tokens, rounded);
     }
   });
 }

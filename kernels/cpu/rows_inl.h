@@ -287,5 +287,36 @@ void to_half(const float* x, int64_t n, uint16_t* out) {
   });
 }
 
+/// 16 floats as integers: the nearest to v / scale, ties to even, within -127 to 127.
+inline void store_int8(Lanes v, Lanes scale, int8_t* out) {
+  const Lanes limit = Lanes::all(127.0f);
+  const Lanes within = Lanes::max(Lanes::min(Lanes::div(v, scale), limit), Lanes::all(-127.0f));
+  float whole[16];
+  Lanes::store(Lanes::round(within), whole);
+  for (int i = 0; i < 16; ++i) out[i] = static_cast<int8_t>(whole[i]);
+}
+
+void to_q8(const float* x, int64_t n, int8_t* out, uint16_t* scales) {
+  const Lanes zero = Lanes::all(0.0f);
+  for (int64_t i = 0; i < n; i += kKvGroup, ++scales) {
+    const Lanes low = Lanes::load(x + i), high = Lanes::load(x + i + 16);
+    const Lanes sizes = Lanes::max(Lanes::max(low, Lanes::sub(zero, low)),  //
+                                   Lanes::max(high, Lanes::sub(zero, high)));
+    // 0 times a number is 0, except for what is infinite or not a number.
+    const Lanes poison = Lanes::add(Lanes::mul(low, zero), Lanes::mul(high, zero));
+    const Lanes largest = Lanes::all(Lanes::largest(sizes) + Lanes::sum(poison));
+    Lanes::store_half_n(Lanes::div(largest, Lanes::all(127.0f)), scales, 1);
+    const bool finite = (*scales & 0x7c00) != 0x7c00;
+    if (!finite) *scales = kKvPoison;
+    if (!finite || *scales == 0) {
+      for (int j = 0; j < kKvGroup; ++j) out[i + j] = 0;
+      continue;
+    }
+    const Lanes scale = Lanes::all_half(*scales);
+    store_int8(low, scale, out + i);
+    store_int8(high, scale, out + i + 16);
+  }
+}
+
 }  // namespace
 }  // namespace hearth

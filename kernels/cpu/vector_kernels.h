@@ -22,10 +22,12 @@ struct AttentionTile {
   int head_dim = 0;
   int begin = 0;  // the slice's positions are [begin, end); begin a multiple of kKeyTile
   int end = 0;
-  // This head's part of the KV cache. The keys of KV block b are k + b * block_stride, [head_dim,
-  // block_tokens]; its values are v + b * block_stride, [block_tokens, head_dim].
-  const uint16_t* k = nullptr;
-  const uint16_t* v = nullptr;
+  // This head's part of the KV cache, as KvHead of the type that the kernel is for: the keys of KV block b are at k + b *
+  // block_stride numbers, [head_dim, block_tokens]; its values at v + b * block_stride, [block_tokens, head_dim].
+  const void* k = nullptr;
+  const void* v = nullptr;
+  const uint16_t* k_scales = nullptr;
+  const uint16_t* v_scales = nullptr;
   int64_t block_stride = 0;
   const int32_t* blocks = nullptr;  // the sequence's block table
   int block_tokens = 0;
@@ -91,9 +93,13 @@ struct VectorKernels {
   /// Converts to IEEE half floats, rounded to nearest even; values that are too large become infinite.
   void (*to_half)(const float* x, int64_t n, uint16_t* out);
 
-  /// See AttentionTile.
-  void (*attend)(const AttentionTile& tile);
-  void (*attend_partly_seen)(const PartlySeenTile& tile);
+  /// Rounds n floats to KvType::kQ8 (kernels/kv_layout.h): out [n], scales [n / kKvGroup].
+  /// REQUIRES: n is a multiple of kKvGroup.
+  void (*to_q8)(const float* x, int64_t n, int8_t* out, uint16_t* scales);
+
+  /// See AttentionTile. One for each KvType, in its order.
+  void (*attend[kKvTypes])(const AttentionTile& tile);
+  void (*attend_partly_seen[kKvTypes])(const PartlySeenTile& tile);
 
   /// Joins the softmax of a later slice (or of a sink) into that of all earlier ones, for one row:
   /// state is {largest, sum}, weighted [head_dim].

@@ -54,7 +54,8 @@ void add_kv_bytes(const ModelRuntime& model, int position, TokenBytes& bytes) {
     const int window = spec.layer(i).window;
     const int n_seen = window > 0 ? std::min(position + 1, window) : position + 1;
     const bool on_device = plan != nullptr && plan->layers[static_cast<size_t>(i)].on_device;
-    (on_device ? bytes.device_whole : bytes.host_whole) += 2.0 * sizeof(uint16_t) * spec.kv_dim() * n_seen;
+    (on_device ? bytes.device_whole : bytes.host_whole) +=
+        kv_position_bytes(spec, model.placed().kv_type) * n_seen;
   }
 }
 
@@ -254,6 +255,7 @@ std::string bench_json(const ModelRuntime& model, const BenchOptions& options, c
       {"prompt", options.n_prompt},
       {"generate", options.n_generate},
       {"chunk", options.chunk},
+      {"kv_type", kv_type_name(model.placed().kv_type)},
       {"prefill_tokens_per_s", r.prefill_tokens_per_s},
       {"decode_tokens_per_s", r.decode_tokens_per_s},
       {"decode_bytes_per_token", r.decode_bytes_per_token},

@@ -181,7 +181,8 @@ int chosen_prefill_chunk(const PlanQuestion& question) {
                         .weights = question.model.weights,
                         .context_tokens = question.load.context_tokens,
                         .n_slots = question.load.n_slots,
-                        .n_kv_contexts = 0,
+                        .n_kv_contexts = question.load.contexts_to_plan(),
+                        .kv_type = question.load.kv_type,
                         .device_budget_bytes = std::nullopt,
                         .rates = prompt_rates(question.machine)};
   if (question.machine.gpu) {

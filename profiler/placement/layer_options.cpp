@@ -119,7 +119,7 @@ class FactsMaker {
     const int window = in_.spec.layer(index).window;
     double tokens = in_.bounds.max_context * assumptions_.context_filled;
     if (window > 0) tokens = std::min<double>(tokens, window);
-    return 2.0 * sizeof(uint16_t) * in_.spec.kv_dim() * tokens;
+    return kv_position_bytes(in_.spec, in_.kv_counts.type) * tokens;
   }
 
   void count_device(int index, LayerFacts& facts) const {

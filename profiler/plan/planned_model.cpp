@@ -302,7 +302,7 @@ PassBounds PlanLoad::bounds() const {
 }
 
 KvBlockCounts kv_block_counts(const ModelSpec& spec, const PlanLoad& load, int n_contexts) {
-  return kv_block_counts(spec, load.context_tokens, n_contexts, load.prefill_chunk);
+  return kv_block_counts(spec, load.context_tokens, n_contexts, load.prefill_chunk, load.kv_type);
 }
 
 PlanBasis::PlanBasis(const PlannedModel& model, Sparsity mode, const PlanLoad& load) {

@@ -65,6 +65,7 @@ struct PlanLoad {
   int n_slots = 1;
   int n_kv_contexts = 0;                 // as LoadOptions::n_kv_contexts
   int prefill_chunk = kCpuPrefillChunk;  // prompt tokens of a step
+  KvType kv_type = KvType::kF16;
   // Prompts are multiplied by a library, also by quantised matrices: see PassBounds.
   bool library = false, library_decodes = false;
 

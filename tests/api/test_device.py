@@ -122,6 +122,13 @@ def test_activations_of_8_bits_are_the_cpus(serve):
     assert "--activation-bits 8 runs on the CPU only: the GPU is not used" in server.log()
 
 
+def test_keys_and_values_of_8_bits_give_the_cpus_text_on_the_gpu(serve):
+    small = ("--context", "128", "--slots", "2", "--prefill-chunk", "64", "--kv-type", "q8_0")
+    by_gpu, by_cpu = (serve("--device", device, *small, model=LARGER) for device in ("cuda", "cpu"))
+    assert device_of(by_gpu).startswith("CUDA ")
+    assert texts(by_gpu) == texts(by_cpu)
+
+
 def test_types_that_the_gpu_does_not_have_are_the_cpus(serve, tmp_path):
     model = tmp_path / "mxfp4.gguf"
     subprocess.run([hearthd.BUILD / "hearth-profiler", "synth", "--shape", "tiny", "--quant", "mxfp4", "--out", model],

@@ -34,6 +34,12 @@ def test_it_changes_with_how_the_ffn_is_run(fingerprint):
     assert dense[0] != dense[1]
 
 
+def test_it_changes_with_the_type_of_keys_and_values(fingerprint):
+    halves = fingerprint()
+    assert fingerprint("--kv-type", "f16") == halves
+    assert fingerprint("--kv-type", "q8_0") != halves
+
+
 def test_a_threshold_that_nothing_reads_does_not_change_it(fingerprint):
     assert fingerprint("--predictor-threshold", "0.5") == fingerprint()
 

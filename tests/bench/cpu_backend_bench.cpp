@@ -52,10 +52,9 @@ void bench_fork(int n_threads) {
 }
 
 struct Cache {
-  Cache(CpuBackend& backend, int n_kv_heads, int head_dim, int context)
-      : shape{n_kv_heads, head_dim, 16, (context + 15) / 16} {
-    const size_t halves =
-        static_cast<size_t>(shape.n_blocks) * 16 * static_cast<size_t>(n_kv_heads * head_dim);
+  Cache(CpuBackend& backend, int n_kv_heads, int head_dim, int context, KvType type = KvType::kF16)
+      : shape{n_kv_heads, head_dim, 16, (context + 15) / 16, type} {
+    const size_t halves = static_cast<size_t>(shape.n_blocks * shape.block_bytes()) / 2;
     k = backend.allocate(halves * 2);
     v = backend.allocate(halves * 2);
     std::mt19937 random(1);
@@ -78,10 +77,11 @@ struct Heads {
 };
 
 /// n_tokens tokens at the end of a context; many layers' caches in turn, so that decode reads memory.
-void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens) {
+void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens, KvType type) {
   const int n_layers = n_tokens == 1 ? 16 : 2;
   std::vector<Cache> layers;
-  for (int i = 0; i < n_layers; ++i) layers.emplace_back(backend, heads.n_kv_heads, heads.head_dim, context);
+  for (int i = 0; i < n_layers; ++i)
+    layers.emplace_back(backend, heads.n_kv_heads, heads.head_dim, context, type);
   const int64_t width = int64_t{heads.n_heads} * heads.head_dim;
   std::vector<float> q(static_cast<size_t>(n_tokens * width), 0.1f), out(q.size());
   std::vector<int32_t> positions(static_cast<size_t>(n_tokens)), table_of(positions.size(), 0);
@@ -92,12 +92,14 @@ void bench_attention(CpuBackend& backend, Heads heads, int context, int n_tokens
     const KvPlaces places{n_tokens, positions.data(), table_of.data(), cache.table.data(),
                           cache.shape.n_blocks};
     backend.attention(q.data(), width, heads.n_heads, {.scale = 0.125f}, places, cache.shape,
-                      {cache.k.halves(), cache.v.halves()}, out.data());
+                      {cache.k.data(), cache.v.data()}, out.data());
   });
-  const double bytes = 4.0 * heads.n_kv_heads * heads.head_dim * context;
+  const double bytes =
+      2.0 * context * static_cast<double>(kv_bytes(type, int64_t{heads.n_kv_heads} * heads.head_dim));
   const double flops = 4.0 * static_cast<double>(width) * n_tokens * (context - 0.5 * (n_tokens - 1));
-  std::printf("attention %-14s %4d of %5d   %8.1f us %7.1f GB/s %7.1f GFLOP/s\n", heads.name, n_tokens,
-              context, seconds * 1e6, bytes / seconds * 1e-9, flops / seconds * 1e-9);
+  std::printf("attention %-14s %-4s %4d of %5d   %8.1f us %7.1f GB/s %7.1f GFLOP/s\n", heads.name,
+              kv_type_name(type), n_tokens, context, seconds * 1e6, bytes / seconds * 1e-9,
+              flops / seconds * 1e-9);
 }
 
 void bench_small_operations(CpuBackend& backend) {
@@ -148,8 +150,10 @@ int main(int argc, char** argv) {
   bench_fork(n_threads);
   for (const Heads& heads : {Heads{"9/3 heads 64", 9, 3, 64}, Heads{"8/8 heads 64", 8, 8, 64},
                              Heads{"8/2 heads 128", 8, 2, 128}}) {
-    for (int context : {128, 1024, 4096}) bench_attention(backend, heads, context, 1);
-    for (int context : {512, 4096}) bench_attention(backend, heads, context, 512);
+    for (const KvType type : {KvType::kF16, KvType::kQ8}) {
+      for (int context : {128, 1024, 4096}) bench_attention(backend, heads, context, 1, type);
+      for (int context : {512, 4096}) bench_attention(backend, heads, context, 512, type);
+    }
   }
   bench_small_operations(backend);
 }

@@ -30,12 +30,13 @@ fs::path default_model() {
 }
 
 std::unique_ptr<ModelRuntime> load(const fs::path& path, int n_threads, Isa isa, int context = 2048,
-                                   ActivationBits bits = ActivationBits::k15) {
+                                   ActivationBits bits = ActivationBits::k15, KvType kv_type = KvType::kF16) {
   LoadOptions options;
   options.path = path;
   options.n_threads = n_threads;
   options.isa = isa;
   options.activation_bits = bits;
+  options.kv_type = kv_type;
   options.n_slots = 1;
   options.context_tokens = context;
   return ModelRuntime::load(options);
@@ -54,7 +55,60 @@ void report(const char* what, const GoldenScore& score) {
             << score.perplexity << " (reference " << score.reference_perplexity << ")");
 }
 
+/// How far logits with 8-bit keys and values are from those with halves, over all positions of the texts.
+double kl_of_kv_q8(const fs::path& path, const std::vector<GoldenText>& texts, Isa isa, int chunk,
+                   int context) {
+  const auto halves = load(path, 2, isa, context);
+  const auto rounded = load(path, 2, isa, context, ActivationBits::k15, KvType::kQ8);
+  const int n_vocab = halves->limits().n_vocab;
+  double sum = 0, n = 0;
+  for (const GoldenText& text : texts) {
+    const auto n_tokens = static_cast<double>(text.tokens.size());
+    sum += n_tokens *
+           mean_kl(logits_of(*halves, text.tokens, chunk), logits_of(*rounded, text.tokens, chunk), n_vocab);
+    n += n_tokens;
+  }
+  return sum / n;
+}
+
+// What --kv-type q8_0 may cost, in nats.
+constexpr double kMostKlOfKvQ8 = 0.001;
+
 }  // namespace
+
+TEST_CASE("8-bit keys and values change the distributions of real models by at most 0.001 nats") {
+  const std::vector<GoldenText> relu = read_golden(data("relu/relu-golden.json"));
+  for (const Isa isa : model_isas()) {
+    for (const int chunk : {64, 1}) {  // prompts, and one token at a time as in decoding
+      const double kl = kl_of_kv_q8(data("relu/relu-5m-q8_0.gguf"), relu, isa, chunk, 512);
+      WARN("ReLU 5M, keys and values of 8 bits, " << isa_name(isa) << ", steps of " << chunk << ": mean KL "
+                                                  << kl);
+      CHECK(kl <= kMostKlOfKvQ8);
+      CHECK(kl > 1e-9);  // that the option reached the kernels
+    }
+  }
+  if (!have_default_model()) return;
+  const double kl = kl_of_kv_q8(default_model(), read_golden(data("golden/smollm2-golden.json")),
+                                supported_isas().front(), 64, 2048);
+  WARN("SmolLM2-135M Q4_1, keys and values of 8 bits: mean KL " << kl);
+  CHECK(kl <= kMostKlOfKvQ8);
+}
+
+TEST_CASE("with 8-bit keys and values, chunks and threads do not change one bit of the logits either") {
+  const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));
+  const std::vector<int32_t> tokens(texts[1].tokens.begin(), texts[1].tokens.begin() + 150);
+  for (const Isa isa : model_isas()) {
+    const auto one = load(data("relu/relu-5m-q8_0.gguf"), 1, isa, 512, ActivationBits::k15, KvType::kQ8);
+    const auto three = load(data("relu/relu-5m-q8_0.gguf"), 3, isa, 512, ActivationBits::k15, KvType::kQ8);
+    const std::vector<float> whole = logits_of(*one, tokens, 64);
+    for (const int chunk : {1, 7, 33}) {
+      const std::vector<float> cut = logits_of(*three, tokens, chunk);
+      INFO("isa " << isa_name(isa) << ", chunk " << chunk);
+      REQUIRE(cut.size() == whole.size());
+      CHECK(std::memcmp(cut.data(), whole.data(), whole.size() * sizeof(float)) == 0);
+    }
+  }
+}
 
 TEST_CASE("the ReLU model agrees with its float32 reference on every ISA") {
   const std::vector<GoldenText> texts = read_golden(data("relu/relu-golden.json"));

@@ -67,6 +67,27 @@ TEST_CASE("model runtime: defaults, limits and what was reserved") {
   CHECK_THAT(model->placed().backend, ContainsSubstring("1 thread"));
 }
 
+TEST_CASE("model runtime: 8-bit keys and values take 34 bytes for 32 numbers, in heads of whole groups") {
+  OnDisk disk;
+  disk.options.kv_type = KvType::kQ8;
+  CHECK_THAT(disk.complaint(), ContainsSubstring("model.gguf: --kv-type q8_0") &&
+                                   ContainsSubstring("multiple of 32") && ContainsSubstring("have 8"));
+  CHECK_THROWS_AS(disk.load(), ModelFileError);
+
+  LoadOptions options;
+  options.path = std::filesystem::path(testing::source_dir()) / "tests/data/relu/relu-5m-q8_0.gguf";
+  options.n_threads = 1;
+  const size_t halves = ModelRuntime::load(options)->placed().kv_bytes;
+  options.kv_type = KvType::kQ8;
+  const auto model = ModelRuntime::load(options);
+  CHECK(model->placed().kv_type == KvType::kQ8);
+  CHECK(model->placed().kv_bytes == halves / 64 * 34);
+
+  // What is kept for all heads together is not rounded.
+  options.path = std::filesystem::path(testing::source_dir()) / "tests/data/arch/deepseek2-v2.gguf";
+  CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("latent attention"));
+}
+
 TEST_CASE("model runtime: the context asked for, in whole blocks for each slot") {
   OnDisk disk;
   disk.options.n_slots = 3;

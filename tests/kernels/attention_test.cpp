@@ -29,6 +29,7 @@ struct Scoring {
   bool ahead = false;             // a token sees its whole sequence
   std::vector<float> growth = {};
   int growth_span = 1;
+  KvType type = KvType::kF16;  // of the cache
 
   const float* sinks_of(int n_heads) {
     if (sinks.empty()) return nullptr;
@@ -38,7 +39,7 @@ struct Scoring {
   std::string text() const {
     return "window " + std::to_string(window) + ", cap " + std::to_string(soft_cap) + ", " +
            std::to_string(sinks.size()) + " sinks" + (ahead ? ", ahead" : "") +
-           (growth.empty() ? "" : ", growing");
+           (growth.empty() ? "" : ", growing") + ", " + kv_type_name(type);
   }
 };
 
@@ -48,13 +49,13 @@ const std::vector<float> kSinks = {1.5f, -4.0f, 12.0f, 0.0f, 150.0f};
 /// Sequences of random queries, keys and values, and a cache whose blocks lie in shuffled order.
 class Sequences {
  public:
-  Sequences(Heads heads, int block_tokens, std::vector<int> lengths, unsigned seed = 1)
-      : heads_(heads), lengths_(std::move(lengths)), random_(seed) {
+  Sequences(Heads heads, int block_tokens, std::vector<int> lengths, KvType type = KvType::kF16)
+      : heads_(heads), lengths_(std::move(lengths)), random_(1) {
     int n_blocks = 0;
     for (int length : lengths_)
       max_blocks_ = std::max(max_blocks_, (length + block_tokens - 1) / block_tokens);
     n_blocks = max_blocks_ * static_cast<int>(lengths_.size());
-    shape_ = {heads.n_kv_heads, heads.head_dim, block_tokens, n_blocks};
+    shape_ = {heads.n_kv_heads, heads.head_dim, block_tokens, n_blocks, type};
     for (int b = 0; b < n_blocks; ++b) tables_.push_back(b);
     std::shuffle(tables_.begin(), tables_.end(), random_);
     for (int length : lengths_) {
@@ -62,9 +63,7 @@ class Sequences {
       k_.push_back(numbers(length * heads.n_kv_heads * heads.head_dim, 1.5f));
       v_.push_back(numbers(length * heads.n_kv_heads * heads.head_dim, 1.0f));
       // What the cache holds of them.
-      for (std::vector<float>* cached : {&k_.back(), &v_.back()}) {
-        for (float& x : *cached) x = float_from_half(half_from_float(x));
-      }
+      for (std::vector<float>* cached : {&k_.back(), &v_.back()}) round(*cached, type);
     }
   }
 
@@ -122,6 +121,16 @@ class Sequences {
         continue;
       }
       const int64_t width = int64_t{heads_.n_kv_heads} * heads_.head_dim;
+      if (shape_.type == KvType::kQ8) {  // poisons the scales of all heads and groups
+        const int64_t n_groups = heads_.head_dim / kKvGroup, block_halves = shape_.block_bytes() / 2;
+        const int64_t scales = block * block_halves + shape_.block_numbers() / 2;
+        for (int64_t i = 0; i < width / kKvGroup; ++i) {
+          const int64_t value = (i / n_groups * shape_.block_tokens + within) * n_groups + i % n_groups;
+          k_cache_[static_cast<size_t>(scales + i * shape_.block_tokens + within)] = 0x7e00;
+          v_cache_[static_cast<size_t>(scales + value)] = 0x7c00;
+        }
+        continue;
+      }
       for (int64_t i = 0; i < width; ++i) {
         const int64_t head = block * width + i / heads_.head_dim * heads_.head_dim, d = i % heads_.head_dim;
         k_cache_[static_cast<size_t>((head + d) * shape_.block_tokens + within)] = 0x7e00;  // not a number
@@ -132,8 +141,7 @@ class Sequences {
 
   /// The cache as a server leaves it behind: full of what earlier requests wrote, infinities included.
   void forget() {
-    const size_t halves = static_cast<size_t>(shape_.n_blocks) * static_cast<size_t>(shape_.block_tokens) *
-                          static_cast<size_t>(heads_.n_kv_heads * heads_.head_dim);
+    const size_t halves = static_cast<size_t>(shape_.n_blocks * shape_.block_bytes()) / 2;
     k_cache_.assign(halves, 0x7e00);  // not a number
     v_cache_.assign(halves, 0x7c00);  // infinity
   }
@@ -164,6 +172,17 @@ class Sequences {
   int token_floats() const { return heads_.n_heads * heads_.head_dim; }
 
  private:
+  /// Makes numbers what the cache holds of them.
+  static void round(std::vector<float>& numbers, KvType type) {
+    if (type == KvType::kF16) {
+      for (float& x : numbers) x = float_from_half(half_from_float(x));
+      return;
+    }
+    for (size_t begin = 0; begin < numbers.size(); begin += kKvGroup) {
+      const testing::ReferenceGroup group = testing::reference_kv_q8(numbers.data() + begin);
+      for (int i = 0; i < kKvGroup; ++i) numbers[begin + static_cast<size_t>(i)] = group.number(i);
+    }
+  }
   std::vector<float> numbers(int n, float deviation) {
     std::normal_distribution<float> normal(0.0f, deviation);
     std::vector<float> out(static_cast<size_t>(n));
@@ -196,7 +215,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Keys and values are exact in half, so what is left is float arithmetic: scores of size up to about 10 are
+// Keys and values are exact in the cache, so what is left is float arithmetic: scores of size up to about 10 are
 // off by some 1e-6 of their terms' sum, which moves a weight by as much; weights sum to 1 and values are
 // about 1.
 constexpr double kTolerance = 2e-5;
@@ -204,7 +223,7 @@ constexpr double kTolerance = 2e-5;
 void check_against_doubles(Heads heads, int block_tokens, int length, const Scoring& scoring = {}) {
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> backend = make_backend(heads, 2, isa, length);
-    Sequences sequences(heads, block_tokens, {length});
+    Sequences sequences(heads, block_tokens, {length}, scoring.type);
     sequences.forget();
     sequences.score_with(scoring);
     const std::vector<float> out = sequences.step(*backend, {{0, 0, length}});
@@ -230,7 +249,7 @@ void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& 
   const int n = 600;  // several slices of keys
   for (Isa isa : supported_isas()) {
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
-    Sequences sequences(heads, 16, {n, 100});
+    Sequences sequences(heads, 16, {n, 100}, scoring.type);
     sequences.score_with(scoring);
     sequences.forget();
     std::vector<float> whole = sequences.step(*one, {{0, 0, 500}});
@@ -265,11 +284,11 @@ void check_batches(Heads heads, const Scoring& scoring, const std::vector<int>& 
 }
 
 /// Tokens on both sides of 8192, in one step and alone, and some of them against doubles.
-void check_long_context(const Scoring& scoring) {
-  const Heads heads{2, 1, 16};
+void check_long_context(const Scoring& scoring, int head_dim = 16) {
+  const Heads heads{2, 1, head_dim};
   const int n = 8300;  // beyond 32 slices of 256 they become longer
   for (Isa isa : supported_isas()) {
-    Sequences sequences(heads, 16, {n});
+    Sequences sequences(heads, 16, {n}, scoring.type);
     sequences.score_with(scoring);
     sequences.forget();
     const std::unique_ptr<CpuBackend> one = make_backend(heads, 1, isa, n);
@@ -290,7 +309,7 @@ void check_long_context(const Scoring& scoring) {
     CHECK(same_bits(few, whole));
     for (int position : {8191, 8192}) {
       const std::vector<double> expected = sequences.expected(0, position, 1);
-      const float* ours = whole.data() + (position - 8180) * sequences.token_floats() + 16;
+      const float* ours = whole.data() + (position - 8180) * sequences.token_floats() + head_dim;
       for (size_t d = 0; d < expected.size(); ++d)
         CHECK(std::abs(double{ours[d]} - expected[d]) < kTolerance);
     }
@@ -451,13 +470,14 @@ TEST_CASE("attention multiplies queries by a factor of their positions", "[atten
 }
 
 TEST_CASE("attention reads nothing that its window hides", "[attention]") {
-  const Heads heads{6, 2, 24};
+  const KvType type = GENERATE(KvType::kF16, KvType::kQ8);
+  const Heads heads{6, 2, type == KvType::kQ8 ? 32 : 24};
   for (Isa isa : supported_isas()) {
     for (int block_tokens : {16, 32, 5}) {
       for (int window : {1, 16, 30, 100, 260}) {
         const std::unique_ptr<CpuBackend> backend = make_backend(heads, 3, isa, 600);
         for (int n_tokens : {1, 5, 70}) {
-          Sequences sequences(heads, block_tokens, {600});
+          Sequences sequences(heads, block_tokens, {600}, type);
           sequences.score_with({window, 8.0f, kSinks});
           sequences.forget();
           sequences.step(*backend, {{0, 0, 600}}, /*attend=*/false);
@@ -466,6 +486,60 @@ TEST_CASE("attention reads nothing that its window hides", "[attention]") {
           INFO(isa_name(isa) << ", window " << window << ", " << n_tokens << " tokens, blocks of "
                              << block_tokens);
           CHECK(same_bits(sequences.step(*backend, {{0, 600 - n_tokens, 600}}), expected));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("attention over 8-bit keys and values is softmax(q k) v for every head size and grouping",
+          "[attention]") {
+  const Scoring plain{.type = KvType::kQ8};
+  for (const Heads& heads :
+       {Heads{9, 3, 64}, Heads{5, 5, 32}, Heads{7, 1, 96}, Heads{8, 2, 128}, Heads{2, 1, 160},
+        Heads{2, 1, 256}, Heads{4, 2, 512}, Heads{9, 1, 576}, Heads{100, 1, 32}}) {
+    check_against_doubles(heads, 16, heads.head_dim > 128 ? 70 : 330, plain);
+    check_against_doubles(heads, 16, 100,
+                          {.window = 40, .soft_cap = 20.0f, .sinks = kSinks, .type = KvType::kQ8});
+  }
+  for (int block_tokens : {1, 5, 16, 24, 32, 64, 100})
+    check_against_doubles({2, 1, 64}, block_tokens, 131, plain);
+  for (int length : {1, 2, 15, 16, 17, 63, 64, 65, 256, 257, 600})
+    check_against_doubles({2, 1, 32}, 16, length, plain);
+  check_against_doubles({12, 12, 64}, 16, 130, {.ahead = true, .type = KvType::kQ8});
+}
+
+TEST_CASE("attention over 8-bit keys and values gives a token the same bits in any batch", "[attention]") {
+  check_batches({6, 2, 32}, {.type = KvType::kQ8}, {1, 2, 3, 5});
+  check_batches({6, 1, 64}, {.window = 300, .soft_cap = 8.0f, .sinks = kSinks, .type = KvType::kQ8}, {1, 3});
+  check_long_context({.type = KvType::kQ8}, 32);
+  check_long_context({.window = 5000, .soft_cap = 8.0f, .sinks = kSinks, .type = KvType::kQ8}, 32);
+}
+
+TEST_CASE("attention passes on 8-bit keys and values that are not numbers", "[attention]") {
+  constexpr int kHeadDim = 64;
+  for (Isa isa : supported_isas()) {
+    CpuBackend backend(1, isa);
+    backend.reserve({8, kHeadDim, 1, 16});
+    for (const float bad : {NAN, INFINITY, -INFINITY, 1e30f}) {
+      for (const bool in_key : {true, false}) {
+        const KvShape shape{1, kHeadDim, 16, 1, KvType::kQ8};
+        std::vector<uint16_t> k_cache(static_cast<size_t>(shape.block_bytes()) / 2), v_cache(k_cache.size());
+        std::vector<float> k(8 * kHeadDim, 0.5f), v(k.size(), 0.25f), out(k.size());
+        (in_key ? k : v)[5 * kHeadDim + 40] = bad;
+        const std::vector<int32_t> positions = {0, 1, 2, 3, 4, 5, 6, 7}, tables(8, 0);
+        const KvPlaces places{8, positions.data(), tables.data(), tables.data(), 1};
+        const KvLayer layer{k_cache.data(), v_cache.data()};
+        backend.kv_append(k.data(), v.data(), kHeadDim, places, shape, layer);
+        backend.attention(k.data(), kHeadDim, 1, {.scale = 0.125f}, places, shape, layer, out.data());
+        INFO(isa_name(isa) << ", " << bad << (in_key ? " in a key" : " in a value"));
+        for (int t = 0; t < 8; ++t) {
+          // A key spoils all of a token that sees it, a value the 32 dimensions that share its scale. Of the query that is
+          // the key itself: all too.
+          for (int d = 0; d < kHeadDim; ++d) {
+            const bool spoilt = t >= 5 && (in_key || d >= 32);
+            CHECK(std::isnan(out[static_cast<size_t>(t * kHeadDim + d)]) == spoilt);
+          }
         }
       }
     }

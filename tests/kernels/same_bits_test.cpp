@@ -3,6 +3,7 @@
 // Tests elsewhere compare the ISAs that one processor has. Those of x86-64 and of Arm never meet in one process, so here
 // each is compared with fingerprints (FNV-1a of all results) that are written down. Whoever changes the arithmetic on
 // purpose writes down the new ones: the failing check prints them.
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -112,10 +113,27 @@ uint64_t row_operations(Isa isa) {
   return print.value();
 }
 
+/// What VectorKernels::to_q8 makes of numbers, and of what is none.
+uint64_t rounded_to_q8(Isa isa) {
+  std::mt19937 rng(24);
+  std::vector<float> x = random_activations(20 * kKvGroup, rng);
+  x[100] = INFINITY;
+  x[200] = NAN;
+  for (int i = 0; i < kKvGroup; ++i) x[static_cast<size_t>(10 * kKvGroup + i)] *= 1e-7f;
+  std::vector<int8_t> whole(x.size());
+  std::vector<uint16_t> scales(20);
+  vector_kernels(isa).to_q8(x.data(), static_cast<int64_t>(x.size()), whole.data(), scales.data());
+  Fingerprint print;
+  print.add(whole);
+  print.add(scales);
+  return print.value();
+}
+
 /// Attention of seven queries to 90 keys in three KV blocks. `windows`: with windows and soft caps.
-uint64_t attention(Isa isa, bool windows) {
-  constexpr int kRows = 7, kHead = 80, kBlockTokens = 32, kKeys = 90;
-  constexpr size_t kBlock = size_t{kHead} * kBlockTokens;
+uint64_t attention(Isa isa, bool windows, KvType type = KvType::kF16) {
+  constexpr int kRows = 7, kBlockTokens = 32, kKeys = 90;
+  const int kHead = type == KvType::kQ8 ? 96 : 80;
+  const size_t kBlock = static_cast<size_t>(kHead) * kBlockTokens;
   std::mt19937 rng(23);
   const auto halves = [&](size_t n) {
     const std::vector<float> floats = random_activations(static_cast<int64_t>(n), rng);
@@ -125,7 +143,9 @@ uint64_t attention(Isa isa, bool windows) {
   };
   std::vector<float> q = random_activations(kRows * kHead, rng);
   for (float& value : q) value *= 0.1f;
+  // With 8-bit numbers the halves are two integers each, and the scales are halves.
   const std::vector<uint16_t> k = halves(3 * kBlock), v = halves(3 * kBlock);
+  const std::vector<uint16_t> k_scales = halves(3 * kBlock), v_scales = halves(3 * kBlock);
   const std::vector<int32_t> firsts = {3, 4, 13, 20, 31, 70, 71}, limits = {60, 61, 70, 77, 88, 89, 90};
   const std::vector<int32_t> blocks = {2, 0, 1};
   std::vector<float> scores(kRows * kKeyTile), largest(kRows), sum(kRows), weighted(kRows * kHead);
@@ -139,7 +159,9 @@ uint64_t attention(Isa isa, bool windows) {
   tile.end = kKeys;
   tile.k = k.data();
   tile.v = v.data();
-  tile.block_stride = kBlock;
+  tile.k_scales = k_scales.data();
+  tile.v_scales = v_scales.data();
+  tile.block_stride = static_cast<int64_t>(kBlock);
   tile.blocks = blocks.data();
   tile.block_tokens = kBlockTokens;
   tile.scores = scores.data();
@@ -147,7 +169,8 @@ uint64_t attention(Isa isa, bool windows) {
   tile.sum = sum.data();
   tile.weighted = weighted.data();
   const VectorKernels& kernels = vector_kernels(isa);
-  windows ? kernels.attend_partly_seen(tile) : kernels.attend(tile);
+  const auto of_type = static_cast<size_t>(type);
+  windows ? kernels.attend_partly_seen[of_type](tile) : kernels.attend[of_type](tile);
   Fingerprint print;
   print.add(largest);
   print.add(sum);
@@ -172,6 +195,13 @@ TEST_CASE("products of float weights are the same bits on every vector ISA of ev
   }
 }
 
+TEST_CASE("keys and values are rounded to the same 8 bits on every kind of processor") {
+  for (const Isa isa : supported_isas()) {
+    INFO(isa_name(isa));
+    CHECK(rounded_to_q8(isa) == 0x201c5e8694f8b376u);
+  }
+}
+
 TEST_CASE("sums of down rows are the same bits on every kind of processor") {
   for (const Isa isa : supported_isas()) {
     INFO(isa_name(isa));
@@ -185,6 +215,8 @@ TEST_CASE("row operations and attention are the same bits on every vector ISA of
     CHECK(row_operations(isa) == 0x63ddb96df49107c3u);
     CHECK(attention(isa, /*windows=*/false) == 0x1716dfa6d15cae61u);
     CHECK(attention(isa, /*windows=*/true) == 0x3761424d90fc0d1cu);
+    CHECK(attention(isa, /*windows=*/false, KvType::kQ8) == 0xff62f83ecc4dcea3u);
+    CHECK(attention(isa, /*windows=*/true, KvType::kQ8) == 0xa5b72add1af75f21u);
   }
 }
 

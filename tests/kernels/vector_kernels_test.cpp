@@ -330,6 +330,50 @@ TEST_CASE("floats become halves as rounding to nearest even says", "[vector]") {
   }
 }
 
+TEST_CASE("floats become 8-bit integers with shared scales as the format says", "[vector]") {
+  std::mt19937 rng(5);
+  std::vector<float> x;
+  const auto group = [&](const auto& number) {
+    for (int i = 0; i < kKvGroup; ++i) x.push_back(number(i));
+  };
+  for (const float deviation : {1.5f, 1e-3f, 1e-6f, 1e-8f, 1e4f, 3e6f}) {
+    std::normal_distribution<float> normal(0.0f, deviation);
+    for (int i = 0; i < 50; ++i) group([&](int) { return normal(rng); });
+  }
+  group([](int) { return 0.0f; });
+  group([](int i) { return i % 2 == 0 ? -0.0f : 0.0f; });
+  group([](int i) { return i == 31 ? -127.0f : static_cast<float>(i) + 0.5f; });  // a scale of 1: ties
+  group([](int i) { return i == 0 ? 63.5f : -0.25f * static_cast<float>(i); });   // of 1/2
+  group([](int i) { return i == 7 ? 127 * 0x1p-25f : 0.0f; });             // the largest whose scale is 0
+  group([](int i) { return i == 7 ? 127 * 0x1.000002p-25f : 0x1p-25f; });  // the smallest that is not
+  group([](int i) { return i == 20 ? 127 * 0x1.7fp-24f : 0x1p-24f; });     // rounded down: clamped
+  group([](int i) { return i == 3 ? 127 * 65504.0f : 65504.0f; });         // the largest scale
+  for (const float bad : {NAN, INFINITY, -INFINITY, 127 * 65520.0f, 1e30f}) {
+    group([&](int i) { return i == 30 ? bad : 1.0f; });
+    group([&](int i) { return i == 2 ? bad : -0.5f; });
+  }
+  const size_t n_groups = x.size() / kKvGroup;
+  for (Isa isa : supported_isas()) {
+    std::vector<int8_t> whole(x.size() + 1, 99);
+    std::vector<uint16_t> scales(n_groups + 1, 0xabcd);
+    vector_kernels(isa).to_q8(x.data(), static_cast<int64_t>(x.size()), whole.data(), scales.data());
+    for (size_t g = 0; g < n_groups; ++g) {
+      const testing::ReferenceGroup expected = testing::reference_kv_q8(x.data() + g * kKvGroup);
+      INFO(isa_name(isa) << ", group " << g << " of " << n_groups);
+      CHECK(scales[g] == expected.scale);
+      CHECK(std::memcmp(whole.data() + g * kKvGroup, expected.whole, kKvGroup) == 0);
+      // What is kept is near, within half a step.
+      const float scale = float_from_half(scales[g]);
+      for (size_t i = 0; i < kKvGroup && scale > 0x1p-14f; ++i) {
+        const double kept = double{expected.number(static_cast<int>(i))};
+        CHECK(std::abs(kept - double{x[g * kKvGroup + i]}) <= 0.5001 * double{scale});
+      }
+    }
+    CHECK(whole.back() == 99);
+    CHECK(scales.back() == 0xabcd);
+  }
+}
+
 TEST_CASE("attention to a single key returns its value exactly, for every half there is", "[vector]") {
   constexpr int kHeadDim = 250;  // the last lanes are not full
   const std::vector<float> q(kHeadDim, 1.0f);
@@ -356,7 +400,7 @@ TEST_CASE("attention to a single key returns its value exactly, for every half t
       tile.largest = &largest;
       tile.sum = &sum;
       tile.weighted = weighted.data();
-      vector_kernels(isa).attend(tile);
+      vector_kernels(isa).attend[static_cast<size_t>(KvType::kF16)](tile);
       for (size_t i = 0; i < v.size(); ++i) {
         const float expected = float_from_half(v[i]);
         const bool right = std::isnan(expected) ? std::isnan(weighted[i]) : weighted[i] == expected;
@@ -396,7 +440,7 @@ TEST_CASE("attention caps scores by cap * tanh(score / cap)", "[vector]") {
       tile.largest = largest.data();
       tile.sum = sum.data();
       tile.weighted = weighted.data();
-      vector_kernels(isa).attend_partly_seen(tile);
+      vector_kernels(isa).attend_partly_seen[static_cast<size_t>(KvType::kF16)](tile);
       double worst = 0;
       for (size_t i = 0; i < q.size(); ++i) {
         const double expected = double{cap} * std::tanh(double{q[i]} / double{cap});

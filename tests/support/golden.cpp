@@ -93,6 +93,22 @@ std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& to
   return logits;
 }
 
+double mean_kl(const std::vector<float>& reference, const std::vector<float>& logits, int n_vocab) {
+  if (reference.size() != logits.size()) throw std::runtime_error("logits of different texts are compared");
+  const size_t n_rows = reference.size() / static_cast<size_t>(n_vocab);
+  double sum = 0;
+  for (size_t row = 0; row < n_rows; ++row) {
+    const float* p = reference.data() + row * static_cast<size_t>(n_vocab);
+    const float* q = logits.data() + row * static_cast<size_t>(n_vocab);
+    const double p_log_z = log_sum_exp(p, n_vocab), q_log_z = log_sum_exp(q, n_vocab);
+    for (int i = 0; i < n_vocab; ++i) {
+      const double log_p = p[i] - p_log_z;
+      sum += std::exp(log_p) * (log_p - (q[i] - q_log_z));
+    }
+  }
+  return sum / static_cast<double>(n_rows);
+}
+
 GoldenScore score_golden(ForwardModel& model, const std::vector<GoldenText>& texts, int chunk) {
   const int n_vocab = model.limits().n_vocab;
   GoldenScore score;

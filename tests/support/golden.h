@@ -31,6 +31,9 @@ std::vector<TokenizedText> read_texts(const std::filesystem::path& json);
 /// slot 0.
 std::vector<float> logits_of(ForwardModel& model, const std::vector<int32_t>& tokens, int chunk);
 
+/// Mean over the rows of KL(reference || logits) in nats, over the whole vocabulary. Both are [n_rows, n_vocab].
+double mean_kl(const std::vector<float>& reference, const std::vector<float>& logits, int n_vocab);
+
 struct GoldenScore {
   int n_positions = 0;
   double mean_kl = 0;  // KL(reference || ours) over the reference's top 20 and the rest as one class, nats

@@ -1,11 +1,13 @@
 // The operations of kernels/backend.h in plain loops over doubles: what the backends are checked against.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/quant/half.h"
 
 namespace hearth::testing {
 
@@ -75,6 +77,36 @@ inline std::vector<double> reference_rope(const float* head, int head_dim, int64
     out[b] = double{head[a]} * s + double{head[b]} * c;
   }
   return out;
+}
+
+/// What KvType::kQ8 keeps of kKvGroup numbers.
+struct ReferenceGroup {
+  int8_t whole[kKvGroup] = {};
+  uint16_t scale = 0;
+
+  float number(int i) const { return static_cast<float>(whole[i]) * float_from_half(scale); }
+};
+
+/// Quotients are rounded to floats first, as the format says; in doubles, which changes none.
+inline ReferenceGroup reference_kv_q8(const float* x) {
+  ReferenceGroup group;
+  double largest = 0;
+  bool finite = true;
+  for (int i = 0; i < kKvGroup; ++i) {
+    finite = finite && std::isfinite(x[i]);
+    largest = std::max(largest, std::abs(double{x[i]}));
+  }
+  group.scale = half_from_float(static_cast<float>(largest / 127));
+  const double scale = double{float_from_half(group.scale)};
+  if (!finite || !std::isfinite(scale)) {
+    group.scale = kKvPoison;
+  } else if (scale > 0) {
+    for (int i = 0; i < kKvGroup; ++i) {
+      const float quotient = static_cast<float>(double{x[i]} / scale);
+      group.whole[i] = static_cast<int8_t>(std::clamp(std::nearbyint(double{quotient}), -127.0, 127.0));
+    }
+  }
+  return group;
 }
 
 /// One query head over keys and values [n_keys, head_dim], those that its window shows. soft_cap and sink are those

@@ -44,6 +44,21 @@ struct Lanes {
     for (int i = 0; i < n; ++i) padded[i] = x[i];
     return load_half(padded);
   }
+  static Lanes all_half(uint16_t x) {
+    const __m256 eight = _mm256_cvtph_ps(_mm_set1_epi16(static_cast<short>(x)));
+    return {eight, eight};
+  }
+  static Lanes load_int8(const int8_t* x) {
+    const auto eight = [](const int8_t* at) {
+      return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(at))));
+    };
+    return {eight(x), eight(x + 8)};
+  }
+  static Lanes load_int8_n(const int8_t* x, int n) {
+    int8_t padded[16] = {};
+    for (int i = 0; i < n; ++i) padded[i] = x[i];
+    return load_int8(padded);
+  }
   static void store_half(Lanes v, uint16_t* out) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_cvtps_ph(v.low, kToNearest));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out + 8), _mm256_cvtps_ph(v.high, kToNearest));

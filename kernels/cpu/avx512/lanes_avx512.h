@@ -26,6 +26,11 @@ struct Lanes {
   static Lanes load_half_n(const uint16_t* x, int n) {
     return {_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first(n), x))};
   }
+  static Lanes all_half(uint16_t x) { return {_mm512_cvtph_ps(_mm256_set1_epi16(static_cast<short>(x)))}; }
+  static Lanes load_int8(const int8_t* x) {
+    return from_int8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)));
+  }
+  static Lanes load_int8_n(const int8_t* x, int n) { return from_int8(_mm_maskz_loadu_epi8(first(n), x)); }
   static void store_half(Lanes a, uint16_t* out) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), to_half(a.v));
   }
@@ -71,6 +76,7 @@ struct Lanes {
  private:
   /// The mask of the first n of 16 lanes. REQUIRES: 0 <= n <= 16.
   static __mmask16 first(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
+  static Lanes from_int8(__m128i x) { return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x))}; }
   static __m256i to_half(__m512 x) {
     return _mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   }

@@ -9,7 +9,19 @@
 namespace hearth {
 
 const VectorKernels kVectorKernelsAvx512 = {
-    rms_norm, layer_norm, gated_activation,   softmax, sigmoid, add_weighted_rows, soft_cap, rotate,
-    to_half,  attend,     attend_partly_seen, merge,   divide};
+    rms_norm,
+    layer_norm,
+    gated_activation,
+    softmax,
+    sigmoid,
+    add_weighted_rows,
+    soft_cap,
+    rotate,
+    to_half,
+    to_q8,
+    {attend<KvType::kF16>, attend<KvType::kQ8>},
+    {attend_partly_seen<KvType::kF16>, attend_partly_seen<KvType::kQ8>},
+    merge,
+    divide};
 
 }  // namespace hearth

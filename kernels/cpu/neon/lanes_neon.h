@@ -47,6 +47,21 @@ struct Lanes {
     for (int i = 0; i < n; ++i) padded[i] = x[i];
     return load_half(padded);
   }
+  static Lanes all_half(uint16_t x) {
+    const float32x4_t four = vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(x)));
+    return {{four, four, four, four}};
+  }
+  static Lanes load_int8(const int8_t* x) {
+    const int8x16_t bytes = vld1q_s8(x);
+    const int16x8_t low = vmovl_s8(vget_low_s8(bytes)), high = vmovl_s8(vget_high_s8(bytes));
+    return {{vcvtq_f32_s32(vmovl_s16(vget_low_s16(low))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(low))),
+             vcvtq_f32_s32(vmovl_s16(vget_low_s16(high))), vcvtq_f32_s32(vmovl_s16(vget_high_s16(high)))}};
+  }
+  static Lanes load_int8_n(const int8_t* x, int n) {
+    int8_t padded[16] = {};
+    for (int i = 0; i < n; ++i) padded[i] = x[i];
+    return load_int8(padded);
+  }
   static void store_half(Lanes a, uint16_t* out) {
     for (int i = 0; i < 4; ++i) vst1_u16(out + 4 * i, vreinterpret_u16_f16(vcvt_f16_f32(a.v[i])));
   }

@@ -49,6 +49,14 @@ struct Lanes {
   static Lanes load_half_n(const uint16_t* x, int n) {
     return each([&](int i) { return i < n ? widen(x[i]) : 0.0f; });
   }
+  /// The half x in every lane.
+  static Lanes all_half(uint16_t x) { return all(widen(x)); }
+  static Lanes load_int8(const int8_t* x) {
+    return each([&](int i) { return static_cast<float>(x[i]); });
+  }
+  static Lanes load_int8_n(const int8_t* x, int n) {
+    return each([&](int i) { return i < n ? static_cast<float>(x[i]) : 0.0f; });
+  }
   static void store_half(Lanes v, uint16_t* out) {
     for (int i = 0; i < 16; ++i) out[i] = half_from_float(v.lane[i]);
   }

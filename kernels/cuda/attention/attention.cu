@@ -60,10 +60,14 @@ KernelWork attention_work(const AttentionCall& call, Attended which) {
   }
   const double width = 1.0 * call.shape.n_kv_heads * call.shape.head_dim, heads = call.n_heads,
                head_dim = call.shape.head_dim;
-  // A key and a value of two bytes; a fused multiply-add for each of their numbers and each query, and about as many
-  // instructions again that load and convert them; softmax takes about 20 a score.
-  return {.bytes = 4 * read * width + 8.0 * n_tokens * heads * head_dim,
-          .instructions = keys * heads * (4 * head_dim + 20)};
+  const KvType type = call.shape.type;
+  const double key_and_value =
+      2.0 * static_cast<double>(kv_bytes(type, int64_t{call.shape.n_kv_heads} * call.shape.head_dim));
+  // A fused multiply-add for each number of a key and a value and each query, and about as many instructions again that load
+  // and convert them; softmax takes about 20 a score. Where numbers have scales, each is multiplied once for all queries.
+  const double scaling = type == KvType::kQ8 ? 2 * read * width : 0;
+  return {.bytes = key_and_value * read + 8.0 * n_tokens * heads * head_dim,
+          .instructions = keys * heads * (4 * head_dim + 20) + scaling};
 }
 
 size_t attention_scratch_bytes(int max_tokens, int n_heads, int head_dim, int max_context) {
@@ -85,6 +89,10 @@ void attention(const float* q, int64_t stride, int n_heads, const AttentionScore
   require(shape.block_tokens == kBlockKeys, "a cache block has " + std::to_string(shape.block_tokens) +
                                                 " positions, the kernels expect " +
                                                 std::to_string(kBlockKeys) + ".");
+  require(shape.type != KvType::kQ8 || shape.head_dim % kKvGroup == 0,
+          "a head has " + std::to_string(shape.head_dim) +
+              " dimensions, of which a cache of type q8_0 takes multiples of " + std::to_string(kKvGroup) +
+              ".");
   const int group = n_heads / shape.n_kv_heads;
   const bool tiles = shape.head_dim <= kMaxTileDim;
   const int n_parts = ceil_div(group, tiles ? kMaxPartHeads : kMaxLongPartHeads);

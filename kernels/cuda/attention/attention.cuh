@@ -3,6 +3,7 @@
 // The arithmetic is that of kernels/cpu/attention.cpp and attention_inl.h, in the same order, so the results
 // are the same bits as on AVX2 and AVX-512 (the scalar code has no fused multiply-add). For one query row:
 //
+//   a number of the cache = half, or int8 * scale (kv_layout.h), either exact
 //   score of a key = fma over the dimensions in order, from 0, of (q * scale) and the key; then capped. Where queries
 //   grow, scale is first multiplied by the factor of the query's position
 //   slices of slice_tokens_for() keys, each alone; in a slice tiles of 64 keys, in order:
@@ -112,12 +113,21 @@ template <int N>
 struct alignas(4 * N) Floats {
   float at[N];
 };
-template <int N>
-struct alignas(2 * N) Halves {
-  uint16_t at[N];
+template <int N, class T>
+struct alignas(sizeof(T) * N) Packed {
+  T at[N];
 };
 
+// Exact for both types.
 __device__ inline float widen(uint16_t half) { return __half2float(__ushort_as_half(half)); }
+__device__ inline float widen(int8_t whole) { return static_cast<float>(whole); }
+
+/// A number of the cache. `scale` is not looked at where numbers have none.
+template <KvType kType>
+__device__ inline float cached(typename KvStored<kType>::Number number, float scale) {
+  if constexpr (kType == KvType::kQ8) return __fmul_rn(widen(number), scale);
+  return widen(number);
+}
 __device__ inline float minus_infinity() { return __int_as_float(static_cast<int>(0xff800000u)); }
 __device__ inline float larger(float a, float b) { return a > b ? a : b; }
 
@@ -160,20 +170,40 @@ __device__ inline float join_weighted(float weighted, float slice, JoinFactors f
 /// Joins a sink into a row's state; join_weighted() then joins its value, 0.
 __device__ inline JoinFactors join_sink(RowState& state, float sink) { return join(state, {sink, 1.0f}); }
 
-/// The query heads that blockIdx.y stands for: a part of one key/value head's, and where that head is in the cache.
+/// The query heads that blockIdx.y stands for: a part of one key/value head's.
 struct HeadPart {
   int first_head;
   int n_heads;
-  int64_t offset;  // offset of the key/value head in a KV block
-  int64_t block_stride;
+  int kv_head;
 };
 __device__ inline HeadPart head_part(const AttentionCall& call) {
   const int kv_head = static_cast<int>(blockIdx.y) / call.n_parts;
   const int first = static_cast<int>(blockIdx.y) % call.n_parts * call.part_heads;
   const int left = call.group - first;
-  const int64_t head_halves = int64_t{kBlockKeys} * call.shape.head_dim;
-  return {kv_head * call.group + first, left < call.part_heads ? left : call.part_heads,
-          kv_head * head_halves, call.shape.n_kv_heads * head_halves};
+  return {kv_head * call.group + first, left < call.part_heads ? left : call.part_heads, kv_head};
+}
+
+/// One head's keys and values in the cache; see KvHead.
+template <KvType kType>
+struct CachedHead {
+  using Number = typename KvStored<kType>::Number;
+  const Number* k;
+  const Number* v;
+  const uint16_t* k_scales;
+  const uint16_t* v_scales;
+  int64_t block_stride;
+
+  /// The scales of a KV block's keys [head_dim / kKvGroup, kBlockKeys] and values [kBlockKeys, head_dim / kKvGroup].
+  __device__ const uint16_t* key_scales(int64_t block) const { return k_scales + block * (block_stride / 2); }
+  __device__ const uint16_t* value_scales(int64_t block) const {
+    return v_scales + block * (block_stride / 2);
+  }
+};
+template <KvType kType>
+__device__ inline CachedHead<kType> cached_head(const AttentionCall& call, const HeadPart& part) {
+  const KvHead<kType> k = kv_head<kType>(call.layer.k, call.shape, part.kv_head);
+  const KvHead<kType> v = kv_head<kType>(call.layer.v, call.shape, part.kv_head);
+  return {k.numbers, v.numbers, k.scales, v.scales, k.block_stride};
 }
 
 __device__ inline const int32_t* block_table(const AttentionCall& call, int token) {

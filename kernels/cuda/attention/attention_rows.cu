@@ -8,9 +8,10 @@
 //   3. p and its sums: the same lanes, now that each knows the largest score of the tiles before its own
 //   4. values: a thread per dimension (three dimensions where heads are longer than 256), all rows, the keys in
 //      order
-// So keys and values are read once for all rows, at 2 bytes a number. A key, dimension and row take 2 fused
-// multiply-adds, which are 4 operations: with 8 rows 8 operations a byte. So memory is the bound. To keep it
-// busy, 16 keys' dimensions and 32 values are loaded to registers ahead.
+// So keys and values are read once for all rows, at 2 bytes a number, or 17/16 with KvType::kQ8. A key, dimension and row
+// take 2 fused multiply-adds, which are 4 operations: with 8 rows 8 operations a byte of halves. So memory is the bound. To
+// keep it busy, 16 keys' dimensions and 32 values are loaded to registers ahead. A warp's 32 dimensions of a value have one
+// scale: lane l loads that of the l-th value ahead.
 // Results of a slice: 4 * (head_dim + 2) bytes a row.
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/matmul/quantize.cuh"
@@ -27,6 +28,8 @@ constexpr int kValuesAhead = 32;
 constexpr int kLongHeadDims = kMaxHeadDim / kThreads;  // dimensions of a thread
 static_assert(kThreads == kPieceKeys && kThreads >= kMaxTileDim && kSliceKeys % kPieceKeys == 0);
 static_assert(kSliceKeys % kTileKeys == 0 && kMaxHeadDim % kThreads == 0);
+static_assert(kKvGroup % kKeysAhead == 0 && kKvGroup == 32 &&
+              kValuesAhead == 32);  // of KvType::kQ8: a warp's lanes
 
 /// The shared memory of a thread block.
 template <int kRows>
@@ -39,11 +42,10 @@ struct Exchange {
 };
 
 /// The keys from `first` to before `end` of a sequence, for one key/value head.
+template <KvType kType>
 struct Keys {
   const int32_t* blocks;
-  const uint16_t* k;
-  const uint16_t* v;
-  int64_t block_stride;
+  CachedHead<kType> head;
   int head_dim;
   float soft_cap;
   int first;
@@ -51,31 +53,39 @@ struct Keys {
 };
 
 /// Computes the scores of all rows with one key.
-template <int kRows>
-__device__ Floats<kRows> score_key(const Keys& keys, int position, const Floats<kRows>* q) {
+template <int kRows, KvType kType>
+__device__ Floats<kRows> score_key(const Keys<kType>& keys, int position, const Floats<kRows>* q) {
+  using Number = typename KvStored<kType>::Number;
   Floats<kRows> sums;
   const bool seen = position >= keys.first && position < keys.end;
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) sums.at[r] = seen ? 0.0f : minus_infinity();
   if (!seen) return sums;
-  const uint16_t* k = keys.k + keys.blocks[position / kBlockKeys] * keys.block_stride + position % kBlockKeys;
+  const int64_t block = keys.blocks[position / kBlockKeys];
+  const Number* k = keys.head.k + block * keys.head.block_stride + position % kBlockKeys;
+  const uint16_t* scales = nullptr;
+  if constexpr (kType == KvType::kQ8) scales = keys.head.key_scales(block) + position % kBlockKeys;
   int d = 0;
   for (; d + kKeysAhead <= keys.head_dim; d += kKeysAhead, k += kKeysAhead * kBlockKeys) {
-    uint16_t ahead[kKeysAhead];
+    Number ahead[kKeysAhead];
+    float scale = 1.0f;
+    if constexpr (kType == KvType::kQ8) scale = widen(scales[d / kKvGroup * kBlockKeys]);
     GPU_UNROLL
     for (int i = 0; i < kKeysAhead; ++i) ahead[i] = k[i * kBlockKeys];
     GPU_UNROLL
     for (int i = 0; i < kKeysAhead; ++i) {
-      const float key = widen(ahead[i]);
+      const float key = cached<kType>(ahead[i], scale);
       const Floats<kRows> row = q[d + i];
       GPU_UNROLL
       for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(row.at[r], key, sums.at[r]);
     }
   }
-  for (; d < keys.head_dim; ++d, k += kBlockKeys) {
-    const float key = widen(*k);
-    GPU_UNROLL
-    for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(q[d].at[r], key, sums.at[r]);
+  if constexpr (kType == KvType::kF16) {  // others have whole groups
+    for (; d < keys.head_dim; ++d, k += kBlockKeys) {
+      const float key = widen(*k);
+      GPU_UNROLL
+      for (int r = 0; r < kRows; ++r) sums.at[r] = __fmaf_rn(q[d].at[r], key, sums.at[r]);
+    }
   }
   if (keys.soft_cap > 0.0f) {
     GPU_UNROLL
@@ -136,20 +146,30 @@ __device__ void soften(const Exchange<kRows>& shared, float (&largest)[kPasses])
 
 /// weighted += p v for one dimension of the keys [begin + skip, begin + count) of kValuesAhead; kWhole: of all of
 /// them.
-template <int kRows, bool kWhole>
-__device__ void add_values(const Keys& keys, int begin, int skip, int count, int dim, const Floats<kRows>* p,
-                           float (&weighted)[kRows]) {
-  uint16_t ahead[kValuesAhead];
+template <int kRows, bool kWhole, KvType kType>
+__device__ void add_values(const Keys<kType>& keys, int begin, int skip, int count, int dim,
+                           const Floats<kRows>* p, float (&weighted)[kRows]) {
+  using Number = typename KvStored<kType>::Number;
+  Number ahead[kValuesAhead];
+  float lane_scale = 1.0f;  // of the value whose number the lane's is
+  if constexpr (kType == KvType::kQ8) {
+    const int key = static_cast<int>(threadIdx.x) % kValuesAhead;
+    if (kWhole || (key >= skip && key < count)) {
+      const int position = begin + key;
+      const int64_t place = int64_t{position % kBlockKeys} * (keys.head_dim / kKvGroup) + dim / kKvGroup;
+      lane_scale = widen(keys.head.value_scales(keys.blocks[position / kBlockKeys])[place]);
+    }
+  }
   GPU_UNROLL
   for (int block = 0; block < kValuesAhead / kBlockKeys; ++block) {
     const int first = begin + block * kBlockKeys;
     const bool seen = kWhole || (first < begin + count && first + kBlockKeys > begin + skip);
     const int64_t number = seen ? keys.blocks[first / kBlockKeys] : 0;
-    const uint16_t* v = keys.v + number * keys.block_stride + dim;
+    const Number* v = keys.head.v + number * keys.head.block_stride + dim;
     GPU_UNROLL
     for (int i = 0; i < kBlockKeys; ++i) {
       const int key = block * kBlockKeys + i;
-      ahead[key] = kWhole || (key >= skip && key < count) ? *v : uint16_t{0};
+      ahead[key] = kWhole || (key >= skip && key < count) ? *v : Number{0};
       v += keys.head_dim;
     }
   }
@@ -157,7 +177,9 @@ __device__ void add_values(const Keys& keys, int begin, int skip, int count, int
   for (int key = 0; key < kValuesAhead; ++key) {
     if (!kWhole && key >= count) break;
     if (!kWhole && key < skip) continue;
-    const float value = widen(ahead[key]);
+    float scale = 1.0f;
+    if constexpr (kType == KvType::kQ8) scale = __shfl_sync(0xffffffffu, lane_scale, key);
+    const float value = cached<kType>(ahead[key], scale);
     const Floats<kRows> row = p[key];
     GPU_UNROLL
     for (int r = 0; r < kRows; ++r) weighted[r] = __fmaf_rn(row.at[r], value, weighted[r]);
@@ -173,8 +195,8 @@ struct Softmax {
 };
 
 /// Adds the values of a tile of keys to one dimension's sums. `begin`: the first of the 256 keys of p.
-template <int kRows>
-__device__ void add_tile(const Keys& keys, int begin, int tile, int dim, const Exchange<kRows>& shared,
+template <int kRows, KvType kType>
+__device__ void add_tile(const Keys<kType>& keys, int begin, int tile, int dim, const Exchange<kRows>& shared,
                          float (&weighted)[kRows]) {
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) weighted[r] = __fmul_rn(weighted[r], shared.shrink[r][tile]);
@@ -182,16 +204,16 @@ __device__ void add_tile(const Keys& keys, int begin, int tile, int dim, const E
     const int skip = keys.first - begin - i;
     const int count = keys.end - begin - i;
     if (skip <= 0 && count >= kValuesAhead) {
-      add_values<kRows, true>(keys, begin + i, skip, count, dim, shared.scores + i, weighted);
+      add_values<kRows, true, kType>(keys, begin + i, skip, count, dim, shared.scores + i, weighted);
     } else if (skip < kValuesAhead && count > 0) {
-      add_values<kRows, false>(keys, begin + i, skip, count, dim, shared.scores + i, weighted);
+      add_values<kRows, false, kType>(keys, begin + i, skip, count, dim, shared.scores + i, weighted);
     }
   }
 }
 
 /// Goes through the keys of one slice from `begin` on.
-template <int kRows, int kDims>
-__device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>& shared,
+template <int kRows, int kDims, KvType kType>
+__device__ void attend_slice(const Keys<kType>& keys, int begin, const Exchange<kRows>& shared,
                              Softmax<kRows, kDims>& result) {
   constexpr int kPasses = (kRows + 3) / 4;
   const int thread = static_cast<int>(threadIdx.x);
@@ -205,7 +227,7 @@ __device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>&
   result.state = {minus_infinity(), 0.0f};
   begin = max(begin, keys.first / kTileKeys * kTileKeys);
   for (; begin < keys.end; begin += kPieceKeys) {
-    shared.scores[thread] = score_key<kRows>(keys, begin + thread, shared.q);
+    shared.scores[thread] = score_key<kRows, kType>(keys, begin + thread, shared.q);
     __syncthreads();
     soften<kRows, kPasses>(shared, largest);
     __syncthreads();
@@ -218,7 +240,7 @@ __device__ void attend_slice(const Keys& keys, int begin, const Exchange<kRows>&
       GPU_UNROLL
       for (int c = 0; c < kDims; ++c) {
         const int dim = thread + c * kThreads;
-        if (dim < keys.head_dim) add_tile<kRows>(keys, begin, tile, dim, shared, result.weighted[c]);
+        if (dim < keys.head_dim) add_tile<kRows, kType>(keys, begin, tile, dim, shared, result.weighted[c]);
       }
     }
     __syncthreads();  // wait before the next keys' scores are written
@@ -327,7 +349,7 @@ __device__ void write_out(const AttentionCall& call, int64_t first, int n_rows, 
 
 /// kDims: dimensions of a thread. blockIdx.x: a token, and with kSplit one of the slices that it sees. Two thread
 /// blocks fit a multiprocessor, except where three dimensions of two states would not fit half of the registers.
-template <int kRows, int kDims, bool kSplit>
+template <int kRows, int kDims, bool kSplit, KvType kType>
 __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
     attention_rows_kernel(AttentionCall call, SliceResults results, bool only_lone) {
   __shared__ Floats<kRows> q[kDims * kThreads], scores[kPieceKeys];
@@ -347,14 +369,12 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   const int head_dim = call.shape.head_dim;
   load_queries<kRows>(call, part, token, q);
   __syncthreads();
-  Keys keys{block_table(call, token),
-            call.layer.k + part.offset,
-            call.layer.v + part.offset,
-            part.block_stride,
-            head_dim,
-            call.scores.soft_cap,
-            seen_from,
-            n_keys};
+  Keys<kType> keys{block_table(call, token),
+                   cached_head<kType>(call, part),
+                   head_dim,
+                   call.scores.soft_cap,
+                   seen_from,
+                   n_keys};
   const int64_t first_row = int64_t{token} * call.n_heads + part.first_head;
   __shared__ JoinFactors joins[kRows];
   Softmax<kRows, kDims> total{};
@@ -369,7 +389,7 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   for (int begin = first; begin < n_keys && (!kSplit || begin == first); begin += slice_tokens) {
     keys.end = min(begin + slice_tokens, n_keys);
     Softmax<kRows, kDims> slice;
-    attend_slice<kRows, kDims>(keys, begin, shared, slice);
+    attend_slice<kRows, kDims, kType>(keys, begin, shared, slice);
     if (begin == first) {
       total = slice;
       continue;
@@ -397,14 +417,24 @@ __global__ void __launch_bounds__(kThreads, kDims > 1 && !kSplit ? 1 : 2)
   write_out<kRows, kDims>(call, first_row, part.n_heads, head_dim, sums, total);
 }
 
+using AttentionRowsKernel = void(AttentionCall, SliceResults, bool);
+
+/// The kernel for these rows and dimensions.
+template <int kRows, int kDims, KvType kType>
+AttentionRowsKernel* rows_kernel(bool split) {
+  return split ? attention_rows_kernel<kRows, kDims, true, kType>
+               : attention_rows_kernel<kRows, kDims, false, kType>;
+}
+
 template <int kRows, int kDims>
 void launch(const AttentionCall& call, const SliceResults& results, bool only_lone, cudaStream_t stream) {
   const bool split = results.n_slices > 0;
   const int blocks_per_token = split ? results.n_slices : 1;
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens * blocks_per_token),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
-  void (*kernel)(AttentionCall, SliceResults, bool) =
-      split ? attention_rows_kernel<kRows, kDims, true> : attention_rows_kernel<kRows, kDims, false>;
+  AttentionRowsKernel* const kernel = call.shape.type == KvType::kQ8
+                                          ? rows_kernel<kRows, kDims, KvType::kQ8>(split)
+                                          : rows_kernel<kRows, kDims, KvType::kF16>(split);
   check(gpu_launch(
             [=] {
               KernelWork work = attention_work(call, only_lone ? Attended::kLone : Attended::kAll);

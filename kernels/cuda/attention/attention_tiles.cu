@@ -9,7 +9,8 @@
 //   2. p and shrink go to shared memory
 //   3. values: a lane has a few neighbouring dimensions of all the warp's rows, and takes the keys in order
 // A key and dimension take 4 operations a row for 4 bytes: 32 operations a byte, so arithmetic is the bound. 16
-// fused multiply-adds of scores take 5 loads, and 32 of values take 3.
+// fused multiply-adds of scores take 5 loads, and 32 of values take 3. With KvType::kQ8 a number takes one more
+// multiplication, by its scale, for all of a warp's rows.
 // State: registers and shared memory only.
 #include "kernels/cuda/attention/attention.cuh"
 #include "kernels/cuda/runtime/error.h"
@@ -38,12 +39,10 @@ struct alignas(16) WarpMemory {
 /// Where a warp's rows read their keys and values, and which of them. kPlain: scores have neither windows nor caps
 /// nor sinks. What these need is left out of a plain kernel, for it would take registers and so warps from a
 /// multiprocessor.
-template <bool kPlain>
+template <bool kPlain, KvType kType>
 struct Warp {
   const int32_t* blocks;
-  const uint16_t* k;
-  const uint16_t* v;
-  int64_t block_stride;
+  CachedHead<kType> head;
   int head_dim;
   int lane;
   int half;
@@ -71,31 +70,45 @@ struct HalfState {
 };
 
 /// Computes the scores of the lane's rows with its four keys of the tile.
-template <int kMaxDim, int kRows, bool kPlain>
-__device__ void score_tile(const Warp<kPlain>& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
+template <int kMaxDim, int kRows, bool kPlain, KvType kType>
+__device__ void score_tile(const Warp<kPlain, kType>& warp, int begin,
+                           const WarpMemory<kMaxDim, kRows>& memory,
                            float (&scores)[kRows / 2][kTileBlocks]) {
-  const uint16_t* k[kTileBlocks];
+  using Number = typename KvStored<kType>::Number;
+  const Number* k[kTileBlocks];
+  const uint16_t* scales[kTileBlocks] = {};
   GPU_UNROLL
   for (int b = 0; b < kTileBlocks; ++b) {
     // Instead of a KV block without a key that is seen, any may be read.
     const int before_end = min(begin + b * kBlockKeys, warp.end - 1);
     const int position = kPlain ? before_end : max(before_end, warp.first);
-    k[b] = warp.k + warp.blocks[position / kBlockKeys] * warp.block_stride + warp.lane % 16;
+    const int64_t block = warp.blocks[position / kBlockKeys];
+    k[b] = warp.head.k + block * warp.head.block_stride + warp.lane % 16;
+    if constexpr (kType == KvType::kQ8) scales[b] = warp.head.key_scales(block) + warp.lane % 16;
     GPU_UNROLL
     for (int r = 0; r < kRows / 2; ++r) scores[r][b] = 0.0f;
   }
-  const auto add = [&](int d, const uint16_t(&keys)[kTileBlocks]) {
+  float scale[kTileBlocks];  // of the group of dimensions that is added
+  GPU_UNROLL
+  for (int b = 0; b < kTileBlocks; ++b) scale[b] = 1.0f;
+  const auto add = [&](int d, const Number(&keys)[kTileBlocks]) {
     const Floats<kRows / 2> q = memory.q[d][warp.half];
     GPU_UNROLL
     for (int b = 0; b < kTileBlocks; ++b) {
-      const float key = widen(keys[b]);
+      const float key = cached<kType>(keys[b], scale[b]);
       GPU_UNROLL
       for (int r = 0; r < kRows / 2; ++r) scores[r][b] = __fmaf_rn(q.at[r], key, scores[r][b]);
     }
   };
   int d = 0;
   for (; d + kDimsAhead <= warp.head_dim; d += kDimsAhead) {
-    uint16_t ahead[kDimsAhead][kTileBlocks];
+    if constexpr (kType == KvType::kQ8) {
+      if (d % kKvGroup == 0) {
+        GPU_UNROLL
+        for (int b = 0; b < kTileBlocks; ++b) scale[b] = widen(scales[b][d / kKvGroup * kBlockKeys]);
+      }
+    }
+    Number ahead[kDimsAhead][kTileBlocks];
     GPU_UNROLL
     for (int i = 0; i < kDimsAhead; ++i) {
       GPU_UNROLL
@@ -104,11 +117,13 @@ __device__ void score_tile(const Warp<kPlain>& warp, int begin, const WarpMemory
     GPU_UNROLL
     for (int i = 0; i < kDimsAhead; ++i) add(d + i, ahead[i]);
   }
-  for (; d < warp.head_dim; ++d) {
-    uint16_t keys[kTileBlocks];
-    GPU_UNROLL
-    for (int b = 0; b < kTileBlocks; ++b) keys[b] = k[b][d * kBlockKeys];
-    add(d, keys);
+  if constexpr (kType == KvType::kF16) {  // others have whole groups
+    for (; d < warp.head_dim; ++d) {
+      Number keys[kTileBlocks];
+      GPU_UNROLL
+      for (int b = 0; b < kTileBlocks; ++b) keys[b] = k[b][d * kBlockKeys];
+      add(d, keys);
+    }
   }
   if (!kPlain && warp.soft_cap > 0.0f) {
     GPU_UNROLL
@@ -132,8 +147,8 @@ __device__ void score_tile(const Warp<kPlain>& warp, int begin, const WarpMemory
 
 /// Turns scores into p and shrink, for all lanes, and updates the rows' states. A row whose window begins after the
 /// tile gets p, shrink and sum of 0, and keeps a largest score of -infinity.
-template <int kMaxDim, int kRows, bool kPlain>
-__device__ void soften(const Warp<kPlain>& warp, int begin, float (&scores)[kRows / 2][kTileBlocks],
+template <int kMaxDim, int kRows, bool kPlain, KvType kType>
+__device__ void soften(const Warp<kPlain, kType>& warp, int begin, float (&scores)[kRows / 2][kTileBlocks],
                        HalfState<kRows / 2>& state, WarpMemory<kMaxDim, kRows>& memory) {
   Floats<kRows / 2> shrinks;
   GPU_UNROLL
@@ -164,20 +179,21 @@ __device__ void soften(const Warp<kPlain>& warp, int begin, float (&scores)[kRow
 
 /// Loads kDims neighbouring values; beyond the head's end they are undefined. aligned: head_dim is a multiple
 /// of kDims.
-template <int kDims>
-__device__ Halves<kDims> load_values(const uint16_t* v, int dim, int head_dim, bool aligned) {
-  if (aligned) return *reinterpret_cast<const Halves<kDims>*>(v + min(dim, head_dim - kDims));
-  Halves<kDims> values;
+template <int kDims, class Number>
+__device__ Packed<kDims, Number> load_values(const Number* v, int dim, int head_dim, bool aligned) {
+  if (aligned) return *reinterpret_cast<const Packed<kDims, Number>*>(v + min(dim, head_dim - kDims));
+  Packed<kDims, Number> values;
   GPU_UNROLL
   for (int c = 0; c < kDims; ++c) values.at[c] = v[min(dim + c, head_dim - 1)];
   return values;
 }
 
 /// weighted = weighted * shrink + p v over the tile.
-template <Edge kEdge, int kDims, int kMaxDim, int kRows, bool kPlain>
-__device__ void add_values(const Warp<kPlain>& warp, int begin, const WarpMemory<kMaxDim, kRows>& memory,
-                           float (&weighted)[kRows][kDims]) {
-  const bool aligned = warp.head_dim % kDims == 0;
+template <Edge kEdge, int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
+__device__ void add_values(const Warp<kPlain, kType>& warp, int begin,
+                           const WarpMemory<kMaxDim, kRows>& memory, float (&weighted)[kRows][kDims]) {
+  using Number = typename KvStored<kType>::Number;
+  const bool aligned = kType == KvType::kQ8 || warp.head_dim % kDims == 0;
   GPU_UNROLL
   for (int r = 0; r < kRows; ++r) {
     const float shrink = memory.shrink[r / (kRows / 2)].at[r % (kRows / 2)];
@@ -187,19 +203,28 @@ __device__ void add_values(const Warp<kPlain>& warp, int begin, const WarpMemory
   const int end = kEdge == Edge::kNone ? begin + kTileKeys : min(begin + kTileKeys, warp.end);
   const int start = kEdge == Edge::kBoth ? max(begin, warp.first / kKeysAhead * kKeysAhead) : begin;
   for (int first = start; first < end; first += kKeysAhead) {
-    const uint16_t* v = warp.v + warp.blocks[first / kBlockKeys] * warp.block_stride +
-                        int64_t{first % kBlockKeys} * warp.head_dim;
-    Halves<kDims> ahead[kKeysAhead];
+    const int64_t block = warp.blocks[first / kBlockKeys];
+    const Number* v =
+        warp.head.v + block * warp.head.block_stride + int64_t{first % kBlockKeys} * warp.head_dim;
+    Packed<kDims, Number> ahead[kKeysAhead];
+    float scales[kKeysAhead] = {};
     GPU_UNROLL
     for (int i = 0; i < kKeysAhead; ++i)
       ahead[i] = load_values<kDims>(v + i * warp.head_dim, warp.lane * kDims, warp.head_dim, aligned);
+    if constexpr (kType == KvType::kQ8) {
+      const int n_groups = warp.head_dim / kKvGroup;
+      const uint16_t* scale = warp.head.value_scales(block) + (first % kBlockKeys) * n_groups +
+                              min(warp.lane * kDims / kKvGroup, n_groups - 1);
+      GPU_UNROLL
+      for (int i = 0; i < kKeysAhead; ++i) scales[i] = widen(scale[i * n_groups]);
+    }
     GPU_UNROLL
     for (int i = 0; i < kKeysAhead; ++i) {
       const int position = first + i;
       const Floats<kRows / 2> p[2] = {memory.p[position - begin][0], memory.p[position - begin][1]};
       GPU_UNROLL
       for (int c = 0; c < kDims; ++c) {
-        const float value = widen(ahead[i].at[c]);
+        const float value = cached<kType>(ahead[i].at[c], scales[i]);
         GPU_UNROLL
         for (int r = 0; r < kRows; ++r) {
           const float next = __fmaf_rn(p[r / (kRows / 2)].at[r % (kRows / 2)], value, weighted[r][c]);
@@ -214,8 +239,8 @@ __device__ void add_values(const Warp<kPlain>& warp, int begin, const WarpMemory
 
 /// Joins a later slice, the keys [begin, end), into all earlier ones; skips rows that see nothing of it. A row whose
 /// first slice it is takes its weighted sums as they are: joining could turn -0 into 0.
-template <int kDims, int kMaxDim, int kRows, bool kPlain>
-__device__ void join_slice(const Warp<kPlain>& warp, int begin, int end, HalfState<kRows / 2>& total,
+template <int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
+__device__ void join_slice(const Warp<kPlain, kType>& warp, int begin, int end, HalfState<kRows / 2>& total,
                            const HalfState<kRows / 2>& slice, float (&total_weighted)[kRows][kDims],
                            const float (&weighted)[kRows][kDims], WarpMemory<kMaxDim, kRows>& memory) {
   GPU_UNROLL
@@ -249,8 +274,8 @@ __device__ RowPlace place_of(const HeadPart& part, int first_token, int row) {
 }
 
 /// Joins the sinks of the rows' heads, if there are any.
-template <int kDims, int kMaxDim, int kRows, bool kPlain>
-__device__ void join_sinks(const AttentionCall& call, const HeadPart& part, const Warp<kPlain>& warp,
+template <int kDims, int kMaxDim, int kRows, bool kPlain, KvType kType>
+__device__ void join_sinks(const AttentionCall& call, const HeadPart& part, const Warp<kPlain, kType>& warp,
                            int first_row, HalfState<kRows / 2>& total, float (&total_weighted)[kRows][kDims],
                            WarpMemory<kMaxDim, kRows>& memory) {
   if (kPlain || call.scores.sinks == nullptr) return;
@@ -319,7 +344,7 @@ __device__ void write_out(const AttentionCall& call, const HeadPart& part, int f
 }
 
 /// kRows: of a warp. Lanes beyond the head's last dimension work along on its last ones and write nothing.
-template <int kDims, int kRows, bool kPlain>
+template <int kDims, int kRows, bool kPlain, KvType kType>
 __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(AttentionCall call) {
   constexpr int kMaxDim = kLanes * kDims;
   __shared__ WarpMemory<kMaxDim, kRows> memories[kWarps];
@@ -336,21 +361,19 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
   WarpMemory<kMaxDim, kRows>& memory = memories[warp_number];
   load_queries(call, part, first_token, first_row, n_rows, lane, memory);
   __syncwarp();
-  const Warp<kPlain> warp{block_table(call, first_token),
-                          call.layer.k + part.offset,
-                          call.layer.v + part.offset,
-                          part.block_stride,
-                          call.shape.head_dim,
-                          lane,
-                          lane / 16,
-                          kPlain ? 0 : memory.firsts[0],
-                          kPlain ? 0 : memory.firsts[kRows - 1],
-                          memory.limits[0],
-                          memory.limits[kRows - 1],
-                          call.scores.soft_cap};
+  const Warp<kPlain, kType> warp{block_table(call, first_token),
+                                 cached_head<kType>(call, part),
+                                 call.shape.head_dim,
+                                 lane,
+                                 lane / 16,
+                                 kPlain ? 0 : memory.firsts[0],
+                                 kPlain ? 0 : memory.firsts[kRows - 1],
+                                 memory.limits[0],
+                                 memory.limits[kRows - 1],
+                                 call.scores.soft_cap};
   const int slice_tokens = slice_tokens_for(warp.end, kPlain ? 0 : call.scores.window);
   const int first_slice = warp.first / slice_tokens * slice_tokens;
-  HalfState<kRows / 2> total;
+  HalfState<kRows / 2> total{};
   float total_weighted[kRows][kDims];
   for (int slice = first_slice; slice < warp.end; slice += slice_tokens) {
     HalfState<kRows / 2> state;
@@ -391,19 +414,30 @@ __global__ void __launch_bounds__(kWarps* kLanes, 2) attention_tiles_kernel(Atte
   write_out(call, part, first_token, first_row, n_rows, lane, memory.shrink, total_weighted);
 }
 
+using AttentionTilesKernel = void(AttentionCall);
+
+template <bool kPlain, KvType kType>
+AttentionTilesKernel* tiles_kernel(int head_dim) {
+  if (head_dim <= 64) return attention_tiles_kernel<2, 8, kPlain, kType>;
+  if (head_dim <= 128) return attention_tiles_kernel<4, 8, kPlain, kType>;
+  return attention_tiles_kernel<8, 4, kPlain, kType>;
+}
+
+template <KvType kType>
+AttentionTilesKernel* tiles_kernel(const AttentionCall& call) {
+  const AttentionScores& scores = call.scores;
+  const bool plain = scores.window == 0 && scores.soft_cap == 0.0f && scores.sinks == nullptr;
+  return plain ? tiles_kernel<true, kType>(call.shape.head_dim)
+               : tiles_kernel<false, kType>(call.shape.head_dim);
+}
+
 }  // namespace
 
 void attention_tiles(const AttentionCall& call, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(call.places.n_tokens),
                   static_cast<unsigned>(call.shape.n_kv_heads * call.n_parts));
-  const AttentionScores& scores = call.scores;
-  const bool plain = scores.window == 0 && scores.soft_cap == 0.0f && scores.sinks == nullptr;
-  void (*kernel)(AttentionCall) =
-      plain ? attention_tiles_kernel<8, 4, true> : attention_tiles_kernel<8, 4, false>;
-  if (call.shape.head_dim <= 128)
-    kernel = plain ? attention_tiles_kernel<4, 8, true> : attention_tiles_kernel<4, 8, false>;
-  if (call.shape.head_dim <= 64)
-    kernel = plain ? attention_tiles_kernel<2, 8, true> : attention_tiles_kernel<2, 8, false>;
+  AttentionTilesKernel* const kernel =
+      call.shape.type == KvType::kQ8 ? tiles_kernel<KvType::kQ8>(call) : tiles_kernel<KvType::kF16>(call);
   check(gpu_launch([=] { return attention_work(call, Attended::kNeighbours); }, kernel, grid, kWarps * kLanes,
                    0, stream, call),
         "attending");

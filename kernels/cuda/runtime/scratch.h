@@ -69,8 +69,8 @@ struct Scratch {
     if (bounds.stream_bytes > 0) {
       for (std::byte*& buffer : streamed) buffer = arena.take<std::byte>(bounds.stream_bytes);
     }
-    const size_t kv_halves = bounds.stream_kv_bytes / sizeof(uint16_t);
-    if (kv_halves > 0) streamed_kv = {arena.take<uint16_t>(kv_halves), arena.take<uint16_t>(kv_halves)};
+    if (const size_t kv = bounds.stream_kv_bytes; kv > 0)
+      streamed_kv = {arena.take<std::byte>(kv), arena.take<std::byte>(kv)};
     if (!bounds.shares) return;
     hot = take_set(list_counts + n_sets + 1);
     hand_over = arena.take<uint32_t>(HandOver::kStateWords);

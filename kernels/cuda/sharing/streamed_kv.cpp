@@ -37,13 +37,14 @@ void for_each_run(const KvPlaces& places, int block_tokens, bool before, const C
 
 void copy_blocks(const KvPlaces& places, const KvShape& shape, bool before, KvLayer from, KvLayer to,
                  cudaMemcpyKind kind, cudaStream_t stream) {
-  const int64_t halves = int64_t{shape.n_kv_heads} * shape.head_dim * shape.block_tokens;
+  const int64_t of_block = shape.block_bytes();
+  const auto at = [=](void* memory, int64_t block) {
+    return static_cast<std::byte*>(memory) + block * of_block;
+  };
   for_each_run(places, shape.block_tokens, before, [&](int64_t first, int64_t n) {
-    const auto bytes = static_cast<size_t>(n * halves) * sizeof(uint16_t);
-    check(cudaMemcpyAsync(to.k + first * halves, from.k + first * halves, bytes, kind, stream),
-          "copying keys");
-    check(cudaMemcpyAsync(to.v + first * halves, from.v + first * halves, bytes, kind, stream),
-          "copying values");
+    const auto bytes = static_cast<size_t>(n * of_block);
+    check(cudaMemcpyAsync(at(to.k, first), at(from.k, first), bytes, kind, stream), "copying keys");
+    check(cudaMemcpyAsync(at(to.v, first), at(from.v, first), bytes, kind, stream), "copying values");
   });
 }
 

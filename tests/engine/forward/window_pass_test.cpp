@@ -54,10 +54,9 @@ std::vector<int32_t> text_of(int n_tokens, int seed, int n_vocab) {
 /// Overwrites one KV block of a layer.
 void poison(const KvMemory& kv, int layer, int32_t block) {
   const KvShape shape = kv.shape(layer);
-  const auto halves = static_cast<size_t>(shape.n_kv_heads) * static_cast<size_t>(shape.head_dim) *
-                      static_cast<size_t>(shape.block_tokens);
-  std::fill_n(kv.layer(layer).k + static_cast<size_t>(block) * halves, halves, kNotANumber);
-  std::fill_n(kv.layer(layer).v + static_cast<size_t>(block) * halves, halves, kNotANumber);
+  const int64_t halves = shape.block_bytes() / 2;
+  for (void* const cached : {kv.layer(layer).k, kv.layer(layer).v})
+    std::fill_n(static_cast<uint16_t*>(cached) + block * halves, halves, kNotANumber);
 }
 
 /// A model that computes sequences in slots, with blocks from KvBlocks.
@@ -296,7 +295,10 @@ TEST_CASE("windows: what models of today take for keys and values") {
       spec.layers.push_back({.window = i % shape.period == shape.period - 1 ? 0 : shape.window});
     KvBlockCounts counts = kv_block_counts(spec, context, 4, 128);
     if (!windows) counts.window = {};
-    return std::lround(KvMemory::bytes_needed(spec, counts) / 1e6);
+    const double bytes = KvMemory::bytes_needed(spec, counts);
+    counts.type = KvType::kQ8;
+    CHECK(KvMemory::bytes_needed(spec, counts) == bytes * 34 / 64);
+    return std::lround(bytes / 1e6);
   };
   const Shape gpt_oss_20b{24, 8, 64, 128, 2}, gemma3_27b{62, 16, 128, 1024, 6};
   CHECK(megabytes(gpt_oss_20b, 8192, false) == 1611);

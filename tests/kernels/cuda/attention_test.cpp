@@ -1,9 +1,8 @@
-// Rotation, the cache and attention on the device: the bits of the CPU backend.
+// The cache and attention on the device: the bits of the CPU backend.
 #include <algorithm>
 #include <random>
 
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/rope_table.h"
 #include "kernels/cuda/ops.h"
 #include "kernels/quant/half.h"
 #include "tests/kernels/cuda/bits.h"
@@ -50,31 +49,24 @@ class Cache {
  public:
   static constexpr int kBlockTokens = 16;
 
-  Cache(Heads heads, const std::vector<int>& lengths, unsigned seed = 1)
+  Cache(Heads heads, const std::vector<int>& lengths, unsigned seed = 1, KvType type = KvType::kF16)
       : heads_(heads), lengths_(lengths), random_(seed) {
     for (int length : lengths)
       max_blocks_ = std::max(max_blocks_, (length + kBlockTokens - 1) / kBlockTokens);
     const size_t n_blocks = static_cast<size_t>(max_blocks_) * lengths.size();
-    shape_ = {heads.n_kv_heads, heads.head_dim, kBlockTokens, static_cast<int>(n_blocks)};
+    shape_ = {heads.n_kv_heads, heads.head_dim, kBlockTokens, static_cast<int>(n_blocks), type};
     std::vector<int32_t> blocks(n_blocks);
     for (size_t b = 0; b < n_blocks; ++b) blocks[b] = static_cast<int32_t>(b);
     std::shuffle(blocks.begin(), blocks.end(), random_);
     tables_.assign(n_blocks, 0x7fffffff);
-    const size_t block_halves =
-        static_cast<size_t>(heads.n_kv_heads) * static_cast<size_t>(heads.head_dim) * kBlockTokens;
+    const size_t block_halves = static_cast<size_t>(shape_.block_bytes()) / 2;
     k.assign(n_blocks * block_halves, 0x7e00);
     v.assign(n_blocks * block_halves, 0x7c00);
-    std::normal_distribution<float> normal(0.0f, 1.5f);
     for (size_t s = 0; s < lengths.size(); ++s) {
       for (int p = 0; p < lengths[s]; ++p) {
         const size_t at = s * static_cast<size_t>(max_blocks_) + static_cast<size_t>(p / kBlockTokens);
         tables_[at] = blocks[at];
-        for (int head = 0; head < heads.n_kv_heads; ++head) {
-          for (int d = 0; d < heads.head_dim; ++d) {
-            k[key_at(static_cast<int>(s), p, head, d)] = half_from_float(normal(random_));
-            v[value_at(static_cast<int>(s), p, head, d)] = half_from_float(normal(random_));
-          }
-        }
+        for (int head = 0; head < heads.n_kv_heads; ++head) fill(static_cast<int>(s), p, head);
       }
     }
   }
@@ -86,6 +78,17 @@ class Cache {
   size_t value_at(int sequence, int position, int head, int d) const {
     return row_at(sequence, position, head) * kBlockTokens +
            static_cast<size_t>(position % kBlockTokens * heads_.head_dim + d);
+  }
+  /// With KvType::kQ8: the scales that a dimension of a key or value has, in halves.
+  size_t key_scale_at(int sequence, int position, int head, int d) const {
+    const int group = head * heads_.head_dim / kKvGroup + d / kKvGroup;
+    return scales_at(sequence, position) +
+           static_cast<size_t>(group * kBlockTokens + position % kBlockTokens);
+  }
+  size_t value_scale_at(int sequence, int position, int head, int d) const {
+    const int row = head * kBlockTokens + position % kBlockTokens;
+    return scales_at(sequence, position) +
+           static_cast<size_t>(row * heads_.head_dim / kKvGroup + d / kKvGroup);
   }
 
   const Heads& heads() const { return heads_; }
@@ -99,8 +102,9 @@ class Cache {
     for (int p = 0; p < position; ++p) {
       for (int head = 0; head < heads_.n_kv_heads; ++head) {
         for (int d = 0; d < heads_.head_dim; ++d) {
-          k[key_at(sequence, p, head, d)] = 0x7e00;
-          v[value_at(sequence, p, head, d)] = 0x7c00;
+          const bool scaled = shape_.type == KvType::kQ8;
+          k[scaled ? key_scale_at(sequence, p, head, d) : key_at(sequence, p, head, d)] = 0x7e00;
+          v[scaled ? value_scale_at(sequence, p, head, d) : value_at(sequence, p, head, d)] = 0x7c00;
         }
       }
       if (p % kBlockTokens == kBlockTokens - 1)
@@ -112,11 +116,43 @@ class Cache {
   std::vector<uint16_t> k, v;
 
  private:
+  /// Gives a position's key and value random numbers.
+  void fill(int sequence, int position, int head) {
+    std::normal_distribution<float> normal(0.0f, 1.5f);
+    if (shape_.type == KvType::kF16) {
+      for (int d = 0; d < heads_.head_dim; ++d) {
+        k[key_at(sequence, position, head, d)] = half_from_float(normal(random_));
+        v[value_at(sequence, position, head, d)] = half_from_float(normal(random_));
+      }
+      return;
+    }
+    std::uniform_int_distribution<int> whole(-127, 127);
+    const size_t skipped = block_of(sequence, position) * static_cast<size_t>(shape_.block_bytes());
+    // key_at() and value_at() count numbers from the first KV block on, as if there were no scales.
+    const size_t numbers = block_of(sequence, position) * static_cast<size_t>(shape_.block_numbers());
+    auto* const keys = reinterpret_cast<int8_t*>(k.data());
+    auto* const values = reinterpret_cast<int8_t*>(v.data());
+    for (int d = 0; d < heads_.head_dim; ++d) {
+      keys[skipped + key_at(sequence, position, head, d) - numbers] = static_cast<int8_t>(whole(random_));
+      values[skipped + value_at(sequence, position, head, d) - numbers] = static_cast<int8_t>(whole(random_));
+      if (d % kKvGroup != 0) continue;
+      k[key_scale_at(sequence, position, head, d)] = half_from_float(0.02f * std::abs(normal(random_)));
+      v[value_scale_at(sequence, position, head, d)] = half_from_float(0.02f * std::abs(normal(random_)));
+    }
+  }
+  size_t block_of(int sequence, int position) const {
+    return static_cast<size_t>(
+        tables_[static_cast<size_t>(sequence * max_blocks_ + position / kBlockTokens)]);
+  }
+  size_t scales_at(int sequence, int position) const {
+    return (block_of(sequence, position) * static_cast<size_t>(shape_.block_bytes()) +
+            static_cast<size_t>(shape_.block_numbers())) /
+           2;
+  }
   /// Of a block's head, in units of block_tokens.
   size_t row_at(int sequence, int position, int head) const {
-    const size_t block =
-        static_cast<size_t>(tables_[static_cast<size_t>(sequence * max_blocks_ + position / kBlockTokens)]);
-    return (block * static_cast<size_t>(heads_.n_kv_heads) + static_cast<size_t>(head)) *
+    return (block_of(sequence, position) * static_cast<size_t>(heads_.n_kv_heads) +
+            static_cast<size_t>(head)) *
            static_cast<size_t>(heads_.head_dim);
   }
 
@@ -266,11 +302,12 @@ void check_attention(Cache& cache, const std::vector<Token>& tokens, const Scori
   if (!isa) return;
   const Places places(cache, tokens, scoring.ahead);
   const Queries queries(cache, tokens.size(), scoring);
-  INFO(cache.heads().n_heads << "/" << cache.heads().n_kv_heads << " heads of " << cache.heads().head_dim
-                             << ", " << tokens.size() << " tokens, up to " << places.longest()
-                             << " keys, window " << scoring.window << ", cap " << scoring.soft_cap
-                             << (scoring.sinks ? ", sinks" : "") << (scoring.ahead ? ", ahead" : "")
-                             << (scoring.grows ? ", growing" : ""));
+  INFO(kv_type_name(cache.shape().type)
+       << ", " << cache.heads().n_heads << "/" << cache.heads().n_kv_heads << " heads of "
+       << cache.heads().head_dim << ", " << tokens.size() << " tokens, up to " << places.longest()
+       << " keys, window " << scoring.window << ", cap " << scoring.soft_cap
+       << (scoring.sinks ? ", sinks" : "") << (scoring.ahead ? ", ahead" : "")
+       << (scoring.grows ? ", growing" : ""));
   REQUIRE(different(attention_on_device(cache, queries, places),
                     attention_on_cpu(cache, queries, places, *isa)) == 0);
 }
@@ -458,6 +495,68 @@ TEST_CASE("CUDA: attention passes on what is infinite or not a number") {
   }
 }
 
+TEST_CASE(
+    "CUDA: attention over 8-bit keys and values has the CPU's bits for every size and grouping of heads") {
+  for (const Heads& heads : kAllHeads) {
+    if (heads.head_dim % kKvGroup != 0) continue;
+    Cache cache(heads, {300, 40, 100}, 1, KvType::kQ8);
+    check_attention(cache, run(0, 299, 300) + run(1, 30, 40) + run(2, 98, 100));
+    check_attention(cache, run(0, 297, 300) + run(1, 39, 40), {70, 8.0f, true});
+    check_attention(cache, run(0, 260, 300) + run(1, 0, 40));
+    check_attention(cache, run(0, 264, 300) + run(1, 0, 3), {50, 8.0f, true});
+  }
+}
+
+TEST_CASE("CUDA: attention over 8-bit keys and values has the CPU's bits at every length and in every step") {
+  Cache cache({4, 2, 32}, {1100, 40, 300}, 1, KvType::kQ8);
+  for (int n_keys : {1, 2, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257, 513, 1100})
+    check_attention(cache, run(0, n_keys - 1, n_keys));
+  for (int window : {1, 17, 64, 65, 257, 300, 1000}) {
+    for (int n_keys : {1, 64, 257, 600, 1100}) check_attention(cache, run(0, n_keys - 1, n_keys), {window});
+    check_attention(cache, run(0, 500, 567), {window});
+  }
+  check_attention(cache, run(0, 0, 600));
+  check_attention(cache, run(0, 640, 663) + run(2, 299, 300) + run(1, 0, 40) + run(2, 17, 18));
+  check_attention(cache, run(0, 0, 1100) + run(1, 0, 40), {.ahead = true});
+  check_attention(cache, run(0, 247, 253), {.grows = true});
+  Cache long_text({2, 1, 32}, {8230}, 1, KvType::kQ8);
+  check_attention(long_text, run(0, 8178, 8216));
+  check_attention(long_text, run(0, 8190, 8194), {7680});
+}
+
+TEST_CASE("CUDA: attention reads no scales that its window hides") {
+  for (int window : {1, 16, 30, 100, 260}) {
+    for (int n_tokens : {1, 5, 40}) {
+      for (int head_dim : {32, 512}) {
+        Cache cache({4, 2, head_dim}, {300}, 1, KvType::kQ8);
+        cache.hide_before(0, 300 - n_tokens + 1 - window);
+        check_attention(cache, run(0, 300 - n_tokens, 300), {window, 8.0f, true});
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "CUDA: attention over 8-bit keys and values does not depend on the order of the emulator's threads") {
+  for_each_schedule([] {
+    Cache cache({4, 2, 64}, {330, 40}, 1, KvType::kQ8);
+    check_attention(cache, run(0, 318, 322));
+    check_attention(cache, run(0, 290, 330) + run(1, 39, 40), {100, 8.0f, true});
+  });
+}
+
+TEST_CASE("CUDA: attention passes on scales that are infinite or not a number") {
+  for (int n_tokens : {3, 40}) {
+    Cache cache({4, 2, 64}, {300}, 1, KvType::kQ8);
+    cache.v[cache.value_scale_at(0, 270, 0, 5)] = 0x7c00;
+    cache.v[cache.value_scale_at(0, 285, 1, 40)] = kKvPoison;
+    cache.k[cache.key_scale_at(0, 290, 0, 63)] = kKvPoison;
+    check_attention(cache, run(0, 300 - n_tokens, 300));
+    check_attention(cache, run(0, 295 - n_tokens, 295));
+    check_attention(cache, run(0, 300 - n_tokens, 300), {11, 8.0f, true});
+  }
+}
+
 TEST_CASE("CUDA: attention is softmax(q k) v") {
   // Keys and values are exact in half; what is left is float arithmetic, as in the CPU's test.
   constexpr double kTolerance = 2e-5;
@@ -531,16 +630,23 @@ TEST_CASE("CUDA: attention says what it does not take") {
   const TestStream stream;
   KvPlaces places;
   places.n_tokens = 1;
-  const auto attend = [&](KvShape shape) {
+  const auto attend = [&](const KvShape& shape) {
     cuda::attention(nullptr, 0, 1, {}, places, shape, {}, 1, nullptr, nullptr, stream);
   };
   CHECK_THROWS_WITH(attend({1, 769, 16, 1}), ContainsSubstring("769 dimensions"));
   CHECK_THROWS_WITH(attend({1, 64, 32, 1}), ContainsSubstring("32 positions"));
+  CHECK_THROWS_WITH(attend({1, 80, 16, 1, KvType::kQ8}), ContainsSubstring("multiples of 32"));
 }
 
 TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
-  for (const Heads& heads : {Heads{1, 1, 20}, Heads{2, 2, 80}, Heads{3, 3, 128}}) {
-    Cache cache(heads, {40, 100, 1});
+  struct Case {
+    Heads heads;
+    KvType type;
+  };
+  for (const auto& [heads, type] :
+       {Case{{1, 1, 20}, KvType::kF16}, Case{{2, 2, 80}, KvType::kF16}, Case{{3, 3, 128}, KvType::kF16},
+        Case{{1, 1, 32}, KvType::kQ8}, Case{{2, 2, 96}, KvType::kQ8}, Case{{3, 3, 128}, KvType::kQ8}}) {
+    Cache cache(heads, {40, 100, 1}, 1, type);
     const std::vector<Token> tokens = run(1, 90, 100) + run(0, 0, 40) + run(2, 0, 1);
     const Places places(cache, tokens);
     const int64_t stride = int64_t{heads.n_kv_heads} * heads.head_dim + 8;
@@ -553,6 +659,13 @@ TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
                                       0x1p-25f, 0x1.000002p-25f, 0x1p-24f,   0x1.8p-24f};
     std::copy(edges.begin(), edges.end(), k.begin() + stride);
     std::copy(edges.begin(), edges.end(), v.begin());
+    if (type == KvType::kQ8) {  // a NaN, a group whose scale is 0, ties, a scale that is too large
+      k[3 * static_cast<size_t>(stride) + 31] = NAN;
+      std::fill_n(k.begin() + 4 * stride, 32, -0x1p-20f);
+      for (int i = 0; i < 32; ++i)
+        k[static_cast<size_t>(5 * stride + i)] = i == 9 ? 127.0f : -0.5f * static_cast<float>(i);
+      v[6 * static_cast<size_t>(stride)] = -1e7f;
+    }
     const TestStream stream;
     const DeviceArray<float> k_there(k), v_there(v);
     const DeviceArray<uint16_t> k_cache(cache.k), v_cache(cache.v);
@@ -564,7 +677,7 @@ TEST_CASE("CUDA: keys and values lie in the cache as the CPU puts them") {
       backend.reserve({static_cast<int>(tokens.size()), stride, heads.n_heads, 100});
       backend.kv_append(k.data(), v.data(), stride, places.here(), cache.shape(),
                         {expected.k.data(), expected.v.data()});
-      INFO(isa_name(isa) << ", heads of " << heads.head_dim);
+      INFO(isa_name(isa) << ", heads of " << heads.head_dim << ", " << kv_type_name(type));
       REQUIRE(k_cache.read(stream) == expected.k);
       REQUIRE(v_cache.read(stream) == expected.v);
     }

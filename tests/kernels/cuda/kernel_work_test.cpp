@@ -197,9 +197,11 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
 TEST_CASE_METHOD(KernelWorkTest, "attention declares the keys and values it reads") {
   const test::TestStream stream;
   constexpr int kHeads = 8, kHeadDim = 128, kKeys = 1024, kBlockTokens = 16, kBlocks = kKeys / kBlockTokens;
-  const DeviceArray<uint16_t> k(kKeys * kHeads * kHeadDim), v(kKeys * kHeads * kHeadDim);
-  cudaMemset(k.data(), 0, k.size() * 2);
-  cudaMemset(v.data(), 0, v.size() * 2);
+  const KvType type = GENERATE(KvType::kF16, KvType::kQ8);
+  const KvShape shape{kHeads, kHeadDim, kBlockTokens, kBlocks, type};
+  const DeviceArray<std::byte> k(static_cast<size_t>(kBlocks * shape.block_bytes())), v(k.size());
+  cudaMemset(k.data(), 0, k.size());
+  cudaMemset(v.data(), 0, v.size());
   std::vector<int32_t> table(kBlocks);
   std::iota(table.begin(), table.end(), 0);
   const DeviceArray<int32_t> tables(table), position(std::vector<int32_t>{kKeys - 1}),
@@ -213,10 +215,35 @@ TEST_CASE_METHOD(KernelWorkTest, "attention declares the keys and values it read
                         .table_of = table_of.data(),
                         .block_tables = tables.data(),
                         .max_blocks = kBlocks};
-  const KvShape shape{kHeads, kHeadDim, kBlockTokens, kBlocks};
   check(stream, 10, [&] {
     cuda::attention(q.data(), kHeads * kHeadDim, kHeads, {.scale = 1.0f}, places, shape, {k.data(), v.data()},
                     kKeys, scratch.data(), out.data(), stream);
+  });
+}
+
+TEST_CASE_METHOD(KernelWorkTest, "writing keys and values declares the cache's bytes of its type") {
+  const test::TestStream stream;
+  constexpr int kHeads = 8, kHeadDim = 128, kTokens = 256, kBlockTokens = 16,
+                kBlocks = kTokens / kBlockTokens;
+  const KvType type = GENERATE(KvType::kF16, KvType::kQ8);
+  const KvShape shape{kHeads, kHeadDim, kBlockTokens, kBlocks, type};
+  const DeviceArray<std::byte> k_cache(static_cast<size_t>(kBlocks * shape.block_bytes())),
+      v_cache(k_cache.size());
+  const DeviceArray<float> k(kTokens * kHeads * kHeadDim), v(k.size());
+  cudaMemset(k.data(), 0, k.size() * sizeof(float));
+  cudaMemset(v.data(), 0, v.size() * sizeof(float));
+  std::vector<int32_t> table(kBlocks), position(kTokens);
+  std::iota(table.begin(), table.end(), 0);
+  std::iota(position.begin(), position.end(), 0);
+  const DeviceArray<int32_t> tables(table), positions(position), table_of(std::vector<int32_t>(kTokens, 0));
+  const KvPlaces places{.n_tokens = kTokens,
+                        .positions = positions.data(),
+                        .table_of = table_of.data(),
+                        .block_tables = tables.data(),
+                        .max_blocks = kBlocks};
+  check(stream, 7, [&] {
+    cuda::kv_append(k.data(), v.data(), kHeads * kHeadDim, places, shape, {k_cache.data(), v_cache.data()},
+                    stream);
   });
 }
 
