@@ -139,6 +139,8 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
                     "it can have.",
                     options.context, model.name, possible));
   }
+  if (const std::string why = why_not_kv_type(model.spec, engine_kv_type(options.kv_type)); !why.empty())
+    throw std::runtime_error(model.name + ": " + why);
   if (plan.active && model.spec.has_experts()) {
     throw std::runtime_error("--active says how many neurons are active, and the FFNs of " + model.name +
                              " are experts; leave it out.");
@@ -150,7 +152,8 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
       .ram_bytes = std::nullopt,
       .load = {.context_tokens = options.context > 0 ? options.context : std::min(kDefaultContext, possible),
                .n_slots = options.slots,
-               .prefill_chunk = options.prefill_chunk},
+               .prefill_chunk = options.prefill_chunk,
+               .kv_type = engine_kv_type(options.kv_type)},
       .modes = {},
       .activity = std::nullopt,
       .active = plan.active,
@@ -186,7 +189,8 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
                   "Machine to plan for: " + shipped_machine_names() +
                       ", or a file of hearth-profiler probe --toml; not given: this one")
       ->type_name("NAME|FILE");
-  add_options(command, {"vram-budget", "ram-budget", "context", "slots", "prefill-chunk", "sparsity"},
+  add_options(command,
+              {"vram-budget", "ram-budget", "context", "slots", "prefill-chunk", "kv-type", "sparsity"},
               options);
   CLI::Option* sparsity = command.get_option("--sparsity")->default_str("");
   sparsity->description(sparsity->get_description() +

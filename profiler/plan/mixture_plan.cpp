@@ -55,7 +55,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   for (const Expert& expert : w.mixture.shared) layer.shared += expert_of(expert);
   if (!w.mixture.experts.empty()) layer.expert = expert_of(w.mixture.experts.front());
   const int window = model.spec.layer(index).window;
-  const double per_token = 2.0 * sizeof(uint16_t) * model.spec.kv_dim();
+  const double per_token = kv_position_bytes(model.spec, question.load.kv_type);
   const double filled = question.load.context_tokens * question.assumptions.context_filled;
   layer.kv_read = per_token * (window > 0 ? std::min<double>(window, filled) : filled);
   layer.kv_held = per_token * question.load.context_tokens * question.load.n_slots;
@@ -286,12 +286,12 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
                                  spec.mixture.n_used, spec.mixture.n_experts));
   lines.emplace_back(
       "assumed",
-      fmt::format("{} of {} tokens each, half full; a prompt's step of {} tokens reads {:.0f} experts of a "
+      fmt::format("{} of {} tokens each, half full{}; a prompt's step of {} tokens reads {:.0f} experts of a "
                   "layer, {}; "
                   "work space is not counted",
                   question.load.n_slots == 1 ? "1 slot" : fmt::format("{} slots", question.load.n_slots),
-                  question.load.context_tokens, question.load.prefill_chunk, plan.experts_per_step,
-                  plan.experts_source));
+                  question.load.context_tokens, kv_words(question.load.kv_type), question.load.prefill_chunk,
+                  plan.experts_per_step, plan.experts_source));
   return lines;
 }
 
@@ -326,6 +326,7 @@ std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) 
                      {"machine", question.machine.name},
                      {"context_tokens", question.load.context_tokens},
                      {"slots", question.load.n_slots},
+                     {"kv_type", kv_type_name(question.load.kv_type)},
                      {"vram_budget_bytes", plan.vram_budget},
                      {"ram_budget_bytes", plan.ram_budget},
                      {"experts",

@@ -98,6 +98,10 @@ std::string wrapped(std::string_view name, const std::string& what) {
 
 }  // namespace
 
+std::string kv_words(KvType type) {
+  return type == KvType::kF16 ? "" : std::string(", keys and values as ") + kv_type_name(type);
+}
+
 std::string prefill_bound(const PlacementSolution& solution) {
   if (!solution.on_gpu) return "arithmetic on the CPU";
   if (solution.n_device_layers() < static_cast<int>(solution.layers.size()))
@@ -135,10 +139,10 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
                    best.on_gpu ? ": " + bytes(read.device_whole + read.device_neurons) + " of VRAM, " : "",
                    best.on_gpu ? bytes(read.cold_neurons + read.host_whole) + " of RAM" : " of RAM"));
   line("assumed",
-       fmt::format("{} of {} tokens each, half full; {:.0f} % of neurons active, {}",
+       fmt::format("{} of {} tokens each, half full{}; {:.0f} % of neurons active, {}",
                    question.load.n_slots == 1 ? "1 slot" : fmt::format("{} slots", question.load.n_slots),
-                   question.load.context_tokens, 100 * answer.activity.active_share(),
-                   answer.activity.source));
+                   question.load.context_tokens, kv_words(question.load.kv_type),
+                   100 * answer.activity.active_share(), answer.activity.source));
   line("at best", fmt::format("{} tokens/s: no placement in this mode is faster, by the same figures",
                               rate_text(1 / best.least_seconds)));
   for (const PlanHelp& help : answer.helps) {
@@ -199,6 +203,7 @@ std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer) {
                {"machine", question.machine.name},
                {"context_tokens", question.load.context_tokens},
                {"slots", question.load.n_slots},
+               {"kv_type", kv_type_name(question.load.kv_type)},
                {"vram_budget_bytes", answer.vram_budget},
                {"ram_budget_bytes", answer.ram_budget},
                {"active_share", answer.activity.active_share()},

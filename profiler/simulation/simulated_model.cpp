@@ -62,8 +62,8 @@ void SimulatedModel::place() {
       .host = layout_,
       .mode = load_.mode,
       .bounds = load_bounds(load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
-      .kv_counts =
-          kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots, load_.load.prefill_chunk),
+      .kv_counts = kv_block_counts(spec_, load_.load.context_tokens, load_.load.n_slots,
+                                   load_.load.prefill_chunk, load_.load.kv_type),
       .split = load_.split,
       .prefetch = load_.prefetch,
       .order = nullptr};
