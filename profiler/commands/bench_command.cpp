@@ -93,6 +93,7 @@ int run_speculation_command(const BenchCommand& command) {
     ModelOptions loading = command.model;
     loading.model = draft_file;
     loading.device = Options::Device::kCpu;
+    loading.kv_type = Options::KvType::kF16;  // as hearthd loads it
     draft_model = load_model(loading, context, chunk);
     options.speculation.draft_model = draft_model.get();
     options.speculation.draft_context = context;
@@ -179,7 +180,7 @@ std::function<int()> add_bench_command(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N")
       ->check(CLI::Range(1, 1 << 20));
-  add_options(*bench, {"prefill-chunk"}, command->model);
+  add_options(*bench, {"prefill-chunk", "kv-type"}, command->model);
   bench->add_option("--repeat,-r", command->options.n_repeats, "Runs; the median is shown")
       ->capture_default_str()
       ->type_name("N")

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "config/command_options.h"
 #include "profiler/bench/bench.h"
 #include "profiler/bench/perplexity.h"
 #include "profiler/commands/activity_csv.h"
@@ -97,6 +98,7 @@ std::function<int()> add_perplexity_command(CLI::App& app) {
   CLI::App* perplexity = app.add_subcommand("perplexity", "Perplexity of a text, as llama.cpp defines it");
   add_model_options(*perplexity, command->model);
   add_device_options(*perplexity, command->model);
+  add_options(*perplexity, {"kv-type"}, command->model);
   perplexity->add_option("--file,-f", command->file, "Text file")->required()->type_name("FILE");
   perplexity->add_option("--window,-c", command->n_context, "Tokens per window")
       ->capture_default_str()

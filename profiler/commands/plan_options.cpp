@@ -146,6 +146,8 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
                     "it can have.",
                     options.context, model.name, possible));
   }
+  if (const std::string why = why_not_kv_type(model.spec, engine_kv_type(options.kv_type)); !why.empty())
+    throw std::runtime_error(model.name + ": " + why);
   if (plan.active && model.spec.has_experts()) {
     throw std::runtime_error("--active says how many neurons are active, and the FFNs of " + model.name +
                              " are experts; leave it out.");
@@ -159,6 +161,7 @@ PlanQuestion plan_question(const PlanOptions& plan, const Options& options, cons
                .n_slots = options.slots,
                .n_kv_contexts = engine_kv_contexts(options.kv_contexts),
                .prefill_chunk = options.prefill_chunk,
+               .kv_type = engine_kv_type(options.kv_type),
                .library = options.prompt_products == Options::PromptProducts::kFast},
       .modes = {},
       .activity = std::nullopt,
@@ -222,7 +225,7 @@ void add_plan_options(CLI::App& command, PlanOptions& plan, Options& options) {
       ->type_name("NAME|FILE");
   add_options(command,
               {"vram-budget", "ram-budget", "prompt-products", "context", "slots", "kv-contexts",
-               "prefill-chunk", "sparsity"},
+               "prefill-chunk", "kv-type", "sparsity"},
               options);
   CLI::Option* sparsity = command.get_option("--sparsity")->default_str("");
   sparsity->description(sparsity->get_description() +

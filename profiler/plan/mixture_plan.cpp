@@ -55,7 +55,7 @@ Layer layer_of(const PlanQuestion& question, int index) {
   for (const Expert& expert : w.mixture.shared) layer.shared += expert_of(expert);
   if (!w.mixture.experts.empty()) layer.expert = expert_of(w.mixture.experts.front());
   const int window = model.spec.layer(index).window;
-  const double per_token = 2.0 * sizeof(uint16_t) * model.spec.kv_dim();
+  const double per_token = kv_position_bytes(model.spec, question.load.kv_type);
   const double filled = question.load.context_tokens * question.assumptions.context_filled;
   layer.kv_read = per_token * (window > 0 ? std::min<double>(window, filled) : filled);
   layer.kv_held = per_token * question.load.context_tokens;
@@ -305,12 +305,12 @@ std::vector<std::pair<std::string, std::string>> mixture_lines(const PlanQuestio
   lines.emplace_back("a token",
                      fmt::format("reads {}{}; {} of {} experts a layer", bytes_text(plan.token_bytes()), read,
                                  spec.mixture.n_used, spec.mixture.n_experts));
-  lines.emplace_back("assumed",
-                     fmt::format("{}, half full; a prompt's step of {} tokens reads {:.0f} experts of a "
-                                 "layer, {}; "
-                                 "work space is not counted",
-                                 slots_text(question.load, plan.n_kv_contexts), question.load.prefill_chunk,
-                                 plan.experts_per_step, plan.experts_source));
+  lines.emplace_back(
+      "assumed", fmt::format("{}, half full{}; a prompt's step of {} tokens reads {:.0f} experts of a "
+                             "layer, {}; "
+                             "work space is not counted",
+                             slots_text(question.load, plan.n_kv_contexts), kv_words(question.load.kv_type),
+                             question.load.prefill_chunk, plan.experts_per_step, plan.experts_source));
   return lines;
 }
 
@@ -346,6 +346,7 @@ std::string mixture_json(const PlanQuestion& question, const MixturePlan& plan) 
                      {"context_tokens", question.load.context_tokens},
                      {"slots", question.load.n_slots},
                      {"kv_contexts", plan.n_kv_contexts},
+                     {"kv_type", kv_type_name(question.load.kv_type)},
                      {"vram_budget_bytes", plan.vram_budget},
                      {"ram_budget_bytes", plan.ram_budget},
                      {"experts",

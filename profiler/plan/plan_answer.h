@@ -50,6 +50,8 @@ PlanAnswer answer_plan(const PlanQuestion& question);
 /// The answer line by line: a name (empty if the line before goes on), and a sentence or two.
 std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& question,
                                                             const PlanAnswer& answer);
+/// What such lines say of the type of keys and values, after a clause; empty for halves.
+std::string kv_words(KvType type);
 /// Such lines for a terminal.
 std::string lines_text(const std::vector<std::pair<std::string, std::string>>& lines);
 /// "4 slots of 4096 tokens each, with keys and values of 2 at once".

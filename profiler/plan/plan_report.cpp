@@ -98,6 +98,10 @@ std::string wrapped(std::string_view name, const std::string& what) {
 
 }  // namespace
 
+std::string kv_words(KvType type) {
+  return type == KvType::kF16 ? "" : std::string(", keys and values as ") + kv_type_name(type);
+}
+
 std::string prefill_bound(const PlacementSolution& solution) {
   if (!solution.on_gpu) return "arithmetic on the CPU";
   if (solution.n_device_layers() < static_cast<int>(solution.layers.size()))
@@ -134,9 +138,10 @@ std::vector<std::pair<std::string, std::string>> plan_lines(const PlanQuestion& 
        fmt::format("reads {}{}{}", bytes(read.sum()),
                    best.on_gpu ? ": " + bytes(read.device_whole + read.device_neurons) + " of VRAM, " : "",
                    best.on_gpu ? bytes(read.cold_neurons + read.host_whole) + " of RAM" : " of RAM"));
-  line("assumed", fmt::format("{}, half full; {:.0f} % of neurons active, {}",
-                              slots_text(question.load, answer.n_kv_contexts),
-                              100 * answer.activity.active_share(), answer.activity.source));
+  line("assumed",
+       fmt::format("{}, half full{}; {:.0f} % of neurons active, {}",
+                   slots_text(question.load, answer.n_kv_contexts), kv_words(question.load.kv_type),
+                   100 * answer.activity.active_share(), answer.activity.source));
   line("at best", fmt::format("{} tokens/s: no placement in this mode is faster, by the same figures",
                               rate_text(1 / best.least_seconds)));
   for (const PlanHelp& help : answer.helps) {
@@ -206,6 +211,7 @@ std::string plan_json(const PlanQuestion& question, const PlanAnswer& answer) {
                {"context_tokens", question.load.context_tokens},
                {"slots", question.load.n_slots},
                {"kv_contexts", answer.n_kv_contexts},
+               {"kv_type", kv_type_name(question.load.kv_type)},
                {"vram_budget_bytes", answer.vram_budget},
                {"ram_budget_bytes", answer.ram_budget},
                {"active_share", answer.activity.active_share()},

@@ -91,7 +91,8 @@ void SimulatedHost::attention(const float* /*q*/, int64_t /*stride*/, int n_head
     const bool last = t + 1 == places.n_tokens || places.table_of[t + 1] != places.table_of[t];
     if (last) read_keys += seen;
   }
-  read(4 * read_keys * shape.n_kv_heads * shape.head_dim, 2 * keys * n_heads * shape.head_dim);
+  const int64_t width = int64_t{shape.n_kv_heads} * shape.head_dim;
+  read(2 * read_keys * static_cast<double>(kv_bytes(shape.type, width)), 2 * keys * n_heads * shape.head_dim);
 }
 
 void SimulatedHost::select_neurons(const float* values, const float* sizes, int n_tokens, int64_t n_neurons,

@@ -181,6 +181,7 @@ std::string simulation_json(const SimulatedLoad& load, const SimulationOptions& 
                {"slots", load.load.n_slots},
                {"kv_contexts", r.n_kv_contexts},
                {"context_tokens", load.load.context_tokens},
+               {"kv_type", kv_type_name(load.load.kv_type)},
                {"prefill_tokens_per_s", r.prefill.tokens_per_s()},
                {"decode_tokens_per_s", r.decode.tokens_per_s()},
                {"share_of_bound", r.share_of_bound},

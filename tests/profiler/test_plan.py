@@ -71,6 +71,19 @@ def test_more_memory_is_faster_and_a_longer_context_slower():
     assert short["vram_bytes"] <= 3 << 30
 
 
+def test_keys_and_values_of_8_bits_leave_room_and_are_read_faster():
+    shape = ["--shape", "7b", "--machine", "rtx4090", "--context", 4096, "--slots", 8]
+    halves, rounded = (answer(*shape, "--kv-type", name) for name in ("f16", "q8_0"))
+    assert (halves["kv_type"], rounded["kv_type"]) == ("f16", "q8_0")
+    assert answer(*shape)["kv_type"] == "f16"
+    assert rounded["best"]["decode_tokens_per_s"] > halves["best"]["decode_tokens_per_s"]
+    bytes_of = [sum(found["best"][part] for part in ("vram_bytes", "ram_bytes")) for found in (halves, rounded)]
+    assert bytes_of[1] < bytes_of[0]
+    done = plan(*shape, "--kv-type", "q8_0")
+    assert "keys and values as q8_0" in " ".join(done.stdout.split())
+    assert "multiple of 32" in refused("--model", DATA / "arch" / "llama.gguf", "--machine", "rtx4090", "--kv-type", "q8_0")
+
+
 def test_a_swiglu_model_is_dense():
     found = answer("--shape", "7b", "--machine", "rtx2080ti", "--ffn-activation", "silu")
     assert found["best"]["mode"] == "dense"

@@ -153,6 +153,32 @@ TEST_CASE("models with windows give the CPU's bits on the device, whose window b
   CHECK(same_bits(logits_of(*on_device, tokens, 1), expected));  // steps are recorded and played back
 }
 
+TEST_CASE(
+    "8-bit keys and values on the device have the CPU's bits, and cost a real model at most 0.001 nats") {
+  LoadOptions options = options_of(data() / "relu/relu-5m-q8_0.gguf", "dense", false);
+  std::vector<int32_t> tokens = read_golden(data() / "relu/relu-golden.json").front().tokens;
+  options.context_tokens = 128;
+  options.prefill_chunk = 64;  // more tokens than are cut by slices of keys, so that prompts' kernels run too
+  tokens.resize(std::min<size_t>(tokens.size(), 90));
+  const std::vector<float> halves = logits_of(*ModelRuntime::load(options), tokens, 64);
+  options.kv_type = KvType::kQ8;
+  const auto on_cpu = ModelRuntime::load(options);
+  const std::vector<float> expected = logits_of(*on_cpu, tokens, 64);
+  options.device = DeviceChoice::kCuda;
+  const auto on_device = ModelRuntime::load(options);
+  REQUIRE(on_device->placed().backend.starts_with("CUDA "));
+  CHECK(on_device->placed().kv_bytes == on_cpu->placed().kv_bytes);
+  CHECK(on_device->placed().plan->device.kv == on_device->placed().kv_bytes);
+  for (const int chunk : {64, 1}) {
+    const std::vector<float> logits = logits_of(*on_device, tokens, chunk);
+    const double kl = mean_kl(halves, logits, on_cpu->limits().n_vocab);
+    WARN("ReLU 5M, keys and values of 8 bits, on the device, steps of " << chunk << ": mean KL " << kl);
+    CHECK(same_bits(logits, expected));
+    CHECK(kl <= 0.001);
+    CHECK(kl > 1e-9);
+  }
+}
+
 TEST_CASE("an encoder stays on the CPU, and says so") {
   LoadOptions options = options_of(data() / "arch/bert.gguf", "dense", true);
   CHECK_THROWS_WITH(ModelRuntime::load(options), ContainsSubstring("An encoder runs on the CPU only"));

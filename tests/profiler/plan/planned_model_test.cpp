@@ -92,6 +92,22 @@ TEST_CASE("a layer with a window takes and reads the keys and values that it see
   CHECK(std::abs(full.vram_shared - window.vram_shared - saved) <= 2 * 256);
 }
 
+TEST_CASE("8-bit keys and values take and read 34 bytes for 64") {
+  const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "");
+  const ModelActivity activity = law_activity(*known_law(model.spec), model.spec);
+  const auto facts_of = [&](KvType type) {
+    const PlanLoad load{.context_tokens = 4096, .n_slots = 2, .prefill_chunk = 64, .kv_type = type};
+    const PlanBasis basis(model, model.modes().front(), load);
+    return model_facts(basis.inputs(), activity, true).layers[0];
+  };
+  const LayerFacts halves = facts_of(KvType::kF16), rounded = facts_of(KvType::kQ8);
+  const int64_t position = 2 * 2 * model.spec.kv_dim();  // bytes of a key and value in halves
+  CHECK(halves.attention_read - rounded.attention_read == static_cast<double>(position * 2048 * 30 / 64));
+  const int64_t saved = position * 2 * 4096 * 30 / 64;
+  CHECK(halves.ram_whole - rounded.ram_whole == saved);
+  CHECK(std::abs(halves.vram_shared - rounded.vram_shared - saved) <= 2 * 256);
+}
+
 TEST_CASE("another type has other bytes, and those that rows are no blocks of there is none") {
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ8_0, "");
   const std::optional<PlannedModel> half = model_of_type(model, DType::kQ4_0);

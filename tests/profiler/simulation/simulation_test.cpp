@@ -85,6 +85,29 @@ TEST_CASE("shared neurons: the real schedule hands over once a layer and prefetc
   CHECK(first.prefetch->moved == again.prefetch->moved);
 }
 
+TEST_CASE("8-bit keys and values are simulated faster in a long context, on the GPU and beside it") {
+  const MachineProfile machine = machine_named("rtx4090");
+  const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
+  SimulatedLoad load = load_of(model, machine, Sparsity::kDense);
+  load.load.context_tokens = 4096;
+  const bool all_on_gpu = GENERATE(true, false);
+  if (!all_on_gpu) {
+    load.vram_bytes = int64_t{3} << 30;
+    load.solve = false;
+    load.split = DeviceSplit::kLayers;
+  }
+  const SimulationResult halves = simulate(load, kShort);
+  load.load.kv_type = KvType::kQ8;
+  const SimulationResult rounded = simulate(load, kShort);
+  CHECK(rounded.decode.tokens_per_s() > 1.02 * halves.decode.tokens_per_s());
+  if (!all_on_gpu) {
+    CHECK(rounded.n_device_layers >= halves.n_device_layers);
+  } else {
+    CHECK(rounded.decode.device.bytes < halves.decode.device.bytes);
+    CHECK(rounded.device_bytes.kv == halves.device_bytes.kv / 64 * 34);
+  }
+}
+
 TEST_CASE("whole layers on each side are simulated too") {
   const MachineProfile machine = machine_named("rtx4090");
   const PlannedModel model = model_of_shape(*find_shape("7b"), DType::kQ4_0, "silu");
