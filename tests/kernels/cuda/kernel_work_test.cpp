@@ -167,9 +167,7 @@ TEST_CASE_METHOD(KernelWorkTest, "sets of neurons and down rows declare what the
                          .ups = gates.data()},
                         values.data(), counts.data(), stream);
   });
-  const DeviceArray<float> sizes(std::vector<float>(kNeurons, 1.0f)),
-      kept(std::vector<float>(kNeurons, 1.0f));
-  const DeviceArray<cuda::DeviceCounts> counts(std::vector<cuda::DeviceCounts>(1));
+  const DeviceArray<float> sizes(std::vector<float>(kNeurons, 1.0f));
   check(stream, 6,
         [&] { cuda::drop_below(set, set.any, sizes.data(), 2.0f, kept.data(), counts.data(), stream); });
   const DeviceArray<std::byte> rows(kNeurons * row_bytes(DType::kQ4_0, kCols));

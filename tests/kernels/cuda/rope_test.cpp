@@ -11,6 +11,16 @@
 #include "tests/support/reference_ops.h"
 
 namespace hearth::test {
+namespace {
+
+std::vector<float> normal_numbers(size_t n, float deviation, std::mt19937& random) {
+  std::normal_distribution<float> normal(0.0f, deviation);
+  std::vector<float> numbers(n);
+  for (float& x : numbers) x = normal(random);
+  return numbers;
+}
+
+}  // namespace
 
 TEST_CASE("CUDA: rotated heads of queries, and of keys in the same launch, have the CPU's bits") {
   std::mt19937 random(3);
