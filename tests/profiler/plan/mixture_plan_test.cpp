@@ -111,7 +111,8 @@ TEST_CASE("mixture plan: contexts are decided by the engine's rule") {
   CHECK(contexts(kKvContextsDecided).n_kv_contexts == 1);
   CHECK(contexts(9).n_kv_contexts == 4);
   // RAM alone has those of half the slots, if they fit.
-  question = question_of(model, false);
+  question.machine.gpu.reset();
+  question.vram_bytes.reset();
   question.load.n_slots = 5;
   const MixturePlan three = contexts(kKvContextsDecided);
   CHECK(three.n_kv_contexts == 3);
