@@ -216,7 +216,7 @@ TEST_CASE("model runtime: options that no model has are refused in words") {
   disk.options.n_slots = 2'000'000'000;
   CHECK_THAT(disk.complaint(), ContainsSubstring("slots"));
   disk.options.n_slots = 1;
-  disk.options.prefill_chunk = 0;
+  disk.options.prefill_chunk = -1;
   CHECK_THAT(disk.complaint(), ContainsSubstring("prompt tokens per step"));
   disk.options.prefill_chunk = std::numeric_limits<int>::max();
   CHECK_THAT(disk.complaint(), ContainsSubstring("prompt tokens per step"));

@@ -292,8 +292,8 @@ TEST_CASE(
     "scheduler: who came last is set back, waits before all others and is then promised all it can need") {
   SmallPool rig;
   for (int i = 0; i < 3; ++i) rig.add({.n_prompt = 10, .max_tokens = 990});
-  rig.add({.n_prompt = 10, .max_tokens = 20});
   CHECK(rig.admit() == std::vector<int>{1, 2, 3});
+  rig.add({.n_prompt = 10, .max_tokens = 20});
   while (rig.set_back.empty()) rig.step();
   CHECK(rig.set_back == std::vector<int>{3});
   CHECK(rig.scheduler.n_waiting() == 2);

@@ -96,11 +96,10 @@ TEST_CASE("mixture plan: contexts are decided by the engine's rule") {
   const PlannedModel model = model_of_shape(*find_shape("qwen3-30b-a3b"), DType::kQ4_0, "");
   PlanQuestion question = question_of(model, true);
   question.load.n_slots = 4;
-  const auto contexts_of = [](PlanQuestion about, int asked) {
-    about.load.n_kv_contexts = asked;
-    return plan_mixture(about, nullptr);
+  const auto contexts = [&](int asked) {
+    question.load.n_kv_contexts = asked;
+    return plan_mixture(question, nullptr);
   };
-  const auto contexts = [&](int asked) { return contexts_of(question, asked); };
   const MixturePlan one = contexts(1), four = contexts(0);
   const double kv = (four.vram_bytes() - one.vram_bytes()) / 3;
   CHECK(kv == Approx(2.0 * 2 * 4 * 128 * 48 * 1024));
@@ -112,13 +111,14 @@ TEST_CASE("mixture plan: contexts are decided by the engine's rule") {
   CHECK(contexts(kKvContextsDecided).n_kv_contexts == 1);
   CHECK(contexts(9).n_kv_contexts == 4);
   // RAM alone has those of half the slots, if they fit.
-  PlanQuestion in_ram = question_of(model, false);
-  in_ram.load.n_slots = 5;
-  const MixturePlan three = contexts_of(in_ram, kKvContextsDecided);
+  question.machine.gpu.reset();
+  question.vram_bytes.reset();
+  question.load.n_slots = 5;
+  const MixturePlan three = contexts(kKvContextsDecided);
   CHECK(three.n_kv_contexts == 3);
-  CHECK(three.ram_bytes() == Approx(contexts_of(in_ram, 1).ram_bytes() + 2 * kv));
-  in_ram.ram_bytes = static_cast<int64_t>(three.ram_bytes()) - 1;
-  CHECK(contexts_of(in_ram, kKvContextsDecided).n_kv_contexts == 2);
+  CHECK(three.ram_bytes() == Approx(contexts(1).ram_bytes() + 2 * kv));
+  question.ram_bytes = static_cast<int64_t>(three.ram_bytes()) - 1;
+  CHECK(contexts(kKvContextsDecided).n_kv_contexts == 2);
 }
 
 TEST_CASE("mixture plan: counts say how many experts a prompt's step reads") {
