@@ -54,7 +54,7 @@ struct ProductRun {
   static constexpr int kOthers = static_cast<int>(kMostProducts) - 1;
   Other others[kOthers];  // first_block beyond the grid: there is none
 
-  /// The product of a thread block, and the block's number among those of the product.
+  /// The product of a thread block, and the number of that among those of the product.
   __device__ MatmulArgs of_block(int64_t& block) const {
     MatmulArgs args = first;
     int64_t begin = 0;
@@ -99,7 +99,7 @@ KernelWork tile_work(const MatmulOp& op);
 
 /// One product, or several that are alike: of the same x and type, without lists, aligned alike (few_aligned()).
 void launch_few(std::span<const MatmulOp> ops, cudaStream_t stream);
-/// Whether launch_few() may load the matrix's blocks by more than 2 bytes at a time.
+/// Whether launch_few() may load the weights by more than 2 bytes at a time.
 bool few_aligned(const Matrix& weight);
 void launch_many(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
 void launch_float(const MatmulOp& op, const MatmulArgs& args, cudaStream_t stream);
