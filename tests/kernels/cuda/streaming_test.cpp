@@ -354,10 +354,10 @@ TEST_CASE(
     const std::vector<Interval> all = cudaemu::intervals();
     cudaemu::record_intervals(false);
 
-    // A piece is computed from its list to its down rows. Before these a layer lists its neurons, lists the hot
-    // ones, and adds the hot ones' down rows.
+    // A piece is computed from its list to its down rows. Before these a layer lists the hot neurons and adds their down
+    // rows.
     const std::vector<Interval> lists = named(all, "list_kernel"), downs = named(all, "add_down_kernel");
-    REQUIRE(lists.size() == kLayers * (2 + kPieces));
+    REQUIRE(lists.size() == kLayers * (1 + kPieces));
     REQUIRE(downs.size() == kLayers * (1 + kPieces));
     std::vector<Interval> copies, computed;
     for (const Interval& interval : all) {
@@ -365,7 +365,7 @@ TEST_CASE(
     }
     for (size_t layer = 0; layer < kLayers; ++layer) {
       for (size_t piece = 0; piece < kPieces; ++piece) {
-        computed.push_back(lists[layer * (2 + kPieces) + 2 + piece]);
+        computed.push_back(lists[layer * (1 + kPieces) + 1 + piece]);
         computed.back().end = downs[layer * (1 + kPieces) + 1 + piece].end;
       }
     }
