@@ -37,7 +37,8 @@ def memory_of(server):
 
 
 def test_keys_and_values_of_8_bits_answer_and_take_half_of_the_memory(serve):
-    halves, rounded = serve("--slots", "16"), serve("--slots", "16", "--kv-type", "q8_0")
+    halves, rounded = serve("--slots", "16", "--kv-contexts", "16"), serve(
+        "--slots", "16", "--kv-contexts", "16", "--kv-type", "q8_0")
     before, name = memory_of(halves)
     assert name == "f16" and before >= 10
     after, name = memory_of(rounded)
