@@ -2,26 +2,10 @@
 // special about this ISA.
 #include "kernels/cpu/avx512/lanes_avx512.h"
 
-#include "kernels/cpu/attention_inl.h"
-#include "kernels/cpu/rows_inl.h"
-#include "kernels/cpu/vector_kernels.h"
+#include "kernels/cpu/vector_table_inl.h"
 
 namespace hearth {
 
-const VectorKernels kVectorKernelsAvx512 = {
-    rms_norm,
-    layer_norm,
-    gated_activation,
-    softmax,
-    sigmoid,
-    add_weighted_rows,
-    soft_cap,
-    rotate,
-    to_half,
-    to_q8,
-    {attend<KvType::kF16>, attend<KvType::kQ8>},
-    {attend_partly_seen<KvType::kF16>, attend_partly_seen<KvType::kQ8>},
-    merge,
-    divide};
+const VectorKernels kVectorKernelsAvx512 = kVectorKernels;
 
 }  // namespace hearth

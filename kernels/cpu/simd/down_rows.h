@@ -20,6 +20,26 @@ struct DownPass {
   int n_next;
 };
 
+/// Calls add(pass, n_rows, first) for the rows that `args` lists, kDownRows at a time, and for the rest; `first` is the index of
+/// a pass's first row in the list. Row 0 of the matrix begins at `data`, each other `stride` bytes after the one before.
+template <class Args, class Add>
+[[gnu::always_inline]] inline void for_each_pass(const Args& args, const std::byte* data, size_t stride,
+                                                 Add&& add) {
+  const auto row_at = [&](int i) { return data + static_cast<size_t>(args.ids[i]) * stride; };
+  DownPass pass{};
+  for (int i = 0; i < args.n; i += kDownRows) {
+    const int n_rows = args.n - i < kDownRows ? args.n - i : kDownRows;
+    const int left = args.n - i - n_rows;
+    pass.n_next = left < kDownRows ? left : kDownRows;
+    for (int r = 0; r < n_rows; ++r) {
+      pass.rows[r] = row_at(i + r);
+      pass.values[r] = args.values[i + r];
+    }
+    for (int r = 0; r < pass.n_next; ++r) pass.next[r] = row_at(i + n_rows + r);
+    add(pass, n_rows, i);
+  }
+}
+
 /// Factors of the strips of some columns, [row][strip][half]. All halves are copied one pass of kDownChunk
 /// columns before they are converted: a wide load of bytes that narrow stores have just written would stall.
 template <class Format, int n_rows>
@@ -120,24 +140,14 @@ void add_rows(const DownArgs& args) {
                             : static_cast<size_t>(rows.n_cols) * Format::kBytes / kStripColumns;
   const std::byte* data = rows.data + static_cast<size_t>(args.column_begin / kStripColumns) * Format::kBytes;
   const int64_t n = args.column_end - args.column_begin;
-  const auto row_at = [&](int i) { return data + static_cast<size_t>(args.ids[i]) * stride; };
-  DownPass pass{};
-  for (int i = 0; i < args.n; i += kDownRows) {
-    const int n_rows = args.n - i < kDownRows ? args.n - i : kDownRows;
-    const int left = args.n - i - n_rows;
-    pass.n_next = left < kDownRows ? left : kDownRows;
-    for (int r = 0; r < n_rows; ++r) {
-      pass.rows[r] = row_at(i + r);
-      pass.values[r] = args.values[i + r];
-    }
-    for (int r = 0; r < pass.n_next; ++r) pass.next[r] = row_at(i + n_rows + r);
-    const bool fresh = args.fresh && i == 0;
+  for_each_pass(args, data, stride, [&](const DownPass& pass, int n_rows, int first) {
+    const bool fresh = args.fresh && first == 0;
     static_assert(kDownRows == 4);
     if (n_rows == 4) add_pass<S, Format, 4>(pass, n, fresh, args.sum);
     if (n_rows == 3) add_pass<S, Format, 3>(pass, n, fresh, args.sum);
     if (n_rows == 2) add_pass<S, Format, 2>(pass, n, fresh, args.sum);
     if (n_rows == 1) add_pass<S, Format, 1>(pass, n, fresh, args.sum);
-  }
+  });
 }
 
 /// Implements DownKernels::dequantize for a type with a Format.

@@ -99,21 +99,11 @@ void add_row_exactly(const Matrix& rows, int32_t id, float value, int64_t begin,
 template <class AddPass>
 [[gnu::always_inline]] inline void for_each_pass(const DownSumsArgs& args, const std::byte* data,
                                                  size_t stride, PartSums& parts, AddPass&& add_pass) {
-  const auto row_at = [&](int i) { return data + static_cast<size_t>(args.ids[i]) * stride; };
-  DownPass pass{};
-  for (int i = 0; i < args.n; i += kDownRows) {
-    const int n_rows = args.n - i < kDownRows ? args.n - i : kDownRows;
-    const int left = args.n - i - n_rows;
-    pass.n_next = left < kDownRows ? left : kDownRows;
-    for (int r = 0; r < n_rows; ++r) {
-      pass.rows[r] = row_at(i + r);
-      pass.values[r] = args.values[i + r];
-    }
-    for (int r = 0; r < pass.n_next; ++r) pass.next[r] = row_at(i + n_rows + r);
+  for_each_pass(args, data, stride, [&](const DownPass& pass, int n_rows, int /*first*/) {
     parts.make_room(n_rows);
     add_pass(pass, n_rows);
     parts.n += static_cast<uint32_t>(n_rows);
-  }
+  });
   parts.flush();
 }
 
@@ -327,32 +317,20 @@ void sum_panel(const PanelSumsArgs& args) {
 template <class S, class T>
 constexpr DownSumsKernels down_sums_table() {
   DownSumsKernels table{};
-  table.add_rows = {sum_rows<S, StripF32>,
-                    sum_rows<S, StripF16>,
-                    sum_rows<S, StripBF16>,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    nullptr,
-                    sum_block_rows<S, BlockNVFP4>,
-                    sum_block_rows<S, BlockIQ2_XXS>,
-                    sum_block_rows<S, BlockIQ2_XS>,
-                    sum_block_rows<S, BlockIQ2_S>,
-                    sum_block_rows<S, BlockIQ3_XXS>,
-                    sum_block_rows<S, BlockIQ3_S>,
-                    sum_block_rows<S, BlockIQ1_S>,
-                    sum_block_rows<S, BlockIQ1_M>,
-                    sum_block_rows<S, BlockTQ1_0>,
-                    sum_block_rows<S, BlockTQ2_0>};
+  const auto set = [&](DType type, auto* add_rows) { table.add_rows[static_cast<size_t>(type)] = add_rows; };
+  set(DType::kF32, sum_rows<S, StripF32>);
+  set(DType::kF16, sum_rows<S, StripF16>);
+  set(DType::kBF16, sum_rows<S, StripBF16>);
+  set(DType::kNVFP4, sum_block_rows<S, BlockNVFP4>);
+  set(DType::kIQ2_XXS, sum_block_rows<S, BlockIQ2_XXS>);
+  set(DType::kIQ2_XS, sum_block_rows<S, BlockIQ2_XS>);
+  set(DType::kIQ2_S, sum_block_rows<S, BlockIQ2_S>);
+  set(DType::kIQ3_XXS, sum_block_rows<S, BlockIQ3_XXS>);
+  set(DType::kIQ3_S, sum_block_rows<S, BlockIQ3_S>);
+  set(DType::kIQ1_S, sum_block_rows<S, BlockIQ1_S>);
+  set(DType::kIQ1_M, sum_block_rows<S, BlockIQ1_M>);
+  set(DType::kTQ1_0, sum_block_rows<S, BlockTQ1_0>);
+  set(DType::kTQ2_0, sum_block_rows<S, BlockTQ2_0>);
   set_term_kernels<S, T>(table);
   table.add_coded = sum_coded<S>;
   table.add_panel = sum_panel<S>;

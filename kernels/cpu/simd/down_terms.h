@@ -184,17 +184,7 @@ void sum_terms(const DownSumsArgs& args) {
   auto* const parts = reinterpret_cast<int32_t*>(args.parts);
   TermSums<T> to{parts,     parts + n, reinterpret_cast<int64_t*>(parts + 2 * n),
                  args.sums, n,         TermsOf<Block>::kShift};
-  const auto row_at = [&](int i) { return data + static_cast<size_t>(args.ids[i]) * stride; };
-  DownPass pass{};
-  for (int i = 0; i < args.n; i += kDownRows) {
-    const int n_rows = args.n - i < kDownRows ? args.n - i : kDownRows;
-    const int left = args.n - i - n_rows;
-    pass.n_next = left < kDownRows ? left : kDownRows;
-    for (int r = 0; r < n_rows; ++r) {
-      pass.rows[r] = row_at(i + r);
-      pass.values[r] = args.values[i + r];
-    }
-    for (int r = 0; r < pass.n_next; ++r) pass.next[r] = row_at(i + n_rows + r);
+  for_each_pass(args, data, stride, [&](const DownPass& pass, int n_rows, int /*first*/) {
     if (to.n + n_rows > Terms::kMost) to.flush();
     static_assert(kDownRows == 4);
     if (n_rows == 4) term_pass<S, T, Block, 4>(pass, to);
@@ -202,7 +192,7 @@ void sum_terms(const DownSumsArgs& args) {
     if (n_rows == 2) term_pass<S, T, Block, 2>(pass, to);
     if (n_rows == 1) term_pass<S, T, Block, 1>(pass, to);
     to.n += n_rows;
-  }
+  });
   to.flush();
 }
 

@@ -1,0 +1,29 @@
+// All of VectorKernels, in its order: the functions of rows_inl.h and attention_inl.h, compiled for one ISA.
+//
+// Included by <isa>/vector_<isa>.cpp after one of the lanes_*.h, nowhere else.
+#pragma once
+
+#include "kernels/cpu/attention_inl.h"
+#include "kernels/cpu/rows_inl.h"
+#include "kernels/cpu/vector_kernels.h"
+
+namespace hearth {
+namespace {
+
+constexpr VectorKernels kVectorKernels = {rms_norm,
+                                          layer_norm,
+                                          gated_activation,
+                                          softmax,
+                                          sigmoid,
+                                          add_weighted_rows,
+                                          soft_cap,
+                                          rotate,
+                                          to_half,
+                                          to_q8,
+                                          {attend<KvType::kF16>, attend<KvType::kQ8>},
+                                          {attend_partly_seen<KvType::kF16>, attend_partly_seen<KvType::kQ8>},
+                                          merge,
+                                          divide};
+
+}  // namespace
+}  // namespace hearth
