@@ -84,13 +84,14 @@ HttpServerOptions server_options(const Options& options) {
 }  // namespace
 
 Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-               ModelFiles files, Trace* trace)
+               ModelFiles files, const StopSignals& signals, Trace* trace)
     : options_(invocation.options),
       version_(version),
       environment_(environment),
       cache_(cache_folder(environment)),
       files_(std::move(files)),
       trace_(trace),
+      signals_(signals),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")) {
   Auth auth = make_auth(options_);

@@ -20,10 +20,10 @@ namespace hearth {
 
 class Daemon {
  public:
-  /// Binds the port. `files` are the models', from open_checked(). The trace, if there is one, outlives the
-  /// daemon. Throws ListenError, KeyFileError.
+  /// Binds the port. `files` are the models', from open_checked(). Signals and the trace, if there is
+  /// one, outlive the daemon. Throws ListenError, KeyFileError.
   Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
-         ModelFiles files, Trace* trace);
+         ModelFiles files, const StopSignals& signals, Trace* trace);
   ~Daemon();
 
   struct Outcome {
@@ -52,9 +52,9 @@ class Daemon {
   const std::string version_;
   const Environment environment_;
   const CacheFolder cache_;
-  ModelFiles files_;           // until loading takes them
-  Trace* const trace_;         // null: nothing is traced
-  const StopSignals signals_;  // constructed before any thread starts
+  ModelFiles files_;    // until loading takes them
+  Trace* const trace_;  // null: nothing is traced
+  const StopSignals& signals_;
   const ServiceManager service_manager_;
   ServerState state_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server

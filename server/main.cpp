@@ -19,6 +19,7 @@
 #include "server/process/logging.h"
 #include "server/process/standard_streams.h"
 #include "server/process/start_error.h"
+#include "server/process/stop_signals.h"
 #include "server/serving_model.h"
 
 namespace {
@@ -103,11 +104,12 @@ int serve(const Invocation& invocation, const Environment& environment) {
   // 1. Set up the log, and log the configuration.
   set_up_logging(invocation.options.log_level, invocation.options.log_format);
   log_configuration(invocation);
-  // 2. Open the models' files, and refuse what cannot work.
+  // 2. Open the models' files, and refuse what cannot work. Signals are blocked first: looking for a GPU starts threads.
+  const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);
   const std::unique_ptr<TraceFile> timeline = open_trace(invocation.options);
   // 3. Bind the port, so that clients are told to wait instead of being turned away.
-  Daemon daemon(invocation, environment, hearth_version(), std::move(files),
+  Daemon daemon(invocation, environment, hearth_version(), std::move(files), signals,
                 timeline ? &timeline->trace() : nullptr);
   // 4. Load, serve, drain.
   Daemon::Outcome outcome = daemon.run();
