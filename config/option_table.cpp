@@ -86,9 +86,8 @@ std::vector<OptionSpec> make_table() {
        Sources::kAll, Program::kBoth},
       {"kv-contexts", "Engine", "N",
        "Requests of full --context whose keys and values fit into memory at once. All requests share this "
-       "memory, each takes what its length needs, and one that does not fit waits. At most --slots. 0: by "
-       "the "
-       "memory that is left, at least 1; the log says how many tokens fit.",
+       "memory, each takes what its length needs, and one that does not fit waits. At most --slots. "
+       "0: by the memory that is left, at least 1; the log says how many tokens fit.",
        IntField{&O::kv_contexts, 0, 256}, Sources::kAll, Program::kBoth},
       {"queue", "Engine", "N", "Requests that may wait for a slot; more are answered 429 at once.",
        IntField{&O::queue, 0, 4096}},

@@ -162,8 +162,8 @@ struct ModelRuntime::State {
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
   NeuronObservation observation;
-  int n_kv_contexts =
-      0;  // of the first placement: what runs on the model counts on its KV blocks; 0: not placed yet
+  /// Of the first placement: what runs on the model counts on its KV blocks. 0: not placed yet.
+  int n_kv_contexts = 0;
 };
 
 /// Gives keys and values what the plan leaves of the budget, if their contexts are decided here.
@@ -235,8 +235,7 @@ void ModelRuntime::State::build_pass() {
   if (bounds.stream_kv_bytes > 0 && !pin_streamed_layers(*devices, weights, *kv)) {
     notes.push_back(
         "the layers in host memory may not be page-locked: prompts, for which they are copied to the GPU, "
-        "are read "
-        "more slowly");
+        "are read more slowly");
   }
   pass.emplace(*devices, spec, *placed, *kv, bounds);
   note_prompt_library();

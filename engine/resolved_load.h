@@ -50,8 +50,8 @@ struct Reservation {
   std::string label;  // name of the file, for messages
   int context_tokens = 0, n_slots = 0;
   PromptStep prompt_step;
-  int n_kv_contexts =
-      0;  // of the pool, 1 to n_slots; if a GPU is used and they are decided, those to plan with
+  /// Of the pool, 1 to n_slots; if a GPU is used and they are decided, those to plan with.
+  int n_kv_contexts = 0;
   bool decides_contexts = false;  // a plan may add contexts (add_contexts())
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;

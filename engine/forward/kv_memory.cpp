@@ -25,8 +25,7 @@ std::string why_not_kv_type(const ModelSpec& spec, KvType type) {
   if (type == KvType::kF16) return {};
   if (spec.latent) {
     return "--kv-type q8_0 is for models that keep a key and a value for each head, and this one keeps one "
-           "short vector "
-           "for all heads (latent attention); take --kv-type f16.";
+           "short vector for all heads (latent attention); take --kv-type f16.";
   }
   if (spec.head_dim % kKvGroup != 0) {
     return "--kv-type q8_0 takes heads of a multiple of " + std::to_string(kKvGroup) +

@@ -146,8 +146,8 @@ void NeuronSetup::fit_layout(const Plan& plan, std::vector<LayerPlacement>& plac
     gguf::fail(gguf::file_label(in_.file.path().string()),
                "the neurons that the GPU does not hold need " + why +
                    "; give the GPU more (--vram-budget), take a smaller context or fewer contexts "
-                   "(--kv-contexts), or run on the "
-                   "CPU (--device cpu --sparsity dense), which reads the file as it lies");
+                   "(--kv-contexts), or run on the CPU (--device cpu --sparsity dense), which reads the file "
+                   "as it lies");
   }
   notes_.push_back(
       "cold neurons stay as they lie in the file, which is read as they are needed: in memory "

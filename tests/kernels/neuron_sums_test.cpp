@@ -1,4 +1,5 @@
 // Integer sums over neurons on the CPU: every type, ISA and path gives the integers of the definition.
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -335,6 +336,13 @@ NeuronSet share_of(const NeuronSet& set, const std::vector<bool>& side, bool whi
   return share;
 }
 
+/// The set in two parts, by neurons, as two devices would have it.
+std::array<NeuronSet, 2> random_shares(const NeuronSet& set, std::mt19937& rng) {
+  std::vector<bool> side(static_cast<size_t>(set.n_neurons()));
+  for (size_t j = 0; j < side.size(); ++j) side[j] = rng() % 3 == 0;
+  return {share_of(set, side, false), share_of(set, side, true)};
+}
+
 void choose_way(CpuBackend& backend, int way) {
   backend.choose_neuron_paths(way == 0 ? SparseFfn::kMaxFewTokens : 0,
                               way == 1 ? CpuBackend::RowChoice::kListed : CpuBackend::RowChoice::kAll);
@@ -359,9 +367,7 @@ TEST_CASE("a layer's neurons add the definition's integers, in any two shares, o
     for (int n_tokens : {1, 3, 16, 70}) {
       const std::vector<float> x = random_activations(n_tokens * shape.d_model, rng);
       const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.4, rng);
-      std::vector<bool> side(static_cast<size_t>(shape.d_ff));
-      for (size_t j = 0; j < side.size(); ++j) side[j] = rng() % 3 == 0;
-      const NeuronSet shares[] = {share_of(set, side, false), share_of(set, side, true)};
+      const std::array<NeuronSet, 2> shares = random_shares(set, rng);
       for (int n_threads : {1, 3}) {
         CpuBackend backend(n_threads, supported_isas().front());
         backend.reserve({n_tokens, 512, 1, 16});
@@ -414,9 +420,7 @@ TEST_CASE("small contributions are left out of the sums, in any two shares, on a
     for (int n_tokens : {1, 3, 16, 70}) {
       const std::vector<float> x = random_activations(n_tokens * shape.d_model, rng);
       const NeuronSet set = random_set(n_tokens, shape.d_ff, 0.7, rng);
-      std::vector<bool> side(static_cast<size_t>(shape.d_ff));
-      for (size_t j = 0; j < side.size(); ++j) side[j] = rng() % 3 == 0;
-      const NeuronSet shares[] = {share_of(set, side, false), share_of(set, side, true)};
+      const std::array<NeuronSet, 2> shares = random_shares(set, rng);
       for (int n_threads : {1, 3}) {
         CpuBackend backend(n_threads, supported_isas().front());
         backend.reserve({n_tokens, 512, 1, 16});

@@ -133,7 +133,8 @@ class Contrary final : public BundleMover {
 
 TEST_CASE("neurons that come in another order, late, or not at all change no bit") {
   const std::string mode = GENERATE("dense", "exact", "predicted");
-  const auto [late, n_good] = GENERATE(std::pair{false, -1}, std::pair{true, -1}, std::pair{false, 3});
+  // A dense layer's cache is full after one move, and there are three such layers: the second move fails.
+  const auto [late, n_good] = GENERATE(std::pair{false, -1}, std::pair{true, -1}, std::pair{false, 1});
   INFO(mode << ", late " << late << ", good moves " << n_good);
   LoadOptions options = options_of("bamboo.powerinfer", mode, mode == "exact", 20);
   const std::vector<float> expected = without_prefetch(options, 3);
