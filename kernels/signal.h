@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <stop_token>
 
+#include "kernels/mutex.h"
 #include "kernels/virtual_time.h"
 
 namespace hearth {
@@ -22,7 +23,9 @@ class Signal {
   }
 
   /// Waits until holds() or a stop is asked for; returns holds(). The caller has locked `lock`, under which it is called.
+  /// (Whose mutex that is, clang's analysis of locks cannot know here.)
   template <class Lock, class Holds>
+  HEARTH_THREAD_ATTRIBUTE(no_thread_safety_analysis)
   bool wait(Lock& lock, const std::stop_token& stop, const Holds& holds) {
     while (VirtualTime* const time = VirtualTime::current()) {
       if (holds()) return true;

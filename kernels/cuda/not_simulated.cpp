@@ -9,7 +9,7 @@ bool device_is_simulated() { return false; }
 SimulatedUse simulated_use() { return {}; }
 void reset_simulated() {}
 void wait_simulated(const uint32_t& /*word*/) {}
-void set_simulated_products(SimulateProduct /*simulate*/) {}
+void set_simulated_products(const SimulateProduct& /*simulate*/) {}
 void simulate_product(const SimulatedProduct& /*product*/) {}
 
 }  // namespace hearth::cuda

@@ -69,7 +69,7 @@ struct SimulatedProduct {
 };
 /// What computes products: it may write planted values to `out`, which decide which neurons are active. Empty: nobody does.
 using SimulateProduct = std::function<void(const SimulatedProduct&)>;
-void set_simulated_products(SimulateProduct simulate);
+void set_simulated_products(const SimulateProduct& simulate);
 /// Calls it, if there is one.
 void simulate_product(const SimulatedProduct& product);
 

@@ -38,7 +38,7 @@ class Device {
     int32_t n_neurons, n_hot, n_device_rows;
   };
 
-  Device(std::vector<LayerShape> layers, PrefetchOptions options = {}) : shapes_(std::move(layers)) {
+  explicit Device(std::vector<LayerShape> layers, PrefetchOptions options = {}) : shapes_(std::move(layers)) {
     std::vector<PrefetchLayer> of;
     for (const LayerShape& shape : shapes_) {
       State& state = states_[shape.number];

@@ -16,7 +16,7 @@ namespace {
 
 /// Scratch of the device, as far as sharing a layer needs it.
 struct SharedScratch {
-  SharedScratch(const StepBounds& bounds) : arena(size_t{16} << 20), scratch(arena, bounds) {}
+  explicit SharedScratch(const StepBounds& bounds) : arena(size_t{16} << 20), scratch(arena, bounds) {}
   cuda::Arena arena;
   cuda::Scratch scratch;
 };

@@ -27,8 +27,8 @@ void wait_simulated(const uint32_t& word) {
   if (is_simulated()) cudaemu::wait_for_release(&word);
 }
 
-void set_simulated_products(SimulateProduct simulate) {
-  if (is_simulated()) cudaemu::simulation_product() = std::move(simulate);
+void set_simulated_products(const SimulateProduct& simulate) {
+  if (is_simulated()) cudaemu::simulation_product() = simulate;
 }
 
 void simulate_product(const SimulatedProduct& product) {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <vector>
 
 #include "kernels/cuda/runtime/gpu.h"
@@ -176,7 +177,7 @@ bool run(const char* name) {
 }  // namespace
 }  // namespace hearth::cudaemu
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) try {
   // ctest treats a signal as a failure, whatever was printed before.
   std::signal(SIGABRT, [](int) { std::_Exit(1); });
   std::signal(SIGSEGV, [](int) {
@@ -189,4 +190,7 @@ int main(int argc, char** argv) {
   }
   std::puts("nobody has noticed");
   return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 2;
 }
