@@ -66,17 +66,17 @@ struct RowTerms {
   static constexpr int kUnits = static_cast<int>(kDownChunk) / Block::kGroup;  // groups of 256 columns
   static constexpr bool kUnpacked = !T::template kDirect<Block> && Block::kElems == kDownChunk;
   struct None {};
-  const Block* blocks;
+  const std::byte* blocks;  // of any alignment, as in a file
   [[no_unique_address]] std::conditional_t<kUnpacked, BlockQuants<Block>, None> quants;
 
   /// Computes the terms of n_columns columns from `at` on, and those of the mins. Returns bits of the groups whose terms are
   /// out of range, which are 0.
   [[gnu::always_inline]] uint32_t take(const std::byte* at, int n_columns, float value, int32_t* terms,
                                        int32_t* mins) {
-    blocks = reinterpret_cast<const Block*>(at);
+    blocks = at;
     if constexpr (T::template kDirect<Block>) {
       if (n_columns == kDownChunk) [[likely]]
-        return T::terms_of_256(blocks, value, terms, mins);
+        return T::template terms_of_256<Block>(blocks, value, terms, mins);
     }
     alignas(64) float scale[kUnits] = {}, min[kUnits] = {};
     if constexpr (kUnpacked) {
@@ -104,9 +104,9 @@ struct RowTerms {
     if constexpr (kUnpacked) {
       return T::load(quants.q + strip * kStripColumns);
     } else if constexpr (Block::kElems == kStripColumns) {
-      return T::codes(blocks[strip]);
+      return T::template codes<Block>(blocks + static_cast<size_t>(strip) * sizeof(Block));
     } else {
-      return T::codes(*blocks, strip);
+      return T::template codes<Block>(blocks, strip);
     }
   }
 
@@ -114,7 +114,7 @@ struct RowTerms {
   void add_exactly(int i, float value, int64_t* sums) const {
     Decoded<Block> decoded;
     const int block = i / Decoded<Block>::kGroups, group = i % Decoded<Block>::kGroups;
-    decode_block<Block>(reinterpret_cast<const std::byte*>(blocks + block), decoded);
+    decode_block<Block>(blocks + static_cast<size_t>(block) * sizeof(Block), decoded);
     add_group_exactly<T>(value, decoded.q + group * Block::kGroup, Block::kGroup, decoded.scale[group],
                          decoded.min[group], Block::kHasMin, sums + i * Block::kGroup);
   }

@@ -18,9 +18,9 @@ struct PlainTerms {
   static constexpr int column(int i) { return i; }
 
   template <class Block>
-  static Codes codes(const Block& block) {
+  static Codes codes(const std::byte* block) {
     Decoded<Block> decoded;
-    decode_block<Block>(reinterpret_cast<const std::byte*>(&block), decoded);
+    decode_block<Block>(block, decoded);
     return load(decoded.q);
   }
   static Codes load(const int8_t* p) {

@@ -5,6 +5,8 @@
 
 #include <immintrin.h>
 
+#include <cstddef>
+
 #include "kernels/cpu/simd/down_terms.h"
 
 namespace hearth {
@@ -22,52 +24,67 @@ struct TermsX86 {
                                   std::is_same_v<Block, BlockQ4_K>;
 
   static Codes load(const int8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
-  static Codes codes(const BlockQ4_0& block) {
-    return _mm256_sub_epi8(nibbles(block.qs), _mm256_set1_epi8(8));
-  }
-  static Codes codes(const BlockQ4_1& block) { return nibbles(block.qs); }
-  static Codes codes(const BlockQ8_0& block) { return load(block.qs); }
-  static Codes codes(const BlockIQ4_NL& block) {
-    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kIq4Values));
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), nibbles(block.qs));
-  }
-  static Codes codes(const BlockQ4_K& block, int strip) {
-    const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block.qs + strip / 2 * 32));
-    return _mm256_and_si256(strip % 2 == 0 ? raw : _mm256_srli_epi16(raw, 4), _mm256_set1_epi8(15));
+  /// Blocks may have any alignment.
+  template <class Block>
+  static Codes codes(const std::byte* block) {
+    if constexpr (!kDirect<Block>) {
+      BlockQuants<Block> quants;
+      unpack_block<S, Block>(block, quants);
+      return load(quants.q);
+    } else if constexpr (std::is_same_v<Block, BlockQ8_0>) {
+      return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + offsetof(Block, qs)));
+    } else {
+      const Codes q = nibbles(block + offsetof(Block, qs));
+      if constexpr (std::is_same_v<Block, BlockQ4_0>) return _mm256_sub_epi8(q, _mm256_set1_epi8(8));
+      if constexpr (std::is_same_v<Block, BlockIQ4_NL>) {
+        const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(kIq4Values));
+        return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(values), q);
+      }
+      return q;
+    }
   }
   template <class Block>
-  static Codes codes(const Block& block) {
-    BlockQuants<Block> quants;
-    unpack_block<S, Block>(reinterpret_cast<const std::byte*>(&block), quants);
-    return load(quants.q);
+  static Codes codes(const std::byte* block, int strip) {
+    static_assert(std::is_same_v<Block, BlockQ4_K>);
+    const std::byte* const qs = block + offsetof(Block, qs) + strip / 2 * 32;
+    const __m256i raw = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(qs));
+    return _mm256_and_si256(strip % 2 == 0 ? raw : _mm256_srli_epi16(raw, 4), _mm256_set1_epi8(15));
   }
 
   /// The terms of 256 columns of a type that is taken directly.
   template <class Block>
-  static uint32_t terms_of_256(const Block* blocks, float value, int32_t* terms, int32_t* mins) {
+  static uint32_t terms_of_256(const std::byte* blocks, float value, int32_t* terms, int32_t* mins) {
     const __m256 all = _mm256_set1_ps(value);
-    uint32_t outside = rounded(_mm256_mul_ps(all, eight_halves([&](int i) { return blocks[i].d; })), terms);
-    if constexpr (Block::kHasMin)
-      outside |= rounded(_mm256_mul_ps(all, eight_halves([&](int i) { return blocks[i].m; })), mins);
-    return outside;
-  }
-  static uint32_t terms_of_256(const BlockQ4_K* block, float value, int32_t* terms, int32_t* mins) {
-    // Six bits each: scales and mins 0..3 in the low bits of the first eight bytes; of the others, low nibbles in the last
-    // four bytes and the top bits above the first ones (kernels/quant/decode.cpp).
-    uint32_t words[3];
-    __builtin_memcpy(words, block->scales, sizeof words);
-    constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
-    const uint64_t scales = (words[0] & kSix) | uint64_t{(words[2] & kFour) | (words[0] >> 6 & kTwo) << 4}
-                                                    << 32;
-    const uint64_t mins_of =
-        (words[1] & kSix) | uint64_t{(words[2] >> 4 & kFour) | (words[1] >> 6 & kTwo) << 4} << 32;
-    const auto factors = [](uint64_t bytes, uint16_t half) {
-      const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(bytes)));
-      return _mm256_mul_ps(_mm256_set1_ps(S::one_half(half)), _mm256_cvtepi32_ps(wide));
-    };
-    const __m256 all = _mm256_set1_ps(value), minus = _mm256_set1_ps(-0.0f);
-    return rounded(_mm256_mul_ps(all, factors(scales, block->d)), terms) |
-           rounded(_mm256_mul_ps(all, _mm256_xor_ps(factors(mins_of, block->dmin), minus)), mins);
+    if constexpr (std::is_same_v<Block, BlockQ4_K>) {
+      // Six bits each: scales and mins 0..3 in the low bits of the first eight bytes; of the others, low nibbles in the last
+      // four bytes and the top bits above the first ones (kernels/quant/decode.cpp).
+      uint32_t words[3];
+      __builtin_memcpy(words, blocks + offsetof(Block, scales), sizeof words);
+      constexpr uint32_t kSix = 0x3f3f3f3f, kFour = 0x0f0f0f0f, kTwo = 0x03030303;
+      const uint64_t scales = (words[0] & kSix) | uint64_t{(words[2] & kFour) | (words[0] >> 6 & kTwo) << 4}
+                                                      << 32;
+      const uint64_t mins_of =
+          (words[1] & kSix) | uint64_t{(words[2] >> 4 & kFour) | (words[1] >> 6 & kTwo) << 4} << 32;
+      const auto factors = [](uint64_t bytes, uint16_t half) {
+        const __m256i wide = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(bytes)));
+        return _mm256_mul_ps(_mm256_set1_ps(S::one_half(half)), _mm256_cvtepi32_ps(wide));
+      };
+      const __m256 minus = _mm256_set1_ps(-0.0f);
+      return rounded(_mm256_mul_ps(all, factors(scales, half_at(blocks + offsetof(Block, d)))), terms) |
+             rounded(
+                 _mm256_mul_ps(
+                     all, _mm256_xor_ps(factors(mins_of, half_at(blocks + offsetof(Block, dmin))), minus)),
+                 mins);
+    } else {
+      const auto halves_at = [&](size_t member) {
+        return eight_halves(
+            [&](int i) { return half_at(blocks + static_cast<size_t>(i) * sizeof(Block) + member); });
+      };
+      uint32_t outside = rounded(_mm256_mul_ps(all, halves_at(offsetof(Block, d))), terms);
+      if constexpr (Block::kHasMin)
+        outside |= rounded(_mm256_mul_ps(all, halves_at(offsetof(Block, m))), mins);
+      return outside;
+    }
   }
   static uint32_t eight_terms(float value, const float* factors, int32_t* out) {
     return rounded(_mm256_mul_ps(_mm256_set1_ps(value), _mm256_loadu_ps(factors)), out);
@@ -100,10 +117,15 @@ struct TermsX86 {
 
  private:
   /// Low nibbles, then high ones.
-  static __m256i nibbles(const uint8_t* qs) {
+  static __m256i nibbles(const std::byte* qs) {
     const __m128i raw = _mm_loadu_si128(reinterpret_cast<const __m128i*>(qs));
     const __m256i both = _mm256_inserti128_si256(_mm256_castsi128_si256(raw), _mm_srli_epi16(raw, 4), 1);
     return _mm256_and_si256(both, _mm256_set1_epi8(15));
+  }
+  static uint16_t half_at(const std::byte* p) {
+    uint16_t half;
+    __builtin_memcpy(&half, p, sizeof half);
+    return half;
   }
   template <class HalfAt>
   static __m256 eight_halves(HalfAt at) {
