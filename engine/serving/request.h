@@ -4,6 +4,7 @@
 // answer and pushes the events.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -77,6 +78,7 @@ struct EmbeddingEvent {
 
 /// kUnsatisfiable: what the request bans and demands leaves no token, or its grammar is too ambiguous to go on.
 enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable };
+inline constexpr size_t kFinishReasons = 5;
 
 /// Tokens that were computed before it was known that they come (speculation.h).
 struct DraftCounts {

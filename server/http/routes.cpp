@@ -61,8 +61,8 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, Auth auth, CorsPolicy cors)
-    : state_(state), auth_(std::move(auth)), cors_(std::move(cors)) {}
+Routes::Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors)
+    : state_(state), metrics_(metrics), auth_(std::move(auth)), cors_(std::move(cors)) {}
 
 HttpResponse Routes::operator()(const HttpRequest& request) const {
   HttpResponse response = dispatch(request);
@@ -93,6 +93,9 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
     response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
     return response;
   }
+  // Not among endpoints(): it tells about the server, and also while the model is being loaded.
+  if (read_api_path(request.path).endpoint == "/metrics")
+    return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
   if (to.methods.empty()) {
     return error_response(
         {404,

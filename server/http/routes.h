@@ -8,14 +8,15 @@
 #include "server/http/access/auth.h"
 #include "server/http/access/cors.h"
 #include "server/http/http_types.h"
+#include "server/metrics/metrics_page.h"
 #include "server/server_state.h"
 
 namespace hearth {
 
 class Routes {
  public:
-  /// state must outlive the routes.
-  Routes(const ServerState& state, Auth auth, CorsPolicy cors);
+  /// state and metrics must outlive the routes.
+  Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors);
 
   HttpResponse operator()(const HttpRequest& request) const;
 
@@ -23,6 +24,7 @@ class Routes {
   HttpResponse dispatch(const HttpRequest& request) const;
 
   const ServerState& state_;
+  const MetricsPage& metrics_;
   const Auth auth_;
   const CorsPolicy cors_;
 };
