@@ -263,15 +263,24 @@ void Engine::take_new() {
   new_sequences_.clear();
 }
 
+// Ends sequences that nobody waits for any more: cancelled ones, and those whose deadline has passed.
 void Engine::drop_cancelled() {
+  const Clock::time_point now = Clock::now();
+  const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
+  const auto is_over = [&](const Sequence& sequence) {
+    return now >= sequence.deadline || cancelled(sequence);
+  };
+  const auto reason = [&](const Sequence& sequence) {
+    return cancelled(sequence) ? FinishReason::kCancelled : FinishReason::kTimedOut;
+  };
   for (int slot = 0; slot < options_.n_slots; ++slot) {
     const Sequence* const sequence = scheduler_.slots()[static_cast<size_t>(slot)].get();
-    if (sequence && sequence->stream->cancelled(sequence->index)) finish_slot(slot, FinishReason::kCancelled);
+    if (sequence && is_over(*sequence)) finish_slot(slot, reason(*sequence));
   }
   if (scheduler_.n_waiting() == 0) return;
-  const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
-  for (std::unique_ptr<Sequence>& sequence : scheduler_.remove_waiting(cancelled)) {
-    finish_waiting(std::move(sequence), FinishReason::kCancelled, {});
+  for (std::unique_ptr<Sequence>& sequence : scheduler_.remove_waiting(is_over)) {
+    const FinishReason why = reason(*sequence);
+    finish_waiting(std::move(sequence), why, {});
   }
 }
 

@@ -56,6 +56,25 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK_FALSE(status.failed);
 }
 
+TEST_CASE("engine: what is late is not begun, and ends where it is") {
+  ScriptedModel model({});
+  Engine engine(model, {.n_slots = 1, .context_tokens = 1000, .queue_capacity = 4});
+  GenerationRequest late = together({greedy(some_tokens(3, 1), 10)});
+  late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  const Answer none = read_all(*submit(engine, std::move(late)), 1).front();
+  CHECK(none.finished.reason == FinishReason::kTimedOut);
+  CHECK(none.tokens.empty());
+  GenerationRequest endless = together({greedy(some_tokens(3, 1), 990)});
+  endless.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+  const Answer cut = read_all(*submit(engine, std::move(endless)), 1).front();
+  CHECK(cut.finished.reason == (cut.tokens.size() < 990 ? FinishReason::kTimedOut : FinishReason::kLength));
+  const std::vector<int32_t> expected = continuation(some_tokens(3, 1), static_cast<int>(cut.tokens.size()));
+  CHECK(cut.tokens == expected);
+  GenerationRequest in_time = together({greedy(some_tokens(3, 1), 10)});
+  in_time.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  CHECK(read_all(*submit(engine, std::move(in_time)), 1).front().finished.reason == FinishReason::kLength);
+}
+
 TEST_CASE("engine: its figures tell of sequences, steps and KV memory") {
   ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
