@@ -19,8 +19,8 @@ endfunction()
 
 function(expect_commit pattern when)
   hearth_commit(found ${SCRATCH})
-  if(NOT found MATCHES "^${pattern}$")
-    message(FATAL_ERROR "${when}: the commit is '${found}', expected ${pattern}")
+  if(NOT "<${found}>" MATCHES "^<${pattern}>$")  # nothing matches an empty text
+    message(FATAL_ERROR "${when}: the commit is '${found}', expected '${pattern}'")
   endif()
 endfunction()
 
