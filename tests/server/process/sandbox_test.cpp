@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -43,9 +44,10 @@ int error_of_open(const std::filesystem::path& path, int flags) {
   return fd ? 0 : errno;
 }
 
-int error_of_exec() {
-  const char* const arguments[] = {"true", nullptr};
-  ::execv("/bin/true", const_cast<char* const*>(arguments));
+/// program: one that is not there, or one that fails, so that a start is no success of the test.
+int error_of_exec(const char* program) {
+  const char* const arguments[] = {program, nullptr};
+  ::execv(program, const_cast<char* const*>(arguments));
   return errno;
 }
 
@@ -71,14 +73,14 @@ TEST_CASE("seccomp: no program is started and no process is looked into, in thre
     go.reset(ends[1]);
     std::thread before([&] {
       char byte = 0;
-      if (::read(wait.get(), &byte, 1) == 1) in_thread = error_of_exec();
+      if (::read(wait.get(), &byte, 1) == 1) in_thread = error_of_exec("/none");
     });
     const bool denied = !deny_system_calls();
     if (::write(go.get(), "x", 1) != 1) return 2;
     before.join();
     if (!denied) return kNotThere;
     if (in_thread != EPERM) return 3;
-    if (error_of_exec() != EPERM) return 4;
+    if (error_of_exec("/none") != EPERM) return 4;
     if (::ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) == 0 || errno != EPERM) return 5;
     if (::syscall(SYS_unshare, 0) == 0 || errno != EPERM) return 6;
     if (error_of_open("/dev/null", O_RDWR) != 0) return 7;  // what serving needs goes on
@@ -121,7 +123,8 @@ TEST_CASE("Landlock: files are written where they may be, read where they are ne
     if (::read(before.get(), &byte, 1) != 1 || byte != 'x') return 1;  // what is open stays open
     if (error_of_open(folder / "model" / "file", O_RDONLY) != 0) return 2;
     if (error_of_open(folder / "model" / "file", O_WRONLY) != EACCES) return 3;
-    if (error_of_open(folder / "model" / "new", O_WRONLY | O_CREAT) != EACCES) return 4;
+    if (error_of_open(folder / "model" / "new", O_RDONLY | O_CREAT) != EACCES) return 4;
+    if (::mkdir((folder / "cache" / "folder").c_str(), 0700) == 0 || errno != EACCES) return 14;
     if (error_of_open(folder / "other" / "file", O_RDONLY) != EACCES) return 5;
     if (error_of_open("/etc/passwd", O_RDONLY) != EACCES) return 6;
     if (error_of_open("/dev/null", O_RDWR) != 0) return 7;
@@ -131,7 +134,7 @@ TEST_CASE("Landlock: files are written where they may be, read where they are ne
     if (error_of_open(folder / "cache" / "whole", O_RDWR | O_TRUNC) != 0) return 10;
     if (::unlink((folder / "cache" / "whole").c_str()) != 0) return 11;
     if (::rename((folder / "model" / "file").c_str(), (folder / "cache" / "file").c_str()) == 0) return 12;
-    if (error_of_exec() != EACCES) return 13;
+    if (error_of_exec("/bin/false") != EACCES) return 13;
     return 0;
   });
   if (code == kNotThere) return hearth::testing::skip("this kernel has no Landlock");
