@@ -10,10 +10,12 @@
 #include <string>
 
 #include "config/invocation.h"
+#include "server/http/access/auth.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics_page.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"
+#include "server/sandbox.h"
 #include "server/server_state.h"
 #include "server/serving_model.h"
 
@@ -49,10 +51,13 @@ class Daemon {
   Outcome end_after_failure(const std::string& why);
   Outcome abandon_loading();
 
-  const Options options_;
+  const Invocation invocation_;
+  const Options& options_;  // the invocation's
   const std::string version_;
   const Environment environment_;
+  const Auth auth_;
   const CacheFolder cache_;
+  Sandbox sandbox_;
   ModelFiles files_;    // until loading takes them
   Trace* const trace_;  // null: nothing is traced
   const StopSignals& signals_;

@@ -31,6 +31,8 @@ struct AccessRecord {
   double seconds = 0;                          // from the head's arrival to the last byte
   bool complete = true;                        // false: the client left, or the answer was broken off
   std::optional<GenerationRecord> generation;  // of an answer that was generated
+  std::string key_name;                        // of the API key; empty: none
+  std::string trace_id;                        // of the request's traceparent; empty: none, or malformed
 };
 
 class HttpServer {

@@ -1,6 +1,8 @@
 // See the header.
 #include "server/http/routes.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -52,6 +54,19 @@ Destination find_destination(const HttpRequest& request) {
   return found;
 }
 
+/// What needs no key and no model: how the server is.
+struct Probe {
+  std::string_view endpoint;
+  HttpResponse (ServerState::*answer)() const;
+};
+constexpr std::array<Probe, 3> kProbes = {
+    {{"/health", &ServerState::health}, {"/livez", &ServerState::live}, {"/readyz", &ServerState::ready}}};
+
+const Probe* find_probe(std::string_view endpoint) {
+  const auto* probe = std::ranges::find(kProbes, endpoint, &Probe::endpoint);
+  return probe == kProbes.end() ? nullptr : probe;
+}
+
 HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
   HttpResponse response = error_response({503, message, "", ""}, errors);
   // Without it clients use up their retries within two seconds.
@@ -61,8 +76,13 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors)
-    : state_(state), metrics_(metrics), auth_(std::move(auth)), cors_(std::move(cors)) {}
+Routes::Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors,
+               HostPolicy hosts)
+    : state_(state),
+      metrics_(metrics),
+      auth_(std::move(auth)),
+      cors_(std::move(cors)),
+      hosts_(std::move(hosts)) {}
 
 HttpResponse Routes::operator()(const HttpRequest& request) const {
   HttpResponse response = dispatch(request);
@@ -74,12 +94,14 @@ HttpResponse Routes::operator()(const HttpRequest& request) const {
 }
 
 HttpResponse Routes::dispatch(const HttpRequest& request) const {
-  if (request.method == "OPTIONS") return cors_.preflight(request);
   const ErrorStyle errors = error_style(request);
-  if (read_api_path(request.path).endpoint == "/health")
-    return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET", errors);
+  if (const std::optional<ApiError> refusal = hosts_.refusal(request))
+    return error_response(*refusal, errors);
+  if (request.method == "OPTIONS") return cors_.preflight(request);
+  const std::string_view endpoint = read_api_path(request.path).endpoint;
+  if (const Probe* probe = find_probe(endpoint))
+    return is_method(request, "GET") ? (state_.*probe->answer)() : wrong_method(request, "GET", errors);
 
-  const Destination to = find_destination(request);
   const std::string_view origin = request.header("Origin");
   if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address)) {
     return error_response({403,
@@ -88,14 +110,20 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
                            "", "origin_not_allowed"},
                           errors);
   }
-  if (const std::optional<ApiError> refusal = auth_.refusal(request)) {
-    HttpResponse response = error_response(*refusal, errors);
-    response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
-    return response;
-  }
+  const Auth::Verdict verdict = auth_.check(request, needed_role(endpoint));
+  HttpResponse response =
+      verdict.refusal ? error_response(*verdict.refusal, errors) : dispatch_allowed(request, errors);
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
+  response.key_name = verdict.key_name;
+  return response;
+}
+
+/// What is left to do once the request may be made.
+HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const {
   // Not among endpoints(): it tells about the server, and also while the model is being loaded.
   if (read_api_path(request.path).endpoint == "/metrics")
     return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
+  const Destination to = find_destination(request);
   if (to.methods.empty()) {
     return error_response(
         {404,

@@ -29,12 +29,12 @@ def port():
 @pytest.fixture(scope="module")
 def server(port):
     server = hearthd.Hearthd("--metrics-port", port, "--slots", 2, "--device", "cpu", model=small_model.path(),
-                             env={"HEARTH_API_KEY": "open sesame"})
+                             env={"HEARTH_API_KEY": "role=use,metrics key=open-sesame"})
     yield server
     server.kill()
 
 
-def ask(server, path, body, key="open sesame"):
+def ask(server, path, body, key="open-sesame"):
     return httpx.post(server.url + path, json=body, timeout=hearthd.PATIENCE, headers={"Authorization": f"Bearer {key}"})
 
 
@@ -107,7 +107,7 @@ def test_histograms_are_cumulative(port, server):
 def test_a_client_that_leaves_is_counted(server, port):
     before = samples(scrape(port))
     with httpx.stream("POST", server.url + "/v1/completions", timeout=hearthd.PATIENCE,
-                      headers={"Authorization": "Bearer open sesame"},
+                      headers={"Authorization": "Bearer open-sesame"},
                       json={"prompt": "The", "max_tokens": 450, "stream": True,
                             "logit_bias": {"0": -100, "2": -100}}) as answer:
         next(answer.iter_lines())
@@ -117,18 +117,18 @@ def test_a_client_that_leaves_is_counted(server, port):
 
 def test_who_may_ask(server, port):
     assert httpx.get(server.url + "/metrics").status_code == 401
-    own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open sesame"})
+    own = httpx.get(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"})
     assert own.status_code == 200 and "hearth_up 1" in own.text
     assert httpx.head(f"http://127.0.0.1:{port}/metrics").text == ""
     assert httpx.get(f"http://127.0.0.1:{port}/health").json()["status"] == "ok"
     assert httpx.get(f"http://127.0.0.1:{port}/v1/models").status_code == 404
     assert httpx.post(f"http://127.0.0.1:{port}/metrics").status_code == 405
-    assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open sesame"}).status_code == 405
+    assert httpx.post(server.url + "/metrics", headers={"Authorization": "Bearer open-sesame"}).status_code == 405
 
 
 def test_it_answers_while_the_engine_is_busy(server, port):
     with httpx.stream("POST", server.url + "/v1/completions", timeout=hearthd.PATIENCE,
-                      headers={"Authorization": "Bearer open sesame"},
+                      headers={"Authorization": "Bearer open-sesame"},
                       json={"prompt": "The", "max_tokens": 400, "stream": True,
                             "logit_bias": {"0": -100, "2": -100}}) as answer:
         for _, line in zip(range(3), answer.iter_lines()):

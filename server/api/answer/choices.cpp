@@ -19,6 +19,21 @@ double rank(const TextStream& text) {
                               : text.sum_logprob() / text.n_tokens();
 }
 
+/// How a choice ended, as the log says it.
+const char* finish_word(const std::optional<FinishedChoice>& finished) {
+  if (!finished) return "";
+  if (finished->cancelled) return "cancelled";
+  switch (finished->end) {
+    case ChoiceEnd::kLength:
+      return "length";
+    case ChoiceEnd::kToolCalls:
+      return "tool_calls";
+    case ChoiceEnd::kStop:
+      break;
+  }
+  return "stop";
+}
+
 }  // namespace
 
 Choices::Choices(const AnswerSpec& spec, const Tokenizer& tokenizer) : spec_(&spec), tokenizer_(&tokenizer) {
@@ -215,7 +230,9 @@ GenerationRecord Choices::record(const char* ended) const {
           .queue_seconds = queue_seconds_,
           .prefill_seconds = prefill_seconds_,
           .decode_seconds = decode_seconds_,
-          .ended = ended};
+          .ended = ended,
+          .finish_reason = candidates_.empty() ? "" : finish_word(candidates_.front().finished),
+          .model = spec_->model};
 }
 
 AnswerTotals Choices::totals() const {

@@ -2,7 +2,6 @@
 #include "server/api/answer/respond.h"
 
 #include <chrono>
-#include <exception>
 #include <optional>
 #include <string>
 #include <variant>
@@ -104,6 +103,7 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
   spec.has_prediction = common.generation->prediction.has_value();
   shape->know_prompt(count_tokens(spec.prompts));
   spec.blank_line_interval = api.model().blank_line_interval;
+  spec.model = api.model().names.front();
   spec.control = shape->accepted();
   if (spec.control) spec.control->attach(std::get<std::shared_ptr<TokenStream>>(submitted));
   const bool stream = spec.stream;
@@ -158,13 +158,6 @@ HttpResponse response_to_exception(ErrorStyle style) {
     throw;
   } catch (const RequestError& refused) {
     return error_response(refused.error(), style);
-  } catch (const std::exception& error) {
-    return error_response(
-        {.status = 500,
-         .message = std::string("The server met an error of its own: ").append(error.what()),
-         .param = {},
-         .code = "internal_error"},
-        style);
   }
 }
 

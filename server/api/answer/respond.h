@@ -28,10 +28,11 @@ HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
 /// Status 200 with this body.
 HttpResponse json_response(const Json& json);
 
-/// The response to an exception that a handler has thrown. Call only while one is being handled.
+/// The response to a RequestError that a handler has thrown. Call only while an exception is being handled. Others are
+/// thrown again: the transport logs them, and tells the client nothing of what they say.
 HttpResponse response_to_exception(ErrorStyle style);
 
-/// Runs a handler and turns its exceptions into error responses.
+/// Runs a handler and turns its refusals into error responses.
 template <typename Handler>
 HttpResponse guarded(ErrorStyle style, Handler handler) {
   try {

@@ -17,6 +17,8 @@ constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 /// OpenAI allows four; agents send more. Each is looked for at every character.
 constexpr size_t kMaxStops = 64;
+/// Every sequence of a request has a copy of each, 2048 at most.
+constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxChoices = 128;  // the limit of OpenAI's specification
 /// Every generated token is compared with each of them, and every sequence has a copy.
 constexpr size_t kMaxStopTokens = 256;
@@ -70,6 +72,10 @@ std::vector<std::string> read_stop_strings(const RequestFields& fields, const ch
   for (const Json& item : list) {
     if (!item.is_string())
       refuse_param(param, "'" + param + "' must hold strings, found " + describe(item) + ".");
+    if (const size_t size = item.get_ref<const std::string&>().size(); size > kMaxStopBytes) {
+      refuse_param(param, "'" + param + "' has a string of " + std::to_string(size) + " bytes; at most " +
+                              std::to_string(kMaxStopBytes) + " are allowed.");
+    }
     // Frontends send the field of their form as it is: an empty text stops nothing.
     if (!item.get_ref<const std::string&>().empty()) stops.push_back(item.get<std::string>());
   }
