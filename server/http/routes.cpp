@@ -84,7 +84,7 @@ Routes::Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, 
       cors_(std::move(cors)),
       hosts_(std::move(hosts)) {}
 
-HttpResponse Routes::operator()(const HttpRequest& request) const {
+HttpResponse Routes::operator()(HttpRequest& request) const {
   HttpResponse response = dispatch(request);
   cors_.allow(request, response);
   // Anthropic's clients look for the request's id under this name.
@@ -93,7 +93,7 @@ HttpResponse Routes::operator()(const HttpRequest& request) const {
   return response;
 }
 
-HttpResponse Routes::dispatch(const HttpRequest& request) const {
+HttpResponse Routes::dispatch(HttpRequest& request) const {
   const ErrorStyle errors = error_style(request);
   if (const std::optional<ApiError> refusal = hosts_.refusal(request))
     return error_response(*refusal, errors);
@@ -111,6 +111,7 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
                           errors);
   }
   const Auth::Verdict verdict = auth_.check(request, needed_role(endpoint));
+  request.client = verdict.key_name.empty() ? request.remote_address : "key " + verdict.key_name;
   HttpResponse response =
       verdict.refusal ? error_response(*verdict.refusal, errors) : dispatch_allowed(request, errors);
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");

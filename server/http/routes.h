@@ -20,10 +20,11 @@ class Routes {
   Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors,
          HostPolicy hosts = HostPolicy("0.0.0.0", {}));
 
-  HttpResponse operator()(const HttpRequest& request) const;
+  /// Sets the request's client.
+  HttpResponse operator()(HttpRequest& request) const;
 
  private:
-  HttpResponse dispatch(const HttpRequest& request) const;
+  HttpResponse dispatch(HttpRequest& request) const;
   HttpResponse dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const;
 
   const ServerState& state_;

@@ -176,7 +176,7 @@ def test_prometheus_scrapes_it(port, server, tmp_path):
         def query(expression):
             try:
                 answer = httpx.get(f"http://127.0.0.1:{own}/api/v1/query", params={"query": expression}).json()
-            except httpx.TransportError:
+            except (httpx.TransportError, json.JSONDecodeError):  # it is starting
                 return None
             return [float(one["value"][1]) for one in answer["data"]["result"]] if answer["status"] == "success" else None
         assert hearthd.wait_until(lambda: query('up{job="hearthd"} == 1'), "Prometheus to scrape") == [1]
