@@ -112,10 +112,25 @@ HttpResponse Routes::dispatch(HttpRequest& request) const {
   }
   const Auth::Verdict verdict = auth_.check(request, needed_role(endpoint));
   request.client = verdict.key_name.empty() ? request.remote_address : "key " + verdict.key_name;
-  HttpResponse response =
-      verdict.refusal ? error_response(*verdict.refusal, errors) : dispatch_allowed(request, errors);
+  HttpResponse response = verdict.refusal ? error_response(*verdict.refusal, errors)
+                                          : dispatch_limited(request, verdict.key, errors);
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
   response.key_name = verdict.key_name;
+  return response;
+}
+
+/// Refuses what is beyond the key's limits.
+HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& key,
+                                      ErrorStyle errors) const {
+  if (request.method != "POST") return dispatch_allowed(request, errors);
+  std::variant<KeyLimits::Place, KeyLimits::Refusal> entered = limits_.enter(key);
+  if (const auto* refusal = std::get_if<KeyLimits::Refusal>(&entered)) {
+    HttpResponse response = error_response({429, refusal->message, "", "key_limit"}, errors);
+    response.headers.emplace_back("Retry-After", std::to_string(refusal->retry_after));
+    return response;
+  }
+  HttpResponse response = dispatch_allowed(request, errors);
+  response.place = std::get<KeyLimits::Place>(std::move(entered));
   return response;
 }
 

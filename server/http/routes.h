@@ -8,6 +8,7 @@
 #include "server/http/access/auth.h"
 #include "server/http/access/cors.h"
 #include "server/http/access/host_policy.h"
+#include "server/http/access/key_limits.h"
 #include "server/http/http_types.h"
 #include "server/metrics/metrics_page.h"
 #include "server/server_state.h"
@@ -25,11 +26,13 @@ class Routes {
 
  private:
   HttpResponse dispatch(HttpRequest& request) const;
+  HttpResponse dispatch_limited(const HttpRequest& request, const ApiKey& key, ErrorStyle errors) const;
   HttpResponse dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const;
 
   const ServerState& state_;
   const MetricsPage& metrics_;
   const Auth auth_;
+  mutable KeyLimits limits_;  // thread-safe
   const CorsPolicy cors_;
   const HostPolicy hosts_;
 };
