@@ -96,11 +96,12 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
                        environment_value(environment, "WATCHDOG_USEC")) {
   Auth auth = make_auth(options_);
   warn_if_open(options_, auth);
-  server_ = std::make_unique<HttpServer>(server_options(options_),
-                                         Routes(state_, std::move(auth), CorsPolicy(options_.cors_origin)),
-                                         log_access, [](const std::string& what, const std::string& id) {
-                                           log_error("request failed: " + what, {{"id", id}});
-                                         });
+  server_ = std::make_unique<HttpServer>(
+      server_options(options_),
+      Routes(state_, std::move(auth), CorsPolicy(options_.cors_origin), options_.page == Options::Page::kOn),
+      log_access, [](const std::string& what, const std::string& id) {
+        log_error("request failed: " + what, {{"id", id}});
+      });
 }
 
 Daemon::~Daemon() = default;

@@ -90,6 +90,9 @@ class Prefetcher final : public NeuronTraffic {
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
+  /// Copies which of the layer's neurons the device knows to be in the cache to `bits` [words]. Returns false, with nothing
+  /// copied, if the layer has no cache.
+  bool cached(int layer, std::span<uint64_t> bits) const;
   /// Waits until every neuron that is known to be needed and has room was copied, or until prefetch stops.
   /// REQUIRES: the engine runs no step.
   void settle() const;
@@ -113,6 +116,7 @@ class Prefetcher final : public NeuronTraffic {
     std::vector<int32_t> emptied;    // engine's thread only: device rows between changes() and enqueued()
     std::vector<uint64_t> coming;    // [words] neurons being copied and not counted as late
     std::vector<uint64_t> unused;    // [words] neurons on the device that were not wanted there yet
+    std::vector<uint64_t> cached;    // [words] neurons that the device knows to be in the cache
     Clock::time_point reached;       // when the layer's last step began
   };
 

@@ -9,7 +9,9 @@
 #include "server/api/api_path.h"
 #include "server/api/endpoints.h"
 #include "server/api/error.h"
+#include "server/http/access/own_page.h"
 #include "server/http/message/content_type.h"
+#include "server/page/page.h"
 
 namespace hearth {
 namespace {
@@ -61,8 +63,8 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, Auth auth, CorsPolicy cors)
-    : state_(state), auth_(std::move(auth)), cors_(std::move(cors)) {}
+Routes::Routes(const ServerState& state, Auth auth, CorsPolicy cors, bool has_page)
+    : state_(state), auth_(std::move(auth)), cors_(std::move(cors)), has_page_(has_page) {}
 
 HttpResponse Routes::operator()(const HttpRequest& request) const {
   HttpResponse response = dispatch(request);
@@ -79,9 +81,12 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
   if (read_api_path(request.path).endpoint == "/health")
     return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET", errors);
 
+  if (has_page_ && request.path == "/" && is_method(request, "GET")) return page(request);
+
   const Destination to = find_destination(request);
   const std::string_view origin = request.header("Origin");
-  if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address)) {
+  if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address) &&
+      !is_own_page(origin, request.header("Host"))) {
     return error_response({403,
                            "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
                                std::string(origin) + " would allow it",

@@ -1,8 +1,8 @@
 // From a request to its endpoint: origin, key, path, method, and whether the model is there. The server's one
 // handler.
 //
-// Called by all HTTP threads at once. Order: what concerns browsers, then the key, then the path, so that
-// nobody without a key learns anything but whether the server is well.
+// Called by all HTTP threads at once. Order: health and the page, which hold nothing of anyone; what concerns browsers;
+// the key; then the path, so that nobody without a key learns anything but whether the server is well.
 #pragma once
 
 #include "server/http/access/auth.h"
@@ -14,8 +14,8 @@ namespace hearth {
 
 class Routes {
  public:
-  /// state must outlive the routes.
-  Routes(const ServerState& state, Auth auth, CorsPolicy cors);
+  /// state must outlive the routes. has_page: GET / is the page, to everyone; else a line of text.
+  Routes(const ServerState& state, Auth auth, CorsPolicy cors, bool has_page = true);
 
   HttpResponse operator()(const HttpRequest& request) const;
 
@@ -25,6 +25,7 @@ class Routes {
   const ServerState& state_;
   const Auth auth_;
   const CorsPolicy cors_;
+  const bool has_page_;
 };
 
 }  // namespace hearth
