@@ -92,10 +92,10 @@ class LiveActivity {
 
   /// The placed model. What it points to stays valid until detach().
   struct Run {
-    std::span<const LayerPlacement> placements;  // of the device's plan; empty: there is no device
-    const Prefetcher* prefetcher = nullptr;      // null: there is no cache
-    std::string why_nothing;
-    MemoryByPlace memory;
+    std::span<const LayerPlacement> placements = {};  // of the device's plan; empty: there is no device
+    const Prefetcher* prefetcher = nullptr;           // null: there is no cache
+    std::string why_nothing = {};
+    MemoryByPlace memory = {};
   };
   void attach(const Run& run);
   void detach();

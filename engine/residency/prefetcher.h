@@ -90,8 +90,8 @@ class Prefetcher final : public NeuronTraffic {
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
-  /// Copies which of the layer's neurons the device knows to be in the cache to `bits` [words]. Returns false, with nothing
-  /// copied, if the layer has no cache.
+  /// Copies to `bits` [words] which of the layer's neurons the device knows to be in its cache. Returns false, with nothing
+  /// copied, for a layer that is none of the Prefetcher's.
   bool cached(int layer, std::span<uint64_t> bits) const;
   /// Waits until every neuron that is known to be needed and has room was copied, or until prefetch stops.
   /// REQUIRES: the engine runs no step.

@@ -32,6 +32,7 @@ function keepKey(key, remember) {
   keyInMemory = key;
   const [session, local] = stores();
   (remember ? local : session)?.setItem(kName, key);
+  document.dispatchEvent(new Event("hearth-key"));
 }
 
 export function forgetKey() {

@@ -93,7 +93,7 @@ function showFrame(frame) {
 }
 
 async function follow(signal) {
-  const response = await ask("page/events", {signal});
+  const response = await ask("page/events", {signal, asks: false});
   byId("live-state").textContent = "Connected";
   for await (const {type, data} of eventsOf(response)) {
     if (type === "model") showModel(JSON.parse(data));
@@ -109,6 +109,7 @@ async function watch(signal) {
     } catch (error) {
       if (signal.aborted) return;
       byId("live-state").textContent = error.message;
+      if (error.status === 401) return;  // until there is a key
     }
     await pause(kRetryMs, signal).catch(() => {});
   }
@@ -128,6 +129,12 @@ function lookWhetherSeen() {
   }
 }
 
+function lookAgain() {
+  watching?.abort();
+  watching = null;
+  lookWhetherSeen();
+}
+
 export function startLive() {
   map = new NeuronMap(byId("map"));
   trend = new Trend(byId("live-trend"));
@@ -137,5 +144,6 @@ export function startLive() {
   });
   document.addEventListener("visibilitychange", lookWhetherSeen);
   document.addEventListener("hearth-panels", lookWhetherSeen);
+  document.addEventListener("hearth-key", lookAgain);
   lookWhetherSeen();
 }

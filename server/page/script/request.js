@@ -70,15 +70,16 @@ async function waitWhileLoading(signal) {
   }
 }
 
-/** Sends a request. `body` is sent as JSON. Resolves to a response whose status is 2xx; throws ServerError. */
-export async function ask(path, {method = "GET", body, signal} = {}) {
+/** Sends a request. `body` is sent as JSON. asks: the user is asked for a key if one is needed. Resolves to a response whose
+ *  status is 2xx; throws ServerError. */
+export async function ask(path, {method = "GET", body, signal, asks = true} = {}) {
   const how = {method, signal, headers: body === undefined ? {} : {"Content-Type": "application/json"},
                body: body === undefined ? undefined : JSON.stringify(body)};
   for (let waited = false; ;) {
     const [response, key] = await fetchOnce(path, how);
     if (response.ok) return response;
     const error = await errorOf(response);
-    if (response.status === 401 && await askForKey(error.message, key)) continue;
+    if (response.status === 401 && asks && await askForKey(error.message, key)) continue;
     if (response.status !== 503 || waited || !(await waitWhileLoading(signal))) throw error;
     waited = true;
   }

@@ -114,7 +114,7 @@ TEST_CASE("a placement says which neurons a device has for good, and has a numbe
   CHECK(first.hot.empty());
   CHECK(first.why_nothing == "no zeros.");
   CHECK(first.memory.file == 7);
-  const std::vector<LayerPlacement> layers = {{.hot = {0, 2}}, {.on_device = false}};
+  const std::vector<LayerPlacement> layers = {{.hot = {0, 2}}, {.on_device = false, .hot = {}}};
   live.detach();
   live.attach({.placements = layers});
   const LivePlacement second = live.placement();

@@ -74,14 +74,14 @@ TEST_CASE("a stream begins with what there is, and goes on with what the engine 
   CHECK(frame["waiting"] == 2);
   CHECK(frame["kv"] == json({{"used", 40}, {"total", 100}}));
   CHECK(frame["fired"]["levels"] == "000000f0");
-  CHECK(frame["fired"]["active"] == 0.125);
+  CHECK(frame["fired"]["active"] == 0.25);
 }
 
 TEST_CASE("a model that is placed anew is described anew") {
   Bench bench;
   const HttpResponse response = bench.events.stream();
   RecordingClient client;
-  const std::vector<LayerPlacement> layers = {{.hot = {1}}, {.on_device = false}};
+  const std::vector<LayerPlacement> layers = {{.hot = {1}}, {.on_device = false, .hot = {}}};
   client.on_write = [&](std::string_view) {
     if (client.writes.size() == 2) bench.live.attach({.placements = layers, .why_nothing = "Nothing."});
     return client.writes.size() < 3;

@@ -3,18 +3,11 @@
 
 #include <string>
 
-#include "server/api/base64.h"
+#include "tests/server/api/api_bench.h"
 #include "tests/support/catch.h"
 
 namespace hearth {
 namespace {
-
-std::string header_of(const HttpResponse& response, std::string_view name) {
-  for (const auto& [key, value] : response.headers) {
-    if (key == name) return value;
-  }
-  return "absent";
-}
 
 TEST_CASE("the page's policy names the hashes of its style and its script, as browsers compute them") {
   // printf 'a' | openssl dgst -sha256 -binary | base64
