@@ -206,7 +206,7 @@ def test_an_answer_is_stopped_by_button_and_by_key(small, look, endless):
 
 def test_what_is_sent_before_the_model_is_known_names_the_right_one(small, look):
     asked, held = [], []
-    page = look(small, before=lambda context: (context.route("**/v1/models", held.append), answering({"content": "Yes."})(context)))
+    page = look(small, before=lambda context: (context.route("**/v1/models", lambda route: held.append(route)), answering({"content": "Yes."})(context)))
     page.on("request", lambda request: asked.append(request.post_data_json) if request.url.endswith("/chat/completions") else None)
     hearthd.wait_until(lambda: page.wait_for_timeout(10) or held, "the question for models")
     say(page, "Hello")
