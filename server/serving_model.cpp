@@ -371,6 +371,9 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   if (options.profile == Options::Profile::kOnline)
     model->activity_ = start_profile(*model->runtime_, load.activity, cache);
 
+  LiveActivity* const live =
+      options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
+
   EngineOptions engine;
   engine.n_slots = options.slots;
   engine.context_tokens = model->runtime_->facts().context_tokens;
@@ -406,6 +409,11 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   served.pooling = model->runtime_->facts().spec.pooling;
   if (model->embedder_) served.embedder = model->embedder_->target();
   model->name_ = served.names.front();
+  if (live != nullptr) {
+    model->live_events_ = std::make_unique<LiveEvents>(LiveEvents::Source{
+        .engine = *model->engine_, .live = *live, .model = model->name_, .device = served.device});
+    served.live_events = model->live_events_.get();
+  }
   model->api_ = std::make_unique<ApiContext>(std::move(served));
   return model;
 } catch (const ModelFileError& error) {
@@ -435,6 +443,7 @@ std::optional<std::string> ServingModel::failure() const {
 }
 
 bool ServingModel::drain(std::chrono::steady_clock::time_point deadline) {
+  if (live_events_) live_events_->close();
   const bool drained = engine_->drain(deadline);
   return (!embedder_ || embedder_->engine().drain(deadline)) && drained;
 }

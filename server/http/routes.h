@@ -1,8 +1,8 @@
 // From a request to its endpoint: host, origin, key, path, method, and whether the model is there. The server's one
 // handler.
 //
-// Called by all HTTP threads at once. Order: what concerns browsers, then the key, then the path, so that
-// nobody without a key learns anything but whether the server is well.
+// Called by all HTTP threads at once. Order: health and the page, which hold nothing of anyone; what concerns browsers;
+// the key; then the path, so that nobody without a key learns anything but whether the server is well.
 #pragma once
 
 #include "server/http/access/auth.h"
@@ -15,11 +15,17 @@
 
 namespace hearth {
 
+struct AccessRules {
+  Auth auth;
+  CorsPolicy cors;
+  HostPolicy hosts = HostPolicy("0.0.0.0", {});
+  bool has_page = true;  // GET / is the page, to everyone; else a line of text
+};
+
 class Routes {
  public:
   /// state and metrics must outlive the routes.
-  Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors,
-         HostPolicy hosts = HostPolicy("0.0.0.0", {}));
+  Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
   /// Sets the request's client.
   HttpResponse operator()(HttpRequest& request) const;
@@ -31,10 +37,8 @@ class Routes {
 
   const ServerState& state_;
   const MetricsPage& metrics_;
-  const Auth auth_;
   mutable KeyLimits limits_;  // thread-safe
-  const CorsPolicy cors_;
-  const HostPolicy hosts_;
+  const AccessRules rules_;
 };
 
 }  // namespace hearth
