@@ -14,6 +14,7 @@
 #include "engine/forward/ffn_activation.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
+#include "engine/warm_up.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/engine_options.h"
@@ -364,6 +365,8 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   load.progress = [&](double done) { progress(begin + (1 - begin) * done); };
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
+  warm_up(*model->runtime_);
+  model->runtime_->observation().reset_activity();
   model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
                      !load.activity.empty() && model->runtime_->facts().spec.has_zero_neurons();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
