@@ -62,6 +62,11 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::host}},
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free one, printed at start.",
        IntField{&O::port, 0, 65535}},
+      {"metrics-port", "Server", "PORT",
+       "A second TCP port, for /metrics and /health only, where no API key is asked for. 0: none; /metrics "
+       "is "
+       "on --port in any case.",
+       IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
        "several times. '*': any page; 'none': no page. Not given: pages served from this machine "

@@ -6,8 +6,8 @@
 // every running sequence, tokens that are drafted to follow it, and then a chunk of prompt tokens, runs the forward pass, samples and publishes
 // events.
 //
-// Threads share state in four places only: the RequestQueue and the TokenStreams (each has its own mutex),
-// idle_work_ (idle_work_mutex_) and the counters (atomics). Everything else belongs to the engine thread.
+// Threads share state in five places only: the RequestQueue and the TokenStreams (each has its own mutex),
+// idle_work_ (idle_work_mutex_), published_ (published_mutex_) and the counters (atomics). Everything else belongs to the engine thread.
 #pragma once
 
 #include <atomic>
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "engine/serving/batch.h"
+#include "engine/serving/engine_figures.h"
 #include "engine/serving/kv_blocks.h"
 #include "engine/serving/request.h"
 #include "engine/serving/request_queue.h"
@@ -78,6 +79,8 @@ class TokenGenerator {
   virtual std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) = 0;
   /// Any thread.
   virtual EngineStatus status() const = 0;
+  /// What was done until the last step. Any thread; does not wait for a step.
+  virtual EngineFigures figures() const { return {}; }
 };
 
 class Engine final : public TokenGenerator {
@@ -102,6 +105,7 @@ class Engine final : public TokenGenerator {
   void when_idle(IdleWork work);
 
   EngineStatus status() const override;
+  EngineFigures figures() const override;
   const EngineOptions& options() const { return options_; }
 
   /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished. At the
@@ -123,6 +127,8 @@ class Engine final : public TokenGenerator {
   void admit();
   void build_batch(std::span<const StepPiece> pieces);
   StepOutput run_model();
+  void count_finished(const FinishedEvent& event);
+  void publish_figures();
   void advance(int slot, int n_tokens);
   void count_prompt(Sequence& sequence);
   void finish_piece(const StepPiece& piece, std::span<const float> logits);
@@ -156,6 +162,7 @@ class Engine final : public TokenGenerator {
   std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
   TokenMask allowed_;                                     // scratch of allowed_tokens
   std::vector<StepPiece> pieces_;  // copy: the scheduler's list changes when a sequence finishes
+  EngineFigures figures_;
 
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
@@ -168,6 +175,8 @@ class Engine final : public TokenGenerator {
   Mutex idle_work_mutex_;
   IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // work that has not begun; empty: none
   std::atomic<bool> cut_{false};                            // set by drain: cancel everything now
+  mutable Mutex published_mutex_;
+  EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 
   std::jthread thread_;  // last member: starts after all others exist, joins before they go
 };

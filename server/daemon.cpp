@@ -42,7 +42,9 @@ void warn_if_open(const Options& options, const Auth& auth) {
 
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
-bool is_probe(std::string_view path) { return path == "/health" || path == "/livez" || path == "/readyz"; }
+bool is_probe(std::string_view path) {
+  return path == "/health" || path == "/livez" || path == "/readyz" || path == "/metrics";
+}
 
 void log_access(const AccessRecord& record) {
   if (is_probe(record.path) && record.status == 200) return;  // they come every few seconds
@@ -83,6 +85,21 @@ HttpServerOptions server_options(const Options& options) {
   return server;
 }
 
+/// Few threads and connections: whoever scrapes comes alone.
+HttpServerOptions metrics_server_options(const Options& options) {
+  HttpServerOptions server;
+  server.host = options.host;
+  server.port = options.metrics_port;
+  server.max_body_bytes = 4096;
+  server.max_threads = 8;
+  server.max_idle_connections = 32;
+  return server;
+}
+
+void log_failure(const std::string& what, const std::string& id) {
+  log_error("request failed: " + what, {{"id", id}});
+}
+
 }  // namespace
 
 Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
@@ -98,14 +115,24 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       trace_(trace),
       signals_(signals),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
-                       environment_value(environment, "WATCHDOG_USEC")) {
+                       environment_value(environment, "WATCHDOG_USEC")),
+      metrics_(state_, version) {
   warn_if_open(options_, auth_);
-  server_ = std::make_unique<HttpServer>(server_options(options_),
-                                         Routes(state_, auth_, CorsPolicy(options_.cors_origin),
-                                                HostPolicy(options_.host, options_.allowed_host)),
-                                         log_access, [](const std::string& what, const std::string& id) {
-                                           log_error("request failed: " + what, {{"id", id}});
-                                         });
+  server_ = std::make_unique<HttpServer>(
+      server_options(options_),
+      Routes(state_, metrics_, auth_, CorsPolicy(options_.cors_origin),
+             HostPolicy(options_.host, options_.allowed_host)),
+      [this](const AccessRecord& record) {
+        metrics_.count(record);
+        log_access(record);
+      },
+      log_failure);
+  if (options_.metrics_port > 0) {
+    metrics_server_ = std::make_unique<HttpServer>(
+        metrics_server_options(options_),
+        [this](const HttpRequest& request) { return metrics_.serve_alone(request); },
+        [](const AccessRecord&) {}, log_failure);
+  }
 }
 
 Daemon::~Daemon() = default;
@@ -114,6 +141,10 @@ Daemon::Outcome Daemon::run() {
   sandbox_.before_threads();
   server_->start();
   log_always("listening on " + local_url(options_.host, server_->port()), {{"port", server_->port()}});
+  if (metrics_server_ != nullptr) {
+    metrics_server_->start();
+    log_info("metrics on " + local_url(options_.host, metrics_server_->port()) + "/metrics");
+  }
   start_loading();
   for (;;) {
     if (const std::optional<int> signal = signals_.wait_for(kTick)) {

@@ -12,6 +12,7 @@
 #include "config/invocation.h"
 #include "server/http/access/auth.h"
 #include "server/http/http_server.h"
+#include "server/metrics/metrics_page.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"
 #include "server/sandbox.h"
@@ -62,8 +63,10 @@ class Daemon {
   const StopSignals& signals_;
   const ServiceManager service_manager_;
   ServerState state_;
+  MetricsPage metrics_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server
   std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
 
   std::atomic<bool> abandon_{false};
   std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken

@@ -37,8 +37,8 @@ struct AccessRecord {
 
 class HttpServer {
  public:
-  /// Called on many threads at once. Exceptions become 500 with nothing of them in the answer.
-  using Handler = std::function<HttpResponse(const HttpRequest&)>;
+  /// Called on many threads at once; may complete the request. Exceptions become 500 with nothing of them in the answer.
+  using Handler = std::function<HttpResponse(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the handler throws, with the exception's what() and the request's id.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;

@@ -21,7 +21,8 @@ struct HttpRequest {
   std::string query;           // what follows the path's '?', as it was sent; empty: nothing
   std::string body;            // whole, within the transport's limit
   std::string remote_address;  // numeric, for logs
-  std::string request_id;      // the client's x-request-id, else one the transport made
+  std::string client;  // who asks: a key's, else the address; Routes sets it. For sharing out, not for logs
+  std::string request_id;  // the client's x-request-id, else one the transport made
   std::vector<std::pair<std::string, std::string>> headers;  // in the order they came
 
   /// The first header of that name, compared without regard to ASCII case; empty if absent. Valid as long as

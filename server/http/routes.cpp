@@ -76,10 +76,15 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, Auth auth, CorsPolicy cors, HostPolicy hosts)
-    : state_(state), auth_(std::move(auth)), cors_(std::move(cors)), hosts_(std::move(hosts)) {}
+Routes::Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors,
+               HostPolicy hosts)
+    : state_(state),
+      metrics_(metrics),
+      auth_(std::move(auth)),
+      cors_(std::move(cors)),
+      hosts_(std::move(hosts)) {}
 
-HttpResponse Routes::operator()(const HttpRequest& request) const {
+HttpResponse Routes::operator()(HttpRequest& request) const {
   HttpResponse response = dispatch(request);
   cors_.allow(request, response);
   // Anthropic's clients look for the request's id under this name.
@@ -88,7 +93,7 @@ HttpResponse Routes::operator()(const HttpRequest& request) const {
   return response;
 }
 
-HttpResponse Routes::dispatch(const HttpRequest& request) const {
+HttpResponse Routes::dispatch(HttpRequest& request) const {
   const ErrorStyle errors = error_style(request);
   if (const std::optional<ApiError> refusal = hosts_.refusal(request))
     return error_response(*refusal, errors);
@@ -106,6 +111,7 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
                           errors);
   }
   const Auth::Verdict verdict = auth_.check(request, needed_role(endpoint));
+  request.client = verdict.key_name.empty() ? request.remote_address : "key " + verdict.key_name;
   HttpResponse response =
       verdict.refusal ? error_response(*verdict.refusal, errors) : dispatch_allowed(request, errors);
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
@@ -115,6 +121,9 @@ HttpResponse Routes::dispatch(const HttpRequest& request) const {
 
 /// What is left to do once the request may be made.
 HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const {
+  // Not among endpoints(): it tells about the server, and also while the model is being loaded.
+  if (read_api_path(request.path).endpoint == "/metrics")
+    return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
   const Destination to = find_destination(request);
   if (to.methods.empty()) {
     return error_response(

@@ -9,22 +9,26 @@
 #include "server/http/access/cors.h"
 #include "server/http/access/host_policy.h"
 #include "server/http/http_types.h"
+#include "server/metrics/metrics_page.h"
 #include "server/server_state.h"
 
 namespace hearth {
 
 class Routes {
  public:
-  /// state must outlive the routes.
-  Routes(const ServerState& state, Auth auth, CorsPolicy cors, HostPolicy hosts = HostPolicy("0.0.0.0", {}));
+  /// state and metrics must outlive the routes.
+  Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors,
+         HostPolicy hosts = HostPolicy("0.0.0.0", {}));
 
-  HttpResponse operator()(const HttpRequest& request) const;
+  /// Sets the request's client.
+  HttpResponse operator()(HttpRequest& request) const;
 
  private:
-  HttpResponse dispatch(const HttpRequest& request) const;
+  HttpResponse dispatch(HttpRequest& request) const;
   HttpResponse dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const;
 
   const ServerState& state_;
+  const MetricsPage& metrics_;
   const Auth auth_;
   const CorsPolicy cors_;
   const HostPolicy hosts_;

@@ -106,7 +106,8 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   decode_seconds_ = std::max(decode_seconds_, event.decode_seconds);
   if (candidate.finished) return;
   const bool cancelled = event.reason == FinishReason::kCancelled && spec_->cancelled();
-  const bool ended = event.reason == FinishReason::kStop || event.reason == FinishReason::kLength;
+  const bool ended = event.reason == FinishReason::kStop || event.reason == FinishReason::kLength ||
+                     (event.reason == FinishReason::kTimedOut && event.n_generated_tokens > 0);
   if (!ended && !cancelled) {
     update.failure = failure_of(event);
     return;

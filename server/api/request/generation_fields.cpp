@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
+constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 /// OpenAI allows four; agents send more. Each is looked for at every character.
@@ -131,6 +132,8 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
   out.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.keep_prompt_tokens = read_truncation(fields);
   out.prediction = read_prediction(fields);
+  out.priority = static_cast<int>(fields.integer("priority", -kMaxInt32 - 1, kMaxInt32).value_or(0));
+  out.timeout_seconds = fields.number("timeout", 0.001, kMaxTimeoutSeconds);
   read_streaming(fields, out);
   return out;
 }

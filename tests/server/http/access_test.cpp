@@ -184,7 +184,9 @@ TEST_CASE("keys can be replaced while requests are checked, in all copies") {
 
 TEST_CASE("the name of the key goes with the response, and roles are checked on every spelling of a path") {
   const ServerState state;
-  const Routes routes(state, auth_of("name=u key=user\nname=a role=admin key=boss\n"), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, auth_of("name=u key=user\nname=a role=admin key=boss\n"),
+                      CorsPolicy({}));
   const auto ask = [&](const std::string& path, const std::string& key) {
     HttpRequest request = request_with({{"X-Api-Key", key}});
     request.method = "GET";
@@ -205,7 +207,8 @@ TEST_CASE("the name of the key goes with the response, and roles are checked on 
 
 TEST_CASE("with keys a foreign page gets no more than without, key in hand or not") {
   const ServerState state;
-  const Routes routes(state, auth_of("user\n"), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, auth_of("user\n"), CorsPolicy({}));
   for (const std::string key : {"", "user"}) {
     HttpRequest request = request_with({{"Origin", "http://evil.example"}, {"X-Api-Key", key}});
     request.method = "GET";
@@ -254,7 +257,8 @@ TEST_CASE("on loopback only names of this machine lead to the server") {
 
 TEST_CASE("a request under a foreign name is refused before anything else, probes and preflights included") {
   const ServerState state;
-  const Routes routes(state, Auth({}), CorsPolicy({}), HostPolicy("127.0.0.1", {}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, Auth({}), CorsPolicy({}), HostPolicy("127.0.0.1", {}));
   for (const auto& [method, path] :
        {std::pair{"GET", "/health"}, {"OPTIONS", "/v1/models"}, {"GET", "/v1/models"}}) {
     HttpRequest request = request_with({{"Host", "evil.example"}});

@@ -137,7 +137,8 @@ TEST_CASE("errors look as the path's family of clients reads them, and on shared
 
 TEST_CASE("what no endpoint takes is told in the family's shape") {
   const ServerState state;
-  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, Auth({}), CorsPolicy({}));
   const auto answer = [&](const std::string& method, const std::string& path) {
     HttpRequest request = request_with({});
     request.method = method;
@@ -157,7 +158,8 @@ TEST_CASE("what no endpoint takes is told in the family's shape") {
 
 TEST_CASE("what needs no model is answered while it is being loaded") {
   const ServerState state;
-  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, Auth({}), CorsPolicy({}));
   const auto status = [&](const std::string& method, const std::string& path) {
     HttpRequest request = request_with({});
     request.method = method;
