@@ -6,7 +6,7 @@
 #   clients of many kinds, each as its users install it
 #   the CUDA kernels for every architecture tests compile for
 #   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
-#   fuzzers ten times as long
+#   fuzzers ten times as long; HEARTH_FUZZ_SECONDS=3600 gives each an hour (15 fuzzers: two at a time, eight hours)
 #   clang-tidy over every file
 #   the kernels and the forward pass compiled for 64-bit Arm, under QEMU
 #   both README commands in fresh roots of Debian 12 and 13

@@ -12,6 +12,7 @@
 # HEARTH_SKIP_DEPS=1     installs no packages.
 # HEARTH_SKIP_NIGHTLY=1  skips the Python tests marked nightly (.ci/run).
 # HEARTH_FUZZ_TIMES=N    fuzzes N times as long (tests/nightly.sh).
+# HEARTH_FUZZ_SECONDS=N  gives each fuzzer N seconds instead, from another seed each time.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 preset="${1:-release}"
@@ -54,6 +55,7 @@ elif [ $# -gt 0 ]; then
   label="$1" targets=(--target "tests_$1") select=(-L "$1")
 fi
 [ -z "${HEARTH_FUZZ_TIMES:-}" ] || options+=("-DHEARTH_FUZZ_TIMES=$HEARTH_FUZZ_TIMES")
+[ -z "${HEARTH_FUZZ_SECONDS:-}" ] || options+=("-DHEARTH_FUZZ_SECONDS=$HEARTH_FUZZ_SECONDS")
 cmake --preset "$preset" "${options[@]}" >"$build/configure.log" 2>&1 || { cat "$build/configure.log"; stop "configuring failed"; }
 cmake --build --preset "$preset" -j "$jobs" "${targets[@]}" || stop "the build failed"
 

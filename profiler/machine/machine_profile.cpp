@@ -263,17 +263,34 @@ GpuProfile read_gpu(const toml::table& table, const std::string& origin) {
 
 // ---- writing ----
 
-/// A TOML string, with everything escaped that would end it or is not text.
+/// The UTF-8 character that the text begins with, which is removed from it; U+FFFD if it begins with none.
+uint32_t next_character(std::string_view& text) {
+  const auto byte = [&text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const size_t size = byte(0) < 0x80 ? 1 : byte(0) >= 0xf0 ? 4 : byte(0) >= 0xe0 ? 3 : 2;
+  uint32_t character = size == 1 ? byte(0) : byte(0) & (0x7fU >> size);
+  bool good = size <= text.size() && (size == 1 || (byte(0) >= 0xc2 && byte(0) <= 0xf4));
+  for (size_t i = 1; good && i < size; ++i) {
+    good = (byte(i) & 0xc0) == 0x80;
+    character = character << 6 | (byte(i) & 0x3f);
+  }
+  text.remove_prefix(good ? size : 1);
+  constexpr std::array<uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
+  const bool surrogate = character >= 0xd800 && character < 0xe000;
+  return good && !surrogate && character >= kLeast[size] && character <= 0x10ffff ? character : 0xfffd;
+}
+
+/// A TOML string in ASCII, with everything escaped that would end it or is not text.
 std::string toml_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
+  while (!text.empty()) {
+    const uint32_t c = next_character(text);
     if (c == '"' || c == '\\') {
       out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      out += fmt::format("\\u{:04X}", c);
+      out += static_cast<char>(c);
+    } else if (c >= ' ' && c < 0x7f) {
+      out += static_cast<char>(c);
     } else {
-      out += c;
+      out += c > 0xffff ? fmt::format("\\U{:08X}", c) : fmt::format("\\u{:04X}", c);
     }
   }
   return out + "\"";
@@ -289,9 +306,20 @@ std::string figures_toml(std::span<const Figure<T>> figures, const T& section) {
   return text;
 }
 
+/// Refuses bytes beyond ASCII. toml++ asks of such a character whether it is a blank, wherever it has not begun a text, and
+/// for most of them the answer is undefined behaviour (seen in 3.3). Profiles are written without: toml_string().
+void check_ascii(std::string_view toml, const std::string& origin) {
+  const auto* odd = std::ranges::find_if(toml, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (odd == toml.end()) return;
+  throw std::runtime_error(fmt::format(
+      "{}, line {}: a character beyond ASCII; write it as \\uXXXX within a text, and leave it out elsewhere.",
+      origin, 1 + std::count(toml.begin(), odd, '\n')));
+}
+
 }  // namespace
 
 MachineProfile parse_machine(std::string_view toml, const std::string& origin) {
+  check_ascii(toml, origin);
   toml::table document;
   try {
     document = toml::parse(toml);

@@ -145,6 +145,9 @@ def test_nohup_is_left_alone(small, tmp_path):
             if "load_ms" in line:
                 break
         process.send_signal(signal.SIGHUP)
+        for _ in range(2):  # signals are looked at in turn; after the second of these SIGHUP's turn has come
+            process.send_signal(signal.SIGUSR1)
+            assert "no profiling to skip" in next(line for line in process.stderr if " SIG" in line)
         process.terminate()
         assert "SIGHUP" not in process.stderr.read()
         assert process.wait(timeout=hearthd.PATIENCE) == 0
@@ -350,7 +353,10 @@ def test_the_sandbox_can_be_switched_off(small):
 
 def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
     """Profiles at the end, the plan, the trace, keys, options and the log, all of them files that are opened late."""
-    cache, log, keys, config, trace = (tmp_path / name for name in ("cache", "log", "keys", "hearth.toml", "trace.json"))
+    names = ("cache", "logs/log", "keys", "hearth.toml", "traces/trace.json")  # none in a folder that another may be written in
+    cache, log, keys, config, trace = (tmp_path / name for name in names)
+    log.parent.mkdir()
+    trace.parent.mkdir()
     keys.write_text("first\n")
     config.write_text('log-level = "info"\n')
     server = small("--sandbox", "on" if landlock_version(small()) else "auto", "--log-file", log, "--api-key-file", keys, "--config", config,
@@ -359,7 +365,7 @@ def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
     assert complete(server, headers={"X-Api-Key": "first"}, max_tokens=40).status_code == 200
     (tmp_path / "new").write_text("second\n")
     (tmp_path / "new").rename(keys)
-    log.rename(tmp_path / "log.1")
+    log.rename(log.parent / "log.1")
     server.signal(signal.SIGHUP)
     hearthd.wait_until(lambda: log.exists() and "SIGHUP: reloaded" in log.read_text(), "the reload")
     assert models(server, "second") == 200
@@ -367,7 +373,7 @@ def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):
     assert server.wait() == 0
     assert json.loads(trace.read_text())["traceEvents"]
     assert [path for path in (cache / "hearth").iterdir() if "activity" in path.name], log.read_text()
-    for text in (log.read_text(), (tmp_path / "log.1").read_text()):
+    for text in (log.read_text(), (log.parent / "log.1").read_text()):
         assert "Permission denied" not in text
 
 

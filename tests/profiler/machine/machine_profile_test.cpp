@@ -132,6 +132,18 @@ TEST_CASE("a wrong value is refused with its line, what it is and what is expect
   }
 }
 
+TEST_CASE("a machine profile is written in ASCII, and read in nothing else") {
+  MachineProfile machine = sample();
+  machine.name = "K\xc3\xb6ln \xe6\x97\xa5 \xf0\x9f\x94\xa5 \"x\\ \x1f\x7f";
+  const std::string toml = machine_toml(machine);
+  CHECK_THAT(toml, ContainsSubstring(R"("K\u00F6ln \u65E5 \U0001F525 \"x\\ \u001F\u007F")"));
+  CHECK(parse_machine(toml, "m.toml") == machine);
+  machine.name = "\xc3|\xff|\xed\xa0\x80|\xe0\x80\x80";
+  CHECK(parse_machine(machine_toml(machine), "m.toml").name == "\ufffd|\ufffd|\ufffd|\ufffd");
+  for (const std::string odd : {"\xef\xbb\xaf", "\xc3\xa9", "\xe2\x80\xa8", "\xff"})
+    CHECK_THAT(refusal("name = \"x\"\n#" + odd), ContainsSubstring("line 2: a character beyond ASCII"));
+}
+
 TEST_CASE("a missing key of a machine profile is named where it should be") {
   CHECK_THAT(refusal(with("launch_s", "")),
              ContainsSubstring("'gpu.launch_s' is missing; expected a number"));

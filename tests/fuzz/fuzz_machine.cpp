@@ -1,0 +1,22 @@
+// Any bytes as a machine profile (TOML): read, and then written and read to the same again, or refused by one sentence.
+//
+// One thread.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+
+#include "profiler/machine/machine_profile.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace hearth;
+  std::optional<MachineProfile> machine;
+  try {
+    machine = parse_machine({reinterpret_cast<const char*>(data), size}, "fuzz");
+  } catch (const std::runtime_error&) {
+    return 0;
+  }
+  if (!(parse_machine(machine_toml(*machine), "again") == *machine)) std::abort();
+  return 0;
+}
