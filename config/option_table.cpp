@@ -205,6 +205,10 @@ std::vector<OptionSpec> make_table() {
        "nothing is measured; what is known is used. SIGUSR1 ends the measuring and keeps what it has found.",
        choice<&O::profile>({"auto", "online", "off"})},
 
+      {"idle-unload", "Running", "MINUTES",
+       "After so many minutes without a request the model is unloaded, and its memory given back; the next "
+       "request has it loaded again, and waits for it.",
+       NumberField{&O::idle_unload_minutes, 0.001, 1e6, "never"}},
       {"drain-seconds", "Running", "N",
        "On SIGTERM or SIGINT, how many seconds running answers are given to finish before they are cut.",
        IntField{&O::drain_seconds, 0, 86400}},

@@ -97,6 +97,8 @@ struct Options {
   Profile profile = Profile::kAuto;
 
   // Running
+  std::optional<double>
+      idle_unload_minutes;  // without a request, until the model is unloaded; not given: never
   int drain_seconds = 30;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;

@@ -1,8 +1,8 @@
 // See the header.
 #include "server/daemon.h"
 
+#include <algorithm>
 #include <cmath>
-#include <exception>
 #include <string_view>
 
 #include "profiler/cache_folder.h"
@@ -28,9 +28,6 @@ constexpr milliseconds kLastBytes{2000};
 // After the engine has failed, how long clients are given to take the errors that they are sent.
 constexpr milliseconds kLastErrors{5000};
 constexpr int kFailed = 1;  // the exit code by which supervisors know to start another
-
-/// Ends a load that nobody waits for any more; thrown through ModelRuntime::load.
-struct LoadAbandoned : std::exception {};
 
 void warn_if_open(const Options& options, const Auth& auth) {
   if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
@@ -112,11 +109,11 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       cache_(cache_folder(environment)),
       sandbox_(options_, cache_),
       files_(std::move(files)),
-      trace_(trace),
       signals_(signals),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
                        environment_value(environment, "WATCHDOG_USEC")),
-      metrics_(state_, version) {
+      metrics_(state_, version),
+      host_(options_, environment_, cache_, version_, state_, trace) {
   warn_if_open(options_, auth_);
   server_ = std::make_unique<HttpServer>(
       server_options(options_),
@@ -124,7 +121,8 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
              {.auth = auth_,
               .cors = CorsPolicy(options_.cors_origin),
               .hosts = HostPolicy(options_.host, options_.allowed_host),
-              .has_page = options_.page == Options::Page::kOn}),
+              .has_page = options_.page == Options::Page::kOn,
+              .admin = [this](const HttpRequest& request) { return host_.handle_admin(request); }}),
       [this](const AccessRecord& record) {
         metrics_.count(record);
         log_access(record);
@@ -148,7 +146,9 @@ Daemon::Outcome Daemon::run() {
     metrics_server_->start();
     log_info("metrics on " + local_url(options_.host, metrics_server_->port()) + "/metrics");
   }
-  start_loading();
+  service_manager_.notify("STATUS=Loading " + options_.model);
+  last_progress_ = Clock::now();
+  host_.begin(std::move(files_));
   for (;;) {
     if (const std::optional<int> signal = signals_.wait_for(kTick)) {
       log_info("stopping", {{"signal", *signal}});
@@ -160,61 +160,56 @@ Daemon::Outcome Daemon::run() {
       log_info("stopping, for the terminal was closed", {{"signal", SIGHUP}});
       break;
     }
-    if (hangup == StopSignals::Hangup::kReload) reload(invocation_, environment_, auth_);
-    look_after_loading();
+    if (hangup == StopSignals::Hangup::kReload) {
+      if (const std::optional<Options> now = reload(invocation_, environment_, auth_)) host_.reload(*now);
+    }
+    look_after_model();
     beat_watchdog();
-    if (const std::optional<std::string> why = failure()) return end_after_failure(*why);
+    if (const std::optional<std::string> why = host_.failure()) return end_after_failure(*why);
   }
-  return loading_.valid() ? abandon_loading() : drain();
+  return host_.is_starting() ? abandon_loading() : drain();
 }
 
-void Daemon::start_loading() {
-  load_start_ = last_progress_ = Clock::now();
-  service_manager_.notify("STATUS=Loading " + options_.model);
-  loading_ = std::async(std::launch::async, [this] {
-    return ServingModel::load(std::move(files_), options_, environment_, cache_, version_, trace_,
-                              [this](double fraction) {
-                                state_.set_progress(fraction);
-                                if (abandon_) throw LoadAbandoned();
-                              });
-  });
+void Daemon::look_after_model() {
+  switch (host_.tick()) {
+    case ModelHost::Event::kProgress:
+      return log_progress();
+    case ModelHost::Event::kReady:
+      return tell_ready();
+    case ModelHost::Event::kNone:
+      return;
+  }
 }
 
-void Daemon::look_after_loading() {
-  if (!loading_.valid()) return;
+void Daemon::log_progress() {
   const Clock::time_point now = Clock::now();
-  const double elapsed = std::chrono::duration<double>(now - load_start_).count();
-  if (loading_.wait_for(seconds(0)) != std::future_status::ready) {
-    const double done = state_.progress();
-    if (now - last_progress_ < kProgressEvery || done <= 0) return;
-    last_progress_ = now;
-    log_info("loading", {{"percent", static_cast<int>(done * 100)},
-                         {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
-    // A long load that goes on must not look like a hung start.
-    service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
-    return;
-  }
-  model_ = loading_.get();
+  const double elapsed = std::chrono::duration<double>(now - host_.load_start()).count();
+  const double done = state_.progress();
+  if (now - std::max(last_progress_, host_.load_start()) < kProgressEvery || done <= 0) return;
+  last_progress_ = now;
+  log_info("loading", {{"percent", static_cast<int>(done * 100)},
+                       {"seconds_left", static_cast<int>(elapsed / done * (1 - done))}});
+  // A long load that goes on must not look like a hung start.
+  if (host_.is_starting()) service_manager_.notify("EXTEND_TIMEOUT_USEC=30000000");
+}
+
+void Daemon::tell_ready() {
   sandbox_.once_loaded();
-  model_->log_summary();
-  state_.set_ready(model_->ready());
-  service_manager_.notify("READY=1\nSTATUS=Serving " + state_.model()->name);
+  const ServingModel& model = *host_.model();
+  service_manager_.notify("READY=1\nSTATUS=Serving " + model.ready().name);
   const std::string url = local_url(options_.host, server_->port());
-  log_info("ready", {{"load_ms", to_ms(elapsed)}});
-  model_->start_profiling(environment_);
+  log_info("ready",
+           {{"load_ms", to_ms(std::chrono::duration<double>(Clock::now() - host_.load_start()).count())}});
+  host_.start_profiling();
   log_info("try: curl " + url +
-           (!model_->generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"
-            : model_->can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
-                                   R"("content":"What is the capital of France?"}],"temperature":0}')"
-                                 : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
+           (!model.generates() ? R"(/v1/embeddings -d '{"input":"The capital of France is Paris."}')"
+            : model.can_chat() ? R"(/v1/chat/completions -d '{"messages":[{"role":"user",)"
+                                 R"("content":"What is the capital of France?"}],"temperature":0}')"
+                               : R"(/v1/completions -d '{"prompt":"Once upon a time","temperature":0}')"));
 }
 
 void Daemon::skip_profiling() {
-  if (model_ == nullptr || !model_->skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
-}
-
-std::optional<std::string> Daemon::failure() const {
-  return model_ != nullptr ? model_->failure() : std::nullopt;
+  if (!host_.skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
 }
 
 void Daemon::beat_watchdog() {
@@ -222,7 +217,7 @@ void Daemon::beat_watchdog() {
   const Clock::time_point now = Clock::now();
   if (!interval || now - last_beat_ < *interval / 2) return;
   // A stuck or failed engine gets no beat, and the service manager restarts the daemon.
-  if (!loading_.valid() && !state_.engines_are_well()) return;
+  if (state_.model() != nullptr && !state_.engines_are_well()) return;
   last_beat_ = now;
   service_manager_.notify("WATCHDOG=1");
 }
@@ -230,9 +225,9 @@ void Daemon::beat_watchdog() {
 Daemon::Outcome Daemon::abandon_loading() {
   state_.set_stopping();
   service_manager_.notify("STOPPING=1");
-  abandon_ = true;
+  host_.abandon_load();
   const Clock::time_point deadline = Clock::now() + kLastBytes;
-  while (loading_.wait_for(seconds(0)) != std::future_status::ready) {
+  while (!host_.has_ended()) {
     // Nothing is being served and nothing is to be saved: no reason to wait for a slow disk.
     if (signals_.wait_for(kTick) || Clock::now() > deadline) return {0, true};
   }
@@ -247,7 +242,8 @@ Daemon::Outcome Daemon::drain() {
   service_manager_.notify("EXTEND_TIMEOUT_USEC=" +
                           std::to_string((options_.drain_seconds + 10LL) * 1'000'000));
   const Clock::time_point deadline = Clock::now() + seconds(options_.drain_seconds);
-  draining_ = std::async(std::launch::async, [this, deadline] { return model_->drain(deadline); });
+  host_.abandon_load();  // of one that was to take the model's place
+  draining_ = std::async(std::launch::async, [this, deadline] { return host_.drain(deadline); });
   while (draining_.wait_for(seconds(0)) != std::future_status::ready) {
     if (const std::optional<int> signal = signals_.wait_for(kTick / 4)) {
       log_warning("second signal: stopping at once", {{"signal", *signal}});
@@ -258,11 +254,12 @@ Daemon::Outcome Daemon::drain() {
     log_warning("answers still running after --drain-seconds were cut",
                 {{"drain_seconds", options_.drain_seconds}});
   }
-  if (const std::optional<std::string> why = failure()) return end_after_failure(*why);
-  model_->finish_profile();
+  if (const std::optional<std::string> why = host_.failure()) return end_after_failure(*why);
+  host_.finish_profile();
   server_->stop(kLastBytes);
   log_info("stopped");
-  return {};
+  // A model that was to take the other's place may still be read from a slow disk; nobody waits for it.
+  return {.exit_code = 0, .at_once = host_.is_loading() && !host_.has_ended()};
 }
 
 // The engine has ended all its requests with an error, and new ones are answered 503 until the end. The

@@ -3,7 +3,6 @@
 // All of it runs on main's thread; the HTTP server, the engine and the load have threads of their own.
 #pragma once
 
-#include <atomic>
 #include <future>
 #include <memory>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "server/http/access/auth.h"
 #include "server/http/http_server.h"
 #include "server/metrics/metrics_page.h"
+#include "server/model_host.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"
 #include "server/sandbox.h"
@@ -40,13 +40,13 @@ class Daemon {
  private:
   using Clock = std::chrono::steady_clock;
 
-  void start_loading();
-  /// Called several times a second while the model loads. Logs progress, and changes the state to ready at
-  /// the end. Throws what loading throws.
-  void look_after_loading();
+  /// Called several times a second: loads, replaces and unloads models (ModelHost), and tells the log and the service manager
+  /// of it. Throws what the first load throws.
+  void look_after_model();
+  void log_progress();
+  void tell_ready();
   void skip_profiling();
   void beat_watchdog();
-  std::optional<std::string> failure() const;
   Outcome drain();
   Outcome end_after_failure(const std::string& why);
   Outcome abandon_loading();
@@ -58,20 +58,17 @@ class Daemon {
   const Auth auth_;
   const CacheFolder cache_;
   Sandbox sandbox_;
-  ModelFiles files_;    // until loading takes them
-  Trace* const trace_;  // null: nothing is traced
+  ModelFiles files_;  // until loading takes them
   const StopSignals& signals_;
   const ServiceManager service_manager_;
   ServerState state_;
   MetricsPage metrics_;
-  std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server
+  ModelHost host_;  // ends after the server
   std::unique_ptr<HttpServer> server_;
   std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
 
-  std::atomic<bool> abandon_{false};
-  std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken
-  std::future<bool> draining_;                          // valid once a stop was asked for
-  Clock::time_point load_start_, last_progress_, last_beat_;
+  std::future<bool> draining_;  // valid once a stop was asked for
+  Clock::time_point last_progress_, last_beat_;
 };
 
 }  // namespace hearth

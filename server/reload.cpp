@@ -24,11 +24,14 @@ void take_log_level(const Invocation& started, const Invocation& now) {
   std::string others;
   for (size_t i = 0; i < now.settings.size(); ++i) {
     const Setting& setting = now.settings[i];
-    if (setting.value == started.settings[i].value || setting.name == "log-level") continue;
+    if (setting.value == started.settings[i].value || setting.name == "log-level" ||
+        setting.name == "model") {
+      continue;
+    }
     others += (others.empty() ? "" : ", ") + setting.name;
   }
   if (!others.empty())
-    log_warning("SIGHUP: changed options other than log-level take effect at the next start",
+    log_warning("SIGHUP: changed options other than log-level and model take effect at the next start",
                 {{"options", others}});
 }
 
@@ -44,11 +47,13 @@ void take_keys(const Options& options, const Auth& auth) try {
 
 }  // namespace
 
-void reload(const Invocation& started, const Environment& environment, const Auth& auth) {
+std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth) {
   if (const std::optional<std::string> why = reopen_log()) log_error("SIGHUP: " + *why);
-  if (const std::optional<Invocation> now = read_again(started, environment)) take_log_level(started, *now);
+  const std::optional<Invocation> now = read_again(started, environment);
+  if (now) take_log_level(started, *now);
   take_keys(started.options, auth);
   log_info("SIGHUP: reloaded");
+  return now ? std::optional(now->options) : std::nullopt;
 }
 
 }  // namespace hearth

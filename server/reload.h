@@ -1,6 +1,8 @@
-// What SIGHUP asks for: the log file is opened anew, the key file and the log level are read again. Everything else of the
-// configuration stays as it was at the start.
+// What SIGHUP asks for: the log file is opened anew, the key file, the log level and the model are read again (the model by
+// ModelHost::reload). Everything else of the configuration stays as it was at the start.
 #pragma once
+
+#include <optional>
 
 #include "config/environment.h"
 #include "config/invocation.h"
@@ -8,8 +10,8 @@
 
 namespace hearth {
 
-/// Logs what has changed. What cannot be read is refused with a sentence in the log, and what was before stays in effect.
+/// Logs what has changed, and returns the options as they would be at a start now; nullopt if they are refused. What cannot be read is refused with a sentence in the log, and what was before stays in effect.
 /// Called on main's thread.
-void reload(const Invocation& started, const Environment& environment, const Auth& auth);
+std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth);
 
 }  // namespace hearth

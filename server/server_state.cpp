@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace hearth {
 namespace {
@@ -25,10 +26,50 @@ HttpResponse probe_response(bool good, const nlohmann::ordered_json& body) {
 }  // namespace
 
 void ServerState::set_ready(ReadyModel model) {
-  model_ = std::move(model);
-  has_model_ = true;
-  Phase loading = Phase::kLoading;
-  phase_.compare_exchange_strong(loading, Phase::kReady);  // a stop in between stays a stop
+  const MutexLock lock(mutex_);
+  last_name_ = model.name;
+  model_ = std::make_shared<const ReadyModel>(std::move(model));
+  if (phase_ != Phase::kStopping) phase_ = Phase::kReady;  // a stop in between stays a stop
+  changed_.notify_all();
+}
+
+void ServerState::set_absent(Phase why, std::string name) {
+  const MutexLock lock(mutex_);
+  model_ = nullptr;
+  last_name_ = std::move(name);
+  if (phase_ != Phase::kStopping) phase_ = why;
+  changed_.notify_all();
+}
+
+void ServerState::set_stopping() {
+  const MutexLock lock(mutex_);
+  phase_ = Phase::kStopping;
+  changed_.notify_all();
+}
+
+ServerState::Phase ServerState::phase() const {
+  const MutexLock lock(mutex_);
+  return phase_;
+}
+
+std::shared_ptr<const ReadyModel> ServerState::model() const {
+  const MutexLock lock(mutex_);
+  return model_;
+}
+
+std::shared_ptr<const ReadyModel> ServerState::await_model(std::chrono::seconds patience) const {
+  MutexLock lock(mutex_);
+  if (phase_ != Phase::kUnloaded) return model_;
+  ++n_wanting_;
+  changed_.wait_for(lock.for_wait(), patience,
+                    [this]() HEARTH_REQUIRES(mutex_) { return phase_ != Phase::kUnloaded; });
+  --n_wanting_;
+  return model_;
+}
+
+bool ServerState::is_wanted() const {
+  const MutexLock lock(mutex_);
+  return phase_ == Phase::kUnloaded && n_wanting_ > 0;
 }
 
 bool ServerState::is_well(const EngineStatus& status) const {
@@ -37,33 +78,49 @@ bool ServerState::is_well(const EngineStatus& status) const {
   return !status.failed && !(has_work && stale);
 }
 
+bool ServerState::is_well(const ReadyModel& model) const {
+  return is_well(model.engine->status()) && (model.embedder == nullptr || is_well(model.embedder->status()));
+}
+
 bool ServerState::engines_are_well() const {
-  return has_model_ && is_well(model_.engine->status()) &&
-         (model_.embedder == nullptr || is_well(model_.embedder->status()));
+  const std::shared_ptr<const ReadyModel> ready = model();
+  return ready != nullptr && is_well(*ready);
 }
 
 HttpResponse ServerState::health() const {
   nlohmann::ordered_json body;
   bool serving = false;
-  const Phase phase = phase_;
+  std::shared_ptr<const ReadyModel> ready;
+  Phase phase;
+  std::string last_name;
+  {
+    const MutexLock lock(mutex_);
+    ready = model_;
+    phase = phase_;
+    last_name = last_name_;
+  }
   if (phase == Phase::kLoading) {
     body = {{"status", "loading"}, {"progress", std::clamp(progress_.load(), 0.0, 1.0)}};
   } else if (phase == Phase::kStopping) {
     body["status"] = "stopping";
+  } else if (phase == Phase::kUnloaded) {
+    serving = true;
+    body = {{"status", "unloaded"}, {"model", last_name}};
   } else {
-    const EngineStatus status = model_.engine->status();
-    const EngineStatus embedder = model_.embedder != nullptr ? model_.embedder->status() : EngineStatus();
-    serving = is_well(status) && (model_.embedder == nullptr || is_well(embedder));
+    const EngineStatus status = ready->engine->status();
+    const EngineStatus embedder = ready->embedder != nullptr ? ready->embedder->status() : EngineStatus();
+    serving = is_well(status) && (ready->embedder == nullptr || is_well(embedder));
     body["status"] = serving ? "ok" : status.failed || embedder.failed ? "failed" : "stuck";
     if (status.failed || embedder.failed) body["reason"] = status.failed ? status.failure : embedder.failure;
-    add_engine(body, model_.name, status);
-    if (model_.embedder != nullptr) add_engine(body["embedding"], model_.embedder_name, embedder);
+    add_engine(body, ready->name, status);
+    if (ready->embedder != nullptr) add_engine(body["embedding"], ready->embedder_name, embedder);
   }
   return probe_response(serving, body);
 }
 
 HttpResponse ServerState::live() const {
-  if (!has_model_ || engines_are_well()) return probe_response(true, {{"status", "ok"}});
+  const std::shared_ptr<const ReadyModel> ready = model();
+  if (ready == nullptr || is_well(*ready)) return probe_response(true, {{"status", "ok"}});
   return probe_response(
       false,
       {{"status", "stuck"},
@@ -72,7 +129,7 @@ HttpResponse ServerState::live() const {
 }
 
 HttpResponse ServerState::ready() const {
-  const Phase phase = phase_;
+  const Phase phase = this->phase();
   if (phase == Phase::kLoading) {
     const double done = std::clamp(progress_.load(), 0.0, 1.0);
     return probe_response(false, {{"status", "loading"},

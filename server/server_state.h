@@ -1,30 +1,36 @@
-// The server's state (loading, ready, stopping or failed), and the answer of /health, which reports it.
+// The server's state (loading, ready, unloaded, stopping or failed), the model that is served, and the answers to probes,
+// which report it.
 //
 // The load thread and main change it, HTTP threads read it. Thread-safe.
 #pragma once
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <memory>
 #include <string>
 
 #include "engine/engine.h"
+#include "kernels/mutex.h"
 #include "server/api/api_context.h"
 #include "server/http/http_types.h"
 
 namespace hearth {
 
-/// The loaded model as the routes need it. What it points to outlives the server.
+/// The loaded model as the routes need it. Whoever holds one keeps the model loaded.
 struct ReadyModel {
   const ApiContext* api = nullptr;
   const TokenGenerator* engine = nullptr;
   std::string name;
   const TokenGenerator* embedder = nullptr;  // the embedding model's engine; null: there is none
   std::string embedder_name = {};
+  std::shared_ptr<const void> owner = {};  // of all that is pointed to
 };
 
 class ServerState {
  public:
-  enum class Phase { kLoading, kReady, kStopping };
+  /// kUnloaded: nobody has asked for long (--idle-unload); the next request has the model loaded, and waits for it.
+  enum class Phase { kLoading, kReady, kUnloaded, kStopping };
 
   /// stale_after: how old the engine's heartbeat may be while there is work before /health says so.
   explicit ServerState(std::chrono::seconds stale_after = kStaleAfter) : stale_after_(stale_after) {}
@@ -32,20 +38,28 @@ class ServerState {
   /// Longer than the slowest step that is still progress: a chunk of prefill of a 70B model on a CPU takes a
   /// minute.
   static constexpr std::chrono::seconds kStaleAfter{180};
+  /// How long a request waits for an unloaded model: as long as large ones take from slow disks.
+  static constexpr std::chrono::seconds kPatience{900};
 
   void set_progress(double fraction) { progress_ = fraction; }
-  /// Called once.
+  /// From now on requests are served by this model.
   void set_ready(ReadyModel model);
-  void set_stopping() { phase_ = Phase::kStopping; }
+  /// There is no model from now on: kLoading or kUnloaded says why. name: what was served last.
+  void set_absent(Phase why, std::string name);
+  void set_stopping();
 
-  Phase phase() const { return phase_; }
+  Phase phase() const;
   double progress() const { return progress_; }
-  /// The loaded model, valid as long as this object; null while loading.
-  const ReadyModel* model() const { return has_model_ ? &model_ : nullptr; }
+  /// The loaded model; null: there is none now.
+  std::shared_ptr<const ReadyModel> model() const;
+  /// The same for a request. If the model is unloaded, has it loaded and waits for it, at most so long.
+  std::shared_ptr<const ReadyModel> await_model(std::chrono::seconds patience = kPatience) const;
+  /// Whether a request waits for an unloaded model.
+  bool is_wanted() const;
   /// Are the engines alive and, if they have work, beating? False while loading.
   bool engines_are_well() const;
   /// Whether requests are served: the model is loaded, nothing stops, and engines_are_well().
-  bool serves() const { return phase_ == Phase::kReady && engines_are_well(); }
+  bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
   // The answers to probes. They never wait for the engine, and need no key, so only health() names the model.
   /// 200 if requests are served; else 503 with Retry-After.
   HttpResponse health() const;
@@ -56,12 +70,16 @@ class ServerState {
 
  private:
   bool is_well(const EngineStatus& status) const;
+  bool is_well(const ReadyModel& model) const;
 
   const std::chrono::seconds stale_after_;
-  std::atomic<Phase> phase_{Phase::kLoading};
   std::atomic<double> progress_{0};
-  std::atomic<bool> has_model_{false};  // model_ is written before this becomes true, and never again
-  ReadyModel model_;
+  mutable Mutex mutex_;
+  mutable std::condition_variable changed_;
+  Phase phase_ HEARTH_GUARDED_BY(mutex_) = Phase::kLoading;
+  std::shared_ptr<const ReadyModel> model_ HEARTH_GUARDED_BY(mutex_);
+  std::string last_name_ HEARTH_GUARDED_BY(mutex_);      // of the model that was served last
+  mutable int n_wanting_ HEARTH_GUARDED_BY(mutex_) = 0;  // requests in await_model()
 };
 
 }  // namespace hearth

@@ -83,6 +83,8 @@ class ServingModel {
   void finish_profile();
   /// What the routes need; the ServingModel must outlive them.
   ReadyModel ready() const;
+  /// Whether a GPU has a part of it.
+  bool uses_device() const { return runtime_->placed().plan != nullptr; }
   bool can_chat() const { return chat_template_ != nullptr; }
   bool generates() const { return runtime_->facts().spec.arch.has_output; }
   /// Says in a few lines what was loaded and what it takes.

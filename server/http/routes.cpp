@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -139,6 +140,7 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   // Not among endpoints(): it tells about the server, and also while the model is being loaded.
   if (read_api_path(request.path).endpoint == "/metrics")
     return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
+  if (read_api_path(request.path).endpoint == "/admin/model" && rules_.admin) return rules_.admin(request);
   const Destination to = find_destination(request);
   if (to.methods.empty()) {
     return error_response(
@@ -155,15 +157,17 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   }
   if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle)) return (*handle)(request);
 
-  const ServerState::Phase phase = state_.phase();
-  if (phase == ServerState::Phase::kStopping) return unavailable("the server is shutting down", errors);
-  const ReadyModel* model = state_.model();
+  const std::shared_ptr<const ReadyModel> model = state_.await_model();
+  if (state_.phase() == ServerState::Phase::kStopping)
+    return unavailable("the server is shutting down", errors);
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
     return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",
                        errors);
   }
-  return std::get<Endpoint::OfModel>(to.endpoint->handle)(*model->api, request, to.argument);
+  HttpResponse response = std::get<Endpoint::OfModel>(to.endpoint->handle)(*model->api, request, to.argument);
+  response.model = model;  // it is kept until the answer has ended, also if another takes its place
+  return response;
 }
 
 }  // namespace hearth

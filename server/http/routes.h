@@ -5,6 +5,8 @@
 // the key; then the path, so that nobody without a key learns anything but whether the server is well.
 #pragma once
 
+#include <functional>
+
 #include "server/http/access/auth.h"
 #include "server/http/access/cors.h"
 #include "server/http/access/host_policy.h"
@@ -20,6 +22,7 @@ struct AccessRules {
   CorsPolicy cors;
   HostPolicy hosts = HostPolicy("0.0.0.0", {});
   bool has_page = true;  // GET / is the page, to everyone; else a line of text
+  std::function<HttpResponse(const HttpRequest&)> admin = {};  // /admin/model; empty: there is none
 };
 
 class Routes {

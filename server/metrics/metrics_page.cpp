@@ -1,6 +1,7 @@
 // See the header.
 #include "server/metrics/metrics_page.h"
 
+#include <memory>
 #include <utility>
 
 #include "server/api/error.h"
@@ -19,7 +20,7 @@ HttpResponse MetricsPage::answer() const {
   input.healthy = state_.serves();
   input.requests = requests_.totals();
   input.process = read_process_figures();
-  if (const ReadyModel* ready = state_.model()) {
+  if (const std::shared_ptr<const ReadyModel> ready = state_.model()) {
     const ServedModel& model = ready->api->model();
     input.backend = model.device;
     if (model.sparsity.activity.n_tokens > 0) input.active_share = model.sparsity.activity.active;

@@ -1,0 +1,333 @@
+// See the header.
+#include "server/model_host.h"
+
+#include <exception>
+#include <fstream>
+#include <utility>
+
+#include "engine/residency/memory_limit.h"
+#include "server/api/error.h"
+#include "server/api/json.h"
+#include "server/process/logging.h"
+#include "server/process/start_error.h"
+
+namespace hearth {
+namespace {
+
+using std::chrono::seconds;
+
+/// Ends a load that nobody waits for any more; thrown through ModelRuntime::load.
+struct LoadAbandoned : std::exception {};
+
+/// Beside its weights a model takes keys and values, scratch, and bundles of neurons; as a share of its file, at most about.
+constexpr double kBesideWeights = 1.5;
+
+/// Bytes that the system could give without swapping; 0: unknown.
+double available_bytes() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string name; in >> name;) {
+    double kibibytes = 0;
+    if (name == "MemAvailable:" && in >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
+}
+
+HttpResponse json_answer(int status, const Json& body) {
+  HttpResponse response;
+  response.status = status;
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return response;
+}
+
+/// The served options with what the body asks for. Throws RequestError.
+Options wished_options(const Json& body, Options options) {
+  const RequestFields fields(body);
+  const std::optional<std::string> model = fields.string("model");
+  if (!model || model->empty())
+    refuse_param("model", "'model' must be the path of a GGUF file on the server's machine.");
+  options.model = *model;
+  if (const Json* names = fields.array("alias")) {
+    options.alias.clear();
+    for (const Json& name : *names) {
+      if (!name.is_string())
+        refuse_param("alias", "'alias' must hold strings, found " + describe(name) + ".");
+      options.alias.push_back(name.get<std::string>());
+    }
+  }
+  options.chat_template_file = fields.string("chat_template_file").value_or("");
+  options.draft_model = fields.string("draft_model").value_or("");
+  if (const std::optional<int64_t> context = fields.integer("context", 0, 1 << 24))
+    options.context = static_cast<int>(*context);
+  return options;
+}
+
+}  // namespace
+
+ModelHost::ModelHost(const Options& options, const Environment& environment, CacheFolder cache,
+                     std::string version, ServerState& state, Trace* trace)
+    : options_(options),
+      environment_(environment),
+      cache_(std::move(cache)),
+      version_(std::move(version)),
+      state_(state),
+      trace_(trace) {}
+
+ModelHost::~ModelHost() = default;
+
+void ModelHost::begin(ModelFiles files) { load({.options = options_, .files = std::move(files)}); }
+
+ModelHost::Event ModelHost::tick() {
+  const bool ready = loading_.valid() && take_loaded();
+  look_after_leaving();
+  take_wish();
+  look_whether_idle();
+  wake();
+  if (ready) return Event::kReady;
+  return loading_.valid() ? Event::kProgress : Event::kNone;
+}
+
+void ModelHost::load(Wish wish) {
+  load_start_ = Clock::now();
+  loading_options_ = wish.options;
+  state_.set_progress(0);
+  loading_ = std::async(std::launch::async, [this, wish = std::move(wish)]() mutable {
+    return ServingModel::load(std::move(wish.files), wish.options, environment_, cache_, version_, trace_,
+                              [this](double fraction) {
+                                state_.set_progress(fraction);
+                                if (abandon_) throw LoadAbandoned();
+                              });
+  });
+}
+
+// Serves the model that is being loaded once it is there. Returns whether it is.
+bool ModelHost::take_loaded() {
+  if (loading_.wait_for(seconds(0)) != std::future_status::ready) return false;
+  std::string error;
+  std::shared_ptr<ServingModel> loaded;
+  try {
+    loaded = loading_.get();
+  } catch (const std::exception& failed) {
+    if (is_starting_) throw;
+    error = dynamic_cast<const std::bad_alloc*>(&failed) != nullptr
+                ? "there is not enough memory for it beside what else is in memory"
+                : failed.what();
+  }
+  {
+    const MutexLock lock(mutex_);
+    replacing_by_.clear();
+    last_error_ = error;
+  }
+  if (!loaded) {
+    log_error("the model could not be loaded", {{"model", loading_options_.model}, {"why", error}});
+    if (current_ != nullptr) return false;  // it was served all the time
+    if (std::exchange(falls_back_, true)) {
+      lose("neither " + loading_options_.model + " nor the model before it can be loaded: " + error);
+      return false;
+    }
+    log_info("the model before is loaded again", {{"model", options_.model}});
+    try {
+      load({.options = options_, .files = open_checked(options_)});
+    } catch (const StartError& gone) {
+      lose(gone.what());
+    }
+    return false;
+  }
+  falls_back_ = false;
+  if (current_ != nullptr) leave(Clock::time_point::max());
+  {
+    const MutexLock lock(mutex_);
+    options_ = loading_options_;
+  }
+  current_ = std::move(loaded);
+  stamp_ = stamp_of(options_.model);
+  last_busy_ = Clock::now();
+  current_->log_summary();
+  ReadyModel ready = current_->ready();
+  ready.owner = current_;
+  state_.set_ready(std::move(ready));
+  is_starting_ = false;
+  return true;
+}
+
+// Begins with a model that was asked for.
+void ModelHost::take_wish() {
+  if (next_ && leaving_.empty() && !loading_.valid()) {
+    load(*std::exchange(next_, std::nullopt));
+    return;
+  }
+  if (is_starting_ || loading_.valid() || next_ || !leaving_.empty()) return;
+  std::optional<Wish> wish;
+  {
+    const MutexLock lock(mutex_);
+    wish = std::exchange(wish_, std::nullopt);
+    if (wish) replacing_by_ = wish->options.model;
+  }
+  if (!wish) return;
+  const bool beside = current_ != nullptr && has_room_beside(*wish);
+  log_info("another model is asked for", {{"model", wish->options.model},
+                                          {"loaded", beside ? "beside the one that is served" : "after it"}});
+  if (!beside && current_ != nullptr) {
+    state_.set_absent(ServerState::Phase::kLoading, current_->ready().name);
+    leave(Clock::now() + seconds(options_.drain_seconds));
+    next_ = std::move(wish);
+    return;
+  }
+  load(*std::move(wish));
+}
+
+// The model goes when its last answer has ended; at the deadline answers are cut.
+void ModelHost::leave(Clock::time_point deadline) {
+  leaving_.push_back({.model = std::move(current_), .deadline = deadline, .drained = {}});
+  current_ = nullptr;
+}
+
+void ModelHost::look_after_leaving() {
+  for (Leaving& one : leaving_) {
+    // Requests hold the model while they are answered. What is left when none does is made in the background.
+    const bool in_use = one.model.use_count() > 1;
+    if (!one.drained.valid()) {
+      if (in_use && Clock::now() < one.deadline) continue;
+      const Clock::time_point deadline =
+          in_use ? Clock::now() : Clock::now() + seconds(options_.drain_seconds);
+      one.drained = std::async(std::launch::async,
+                               [model = one.model.get(), deadline] { return model->drain(deadline); });
+    }
+    if (in_use || one.drained.wait_for(seconds(0)) != std::future_status::ready) continue;
+    one.model->finish_profile();
+    log_info("unloaded", {{"model", one.model->ready().name}});
+    one.model = nullptr;
+  }
+  std::erase_if(leaving_, [](const Leaving& one) { return one.model == nullptr; });
+}
+
+void ModelHost::look_whether_idle() {
+  if (!options_.idle_unload_minutes || current_ == nullptr || loading_.valid()) return;
+  const ReadyModel ready = current_->ready();
+  const EngineStatus engine = ready.engine->status();
+  const EngineStatus embedder = ready.embedder != nullptr ? ready.embedder->status() : EngineStatus();
+  const uint64_t steps = engine.n_steps + embedder.n_steps;
+  const int n_busy = engine.n_running + engine.n_waiting + embedder.n_running + embedder.n_waiting;
+  if (steps != std::exchange(last_steps_, steps) || n_busy > 0) last_busy_ = Clock::now();
+  const std::chrono::duration<double, std::ratio<60>> allowed(*options_.idle_unload_minutes);
+  if (Clock::now() - last_busy_ < allowed) return;
+  log_info("nobody has asked for long; the model is unloaded until somebody does",
+           {{"model", ready.name}, {"minutes", *options_.idle_unload_minutes}});
+  state_.set_absent(ServerState::Phase::kUnloaded, ready.name);
+  leave(Clock::now() + seconds(options_.drain_seconds));
+}
+
+// Loads the model again that was unloaded, if a request waits for it.
+void ModelHost::wake() {
+  if (loading_.valid() || !leaving_.empty() || !state_.is_wanted()) return;
+  try {
+    load({.options = options_, .files = open_checked(options_)});
+  } catch (const StartError& gone) {
+    lose(gone.what());
+  }
+}
+
+// There is nothing to serve any more: what waits is refused, and main ends.
+void ModelHost::lose(const std::string& why) {
+  lost_ = why;
+  state_.set_stopping();
+}
+
+// Whether the model can be loaded while the other is served. GPUs hold one model, and a timeline tells of one.
+bool ModelHost::has_room_beside(const Wish& wish) const {
+  if (options_.device != Options::Device::kCpu && current_->uses_device()) return false;
+  return trace_ == nullptr && static_cast<double>(wish.files.bytes()) * kBesideWeights < available_bytes();
+}
+
+ModelHost::FileStamp ModelHost::stamp_of(const std::string& path) {
+  std::error_code error;
+  FileStamp stamp;
+  stamp.time = std::filesystem::last_write_time(path, error);
+  stamp.bytes = std::filesystem::file_size(path, error);
+  return stamp;
+}
+
+void ModelHost::reload(const Options& now) {
+  if (is_starting_) return;
+  if (now.model == options_.model && stamp_of(now.model) == stamp_) return;
+  Options options = options_;
+  options.model = now.model;
+  try {
+    ModelFiles files = open_checked(options);
+    const MutexLock lock(mutex_);
+    wish_ = Wish{.options = std::move(options), .files = std::move(files)};
+  } catch (const StartError& error) {
+    log_error(std::string("SIGHUP: ") + error.what() + "; the model of before stays");
+  }
+}
+
+void ModelHost::start_profiling() { current_->start_profiling(environment_); }
+bool ModelHost::skip_profiling() { return current_ != nullptr && current_->skip_profiling(); }
+
+std::optional<std::string> ModelHost::failure() const {
+  if (lost_) return lost_;
+  return current_ != nullptr ? current_->failure() : std::nullopt;
+}
+
+bool ModelHost::drain(Clock::time_point deadline) {
+  bool whole = current_ == nullptr || current_->drain(deadline);
+  for (Leaving& one : leaving_) {
+    whole = one.model->drain(deadline) && whole;
+    if (one.drained.valid()) one.drained.wait();
+  }
+  return whole;
+}
+
+void ModelHost::finish_profile() {
+  if (current_ != nullptr) current_->finish_profile();
+  for (const Leaving& one : leaving_) one.model->finish_profile();
+}
+
+HttpResponse ModelHost::handle_admin(const HttpRequest& request) try {
+  if (request.method == "GET" || request.method == "HEAD") return describe();
+  if (request.method != "POST") {
+    HttpResponse response = error_response(
+        {405, request.path + " takes GET and POST, not " + request.method, "", "method_not_allowed"});
+    response.headers.emplace_back("Allow", "GET, POST, HEAD, OPTIONS");
+    return response;
+  }
+  const Json body = parse_json_body(request.body);
+  Options options;
+  {
+    const MutexLock lock(mutex_);
+    options = options_;
+  }
+  options = wished_options(body, std::move(options));
+  ModelFiles files = open_checked(options);
+  const std::string path = options.model;
+  {
+    const MutexLock lock(mutex_);
+    if (wish_ || !replacing_by_.empty()) {
+      return error_response({409,
+                             "another model is being loaded already; GET /admin/model tells when it is there",
+                             "model", "busy"});
+    }
+    wish_ = Wish{.options = std::move(options), .files = std::move(files)};
+  }
+  return json_answer(202, {{"status", "loading"}, {"model", path}});
+} catch (const StartError& error) {
+  return error_response({400, error.what(), "model", "model_refused"});
+} catch (const RequestError& error) {
+  return error_response(error.error());
+}
+
+HttpResponse ModelHost::describe() const {
+  const std::shared_ptr<const ReadyModel> served = state_.model();
+  Json body = {{"model", served != nullptr ? Json(served->name) : Json()},
+               {"status", state_.phase() == ServerState::Phase::kReady      ? "serving"
+                          : state_.phase() == ServerState::Phase::kUnloaded ? "unloaded"
+                          : state_.phase() == ServerState::Phase::kStopping ? "stopping"
+                                                                            : "loading"}};
+  const MutexLock lock(mutex_);
+  const std::string coming = wish_ ? wish_->options.model : replacing_by_;
+  if (!coming.empty()) body["loading"] = {{"model", coming}, {"progress", state_.progress()}};
+  if (!last_error_.empty()) body["error"] = last_error_;
+  return json_answer(200, body);
+}
+
+}  // namespace hearth

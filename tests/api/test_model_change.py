@@ -1,0 +1,159 @@
+"""Another model without a restart, and models that are unloaded while nobody asks."""
+import os
+import shutil
+import signal
+import threading
+
+import httpx
+import pytest
+
+import gguf_edit
+import hearthd
+import small_model
+
+ASK = {"prompt": "The", "max_tokens": 8, "temperature": 0, "ignore_eos": True}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Two models: the second one's context is shorter, and it is the first one's double but for that."""
+    shutil.copy(small_model.path(), tmp_path / "first.gguf")
+    gguf_edit.copy_with(small_model.path(), tmp_path / "second.gguf", {"llama.context_length": 256})
+    return tmp_path
+
+
+@pytest.fixture
+def start():
+    servers = []
+
+    def begin(*arguments, **keywords):
+        servers.append(hearthd.Hearthd("--device", "cpu", *arguments, **keywords))
+        return servers[-1]
+    yield begin
+    for server in servers:
+        server.kill()
+
+
+def complete(server, **fields):
+    return httpx.post(server.url + "/v1/completions", json={**ASK, **fields}, timeout=hearthd.PATIENCE)
+
+
+def replace(server, path, **fields):
+    return httpx.post(server.url + "/admin/model", json={"model": str(path), **fields}, timeout=hearthd.PATIENCE)
+
+
+def served(server):
+    return httpx.get(server.url + "/v1/models", timeout=hearthd.PATIENCE).json()["data"]
+
+
+def state(server):
+    return httpx.get(server.url + "/admin/model", timeout=hearthd.PATIENCE).json()
+
+
+def test_requests_go_on_while_another_model_takes_its_place(start, folder):
+    server = start(model=folder / "first.gguf")
+    expected = complete(server).json()["choices"][0]["text"]
+    stop, answers = threading.Event(), []
+
+    def ask():
+        with httpx.Client(timeout=hearthd.PATIENCE) as client:
+            while not stop.is_set():
+                answers.append(client.post(server.url + "/v1/completions", json=ASK))
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for path in ("second.gguf", "first.gguf", "second.gguf"):
+            accepted = replace(server, folder / path)
+            assert accepted.status_code == 202, accepted.text
+            hearthd.wait_until(lambda: state(server)["model"] == path.removesuffix(".gguf"), f"{path} to be served")
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert len(answers) > 10
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.json()["choices"][0]["text"] for answer in answers} == {expected}
+    assert {answer.json()["model"] for answer in answers} == {"first", "second"}
+    assert [model["id"] for model in served(server)] == ["second"] and served(server)[0]["max_model_len"] == 256
+    hearthd.wait_until(lambda: sum("unloaded" in line for line in server.lines) == 3, "the models before to go")
+    server.signal()
+    assert server.wait() == 0
+
+
+def test_an_answer_that_has_begun_is_finished_by_the_model_that_began_it(start, folder):
+    server = start(model=folder / "first.gguf")
+    whole = complete(server, max_tokens=400).json()["choices"][0]["text"]
+    with httpx.stream("POST", server.url + "/v1/completions", json={**ASK, "max_tokens": 400, "stream": True},
+                      timeout=hearthd.PATIENCE) as answer:
+        lines = answer.iter_lines()
+        first = next(lines)
+        assert replace(server, folder / "second.gguf", alias=["other"]).status_code == 202
+        rest = [first, *lines]
+    import json
+    events = [json.loads(line[6:]) for line in rest if line.startswith("data: {")]
+    assert "".join(event["choices"][0]["text"] for event in events) == whole
+    assert rest[-1] == "data: [DONE]" or "data: [DONE]" in rest
+    hearthd.wait_until(lambda: state(server)["model"] == "other", "the other model")
+    assert [model["id"] for model in served(server)] == ["other", "second"]
+
+
+def test_what_cannot_be_served_is_refused_and_the_model_stays(start, folder):
+    server = start(model=folder / "first.gguf")
+    (folder / "text.gguf").write_text("not a model " * 100)
+    for body, part in (({"model": str(folder / "none.gguf")}, "none.gguf"), ({"model": str(folder / "text.gguf")}, "text.gguf"),
+                       ({"model": str(folder)}, str(folder)), ({"model": 3}, "'model'"), ({}, "'model'"),
+                       ({"model": str(folder / "second.gguf"), "context": -1}, "'context'"),
+                       ({"model": str(folder / "second.gguf"), "alias": "x"}, "'alias'")):
+        answer = httpx.post(server.url + "/admin/model", json=body, timeout=hearthd.PATIENCE)
+        assert answer.status_code == 400 and part in answer.json()["error"]["message"], answer.text
+    assert httpx.put(server.url + "/admin/model", json={}).status_code == 405
+    assert state(server) == {"model": "first", "status": "serving"}
+    # The file is whole, but the model was not trained on so long a context.
+    assert replace(server, folder / "second.gguf", context=100_000).status_code == 202
+    hearthd.wait_until(lambda: "error" in state(server), "the load to fail")
+    assert "context" in state(server)["error"]
+    assert state(server)["model"] == "first"
+    assert complete(server).status_code == 200
+
+
+def test_administration_needs_its_role(start, folder):
+    server = start(model=folder / "first.gguf", env={"HEARTH_API_KEY": "role=use,admin key=k"})
+    assert httpx.get(server.url + "/admin/model").status_code == 401
+    assert httpx.get(server.url + "/admin/model", headers={"X-Api-Key": "k"}).status_code == 200
+    other = start(model=folder / "first.gguf", env={"HEARTH_API_KEY": "k"})
+    assert httpx.get(other.url + "/admin/model", headers={"X-Api-Key": "k"}).status_code == 403
+
+
+def test_sighup_takes_a_file_that_has_changed(start, folder):
+    server = start(model=folder / "first.gguf")
+    assert served(server)[0]["max_model_len"] == 512
+    server.signal(signal.SIGHUP)
+    hearthd.wait_until(lambda: any("SIGHUP: reloaded" in line for line in server.lines), "the reload")
+    assert not any("another model is asked for" in line for line in server.lines)
+    os.replace(folder / "second.gguf", folder / "first.gguf")
+    server.signal(signal.SIGHUP)
+    hearthd.wait_until(lambda: served(server)[0]["max_model_len"] == 256, "the changed file")
+
+
+def test_an_idle_model_is_unloaded_and_comes_back(start, folder):
+    server = start("--idle-unload", "0.01", model=folder / "first.gguf")
+    expected = complete(server).json()["choices"][0]["text"]
+    for _ in range(2):
+        hearthd.wait_until(lambda: server.health()[1]["status"] == "unloaded", "the model to be unloaded")
+        assert server.health()[0] == 200
+        assert httpx.get(server.url + "/readyz").status_code == 200
+        assert "hearth_slots" not in httpx.get(server.url + "/metrics").text
+        answer = complete(server)
+        assert answer.status_code == 200 and answer.json()["choices"][0]["text"] == expected
+    hearthd.wait_until(lambda: server.health()[1]["status"] == "unloaded", "the model to be unloaded")
+    os.remove(folder / "first.gguf")
+    assert complete(server).status_code == 503  # and the server ends, for it has nothing to serve any more
+    assert server.wait() == 1
+
+
+def test_a_stop_while_a_model_is_unloaded_is_a_stop(start, folder):
+    server = start("--idle-unload", "0.005", model=folder / "first.gguf")
+    hearthd.wait_until(lambda: server.health()[1]["status"] == "unloaded", "the model to be unloaded")
+    server.signal()
+    assert server.wait() == 0
