@@ -74,6 +74,11 @@ std::vector<OptionSpec> make_table() {
        ListField{&O::cors_origin}},
       {"max-body-mib", "Server", "N", "Largest request body, in MiB; larger ones are answered 413.",
        IntField{&O::max_body_mib, 1, 1024}},
+      {"page", "Server", "MODE",
+       "on: GET / is a page to chat with the model and to watch it work. off: it is a line of text, and "
+       "there "
+       "are no /page/events.",
+       choice<&O::page>({"off", "on"})},
       {"keepalive-seconds", "Server", "N",
        "An answer that is sent whole begins after so many seconds of silence, and gets a blank line for each "
        "further N. For proxies that cut silent connections; clients' read timeouts no longer end a request "

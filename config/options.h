@@ -34,6 +34,7 @@ struct Options {
   enum class Sparsity : uint8_t { kAuto, kExact, kPredicted, kCalibrated, kDense };
   enum class Profile : uint8_t { kAuto, kOnline, kOff };
   enum class Speculate : uint8_t { kOff, kAuto };
+  enum class Page : uint8_t { kOff, kOn };
   enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
   enum class LogFormat : uint8_t { kText, kJson };
   enum class Sandbox : uint8_t { kAuto, kOn, kOff };
@@ -60,7 +61,8 @@ struct Options {
   int metrics_port = 0;                  // a second port for /metrics and /health; 0: none
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
-  int keepalive_seconds = 0;             // silence after which a whole answer gets a blank line; 0: never
+  Page page = Page::kOn;
+  int keepalive_seconds = 0;  // silence after which a whole answer gets a blank line; 0: never
 
   // Access
   std::string api_key_file;               // empty: no file

@@ -151,6 +151,7 @@ struct ModelRuntime::State {
   bool uses_library() const { return device && !device->prompt_library().empty(); }
   void start_prefetcher(const LoadOptions& options);
   void publish();
+  MemoryByPlace memory_by_place() const;
   uint64_t hash_of_order() const;
   std::string why_not_counted() const;
 
@@ -361,8 +362,19 @@ void ModelRuntime::State::publish() {
                                                     .device = device.get(),
                                                     .order = &neurons->order(),
                                                     .mode = resolved->sparsity.mode,
-                                                    .why_not_counted = why_not_counted()});
+                                                    .why_not_counted = why_not_counted(),
+                                                    .plan = plan ? &*plan : nullptr,
+                                                    .prefetcher = prefetcher.get(),
+                                                    .memory = memory_by_place()});
   if (!uncounted.empty()) notes.push_back("activity is counted no more: " + uncounted);
+}
+
+MemoryByPlace ModelRuntime::State::memory_by_place() const {
+  const size_t kv_on_device = plan ? std::min(plan->device.kv, as_placed->kv_bytes) : 0;
+  return {.vram = plan ? plan->device.total() : 0,
+          .ram = as_placed->kv_bytes - kv_on_device + as_placed->work_bytes + as_placed->neuron_bytes,
+          .file = model->file->total_bytes(),
+          .kv = as_placed->kv_bytes};
 }
 
 /// See PlacedModel::order_hash.
@@ -465,6 +477,7 @@ void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 
 StepOutput ModelRuntime::forward(const Batch& batch) {
   const ActivityCounter::StepScope counted(state_->observation.counter(), batch);
+  const LiveActivity::StepScope shown(state_->observation.live(), batch);
   if (!state_->prefetcher) return state_->pass->run(batch);
   state_->prefetcher->begin_step();
   const StepOutput output = state_->pass->run(batch);

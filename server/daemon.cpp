@@ -120,8 +120,11 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
   warn_if_open(options_, auth_);
   server_ = std::make_unique<HttpServer>(
       server_options(options_),
-      Routes(state_, metrics_, auth_, CorsPolicy(options_.cors_origin),
-             HostPolicy(options_.host, options_.allowed_host)),
+      Routes(state_, metrics_,
+             {.auth = auth_,
+              .cors = CorsPolicy(options_.cors_origin),
+              .hosts = HostPolicy(options_.host, options_.allowed_host),
+              .has_page = options_.page == Options::Page::kOn}),
       [this](const AccessRecord& record) {
         metrics_.count(record);
         log_access(record);

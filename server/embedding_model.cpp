@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "engine/warm_up.h"
 #include "kernels/cpu/thread_pool.h"
 #include "profiler/engine_options.h"
 #include "server/process/logging.h"
@@ -42,6 +43,7 @@ std::unique_ptr<EmbeddingModel> EmbeddingModel::load(std::shared_ptr<const Model
   load.file = std::move(file);
   load.progress = std::move(progress);
   model->runtime_ = ModelRuntime::load(load);
+  warm_up(*model->runtime_);
   EngineOptions engine;
   engine.n_slots = kEmbeddingSlots;
   engine.context_tokens = model->runtime_->facts().context_tokens;

@@ -14,6 +14,7 @@
 #include "engine/forward/ffn_activation.h"
 #include "engine/residency/memory_limit.h"
 #include "engine/residency/plan.h"
+#include "engine/warm_up.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/cuda/runtime/device.h"
 #include "profiler/engine_options.h"
@@ -364,12 +365,17 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   load.progress = [&](double done) { progress(begin + (1 - begin) * done); };
   model->runtime_ = ModelRuntime::load(load);
   load.progress = nullptr;
+  warm_up(*model->runtime_);
+  model->runtime_->observation().reset_activity();
   model->profiles_ = options.profile != Options::Profile::kOff && model->runtime_->placed().plan != nullptr &&
                      !load.activity.empty() && model->runtime_->facts().spec.has_zero_neurons();
   if (!options.plan_file.empty()) write_plan(options.plan_file, *model->runtime_);
   model->chat_template_ = make_chat_template(options, *model->runtime_);
   if (options.profile == Options::Profile::kOnline)
     model->activity_ = start_profile(*model->runtime_, load.activity, cache);
+
+  LiveActivity* const live =
+      options.page == Options::Page::kOn ? &model->runtime_->observation().show_live() : nullptr;
 
   EngineOptions engine;
   engine.n_slots = options.slots;
@@ -406,6 +412,11 @@ std::unique_ptr<ServingModel> ServingModel::load(ModelFiles files, const Options
   served.pooling = model->runtime_->facts().spec.pooling;
   if (model->embedder_) served.embedder = model->embedder_->target();
   model->name_ = served.names.front();
+  if (live != nullptr) {
+    model->live_events_ = std::make_unique<LiveEvents>(LiveEvents::Source{
+        .engine = *model->engine_, .live = *live, .model = model->name_, .device = served.device});
+    served.live_events = model->live_events_.get();
+  }
   model->api_ = std::make_unique<ApiContext>(std::move(served));
   return model;
 } catch (const ModelFileError& error) {
@@ -435,6 +446,7 @@ std::optional<std::string> ServingModel::failure() const {
 }
 
 bool ServingModel::drain(std::chrono::steady_clock::time_point deadline) {
+  if (live_events_) live_events_->close();
   const bool drained = engine_->drain(deadline);
   return (!embedder_ || embedder_->engine().drain(deadline)) && drained;
 }

@@ -22,6 +22,7 @@
 #include "server/api/api_context.h"
 #include "server/chat/chat_template.h"
 #include "server/embedding_model.h"
+#include "server/page/live_events.h"
 #include "server/profiling.h"
 #include "server/server_state.h"
 
@@ -98,6 +99,7 @@ class ServingModel {
   std::unique_ptr<OnlineActivity> activity_;  // null: nothing is counted
   std::unique_ptr<ChatTemplate> chat_template_;
   std::unique_ptr<Engine> engine_;
+  std::unique_ptr<LiveEvents> live_events_;  // null: there is no page
   std::unique_ptr<ApiContext> api_;
   std::unique_ptr<Profiling> profiling_;  // null: nothing is being measured
 };

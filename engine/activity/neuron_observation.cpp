@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/residency/down_sizes.h"
+#include "engine/residency/plan.h"
 #include "engine/residency/sparsity_choice.h"
 
 namespace hearth {
@@ -59,8 +60,58 @@ void NeuronObservation::observe_neurons(NeuronObserver* observer) {
   run_.ffn->observe_neurons(observer);
 }
 
+LiveActivity& NeuronObservation::show_live() {
+  const bool experts = spec_.has_experts();
+  live_ = std::make_unique<LiveActivity>(
+      LiveActivity::Shape{.n_layers = spec_.n_layers,
+                          .n_units = experts ? spec_.mixture.n_experts : spec_.d_ff,
+                          .experts = experts,
+                          .max_tokens = std::min(n_slots_, max_counted_tokens())});
+  attach_live();
+  return *live_;
+}
+
+/// Why no activity can be shown, in a sentence; empty: it can.
+std::string NeuronObservation::why_not_shown() const {
+  if (spec_.has_experts()) return {};
+  if (!spec_.activation.has_zeros() && run_.mode != Sparsity::kCalibrated) {
+    return "This model's activation has no zeros: every neuron fires for every token, so there is nothing "
+           "sparse to show.";
+  }
+  if (!run_.why_not_counted.empty())
+    return "A dense run computes every neuron for every token, so there is nothing sparse to show.";
+  return {};
+}
+
+/// Has live_ show the model as it is placed now.
+void NeuronObservation::attach_live() {
+  std::string why = why_not_shown();
+  try {
+    if (why.empty()) reserve_found(std::min(n_slots_, max_counted_tokens()));
+  } catch (const std::bad_alloc&) {
+    why =
+        "The system grants no page-locked memory for the neurons that the GPU finds, so they cannot be "
+        "shown.";
+  }
+  live_->attach({.placements = run_.plan == nullptr ? std::span<const LayerPlacement>() : run_.plan->layers,
+                 .prefetcher = run_.prefetcher,
+                 .why_nothing = why,
+                 .memory = run_.memory});
+  run_.ffn->show_activity(why.empty() ? live_.get() : nullptr);
+}
+
+/// Has the device tell the active neurons of steps of so many tokens, or more. Throws std::bad_alloc.
+void NeuronObservation::reserve_found(int max_tokens) {
+  if (run_.device == nullptr || spec_.has_experts() || max_tokens <= n_found_tokens_) return;
+  n_found_tokens_ = 0;
+  run_.device->reserve_found(spec_.n_layers, max_tokens, spec_.d_ff);
+  n_found_tokens_ = max_tokens;
+}
+
 std::string NeuronObservation::attach(Run run) {
   run_ = std::move(run);
+  n_found_tokens_ = 0;
+  if (live_) attach_live();
   if (!std::exchange(interrupted_, false) || !why_not_counted().empty()) return {};
   try {
     start_counting();
@@ -73,6 +124,7 @@ std::string NeuronObservation::attach(Run run) {
 void NeuronObservation::detach() {
   interrupted_ = counter_ != nullptr;
   stop_counting();
+  if (live_) live_->detach();
   run_ = {};
 }
 
@@ -80,13 +132,11 @@ void NeuronObservation::start_counting() {
   // Steps that only decode have a token of each slot.
   const int max_tokens = std::min(options_.decode_only ? n_slots_ : max_tokens_, max_counted_tokens());
   const bool experts = spec_.has_experts();  // the CPU chooses them, and tells
-  if (run_.device != nullptr && !experts) {
-    try {
-      run_.device->reserve_found(spec_.n_layers, max_tokens, spec_.d_ff);
-    } catch (const std::bad_alloc&) {
-      throw std::invalid_argument(
-          "The system grants no page-locked memory to count neurons in (it may be limited: ulimit -l).");
-    }
+  try {
+    reserve_found(max_tokens);
+  } catch (const std::bad_alloc&) {
+    throw std::invalid_argument(
+        "The system grants no page-locked memory to count neurons in (it may be limited: ulimit -l).");
   }
   const ActivityCounter::Shape shape{.n_layers = spec_.n_layers,
                                      .d_ff = experts ? spec_.mixture.n_experts : spec_.d_ff,

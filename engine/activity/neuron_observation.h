@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/activity/activity_counter.h"
+#include "engine/activity/live_activity.h"
 #include "engine/forward/ffn_pass.h"
 #include "engine/model/model_spec.h"
 #include "engine/model/weights.h"
@@ -22,6 +23,9 @@
 #include "kernels/mutex.h"
 
 namespace hearth {
+
+struct Plan;
+class Prefetcher;
 
 class NeuronObservation {
  public:
@@ -55,6 +59,10 @@ class NeuronObservation {
   /// third of the FFN. Any thread.
   std::vector<float> down_sizes() const;
 
+  /// Makes what shows neurons to people who watch; it stays until the model ends. Call it once, before the engine thread
+  /// runs. Returns it; any thread may use what it has for any thread.
+  LiveActivity& show_live();
+
   /// Calibrated mode only: replaces the thresholds [n_layers] and sets the observer of values (empty: none);
   /// see FfnPass. Engine thread only.
   void set_thresholds(std::span<const float> thresholds);
@@ -72,6 +80,9 @@ class NeuronObservation {
     const Order* order = nullptr;     // which neuron of the file lies where; empty: the file's order
     Sparsity mode = Sparsity::kDense;
     std::string why_not_counted;
+    const Plan* plan = nullptr;              // null: there is no device
+    const Prefetcher* prefetcher = nullptr;  // null: no prefetch
+    MemoryByPlace memory = {};
   };
   /// Attaches to this run. Resumes a count that detach() interrupted; if that is impossible, returns the
   /// reason as a sentence, else an empty string.
@@ -79,8 +90,13 @@ class NeuronObservation {
   void detach();
   /// Null: nothing is counted.
   ActivityCounter* counter() const { return counter_.get(); }
+  /// Null: nobody can watch.
+  LiveActivity* live() const { return live_.get(); }
 
  private:
+  void attach_live();
+  std::string why_not_shown() const;
+  void reserve_found(int max_tokens);
   void start_counting();
   void stop_counting();
   void keep() HEARTH_REQUIRES(mutex_);
@@ -90,7 +106,9 @@ class NeuronObservation {
   const int n_slots_, max_tokens_, n_threads_;
   Run run_;
   CountOptions options_;
-  bool interrupted_ = false;  // detach() has stopped a count
+  bool interrupted_ = false;            // detach() has stopped a count
+  int n_found_tokens_ = 0;              // of the steps that the device has memory for
+  std::unique_ptr<LiveActivity> live_;  // null: nobody can watch
 
   Mutex mutex_;  // held by whoever changes what follows, or reads it beside the engine thread
   std::unique_ptr<ActivityCounter> counter_;

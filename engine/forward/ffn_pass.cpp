@@ -140,21 +140,27 @@ void FfnPass::run(int layer, const float* normed, const float* x, int n_tokens, 
   const bool whole = mode_.sparsity == Sparsity::kDense || spec_.has_experts();
   if (whole && call.neurons.dense_down.weight) return run_dense(call);
   counts_.n_token_layers += n_tokens;
-  counts_.neurons.found = counts_step() ? counter_->found() : nullptr;
+  counts_.neurons.found = found_of_step();
   run_sparse(call);
   if (counts_.neurons.found == nullptr) return;
   if (devices_.on_device(layer)) {
     found_later_.push_back(layer);
   } else {
-    counter_->add(layer);
+    tell_found(layer);
   }
+}
+
+/// Tells the counter and who watches what the layer has found.
+void FfnPass::tell_found(int layer) {
+  if (counter_ != nullptr && counter_->found() != nullptr) counter_->add(layer);
+  if (live_ != nullptr && live_->found() != nullptr) live_->add(layer, *found_of_step());
 }
 
 void FfnPass::end_step() {
   int call = 0;
   for (const int layer : found_later_) {
-    devices_.device()->found(call++, *counter_->found());
-    counter_->add(layer);
+    devices_.device()->found(call++, *found_of_step());
+    tell_found(layer);
   }
 }
 
@@ -188,8 +194,9 @@ void FfnPass::announce(const LayerCall& call) {
   if (&call.backend != &devices_.cpu()) devices_.cpu().expect_work();
 }
 
-/// Counts the experts of choice_, if somebody counts.
+/// Counts the experts of choice_, if somebody counts, and shows them, if somebody watches.
 void FfnPass::count_choice(int layer) {
+  if (live_ != nullptr && live_->shows_experts() && live_->samples_step()) live_->add(layer, choice_);
   if (counter_ == nullptr || !counter_->counts_experts() || counter_->found() == nullptr) return;
   counter_->add(layer, choice_);
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/activity/activity_counter.h"
+#include "engine/activity/live_activity.h"
 #include "engine/forward/devices.h"
 #include "engine/forward/neuron_observer.h"
 #include "engine/model/model_spec.h"
@@ -92,10 +93,8 @@ class FfnPass {
     found_later_.clear();
   }
   void end_step();
-  /// Whether the counter's current step counts single neurons.
-  bool counts_step() const {
-    return counter_ != nullptr && !counter_->counts_experts() && counter_->found() != nullptr;
-  }
+  /// Whether the current step finds single neurons, for the counter or for who watches.
+  bool counts_step() const { return found_of_step() != nullptr; }
 
   /// out += FFN(normed), both [n_tokens, d_model]. x: the residual stream before the FFN, which predictors read; out may
   /// be x. The experts of a mixture are computed by the CPU, also where the layer is a device's.
@@ -108,6 +107,9 @@ class FfnPass {
   /// down row per neuron. The counter must outlive the pass, or be detached by null. A device's backend has
   /// memory for the active neurons of steps of up to the counter's max_tokens (ComputeDevice::reserve_found).
   void count_activity(ActivityCounter* counter) { counter_ = counter; }
+  /// Shows sampled steps from now on, under the same conditions; null: shows none. The device has memory for the active
+  /// neurons of steps of up to Shape::max_tokens.
+  void show_activity(LiveActivity* live) { live_ = live; }
   /// Predicted mode: whether a shared layer's input also goes to the predictor of the second next one, so that neurons
   /// can be prefetched.
   void look_ahead(bool on) { looks_ahead_ = on; }
@@ -135,6 +137,13 @@ class FfnPass {
   };
   LayerCall call_of(int layer, const float* normed, const float* x, int n_tokens, float* out) const;
 
+  /// Where the current step's layers write their active neurons; null: nowhere.
+  const ActiveNeurons* found_of_step() const {
+    if (counter_ != nullptr && !counter_->counts_experts() && counter_->found() != nullptr)
+      return counter_->found();
+    return live_ != nullptr ? live_->found() : nullptr;
+  }
+  void tell_found(int layer);
   void run_mixture(const LayerCall& call);
   void announce(const LayerCall& call);
   void count_choice(int layer);
@@ -171,6 +180,7 @@ class FfnPass {
   FfnMode mode_;
   FfnCounts counts_;
   ActivityCounter* counter_ = nullptr;
+  LiveActivity* live_ = nullptr;
   std::vector<int> found_later_;  // layers whose active neurons the device reports at the end of the step
   ValueObserver observer_;
   NeuronObserver* neuron_observer_ = nullptr;

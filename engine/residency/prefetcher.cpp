@@ -78,11 +78,12 @@ Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<Bu
     index_of_[number] = i;
     LayerState& state = states_.emplace_back(layers[i]);
     Exchange& exchange = exchanges_[i];
-    for (auto* bits :
-         {&exchange.any, &exchange.proposed, &exchange.hot, &exchange.coming, &exchange.unused}) {
+    for (auto* bits : {&exchange.any, &exchange.proposed, &exchange.hot, &exchange.coming, &exchange.unused,
+                       &exchange.cached}) {
       bits->resize(state.cache.words());
     }
     for (const int32_t neuron : layers[i].hot) word(exchange.hot, neuron) |= bit(neuron);
+    for (const int32_t neuron : layers[i].cached) word(exchange.cached, neuron) |= bit(neuron);
     const auto n_device_rows = static_cast<size_t>(state.cache.n_device_rows());
     for (auto* list : {&exchange.arrived, &exchange.leaving}) list->reserve(n_device_rows);
     for (auto* list : {&exchange.told, &exchange.freed, &exchange.emptied}) list->reserve(n_device_rows);
@@ -111,6 +112,7 @@ std::span<const RowChange> Prefetcher::changes(int layer) {
     exchange.told.push_back(change.device_row);
     word(exchange.coming, change.neuron) &= ~bit(change.neuron);
     word(exchange.unused, change.neuron) |= bit(change.neuron);
+    word(exchange.cached, change.neuron) |= bit(change.neuron);
   }
   while (!exchange.leaving.empty() && changes_.size() < kMaxChanges) {
     const RowChange change = exchange.leaving.back();
@@ -121,6 +123,7 @@ std::span<const RowChange> Prefetcher::changes(int layer) {
     uint64_t& unused = word(exchange.unused, change.neuron);
     if ((unused & bit(change.neuron)) != 0) ++counters_.evicted_unused;
     unused &= ~bit(change.neuron);
+    word(exchange.cached, change.neuron) &= ~bit(change.neuron);
   }
   return changes_;
 }
@@ -211,6 +214,15 @@ PrefetchCounters Prefetcher::counters() const {
 std::string Prefetcher::why_stopped() const {
   const MutexLock lock(mutex_);
   return why_stopped_;
+}
+
+bool Prefetcher::cached(int layer, std::span<uint64_t> bits) const {
+  const auto number = static_cast<size_t>(layer);
+  // index_of_ has 0 for numbers between those of the layers.
+  if (number >= index_of_.size() || states_[index_of_[number]].layer != layer) return false;
+  const MutexLock lock(mutex_);
+  std::ranges::copy(exchanges_[index_of_[number]].cached, bits.begin());
+  return true;
 }
 
 void Prefetcher::settle() const {

@@ -92,6 +92,9 @@ class Prefetcher final : public NeuronTraffic {
   // Any thread.
   PrefetchCounters counters() const;
   std::string why_stopped() const;  // empty while it runs
+  /// Copies to `bits` [words] which of the layer's neurons the device knows to be in its cache. Returns false, with nothing
+  /// copied, for a layer that is none of the Prefetcher's.
+  bool cached(int layer, std::span<uint64_t> bits) const;
   /// Waits until every neuron that is known to be needed and has room was copied, or until prefetch stops.
   /// REQUIRES: the engine runs no step.
   void settle() const;
@@ -116,6 +119,7 @@ class Prefetcher final : public NeuronTraffic {
     std::vector<uint64_t> hot;       // [words] neurons that the device has for good
     std::vector<uint64_t> coming;    // [words] neurons being copied and not counted as late
     std::vector<uint64_t> unused;    // [words] neurons on the device that were not wanted there yet
+    std::vector<uint64_t> cached;    // [words] neurons that the device knows to be in the cache
     Clock::time_point reached;       // when the layer's last step began
   };
 

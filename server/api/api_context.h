@@ -30,6 +30,7 @@ class BackgroundAnswers;
 class ChatDialect;
 class ChatTemplate;
 class ConstraintCompiler;
+class LiveEvents;
 class ResponseStore;
 struct RequestLimits;
 
@@ -57,6 +58,7 @@ struct ServedModel {
   int n_dimensions = 0;                          // of its embeddings
   Pooling pooling = Pooling::kLast;              // and how they are made
   std::optional<EmbeddingTarget> embedder = {};  // the embedding model; nullopt: the model itself embeds
+  LiveEvents* live_events = nullptr;  // what the page follows; null: there is no page. Outlives the service
 };
 
 /// Time and chance, so that tests can put in their own. Called from any HTTP thread: all three are

@@ -18,6 +18,7 @@
 #include "server/api/openai/embeddings.h"
 #include "server/api/openai/models.h"
 #include "server/api/responses/responses.h"
+#include "server/page/live_events.h"
 
 namespace hearth {
 namespace {
@@ -70,6 +71,7 @@ constexpr std::array kEndpoints = std::to_array<Endpoint>({
     {"/slots", "GET", slots},
     {"/tokenizer_info", "GET", tokenizer_info},
     {"/openapi.json", "GET", openapi},
+    {"/page/events", "GET", page_events},
 });
 
 }  // namespace

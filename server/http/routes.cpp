@@ -11,7 +11,9 @@
 #include "server/api/api_path.h"
 #include "server/api/endpoints.h"
 #include "server/api/error.h"
+#include "server/http/access/own_page.h"
 #include "server/http/message/content_type.h"
+#include "server/page/page.h"
 
 namespace hearth {
 namespace {
@@ -76,17 +78,12 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, const MetricsPage& metrics, Auth auth, CorsPolicy cors,
-               HostPolicy hosts)
-    : state_(state),
-      metrics_(metrics),
-      auth_(std::move(auth)),
-      cors_(std::move(cors)),
-      hosts_(std::move(hosts)) {}
+Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules)
+    : state_(state), metrics_(metrics), rules_(std::move(rules)) {}
 
 HttpResponse Routes::operator()(HttpRequest& request) const {
   HttpResponse response = dispatch(request);
-  cors_.allow(request, response);
+  rules_.cors.allow(request, response);
   // Anthropic's clients look for the request's id under this name.
   if (error_style(request) == ErrorStyle::kAnthropic)
     response.headers.emplace_back("request-id", request.request_id);
@@ -95,27 +92,45 @@ HttpResponse Routes::operator()(HttpRequest& request) const {
 
 HttpResponse Routes::dispatch(HttpRequest& request) const {
   const ErrorStyle errors = error_style(request);
-  if (const std::optional<ApiError> refusal = hosts_.refusal(request))
+  if (const std::optional<ApiError> refusal = rules_.hosts.refusal(request))
     return error_response(*refusal, errors);
-  if (request.method == "OPTIONS") return cors_.preflight(request);
+  if (request.method == "OPTIONS") return rules_.cors.preflight(request);
   const std::string_view endpoint = read_api_path(request.path).endpoint;
   if (const Probe* probe = find_probe(endpoint))
     return is_method(request, "GET") ? (state_.*probe->answer)() : wrong_method(request, "GET", errors);
 
+  if (rules_.has_page && request.path == "/" && is_method(request, "GET")) return page(request);
+
   const std::string_view origin = request.header("Origin");
-  if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address)) {
+  if (!rules_.auth.required() && CorsPolicy::is_web_page(origin) &&
+      !rules_.cors.allows(origin, request.remote_address) && !is_own_page(origin, request.header("Host"))) {
     return error_response({403,
                            "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
                                std::string(origin) + " would allow it",
                            "", "origin_not_allowed"},
                           errors);
   }
-  const Auth::Verdict verdict = auth_.check(request, needed_role(endpoint));
+  const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
   request.client = verdict.key_name.empty() ? request.remote_address : "key " + verdict.key_name;
-  HttpResponse response =
-      verdict.refusal ? error_response(*verdict.refusal, errors) : dispatch_allowed(request, errors);
+  HttpResponse response = verdict.refusal ? error_response(*verdict.refusal, errors)
+                                          : dispatch_limited(request, verdict.key, errors);
   if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
   response.key_name = verdict.key_name;
+  return response;
+}
+
+/// Refuses what is beyond the key's limits.
+HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& key,
+                                      ErrorStyle errors) const {
+  if (request.method != "POST") return dispatch_allowed(request, errors);
+  std::variant<KeyLimits::Place, KeyLimits::Refusal> entered = limits_.enter(key);
+  if (const auto* refusal = std::get_if<KeyLimits::Refusal>(&entered)) {
+    HttpResponse response = error_response({429, refusal->message, "", "key_limit"}, errors);
+    response.headers.emplace_back("Retry-After", std::to_string(refusal->retry_after));
+    return response;
+  }
+  HttpResponse response = dispatch_allowed(request, errors);
+  response.place = std::get<KeyLimits::Place>(std::move(entered));
   return response;
 }
 

@@ -7,7 +7,7 @@ import pytest
 
 import hearthd
 
-KEYS = "name=alice key=a-key\nname=bob key=b-key\n"
+KEYS = "name=alice key=a-key\nname=bob key=b-key\nname=guest concurrent=1 key=g-key\n"
 ANSWER = {"prompt": "The", "temperature": 0, "ignore_eos": True}
 
 
@@ -104,3 +104,14 @@ def test_an_answer_ends_where_its_time_does(server):
         assert len(choice["text"]) > 0
     else:
         assert answer.status_code == 504 and answer.json()["error"]["code"] == "timeout"
+
+
+def test_a_key_with_a_limit_has_one_request_at_a_time(server):
+    with Held(server, "g-key"):
+        refused = ask(server, "g-key", max_tokens=1)
+        assert refused.status_code == 429 and refused.json()["error"]["code"] == "key_limit"
+        assert int(refused.headers["retry-after"]) >= 1
+        assert httpx.get(server.url + "/v1/models", headers={"Authorization": "Bearer g-key"}).status_code == 200
+    hearthd.wait_until(lambda: ask(server, "g-key", max_tokens=1).status_code == 200, "the place to come back")
+    assert ask(server, "g-key", prompt=7.5).status_code == 400
+    assert ask(server, "g-key", max_tokens=1).status_code == 200

@@ -211,9 +211,23 @@ def test_parts_of_streams_are_json_and_end_as_the_document_says(small):
         assert [part["stop"] for part in parts] == [False] * (len(parts) - 1) + [True]
 
 
+def test_events_of_the_page_are_as_the_document_says(small, document):
+    kinds = {"event: model": "PageModel", "event: frame": "PageFrame"}
+    with httpx.stream("GET", small.url + "/page/events", timeout=hearthd.PATIENCE) as answer:
+        lines, fired = answer.iter_lines(), False
+        while not fired:
+            kind = next(lines)
+            event = json.loads(next(lines).removeprefix("data: "))
+            assert next(lines) == ""
+            check_schema(document, {"$ref": f"#/components/schemas/{kinds[kind]}"}, event)
+            fired = "fired" in event
+            httpx.post(small.url + "/v1/completions", json={"prompt": "a", "max_tokens": 200, "ignore_eos": True}, timeout=hearthd.PATIENCE)
+
+
 # ---- requests that schemathesis makes of the document ----
 
 API = schemathesis.openapi.from_path(str(hearthd.ROOT / "server/api/description/openapi.json"))
+API = API.exclude(path="/page/events")  # it does not end
 API.config.phases.coverage.enabled = EXAMPLES > 8  # hundreds of requests for each endpoint
 LENGTHS = ("max_tokens", "max_completion_tokens", "n_predict", "max_output_tokens", "num_predict", "n", "best_of")
 

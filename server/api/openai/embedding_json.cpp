@@ -7,12 +7,11 @@
 #include <cmath>
 #include <utility>
 
+#include "server/api/base64.h"
 #include "server/api/json.h"
 
 namespace hearth {
 namespace {
-
-constexpr std::string_view kBase64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 static_assert(std::endian::native == std::endian::little, "floats are sent as they lie in memory");
 
@@ -37,20 +36,7 @@ void append_vector(std::string& out, std::span<const float> values, bool base64)
   out += ']';
 }
 
-std::string base64_of(std::span<const float> values) {
-  const std::span<const std::byte> bytes = std::as_bytes(values);
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (size_t i = 0; i < bytes.size(); i += 3) {
-    const size_t n = std::min<size_t>(3, bytes.size() - i);
-    uint32_t bits = 0;
-    for (size_t j = 0; j < 3; ++j) bits = bits << 8 | (j < n ? std::to_integer<uint32_t>(bytes[i + j]) : 0);
-    for (size_t digit = 0; digit < 4; ++digit) {
-      out += digit <= n ? kBase64Digits[bits >> (18 - 6 * digit) & 63] : '=';
-    }
-  }
-  return out;
-}
+std::string base64_of(std::span<const float> values) { return base64_of(std::as_bytes(values)); }
 
 std::vector<float> shortened(std::vector<float> values, size_t n) {
   if (values.size() <= n) return values;

@@ -91,7 +91,8 @@ Auth::Verdict Auth::check(const HttpRequest& request, Role role) const {
   const ApiKey* key = find_key(*keys, given);
   if (key == nullptr)
     return {{}, ApiError{401, "the API key is not one of this server's", "", "invalid_api_key"}};
-  if (key->has(role) || (role == Role::kMetrics && key->has(Role::kAdmin))) return {key->name, std::nullopt};
+  if (key->has(role) || (role == Role::kMetrics && key->has(Role::kAdmin)))
+    return {key->name, std::nullopt, *key};
   return {key->name, ApiError{403,
                               "this API key has not the role '" + std::string(role_name(role)) +
                                   "', which this path needs (role= in the server's --api-key-file)",

@@ -31,6 +31,7 @@ class Auth {
   struct Verdict {
     std::string key_name;             // of the key that the request carries; empty: none, or an unknown one
     std::optional<ApiError> refusal;  // nullopt: allowed
+    ApiKey key = {};                  // if it is allowed by one: that
   };
   /// 401 if the request carries none of the keys, as Authorization: Bearer, X-Api-Key or api-key (the first of these that
   /// is there counts); 403 if its key has not the role. The hash of what was sent is compared with the hash of every key,

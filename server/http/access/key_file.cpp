@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +21,7 @@ constexpr std::string_view kHashed = "sha256:";
 // A wrong path, such as a model's, must not be read whole.
 constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxNameBytes = 64;
+constexpr int kMaxLimit = 1'000'000;
 constexpr std::array kRoles = {Role::kUse, Role::kMetrics, Role::kAdmin};
 
 std::string_view trimmed(std::string_view text) {
@@ -88,8 +90,18 @@ uint8_t read_roles(std::string_view words, const std::string& where) {
   return roles;
 }
 
+int read_limit(std::string_view digits, const char* field, const std::string& where) {
+  int limit = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), limit);
+  if (error != std::errc() || end != digits.data() + digits.size() || limit < 1 || limit > kMaxLimit)
+    throw KeyFileError(where + ": " + field + " must be a number from 1 to " + std::to_string(kMaxLimit));
+  return limit;
+}
+
+constexpr std::array<std::string_view, 5> kFields = {"name=", "role=", "key=", "concurrent=", "per-minute="};
+
 bool has_fields(std::string_view line) {
-  return line.starts_with("name=") || line.starts_with("role=") || line.starts_with("key=");
+  return std::ranges::any_of(kFields, [line](std::string_view field) { return line.starts_with(field); });
 }
 
 /// Refuses two keys of one name, and a key that has two.
@@ -127,7 +139,7 @@ ApiKey parse_key_line(std::string_view line, const std::string& name, const std:
     key.hash = read_key(line, where);
     return key;
   }
-  bool has_name = false, has_role = false, has_key = false;
+  bool has_name = false, has_role = false, has_key = false, has_concurrent = false, has_rate = false;
   const auto once = [&where](bool& seen, const char* field) {
     if (seen) throw KeyFileError(where + ": " + field + " is given twice");
     seen = true;
@@ -145,10 +157,18 @@ ApiKey parse_key_line(std::string_view line, const std::string& name, const std:
     } else if (field == "key") {
       once(has_key, "key");
       key.hash = read_key(value, where);
+    } else if (field == "concurrent") {
+      once(has_concurrent, "concurrent");
+      key.concurrent = read_limit(value, "concurrent", where);
+    } else if (field == "per-minute") {
+      once(has_rate, "per-minute");
+      key.per_minute = read_limit(value, "per-minute", where);
     } else {
       // The word may be a part of a key with blanks, so it is not repeated.
-      throw KeyFileError(where +
-                         ": expected the fields name=, role= and key=, with blanks only between them");
+      throw KeyFileError(
+          where +
+          ": expected the fields name=, role=, key=, concurrent= and per-minute=, with blanks only "
+          "between them");
     }
   }
   if (!has_key) throw KeyFileError(where + ": key= is missing");

@@ -28,6 +28,8 @@ struct ApiKey {
   std::string name;  // for the log: letters, digits and ._-
   Sha256 hash{};     // of the key's bytes
   uint8_t roles = static_cast<uint8_t>(Role::kUse);
+  // Of POST requests (key_limits.h); 0: as many as there are.
+  int concurrent = 0, per_minute = 0;
 
   bool has(Role role) const { return (roles & static_cast<uint8_t>(role)) != 0; }
 };
@@ -43,6 +45,7 @@ class KeyFileError : public StartError {
 ///   sha256:HEX                               its hash, 64 hexadecimal digits
 ///   name=NAME role=use,metrics key=KEY       fields in any order, separated by blanks; KEY may be sha256:HEX. Only key is
 ///                                            required; without role it is for use.
+///   ... concurrent=2 per-minute=60           limits; without them there are none
 /// name: the key's name if the line has none. where: begins the sentence of an error. Throws KeyFileError.
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where);
 

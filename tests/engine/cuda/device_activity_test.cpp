@@ -1,9 +1,12 @@
 // Counting single neurons of layers that run on the device: what the CPU would have counted, wherever they
 // are computed.
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/activity/activity_counts.h"
@@ -175,6 +178,42 @@ TEST_CASE("a dense run of a file's own down projections looks at no single neuro
   CHECK_THAT(model->observation().why_not_counted(), ContainsSubstring("looks at no single neuron"));
   CHECK_THROWS_AS(model->observation().count_activity(), std::invalid_argument);
   logits_of(*model, some_tokens(model->facts().spec.n_vocab), 1);
+}
+
+TEST_CASE("people who watch are shown the same neurons wherever they are computed, and where they are") {
+  const auto shown = [](const Way& way) {
+    const auto model = ModelRuntime::load(options_of("relu-llama", "exact", way));
+    LiveActivity& live = model->observation().show_live();
+    const LiveActivity::Watch watch(live);
+    logits_of(*model, {7}, 1);
+    std::pair<LivePlacement, LiveStep> all = {live.placement(), {}};
+    CHECK(all.first.why_nothing.empty());
+    REQUIRE(live.latest(all.second));
+    const std::span<const LayerPlacement> layers = model->placed().plan->layers;
+    int64_t n_hot = 0;
+    for (const LayerPlacement& layer : layers) n_hot += static_cast<int64_t>(layer.hot.size());
+    CHECK(std::ranges::count(all.first.hot, LiveActivity::kFullLevel) == n_hot);  // a bucket has one neuron
+    CHECK(all.first.memory.vram == model->placed().plan->device.total());
+    return all;
+  };
+  const LiveStep by_cpu = shown({Share::kNone}).second;
+  CHECK(by_cpu.active > 0);
+  for (const Way& way :
+       {Way{Share::kThird, true}, Way{Share::kRandom}, Way{Share::kThird, true, false}, Way{Share::kAll}}) {
+    INFO("share " << static_cast<int>(way.share));
+    CHECK(shown(way).second.levels == by_cpu.levels);
+  }
+}
+
+TEST_CASE("neurons are counted and shown in the same steps") {
+  const Way way{Share::kRandom};
+  const ActivityCounts alone = counts_of(*ModelRuntime::load(options_of("relu-llama", "exact", way)), 1);
+  const auto model = ModelRuntime::load(options_of("relu-llama", "exact", way));
+  LiveActivity& live = model->observation().show_live();
+  const LiveActivity::Watch watch(live);
+  CHECK(counts_of(*model, 1) == alone);
+  LiveStep seen;
+  CHECK(live.latest(seen));
 }
 
 }  // namespace hearth::testing

@@ -198,6 +198,16 @@ TEST_CASE("what layers want is counted and moved in device rows that nothing rea
   CHECK(counters.cold == device.n_cold);
   CHECK(counters.evicted == device.n_evicted);
   CHECK(counters.evicted_unused == device.n_evicted_unused);
+  for (const auto& [layer, n] : {std::pair{0, 100}, {2, 64}, {3, 700}, {4, 65}, {7, 90}}) {
+    Bits bits((static_cast<size_t>(n) + 63) / 64);
+    CHECK(device.prefetcher->cached(layer, bits));
+    CHECK(bits == bits_of(n, device.cached(layer)));
+  }
+  for (const int layer : {1, 5, 8}) {
+    Bits bits(1, 5);
+    CHECK_FALSE(device.prefetcher->cached(layer, bits));
+    CHECK(bits[0] == 5);
+  }
   int64_t n_started = 0;
   for (const auto& [layer, ids] : device.starts()) n_started += static_cast<int64_t>(ids.size());
   CHECK(counters.moved == n_started);

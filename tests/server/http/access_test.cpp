@@ -7,6 +7,7 @@
 #include "server/http/access/auth.h"
 #include "server/http/access/host_policy.h"
 #include "server/http/access/key_file.h"
+#include "server/http/access/key_limits.h"
 #include "server/http/routes.h"
 #include "server/server_state.h"
 #include "tests/support/catch.h"
@@ -182,11 +183,61 @@ TEST_CASE("keys can be replaced while requests are checked, in all copies") {
   CHECK(verdict(same, Role::kUse, {{"X-Api-Key", "old"}}) == "invalid_api_key");
 }
 
+TEST_CASE("a key's limits are read, and refused where they are none") {
+  const ApiKey key = parse_key_line("key=k concurrent=2 per-minute=60", "n", "here");
+  CHECK(key.concurrent == 2);
+  CHECK(key.per_minute == 60);
+  for (const std::string bad :
+       {"key=k concurrent=0", "key=k per-minute=", "key=k concurrent=two", "key=k concurrent=-1",
+        "key=k per-minute=1.5", "key=k concurrent=1 concurrent=2", "key=k per-minute=99999999999"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(parse_key_line(bad, "n", "here"), KeyFileError);
+  }
+}
+
+TEST_CASE("a key has so many requests at once, and so many a minute; places come back with the responses") {
+  KeyLimits::Clock::time_point now{};
+  KeyLimits limits([&] { return now; });
+  const auto enters = [&](const ApiKey& key) {
+    auto entered = limits.enter(key);
+    const auto* place = std::get_if<KeyLimits::Place>(&entered);
+    return place == nullptr ? KeyLimits::Place() : *place;
+  };
+  const auto retry_after = [&](const ApiKey& key) {
+    return std::get<KeyLimits::Refusal>(limits.enter(key)).retry_after;
+  };
+  ApiKey two;
+  two.name = "two";
+  two.concurrent = 2;
+  KeyLimits::Place first = enters(two), second = enters(two);
+  CHECK(retry_after(two) == 1);
+  ApiKey other = two;
+  other.name = "other";
+  CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(other)));
+  first.reset();
+  CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(two)));
+
+  ApiKey rate;
+  rate.name = "rate";
+  rate.per_minute = 6;
+  for (int i = 0; i < 6; ++i) CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(rate)));
+  CHECK(retry_after(rate) == 10);
+  now += std::chrono::seconds(4);
+  CHECK(retry_after(rate) == 6);
+  now += std::chrono::seconds(6);
+  CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(rate)));
+  CHECK(retry_after(rate) == 10);
+  now += std::chrono::hours(1);  // no more than a minute's are saved up
+  for (int i = 0; i < 6; ++i) CHECK(std::holds_alternative<KeyLimits::Place>(limits.enter(rate)));
+  CHECK(retry_after(rate) == 10);
+}
+
 TEST_CASE("the name of the key goes with the response, and roles are checked on every spelling of a path") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, auth_of("name=u key=user\nname=a role=admin key=boss\n"),
-                      CorsPolicy({}));
+  const Routes routes(
+      state, metrics,
+      {.auth = auth_of("name=u key=user\nname=a role=admin key=boss\n"), .cors = CorsPolicy({})});
   const auto ask = [&](const std::string& path, const std::string& key) {
     HttpRequest request = request_with({{"X-Api-Key", key}});
     request.method = "GET";
@@ -208,7 +259,7 @@ TEST_CASE("the name of the key goes with the response, and roles are checked on 
 TEST_CASE("with keys a foreign page gets no more than without, key in hand or not") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, auth_of("user\n"), CorsPolicy({}));
+  const Routes routes(state, metrics, {.auth = auth_of("user\n"), .cors = CorsPolicy({})});
   for (const std::string key : {"", "user"}) {
     HttpRequest request = request_with({{"Origin", "http://evil.example"}, {"X-Api-Key", key}});
     request.method = "GET";
@@ -262,7 +313,8 @@ TEST_CASE("on loopback only names of this machine lead to the server") {
 TEST_CASE("a request under a foreign name is refused before anything else, probes and preflights included") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, Auth({}), CorsPolicy({}), HostPolicy("127.0.0.1", {}));
+  const Routes routes(state, metrics,
+                      {.auth = Auth({}), .cors = CorsPolicy({}), .hosts = HostPolicy("127.0.0.1", {})});
   for (const auto& [method, path] :
        {std::pair{"GET", "/health"}, {"OPTIONS", "/v1/models"}, {"GET", "/v1/models"}}) {
     HttpRequest request = request_with({{"Host", "evil.example"}});

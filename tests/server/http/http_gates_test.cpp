@@ -14,6 +14,7 @@
 #include "server/api/api_path.h"
 #include "server/http/access/auth.h"
 #include "server/http/access/cors.h"
+#include "server/http/access/own_page.h"
 #include "server/http/http_server.h"
 #include "server/http/message/content_type.h"
 #include "server/http/routes.h"
@@ -138,7 +139,7 @@ TEST_CASE("errors look as the path's family of clients reads them, and on shared
 TEST_CASE("what no endpoint takes is told in the family's shape") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, Auth({}), CorsPolicy({}));
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto answer = [&](const std::string& method, const std::string& path) {
     HttpRequest request = request_with({});
     request.method = method;
@@ -159,7 +160,7 @@ TEST_CASE("what no endpoint takes is told in the family's shape") {
 TEST_CASE("what needs no model is answered while it is being loaded") {
   const ServerState state;
   const MetricsPage metrics(state, "1.2.3");
-  const Routes routes(state, metrics, Auth({}), CorsPolicy({}));
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto status = [&](const std::string& method, const std::string& path) {
     HttpRequest request = request_with({});
     request.method = method;
@@ -173,6 +174,57 @@ TEST_CASE("what needs no model is answered while it is being loaded") {
   CHECK(status("POST", "/api/pull") == 501);
   for (const std::string path : {"/v1/models", "/api/tags", "/props", "/health", "/v1/health", "/readyz"})
     CHECK(status("GET", path) == 503);
+}
+
+TEST_CASE("the page is for everyone, and what it asks for is not") {
+  const ServerState state;
+  const auto answer = [&](bool has_page, const std::string& method, const std::string& path) {
+    const MetricsPage metrics(state, "1.2.3");
+    const Routes routes(
+        state, metrics,
+        {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = has_page});
+    HttpRequest request = request_with({});
+    request.method = method;
+    request.path = path;
+    return routes(request);
+  };
+  for (const std::string method : {"GET", "HEAD"}) {
+    const HttpResponse page = answer(true, method, "/");
+    CHECK(page.status == 200);
+    CHECK(page.content_type == "text/html; charset=utf-8");
+    CHECK_THAT(header_of(page, "Content-Security-Policy"), ContainsSubstring("default-src 'none'"));
+  }
+  CHECK(answer(true, "GET", "/page/events").status == 401);
+  CHECK(answer(true, "POST", "/").status == 401);
+  CHECK(answer(false, "GET", "/").status == 401);
+}
+
+TEST_CASE("the server's own page may use it, unless its name may be a stranger's too") {
+  for (const std::string host :
+       {"192.0.2.7:8080", "192.0.2.7", "[2001:db8::7]:8080", "nas:8080", "nas", "localhost:1"}) {
+    INFO(host);
+    CHECK(is_own_page("http://" + host, host));
+    CHECK_FALSE(is_own_page("https://" + host, host));
+    CHECK_FALSE(is_own_page("http://" + host, host + "1"));
+  }
+  for (const std::string host :
+       {"evil.example:8080", "evil.example", "nas.:80", "192.0.2.7.evil.example", ""}) {
+    INFO(host);
+    CHECK_FALSE(is_own_page("http://" + host, host));
+  }
+  CHECK_FALSE(is_own_page("null", "null"));
+  const ServerState state;
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
+  const auto status = [&](const std::string& origin, const std::string& host) {
+    HttpRequest request = request_with({{"Origin", origin}, {"Host", host}});
+    request.method = "GET";
+    request.path = "/openapi.json";
+    return routes(request).status;
+  };
+  CHECK(status("http://192.0.2.7:8080", "192.0.2.7:8080") == 200);
+  CHECK(status("http://192.0.2.8:8080", "192.0.2.7:8080") == 403);
+  CHECK(status("http://evil.example:8080", "evil.example:8080") == 403);
 }
 
 TEST_CASE("JSON is taken under any type that may stand for it") {

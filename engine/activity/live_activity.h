@@ -1,0 +1,153 @@
+// Shows a running model's neurons to people who watch: which fire, or of mixtures which experts are chosen, in one
+// decoding step every so often, summed up in buckets of neighbours; and where the neurons are.
+//
+// Owned by NeuronObservation, fed by FfnPass with what each layer found, read by the server's event stream. While nobody
+// watches, the engine thread reads one flag a step and does nothing else. While somebody does, it writes a sampled step
+// into a buffer of its own and exchanges that with the readers' when the step is over; it allocates nothing, and waits for
+// no more than a copy of one buffer.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/residency/placement.h"
+#include "engine/serving/batch.h"
+#include "kernels/experts.h"
+#include "kernels/mutex.h"
+#include "kernels/neurons.h"
+
+namespace hearth {
+
+class Prefetcher;
+
+/// Bytes that a loaded model takes, by where they are.
+struct MemoryByPlace {
+  uint64_t vram = 0;
+  uint64_t ram = 0;   // reserved at load, without the file's pages
+  uint64_t file = 0;  // mapped
+  uint64_t kv = 0;    // of vram and ram: keys and values
+};
+
+/// A level says how many of a bucket's neurons something is true of: 0: of none, kFullLevel: of all.
+using Levels = std::vector<uint8_t>;  // [n_layers, n_buckets]
+
+/// What stays as it is until the model is placed again.
+struct LivePlacement {
+  uint64_t number = 0;  // of the placement; another one is another number
+  int n_layers = 0, n_units = 0, n_buckets = 0;
+  bool experts = false;     // units are experts, not neurons
+  std::string why_nothing;  // a sentence if no activity can be shown; empty: it can
+  Levels hot;               // units that a device has for good; empty: there is no device
+  bool has_cache = false;   // the device also has units for a while, see LiveActivity::cached()
+  MemoryByPlace memory;
+};
+
+/// What one sampled step found.
+struct LiveStep {
+  uint64_t number = 0;  // counts sampled steps; 0: none yet
+  int n_tokens = 0;
+  double active = 0;  // share of the units that fired, a mean over tokens and layers
+  Levels levels;      // of each token's active units, a mean over tokens
+};
+
+class LiveActivity {
+ public:
+  static constexpr int kMaxBuckets = 256, kFullLevel = 15;
+  static constexpr std::chrono::milliseconds kInterval{200};  // between sampled steps, at least
+
+  struct Shape {
+    int n_layers = 0, n_units = 0;  // units of a layer: neurons, or experts
+    bool experts = false;
+    int max_tokens = 1;  // of a sampled step
+  };
+  explicit LiveActivity(const Shape& shape, std::chrono::milliseconds interval = kInterval);
+
+  // -- any thread --
+
+  /// Steps are sampled while there is one of these.
+  class Watch {
+   public:
+    explicit Watch(LiveActivity& live) : live_(live) {
+      live_.n_watchers_.fetch_add(1, std::memory_order_relaxed);
+    }
+    ~Watch() { live_.n_watchers_.fetch_sub(1, std::memory_order_relaxed); }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+
+   private:
+    LiveActivity& live_;
+  };
+  LivePlacement placement() const;
+  uint64_t placement_number() const { return placement_number_.load(std::memory_order_relaxed); }
+  /// Copies the last sampled step to `to` if its number is not to.number. Returns whether it has.
+  bool latest(LiveStep& to) const;
+  /// Units that the device has for a while now; empty: it has no cache.
+  Levels cached() const;
+
+  // -- engine thread, or the loading thread before that --
+
+  /// The placed model. What it points to stays valid until detach().
+  struct Run {
+    std::span<const LayerPlacement> placements = {};  // of the device's plan; empty: there is no device
+    const Prefetcher* prefetcher = nullptr;           // null: there is no cache
+    std::string why_nothing = {};
+    MemoryByPlace memory = {};
+  };
+  void attach(const Run& run);
+  void detach();
+
+  /// One step of the model. Samples it, or not.
+  class StepScope {
+   public:
+    /// `live` may be null.
+    StepScope(LiveActivity* live, const Batch& batch);
+    ~StepScope();
+    StepScope(const StepScope&) = delete;
+    StepScope& operator=(const StepScope&) = delete;
+
+   private:
+    LiveActivity* live_;  // null: this step is not sampled
+  };
+  /// Whether the current step is sampled.
+  bool samples_step() const { return samples_; }
+  bool shows_experts() const { return shape_.experts; }
+  /// Where a layer of a sampled step may write its active neurons; null: the step is not sampled, or units are experts.
+  const ActiveNeurons* found() const { return samples_ && !shape_.experts ? &found_ : nullptr; }
+  /// Takes what a layer of a sampled step found, at most once for each layer.
+  void add(int layer, const ActiveNeurons& found);
+  void add(int layer, const ExpertChoice& choice);
+
+ private:
+  bool may_sample(const Batch& batch);
+  size_t bucket_of(size_t unit) const { return unit * n_buckets_ / static_cast<size_t>(shape_.n_units); }
+  void finish_layer(int layer, int64_t n_tokens);
+  void raise(std::span<uint8_t> levels, std::span<const uint64_t> bits) const;
+
+  const Shape shape_;
+  const std::chrono::milliseconds interval_;
+  const size_t n_buckets_, words_;
+  std::vector<uint32_t> bucket_sizes_;  // [n_buckets]
+  std::atomic<int> n_watchers_{0};
+  std::atomic<uint64_t> placement_number_{0};
+
+  // Engine thread.
+  bool samples_ = false;
+  std::chrono::steady_clock::time_point last_;
+  std::vector<uint64_t> bits_;  // [max_tokens, words]
+  std::vector<float> values_;   // [max_tokens, n_units]; nobody reads them, but layers write them
+  ActiveNeurons found_;
+  std::vector<uint32_t> counts_;  // [n_buckets] of the current layer
+  int64_t n_active_ = 0, n_seen_ = 0;
+  LiveStep writing_;
+
+  mutable Mutex mutex_;
+  LiveStep shown_ HEARTH_GUARDED_BY(mutex_);
+  LivePlacement placement_ HEARTH_GUARDED_BY(mutex_);
+  const Prefetcher* prefetcher_ HEARTH_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace hearth

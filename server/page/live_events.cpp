@@ -1,0 +1,126 @@
+// See the header.
+#include "server/page/live_events.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/api/error.h"
+#include "server/page/live_json.h"
+
+namespace hearth {
+namespace {
+
+std::string event_text(const char* type, const Json& data) {
+  return std::string("event: ") + type + "\ndata: " + json_text(data) + "\n\n";
+}
+
+}  // namespace
+
+/// One of the streams there may be; given back when the response is gone, sent or not.
+class LiveEvents::Place {
+ public:
+  explicit Place(LiveEvents& events) : events_(events), watch_(events.source_.live) {}
+  ~Place() {
+    const MutexLock lock(events_.mutex_);
+    --events_.n_streams_;
+  }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  LiveEvents& events_;
+  LiveActivity::Watch watch_;
+};
+
+HttpResponse LiveEvents::stream() {
+  {
+    const MutexLock lock(mutex_);
+    if (closed_)
+      return error_response({503, "the server is shutting down", "", "server_stopping"}, ErrorStyle::kOpenAi);
+    if (n_streams_ == kMaxStreams) {
+      HttpResponse refusal =
+          error_response({503,
+                          "there are " + std::to_string(kMaxStreams) +
+                              " streams of events already, and no more at a time; close a page "
+                              "that shows its live panel",
+                          "", "too_many_streams"},
+                         ErrorStyle::kOpenAi);
+      refusal.headers.emplace_back("Retry-After", "5");
+      return refusal;
+    }
+    ++n_streams_;
+  }
+  HttpResponse response;
+  response.content_type = "text/event-stream";
+  response.headers = {{"Cache-Control", "no-store"}, {"X-Accel-Buffering", "no"}};
+  response.produce = [this, place = std::make_shared<Place>(*this)](ResponseSink& sink) {
+    return send(sink);
+  };
+  return response;
+}
+
+void LiveEvents::close() {
+  {
+    const MutexLock lock(mutex_);
+    closed_ = true;
+  }
+  closes_.notify_all();
+}
+
+/// Waits until the next frame. Returns false if the streams end.
+bool LiveEvents::wait() {
+  MutexLock lock(mutex_);
+  closes_.wait_for(lock.for_wait(), frame_interval_, [this]() HEARTH_REQUIRES(mutex_) { return closed_; });
+  return !closed_;
+}
+
+bool LiveEvents::send(ResponseSink& sink) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point sent;
+  LivePlacement placement;
+  LiveStep step;
+  Levels cached;
+  TokenRate rate;
+  Json before;
+  source_.live.latest(step);  // what fired before anybody looked
+  do {
+    if (!sink.client_alive()) return true;
+    const Clock::time_point now = Clock::now();
+    const double seconds = std::chrono::duration<double>(now - begin).count();
+    if (source_.live.placement_number() != placement.number) {
+      placement = source_.live.placement();
+      cached.clear();
+      if (!sink.write(event_text("model", model_event(source_.model, source_.device, placement))))
+        return true;
+    }
+    const EngineStatus status = source_.engine.status();
+    if (status.failed) return true;
+    Json frame = frame_event(seconds, status, rate.add(seconds, status.n_generated_tokens), placement);
+    const bool fired = source_.live.latest(step);
+    if (fired) frame["fired"] = fired_json(step);
+    if (Levels now_cached = source_.live.cached(); placement.has_cache && now_cached != cached) {
+      cached = std::move(now_cached);
+      frame["cached"] = level_digits(cached);
+    }
+    const Json seconds_of_frame = std::exchange(frame["seconds"], 0);
+    if (frame == before && now - sent < kSilence) continue;
+    before = frame;
+    frame["seconds"] = seconds_of_frame;
+    if (!sink.write(event_text("frame", frame))) return true;
+    sent = now;
+  } while (wait());
+  return true;
+}
+
+HttpResponse page_events(const ApiContext& api, const HttpRequest& /*request*/,
+                         std::string_view /*argument*/) {
+  LiveEvents* const events = api.model().live_events;
+  if (events != nullptr) return events->stream();
+  return error_response(
+      {404, "this server has no page, and so no /page/events: it was started with --page off", "",
+       "unknown_url"},
+      ErrorStyle::kOpenAi);
+}
+
+}  // namespace hearth

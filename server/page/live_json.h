@@ -1,0 +1,42 @@
+// The JSON of the page's events: what the engine says of itself, as objects. Pure; any thread.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <string>
+
+#include "engine/activity/live_activity.h"
+#include "engine/engine.h"
+#include "server/api/json.h"
+
+namespace hearth {
+
+/// Levels as one hexadecimal digit each.
+std::string level_digits(const Levels& levels);
+
+/// The members of a `model` event.
+Json model_event(const std::string& model, const std::string& device, const LivePlacement& placement);
+
+/// The members of a `frame` event that every frame has. seconds: since the stream began.
+Json frame_event(double seconds, const EngineStatus& status, double tokens_per_second,
+                 const LivePlacement& placement);
+
+/// The member `fired` of a frame.
+Json fired_json(const LiveStep& step);
+
+/// Tokens a second over the last few seconds, from the engine's totals.
+class TokenRate {
+ public:
+  static constexpr double kSeconds = 2;
+  /// Takes the total at a time that does not go back. Returns the rate up to then.
+  double add(double seconds, uint64_t n_tokens);
+
+ private:
+  struct Point {
+    double seconds;
+    uint64_t n_tokens;
+  };
+  std::deque<Point> points_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,29 @@
+// Copying to the clipboard, also on pages that are not served over TLS, where browsers lack the newer way.
+
+import { element } from "./dom.js";
+import { announce } from "./announcer.js";
+
+function copyByCommand(text) {
+  const field = element("textarea", {value: text, className: "hidden"});
+  document.body.append(field);
+  field.select();
+  const copied = document.execCommand("copy");
+  field.remove();
+  return copied;
+}
+
+/** Copies the text, and says so on the button that was pressed. */
+export async function copyText(text, pressed) {
+  let copied = false;
+  try {
+    await navigator.clipboard.writeText(text);
+    copied = true;
+  } catch {
+    copied = copyByCommand(text);
+    pressed.focus();
+  }
+  const before = pressed.textContent;
+  pressed.textContent = copied ? "Copied" : "Not copied";
+  announce(copied ? "Copied" : "The browser does not allow copying");
+  setTimeout(() => { pressed.textContent = before === "Copied" ? "Copy" : before; }, 1500);
+}

@@ -1,0 +1,74 @@
+// Generates an answer: the conversation to a request, and the stream's events into the answer's message.
+
+import { eventsOf } from "./event_stream.js";
+import { ask, ServerError } from "./request.js";
+
+/** A message for the request's `messages`; null for one that has nothing to say. */
+function forRequest(message) {
+  if (message.role === "user") return {role: "user", content: message.content};
+  const calls = (message.toolCalls ?? []).map((call) => ({id: call.id, type: "function", function: {name: call.name, arguments: call.arguments}}));
+  if (message.content === "" && calls.length === 0) return null;
+  return {role: "assistant", content: message.content, ...(calls.length > 0 ? {tool_calls: calls} : {})};
+}
+
+function chatBody(messages, system) {
+  const known = messages.map(forRequest).filter((message) => message !== null);
+  return {messages: [...(system ? [{role: "system", content: system}] : []), ...known]};
+}
+
+/** The whole text so far, which a model without a chat template continues. */
+function textBody(messages, system) {
+  return {prompt: system + messages.map((message) => message.content).join("")};
+}
+
+function takeCalls(answer, calls) {
+  answer.toolCalls ??= [];
+  for (const part of calls) {
+    const call = answer.toolCalls[part.index] ??= {id: "", name: "", arguments: ""};
+    if (part.id) call.id = part.id;
+    call.name += part.function?.name ?? "";
+    call.arguments += part.function?.arguments ?? "";
+  }
+}
+
+function take(answer, event) {
+  if (event.usage) answer.stats.tokens = event.usage.completion_tokens;
+  const choice = event.choices?.[0];
+  if (choice === undefined) return;
+  const delta = choice.delta ?? {};
+  const text = choice.text ?? delta.content ?? "";
+  if (text || delta.reasoning_content || delta.tool_calls) answer.stats.firstMs ??= performance.now() - answer.stats.begin;
+  answer.content += text;
+  if (delta.reasoning_content) answer.reasoning = (answer.reasoning ?? "") + delta.reasoning_content;
+  if (delta.tool_calls) takeCalls(answer, delta.tool_calls);
+  if (choice.finish_reason) answer.finish = choice.finish_reason;
+}
+
+/** Fills `answer` from the stream. `changed` is called after each event. Throws ServerError, and AbortError on `signal`. */
+export async function generate({messages, answer, system, parameters, model, chats, signal, changed}) {
+  answer.stats = {begin: performance.now()};
+  const body = {model, stream: true, stream_options: {include_usage: true}, ...parameters,
+                ...(chats ? chatBody(messages, system) : textBody(messages, system))};
+  if (!chats) {
+    delete body.tools;
+    body.max_tokens ??= -1;
+  }
+  const response = await ask(chats ? "v1/chat/completions" : "v1/completions", {method: "POST", body, signal});
+  try {
+    for await (const {data} of eventsOf(response)) {
+      if (data === "[DONE]") {
+        answer.stats.ms = performance.now() - answer.stats.begin;
+        return;
+      }
+      const event = JSON.parse(data);
+      if (event.error) throw new ServerError(event.error.message);
+      take(answer, event);
+      changed();
+    }
+  } catch (error) {
+    if (error instanceof ServerError || error.name === "AbortError") throw error;
+    throw new ServerError("The connection broke off before the answer was complete.");
+  }
+  if (signal.aborted) throw new DOMException("stopped", "AbortError");
+  throw new ServerError("The connection ended before the answer was complete.");
+}

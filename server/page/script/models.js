@@ -1,0 +1,34 @@
+// Which models the server has, and whether the chosen one chats or only continues texts.
+
+import { byId, element } from "./dom.js";
+import { keep, kept } from "./kept.js";
+import { ask } from "./request.js";
+
+let chats = true;
+
+export function chosenModel() {
+  return byId("model").value;
+}
+
+/** False: the model has no chat template, so its answers continue the text. */
+export function modelChats() {
+  return chats;
+}
+
+/** Fills the picker. Throws ServerError. */
+export async function loadModels() {
+  const models = (await (await ask("v1/models")).json()).data.filter((model) => model.generates !== false);
+  const picker = byId("model");
+  picker.replaceChildren(...models.map((model) => element("option", {value: model.id}, model.id)));
+  picker.disabled = models.length === 0;
+  const before = kept("model");
+  if (models.some((model) => model.id === before)) picker.value = before;
+  picker.onchange = () => keep("model", picker.value);
+  const props = await (await ask("props")).json();
+  chats = props.chat_template !== null;
+  const note = byId("mode-note");
+  note.hidden = chats && models.length > 0;
+  note.textContent = models.length === 0 ? "This server has no model that generates text."
+    : "This model has no chat template: it continues the text as it stands.";
+  byId("prompt").placeholder = chats ? "Message" : "Text to continue";
+}

@@ -1,0 +1,619 @@
+"""The page at / as its users meet it, in a browser: chats, errors, keys, the neuron map, and what it must never do.
+
+The browser is chromium; without it these tests are skipped. The models are tests/data/relu's: small and sparse, and what
+they say means nothing, so where a text matters the browser's requests are answered by the test.
+"""
+import contextlib
+import http.server
+import json
+import re
+import shutil
+import threading
+import time
+
+import httpx
+import pytest
+from playwright.sync_api import expect, sync_playwright
+
+import hearthd
+import small_model
+
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="not run: chromium is not installed")
+PATIENCE_MS = hearthd.PATIENCE * 1000
+expect.set_options(timeout=PATIENCE_MS)
+WIDE, PHONE = {"width": 1440, "height": 900}, {"width": 360, "height": 740}
+
+
+@pytest.fixture(scope="module")
+def small():
+    server = hearthd.Hearthd("--slots", "2", "--threads", "1", model=small_model.path())
+    yield server
+    server.kill()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, chromium_sandbox=False)
+        yield browser
+        browser.close()
+
+
+class Looked:
+    """A page and all that it must not do."""
+
+    def __init__(self, context, url, expected_errors):
+        self.origin, self.faults, self.expected = url, [], expected_errors
+        self.page = context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.page.on("console", self.on_console)
+        self.page.on("pageerror", lambda error: self.faults.append(f"exception: {error}"))
+        self.page.on("request", self.on_request)
+        self.page.add_init_script("addEventListener('securitypolicyviolation', (e) => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))")
+        self.page.goto(url + "/")
+
+    def on_console(self, message):
+        if message.type in ("error", "warning") and not (self.expected and re.search(self.expected, message.text)):
+            self.faults.append(f"console: {message.text}")
+
+    def on_request(self, request):
+        if not request.url.startswith((self.origin + "/", "data:", "blob:" + self.origin)):
+            self.faults.append(f"request: {request.url}")
+
+
+@pytest.fixture()
+def look(browser):
+    """look(server) -> a fresh page of it. Whatever the page did that it must not is the test's failure."""
+    opened = []
+    with contextlib.ExitStack() as stack:
+        def open_page(server, viewport=WIDE, expected_errors=None, before=None, **options):
+            context = browser.new_context(viewport=viewport, **options)
+            stack.callback(context.close)
+            if before:
+                before(context)
+            opened.append(Looked(context, server.url, expected_errors))
+            return opened[-1].page
+
+        yield open_page
+        for one in opened:
+            assert one.faults == []
+
+
+def chunk(delta, **choice):
+    return "data: " + json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": None, **choice}]}) + "\n\n"
+
+
+def answering(*deltas):
+    """Has every chat of a context answered with these deltas."""
+    body = "".join(chunk(delta) for delta in deltas) + chunk({}, finish_reason="stop") + "data: [DONE]\n\n"
+    return lambda context: context.route("**/v1/chat/completions", lambda route: route.fulfill(
+        status=200, content_type="text/event-stream", body=body))
+
+
+def say(page, text):
+    page.get_by_label("Message", exact=True).fill(text)
+    page.keyboard.press("Enter")
+
+
+def ended(page, n=1):
+    """Waits until n answers are complete, and returns the last one."""
+    answers = page.get_by_role("article", name="Answer")
+    expect(answers.get_by_role("button", name="Retry")).to_have_count(n)
+    return answers.last
+
+
+def body_of(answer):
+    return answer.locator("> .body")
+
+
+def settings(page, **values):
+    page.get_by_role("tab", name="Settings").click()
+    for label, value in values.items():
+        page.get_by_label(label.replace("_", " "), exact=True).fill(str(value))
+    page.get_by_role("tab", name="Live").click()
+
+
+def test_the_page_is_served_whole_with_a_strict_policy_and_is_not_sent_twice(small):
+    answer = httpx.get(small.url + "/")
+    assert answer.status_code == 200 and answer.headers["content-type"] == "text/html; charset=utf-8"
+    policy = answer.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+    assert "connect-src 'self'" in policy and "frame-ancestors 'none'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff" and answer.headers["referrer-policy"] == "no-referrer"
+    assert answer.headers["cache-control"] == "no-cache"
+    again = httpx.get(small.url + "/", headers={"If-None-Match": answer.headers["etag"]})
+    assert again.status_code == 304 and again.content == b""
+    head = httpx.head(small.url + "/")
+    assert head.status_code == 200 and head.headers["etag"] == answer.headers["etag"] and head.content == b""
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", answer.text)
+
+
+def test_page_off_leaves_a_line_of_text():
+    server = hearthd.Hearthd("--page", "off", "--threads", "1", model=small_model.path())
+    try:
+        assert httpx.get(server.url + "/").text == "hearthd is running\n"
+        refused = httpx.get(server.url + "/page/events")
+        assert refused.status_code == 404 and "--page off" in refused.json()["error"]["message"]
+    finally:
+        server.kill()
+
+
+def test_a_chat_streams_and_goes_on(small, look):
+    page = look(small)
+    settings(page, Max_tokens=12, Temperature=0, Seed=1)
+    say(page, "Hello there")
+    answer = ended(page)
+    expect(answer).to_contain_text("12 tokens")
+    expect(answer).to_contain_text("cut at the length limit")
+    expect(page.get_by_role("article", name="You")).to_contain_text("Hello there")
+    shown = body_of(answer).inner_text().split()
+    say(page, "And again")
+    ended(page, 2)
+    # The same words come from the API for the same conversation.
+    first = httpx.post(small.url + "/v1/chat/completions", timeout=hearthd.PATIENCE, json={
+        "messages": [{"role": "user", "content": "Hello there"}], "max_tokens": 12, "temperature": 0, "seed": 1}).json()
+    words = first["choices"][0]["message"]["content"].split()
+    assert [word for word in words if word.isalnum()][:3] == [word for word in shown if word.isalnum()][:3]
+
+
+class Endless(http.server.BaseHTTPRequestHandler):
+    """Answers a chat with words until its client leaves. server.left counts those who left."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(chunk({"content": "on and "}).encode())
+                time.sleep(0.02)
+        self.close_connection = True
+        self.server.left += 1
+
+    def log_message(self, *arguments):
+        pass
+
+
+@pytest.fixture()
+def endless():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Endless)
+    server.left = 0
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+def test_an_answer_is_stopped_by_button_and_by_key(small, look, endless):
+    page = look(small, before=lambda context: context.route("**/v1/chat/completions", lambda route: route.continue_(
+        url=f"http://127.0.0.1:{endless.server_port}/")))
+    for n, stop in enumerate((lambda: page.get_by_role("button", name="Stop").click(), lambda: page.keyboard.press("Escape"))):
+        page.get_by_role("button", name="New chat").click()
+        say(page, "Tell me everything")
+        expect(page.get_by_role("article", name="Answer")).to_contain_text("on and on and")
+        stop()
+        answer = ended(page)
+        expect(answer).to_contain_text("stopped")
+        expect(body_of(answer)).to_contain_text("on and on and")
+        expect(page.get_by_role("button", name="Send")).to_be_visible()
+        hearthd.wait_until(lambda: endless.left == n + 1, "the connection to be closed")
+
+
+def test_what_is_sent_before_the_model_is_known_names_the_right_one(small, look):
+    asked, held = [], []
+    page = look(small, before=lambda context: (context.route("**/v1/models", lambda route: held.append(route)), answering({"content": "Yes."})(context)))
+    page.on("request", lambda request: asked.append(request.post_data_json) if request.url.endswith("/chat/completions") else None)
+    hearthd.wait_until(lambda: page.wait_for_timeout(10) or held, "the question for models")
+    say(page, "Hello")
+    hearthd.wait_until(lambda: page.wait_for_timeout(10) or len(held) == 2, "another question for models")
+    for route in held:
+        route.continue_()
+    ended(page)
+    assert asked[0]["model"] == "small"
+
+
+def test_a_message_is_edited_and_an_answer_made_anew(small, look):
+    asked = []
+    page = look(small)
+    page.on("request", lambda request: asked.append(request.post_data_json) if request.url.endswith("/chat/completions") else None)
+    settings(page, Max_tokens=3)
+    say(page, "First words")
+    ended(page)
+    page.get_by_role("button", name="Edit").click()
+    page.get_by_label("Edit the message").fill("Other words")
+    page.get_by_role("button", name="Save and send").click()
+    expect(page.get_by_role("article", name="You")).to_contain_text("Other words")
+    ended(page)
+    page.get_by_role("button", name="Retry").click()
+    hearthd.wait_until(lambda: len(asked) == 3, "the third request")
+    ended(page)
+    assert [body["messages"][-1]["content"] for body in asked] == ["First words", "Other words", "Other words"]
+    assert all(len(body["messages"]) == 1 and body["max_tokens"] == 3 for body in asked)
+
+
+def test_an_error_is_the_servers_sentence_and_can_be_tried_again(small, look):
+    page = look(small, expected_errors="400")
+    page.get_by_role("tab", name="Settings").click()
+    page.get_by_label("Temperature").fill("7")
+    page.get_by_role("tab", name="Live").click()
+    say(page, "Hello")
+    expect(page.get_by_role("alert").filter(has_text="temperature")).to_contain_text("must be a number from 0 to 2")
+    settings(page, Temperature=1, Max_tokens=2)
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_role("article", name="Answer")).to_contain_text("2 tokens")
+
+
+def test_a_broken_stream_says_so(small, look):
+    page = look(small, before=lambda context: context.route("**/v1/chat/completions", lambda route: route.fulfill(
+        status=200, content_type="text/event-stream",
+        body=chunk({"content": "Half an "}) + 'data: {"error": {"message": "the engine has failed"}}\n\n')))
+    say(page, "Hello")
+    answer = ended(page)
+    expect(answer).to_contain_text("Half an")
+    expect(answer.get_by_role("alert")).to_have_text("the engine has failed")
+
+
+@pytest.fixture(scope="module")
+def closed():
+    server = hearthd.Hearthd("--threads", "1", model=small_model.path(), env={"HEARTH_API_KEY": "open-sesame"})
+    yield server
+    server.kill()
+
+
+def test_a_key_is_asked_for_and_kept_as_the_user_says(closed, look):
+    page = look(closed, expected_errors="401")
+    dialog = page.get_by_role("dialog", name="API key")
+    expect(dialog).to_be_visible()
+    dialog.get_by_label("Key", exact=True).fill("wrong")
+    dialog.get_by_role("button", name="Use key").click()
+    expect(dialog).to_contain_text("not one of this server's")
+    dialog.get_by_label("Key", exact=True).fill("open-sesame")
+    dialog.get_by_label("Remember it in this browser").check()
+    dialog.get_by_role("button", name="Use key").click()
+    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    settings(page, Max_tokens=2)
+    say(page, "Hello")
+    expect(ended(page)).to_contain_text("2 tokens")
+    page.reload()
+    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    page.get_by_role("tab", name="Settings").click()
+    page.get_by_role("button", name="Forget the API key").click()
+    page.reload()
+    expect(dialog).to_be_visible()
+    assert "open-sesame" not in closed.log()
+
+
+def test_a_user_without_a_key_is_asked_once_and_again_when_it_matters(closed, look):
+    page = look(closed, expected_errors="401")
+    dialog = page.get_by_role("dialog", name="API key")
+    dialog.get_by_role("button", name="Cancel").click()
+    expect(page.locator("#live-state")).to_contain_text("no API key was sent")
+    expect(page.locator("#mode-note")).to_contain_text("no API key was sent")
+    expect(dialog).to_be_hidden()
+    say(page, "Hello")
+    dialog.get_by_label("Key", exact=True).fill("open-sesame")
+    dialog.get_by_role("button", name="Use key").click()
+    ended(page)
+    expect(page.locator("#live-state")).to_have_text("Connected")
+    expect(page.locator("#mode-note")).to_be_hidden()
+
+
+def test_events_need_the_key(closed):
+    assert httpx.get(closed.url + "/page/events").status_code == 401
+    with httpx.stream("GET", closed.url + "/page/events", headers={"X-Api-Key": "open-sesame"}, timeout=hearthd.PATIENCE) as answer:
+        assert answer.status_code == 200
+        assert next(answer.iter_lines()) == "event: model"
+
+
+MARKDOWN = """# Title
+
+A *soft* and **loud** `line` with [a link](https://example.org/x) and ~~this~~.
+<script>window.broken = 1</script> <img src=x onerror="window.broken = 2">
+
+[bad](javascript:window.broken=3) [worse](  JaVaScRiPt:alert(1)) [data](data:text/html,<script>1</script>) ![picture](https://example.org/p.png)
+
+1. one
+2. two
+   - inner
+
+```python
+print("<b>hello</b>")
+```
+
+| a | b |
+|---|--:|
+| 1 | <i>2</i> |
+
+> quoted
+"""
+
+
+def test_markdown_is_shown_and_cannot_inject(small, look):
+    page = look(small, before=answering({"role": "assistant", "content": ""}, *[{"content": part} for part in re.findall(r"(?s).{1,7}", MARKDOWN)]))
+    say(page, "Show me")
+    answer = ended(page)
+    body = body_of(answer)
+    expect(body.get_by_role("heading", name="Title")).to_be_visible()
+    expect(body.locator("em")).to_have_text("soft")
+    expect(body.locator("strong")).to_have_text("loud")
+    expect(body.locator("p code")).to_have_text("line")
+    expect(body.locator("del")).to_have_text("this")
+    expect(body.locator("ol > li")).to_have_count(2)
+    expect(body.locator("ol ul > li")).to_have_text("inner")
+    expect(body.locator("pre")).to_have_text('print("<b>hello</b>")')
+    expect(body.locator("td").nth(1)).to_have_text("<i>2</i>")
+    expect(body.locator("blockquote")).to_have_text("quoted")
+    assert [link.get_attribute("href") for link in body.locator("a").all()] == ["https://example.org/x", "https://example.org/p.png"]
+    assert body.locator("script, img, i, b").count() == 0
+    assert "<script>window.broken = 1</script>" in body.inner_text()
+    assert page.evaluate("window.broken") is None
+
+
+def test_thinking_is_folded_and_calls_have_name_and_arguments(small, look):
+    page = look(small, before=answering(
+        {"reasoning_content": "Let me "}, {"reasoning_content": "think."}, {"content": "I ask."},
+        {"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "weather", "arguments": ""}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '{"city":'}}]},
+        {"tool_calls": [{"index": 0, "function": {"arguments": '"Rome"}'}}]}))
+    say(page, "Weather?")
+    answer = ended(page)
+    expect(answer.get_by_text("Let me think.")).to_be_hidden()
+    answer.get_by_text("Thinking").click()
+    expect(answer.get_by_text("Let me think.")).to_be_visible()
+    call = answer.get_by_role("region", name="Call of weather")
+    expect(call.locator("pre")).to_have_text(re.compile(r'"city": "Rome"'))
+
+
+def test_conversations_are_kept_renamed_exported_and_deleted(small, look):
+    page = look(small, before=answering({"content": "Yes."}))
+    say(page, "The first one")
+    ended(page)
+    page.get_by_role("button", name="New chat").click()
+    say(page, "The second one")
+    ended(page)
+    page.reload()
+    chats = page.get_by_role("navigation", name="Conversations")
+    expect(chats.get_by_role("listitem")).to_have_count(2)
+    chats.get_by_role("button", name="The first one", exact=True).click()
+    expect(page.get_by_role("article", name="You")).to_contain_text("The first one")
+    chats.get_by_role("button", name="Rename The first one").click()
+    page.get_by_role("dialog").get_by_label("Name").fill("Renamed")
+    page.keyboard.press("Enter")
+    expect(chats.get_by_role("button", name="Renamed", exact=True)).to_be_visible()
+    with page.expect_download() as download:
+        chats.get_by_role("button", name="Export Renamed").click()
+    exported = json.loads(open(download.value.path(), encoding="utf-8").read())
+    assert [m["content"] for m in exported["conversations"][0]["messages"]] == ["The first one", "Yes."]
+    chats.get_by_role("button", name="Delete Renamed").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(chats.get_by_role("listitem")).to_have_count(1)
+
+
+def test_a_model_without_a_template_continues_texts(look):
+    server = hearthd.Hearthd("--threads", "1", model=small_model.SOURCE)
+    try:
+        page = look(server)
+        expect(page.get_by_text("no chat template")).to_be_visible()
+        settings(page, Max_tokens=5, Temperature=0)
+        say(page, "The old house stood")
+        text = body_of(ended(page)).inner_text()
+        answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
+                            json={"prompt": "The old house stood", "max_tokens": 5, "temperature": 0}).json()
+        assert "".join(text.split()) == "".join(answer["choices"][0]["text"].split())
+    finally:
+        server.kill()
+
+
+def test_while_the_model_loads_the_page_shows_how_far_and_waits(small, look):
+    states = [{"status": "loading", "progress": 0.25}, {"status": "loading", "progress": 0.5}]
+    loading = {"status": 503, "content_type": "application/json"}
+
+    def health(route):
+        if page_saw and len(states) > 1:
+            states.pop(0)
+        elif page_saw:
+            return route.continue_()
+        return route.fulfill(**loading, body=json.dumps(states[0]))
+
+    page_saw = []
+    def models(route):
+        if page_saw:
+            return route.continue_()
+        return route.fulfill(**loading, body='{"error": {"message": "the model is being loaded (25 %); try again shortly"}}')
+
+    def prepare(context):
+        context.route("**/health", health)
+        context.route("**/v1/models", models)
+
+    page = look(small, before=prepare, expected_errors="503")
+    expect(page.get_by_role("status").filter(has_text="being loaded")).to_have_text(re.compile("25 %"))
+    page_saw.append(True)
+    expect(page.get_by_label("Model", exact=True)).to_be_enabled()
+    expect(page.get_by_text("being loaded")).to_be_hidden()
+
+
+def generate(server, n=400):
+    """Keeps the server busy with an answer of n tokens."""
+    answer = httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
+                        json={"prompt": "The old house", "max_tokens": n, "ignore_eos": True})
+    assert answer.status_code == 200, answer.text
+
+
+def test_the_map_moves_while_the_model_generates(small, look):
+    page = look(small)
+    expect(page.get_by_text("Connected")).to_be_visible()
+    map_ = page.locator("#map")
+    expect(map_).to_have_attribute("aria-label", re.compile("Neuron map"))
+    steps, pictures, rates = set(), set(), set()
+    def saw_three():
+        generate(small)
+        steps.add(map_.get_attribute("data-step"))
+        pictures.add(page.evaluate("document.getElementById('map').toDataURL()"))
+        rates.add(page.locator("#live-rate").inner_text())
+        return len(steps - {None}) >= 3 and len(pictures) >= 3 and len(rates - {"-", "0.0"}) >= 1
+    hearthd.wait_until(saw_three, "three sampled steps, three pictures, a rate")
+    expect(map_).to_have_attribute("aria-label", re.compile(r"4 layers, [0-9.]+ % of neurons active in step \d+"))
+    page.get_by_text("Active share by layer").click()
+    hearthd.wait_until(lambda: generate(small) or page.locator("#layer-table tbody tr").count() == 4, "the table")
+    # Nobody looks any more: the stream ends.
+    n_ended = small.log().count("GET /page/events")
+    page.get_by_role("button", name="Panel").click()
+    hearthd.wait_until(lambda: small.log().count("GET /page/events") > n_ended, "the stream to end")
+
+
+def test_a_dense_model_says_that_there_is_nothing_sparse_to_show(look):
+    server = hearthd.Hearthd("--threads", "1", model=hearthd.ROOT / "tests/data/arch/llama.gguf")
+    try:
+        page = look(server)
+        expect(page.get_by_text("nothing sparse to show")).to_be_visible()
+        expect(page.locator("#map")).to_be_hidden()
+    finally:
+        server.kill()
+
+
+def test_events_are_for_a_few_watchers_and_end_with_the_server():
+    server = hearthd.Hearthd("--threads", "1", model=small_model.path())
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.kill)
+        streams = [stack.enter_context(httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE)) for _ in range(8)]
+        for stream in streams:
+            assert stream.status_code == 200 and stream.headers["content-type"] == "text/event-stream"
+        refused = httpx.get(server.url + "/page/events")
+        assert refused.status_code == 503 and "8 streams" in refused.json()["error"]["message"]
+        streams[0].close()
+        hearthd.wait_until(lambda: httpx.head(server.url + "/page/events").status_code == 200, "a place for another")
+        server.signal()
+        for stream in streams[1:]:
+            lines = [line for line in stream.iter_lines() if line.startswith("event: ")]  # the body is complete
+            assert lines[0] == "event: model" and "event: frame" in lines
+        assert server.wait() == 0
+
+
+def test_names_and_roles_are_those_of_the_page(small, look):
+    page = look(small, before=answering({"content": "Yes."}))
+    say(page, "Are you well?")
+    ended(page)
+    expect(page.locator("body")).to_match_aria_snapshot("""
+      - link "Skip to the message field"
+      - banner:
+        - button "Chats" [expanded]
+        - heading "Hearth" [level=1]
+        - combobox "Model"
+        - button /Theme/
+        - button "Panel" [expanded]
+      - navigation "Conversations":
+        - button "New chat"
+        - list:
+          - listitem:
+            - button "Are you well?"
+            - button "Rename Are you well?"
+            - button "Export Are you well?"
+            - button "Delete Are you well?"
+      - main:
+        - log "Conversation":
+          - article "You"
+          - article "Answer"
+        - form "New message":
+          - textbox "Message"
+          - button "Send"
+      - complementary "Live view and settings":
+        - tablist "Panel":
+          - tab "Live" [selected]
+          - tab "Settings"
+        - tabpanel "Live"
+    """)
+    # Answers are read out by paragraphs, from a region of their own.
+    expect(page.locator("#announcer")).to_contain_text("Yes.")
+    assert page.locator("#transcript").get_attribute("aria-live") == "off"
+
+
+def test_everything_is_reached_by_the_keyboard(small, look):
+    page = look(small, before=answering({"content": "Yes."}))
+    page.get_by_label("Message", exact=True).press("Control+Home")
+    page.evaluate("document.activeElement.blur()")
+    names = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        name, outline = page.evaluate("""() => [document.activeElement.id || document.activeElement.textContent,
+            getComputedStyle(document.activeElement).outlineStyle]""")
+        if page.evaluate("document.activeElement === document.body"):
+            continue  # on the way from the last to the first
+        assert outline != "none", name
+        if name in names:
+            break  # once around
+        names.append(name)
+    for name in ("chats-button", "model", "theme-button", "panel-button", "new-chat", "prompt", "send", "live-tab", "map-pause"):
+        assert name in names, names
+    page.locator("#live-tab").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tab", name="Settings")).to_be_focused()
+    expect(page.get_by_label("System prompt")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_texts_stand_out_from_their_ground(small, look, scheme):
+    page = look(small, before=answering({"content": "Yes, `code` and [link](https://example.org/)."}), color_scheme=scheme)
+    say(page, "Hello")
+    ended(page)
+    low = page.evaluate("""() => {
+      const parse = (c) => c.match(/[\\d.]+/g).map(Number);
+      const light = (c) => { const [r, g, b] = parse(c).map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+                             return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+      const ground = (e) => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor;
+                              if (parse(c).length === 3 || parse(c)[3] > 0) return c; } };
+      const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), low = [];
+      for (let n = walker.nextNode(); n; n = walker.nextNode()) {
+        const e = n.parentElement;
+        if (!n.data.trim() || !e.checkVisibility() || e.closest("script, noscript")) continue;
+        const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
+        if ((a + 0.05) / (b + 0.05) < 4.5) low.push(n.data.trim() + " " + ((a + 0.05) / (b + 0.05)).toFixed(2));
+      }
+      return low; }""")
+    assert low == []
+
+
+def test_on_a_phone_nothing_scrolls_sideways(small, look):
+    wide = "| " + " | ".join(f"column {i}" for i in range(12)) + " |\n|" + "---|" * 12 + "\n\n```\n" + "x" * 300 + "\n```\n\n" + "y" * 300
+    page = look(small, viewport=PHONE, before=answering({"content": wide}))
+    fits = "document.documentElement.scrollWidth <= innerWidth && document.body.scrollWidth <= innerWidth"
+    say(page, "z" * 200)
+    ended(page)
+    assert page.evaluate(fits)
+    assert page.evaluate("document.getElementById('transcript').scrollWidth <= document.getElementById('transcript').clientWidth")
+    for name in ("Chats", "Panel"):
+        page.get_by_role("button", name=name, exact=True).click()
+        assert page.evaluate(fits)
+    page.get_by_role("tab", name="Settings").click()
+    assert page.evaluate(fits)
+    expect(page.get_by_label("System prompt")).to_be_in_viewport()
+
+
+def test_the_theme_is_the_systems_until_one_is_chosen(small, look):
+    page = look(small, color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(ground)
+    page.get_by_role("button", name="Theme: auto").click()
+    expect(page.get_by_role("button", name="Theme: light")).to_be_visible()
+    assert page.evaluate(ground) != dark
+    page.reload()
+    page.get_by_role("button", name="Theme: light").click()
+    assert page.evaluate(ground) == dark
+
+
+def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not():
+    server = hearthd.Hearthd("--allowed-host", "*", "--device", "cpu", model=small_model.path())
+    try:
+        for host, status in (("192.0.2.7:8080", 200), ("[2001:db8::7]:8080", 200), ("nas:8080", 200), ("evil.example:8080", 403)):
+            answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE,
+                                headers={"Origin": f"http://{host}", "Host": host})
+            assert answer.status_code == status, host
+        answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"},
+                            headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"})
+        assert answer.status_code == 403
+    finally:
+        server.kill()

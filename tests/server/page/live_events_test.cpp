@@ -1,0 +1,175 @@
+// The page's events without sockets: what they say, how many streams there may be, and how they end.
+#include "server/page/live_events.h"
+
+#include <thread>
+
+#include "server/page/live_json.h"
+#include "tests/server/api/api_bench.h"
+#include "tests/support/catch.h"
+
+namespace hearth {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFast{1};
+
+/// The events of a stream: kinds and data.
+std::vector<std::pair<std::string, json>> events_of(const std::string& text) {
+  std::vector<std::pair<std::string, json>> events;
+  for (size_t at = 0; at < text.size();) {
+    const size_t line = text.find('\n', at), end = text.find("\n\n", at);
+    events.emplace_back(text.substr(at + 7, line - at - 7),
+                        json::parse(text.substr(line + 7, end - line - 7)));
+    at = end + 2;
+  }
+  return events;
+}
+
+struct Bench {
+  PlayedEngine engine;
+  LiveActivity live{{.n_layers = 2, .n_units = 4, .max_tokens = 1}, milliseconds(0)};
+  LiveEvents events{{.engine = engine, .live = live, .model = "small", .device = "CPU"}, kFast};
+
+  Bench() {
+    engine.now.n_slots = 4;
+    live.attach({.placements = {}, .memory = {.vram = 0, .ram = 8, .file = 9, .kv = 100}});
+  }
+  /// One sampled step whose neuron 2 of layer 1 fires.
+  void fire() {
+    Batch batch;
+    batch.tokens = batch.positions = batch.slots = batch.logit_rows = {0};
+    const LiveActivity::StepScope step(&live, batch);
+    if (live.found() == nullptr) return;
+    live.found()->bits[0] = 0b100;
+    live.add(1, *live.found());
+  }
+};
+
+TEST_CASE("a stream begins with what there is, and goes on with what the engine does") {
+  Bench bench;
+  bench.engine.now.n_running = 3;
+  bench.engine.now.n_waiting = 2;
+  bench.engine.now.n_kv_blocks = 10;
+  bench.engine.now.n_kv_blocks_used = 4;
+  const HttpResponse response = bench.events.stream();
+  REQUIRE(response.status == 200);
+  CHECK(response.content_type == "text/event-stream");
+  RecordingClient client;
+  client.on_write = [&](std::string_view) {
+    bench.fire();
+    return client.writes.size() < 3;
+  };
+  CHECK(response.produce(client));
+  const auto events = events_of(client.received);
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].first == "model");
+  CHECK(events[0].second["map"] ==
+        json({{"units", "neurons"}, {"layers", 2}, {"per_layer", 4}, {"buckets", 4}}));
+  CHECK(events[0].second["memory"] == json({{"vram", 0}, {"ram", 8}, {"file", 9}}));
+  CHECK(events[1].first == "frame");
+  const json& frame = events[1].second;
+  CHECK(frame["slots"] == json({{"total", 4}, {"running", 3}}));
+  CHECK(frame["waiting"] == 2);
+  CHECK(frame["kv"] == json({{"used", 40}, {"total", 100}}));
+  CHECK(frame["fired"]["levels"] == "000000f0");
+  CHECK(frame["fired"]["active"] == 0.25);
+}
+
+TEST_CASE("a model that is placed anew is described anew") {
+  Bench bench;
+  const HttpResponse response = bench.events.stream();
+  RecordingClient client;
+  const std::vector<LayerPlacement> layers = {{.hot = {1}}, {.on_device = false, .hot = {}}};
+  client.on_write = [&](std::string_view) {
+    if (client.writes.size() == 2) bench.live.attach({.placements = layers, .why_nothing = "Nothing."});
+    return client.writes.size() < 3;
+  };
+  response.produce(client);
+  const auto events = events_of(client.received);
+  REQUIRE(events.size() == 3);
+  CHECK(events[2].first == "model");
+  CHECK(events[2].second["map"]["hot"] == "0f000000");
+  CHECK(events[2].second["map"]["reason"] == "Nothing.");
+}
+
+TEST_CASE("the number of streams is bounded, and a stream that ends makes room") {
+  Bench bench;
+  std::vector<HttpResponse> streams(LiveEvents::kMaxStreams);
+  for (HttpResponse& stream : streams) {
+    stream = bench.events.stream();
+    CHECK(stream.status == 200);
+  }
+  const HttpResponse refused = bench.events.stream();
+  CHECK(refused.status == 503);
+  CHECK_THAT(refused.body, ContainsSubstring("8 streams") && ContainsSubstring("too_many_streams"));
+  streams.pop_back();  // its client left before it began
+  CHECK(bench.events.stream().status == 200);
+  RecordingClient client;
+  client.alive = [] { return false; };
+  CHECK(streams.front().produce(client));
+  streams.erase(streams.begin());
+  CHECK(bench.events.stream().status == 200);
+}
+
+TEST_CASE("steps are sampled only as long as there is a stream") {
+  Bench bench;
+  LiveStep seen;
+  bench.fire();
+  CHECK_FALSE(bench.live.latest(seen));
+  {
+    const HttpResponse response = bench.events.stream();
+    bench.fire();
+    CHECK(bench.live.latest(seen));
+  }
+  bench.fire();
+  CHECK_FALSE(bench.live.latest(seen));
+}
+
+TEST_CASE("streams end when the server stops, and when the engine fails") {
+  Bench bench;
+  const HttpResponse first = bench.events.stream(), second = bench.events.stream();
+  RecordingClient client, other;
+  client.on_write = [&](std::string_view) {
+    bench.engine.failed = true;
+    return true;
+  };
+  CHECK(first.produce(client));
+  CHECK(client.writes.size() <= 2);
+  bench.engine.failed = false;
+  std::jthread stops([&bench] { bench.events.close(); });
+  CHECK(second.produce(other));  // returns
+  const HttpResponse refused = bench.events.stream();
+  CHECK(refused.status == 503);
+  CHECK_THAT(refused.body, ContainsSubstring("shutting down"));
+}
+
+TEST_CASE("frames that say nothing new are left out") {
+  Bench bench;
+  const HttpResponse response = bench.events.stream();
+  RecordingClient client;
+  int n_asked = 0;
+  client.alive = [&] { return ++n_asked < 20; };
+  response.produce(client);
+  CHECK(client.writes.size() == 2);  // the model, the first frame
+}
+
+TEST_CASE("the rate of tokens is over the last two seconds") {
+  TokenRate rate;
+  CHECK(rate.add(0, 100) == 0);
+  CHECK(rate.add(0.5, 110) == Approx(20));
+  CHECK(rate.add(1, 120) == Approx(20));
+  CHECK(rate.add(2.5, 120) == Approx(5));
+  CHECK(rate.add(4.5, 120) == 0);
+}
+
+TEST_CASE("without a page there are no events") {
+  ApiBench bench;
+  const HttpResponse response = page_events(ApiContext(bench.model, bench.world()), {}, {});
+  CHECK(response.status == 404);
+  CHECK_THAT(response.body, ContainsSubstring("--page off"));
+}
+
+}  // namespace
+}  // namespace hearth
