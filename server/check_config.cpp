@@ -59,6 +59,9 @@ std::string key_lines(const Options& options) {
                : "API keys: none; anyone who can reach " + options.host + " may use this server\n";
   }
   std::string lines = "API keys: " + std::to_string(keys.size()) + "\n";
+  if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
+    lines +=
+        "warning: every user of this machine may read " + options.api_key_file + "; chmod 600 closes it\n";
   for (const ApiKey& key : keys) {
     std::vector<std::string> roles;
     for (const Role role : {Role::kUse, Role::kMetrics, Role::kAdmin}) {

@@ -1,7 +1,8 @@
 """Fails if README.md, a page of docs/ or a comment names something that does not exist.
 
 Checked in pages: relative links and their anchors; paths in backticks and in shell examples; types and functions in
-backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code. Every page of docs/ is
+backticks (`ForwardPass`, `Backend::attention`, `for_each_piece()`), which must occur in the code; tests, by their functions
+(`test_wire`) or by the beginnings of their names behind their file (`tests/x_test.cpp` ("a case")). Every page of docs/ is
 listed in docs/README.md. Checked in code: paths of this tree, and words that docs/glossary.md has settled (SETTLED below).
 Needs nothing but Python and git, and takes about a second. Run by ctest.
 """
@@ -45,6 +46,8 @@ PATH = re.compile(r"^(?:\./)?[\w.+-]+(?:/[\w.*?+{},-]+)*/?$")
 TYPE = re.compile(r"^[A-Z][a-z0-9]+(?:[A-Z][A-Za-z0-9]*)+$")
 QUALIFIED = re.compile(r"^[A-Z]\w*(?:::\w+)+$")
 CALL = re.compile(r"^(?:[A-Za-z_]\w*::)*([A-Za-z_]\w*)\(\)$")
+TEST = re.compile(r"^test_\w+$")
+CASES = re.compile(r'`(tests/[\w./]+_test\.cpp)` \(("[^)]*")\)')
 WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -129,9 +132,21 @@ def faults_of_span(span, tree):
             if part not in tree.words:
                 yield f"names {word}, which the code does not have"
                 break
+    elif TEST.match(word):
+        if word not in tree.words:
+            yield f"names the test {word}, which is not there"
     elif CALL.match(word):
         if CALL.match(word).group(1) not in tree.words:
             yield f"names {word}, which the code does not have"
+
+
+def faults_of_cases(line, tree):
+    for file, names in CASES.findall(line):
+        if tree.has(file):
+            text = (ROOT / file).read_text()
+            for name in re.findall(r'"([^"]+)"', names):
+                if f'"{name.removesuffix(" ...")}' not in text:
+                    yield f"names the test case \"{name}\", which {file} does not have"
 
 
 def faults_of_page(page, tree):
@@ -141,6 +156,7 @@ def faults_of_page(page, tree):
             spans = CODE_SPAN.findall(line)
             for target in LINK.findall(CODE_SPAN.sub("", line)):
                 found += faults_of_link(page, target, tree)
+            found += faults_of_cases(line, tree)
             for span in spans:
                 found += faults_of_span(span, tree)
                 if " " in span:  # a command

@@ -195,6 +195,17 @@ def test_the_access_line_says_who_what_and_how_it_ended(shared):
     assert line_of(shared, "vector")["model"] == SMALL_MODEL.stem
 
 
+def test_the_model_in_the_log_is_a_served_name_whatever_a_client_calls_it(small):
+    server = small("--alias", "*", "--log-format", "json")
+    called = "m" * 100_000
+    assert complete(server, model=called, headers={"x-request-id": "text"}).status_code == 200
+    answer = httpx.post(server.url + "/v1/embeddings", json={"input": "a", "model": called}, headers={"x-request-id": "vector"},
+                        timeout=hearthd.PATIENCE)
+    assert answer.status_code == 200
+    for name in ("text", "vector"):
+        assert line_of(server, name)["model"] == SMALL_MODEL.stem
+
+
 FORGED = "a\r\nforged line\x1b[2J\u2028forged line\u2029\x9b"
 
 
@@ -254,7 +265,7 @@ def test_the_log_file_moves_away_and_the_log_goes_on(small, tmp_path):
     complete(server, headers={"x-request-id": "late"})
     hearthd.wait_until(lambda: "id=late" in log.read_text(), "the access line")
     assert "id=late" not in (tmp_path / "log.1").read_text()
-    assert oct(log.stat().st_mode & 0o777) == "0o640"
+    assert log.stat().st_mode & 0o137 == 0  # at most 0640
     server.signal()
     assert server.wait() == 0 and server.lines == []
 
@@ -283,12 +294,13 @@ def test_a_log_file_that_cannot_be_is_one_sentence():
 def test_check_config_says_what_would_be_served(tmp_path):
     keys, template = tmp_path / "keys", tmp_path / "template"
     keys.write_text("name=ci role=use,metrics key=very-secret\n")
+    keys.chmod(0o644)
     template.write_text("{{ messages[0].content }}")
     good = ["--check-config", "--model", SMALL_MODEL, "--api-key-file", keys, "--chat-template-file", template, "--alias", "m", "--port", "1"]
     result = hearthd.run(good)
     assert result.returncode == 0, result.stderr
     assert result.stderr == "" and "very-secret" not in result.stdout
-    for part in ("http://127.0.0.1:1", f"model: m, {SMALL_MODEL.stem} (llama", "API keys: 1\n  ci: use, metrics", "the configuration is good"):
+    for part in ("http://127.0.0.1:1", f"model: m, {SMALL_MODEL.stem} (llama", "API keys: 1\n", "may read", "  ci: use, metrics", "the configuration is good"):
         assert part in result.stdout, result.stdout
     keys.write_text("role=king key=very-secret\n")
     bad_keys = hearthd.run(good)
@@ -349,6 +361,20 @@ def test_the_sandbox_can_be_switched_off(small):
     server = small("--sandbox", "off")
     assert (process_status(server, "Seccomp"), process_status(server, "NoNewPrivs")) == (0, 0)
     assert "sandbox: off" in server.log()
+
+
+def test_with_a_gpu_system_calls_are_given_up_once_the_model_is_loaded(small):
+    if not hearthd.EMULATED.exists():
+        pytest.skip(f"{hearthd.EMULATED} is not built: it needs NVIDIA's headers")
+    server = small(binary=hearthd.EMULATED)
+    if "sandbox: system calls are not confined" in server.log():
+        pytest.skip("this kernel takes no seccomp filter")
+    assert complete(server).status_code == 200
+    assert "with a GPU files are not confined" in server.log() and landlock_version(server) == 0
+    threads = [(thread / "status").read_text() for thread in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir()]
+    assert len(threads) > 3 and all(re.search(r"^Seccomp:\s+2$", status, re.MULTILINE) for status in threads)
+    server.signal()
+    assert server.wait() == 0
 
 
 def test_the_sandbox_keeps_what_serving_needs(small, tmp_path):

@@ -27,7 +27,8 @@ class EmbeddingAnswer {
     size_t n_inputs = 0;          // sequences of the request, in the order of its inputs
     int64_t n_prompt_tokens = 0;  // of all of them
     EmbeddingFormat format;
-    std::string model;                            // the name that the answer tells
+    std::string model;              // the name that the answer tells
+    std::string served_model = {};  // a served name, for the access log; set by respond_with_embeddings()
     std::chrono::seconds blank_line_interval{0};  // as in ServedModel
     ErrorStyle errors = ErrorStyle::kOpenAi;
     /// Makes the body: the vectors in the order of the inputs, and what they have cost. Empty: OpenAI's.

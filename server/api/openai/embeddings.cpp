@@ -97,6 +97,7 @@ HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& f
   request.client = client_number(from);
   // 2. How to answer.
   spec.n_inputs = request.sequences.size();
+  spec.served_model = target.names.front();
   spec.blank_line_interval = api.model().blank_line_interval;
   for (const SequenceRequest& sequence : request.sequences)
     spec.n_prompt_tokens += static_cast<int64_t>(sequence.prompt.size());

@@ -34,6 +34,12 @@ std::string host_name(std::string_view host) {
   return lowered(host);
 }
 
+bool is_address(const std::string& name) {
+  in6_addr address{};  // of either kind
+  return ::inet_pton(AF_INET, name.c_str(), &address) == 1 ||
+         ::inet_pton(AF_INET6, name.c_str(), &address) == 1;
+}
+
 bool is_loopback_address(const std::string& name) {
   in_addr v4{};
   if (::inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
@@ -61,7 +67,9 @@ bool is_plain(std::string_view name) {
 }  // namespace
 
 HostPolicy::HostPolicy(std::string bound, std::vector<std::string> allowed)
-    : bound_(host_name(bound)), checks_(is_loopback(bound) || !allowed.empty()) {
+    : bound_(host_name(bound)),
+      checks_(is_loopback(bound) || !allowed.empty()),
+      takes_addresses_(!is_loopback(bound)) {
   for (const std::string& name : allowed) {
     if (name == "*") checks_ = false;
     allowed_.push_back(host_name(name));
@@ -72,6 +80,7 @@ std::optional<ApiError> HostPolicy::refusal(const HttpRequest& request) const {
   const std::string_view host = request.header("Host");
   if (!checks_ || host.empty()) return std::nullopt;
   const std::string name = host_name(host);
+  if (takes_addresses_ && is_address(name)) return std::nullopt;
   if (!name.empty() && (is_name_of_this_machine(name) || name == bound_ ||
                         std::ranges::find(allowed_, name) != allowed_.end()))
     return std::nullopt;

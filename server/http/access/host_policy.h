@@ -17,7 +17,8 @@ class HostPolicy {
  public:
   /// bound: the address that the server listens on, as --host has it. allowed: --allowed-host; "*": any name.
   /// A server that listens on other addresses than loopback checks nothing unless `allowed` has names: which names lead to
-  /// it is for its network to know.
+  /// it is for its network to know. Then any address is let in too, for a page cannot have one that is not its server's;
+  /// probes ask by address.
   HostPolicy(std::string bound, std::vector<std::string> allowed);
 
   /// The 403 for a name that is neither of this machine (localhost and names below it, loopback addresses, the name by which
@@ -28,7 +29,7 @@ class HostPolicy {
  private:
   std::string bound_;
   std::vector<std::string> allowed_;
-  bool checks_;
+  bool checks_, takes_addresses_;
 };
 
 }  // namespace hearth

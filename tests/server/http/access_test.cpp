@@ -302,7 +302,11 @@ TEST_CASE("on loopback only names of this machine lead to the server") {
   CHECK_FALSE(allows(named, "other.example.org"));
   CHECK(allows(HostPolicy("127.0.0.1", {"*"}), "evil.example"));
   CHECK(allows(HostPolicy("0.0.0.0", {}), "evil.example"));
-  CHECK_FALSE(allows(HostPolicy("0.0.0.0", {"chat.example.org"}), "evil.example"));
+  const HostPolicy open("0.0.0.0", {"chat.example.org"});
+  for (const std::string host : {"chat.example.org", "10.1.2.3:8080", "[fd00::1]:8080"})
+    CHECK(allows(open, host));
+  for (const std::string host : {"evil.example", "10.1.2.3.evil.example", "10.1.2"})
+    CHECK_FALSE(allows(open, host));
   CHECK(allows(HostPolicy("192.0.2.7", {"chat.example.org"}), "192.0.2.7:8080"));
 }
 
