@@ -17,7 +17,10 @@ Json model_event(const std::string& model, const std::string& device, const Live
               {"per_layer", placement.n_units},
               {"buckets", placement.n_buckets}};
   if (!placement.why_nothing.empty()) map["reason"] = placement.why_nothing;
-  if (!placement.hot.empty()) map["hot"] = level_digits(placement.hot);
+  if (!placement.hot.empty()) {
+    map["hot"] = level_digits(placement.hot);
+    map["cache"] = placement.has_cache;
+  }
   const MemoryByPlace& memory = placement.memory;
   return {{"model", model},
           {"device", device},

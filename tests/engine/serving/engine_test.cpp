@@ -56,6 +56,22 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK_FALSE(status.failed);
 }
 
+TEST_CASE("engine: the status says how many KV blocks running sequences hold") {
+  std::atomic<const Engine*> running = nullptr;
+  std::atomic<int> most = 0;
+  ScriptedModel model({.before_step = [&](const Batch&) {
+    const Engine* const engine = running;
+    if (engine != nullptr) most = std::max(most.load(), engine->status().n_kv_blocks_used);
+  }});
+  Engine engine(model, {.n_slots = 2, .context_tokens = 64});
+  running = &engine;
+  CHECK(engine.status().n_kv_blocks == 256);
+  ask(engine, greedy(some_tokens(9, 1), 10));
+  CHECK(most == 5);  // before the last step: 17 positions, four in a block
+  // What stays in the prefix cache is no running sequence's.
+  while (engine.status().n_kv_blocks_used > 0) std::this_thread::yield();
+}
+
 TEST_CASE("engine: a batch says which tokens are a prompt's, and which logits only score it") {
   std::vector<int32_t> of_prompt, scores, others, wanted;
   ScriptedModel model({.before_step = [&](const Batch& batch) {

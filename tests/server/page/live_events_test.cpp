@@ -91,6 +91,7 @@ TEST_CASE("a model that is placed anew is described anew") {
   REQUIRE(events.size() == 3);
   CHECK(events[2].first == "model");
   CHECK(events[2].second["map"]["hot"] == "0f000000");
+  CHECK(events[2].second["map"]["cache"] == false);
   CHECK(events[2].second["map"]["reason"] == "Nothing.");
 }
 
