@@ -207,8 +207,12 @@ std::string quoted(const OptionSpec& spec, const std::string& source,
 
 Invocation read_invocation(const std::vector<std::string>& arguments, const Environment& environment) {
   Invocation invocation;
+  invocation.arguments = arguments;
   const Values flags = read_flags(arguments, invocation.action);
-  if (invocation.action != Action::kServe && invocation.action != Action::kHealthcheck) return invocation;
+  const bool needs_options = invocation.action == Action::kServe ||
+                             invocation.action == Action::kHealthcheck ||
+                             invocation.action == Action::kCheckConfig;
+  if (!needs_options) return invocation;
 
   const Values variables = read_environment(environment, invocation.warnings);
   std::vector<std::pair<std::string, Values>> sources = {{"flag", flags}, {"environment", variables}};

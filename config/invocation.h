@@ -28,6 +28,7 @@ struct Setting {
 };
 
 struct Invocation {
+  std::vector<std::string> arguments;  // as they were given
   Options options;
   Action action = Action::kServe;
   std::vector<Setting> settings;      // every option, in the table's order; secrets are not shown

@@ -62,6 +62,11 @@ std::vector<OptionSpec> make_table() {
        TextField{&O::host}},
       {"port", "Server", "PORT", "TCP port to listen on. 0: any free one, printed at start.",
        IntField{&O::port, 0, 65535}},
+      {"metrics-port", "Server", "PORT",
+       "A second TCP port, for /metrics and /health only, where no API key is asked for. 0: none; /metrics "
+       "is "
+       "on --port in any case.",
+       IntField{&O::metrics_port, 0, 65535}},
       {"cors-origin", "Server", "ORIGIN",
        "Origin of web pages that may call the server, such as https://chat.example.org. May be given "
        "several times. '*': any page; 'none': no page. Not given: pages served from this machine "
@@ -81,11 +86,17 @@ std::vector<OptionSpec> make_table() {
        IntField{&O::keepalive_seconds, 0, 3600}},
 
       {"api-key-file", "Access", "FILE",
-       "File of API keys, one per line; empty lines and lines starting with # are skipped. Without a key "
-       "anyone who reaches the port may use the model.",
+       "File of API keys, one per line: the key, or 'name=NAME role=use,metrics,admin key=KEY', where KEY "
+       "may be a hash that --hash-key prints; empty lines and lines starting with # are skipped. Read again "
+       "on SIGHUP. Without a key anyone who reaches the port may use the model.",
        TextField{&O::api_key_file}},
-      {"api-key", "Access", "KEY", "One API key, besides those of --api-key-file.", TextField{&O::api_key},
-       Sources::kEnvironmentOnly},
+      {"api-key", "Access", "KEY", "One API key, or line of a key file, besides those of --api-key-file.",
+       TextField{&O::api_key}, Sources::kEnvironmentOnly},
+      {"allowed-host", "Access", "NAME",
+       "Name under which requests may address the server (their Host header), such as chat.example.org; "
+       "others are refused, so that no web page can reach it by a name of its own. May be given several "
+       "times. '*': any name. Not given: names of this machine if the server listens on loopback, else any.",
+       ListField{&O::allowed_host}},
 
       {"slots", "Engine", "N", "Sequences that are generated at the same time.", IntField{&O::slots, 1, 256},
        Sources::kAll, Program::kBoth},
@@ -202,6 +213,16 @@ std::vector<OptionSpec> make_table() {
       {"log-format", "Running", "FORMAT",
        "Log lines for people (text) or for machines (json, one object a line).",
        choice<&O::log_format>({"text", "json"})},
+      {"log-file", "Running", "FILE",
+       "Append the log to this file instead of standard error. Opened anew on SIGHUP, as logrotate wants it. "
+       "Lines that a full disk does not take are dropped and counted.",
+       TextField{&O::log_file}},
+      {"sandbox", "Running", "MODE",
+       "Give up rights that serving does not need, by Landlock and seccomp: writing outside of the cache "
+       "folder and the log's, reading other files, connecting to others, starting programs. auto: what the "
+       "kernel has; with a GPU, whose driver needs more, only the system calls. on: refuse to start without. "
+       "The log says what is in effect.",
+       choice<&O::sandbox>({"auto", "on", "off"})},
       {"trace", "Running", "FILE",
        "Write a timeline of all steps to this file when the program ends, for Perfetto or chrome://tracing: "
        "what ran on GPU, CPU and PCIe in each layer. Keeps the first million entries in up to 50 MB of "
@@ -374,9 +395,16 @@ std::string value_text(const OptionSpec& spec, const Options& options) {
 std::span<const ActionSpec> action_table() {
   static const std::vector<ActionSpec> table = {
       {"help", "Show this help and exit.", Action::kHelp},
-      {"version", "Show the version and exit.", Action::kVersion},
+      {"version", "Show the version and what this program was built with, and exit.", Action::kVersion},
       {"healthcheck", "Ask the running server's /health; exit 0 if it is well, 1 if not. For containers.",
        Action::kHealthcheck},
+      {"check-config",
+       "Read the options, the key file, the chat template and the header of the model, and say what would be "
+       "served; exit 0, or 2 with the sentence of what is wrong. Opens no port and loads nothing.",
+       Action::kCheckConfig},
+      {"hash-key",
+       "Read an API key from standard input and print a line for --api-key-file that has its hash instead.",
+       Action::kHashKey},
       {"help-markdown", "", Action::kHelpMarkdown},
       {"help-toml", "", Action::kHelpToml},
   };

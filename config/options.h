@@ -37,6 +37,7 @@ struct Options {
   enum class Page : uint8_t { kOff, kOn };
   enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError };
   enum class LogFormat : uint8_t { kText, kJson };
+  enum class Sandbox : uint8_t { kAuto, kOn, kOff };
   enum class Split : uint8_t { kAuto, kNeurons, kLayers };
   enum class Placement : uint8_t { kNeutral, kSolved };
   enum class PrefetchBy : uint8_t { kGather, kDma };
@@ -57,14 +58,16 @@ struct Options {
   // Server
   std::string host = "127.0.0.1";
   int port = 8080;                       // 0: any free one
+  int metrics_port = 0;                  // a second port for /metrics and /health; 0: none
   std::vector<std::string> cors_origin;  // empty: pages served from this machine
   int max_body_mib = 16;                 // MiB of one request's body
   Page page = Page::kOn;
   int keepalive_seconds = 0;  // silence after which a whole answer gets a blank line; 0: never
 
   // Access
-  std::string api_key_file;  // empty: no file
-  std::string api_key;       // secret, from the environment only; empty: none
+  std::string api_key_file;               // empty: no file
+  std::string api_key;                    // secret, from the environment only; empty: none
+  std::vector<std::string> allowed_host;  // empty: names of this machine, if the server listens on loopback
 
   // Engine
   int slots = 4;               // sequences that run at once
@@ -97,6 +100,8 @@ struct Options {
   int drain_seconds = 30;
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kText;
+  std::string log_file;  // empty: standard error
+  Sandbox sandbox = Sandbox::kAuto;
   std::string trace;   // path of a timeline, written at the end; empty: none
   std::string config;  // path of the TOML file; empty: none
 

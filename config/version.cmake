@@ -15,3 +15,18 @@ function(hearth_version result folder fallback)
   endif()
   set(${result} ${version} PARENT_SCOPE)
 endfunction()
+
+# hearth_commit(RESULT FOLDER): the commit that is checked out in FOLDER, with "-dirty" if tracked files differ from it; empty
+# outside of a git checkout or without git. Also asked for when CMake configures.
+function(hearth_commit result folder)
+  set(commit "")
+  find_program(HEARTH_GIT git)
+  if(HEARTH_GIT AND EXISTS ${folder}/.git)
+    execute_process(COMMAND ${HEARTH_GIT} describe --always --exclude "*" --abbrev=12 --dirty WORKING_DIRECTORY ${folder}
+      OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed ERROR_QUIET)
+    if(NOT failed)
+      set(commit ${described})
+    endif()
+  endif()
+  set(${result} ${commit} PARENT_SCOPE)
+endfunction()

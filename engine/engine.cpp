@@ -80,6 +80,7 @@ Engine::Engine(ForwardModel& model, const EngineOptions& options)
   batch_.scored_rows.reserve(static_cast<size_t>(limits_.max_logit_rows));
   scheduler_.keep_generated(!limits_.fast_prompts);
   beat();
+  publish_figures();
   thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -125,13 +126,16 @@ EngineStatus Engine::status() const {
   status.n_drafted_tokens = n_drafted_tokens_;
   status.n_accepted_tokens = n_accepted_tokens_;
   status.n_set_back = n_set_back_;
-  status.n_kv_blocks = limits_.n_blocks;
-  status.n_kv_blocks_used = n_kv_blocks_used_;
   status.mean_service_seconds = service_time_.mean_seconds();
   status.failed = failed_;
   if (status.failed) status.failure = failure_;
   status.heartbeat = Clock::time_point(Clock::duration(heartbeat_.load(std::memory_order_relaxed)));
   return status;
+}
+
+EngineFigures Engine::figures() const {
+  const MutexLock lock(published_mutex_);
+  return published_;
 }
 
 bool Engine::drain(Clock::time_point deadline) {
@@ -172,11 +176,11 @@ void Engine::serve(const std::stop_token& stop) {
     if (cut_) finish_everything(FinishReason::kCancelled, {});
     drop_cancelled();
     admit();
-    count_kv_blocks();
     if (scheduler_.n_running() == 0) {
       // Sequences that wait are admitted if nothing runs, so there is nothing to do at all.
       assert(scheduler_.idle());
       if (do_idle_work(stop)) continue;
+      publish_figures();
       queue_.wait_for_work(kIdleBeat);
       continue;
     }
@@ -185,6 +189,7 @@ void Engine::serve(const std::stop_token& stop) {
 }
 
 void Engine::step() {
+  const Clock::time_point scheduling = Clock::now();
   speculation_.draft(scheduler_.slots(), scheduler_.room_for_drafts());
   scheduler_.extend_promises([this](Sequence& sequence) {
     queue_.set_back(sequence.request_id);
@@ -214,11 +219,25 @@ void Engine::step() {
   }
   record.n_accepted = static_cast<int>(n_accepted_tokens_ - n_accepted_before);
   speculation_.step_took(record);
+
+  const bool has_prompt = !batch_.prompt_rows.empty();
+  (has_prompt ? figures_.prompt_step_seconds : figures_.decode_step_seconds).add(record.seconds);
+  figures_.step_sequences.add(static_cast<double>(pieces_.size()));
+  figures_.step_tokens.add(record.n_tokens);
+  figures_.schedule_seconds += seconds(begin - scheduling);
+  figures_.model_seconds += record.seconds;
+  figures_.choose_seconds += seconds(Clock::now() - begin) - record.seconds;
+  publish_figures();
 }
 
-void Engine::count_kv_blocks() {
-  n_kv_blocks_used_.store(limits_.n_blocks - blocks_.n_free() - blocks_.n_unused_cached(),
-                          std::memory_order_relaxed);
+void Engine::publish_figures() {
+  const int64_t block_tokens = limits_.block_tokens;
+  figures_.kv_tokens = limits_.n_blocks * block_tokens;
+  figures_.kv_cached_tokens = blocks_.n_unused_cached() * block_tokens;
+  figures_.kv_used_tokens = figures_.kv_tokens - figures_.kv_cached_tokens - blocks_.n_free() * block_tokens;
+  figures_.model = model_.figures();
+  const MutexLock lock(published_mutex_);
+  published_ = figures_;
 }
 
 bool Engine::do_idle_work(const std::stop_token& stop) {
@@ -244,15 +263,24 @@ void Engine::take_new() {
   new_sequences_.clear();
 }
 
+// Ends sequences that nobody waits for any more: cancelled ones, and those whose deadline has passed.
 void Engine::drop_cancelled() {
+  const Clock::time_point now = Clock::now();
+  const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
+  const auto is_over = [&](const Sequence& sequence) {
+    return now >= sequence.deadline || cancelled(sequence);
+  };
+  const auto reason = [&](const Sequence& sequence) {
+    return cancelled(sequence) ? FinishReason::kCancelled : FinishReason::kTimedOut;
+  };
   for (int slot = 0; slot < options_.n_slots; ++slot) {
     const Sequence* const sequence = scheduler_.slots()[static_cast<size_t>(slot)].get();
-    if (sequence && sequence->stream->cancelled(sequence->index)) finish_slot(slot, FinishReason::kCancelled);
+    if (sequence && is_over(*sequence)) finish_slot(slot, reason(*sequence));
   }
   if (scheduler_.n_waiting() == 0) return;
-  const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
-  for (std::unique_ptr<Sequence>& sequence : scheduler_.remove_waiting(cancelled)) {
-    finish_waiting(std::move(sequence), FinishReason::kCancelled, {});
+  for (std::unique_ptr<Sequence>& sequence : scheduler_.remove_waiting(is_over)) {
+    const FinishReason why = reason(*sequence);
+    finish_waiting(std::move(sequence), why, {});
   }
 }
 
@@ -266,6 +294,9 @@ void Engine::admit() {
     if (sequence.request.embedding) sequence.pooled.emplace(limits_.d_model);
     count_prompt(sequence);
     n_cached_tokens_.fetch_add(static_cast<uint64_t>(sequence.n_cached), std::memory_order_relaxed);
+    ++figures_.n_admitted;
+    figures_.queue_seconds.add(seconds(sequence.admitted_at - sequence.accepted_at));
+    if (sequence.n_cached > 0) ++figures_.n_prefix_hits;
   });
 }
 
@@ -334,7 +365,11 @@ void Engine::finish_piece(const StepPiece& piece, std::span<const float> logits)
     return;
   }
   if (sequence.n_pending() > 0) return;
-  if (was_prefilling && sequence.n_generated() == 0) sequence.prefilled_at = Clock::now();
+  if (was_prefilling && sequence.n_generated() == 0) {
+    sequence.prefilled_at = Clock::now();
+    if (sequence.request.max_tokens > 0)
+      figures_.first_token_seconds.add(seconds(sequence.prefilled_at - sequence.accepted_at));
+  }
   if (sequence.request.max_tokens == 0) {
     finish_slot(piece.slot, FinishReason::kLength);
   } else {
@@ -502,14 +537,23 @@ void Engine::finish_slot(int slot, FinishReason reason, std::string error) {
   const std::unique_ptr<Sequence> sequence = scheduler_.remove(slot, reason != FinishReason::kFailed);
   FinishedEvent event = finished_event(*sequence, reason, std::move(error));
   if (reason != FinishReason::kFailed) service_time_.add(event.prefill_seconds + event.decode_seconds);
+  count_finished(event);
   queue_.slot_freed();  // before the event: a client that reads it may rely on the free slot
   sequence->stream->push({.sequence = sequence->index, .what = std::move(event)});
 }
 
 void Engine::finish_waiting(std::unique_ptr<Sequence> sequence, FinishReason reason,
                             const std::string& error) {
+  FinishedEvent event = finished_event(*sequence, reason, error);
+  count_finished(event);
   queue_.abandoned(sequence->request_id);
-  sequence->stream->push({.sequence = sequence->index, .what = finished_event(*sequence, reason, error)});
+  sequence->stream->push({.sequence = sequence->index, .what = std::move(event)});
+}
+
+void Engine::count_finished(const FinishedEvent& event) {
+  ++figures_.n_finished[static_cast<size_t>(event.reason)];
+  if (event.n_generated_tokens > 1)
+    figures_.seconds_per_token.add(event.decode_seconds / (event.n_generated_tokens - 1));
 }
 
 void Engine::finish_everything(FinishReason reason, const std::string& error) {

@@ -6,8 +6,8 @@
 // every running sequence, tokens that are drafted to follow it, and then a chunk of prompt tokens, runs the forward pass, samples and publishes
 // events.
 //
-// Threads share state in four places only: the RequestQueue and the TokenStreams (each has its own mutex),
-// idle_work_ (idle_work_mutex_) and the counters (atomics). Everything else belongs to the engine thread.
+// Threads share state in five places only: the RequestQueue and the TokenStreams (each has its own mutex),
+// idle_work_ (idle_work_mutex_), published_ (published_mutex_) and the counters (atomics). Everything else belongs to the engine thread.
 #pragma once
 
 #include <atomic>
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "engine/serving/batch.h"
+#include "engine/serving/engine_figures.h"
 #include "engine/serving/kv_blocks.h"
 #include "engine/serving/request.h"
 #include "engine/serving/request_queue.h"
@@ -57,7 +58,6 @@ struct EngineStatus {
   uint64_t n_drafted_tokens = 0;   // computed before it was known that they come, since start
   uint64_t n_accepted_tokens = 0;  // of those, the ones that came
   uint64_t n_set_back = 0;         // sequences that have lost their slot to others (scheduler.h), since start
-  int n_kv_blocks = 0, n_kv_blocks_used = 0;  // KV blocks in memory, and of those what running sequences hold
   double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
   bool failed = false;              // the engine thread ended by an exception; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
@@ -79,6 +79,8 @@ class TokenGenerator {
   virtual std::variant<std::shared_ptr<TokenStream>, Refusal> submit(GenerationRequest request) = 0;
   /// Any thread.
   virtual EngineStatus status() const = 0;
+  /// What was done until the last step. Any thread; does not wait for a step.
+  virtual EngineFigures figures() const { return {}; }
 };
 
 class Engine final : public TokenGenerator {
@@ -103,6 +105,7 @@ class Engine final : public TokenGenerator {
   void when_idle(IdleWork work);
 
   EngineStatus status() const override;
+  EngineFigures figures() const override;
   const EngineOptions& options() const { return options_; }
 
   /// Refuses new requests from now on (kStopping) and waits until all accepted ones have finished. At the
@@ -118,13 +121,14 @@ class Engine final : public TokenGenerator {
   void step();
   void beat() { heartbeat_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
 
-  void count_kv_blocks();
   bool do_idle_work(const std::stop_token& stop);
   void take_new();
   void drop_cancelled();
   void admit();
   void build_batch(std::span<const StepPiece> pieces);
   StepOutput run_model();
+  void count_finished(const FinishedEvent& event);
+  void publish_figures();
   void advance(int slot, int n_tokens);
   void count_prompt(Sequence& sequence);
   void finish_piece(const StepPiece& piece, std::span<const float> logits);
@@ -158,11 +162,11 @@ class Engine final : public TokenGenerator {
   std::vector<int32_t> top_ids_;                          // scratch of add_logprobs
   TokenMask allowed_;                                     // scratch of allowed_tokens
   std::vector<StepPiece> pieces_;  // copy: the scheduler's list changes when a sequence finishes
+  EngineFigures figures_;
 
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
-  std::atomic<int> n_kv_blocks_used_{0};
   std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0}, n_set_back_{0};
   ServiceTime service_time_;
   std::atomic<Clock::rep> heartbeat_{0};
@@ -171,6 +175,8 @@ class Engine final : public TokenGenerator {
   Mutex idle_work_mutex_;
   IdleWork idle_work_ HEARTH_GUARDED_BY(idle_work_mutex_);  // work that has not begun; empty: none
   std::atomic<bool> cut_{false};                            // set by drain: cancel everything now
+  mutable Mutex published_mutex_;
+  EngineFigures published_ HEARTH_GUARDED_BY(published_mutex_);  // a copy of figures_
 
   std::jthread thread_;  // last member: starts after all others exist, joins before they go
 };

@@ -30,6 +30,19 @@
 namespace hearth {
 namespace {
 
+PrefetchTotals totals_of(const PrefetchCounters& counters) {
+  const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
+  return {.n_hot = count(counters.hot),
+          .n_cached = count(counters.cached),
+          .n_cold = count(counters.cold),
+          .n_moved = count(counters.moved),
+          .n_used = count(counters.used),
+          .n_late = count(counters.late),
+          .bytes = count(counters.bytes),
+          .copy_seconds = counters.copy_seconds,
+          .hidden_seconds = counters.hidden_seconds};
+}
+
 // Reading the file takes most of a load; laying neurons out and a short probe the rest.
 constexpr double kPrefaultShare = 0.8;
 
@@ -470,6 +483,42 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
   const StepOutput output = state_->pass->run(batch);
   state_->prefetcher->end_step();
   return output;
+}
+
+ModelFigures ModelRuntime::figures() const {
+  ModelFigures figures;
+  const FfnCounts& counts = state_->pass->ffn().counts();
+  if (counts.experts.neurons > 0) {
+    figures.neurons = {.n_all = static_cast<uint64_t>(counts.experts.neurons),
+                       .n_active = static_cast<uint64_t>(counts.experts.active)};
+  } else {
+    figures.neurons = {
+        .n_all = static_cast<uint64_t>(counts.n_token_layers) * static_cast<uint64_t>(state_->spec.d_ff),
+        .n_active = static_cast<uint64_t>(counts.neurons.active),
+        .down_rows = static_cast<uint64_t>(counts.neurons.down_rows),
+        .cold_down_rows = static_cast<uint64_t>(counts.neurons.cold_down_rows)};
+  }
+  const PlacedModel& placed = this->placed();
+  if (placed.prefetcher != nullptr) {
+    figures.prefetches = true;
+    figures.prefetch = totals_of(placed.prefetcher->counters());
+  }
+  figures.add_memory("file", "weights", facts().file.total_bytes());
+  figures.add_memory("ram", "neurons", placed.neuron_bytes);
+  figures.add_memory("ram", "scratch", placed.work_bytes);
+  const DeviceBytes device = placed.plan != nullptr ? placed.plan->device : DeviceBytes();
+  figures.add_memory("ram", "kv", placed.kv_bytes - std::min(placed.kv_bytes, device.kv));
+  figures.add_memory("vram", "attention", device.attention);
+  figures.add_memory("vram", "output", device.output);
+  figures.add_memory("vram", "predictors", device.predictors);
+  figures.add_memory("vram", "kv", device.kv);
+  figures.add_memory("vram", "gates", device.gates);
+  figures.add_memory("vram", "hot_neurons", device.hot);
+  figures.add_memory("vram", "neuron_cache", device.cache);
+  figures.add_memory("vram", "tables", device.tables);
+  figures.add_memory("vram", "scratch", device.scratch);
+  figures.add_memory("vram", "stream", device.stream);
+  return figures;
 }
 
 }  // namespace hearth

@@ -84,6 +84,7 @@ class ModelRuntime final : public ForwardModel {
   StepLimits limits() const override;
   void bind_thread() override;
   StepOutput forward(const Batch& batch) override;
+  ModelFigures figures() const override;
 
  private:
   struct State;

@@ -9,6 +9,7 @@
 #include "server/http/connection/listen_socket.h"
 #include "server/http/routes.h"
 #include "server/process/logging.h"
+#include "server/reload.h"
 
 namespace hearth {
 namespace {
@@ -31,14 +32,9 @@ constexpr int kFailed = 1;  // the exit code by which supervisors know to start 
 /// Ends a load that nobody waits for any more; thrown through ModelRuntime::load.
 struct LoadAbandoned : std::exception {};
 
-Auth make_auth(const Options& options) {
-  std::vector<std::string> keys;
-  if (!options.api_key_file.empty()) keys = read_key_file(options.api_key_file);
-  if (!options.api_key.empty()) keys.push_back(options.api_key);
-  return Auth(std::move(keys));
-}
-
 void warn_if_open(const Options& options, const Auth& auth) {
+  if (!options.api_key_file.empty() && is_readable_by_all(options.api_key_file))
+    log_warning("every user of this machine may read " + options.api_key_file + "; chmod 600 closes it");
   if (auth.required() || is_loopback(options.host)) return;
   log_warning("anyone who can reach " + options.host +
               " may use this server: set HEARTH_API_KEY or --api-key-file, or listen on 127.0.0.1");
@@ -46,11 +42,16 @@ void warn_if_open(const Options& options, const Auth& auth) {
 
 int64_t to_ms(double time_s) { return std::llround(time_s * 1000); }
 
+bool is_probe(std::string_view path) {
+  return path == "/health" || path == "/livez" || path == "/readyz" || path == "/metrics";
+}
+
 void log_access(const AccessRecord& record) {
-  if (record.path == "/health" && record.status == 200) return;  // probes ask every few seconds
+  if (is_probe(record.path) && record.status == 200) return;  // they come every few seconds
   LogFields fields = {{"status", record.status}, {"ms", to_ms(record.seconds)}};
   const char* ended = record.complete ? "complete" : "broken off";
   if (const std::optional<GenerationRecord>& generation = record.generation) {
+    if (!generation->model.empty()) fields.push_back({"model", generation->model});
     fields.insert(fields.end(), {{"prompt_tokens", generation->n_prompt},
                                  {"cached_tokens", generation->n_cached},
                                  {"generated_tokens", generation->n_generated}});
@@ -59,6 +60,7 @@ void log_access(const AccessRecord& record) {
                                    {"prefill_ms", to_ms(generation->prefill_seconds)},
                                    {"decode_ms", to_ms(generation->decode_seconds)}});
     }
+    if (*generation->finish_reason != 0) fields.push_back({"finish_reason", generation->finish_reason});
     // An answer that was ready but could not be sent whole is no complete one.
     if (record.complete || generation->ended != std::string_view("complete")) ended = generation->ended;
   }
@@ -66,6 +68,8 @@ void log_access(const AccessRecord& record) {
                                {"id", record.request_id},
                                {"client", record.remote_address},
                                {"ended", ended}});
+  if (!record.key_name.empty()) fields.push_back({"key", record.key_name});
+  if (!record.trace_id.empty()) fields.push_back({"trace_id", record.trace_id});
   log_info(record.method + " " + record.path, fields);
 }
 
@@ -81,34 +85,69 @@ HttpServerOptions server_options(const Options& options) {
   return server;
 }
 
+/// Few threads and connections: whoever scrapes comes alone.
+HttpServerOptions metrics_server_options(const Options& options) {
+  HttpServerOptions server;
+  server.host = options.host;
+  server.port = options.metrics_port;
+  server.max_body_bytes = 4096;
+  server.max_threads = 8;
+  server.max_idle_connections = 32;
+  return server;
+}
+
+void log_failure(const std::string& what, const std::string& id) {
+  log_error("request failed: " + what, {{"id", id}});
+}
+
 }  // namespace
 
 Daemon::Daemon(const Invocation& invocation, const Environment& environment, const std::string& version,
                ModelFiles files, const StopSignals& signals, Trace* trace)
-    : options_(invocation.options),
+    : invocation_(invocation),
+      options_(invocation_.options),
       version_(version),
       environment_(environment),
+      auth_(read_all_keys(options_.api_key_file, options_.api_key)),
       cache_(cache_folder(environment)),
+      sandbox_(options_, cache_),
       files_(std::move(files)),
       trace_(trace),
       signals_(signals),
       service_manager_(environment_value(environment, "NOTIFY_SOCKET"),
-                       environment_value(environment, "WATCHDOG_USEC")) {
-  Auth auth = make_auth(options_);
-  warn_if_open(options_, auth);
+                       environment_value(environment, "WATCHDOG_USEC")),
+      metrics_(state_, version) {
+  warn_if_open(options_, auth_);
   server_ = std::make_unique<HttpServer>(
       server_options(options_),
-      Routes(state_, std::move(auth), CorsPolicy(options_.cors_origin), options_.page == Options::Page::kOn),
-      log_access, [](const std::string& what, const std::string& id) {
-        log_error("request failed: " + what, {{"id", id}});
-      });
+      Routes(state_, metrics_,
+             {.auth = auth_,
+              .cors = CorsPolicy(options_.cors_origin),
+              .hosts = HostPolicy(options_.host, options_.allowed_host),
+              .has_page = options_.page == Options::Page::kOn}),
+      [this](const AccessRecord& record) {
+        metrics_.count(record);
+        log_access(record);
+      },
+      log_failure);
+  if (options_.metrics_port > 0) {
+    metrics_server_ = std::make_unique<HttpServer>(
+        metrics_server_options(options_),
+        [this](const HttpRequest& request) { return metrics_.serve_alone(request); },
+        [](const AccessRecord&) {}, log_failure);
+  }
 }
 
 Daemon::~Daemon() = default;
 
 Daemon::Outcome Daemon::run() {
+  sandbox_.before_threads();
   server_->start();
   log_always("listening on " + local_url(options_.host, server_->port()), {{"port", server_->port()}});
+  if (metrics_server_ != nullptr) {
+    metrics_server_->start();
+    log_info("metrics on " + local_url(options_.host, metrics_server_->port()) + "/metrics");
+  }
   start_loading();
   for (;;) {
     if (const std::optional<int> signal = signals_.wait_for(kTick)) {
@@ -116,6 +155,12 @@ Daemon::Outcome Daemon::run() {
       break;
     }
     if (signals_.skip_asked()) skip_profiling();
+    const StopSignals::Hangup hangup = signals_.hangup();
+    if (hangup == StopSignals::Hangup::kTerminalClosed) {
+      log_info("stopping, for the terminal was closed", {{"signal", SIGHUP}});
+      break;
+    }
+    if (hangup == StopSignals::Hangup::kReload) reload(invocation_, environment_, auth_);
     look_after_loading();
     beat_watchdog();
     if (const std::optional<std::string> why = failure()) return end_after_failure(*why);
@@ -150,6 +195,7 @@ void Daemon::look_after_loading() {
     return;
   }
   model_ = loading_.get();
+  sandbox_.once_loaded();
   model_->log_summary();
   state_.set_ready(model_->ready());
   service_manager_.notify("READY=1\nSTATUS=Serving " + state_.model()->name);

@@ -10,9 +10,12 @@
 #include <string>
 
 #include "config/invocation.h"
+#include "server/http/access/auth.h"
 #include "server/http/http_server.h"
+#include "server/metrics/metrics_page.h"
 #include "server/process/service_manager.h"
 #include "server/process/stop_signals.h"
+#include "server/sandbox.h"
 #include "server/server_state.h"
 #include "server/serving_model.h"
 
@@ -48,17 +51,22 @@ class Daemon {
   Outcome end_after_failure(const std::string& why);
   Outcome abandon_loading();
 
-  const Options options_;
+  const Invocation invocation_;
+  const Options& options_;  // the invocation's
   const std::string version_;
   const Environment environment_;
+  const Auth auth_;
   const CacheFolder cache_;
+  Sandbox sandbox_;
   ModelFiles files_;    // until loading takes them
   Trace* const trace_;  // null: nothing is traced
   const StopSignals& signals_;
   const ServiceManager service_manager_;
   ServerState state_;
+  MetricsPage metrics_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server
   std::unique_ptr<HttpServer> server_;
+  std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
 
   std::atomic<bool> abandon_{false};
   std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken

@@ -13,8 +13,11 @@
 #include "config/option_table.h"
 #include "config/render.h"
 #include "config/version.h"
+#include "kernels/cpu/isa.h"
 #include "kernels/trace.h"
+#include "server/check_config.h"
 #include "server/daemon.h"
+#include "server/http/access/key_file.h"
 #include "server/process/healthcheck.h"
 #include "server/process/logging.h"
 #include "server/process/standard_streams.h"
@@ -59,6 +62,37 @@ void log_configuration(const Invocation& invocation) {
   for (const std::string& warning : invocation.warnings) log_warning(warning);
 }
 
+/// "hearthd 0.1.0 (commit 54c2a81c0b7e, GNU 12.2.0, avx512-vnni avx2 scalar, no CUDA)"
+std::string version_line() {
+  const BuildFacts facts = build_facts();
+  std::string line = std::string("hearthd ") + hearth_version() + " (";
+  line += *facts.commit == 0 ? "commit unknown" : std::string("commit ") + facts.commit;
+  line += std::string(", ") + facts.compiler + ",";
+  for (const Isa isa : kAllIsas) {
+    if (is_built(isa)) line += " " + std::string(isa_name(isa));
+  }
+  return line + (*facts.cuda == 0 ? ", no CUDA)" : std::string(", CUDA ") + facts.cuda + ")");
+}
+
+/// Reads a key from standard input and prints the line for a key file. A key that can be guessed can be guessed from its
+/// hash too.
+int hash_key() {
+  constexpr size_t kMostKeyBytes = 4096, kShortKeyBytes = 20;
+  std::string key;
+  std::getline(std::cin, key);
+  if (!key.empty() && key.back() == '\r') key.pop_back();
+  if (key.empty() || key.size() > kMostKeyBytes || key.find_first_of(" \t") != std::string::npos) {
+    throw StartError("--hash-key reads one line from standard input: a key of 1 to " +
+                     std::to_string(kMostKeyBytes) +
+                     " characters without blanks, such as 'openssl rand -hex 32' makes");
+  }
+  if (key.size() < kShortKeyBytes)
+    std::cerr << "hearthd: this key is short; who reads the file may find it by trying. 'openssl rand -hex "
+                 "32' makes a good one\n";
+  std::cout << hashed_key_line(key) << "\n";
+  return 0;
+}
+
 /// Does what hearthd was asked to do instead of serving. Returns the exit code.
 int do_action(const Invocation& invocation) {
   switch (invocation.action) {
@@ -72,8 +106,13 @@ int do_action(const Invocation& invocation) {
       std::cout << render_sample_toml();
       return 0;
     case Action::kVersion:
-      std::cout << "hearthd " << hearth_version() << "\n";
+      std::cout << version_line() << "\n";
       return 0;
+    case Action::kCheckConfig:
+      std::cout << check_config(invocation);
+      return 0;
+    case Action::kHashKey:
+      return hash_key();
     case Action::kHealthcheck:
       break;
     case Action::kServe:
@@ -100,9 +139,11 @@ bool write_trace(TraceFile& timeline) try {
   return false;
 }
 
-int serve(const Invocation& invocation, const Environment& environment) {
+/// logging: set to true once there is a log.
+int serve(const Invocation& invocation, const Environment& environment, bool& logging) {
   // 1. Set up the log, and log the configuration.
-  set_up_logging(invocation.options.log_level, invocation.options.log_format);
+  set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
+  logging = true;
   log_configuration(invocation);
   // 2. Open the models' files, and refuse what cannot work. Signals are blocked first: looking for a GPU starts threads.
   const StopSignals signals;
@@ -127,11 +168,8 @@ int main(int argc, char** argv) {
   secure_standard_streams();
   bool logging = false;  // a sentence goes where the log goes, once there is one
   const auto fail = [&logging](int code, const std::string& sentence) {
-    if (logging) {
-      hearth::log_error(sentence);
-    } else {
-      std::cerr << "hearthd: " << sentence << "\n";
-    }
+    if (logging) hearth::log_error(sentence);
+    if (!logging || log_is_in_file()) std::cerr << "hearthd: " << sentence << "\n";
     return code;
   };
   try {
@@ -139,8 +177,7 @@ int main(int argc, char** argv) {
     const Invocation invocation =
         read_invocation(std::vector<std::string>(argv + 1, argv + argc), environment);
     if (invocation.action != Action::kServe) return do_action(invocation);
-    logging = true;
-    return serve(invocation, environment);
+    return serve(invocation, environment, logging);
   } catch (const std::bad_alloc&) {
     return fail(kCouldNotStart,
                 "there is not enough memory; lower --context or --slots, or serve a smaller model");

@@ -13,6 +13,15 @@ void add_engine(nlohmann::ordered_json& body, const std::string& name, const Eng
   body["waiting"] = status.n_waiting;
 }
 
+HttpResponse probe_response(bool good, const nlohmann::ordered_json& body) {
+  HttpResponse response;
+  response.status = good ? 200 : 503;
+  if (!good) response.headers.emplace_back("Retry-After", "1");
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return response;
+}
+
 }  // namespace
 
 void ServerState::set_ready(ReadyModel model) {
@@ -50,12 +59,32 @@ HttpResponse ServerState::health() const {
     add_engine(body, model_.name, status);
     if (model_.embedder != nullptr) add_engine(body["embedding"], model_.embedder_name, embedder);
   }
-  HttpResponse response;
-  response.status = serving ? 200 : 503;
-  if (!serving) response.headers.emplace_back("Retry-After", "1");
-  response.headers.emplace_back("Cache-Control", "no-store");
-  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return response;
+  return probe_response(serving, body);
+}
+
+HttpResponse ServerState::live() const {
+  if (!has_model_ || engines_are_well()) return probe_response(true, {{"status", "ok"}});
+  return probe_response(
+      false,
+      {{"status", "stuck"},
+       {"message", "the engine has failed, or has work and has shown no sign of life for " +
+                       std::to_string(stale_after_.count()) + " s; only a restart of the process helps"}});
+}
+
+HttpResponse ServerState::ready() const {
+  const Phase phase = phase_;
+  if (phase == Phase::kLoading) {
+    const double done = std::clamp(progress_.load(), 0.0, 1.0);
+    return probe_response(false, {{"status", "loading"},
+                                  {"progress", done},
+                                  {"message", "the model is being loaded (" +
+                                                  std::to_string(static_cast<int>(done * 100)) + " %)"}});
+  }
+  if (phase == Phase::kStopping) {
+    return probe_response(false, {{"status", "stopping"},
+                                  {"message", "the server finishes its running answers and then ends"}});
+  }
+  return live();
 }
 
 }  // namespace hearth

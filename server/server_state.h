@@ -44,8 +44,15 @@ class ServerState {
   const ReadyModel* model() const { return has_model_ ? &model_ : nullptr; }
   /// Are the engines alive and, if they have work, beating? False while loading.
   bool engines_are_well() const;
-  /// 200 if requests are served; else 503 with Retry-After. Never waits for the engine.
+  /// Whether requests are served: the model is loaded, nothing stops, and engines_are_well().
+  bool serves() const { return phase_ == Phase::kReady && engines_are_well(); }
+  // The answers to probes. They never wait for the engine, and need no key, so only health() names the model.
+  /// 200 if requests are served; else 503 with Retry-After.
   HttpResponse health() const;
+  /// 200 while process and engines are alive, also while loading and stopping; 503 if only a restart helps.
+  HttpResponse live() const;
+  /// The status of health(), with a sentence and, while loading, the progress.
+  HttpResponse ready() const;
 
  private:
   bool is_well(const EngineStatus& status) const;

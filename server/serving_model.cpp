@@ -31,21 +31,6 @@ namespace fs = std::filesystem;
 // Real templates are a few KiB; this keeps a wrong path from being read whole.
 constexpr std::uintmax_t kMaxTemplateBytes = 1 << 20;
 
-std::string read_template_file(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw StartError(path + ": there is no such chat template file");
-  if (!std::filesystem::is_regular_file(status) ||
-      std::filesystem::file_size(path, error) > kMaxTemplateBytes) {
-    throw StartError(path + ": a chat template must be a plain file of at most 1 MiB");
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw StartError(path + ": the chat template file cannot be read; check its permissions");
-  std::ostringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
 /// The instruction set that the options ask for; nullopt: the best that this machine has.
 std::optional<Isa> wanted_isa(const Options& options) {
   const std::optional<Isa> isa = engine_isa(options.isa);
@@ -291,6 +276,21 @@ void leave_memory_to(uint64_t reserved, uint64_t file, LoadOptions& load) {
 }
 
 }  // namespace
+
+std::string read_template_file(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) throw StartError(path + ": there is no such chat template file");
+  if (!std::filesystem::is_regular_file(status) ||
+      std::filesystem::file_size(path, error) > kMaxTemplateBytes) {
+    throw StartError(path + ": a chat template must be a plain file of at most 1 MiB");
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw StartError(path + ": the chat template file cannot be read; check its permissions");
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
 
 ModelFiles open_checked(const Options& options) {
   if (options.model.empty()) {

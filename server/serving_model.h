@@ -46,6 +46,9 @@ struct ModelFiles {
 /// vocabulary. Throws StartError.
 ModelFiles open_checked(const Options& options);
 
+/// The text of --chat-template-file. Throws StartError if it is no plain file, too large or not readable.
+std::string read_template_file(const std::string& path);
+
 /// The names the model is served under, the default first: --alias in their order (without '*'), then the
 /// file's name without ".gguf" and without a split's "-00001-of-00002".
 std::vector<std::string> model_names(const Options& options);

@@ -38,7 +38,7 @@ ANSWER = """In three places, each with its own price:
 hearthd --model model.gguf --vram-budget 6
 ```
 """
-VIEWS = {"light": ({"width": 1120, "height": 650}, "light"), "dark": ({"width": 1100, "height": 650}, "dark"),
+VIEWS = {"light": ({"width": 1120, "height": 650}, "light"), "dark": ({"width": 1120, "height": 650}, "dark"),
          "phone": ({"width": 360, "height": 660}, "light")}
 
 

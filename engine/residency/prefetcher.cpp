@@ -78,9 +78,11 @@ Prefetcher::Prefetcher(std::span<const PrefetchLayer> layers, std::unique_ptr<Bu
     index_of_[number] = i;
     LayerState& state = states_.emplace_back(layers[i]);
     Exchange& exchange = exchanges_[i];
-    for (auto* bits :
-         {&exchange.any, &exchange.proposed, &exchange.coming, &exchange.unused, &exchange.cached})
+    for (auto* bits : {&exchange.any, &exchange.proposed, &exchange.hot, &exchange.coming, &exchange.unused,
+                       &exchange.cached}) {
       bits->resize(state.cache.words());
+    }
+    for (const int32_t neuron : layers[i].hot) word(exchange.hot, neuron) |= bit(neuron);
     for (const int32_t neuron : layers[i].cached) word(exchange.cached, neuron) |= bit(neuron);
     const auto n_device_rows = static_cast<size_t>(state.cache.n_device_rows());
     for (auto* list : {&exchange.arrived, &exchange.leaving}) list->reserve(n_device_rows);
@@ -143,11 +145,19 @@ void Prefetcher::enqueued(int layer, void* stream) {
 
 void Prefetcher::wanted(int layer, std::span<const uint64_t> any, std::span<const uint64_t> cold) {
   const size_t index = index_of(layer);
+  Exchange& exchange = exchanges_[index];
   n_cold_ = 0;
+  int64_t n_wanted = 0, n_hot = 0;
   for (const uint64_t word : cold) n_cold_ += std::popcount(word);
+  for (size_t i = 0; i < any.size(); ++i) {
+    n_wanted += std::popcount(any[i]);
+    n_hot += std::popcount(any[i] & exchange.hot[i]);
+  }
   {
     const MutexLock lock(mutex_);
-    Exchange& exchange = exchanges_[index];
+    counters_.hot += n_hot;
+    counters_.cached += n_wanted - n_hot - n_cold_;
+    counters_.cold += n_cold_;
     std::ranges::copy(any, exchange.any.begin());
     exchange.visited = true;
     exchange.has_proposal = false;

@@ -58,6 +58,8 @@ struct PrefetchOptions {
 
 /// Totals since the Prefetcher was made. A bundle is a neuron's rows.
 struct PrefetchCounters {
+  // Neurons that steps wanted, by where their rows were: pinned on the device, in its neuron cache, with the CPU.
+  int64_t hot = 0, cached = 0, cold = 0;
   int64_t moved = 0;           // bundles that were copied
   int64_t used = 0;            // bundles of `moved` that were wanted at least once while the device had them
   int64_t late = 0;            // bundles of `moved` that were wanted while they were still being copied
@@ -114,6 +116,7 @@ class Prefetcher final : public NeuronTraffic {
     std::vector<int32_t> told;       // rows the device knows of; news to the other thread
     std::vector<int32_t> freed;      // rows no longer read; news to the other thread
     std::vector<int32_t> emptied;    // engine's thread only: device rows between changes() and enqueued()
+    std::vector<uint64_t> hot;       // [words] neurons that the device has for good
     std::vector<uint64_t> coming;    // [words] neurons being copied and not counted as late
     std::vector<uint64_t> unused;    // [words] neurons on the device that were not wanted there yet
     std::vector<uint64_t> cached;    // [words] neurons that the device knows to be in the cache

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/serving/kv_window.h"
+#include "engine/serving/model_figures.h"
 
 namespace hearth {
 
@@ -76,6 +77,9 @@ class ForwardModel {
   /// sequence's tokens stand together in order of position, and all its earlier positions are in the cache; in window
   /// blocks, those that its tokens see.
   virtual StepOutput forward(const Batch& batch) = 0;
+  /// Engine thread, between steps. Costs some hundred nanoseconds. Neurons are zeros where none are counted: a dense pass
+  /// reads the file's own rows.
+  virtual ModelFigures figures() const { return {}; }
 };
 
 }  // namespace hearth

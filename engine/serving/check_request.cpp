@@ -116,6 +116,9 @@ std::vector<std::unique_ptr<Sequence>> make_sequences(GenerationRequest request,
   for (SequenceRequest& from : request.sequences) {
     auto sequence = std::make_unique<Sequence>();
     sequence->request_id = request_id;
+    sequence->client = request.client;
+    sequence->priority = request.priority;
+    sequence->deadline = request.deadline;
     sequence->index = static_cast<int>(sequences.size());
     sequence->stream = stream;
     sequence->tokens = std::move(from.prompt);

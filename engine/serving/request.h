@@ -4,6 +4,8 @@
 // answer and pushes the events.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -49,6 +51,10 @@ struct SequenceRequest {
 /// one in the queue.
 struct GenerationRequest {
   std::vector<SequenceRequest> sequences;
+  uint64_t client = 0;  // whose it is: slots are shared out among clients (waiting_list.h)
+  int priority = 0;     // of the requests of one client, those with a lower one come first
+  /// When it is of no use any more: what has no token by then is not computed, what has some ends.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 /// Natural log-probabilities under the model's unmodified distribution: log-softmax of the raw logits over
@@ -75,8 +81,10 @@ struct EmbeddingEvent {
   std::vector<float> values;
 };
 
-/// kUnsatisfiable: what the request bans and demands leaves no token, or its grammar is too ambiguous to go on.
-enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable };
+/// kUnsatisfiable: what the request bans and demands leaves no token, or its grammar is too ambiguous to go on. kTimedOut:
+/// the request's deadline has passed.
+enum class FinishReason { kStop, kLength, kCancelled, kFailed, kUnsatisfiable, kTimedOut };
+inline constexpr size_t kFinishReasons = 6;
 
 /// Tokens that were computed before it was known that they come (speculation.h).
 struct DraftCounts {

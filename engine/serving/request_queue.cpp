@@ -4,34 +4,62 @@
 #include <algorithm>
 #include <cassert>
 #include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace hearth {
+namespace {
 
-RequestQueue::RequestQueue(int n_slots, int capacity)
-    : n_slots_(n_slots), capacity_(capacity), n_free_(n_slots) {
+/// What a sequence takes while it waits, but for what is the same for all.
+size_t bytes_of(const Sequence& sequence) {
+  return sizeof(Sequence) + sequence.tokens.size() * sizeof(int32_t) +
+         sequence.request.sampling.logit_bias.size() * sizeof(sequence.request.sampling.logit_bias.front());
+}
+
+}  // namespace
+
+RequestQueue::RequestQueue(int n_slots, int capacity, size_t most_bytes)
+    : n_slots_(n_slots), capacity_(capacity), most_bytes_(most_bytes), n_free_(n_slots) {
   assert(n_slots > 0 && capacity >= 0);
 }
 
 std::optional<Refusal> RequestQueue::push(std::vector<std::unique_ptr<Sequence>> sequences) {
   assert(!sequences.empty());
   const int n_new = static_cast<int>(sequences.size());
+  const uint64_t client = sequences.front()->client;
+  size_t bytes = 0;
+  for (const std::unique_ptr<Sequence>& sequence : sequences) bytes += bytes_of(*sequence);
   {
     const MutexLock lock(mutex_);
     if (closed_) return Refusal::kStopping;
     int n_promised = 0;  // slots that requests further ahead will take
-    int n_waiting = 0;
-    for (const Entry& entry : entries_) {
-      n_promised += std::min(entry.n_left, n_slots_);
-      if (n_promised > n_free_) ++n_waiting;
-    }
+    for (const Entry& entry : entries_) n_promised += std::min(entry.n_left, n_slots_);
     const bool covered = n_promised + std::min(n_new, n_slots_) <= n_free_;
-    if (!covered && n_waiting >= capacity_) return Refusal::kQueueFull;
-    entries_.push_back({.request_id = sequences.front()->request_id, .n_left = n_new});
+    if (!covered && !has_room(client, bytes)) return Refusal::kQueueFull;
+    entries_.push_back(
+        {.request_id = sequences.front()->request_id, .client = client, .n_left = n_new, .bytes = bytes});
     std::ranges::move(sequences, std::back_inserter(new_));
   }
   work_.notify_one();
   return std::nullopt;
+}
+
+// Whether a request that is not covered may wait.
+bool RequestQueue::has_room(uint64_t client, size_t bytes) const {
+  int n_promised = 0, n_waiting = 0, n_own = 0;
+  std::unordered_set<uint64_t> clients{client};
+  for (const Entry& entry : entries_) {
+    n_promised += std::min(entry.n_left, n_slots_);
+    bytes += entry.bytes;
+    if (n_promised <= n_free_) continue;
+    ++n_waiting;
+    clients.insert(entry.client);
+    if (entry.client == client) ++n_own;
+  }
+  if (bytes > most_bytes_) return false;
+  if (n_waiting < capacity_) return true;
+  const int share = capacity_ / static_cast<int>(clients.size());
+  return n_own < share && n_waiting < capacity_ + capacity_ / 4;
 }
 
 void RequestQueue::close() {

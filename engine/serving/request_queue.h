@@ -8,7 +8,9 @@
 // before it. (An entry counts as at most n_slots sequences.) The engine thread is about to admit it, unless the KV
 // blocks that it needs are taken, which this queue does not know: then it keeps its slots free until others end.
 // All other requests wait for slots. A new request is accepted if it is covered, or if fewer than `capacity`
-// requests wait that are not. A sequence that is set back gives its slot up and waits again. So with a pool of KV blocks for fewer contexts than slots, up to n_slots requests
+// requests wait that are not, and their prompts and lists take less than `most_bytes` with it. One client cannot keep others
+// out: when the queue is full, a client that has fewer than its share waiting (capacity / clients that wait) is accepted
+// beyond it, until a quarter more wait. A sequence that is set back gives its slot up and waits again. So with a pool of KV blocks for fewer contexts than slots, up to n_slots requests
 // more than `capacity` can wait.
 //
 // A slot counts as free before anyone can read the FinishedEvent of its sequence. So when a client has its
@@ -31,8 +33,11 @@ namespace hearth {
 
 class RequestQueue {
  public:
+  /// Prompts of requests that wait, and what else of them grows with what clients send, in bytes, at most.
+  static constexpr size_t kMostBytes = size_t{256} << 20;
+
   /// n_slots > 0; capacity >= 0: the most requests that may wait for slots.
-  RequestQueue(int n_slots, int capacity);
+  RequestQueue(int n_slots, int capacity, size_t most_bytes = kMostBytes);
 
   struct Counts {
     int n_running = 0;  // sequences in slots
@@ -70,14 +75,18 @@ class RequestQueue {
 
  private:
   struct Entry {
-    uint64_t request_id = 0;
-    int n_left = 0;  // sequences not yet in a slot
+    uint64_t request_id = 0, client = 0;
+    int n_left = 0;    // sequences not yet in a slot
+    size_t bytes = 0;  // of all its sequences
   };
+
+  bool has_room(uint64_t client, size_t bytes) const HEARTH_REQUIRES(mutex_);
 
   void take_off(uint64_t request_id) HEARTH_REQUIRES(mutex_);
 
   const int n_slots_;
   const int capacity_;
+  const size_t most_bytes_;
   mutable Mutex mutex_;
   std::condition_variable work_;           // new_ or woken_
   mutable std::condition_variable empty_;  // nothing waits, nothing runs

@@ -49,16 +49,16 @@ Scheduler::Scheduler(SchedulerLimits limits, KvBlocks& blocks) : limits_(limits)
   by_admission_.reserve(n);
 }
 
-void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.push_back(std::move(sequence)); }
+void Scheduler::add(std::unique_ptr<Sequence> sequence) { waiting_.add(std::move(sequence)); }
 
 int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
   int n_admitted = 0;
   for (;;) {
     const int slot = free_slot();
     if (slot < 0) break;
-    const Waiting::iterator next = next_waiting();
-    if (next == waiting_.end()) break;
-    Sequence& sequence = **next;
+    Sequence* const next = waiting_.next(slots_, [this](const Sequence& s) { return held_back(s); });
+    if (next == nullptr) break;
+    Sequence& sequence = *next;
     const bool reuse = !sequence.request.computes_whole_prompt();
     const int n_positions = first_promise(sequence, limits_.promise_tokens);
     const std::optional<int> n_cached = blocks_.reserve(slot, sequence.tokens, n_positions, reuse);
@@ -66,8 +66,7 @@ int Scheduler::admit(const std::function<void(Sequence&)>& on_admitted) {
     sequence.n_computed = *n_cached;
     if (!sequence.was_set_back) sequence.n_cached = *n_cached;
     sequence.admission = n_admitted_++;
-    slots_[static_cast<size_t>(slot)] = std::move(*next);
-    waiting_.erase(next);
+    slots_[static_cast<size_t>(slot)] = waiting_.take(sequence);
     ++n_running_;
     ++n_admitted;
     on_admitted(sequence);
@@ -85,8 +84,7 @@ void Scheduler::extend_promises(const std::function<void(Sequence&)>& on_set_bac
   for (const int slot : by_admission_) {
     while (slots_[static_cast<size_t>(slot)] && !promise(slot)) {
       const int last = last_without_whole_promise();  // this one, if there is no other
-      set_back(last);
-      on_set_back(*waiting_.front());
+      on_set_back(set_back(last));
     }
   }
 }
@@ -119,14 +117,16 @@ int Scheduler::last_without_whole_promise() const {
 
 // Takes a sequence's slot and puts it before all that wait. The prefix cache keeps its full KV blocks as long as nobody
 // needs their memory.
-void Scheduler::set_back(int slot) {
+Sequence& Scheduler::set_back(int slot) {
   std::unique_ptr<Sequence> sequence = remove(slot, true);
   sequence->was_set_back = true;
   sequence->n_computed = 0;
   sequence->drafts.looked_up.tokens.clear();
   sequence->drafts.modelled.tokens.clear();
   sequence->drafts.n_wanted = 0;
-  waiting_.push_front(std::move(sequence));
+  Sequence& waits = *sequence;
+  waiting_.add_first(std::move(sequence));
+  return waits;
 }
 
 std::span<const StepPiece> Scheduler::next_step() {
@@ -164,31 +164,7 @@ std::unique_ptr<Sequence> Scheduler::remove(int slot, bool keep_blocks) {
 
 std::vector<std::unique_ptr<Sequence>> Scheduler::remove_waiting(
     const std::function<bool(const Sequence&)>& which) {
-  std::vector<std::unique_ptr<Sequence>> removed;
-  for (std::unique_ptr<Sequence>& sequence : waiting_) {
-    if (which(*sequence)) removed.push_back(std::move(sequence));
-  }
-  if (!removed.empty()) std::erase(waiting_, nullptr);
-  return removed;
-}
-
-// The sequence whose turn it is; end() if all are held back.
-Scheduler::Waiting::iterator Scheduler::next_waiting() {
-  Waiting::iterator best = waiting_.end();
-  std::ptrdiff_t fewest = limits_.n_slots, n_in_slots = 0;
-  uint64_t request_id = 0;  // of which n_in_slots is known: sequences of a request mostly stand together
-  for (auto it = waiting_.begin(); it != waiting_.end() && fewest > 0; ++it) {
-    if (it == waiting_.begin() || (*it)->request_id != request_id) {
-      request_id = (*it)->request_id;
-      n_in_slots = std::ranges::count_if(slots_, [&](const std::unique_ptr<Sequence>& other) {
-        return other && other->request_id == request_id;
-      });
-    }
-    if (n_in_slots >= fewest || held_back(**it)) continue;
-    best = it;
-    fewest = n_in_slots;
-  }
-  return best;
+  return waiting_.remove(which);
 }
 
 // Whether another sequence of the request is computing KV blocks that this one can then take from the prefix

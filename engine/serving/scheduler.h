@@ -1,9 +1,8 @@
 // Decides which sequences get slots, and which tokens enter the next step. Pure logic: no model, no threads, no
 // clock.
 //
-// Admission. A free slot goes to the request that has the fewest sequences in slots; among equals, to the one that came
-// first. The sequences of a request come in their order. So whoever comes behind a list of a thousand texts waits until one
-// of them is done, not all; and the list always has one in a slot, for it came first. Two more rules:
+// Admission. Whose turn it is when a slot is free says waiting_list.h: slots are shared out among clients, and among the
+// requests of a client. Two more rules:
 //   - While another sequence of its request computes the same prompt, a sequence is skipped. Others may be admitted
 //     meanwhile. Afterwards it finds the KV blocks in the prefix cache.
 //   - If the KV blocks do not suffice for the sequence whose turn it is, all others wait too. Otherwise small sequences
@@ -31,7 +30,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <span>
@@ -39,6 +37,7 @@
 
 #include "engine/serving/kv_blocks.h"
 #include "engine/serving/sequence.h"
+#include "engine/serving/waiting_list.h"
 
 namespace hearth {
 
@@ -112,7 +111,7 @@ class Scheduler {
   std::span<const std::unique_ptr<Sequence>> slots() const { return slots_; }
   bool idle() const { return n_running_ == 0 && waiting_.empty(); }
   int n_running() const { return n_running_; }
-  int n_waiting() const { return static_cast<int>(waiting_.size()); }
+  int n_waiting() const { return waiting_.size(); }
 
  private:
   struct Budget {
@@ -120,12 +119,9 @@ class Scheduler {
     int rows = 0;
   };
 
-  using Waiting = std::deque<std::unique_ptr<Sequence>>;
-
-  Waiting::iterator next_waiting();
   bool promise(int slot);
   int last_without_whole_promise() const;
-  void set_back(int slot);
+  Sequence& set_back(int slot);
   bool held_back(const Sequence& sequence) const;
   int free_slot() const;
   int beside_tokens() const;
@@ -138,7 +134,7 @@ class Scheduler {
 
   SchedulerLimits limits_;
   KvBlocks& blocks_;
-  Waiting waiting_;                               // in order of arrival
+  WaitingList waiting_;
   std::vector<std::unique_ptr<Sequence>> slots_;  // [n_slots]
   std::vector<StepPiece> pieces_;                 // of the next step
   std::vector<StepPiece> prompts_;                // scratch of take_prefill

@@ -19,6 +19,8 @@ namespace hearth {
 
 struct Sequence {
   uint64_t request_id = 0;  // sequences of one request share it
+  uint64_t client = 0;      // whose it is, GenerationRequest::client
+  int priority = 0;         // among those of its client
   int index = 0;            // in its request
   int prompt_group = 0;     // index of the request's first sequence with the same prompt
   // Shared with the HTTP thread that answers the request, and with the request's other sequences.
@@ -40,6 +42,7 @@ struct Sequence {
   bool was_set_back = false;  // it has lost its slot, and is promised all it can need when it gets one again
 
   std::chrono::steady_clock::time_point accepted_at, admitted_at, prefilled_at;
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 
   bool prefilling() const { return n_computed < n_prompt; }
   /// Known tokens that are not computed yet: of the prompt; then the last one, with a constraint those before it

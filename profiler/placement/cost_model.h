@@ -40,7 +40,7 @@ class CostModel {
   ColdRead cold_rows_brought(double useful, double bytes, double besides) const;
   /// The share of the time in which PCIe copies: proposals come some time after a layer began, each piece takes a while to
   /// start, and the last one must not come too late. Simulated (docs/performance.md, "Simulated").
-  static constexpr double kLinkBusy = 0.8;
+  static constexpr double kLinkBusy = 0.75;
 
   double kernels(double n) const { return n * launch_s_; }
   /// Seconds of a hand-over from GPU to CPU and back, with this number of bytes each way.

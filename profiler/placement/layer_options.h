@@ -35,9 +35,9 @@ struct PlacementAssumptions {
   /// tests/data/relu propose 23 to 31 % where 18 % are active.
   double proposed_per_active = 1.3;
   /// Of the neurons brought ahead of their use, the share that is wanted: by the next layer's predictor,
-  /// right for 93 to 97 % (DESIGN of Deja Vu's lookahead), or by what the layer wanted last, which repeats
-  /// for 25 to 30 % in a ReGLU model (DynamicInfer).
-  double useful_predicted = 0.9, useful_repeated = 0.3;
+  /// right for 93 to 97 % (DESIGN of Deja Vu's lookahead), or by what the layer wanted last: 25 to 30 % of a ReGLU
+  /// model's active neurons come again (DynamicInfer), fewer of those that are not hot.
+  double useful_predicted = 0.9, useful_repeated = 0.2;
   /// The share of the context that is filled when a token is decoded.
   double context_filled = 0.5;
 };

@@ -23,6 +23,7 @@
 #include "server/http/message/http_framing.h"
 #include "server/http/message/request_body.h"
 #include "server/http/message/request_head.h"
+#include "server/http/message/trace_context.h"
 
 namespace hearth {
 namespace {
@@ -133,7 +134,9 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
             connection_.bytes_sent(),
             seconds,
             complete,
-            generation_};
+            generation_,
+            key_name_,
+            trace_id_of(request().header("traceparent")).value_or("")};
   }
 
   const Framing& framing() const override { return head_.framing; }
@@ -153,6 +156,7 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
   bool broken_ = false;  // the answer's body was not completed
   int status_ = 0;       // 0: not decided yet
   std::optional<GenerationRecord> generation_;
+  std::string key_name_;
 };
 
 HttpResponse HttpServer::Implementation::Exchange::answer() {
@@ -179,6 +183,7 @@ HttpResponse HttpServer::Implementation::Exchange::answer() {
 HttpResponse HttpServer::Implementation::Exchange::handle() {
   try {
     HttpResponse response = server_.handler_(head_.request);
+    key_name_ = response.key_name;
     std::string().swap(head_.request.body);  // hundreds of requests may wait, each with megabytes
     if (!response.before_status) return response;
     Client client(connection_, generation_);
@@ -188,8 +193,9 @@ HttpResponse HttpServer::Implementation::Exchange::handle() {
     return std::move(*instead);
   } catch (const std::exception& error) {
     server_.failure_log_(error.what(), head_.request.request_id);
-    return error_response({500, "the server failed to answer this request; its log says why", "", ""},
-                          error_style(head_.request));
+    return error_response(
+        {500, "the server failed to answer this request; its log says why", "", "internal_error"},
+        error_style(head_.request));
   }
 }
 

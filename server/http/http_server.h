@@ -31,12 +31,14 @@ struct AccessRecord {
   double seconds = 0;                          // from the head's arrival to the last byte
   bool complete = true;                        // false: the client left, or the answer was broken off
   std::optional<GenerationRecord> generation;  // of an answer that was generated
+  std::string key_name;                        // of the API key; empty: none
+  std::string trace_id;                        // of the request's traceparent; empty: none, or malformed
 };
 
 class HttpServer {
  public:
-  /// Called on many threads at once. Exceptions become 500 with nothing of them in the answer.
-  using Handler = std::function<HttpResponse(const HttpRequest&)>;
+  /// Called on many threads at once; may complete the request. Exceptions become 500 with nothing of them in the answer.
+  using Handler = std::function<HttpResponse(HttpRequest&)>;
   using AccessLog = std::function<void(const AccessRecord&)>;
   /// Called when the handler throws, with the exception's what() and the request's id.
   using FailureLog = std::function<void(const std::string& what, const std::string& request_id)>;

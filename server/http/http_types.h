@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +22,8 @@ struct HttpRequest {
   std::string query;           // what follows the path's '?', as it was sent; empty: nothing
   std::string body;            // whole, within the transport's limit
   std::string remote_address;  // numeric, for logs
-  std::string request_id;      // the client's x-request-id, else one the transport made
+  std::string client;  // who asks: a key's, else the address; Routes sets it. For sharing out, not for logs
+  std::string request_id;  // the client's x-request-id, else one the transport made
   std::vector<std::pair<std::string, std::string>> headers;  // in the order they came
 
   /// The first header of that name, compared without regard to ASCII case; empty if absent. Valid as long as
@@ -49,6 +51,9 @@ struct GenerationRecord {
   // Each is the longest of the request's finished sequences.
   double queue_seconds = 0, prefill_seconds = 0, decode_seconds = 0;
   const char* ended = "complete";  // or "client left", "failed"; static storage
+  const char* finish_reason =
+      "";                  // of the first choice: "stop", "length", "tool_calls"; empty: none; static storage
+  std::string model = {};  // the served name of the model that answered
 };
 
 /// The client that waits for an answer. Used by the HTTP thread of the request only.
@@ -74,6 +79,8 @@ struct HttpResponse {
   std::string content_type = "application/json";
   std::vector<std::pair<std::string, std::string>> headers;  // besides Content-Type and the framing
   std::string body;                                          // the body, if produce is empty
+  std::shared_ptr<void> place = {};  // held until the response is gone (server/http/access/key_limits.h)
+  std::string key_name;  // of the API key that the request carries, for the access log; empty: none
   /// If set, called once before anything is sent, when produce is set too: waits for what decides the status.
   /// A response that it returns takes this one's place, but for the headers, which it gets besides its own (those
   /// that let a web page read the answer, say). It must have neither before_status nor produce.

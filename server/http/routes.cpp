@@ -1,6 +1,8 @@
 // See the header.
 #include "server/http/routes.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -54,6 +56,19 @@ Destination find_destination(const HttpRequest& request) {
   return found;
 }
 
+/// What needs no key and no model: how the server is.
+struct Probe {
+  std::string_view endpoint;
+  HttpResponse (ServerState::*answer)() const;
+};
+constexpr std::array<Probe, 3> kProbes = {
+    {{"/health", &ServerState::health}, {"/livez", &ServerState::live}, {"/readyz", &ServerState::ready}}};
+
+const Probe* find_probe(std::string_view endpoint) {
+  const auto* probe = std::ranges::find(kProbes, endpoint, &Probe::endpoint);
+  return probe == kProbes.end() ? nullptr : probe;
+}
+
 HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
   HttpResponse response = error_response({503, message, "", ""}, errors);
   // Without it clients use up their retries within two seconds.
@@ -63,41 +78,68 @@ HttpResponse unavailable(const std::string& message, ErrorStyle errors) {
 
 }  // namespace
 
-Routes::Routes(const ServerState& state, Auth auth, CorsPolicy cors, bool has_page)
-    : state_(state), auth_(std::move(auth)), cors_(std::move(cors)), has_page_(has_page) {}
+Routes::Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules)
+    : state_(state), metrics_(metrics), rules_(std::move(rules)) {}
 
-HttpResponse Routes::operator()(const HttpRequest& request) const {
+HttpResponse Routes::operator()(HttpRequest& request) const {
   HttpResponse response = dispatch(request);
-  cors_.allow(request, response);
+  rules_.cors.allow(request, response);
   // Anthropic's clients look for the request's id under this name.
   if (error_style(request) == ErrorStyle::kAnthropic)
     response.headers.emplace_back("request-id", request.request_id);
   return response;
 }
 
-HttpResponse Routes::dispatch(const HttpRequest& request) const {
-  if (request.method == "OPTIONS") return cors_.preflight(request);
+HttpResponse Routes::dispatch(HttpRequest& request) const {
   const ErrorStyle errors = error_style(request);
-  if (read_api_path(request.path).endpoint == "/health")
-    return is_method(request, "GET") ? state_.health() : wrong_method(request, "GET", errors);
+  if (const std::optional<ApiError> refusal = rules_.hosts.refusal(request))
+    return error_response(*refusal, errors);
+  if (request.method == "OPTIONS") return rules_.cors.preflight(request);
+  const std::string_view endpoint = read_api_path(request.path).endpoint;
+  if (const Probe* probe = find_probe(endpoint))
+    return is_method(request, "GET") ? (state_.*probe->answer)() : wrong_method(request, "GET", errors);
 
-  if (has_page_ && request.path == "/" && is_method(request, "GET")) return page(request);
+  if (rules_.has_page && request.path == "/" && is_method(request, "GET")) return page(request);
 
-  const Destination to = find_destination(request);
   const std::string_view origin = request.header("Origin");
-  if (!auth_.required() && CorsPolicy::is_web_page(origin) && !cors_.allows(origin, request.remote_address) &&
-      !is_own_page(origin, request.header("Host"))) {
+  if (!rules_.auth.required() && CorsPolicy::is_web_page(origin) &&
+      !rules_.cors.allows(origin, request.remote_address) && !is_own_page(origin, request.header("Host"))) {
     return error_response({403,
                            "pages of " + std::string(origin) + " may not use this server; --cors-origin " +
                                std::string(origin) + " would allow it",
                            "", "origin_not_allowed"},
                           errors);
   }
-  if (const std::optional<ApiError> refusal = auth_.refusal(request)) {
-    HttpResponse response = error_response(*refusal, errors);
-    response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
+  const Auth::Verdict verdict = rules_.auth.check(request, needed_role(endpoint));
+  request.client = verdict.key_name.empty() ? request.remote_address : "key " + verdict.key_name;
+  HttpResponse response = verdict.refusal ? error_response(*verdict.refusal, errors)
+                                          : dispatch_limited(request, verdict.key, errors);
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"hearthd\"");
+  response.key_name = verdict.key_name;
+  return response;
+}
+
+/// Refuses what is beyond the key's limits.
+HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& key,
+                                      ErrorStyle errors) const {
+  if (request.method != "POST") return dispatch_allowed(request, errors);
+  std::variant<KeyLimits::Place, KeyLimits::Refusal> entered = limits_.enter(key);
+  if (const auto* refusal = std::get_if<KeyLimits::Refusal>(&entered)) {
+    HttpResponse response = error_response({429, refusal->message, "", "key_limit"}, errors);
+    response.headers.emplace_back("Retry-After", std::to_string(refusal->retry_after));
     return response;
   }
+  HttpResponse response = dispatch_allowed(request, errors);
+  response.place = std::get<KeyLimits::Place>(std::move(entered));
+  return response;
+}
+
+/// What is left to do once the request may be made.
+HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const {
+  // Not among endpoints(): it tells about the server, and also while the model is being loaded.
+  if (read_api_path(request.path).endpoint == "/metrics")
+    return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
+  const Destination to = find_destination(request);
   if (to.methods.empty()) {
     return error_response(
         {404,

@@ -1,4 +1,4 @@
-// From a request to its endpoint: origin, key, path, method, and whether the model is there. The server's one
+// From a request to its endpoint: host, origin, key, path, method, and whether the model is there. The server's one
 // handler.
 //
 // Called by all HTTP threads at once. Order: health and the page, which hold nothing of anyone; what concerns browsers;
@@ -7,25 +7,38 @@
 
 #include "server/http/access/auth.h"
 #include "server/http/access/cors.h"
+#include "server/http/access/host_policy.h"
+#include "server/http/access/key_limits.h"
 #include "server/http/http_types.h"
+#include "server/metrics/metrics_page.h"
 #include "server/server_state.h"
 
 namespace hearth {
 
+struct AccessRules {
+  Auth auth;
+  CorsPolicy cors;
+  HostPolicy hosts = HostPolicy("0.0.0.0", {});
+  bool has_page = true;  // GET / is the page, to everyone; else a line of text
+};
+
 class Routes {
  public:
-  /// state must outlive the routes. has_page: GET / is the page, to everyone; else a line of text.
-  Routes(const ServerState& state, Auth auth, CorsPolicy cors, bool has_page = true);
+  /// state and metrics must outlive the routes.
+  Routes(const ServerState& state, const MetricsPage& metrics, AccessRules rules);
 
-  HttpResponse operator()(const HttpRequest& request) const;
+  /// Sets the request's client.
+  HttpResponse operator()(HttpRequest& request) const;
 
  private:
-  HttpResponse dispatch(const HttpRequest& request) const;
+  HttpResponse dispatch(HttpRequest& request) const;
+  HttpResponse dispatch_limited(const HttpRequest& request, const ApiKey& key, ErrorStyle errors) const;
+  HttpResponse dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const;
 
   const ServerState& state_;
-  const Auth auth_;
-  const CorsPolicy cors_;
-  const bool has_page_;
+  const MetricsPage& metrics_;
+  mutable KeyLimits limits_;  // thread-safe
+  const AccessRules rules_;
 };
 
 }  // namespace hearth

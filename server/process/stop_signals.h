@@ -1,11 +1,13 @@
-// The signals of hearthd: SIGINT, SIGTERM and SIGHUP stop the server, SIGUSR1 skips its profiling. main waits
-// for them, so that no code runs inside a signal handler.
+// The signals of hearthd: SIGINT and SIGTERM stop the server, SIGHUP has it read its keys and log level again, SIGUSR1
+// skips its profiling. main waits for them, so that no code runs inside a signal handler.
 #pragma once
 
 #include <signal.h>
 
 #include <chrono>
 #include <optional>
+
+#include "server/http/connection/unique_fd.h"
 
 namespace hearth {
 
@@ -21,8 +23,14 @@ class StopSignals {
   /// Whether SIGUSR1 has arrived since the last call.
   bool skip_asked() const;
 
+  /// What SIGHUP has asked for since the last call: to read again, or, if it came because the terminal that the server was
+  /// started in was closed, to stop.
+  enum class Hangup { kNone, kReload, kTerminalClosed };
+  Hangup hangup() const;
+
  private:
-  sigset_t set_, skip_;
+  sigset_t set_, skip_, hangup_;
+  UniqueFd terminal_;  // the controlling terminal; none: the server has none
 };
 
 }  // namespace hearth

@@ -3,7 +3,7 @@ import openai
 import pytest
 
 import hearthd as daemon
-from fixtures import model_path, program, start  # noqa: F401  (pytest finds them here)
+from fixtures import model_path, program, small, start  # noqa: F401  (pytest finds them here)
 
 
 @pytest.fixture(scope="session")

@@ -16,15 +16,25 @@ def model_path():
     return hearthd.MODEL
 
 
-@pytest.fixture()
-def start(model_path):
-    """start(*flags, env=...) -> a server of the test's own, killed at its end if it still runs."""
+def starter(model):
     started = []
 
     def make(*flags, **options):
-        started.append(hearthd.Hearthd(*flags, model=options.pop("model", model_path), **options))
+        started.append(hearthd.Hearthd(*flags, model=options.pop("model", model), **options))
         return started[-1]
 
     yield make
     for one in started:
         one.kill()
+
+
+@pytest.fixture()
+def start(model_path):
+    """start(*flags, env=...) -> a server of the test's own, killed at its end if it still runs."""
+    yield from starter(model_path)
+
+
+@pytest.fixture()
+def small():
+    """Like start, with the committed small model, so it needs no other."""
+    yield from starter(hearthd.SMALL_MODEL)

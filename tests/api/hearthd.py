@@ -20,6 +20,8 @@ EMULATED = BUILD / "tests" / "hearthd_emulated"  # on emulated CUDA; built where
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
 MODEL = pathlib.Path(
     os.environ.get("HEARTH_TEST_MODEL", CACHE / "hearth" / "SmolLM2-135M-Instruct.Q4_1.gguf"))
+# Committed: no chat template, 512 tokens of context, 2,048 in the vocabulary.
+SMALL_MODEL = ROOT / "tests" / "data" / "relu" / "relu-5m-q8_0.gguf"
 NO_CACHE = tempfile.TemporaryDirectory(prefix="hearth-no-cache-")
 PATIENCE = 120  # seconds until a wait is given up; far above what anything takes, for slow shared machines
 
@@ -50,9 +52,10 @@ def wait_until(condition, what, patience=PATIENCE):
 
 
 class Hearthd:
-    """A running server. Its log is in `lines`."""
+    """A running server. What it says on standard error is in `lines`: its log, unless that goes to a log_file."""
 
-    def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY):
+    def __init__(self, *arguments, model=MODEL, env=None, wait=True, binary=BINARY, log_file=None):
+        self.log_file = log_file
         command = [binary, "--port", "0", "--model", str(model), *map(str, arguments)]
         self.process = subprocess.Popen(command, env=clean_environment(env), stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
@@ -75,7 +78,8 @@ class Hearthd:
             self.lines.append(line.rstrip("\n"))
 
     def _find_port(self):
-        for line in self.lines:
+        logged = self.log_file.read_text().splitlines() if self.log_file and self.log_file.exists() else []
+        for line in [*self.lines, *logged]:
             if found := re.search(r"listening on http://[^ ]*:(\d+)", line):
                 return found.group(1)
         if self.process.poll() is not None:
@@ -153,5 +157,5 @@ def read_until(connection, mark):
 def post(path, body, headers=""):
     """The bytes of a POST that asks for the connection to be closed."""
     data = body.encode()
-    return (f"POST {path} HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: application/json\r\n{headers}"
+    return (f"POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n{headers}"
             f"Content-Length: {len(data)}\r\n\r\n").encode() + data

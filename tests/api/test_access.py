@@ -3,13 +3,14 @@ import httpx
 import openai
 import pytest
 
+import hearthd
+
 
 @pytest.fixture(scope="module")
-def closed(model_path, tmp_path_factory):
-    import hearthd
+def closed(tmp_path_factory):
     keys = tmp_path_factory.mktemp("keys") / "keys"
     keys.write_text("# for tests\nfile-key\n")
-    server = hearthd.Hearthd("--api-key-file", keys, model=model_path, env={"HEARTH_API_KEY": "env-key"})
+    server = hearthd.Hearthd("--api-key-file", keys, model=hearthd.SMALL_MODEL, env={"HEARTH_API_KEY": "env-key"})
     yield server
     server.kill()
 
@@ -59,3 +60,29 @@ def test_an_allowed_page_can_read_errors_too(start):
     for answer in (httpx.get(server.url + "/v1/models", headers=headers),
                    httpx.get(server.url + "/nothing", headers=headers)):
         assert answer.headers["access-control-allow-origin"] == "https://chat.example.org"
+
+
+def test_with_keys_a_foreign_page_cannot_read_either(closed):
+    for headers, status in (({}, 401), ({"X-Api-Key": "file-key"}, 200)):
+        answer = httpx.get(closed.url + "/v1/models", headers={"Origin": "http://evil.example", **headers})
+        assert answer.status_code == status and "access-control-allow-origin" not in answer.headers
+
+
+def test_a_name_of_another_site_does_not_lead_here(small):
+    server = small("--allowed-host", "chat.example.org")
+    for host, status in (("evil.example", 403), ("evil.example:8080", 403), ("127.0.0.1.evil.example", 403), ("chat.example.org", 200),
+                         (f"localhost:{server.port}", 200), ("[::1]", 200)):
+        for path in ("/v1/models", "/health", "/openapi.json"):
+            answer = httpx.get(server.url + path, headers={"Host": host})
+            assert answer.status_code == status, (host, path)
+        if status == 403:
+            error = answer.json()["error"]
+            assert error["code"] == "host_not_allowed" and "--allowed-host" in error["message"]
+    assert httpx.options(server.url + "/v1/models", headers={"Host": "evil.example", "Origin": "http://localhost"}).status_code == 403
+
+
+def test_admin_is_for_this_machine_where_there_are_no_keys(small):
+    server = small()
+    assert httpx.get(server.url + "/admin/x").status_code == 404
+    answer = httpx.get(server.url + "/admin/x", headers={"X-Forwarded-For": "192.0.2.1"})
+    assert answer.status_code == 403 and answer.json()["error"]["code"] == "role_missing"

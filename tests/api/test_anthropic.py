@@ -138,7 +138,7 @@ def test_errors_of_the_transport_and_of_unknown_paths(claude, server):
     with pytest.raises(anthropic.NotFoundError) as unknown:
         claude.messages.batches.list()
     assert unknown.value.body["type"] == "error" and unknown.value.request_id
-    head = "POST /v1/messages HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n"
+    head = "POST /v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n"
     assert '"type":"request_too_large"' in server.ask(head)
 
 

@@ -110,7 +110,7 @@ def test_a_compressed_body_that_is_too_large_or_of_an_unknown_kind(server):
 
 def test_a_chunked_body_with_trailers(server):
     body = '{"prompt":"a","max_tokens":1}'
-    answer = server.ask("POST /v1/completions HTTP/1.1\r\nHost: h\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
+    answer = server.ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n"
                         f"Trailer: X-Checksum\r\n\r\n{len(body):x}\r\n{body}\r\n0\r\nX-Checksum: 1\r\n\r\n")
     assert answer.startswith("HTTP/1.1 200")
 

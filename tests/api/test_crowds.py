@@ -72,9 +72,9 @@ def test_half_open_and_slow_connections_block_nobody(start):
             connection = server.connect()
             crowd.append(connection)
             if i % 3 == 1:
-                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nX: ")
+                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nX: ")
             if i % 3 == 2:
-                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+                connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         status, body = server.health()
         assert status == 200 and body["slots"]["running"] == 2
         assert httpx.get(server.url + "/v1/models", timeout=hearthd.PATIENCE).status_code == 200
@@ -122,7 +122,7 @@ def test_idle_connections_beyond_the_threads_still_work(start):
     sessions = [server.connect() for _ in range(250)]
     try:
         for connection in sessions:
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert hearthd.read_until(connection, b"}").startswith(b"HTTP/1.1 200")
     finally:
         for connection in sessions:

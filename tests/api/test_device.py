@@ -272,7 +272,7 @@ def test_after_a_failure_health_tells_why_until_the_last_answer_is_out(serve, tm
     server = serve("--device", "cuda", "--trace", trace, *SMALL, env={"CUDAEMU_FAIL": "kernel:900:700"})
     # A body that is never sent whole keeps its connection's answer open, and with it the process for a while.
     with server.connect() as slow:
-        slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+        slow.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         assert complete(server, PROMPTS[0], 40, ignore_eos=True).status_code == 500
         status, body = server.health()
         assert status == 503 and body["status"] == "failed" and "CUDA failed while" in body["reason"], body

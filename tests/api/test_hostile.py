@@ -9,15 +9,8 @@ import pytest
 
 import hearthd
 
-SMALL_MODEL = hearthd.ROOT / "tests" / "data" / "relu" / "relu-5m-q8_0.gguf"
-CLOSE = "Host: h\r\nConnection: close\r\n"
-
-
-@pytest.fixture()
-def small(start):
-    """small(*flags, env=...) -> a server of the small model: no chat template, 512 tokens of context, 2,048 in the
-    vocabulary."""
-    return lambda *flags, **options: start(*flags, model=SMALL_MODEL, **options)
+SMALL_MODEL = hearthd.SMALL_MODEL
+CLOSE = "Host: localhost\r\nConnection: close\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +36,7 @@ def test_header_lines_that_a_proxy_may_read_differently_are_refused(shared, line
 
 def test_what_follows_a_badly_ended_chunked_body_is_no_request(shared):
     body = '{"prompt":"a","max_tokens":1}'
-    answer = shared.ask("POST /v1/completions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
+    answer = shared.ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                         f"{len(body):x}\r\n{body}?\r\nGET /health HTTP/1.1\r\n{CLOSE}\r\n")
     assert answer.count("HTTP/1.1 ") == 1
 
@@ -53,7 +46,7 @@ def test_slow_bodies_do_not_hold_every_thread(small):
     crowd = [server.connect() for _ in range(200)]
     try:
         for connection in crowd:
-            connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 100\r\n\r\n{")
+            connection.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         # Far less than the time each of them would be given on a server with threads to spare.
         hearthd.wait_until(lambda: server.health()[0] == 200, "the server to get rid of them", patience=12)
         assert complete(server, prompt="a").status_code == 200
@@ -122,6 +115,51 @@ def test_xtc_without_a_threshold_draws_no_token_that_is_banned(shared):
     assert chosen.status_code == 200 and chosen.json()["choices"][0]["text"] in ("yes", "no")
     unended = complete(shared, min_tokens=5, max_tokens=5, **fields)
     assert unended.json()["usage"]["completion_tokens"] == 5
+
+
+def test_every_bound_is_told(shared):
+    tool = {"type": "function", "function": {"name": "f"}}
+    schema = {"type": "object", "description": "x" * (600 << 10)}
+    for fields, param in [({"prompt": ["a"] * 2049}, "prompt"), ({"stop": ["a"] * 65}, "stop"), ({"stop": "a" * 1025}, "stop"),
+                          ({"n": 129}, "n"), ({"guided_json": schema}, "guided_json"), ({"guided_regex": "a" * 20_001}, "guided_regex"),
+                          ({"guided_choice": ["a"] * 10_001}, "guided_choice"), ({"logit_bias": {"2048": 1}}, "logit_bias")]:
+        answer = complete(shared, **{"prompt": "a", **fields})
+        assert (answer.status_code, answer.json()["error"]["param"]) == (400, param), answer.text[:300]
+        assert len(answer.content) < 1000
+    parts = [{"type": "text", "text": "a"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]
+    for body, said in [({"messages": [{"role": "user", "content": parts}]}, "reads text"), ({"messages": [{"role": "user", "content": "a"}], "tools": [tool] * 1025}, "1025")]:
+        answer = httpx.post(shared.url + "/v1/chat/completions", json=body, timeout=hearthd.PATIENCE)
+        assert answer.status_code == 400 and said in answer.json()["error"]["message"], answer.text
+    for path, body in [("/api/chat", {"messages": [{"role": "user", "content": "a", "images": ["AAAA"]}]}),
+                       ("/v1/messages", {"max_tokens": 1, "messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}),
+                       ("/v1/responses", {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]})]:
+        answer = httpx.post(shared.url + path, json=body, timeout=hearthd.PATIENCE)
+        assert answer.status_code == 400 and "reads text" in answer.text, (path, answer.text)
+    deep = '{"prompt": "a", "x": ' + "[" * 64 + "]" * 64 + "}"
+    many = "GET / HTTP/1.1\r\n" + CLOSE + "".join(f"X{i}: a\r\n" for i in range(130)) + "\r\n"
+    assert "nested deeper" in httpx.post(shared.url + "/v1/completions", content=deep, timeout=hearthd.PATIENCE).text
+    assert shared.ask(many).startswith("HTTP/1.1 431")
+    assert shared.ask("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n").startswith("HTTP/1.1 400")
+    assert shared.ask("POST /v1/completions HTTP/1.1\r\n" + CLOSE + "Content-Length: 99999999\r\n\r\n").startswith("HTTP/1.1 413")
+
+
+def test_answers_tell_nothing_of_the_machine(shared):
+    """No path, no library's name or version, in heads or bodies, good or bad."""
+    asked = [("GET", path, None) for path in ("/", "/health", "/livez", "/readyz", "/v1/models", "/v1/models/none", "/props", "/slots", "/nothing",
+                                              "/tokenizer_info", "/api/version", "/api/tags", "/api/ps", "/admin/x", "/v1/responses/x")]
+    asked += [("POST", "/api/show", {"model": SMALL_MODEL.stem}), ("POST", "/v1/completions", {"prompt": "a", "max_tokens": 1}),
+              ("POST", "/v1/completions", {"prompt": 1}), ("POST", "/v1/completions", {"prompt": "a", "guided_regex": "("}),
+              ("POST", "/v1/completions", {"prompt": "a", "guided_json": {"$ref": "#/no"}}),
+              ("POST", "/v1/completions", {"prompt": "a", "guided_grammar": "root ::="}),
+              ("POST", "/v1/chat/completions", {"messages": [{"role": "user", "content": "a"}]}), ("POST", "/v1/messages", {}),
+              ("PATCH", "/v1/models", None), ("DELETE", "/api/delete", {"model": "x"})]
+    words = [str(hearthd.ROOT), str(SMALL_MODEL.parent), hearthd.clean_environment().get("HOME", "/root"), "/tmp", "httplib", "nlohmann", "spdlog",
+             "json.exception", "std::", "0x"]
+    for method, path, body in asked:
+        answer = httpx.request(method, shared.url + path, json=body, timeout=hearthd.PATIENCE)
+        text = "\n".join(f"{name}: {value}" for name, value in answer.headers.items()) + answer.text
+        assert not [word for word in words if word in text], (method, path, text[:2000])
+        assert "server" not in answer.headers and "x-powered-by" not in answer.headers
 
 
 # ---- around the process ----

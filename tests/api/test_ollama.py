@@ -186,7 +186,7 @@ def test_errors_before_an_endpoint_have_ollamas_shape(server):
     for method, path, status in (("GET", "/api/nothing", 404), ("PUT", "/api/chat", 405)):
         answer = httpx.request(method, server.url + path)
         assert answer.status_code == status and isinstance(answer.json()["error"], str)
-    assert '{"error":"the request body is larger' in server.ask("POST /api/chat HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n")
+    assert '{"error":"the request body is larger' in server.ask("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
 
 
 def test_leaving_a_stream_cancels_it(lama, server):

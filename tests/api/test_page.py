@@ -624,10 +624,15 @@ def test_the_theme_is_the_systems_until_one_is_chosen(small, look):
     assert page.evaluate(ground) == dark
 
 
-def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not(small):
-    for host, status in (("192.0.2.7:8080", 200), ("[2001:db8::7]:8080", 200), ("nas:8080", 200), ("evil.example:8080", 403)):
-        answer = httpx.post(small.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE,
-                            headers={"Origin": f"http://{host}", "Host": host})
-        assert answer.status_code == status, host
-    answer = httpx.post(small.url + "/v1/completions", json={"prompt": "a"}, headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"})
-    assert answer.status_code == 403
+def test_the_page_of_an_address_may_use_the_server_and_other_pages_may_not():
+    server = hearthd.Hearthd("--allowed-host", "*", "--device", "cpu", model=small_model.path())
+    try:
+        for host, status in (("192.0.2.7:8080", 200), ("[2001:db8::7]:8080", 200), ("nas:8080", 200), ("evil.example:8080", 403)):
+            answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a", "max_tokens": 1}, timeout=hearthd.PATIENCE,
+                                headers={"Origin": f"http://{host}", "Host": host})
+            assert answer.status_code == status, host
+        answer = httpx.post(server.url + "/v1/completions", json={"prompt": "a"},
+                            headers={"Origin": "http://192.0.2.7:8080", "Host": "192.0.2.8:8080"})
+        assert answer.status_code == 403
+    finally:
+        server.kill()

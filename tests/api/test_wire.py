@@ -6,7 +6,7 @@ import pytest
 
 import hearthd
 
-CLOSE = "Host: h\r\nConnection: close\r\n"
+CLOSE = "Host: localhost\r\nConnection: close\r\n"
 
 
 def status_of(answer):
@@ -92,7 +92,7 @@ def test_keep_alive_carries_many_requests(server):
             assert session.get("/v1/models").status_code == 200
     with server.connect() as connection:
         for _ in range(3):
-            connection.sendall(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n")
+            connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert hearthd.read_until(connection, b"}").startswith(b"HTTP/1.1 200")
 
 

@@ -151,7 +151,7 @@ __device__ __forceinline__ void gather_active(const Call& call, int64_t begin, i
     values[t] = first_token + t < call.n_tokens ? call.values[(first_token + t) * call.max + place] : 0.0f;
     if (!(fabsf(values[t]) <= 3.402823466e38f)) {  // infinite or NaN
       values[t] = 0.0f;
-      if (blockIdx.x == 0) atomicOr(call.poison + first_token + t, 1);
+      if (blockIdx.z == 0) atomicOr(call.poison + first_token + t, 1);
     }
     any |= values[t] != 0.0f;
   }
@@ -168,7 +168,7 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
                                          Shared<kTokens>& shared) {
   constexpr int kRows = kTokens == 1 ? Source::kRowsInFlight : 2;
   const int warp = static_cast<int>(threadIdx.x) / 32, own = static_cast<int>(threadIdx.x) % 32;
-  const int64_t lane = int64_t{blockIdx.x} * 32 + own, column = lane * kLaneColumns;
+  const int64_t lane = int64_t{blockIdx.z} * 32 + own, column = lane * kLaneColumns;
   const int n_active = shared.n_active;
   if (warp * kRows >= n_active || column >= call.n_cols) return;
   const int n_columns =
@@ -213,11 +213,12 @@ __device__ __forceinline__ void sum_rows(const Source& source, const Call& call,
   }
 }
 
-/// Thread block (x, y, z): columns from 256 x on; chunks y, y + gridDim.y, ...; tokens from kTokens z on.
+/// Thread block (x, y, z): tokens from kTokens x on; chunks y, y + gridDim.y, ...; columns from 256 z on. Blocks that run at
+/// once are neighbours in x and read the same columns of the same rows, which a cache holds then.
 template <class Source, int kTokens>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source source, Call call) {
   __shared__ Shared<kTokens> shared;
-  const int first_token = static_cast<int>(blockIdx.z) * kTokens;
+  const int first_token = static_cast<int>(blockIdx.x) * kTokens;
   const int64_t n = *call.n, step = int64_t{gridDim.y} * call.chunk;
   for (int64_t begin = int64_t{blockIdx.y} * call.chunk; begin < n; begin += step) {
     if (threadIdx.x == 0) shared.n_active = 0;
@@ -228,7 +229,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source
     sum_rows(source, call, first_token, shared);
     __syncthreads();
     const int own = static_cast<int>(threadIdx.x);
-    const int64_t column = int64_t{blockIdx.x} * kColumns + own;
+    const int64_t column = int64_t{blockIdx.z} * kColumns + own;
     GPU_UNROLL for (int t = 0; t < kTokens; ++t) {
       if (first_token + t >= call.n_tokens || column >= call.n_cols) continue;
       const int at = own % kLaneColumns * 32 + own / kLaneColumns;
@@ -241,14 +242,14 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm) add_down_kernel(Source
   }
 }
 
-/// Rows are read once for every kTokens tokens. A weight takes about four instructions to decode and seven for each token to
-/// round and add; a code one to take, and two for each token.
+/// Rows are read once, and decoded once for every kTokens tokens. A weight takes about four instructions to decode and seven
+/// for each token to round and add; a code one to take, and two for each token.
 template <int kTokens, class Source>
 KernelWork work_of(const Source& source, const Call& call) {
   const auto n = static_cast<double>(*call.n), cols = static_cast<double>(call.n_cols);
   const double passes = (call.n_tokens + kTokens - 1) / kTokens;
   return {
-      .bytes = passes * n * source.row_bytes(call.n_cols) + floats((1 + call.n_tokens) * int64_t{*call.n}) +
+      .bytes = n * source.row_bytes(call.n_cols) + floats((1 + call.n_tokens) * int64_t{*call.n}) +
                16.0 * call.n_tokens * cols,
       .instructions =
           n * cols * (Source::kTerms ? 1.5 * passes + 2.5 * call.n_tokens : 4 * passes + 7 * call.n_tokens)};
@@ -260,8 +261,8 @@ void launch(const Source& source, const Call& call, cudaStream_t stream) {
                 parts = (call.n_tokens + kTokens - 1) / kTokens;
   const int64_t chunks = (call.max + call.chunk - 1) / call.chunk;
   const int64_t wanted = (kEnoughBlocks + tiles * parts - 1) / (tiles * parts);
-  const dim3 grid(static_cast<unsigned>(tiles), static_cast<unsigned>(chunks < wanted ? chunks : wanted),
-                  static_cast<unsigned>(parts));
+  const dim3 grid(static_cast<unsigned>(parts), static_cast<unsigned>(chunks < wanted ? chunks : wanted),
+                  static_cast<unsigned>(tiles));
   check(gpu_launch([=] { return work_of<kTokens>(source, call); }, add_down_kernel<Source, kTokens>, grid,
                    kThreads, 0, stream, source, call),
         "adding up the down projection of neurons");

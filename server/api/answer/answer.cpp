@@ -41,6 +41,7 @@ std::optional<ApiError> Answer::look_ahead(std::chrono::milliseconds timeout) {
   if (!event) return std::nullopt;
   if (const FinishedEvent* finished = std::get_if<FinishedEvent>(&event->what)) {
     const bool failed = finished->reason == FinishReason::kFailed ||
+                        finished->reason == FinishReason::kTimedOut ||
                         finished->reason == FinishReason::kUnsatisfiable ||
                         (finished->reason == FinishReason::kCancelled && !spec_.cancelled());
     if (failed) return choices_.take(std::move(*event)).failure;

@@ -19,6 +19,21 @@ double rank(const TextStream& text) {
                               : text.sum_logprob() / text.n_tokens();
 }
 
+/// How a choice ended, as the log says it.
+const char* finish_word(const std::optional<FinishedChoice>& finished) {
+  if (!finished) return "";
+  if (finished->cancelled) return "cancelled";
+  switch (finished->end) {
+    case ChoiceEnd::kLength:
+      return "length";
+    case ChoiceEnd::kToolCalls:
+      return "tool_calls";
+    case ChoiceEnd::kStop:
+      break;
+  }
+  return "stop";
+}
+
 }  // namespace
 
 Choices::Choices(const AnswerSpec& spec, const Tokenizer& tokenizer) : spec_(&spec), tokenizer_(&tokenizer) {
@@ -91,7 +106,8 @@ void Choices::finish(int sequence, const FinishedEvent& event, Update& update) {
   decode_seconds_ = std::max(decode_seconds_, event.decode_seconds);
   if (candidate.finished) return;
   const bool cancelled = event.reason == FinishReason::kCancelled && spec_->cancelled();
-  const bool ended = event.reason == FinishReason::kStop || event.reason == FinishReason::kLength;
+  const bool ended = event.reason == FinishReason::kStop || event.reason == FinishReason::kLength ||
+                     (event.reason == FinishReason::kTimedOut && event.n_generated_tokens > 0);
   if (!ended && !cancelled) {
     update.failure = failure_of(event);
     return;
@@ -215,7 +231,9 @@ GenerationRecord Choices::record(const char* ended) const {
           .queue_seconds = queue_seconds_,
           .prefill_seconds = prefill_seconds_,
           .decode_seconds = decode_seconds_,
-          .ended = ended};
+          .ended = ended,
+          .finish_reason = candidates_.empty() ? "" : finish_word(candidates_.front().finished),
+          .model = spec_->model};
 }
 
 AnswerTotals Choices::totals() const {

@@ -36,6 +36,7 @@ struct AnswerSpec {
       reading;                        // of a chat whose answers have thinking or calls apart from their text
   std::vector<int32_t> shown_tokens;  // with reading: control tokens whose text is read, ascending
   std::vector<PreparedPrompt> prompts;
+  std::string model = {};                       // the served name, for the access log
   bool speculates = false;                      // the engine drafts tokens
   bool has_prediction = false;                  // the request has one
   std::shared_ptr<AnswerControl> control = {};  // null: nobody but its client ends the answer

@@ -15,7 +15,7 @@ namespace hearth {
 HttpResponse refusal_response(Refusal refusal, std::string_view prompt_param, const EngineStatus& engine,
                               ErrorStyle style);
 
-/// Why a sequence of an accepted request has no answer. REQUIRES: its reason is kUnsatisfiable, kFailed or kCancelled.
+/// Why a sequence of an accepted request has no answer. REQUIRES: its reason is kUnsatisfiable, kFailed, kTimedOut or kCancelled.
 ApiError failure_of(const FinishedEvent& event);
 
 /// The response to a request that the engine had accepted and then failed.

@@ -2,7 +2,7 @@
 #include "server/api/answer/respond.h"
 
 #include <chrono>
-#include <exception>
+#include <functional>
 #include <optional>
 #include <string>
 #include <variant>
@@ -29,8 +29,14 @@ std::shared_ptr<const std::vector<int32_t>> prediction_of(const GenerationFields
 }
 
 GenerationRequest make_generation(const AnswerSpec& spec, const SequenceTemplate& common,
-                                  const LengthRule& length, const ApiContext& api) {
+                                  const LengthRule& length, uint64_t client, const ApiContext& api) {
   GenerationRequest request;
+  request.client = client;
+  request.priority = common.generation->priority;
+  if (const std::optional<double>& seconds = common.generation->timeout_seconds) {
+    request.deadline = std::chrono::steady_clock::now() +
+                       std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(*seconds));
+  }
   const auto prediction = prediction_of(*common.generation, api);
   for (const PreparedPrompt& prompt : spec.prompts) {
     const int max_tokens = decide_max_tokens(length, prompt.tokens.size(), api.model().context_tokens);
@@ -86,8 +92,11 @@ void require_generation(const ApiContext& api) {
 
 }  // namespace
 
-HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<AnswerShape> shape,
-                     const SequenceTemplate& common, const LengthRule& length) {
+uint64_t client_number(const HttpRequest& request) { return std::hash<std::string>()(request.client); }
+
+HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
+                     std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common,
+                     const LengthRule& length) {
   require_generation(api);
   const ErrorStyle style = shape->error_style();
   TokenGenerator& engine = *api.model().engine;
@@ -96,7 +105,7 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
       truncate_prompt(prompt, *keep, length, api.model().context_tokens, api.tokenizer());
   }
   std::variant<std::shared_ptr<TokenStream>, Refusal> submitted =
-      engine.submit(make_generation(spec, common, length, api));
+      engine.submit(make_generation(spec, common, length, client_number(request), api));
   if (const Refusal* refusal = std::get_if<Refusal>(&submitted)) {
     return refusal_response(*refusal, length.prompt_param, engine.status(), style);
   }
@@ -104,6 +113,7 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
   spec.has_prediction = common.generation->prediction.has_value();
   shape->know_prompt(count_tokens(spec.prompts));
   spec.blank_line_interval = api.model().blank_line_interval;
+  spec.model = api.model().names.front();
   spec.control = shape->accepted();
   if (spec.control) spec.control->attach(std::get<std::shared_ptr<TokenStream>>(submitted));
   const bool stream = spec.stream;
@@ -116,7 +126,7 @@ HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<Ans
   return stream ? stream_response(answer) : whole_response(answer);
 }
 
-HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
+HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape) {
   require_generation(api);
   // 1. Messages to tokens.
@@ -144,7 +154,7 @@ HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
   const LengthRule length{.asked = asked.max_tokens,
                           .default_tokens = api.model().max_tokens_default,
                           .prompt_param = "messages"};
-  return respond(api, std::move(spec), std::move(shape), common, length);
+  return respond(api, request, std::move(spec), std::move(shape), common, length);
 }
 
 HttpResponse json_response(const Json& json) {
@@ -158,13 +168,6 @@ HttpResponse response_to_exception(ErrorStyle style) {
     throw;
   } catch (const RequestError& refused) {
     return error_response(refused.error(), style);
-  } catch (const std::exception& error) {
-    return error_response(
-        {.status = 500,
-         .message = std::string("The server met an error of its own: ").append(error.what()),
-         .param = {},
-         .code = "internal_error"},
-        style);
   }
 }
 

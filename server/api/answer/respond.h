@@ -2,6 +2,7 @@
 // them. Called on the HTTP thread.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -18,20 +19,25 @@ namespace hearth {
 /// Asks the engine for best_of sequences of every prompt, and makes the response from its first reaction. Choices of one
 /// prompt differ by their seed; the same prompt, seed and choice give the same text whatever else is in the request. Throws
 /// RequestError if a prompt does not fit, or if the model generates nothing.
-HttpResponse respond(const ApiContext& api, AnswerSpec spec, std::unique_ptr<AnswerShape> shape,
-                     const SequenceTemplate& common, const LengthRule& length);
+HttpResponse respond(const ApiContext& api, const HttpRequest& request, AnswerSpec spec,
+                     std::unique_ptr<AnswerShape> shape, const SequenceTemplate& common,
+                     const LengthRule& length);
 
 /// Answers a conversation. shape: of this answer. Throws RequestError.
-HttpResponse respond_to_chat(const ApiContext& api, const ChatRequest& asked,
+HttpResponse respond_to_chat(const ApiContext& api, const HttpRequest& request, const ChatRequest& asked,
                              std::unique_ptr<AnswerShape> shape);
+
+/// The number of a client among those that the engine shares its slots out to.
+uint64_t client_number(const HttpRequest& request);
 
 /// Status 200 with this body.
 HttpResponse json_response(const Json& json);
 
-/// The response to an exception that a handler has thrown. Call only while one is being handled.
+/// The response to a RequestError that a handler has thrown. Call only while an exception is being handled. Others are
+/// thrown again: the transport logs them, and tells the client nothing of what they say.
 HttpResponse response_to_exception(ErrorStyle style);
 
-/// Runs a handler and turns its exceptions into error responses.
+/// Runs a handler and turns its refusals into error responses.
 template <typename Handler>
 HttpResponse guarded(ErrorStyle style, Handler handler) {
   try {

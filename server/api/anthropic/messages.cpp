@@ -28,7 +28,7 @@ HttpResponse create_message(const ApiContext& api, const HttpRequest& request, s
     std::string model = api.model_name(body, path_model);
     const MessagesRequest asked = parse_messages_request(body, api.limits());
     return respond_to_chat(
-        api, asked.chat,
+        api, request, asked.chat,
         std::make_unique<MessageShape>(api.new_id("msg_"), std::move(model), asked.shows_thinking));
   });
 }

@@ -14,8 +14,9 @@
 namespace hearth {
 namespace {
 
-HttpResponse respond_native(const ApiContext& api, std::string model, const NativeRequest& asked,
-                            PreparedPrompt prompt, std::string_view prompt_param) {
+HttpResponse respond_native(const ApiContext& api, const HttpRequest& request, std::string model,
+                            const NativeRequest& asked, PreparedPrompt prompt,
+                            std::string_view prompt_param) {
   AnswerSpec spec;
   spec.prompts.push_back(std::move(prompt));
   spec.stream = asked.generation.stream;
@@ -28,7 +29,7 @@ HttpResponse respond_native(const ApiContext& api, std::string model, const Nati
                                 .constraint = api.constraints().compile(asked.generation.format)};
   const LengthRule length{
       .asked = asked.n_predict, .default_tokens = api.model().context_tokens, .prompt_param = prompt_param};
-  return respond(api, std::move(spec), std::move(shape), common, length);
+  return respond(api, request, std::move(spec), std::move(shape), common, length);
 }
 
 PreparedPrompt prompt_of(const Json& body, bool truncated, const ApiContext& api) {
@@ -59,7 +60,7 @@ HttpResponse native_completion(const ApiContext& api, const HttpRequest& request
     std::string model = api.model_name(body, path_model);
     const NativeRequest asked = parse_native_request(body, api.limits());
     PreparedPrompt prompt = prompt_of(body, asked.generation.keep_prompt_tokens.has_value(), api);
-    return respond_native(api, std::move(model), asked, std::move(prompt), "prompt");
+    return respond_native(api, request, std::move(model), asked, std::move(prompt), "prompt");
   });
 }
 
@@ -72,7 +73,7 @@ HttpResponse infill(const ApiContext& api, const HttpRequest& request, std::stri
     const FimText text = parse_infill_text(body, api.tokenizer());
     refuse_hopeless_parts(text, api);
     end_at_fim_tokens(asked.generation, api.tokenizer());
-    return respond_native(api, std::move(model), asked, prepare_fim_prompt(text, api.tokenizer()),
+    return respond_native(api, request, std::move(model), asked, prepare_fim_prompt(text, api.tokenizer()),
                           "input_prefix");
   });
 }

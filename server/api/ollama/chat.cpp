@@ -48,7 +48,7 @@ HttpResponse ollama_chat(const ApiContext& api, const HttpRequest& request, std:
     const ChatRequest asked = parse_ollama_chat(body, api.limits());
     check_thinking(api.dialect(), fields, head.model);
     const std::optional<int> n_logprobs = asked.logprobs ? std::optional(asked.top_logprobs) : std::nullopt;
-    return respond_to_chat(api, asked,
+    return respond_to_chat(api, request, asked,
                            std::make_unique<OllamaShape>(std::move(head), api.tokenizer(), n_logprobs));
   });
 }

@@ -63,7 +63,7 @@ HttpResponse respond_to(const ApiContext& api, const HttpRequest& request, const
                     Vectors vectors, const GenerationRecord& cost) {
       return make_body(name, vectors_json(std::move(vectors), n), cost);
     };
-    return respond_with_embeddings(api, *target, std::move(asked), std::move(spec));
+    return respond_with_embeddings(api, request, *target, std::move(asked), std::move(spec));
   });
 }
 

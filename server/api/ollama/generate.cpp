@@ -40,8 +40,8 @@ PreparedPrompt prepare(const ApiContext& api, const OllamaGenerateRequest& asked
 }
 
 /// Answers with what follows the prompt, without the chat template.
-HttpResponse respond_raw(const ApiContext& api, const OllamaGenerateRequest& asked,
-                         std::unique_ptr<AnswerShape> shape) {
+HttpResponse respond_raw(const ApiContext& api, const HttpRequest& request,
+                         const OllamaGenerateRequest& asked, std::unique_ptr<AnswerShape> shape) {
   AnswerSpec spec;
   spec.prompts.push_back(prepare(api, asked));
   spec.stream = asked.chat.generation.stream;
@@ -54,7 +54,7 @@ HttpResponse respond_raw(const ApiContext& api, const OllamaGenerateRequest& ask
   const LengthRule length{.asked = asked.chat.max_tokens,
                           .default_tokens = api.model().max_tokens_default,
                           .prompt_param = "prompt"};
-  return respond(api, std::move(spec), std::move(shape), common, length);
+  return respond(api, request, std::move(spec), std::move(shape), common, length);
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ HttpResponse ollama_generate(const ApiContext& api, const HttpRequest& request, 
     const ChatRequest& chat = asked.chat;
     const std::optional<int> n_logprobs = chat.logprobs ? std::optional(chat.top_logprobs) : std::nullopt;
     auto shape = std::make_unique<OllamaShape>(std::move(head), api.tokenizer(), n_logprobs);
-    if (asked.raw) return respond_raw(api, asked, std::move(shape));
-    return respond_to_chat(api, chat, std::move(shape));
+    if (asked.raw) return respond_raw(api, request, asked, std::move(shape));
+    return respond_to_chat(api, request, chat, std::move(shape));
   });
 }
 

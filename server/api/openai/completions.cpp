@@ -70,7 +70,7 @@ HttpResponse completions(const ApiContext& api, const HttpRequest& request, std:
                                   .constraint = api.constraints().compile(asked.generation.format)};
     const LengthRule length{
         .asked = asked.max_tokens, .default_tokens = kDefaultCompletionTokens, .prompt_param = "prompt"};
-    return respond(api, std::move(spec), std::move(shape), common, length);
+    return respond(api, request, std::move(spec), std::move(shape), common, length);
   });
 }
 
@@ -80,7 +80,8 @@ HttpResponse chat_completions(const ApiContext& api, const HttpRequest& request,
     const Json body = parse_json_body(request.body);
     AnswerHead head = new_head(api, "chatcmpl-", api.model_name(body, path_model));
     const ChatRequest asked = parse_chat_request(body, api.limits());
-    return respond_to_chat(api, asked, std::make_unique<ChatShape>(std::move(head), api.tokenizer(), asked));
+    return respond_to_chat(api, request, asked,
+                           std::make_unique<ChatShape>(std::move(head), api.tokenizer(), asked));
   });
 }
 

@@ -107,6 +107,7 @@ std::string EmbeddingAnswer::json() {
 GenerationRecord EmbeddingAnswer::record(const char* ended) const {
   GenerationRecord record = record_;
   record.ended = ended;
+  record.model = spec_.model;
   return record;
 }
 

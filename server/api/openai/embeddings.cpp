@@ -89,10 +89,12 @@ GenerationRequest make_request(EmbeddingRequest& asked, const EmbeddingTarget& t
 
 }  // namespace
 
-HttpResponse respond_with_embeddings(const ApiContext& api, const EmbeddingTarget& target,
-                                     EmbeddingRequest asked, EmbeddingAnswer::Spec spec) {
+HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& from,
+                                     const EmbeddingTarget& target, EmbeddingRequest asked,
+                                     EmbeddingAnswer::Spec spec) {
   // 1. Texts to tokens.
   GenerationRequest request = make_request(asked, target);
+  request.client = client_number(from);
   // 2. How to answer.
   spec.n_inputs = request.sequences.size();
   spec.blank_line_interval = api.model().blank_line_interval;
@@ -122,7 +124,7 @@ HttpResponse embeddings(const ApiContext& api, const HttpRequest& http, std::str
     spec.format.base64 = asked.base64;
     if (asked.dimensions) spec.format.n_dimensions = static_cast<size_t>(*asked.dimensions);
     spec.model = name;
-    return respond_with_embeddings(api, *target, std::move(asked), std::move(spec));
+    return respond_with_embeddings(api, http, *target, std::move(asked), std::move(spec));
   });
 }
 

@@ -11,8 +11,9 @@
 namespace hearth {
 
 /// Embeds the inputs, for an endpoint of any family. spec: format, model, errors and body. Throws RequestError.
-HttpResponse respond_with_embeddings(const ApiContext& api, const EmbeddingTarget& target,
-                                     EmbeddingRequest asked, EmbeddingAnswer::Spec spec);
+HttpResponse respond_with_embeddings(const ApiContext& api, const HttpRequest& from,
+                                     const EmbeddingTarget& target, EmbeddingRequest asked,
+                                     EmbeddingAnswer::Spec spec);
 
 /// path_model: the model named by the request's path, if the body names none.
 HttpResponse embeddings(const ApiContext& api, const HttpRequest& request, std::string_view path_model = {});

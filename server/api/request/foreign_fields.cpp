@@ -76,7 +76,7 @@ void check_harmless(const RequestFields& fields) {
   for (const char* name : {"store", "cache_prompt", "timings_per_token", "spaces_between_special_tokens"})
     fields.boolean(name);
   fields.object("metadata");
-  for (const char* name : {"id_slot", "n_keep", "priority"})
+  for (const char* name : {"id_slot", "n_keep"})
     fields.integer(name, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
 }
 

@@ -13,10 +13,13 @@ namespace {
 
 constexpr int64_t kMaxInt64 = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMinInt64 = std::numeric_limits<int64_t>::min();
+constexpr double kMaxTimeoutSeconds = 7 * 24 * 3600;
 constexpr int64_t kMaxInt32 = std::numeric_limits<int32_t>::max();
 
 /// OpenAI allows four; agents send more. Each is looked for at every character.
 constexpr size_t kMaxStops = 64;
+/// Every sequence of a request has a copy of each, 2048 at most.
+constexpr size_t kMaxStopBytes = 1024;
 constexpr int kMaxChoices = 128;  // the limit of OpenAI's specification
 /// Every generated token is compared with each of them, and every sequence has a copy.
 constexpr size_t kMaxStopTokens = 256;
@@ -70,6 +73,10 @@ std::vector<std::string> read_stop_strings(const RequestFields& fields, const ch
   for (const Json& item : list) {
     if (!item.is_string())
       refuse_param(param, "'" + param + "' must hold strings, found " + describe(item) + ".");
+    if (const size_t size = item.get_ref<const std::string&>().size(); size > kMaxStopBytes) {
+      refuse_param(param, "'" + param + "' has a string of " + std::to_string(size) + " bytes; at most " +
+                              std::to_string(kMaxStopBytes) + " are allowed.");
+    }
     // Frontends send the field of their form as it is: an empty text stops nothing.
     if (!item.get_ref<const std::string&>().empty()) stops.push_back(item.get<std::string>());
   }
@@ -125,6 +132,8 @@ GenerationFields read_generation_fields(const RequestFields& fields, const Reque
   out.n = static_cast<int>(fields.integer("n", 1, kMaxChoices).value_or(1));
   out.keep_prompt_tokens = read_truncation(fields);
   out.prediction = read_prediction(fields);
+  out.priority = static_cast<int>(fields.integer("priority", -kMaxInt32 - 1, kMaxInt32).value_or(0));
+  out.timeout_seconds = fields.number("timeout", 0.001, kMaxTimeoutSeconds);
   read_streaming(fields, out);
   return out;
 }

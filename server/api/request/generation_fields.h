@@ -36,6 +36,8 @@ struct GenerationFields {
   std::optional<int64_t> keep_prompt_tokens = {};
   /// OpenAI's prediction: text that the client expects in the answer. It changes no token.
   std::optional<std::string> prediction = {};
+  int priority = 0;  // extension: of one client's requests, those with a lower one come first, as vLLM has it
+  std::optional<double> timeout_seconds = {};  // extension: when the answer is of no use any more
   bool stream = false;
   bool include_usage = false;  // only with stream
 };

@@ -149,8 +149,8 @@ HttpResponse create_response(const ApiContext& api, const HttpRequest& request, 
           .previous_id = asked.previous_id,
           .input = std::move(asked.input)};
       const std::string id = head.id;
-      HttpResponse response =
-          respond_to_chat(api, chat, std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
+      HttpResponse response = respond_to_chat(
+          api, request, chat, std::make_unique<ResponseShape>(api, std::move(head), std::move(shown)));
       return asked.background ? leave_in_background(api, id, std::move(response)) : response;
     });
   });

@@ -1,29 +1,17 @@
 // See the header.
 #include "server/http/access/auth.h"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <string_view>
+#include <utility>
+
+#include "server/http/connection/listen_socket.h"
 
 namespace hearth {
 namespace {
 
 std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t\r");
+  const size_t begin = text.find_first_not_of(" \t");
   if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
-/// Looks at every byte of `given`, whatever it finds. The keys' lengths are no secret.
-bool equal_in_constant_time(std::string_view given, std::string_view key) {
-  unsigned difference = given.size() == key.size() ? 0 : 1;
-  for (size_t i = 0; i < given.size(); ++i) {
-    const char expected = key[i % key.size()];
-    difference |= static_cast<unsigned char>(given[i] ^ expected);
-  }
-  return difference == 0;
+  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
 std::string_view key_of(const HttpRequest& request) {
@@ -39,40 +27,76 @@ std::string_view key_of(const HttpRequest& request) {
   return key.empty() ? trimmed(request.header("api-key")) : key;
 }
 
-}  // namespace
-
-std::vector<std::string> read_key_file(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) throw KeyFileError(path + ": there is no such file of API keys");
-  if (!std::filesystem::is_regular_file(status))
-    throw KeyFileError(path + ": the file of API keys must be a plain file");
-  std::ifstream in(path);
-  if (!in) throw KeyFileError(path + ": the file of API keys cannot be read: " + std::strerror(errno));
-  std::vector<std::string> keys;
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // put first by some editors
-  bool first = true;
-  for (std::string line; std::getline(in, line); first = false) {
-    if (first && line.rfind(kByteOrderMark, 0) == 0) line.erase(0, kByteOrderMark.size());
-    const std::string_view key = trimmed(line);
-    if (!key.empty() && key.front() != '#') keys.emplace_back(key);
-  }
-  if (keys.empty())
-    throw KeyFileError(path + ": there is no API key in this file; put one on a line of its own");
-  return keys;
+/// Looks at every byte, whatever it finds.
+bool equal_in_constant_time(const Sha256& a, const Sha256& b) {
+  unsigned difference = 0;
+  for (size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
 }
 
-std::optional<ApiError> Auth::refusal(const HttpRequest& request) const {
-  if (!required()) return std::nullopt;
+/// Null if it is none of the keys. Compares with all of them in any case.
+const ApiKey* find_key(const std::vector<ApiKey>& keys, std::string_view given) {
+  const Sha256 hash = sha256(given);
+  const ApiKey* found = nullptr;
+  for (const ApiKey& key : keys) {
+    if (equal_in_constant_time(hash, key.hash)) found = &key;
+  }
+  return found;
+}
+
+bool came_from_this_machine(const HttpRequest& request) {
+  const bool by_proxy = !request.header("Forwarded").empty() || !request.header("X-Forwarded-For").empty() ||
+                        !request.header("X-Real-IP").empty();
+  return is_loopback(request.remote_address) && !by_proxy;
+}
+
+std::optional<ApiError> refusal_without_keys(const HttpRequest& request, Role role) {
+  if (role != Role::kAdmin || came_from_this_machine(request)) return std::nullopt;
+  return ApiError{
+      403,
+      "without API keys this path is answered to clients on the server's own machine only; for others give a "
+      "key the role admin (--api-key-file)",
+      "", "role_missing"};
+}
+
+}  // namespace
+
+Role needed_role(std::string_view endpoint) {
+  if (endpoint == "/metrics") return Role::kMetrics;
+  return endpoint == "/admin" || endpoint.starts_with("/admin/") ? Role::kAdmin : Role::kUse;
+}
+
+Auth::Auth(std::vector<ApiKey> keys) : shared_(std::make_shared<Keys>()) { replace(std::move(keys)); }
+
+void Auth::replace(std::vector<ApiKey> keys) const {
+  auto now = std::make_shared<const std::vector<ApiKey>>(std::move(keys));
+  const MutexLock lock(shared_->mutex);
+  shared_->now = std::move(now);
+}
+
+std::shared_ptr<const std::vector<ApiKey>> Auth::keys() const {
+  const MutexLock lock(shared_->mutex);
+  return shared_->now;
+}
+
+Auth::Verdict Auth::check(const HttpRequest& request, Role role) const {
+  const std::shared_ptr<const std::vector<ApiKey>> keys = this->keys();
+  if (keys->empty()) return {{}, refusal_without_keys(request, role)};
   const std::string_view given = key_of(request);
   if (given.empty()) {
-    return ApiError{401, "no API key was sent; send it as 'Authorization: Bearer KEY'", "",
-                    "missing_api_key"};
+    return {
+        {},
+        ApiError{401, "no API key was sent; send it as 'Authorization: Bearer KEY'", "", "missing_api_key"}};
   }
-  bool known = false;
-  for (const std::string& key : keys_) known |= equal_in_constant_time(given, key);
-  if (known) return std::nullopt;
-  return ApiError{401, "the API key is not one of this server's", "", "invalid_api_key"};
+  const ApiKey* key = find_key(*keys, given);
+  if (key == nullptr)
+    return {{}, ApiError{401, "the API key is not one of this server's", "", "invalid_api_key"}};
+  if (key->has(role) || (role == Role::kMetrics && key->has(Role::kAdmin)))
+    return {key->name, std::nullopt, *key};
+  return {key->name, ApiError{403,
+                              "this API key has not the role '" + std::string(role_name(role)) +
+                                  "', which this path needs (role= in the server's --api-key-file)",
+                              "", "role_missing"}};
 }
 
 }  // namespace hearth

@@ -1,39 +1,51 @@
-// API keys: who may use the model. Filled at start, const and thread-safe after that.
+// API keys: who may use what. Thread-safe.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "kernels/mutex.h"
 #include "server/api/error.h"
+#include "server/http/access/key_file.h"
 #include "server/http/http_types.h"
-#include "server/process/start_error.h"
 
 namespace hearth {
 
-/// One sentence: which key file, what is wrong with it.
-class KeyFileError : public StartError {
- public:
-  using StartError::StartError;
-};
+/// The role that an endpoint needs. endpoint: a path as read_api_path() gives it.
+Role needed_role(std::string_view endpoint);
 
-/// Keys of a file, one per line; spaces around them, empty lines and lines starting with # are skipped.
-/// Throws KeyFileError, also if there is no key in it: a server meant to be closed must not come up open.
-std::vector<std::string> read_key_file(const std::string& path);
-
+/// A handle: copies share their keys.
 class Auth {
  public:
-  /// Without keys, every request is allowed.
-  explicit Auth(std::vector<std::string> keys) : keys_(std::move(keys)) {}
+  /// Without keys, every request is allowed, but for those of Role::kAdmin: they must come from this machine, and not
+  /// through a proxy on it.
+  explicit Auth(std::vector<ApiKey> keys);
 
-  bool required() const { return !keys_.empty(); }
-  /// The 401 if the request carries none of the keys, as Authorization: Bearer, X-Api-Key or api-key (the
-  /// first of these that is there counts). Keys are compared in time that does not depend on how much of one was
-  /// guessed.
-  std::optional<ApiError> refusal(const HttpRequest& request) const;
+  /// Takes these keys instead. Requests that are being answered are not asked again.
+  void replace(std::vector<ApiKey> keys) const;
+  bool required() const { return !keys()->empty(); }
+
+  struct Verdict {
+    std::string key_name;             // of the key that the request carries; empty: none, or an unknown one
+    std::optional<ApiError> refusal;  // nullopt: allowed
+    ApiKey key = {};                  // if it is allowed by one: that
+  };
+  /// 401 if the request carries none of the keys, as Authorization: Bearer, X-Api-Key or api-key (the first of these that
+  /// is there counts); 403 if its key has not the role. The hash of what was sent is compared with the hash of every key,
+  /// all bytes of each, so time tells nothing of how much of a key was guessed.
+  Verdict check(const HttpRequest& request, Role role) const;
 
  private:
-  std::vector<std::string> keys_;
+  struct Keys {
+    Mutex mutex;
+    std::shared_ptr<const std::vector<ApiKey>> now HEARTH_GUARDED_BY(mutex);
+  };
+  std::shared_ptr<const std::vector<ApiKey>> keys() const;
+
+  std::shared_ptr<Keys> shared_;
 };
 
 }  // namespace hearth

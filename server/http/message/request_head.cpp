@@ -171,7 +171,10 @@ RequestHead parse_head(std::string_view bytes, uint64_t max_body_bytes) {
     head.request.headers.emplace_back(name, trimmed(line));
   }
   head.request.request_id = request_id_from(head.request.header("x-request-id"));
-  if (is_http) {
+  if (is_http && values_of(head.request, "host").size() > 1) {
+    // A proxy in front could take another of them for the one that counts (RFC 9112, 3.2).
+    head.fault = {400, "the request has more than one Host header", "", ""};
+  } else if (is_http) {
     head.body = body_framing(head.request, max_body_bytes, head.fault);
   } else {
     head.fault = {400, transport_fault(400), "", ""};

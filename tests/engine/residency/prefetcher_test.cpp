@@ -67,6 +67,7 @@ class Device {
     for (const int32_t id : wanted) {
       const bool here = id < state.shape.n_hot || state.device_row.contains(id);
       (here ? had : cold).insert(id);
+      ++(id < state.shape.n_hot ? n_hot : here ? n_cached : n_cold);
       if (state.device_row.contains(id) && state.unused.erase(id) > 0) ++n_used;
     }
     prefetcher->enqueued(layer, nullptr);
@@ -94,7 +95,8 @@ class Device {
   }
   int n_stopped = 0;
   int64_t n_used = 0, n_evicted = 0, n_evicted_unused = 0;
-  std::atomic<bool> fault = false;  // a device row was written that was not free, or the like
+  int64_t n_hot = 0, n_cached = 0, n_cold = 0;  // that steps wanted
+  std::atomic<bool> fault = false;              // a device row was written that was not free, or the like
 
  private:
   struct State {
@@ -191,6 +193,9 @@ TEST_CASE("what layers want is counted and moved in device rows that nothing rea
   CHECK_FALSE(device.fault);
   CHECK(device.prefetcher->why_stopped().empty());
   CHECK(counters.used == device.n_used);
+  CHECK(counters.hot == device.n_hot);
+  CHECK(counters.cached == device.n_cached);
+  CHECK(counters.cold == device.n_cold);
   CHECK(counters.evicted == device.n_evicted);
   CHECK(counters.evicted_unused == device.n_evicted_unused);
   for (const auto& [layer, n] : {std::pair{0, 100}, {2, 64}, {3, 700}, {4, 65}, {7, 90}}) {
@@ -214,6 +219,7 @@ TEST_CASE("what layers want is counted and moved in device rows that nothing rea
   if (!settled) return;  // the thread may have come too late for everything
   CHECK(counters.late == 0);
   CHECK(counters.used > 0);
+  CHECK((counters.hot > 0 && counters.cached > 0 && counters.cold > 0));
   CHECK(counters.evicted > 0);
 }
 

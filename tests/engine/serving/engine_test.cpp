@@ -56,20 +56,56 @@ TEST_CASE("engine: a prompt is continued as the model alone would") {
   CHECK_FALSE(status.failed);
 }
 
-TEST_CASE("engine: the status says how many KV blocks running sequences hold") {
-  std::atomic<const Engine*> running = nullptr;
-  std::atomic<int> most = 0;
-  ScriptedModel model({.before_step = [&](const Batch&) {
-    const Engine* const engine = running;
-    if (engine != nullptr) most = std::max(most.load(), engine->status().n_kv_blocks_used);
-  }});
+TEST_CASE("engine: what is late is not begun, and ends where it is") {
+  ScriptedModel model({});
+  Engine engine(model, {.n_slots = 1, .context_tokens = 1000, .queue_capacity = 4});
+  GenerationRequest late = together({greedy(some_tokens(3, 1), 10)});
+  late.deadline = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  const Answer none = read_all(*submit(engine, std::move(late)), 1).front();
+  CHECK(none.finished.reason == FinishReason::kTimedOut);
+  CHECK(none.tokens.empty());
+  GenerationRequest endless = together({greedy(some_tokens(3, 1), 990)});
+  endless.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1);
+  const Answer cut = read_all(*submit(engine, std::move(endless)), 1).front();
+  CHECK(cut.finished.reason == (cut.tokens.size() < 990 ? FinishReason::kTimedOut : FinishReason::kLength));
+  const std::vector<int32_t> expected = continuation(some_tokens(3, 1), static_cast<int>(cut.tokens.size()));
+  CHECK(cut.tokens == expected);
+  GenerationRequest in_time = together({greedy(some_tokens(3, 1), 10)});
+  in_time.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  CHECK(read_all(*submit(engine, std::move(in_time)), 1).front().finished.reason == FinishReason::kLength);
+}
+
+TEST_CASE("engine: its figures tell of sequences, steps and KV memory") {
+  ScriptedModel model({});
   Engine engine(model, {.n_slots = 2, .context_tokens = 64});
-  running = &engine;
-  CHECK(engine.status().n_kv_blocks == 256);
-  ask(engine, greedy(some_tokens(9, 1), 10));
-  CHECK(most == 5);  // before the last step: 17 positions, four in a block
-  // What stays in the prefix cache is no running sequence's.
-  while (engine.status().n_kv_blocks_used > 0) std::this_thread::yield();
+  const EngineFigures before = engine.figures();
+  CHECK(before.kv_tokens > 0);
+  CHECK(before.kv_used_tokens == 0);
+  CHECK(before.step_tokens.n() == 0);
+  const std::vector<int32_t> prompt = some_tokens(9, 1);
+  ask(engine, greedy(prompt, 10));
+  ask(engine, greedy(prompt, 1));  // its first eight tokens are in the prefix cache
+  ask(engine, scored(prompt, 0));
+  ask(engine, greedy(some_tokens(3, 2), 4));
+  // Figures are published at the end of a step, which may be after its events.
+  EngineFigures now = engine.figures();
+  for (int i = 0; i < 1000 && (now.n_admitted < 4 || now.kv_used_tokens > 0); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    now = engine.figures();
+  }
+  CHECK(now.n_admitted == 4);
+  CHECK(now.n_prefix_hits == 1);
+  CHECK(now.queue_seconds.n() == 4);
+  CHECK(now.first_token_seconds.n() == 3);  // not of the one that is scored only
+  CHECK(now.seconds_per_token.n() == 2);    // those with more than one token
+  CHECK(now.n_finished[static_cast<size_t>(FinishReason::kLength)] == 4);
+  CHECK(now.decode_step_seconds.n() == 9 + 3);
+  CHECK(now.prompt_step_seconds.n() == 4);
+  CHECK(now.step_sequences.sum() == 16);
+  CHECK(now.step_tokens.sum() == 9 + 1 + 9 + 3 + 12);
+  CHECK(now.model_seconds > 0);
+  CHECK(now.kv_used_tokens == 0);
+  CHECK(now.kv_cached_tokens > 0);
 }
 
 TEST_CASE("engine: a batch says which tokens are a prompt's, and which logits only score it") {

@@ -11,12 +11,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<std::unique_ptr<Sequence>> request(uint64_t id, int n_sequences = 1) {
+std::vector<std::unique_ptr<Sequence>> request(uint64_t id, int n_sequences = 1, uint64_t client = 0) {
   std::vector<std::unique_ptr<Sequence>> sequences;
   for (int i = 0; i < n_sequences; ++i) {
     sequences.push_back(std::make_unique<Sequence>());
     sequences.back()->request_id = id;
     sequences.back()->index = i;
+    sequences.back()->client = client;
   }
   return sequences;
 }
@@ -52,6 +53,35 @@ TEST_CASE("request queue: places are for requests, however many sequences they h
   queue.abandoned(3);
   CHECK_FALSE(queue.push(request(4)));
   CHECK(queue.push(request(5)) == Refusal::kQueueFull);
+}
+
+TEST_CASE("request queue: a client that fills the queue does not keep others out") {
+  RequestQueue queue(1, 8);
+  uint64_t id = 0;
+  const auto come = [&](uint64_t client) { return !queue.push(request(++id, 1, client)).has_value(); };
+  for (int i = 0; i < 9; ++i) CHECK(come(1));  // one in the slot, eight wait
+  CHECK_FALSE(come(1));
+  CHECK(come(2));  // beyond the capacity, for it has fewer than its share
+  CHECK(come(3));
+  CHECK_FALSE(come(4));  // a quarter more wait than there are places
+  CHECK_FALSE(come(1));
+}
+
+TEST_CASE("request queue: what waits is bounded in bytes too, and what free slots take is not") {
+  RequestQueue queue(1, 100, 10'000);
+  const auto long_one = [](uint64_t id, size_t n_tokens) {
+    auto sequences = request(id);
+    sequences.front()->tokens.resize(n_tokens);
+    return sequences;
+  };
+  CHECK_FALSE(queue.push(long_one(1, 100'000)));
+  queue.admitted(1);
+  CHECK(queue.push(long_one(2, 100'000)) == Refusal::kQueueFull);
+  CHECK_FALSE(queue.push(long_one(2, 1'500)));
+  CHECK(queue.push(long_one(3, 1'500)) == Refusal::kQueueFull);
+  CHECK_FALSE(queue.push(request(4)));
+  queue.abandoned(2);
+  CHECK_FALSE(queue.push(long_one(3, 1'500)));
 }
 
 TEST_CASE("request queue: a request wider than the machine comes in when the machine is free") {

@@ -17,6 +17,8 @@ struct Spec {
   bool scoring = false;
   uint64_t request = 0;  // 0: one of its own
   int32_t fill = -1;     // the prompt's token; -1: one of its own
+  uint64_t client = 0;
+  int priority = 0;
 };
 
 // A scheduler over blocks, driven with made-up tokens.
@@ -31,6 +33,8 @@ struct Rig {
     ++n_added;
     sequence->request_id = spec.request != 0 ? spec.request : 1000 + static_cast<uint64_t>(n_added);
     sequence->index = n_added;
+    sequence->client = spec.client;
+    sequence->priority = spec.priority;
     sequence->tokens.assign(static_cast<size_t>(spec.n_prompt), spec.fill >= 0 ? spec.fill : 100 + n_added);
     sequence->n_prompt = spec.n_prompt;
     sequence->request.max_tokens = spec.max_tokens;
@@ -136,6 +140,44 @@ TEST_CASE("scheduler: a long list always has a sequence in a slot, whoever comes
     CHECK(std::ranges::any_of(rig.scheduler.slots(),
                               [](const auto& sequence) { return sequence && sequence->request_id == 7; }));
   }
+}
+
+TEST_CASE("scheduler: clients share the slots, however many requests each has") {
+  Rig rig({.n_slots = 4, .prefill_chunk = 16, .max_tokens = 20, .max_logit_rows = 20});
+  for (int i = 0; i < 6; ++i) rig.add({.n_prompt = 1, .max_tokens = 100, .client = 7});  // 1 to 6
+  rig.add({.n_prompt = 1, .max_tokens = 100, .client = 8});                              // 7, 8
+  rig.add({.n_prompt = 1, .max_tokens = 100, .client = 8});
+  rig.add({.n_prompt = 1, .max_tokens = 100, .client = 9});  // 9
+  CHECK(rig.admit() == std::vector<int>{1, 7, 9, 2});
+}
+
+TEST_CASE("scheduler: with one slot clients take turns") {
+  Rig rig({.n_slots = 1, .prefill_chunk = 16, .max_tokens = 20, .max_logit_rows = 20});
+  for (int i = 0; i < 5; ++i) rig.add({.n_prompt = 1, .max_tokens = 1, .client = 7});  // 1 to 5
+  for (int i = 0; i < 2; ++i) rig.add({.n_prompt = 1, .max_tokens = 1, .client = 8});  // 6, 7
+  std::vector<int> order;
+  for (int i = 0; i < 9; ++i) {
+    for (const int index : rig.admit()) order.push_back(index);
+    rig.step();
+    if (i == 2)
+      rig.add({.n_prompt = 1, .max_tokens = 1, .client = 9});  // 8: a new client, whose turn comes first
+  }
+  CHECK(order == std::vector<int>{1, 6, 2, 8, 7, 3, 4, 5});
+}
+
+TEST_CASE("scheduler: a priority orders the requests of its client, and takes no other client's turn") {
+  Rig rig({.n_slots = 1, .prefill_chunk = 16, .max_tokens = 20, .max_logit_rows = 20});
+  rig.add({.n_prompt = 1, .max_tokens = 1, .client = 7});                    // 1
+  rig.add({.n_prompt = 1, .max_tokens = 1, .client = 8});                    // 2
+  rig.add({.n_prompt = 1, .max_tokens = 1, .client = 7, .priority = -5});    // 3
+  rig.add({.n_prompt = 1, .max_tokens = 1, .client = 7, .priority = -100});  // 4
+  rig.add({.n_prompt = 1, .max_tokens = 1, .client = 8, .priority = 3});     // 5
+  std::vector<int> order;
+  for (int i = 0; i < 5; ++i) {
+    for (const int index : rig.admit()) order.push_back(index);
+    rig.step();
+  }
+  CHECK(order == std::vector<int>{4, 2, 3, 5, 1});
 }
 
 TEST_CASE("scheduler: a long prompt never keeps a running stream from its next token") {

@@ -373,5 +373,32 @@ TEST_CASE("limits on nesting and on the number of values hold, and not before") 
   CHECK_THAT(refusal_of(many + ",0]}", false).message, ContainsSubstring("JSON values"));
 }
 
+TEST_CASE("every list and text that is copied or searched has a bound") {
+  const auto list = [](size_t n, const std::string& item) {
+    std::string text = "[" + item;
+    for (size_t i = 1; i < n; ++i) text += "," + item;
+    return text + "]";
+  };
+  const auto refused = [](const std::string& member, bool chat, const std::string& param) {
+    const std::string rest = chat ? R"("messages": [{"role": "user", "content": "a"}])" : R"("prompt": "a")";
+    const std::string body =
+        "{" + (member.starts_with("\"prompt\"") ? std::string() : rest + ", ") + member + "}";
+    const ApiError refusal = refusal_of(body, chat);
+    CAPTURE(member.substr(0, 40));
+    CHECK(refusal.status == 400);
+    CHECK(refusal.param == param);
+    CHECK(refusal.message.size() < 500);
+  };
+  const std::string tool = R"({"type":"function","function":{"name":"f"}})";
+  refused(R"("prompt": )" + list(2049, "\"a\""), false, "prompt");
+  refused(R"("n": 128, "best_of": 129)", false, "best_of");
+  refused(R"("stop": )" + list(65, "\"a\""), false, "stop");
+  refused(R"("stop": ["a", ")" + std::string(1025, 'a') + R"("])", false, "stop");
+  refused(R"("stop_token_ids": )" + list(257, "5"), false, "stop_token_ids");
+  refused(R"("dry_sequence_breakers": )" + list(65, "\"a\""), false, "dry_sequence_breakers");
+  refused(R"("guided_choice": )" + list(10'001, "\"a\""), false, "guided_choice");
+  refused(R"("tools": )" + list(1025, tool), true, "tools");
+}
+
 }  // namespace
 }  // namespace hearth

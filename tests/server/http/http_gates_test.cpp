@@ -19,7 +19,6 @@
 #include "server/http/message/content_type.h"
 #include "server/http/routes.h"
 #include "server/process/healthcheck.h"
-#include "server/process/logging.h"
 #include "server/process/service_manager.h"
 #include "server/server_state.h"
 #include "tests/support/catch.h"
@@ -56,46 +55,7 @@ std::string temporary(const std::string& name) {
   return (std::filesystem::temp_directory_path() / ("hearth-" + name + std::to_string(::getpid()))).string();
 }
 
-std::string key_file_failure(const std::string& path) {
-  try {
-    read_key_file(path);
-  } catch (const KeyFileError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
 }  // namespace
-
-TEST_CASE("a key is taken as bearer token, X-Api-Key or api-key, and only a whole one") {
-  const Auth auth({"alpha", "beta-2"});
-  const auto code = [&auth](const std::string& name, const std::string& value) {
-    const std::optional<ApiError> refusal = auth.refusal(request_with({{name, value}}));
-    return refusal ? refusal->code : "allowed";
-  };
-  CHECK(code("Authorization", "Bearer alpha") == "allowed");
-  CHECK(code("authorization", "bearer  beta-2 ") == "allowed");
-  CHECK(code("X-Api-Key", "alpha") == "allowed");
-  CHECK(code("api-key", "beta-2") == "allowed");
-  CHECK(code("Api-Key", "gamma") == "invalid_api_key");
-  CHECK(code("Authorization", "Bearer alph") == "invalid_api_key");
-  CHECK(code("Authorization", "Bearer alphaalpha") == "invalid_api_key");
-  CHECK(code("Authorization", "Bearer ") == "missing_api_key");
-  CHECK(code("Authorization", "Basic alpha") == "missing_api_key");
-  CHECK(code("Accept", "alpha") == "missing_api_key");
-  CHECK_FALSE(Auth({}).refusal(request_with({})).has_value());
-}
-
-TEST_CASE("key files: comments and spaces are skipped, files without a key refused") {
-  const std::string path = temporary("keys");
-  std::ofstream(path) << "# keys\n\n  alpha \r\nbeta\n";
-  CHECK(read_key_file(path) == std::vector<std::string>{"alpha", "beta"});
-  std::ofstream(path) << "# none\n";
-  CHECK_THAT(key_file_failure(path), ContainsSubstring("no API key"));
-  std::filesystem::remove(path);
-  CHECK_THAT(key_file_failure(path), ContainsSubstring("no such file"));
-  CHECK_THAT(key_file_failure("/tmp"), ContainsSubstring("plain file"));
-}
 
 TEST_CASE("by default pages of this machine may call, others may not") {
   const CorsPolicy policy({});
@@ -178,7 +138,8 @@ TEST_CASE("errors look as the path's family of clients reads them, and on shared
 
 TEST_CASE("what no endpoint takes is told in the family's shape") {
   const ServerState state;
-  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto answer = [&](const std::string& method, const std::string& path) {
     HttpRequest request = request_with({});
     request.method = method;
@@ -198,25 +159,30 @@ TEST_CASE("what no endpoint takes is told in the family's shape") {
 
 TEST_CASE("what needs no model is answered while it is being loaded") {
   const ServerState state;
-  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto status = [&](const std::string& method, const std::string& path) {
     HttpRequest request = request_with({});
     request.method = method;
     request.path = path;
     return routes(request).status;
   };
-  for (const std::string path : {"/openapi.json", "/v1/openapi.json", "/api/version", "/"})
+  for (const std::string path :
+       {"/openapi.json", "/v1/openapi.json", "/api/version", "/", "/livez", "/v1/livez"})
     CHECK(status("GET", path) == 200);
   CHECK(status("HEAD", "/openapi.json") == 200);
   CHECK(status("POST", "/api/pull") == 501);
-  for (const std::string path : {"/v1/models", "/api/tags", "/props", "/health", "/v1/health"})
+  for (const std::string path : {"/v1/models", "/api/tags", "/props", "/health", "/v1/health", "/readyz"})
     CHECK(status("GET", path) == 503);
 }
 
 TEST_CASE("the page is for everyone, and what it asks for is not") {
   const ServerState state;
   const auto answer = [&](bool has_page, const std::string& method, const std::string& path) {
-    const Routes routes(state, Auth({"alpha"}), CorsPolicy({}), has_page);
+    const MetricsPage metrics(state, "1.2.3");
+    const Routes routes(
+        state, metrics,
+        {.auth = Auth(parse_key_file("alpha\n", "keys")), .cors = CorsPolicy({}), .has_page = has_page});
     HttpRequest request = request_with({});
     request.method = method;
     request.path = path;
@@ -248,7 +214,8 @@ TEST_CASE("the server's own page may use it, unless its name may be a stranger's
   }
   CHECK_FALSE(is_own_page("null", "null"));
   const ServerState state;
-  const Routes routes(state, Auth({}), CorsPolicy({}));
+  const MetricsPage metrics(state, "1.2.3");
+  const Routes routes(state, metrics, {.auth = Auth({}), .cors = CorsPolicy({})});
   const auto status = [&](const std::string& origin, const std::string& host) {
     HttpRequest request = request_with({{"Origin", origin}, {"Host", host}});
     request.method = "GET";
@@ -325,6 +292,40 @@ TEST_CASE("health follows loading, ready, stuck, failed, stopping") {
   CHECK(state.health().body == R"({"status":"stopping"})");
 }
 
+TEST_CASE("a process is alive while it loads, serves and stops, and not when its engine is wedged") {
+  ServerState state(seconds(10));
+  state.set_progress(0.456);
+  CHECK(state.live().status == 200);
+  CHECK(state.ready().status == 503);
+  CHECK(state.ready().body ==
+        R"x({"status":"loading","progress":0.456,"message":"the model is being loaded (45 %)"})x");
+  CHECK(header_of(state.ready(), "Retry-After") == "1");
+
+  StatusOnly generator;
+  generator.now.heartbeat = std::chrono::steady_clock::now();
+  state.set_ready({nullptr, &generator, "m"});
+  for (const HttpResponse& answer : {state.live(), state.ready()}) {
+    CHECK(answer.status == 200);
+    CHECK(answer.body == R"({"status":"ok"})");
+  }
+  generator.now.n_running = 1;
+  generator.now.heartbeat -= seconds(60);
+  for (const HttpResponse& answer : {state.live(), state.ready()}) {
+    CHECK(answer.status == 503);
+    CHECK_THAT(answer.body, ContainsSubstring("no sign of life for 10 s"));
+  }
+  generator.now.heartbeat += seconds(60);
+  generator.now.failed = true;
+  generator.now.failure = "secret of the device";
+  CHECK(state.live().status == 503);
+  CHECK_THAT(state.live().body, !ContainsSubstring("secret"));
+  generator.now.failed = false;
+  state.set_stopping();
+  CHECK(state.live().status == 200);
+  CHECK(state.ready().status == 503);
+  CHECK_THAT(state.ready().body, ContainsSubstring(R"("status":"stopping")"));
+}
+
 TEST_CASE("health is that of both engines, if there is an embedding model") {
   ServerState state(seconds(10));
   StatusOnly generator, embedder;
@@ -355,12 +356,6 @@ TEST_CASE("a stop while loading stays a stop when the model is ready") {
   state.set_stopping();
   state.set_ready({nullptr, &generator, "m"});
   CHECK(state.phase() == ServerState::Phase::kStopping);
-}
-
-TEST_CASE("log lines cannot be forged by what clients send") {
-  CHECK(format_line("GET /a\nb", {{"status", 200}, {"id", "req-1"}, {"path", "x y\n\x1b[31m"}}) ==
-        R"(GET /a?b status=200 id=req-1 path="x y\n\u001b[31m")");
-  CHECK(format_line("m", {{"bad", "\xff"}}) == R"(m bad="\ufffd")");
 }
 
 TEST_CASE("the service manager gets its datagrams, by path and by abstract name") {

@@ -217,6 +217,7 @@ TEST_CASE("what is too large or no HTTP is refused with an error body, and the a
   CHECK(status("POST / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\nab") ==
         "HTTP/1.1 400");
   CHECK(status("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\nab") == "HTTP/1.1 400");
+  CHECK(status("GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\n\r\n") == "HTTP/1.1 400");
   CHECK(status("POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\nab") == "HTTP/1.1 501");
   CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: br\r\nContent-Length: 2\r\n\r\nab") == "HTTP/1.1 415");
   CHECK(status("POST / HTTP/1.1\r\nContent-Encoding: gzip, gzip\r\nContent-Length: 2\r\n\r\nab") ==

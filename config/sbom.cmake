@@ -1,0 +1,76 @@
+# hearth_write_sbom(FILE): the bill of materials of a build, as CycloneDX 1.5 JSON: the libraries that hearthd and
+# hearth-profiler are built from, with the versions that were found on this machine, and their licences.
+#
+# Called at the end of CMakeLists.txt, when CMake configures. The file depends on nothing but versions, so two builds with
+# the same libraries write the same bytes. tests/config/sbom_test.py holds it to what the folders look for.
+
+# hearth_found_version(RESULT FOLDER VARIABLE MODULE): the version that FOLDER found under a variable, else what pkg-config says.
+function(hearth_found_version result folder variable module)
+  get_directory_property(version DIRECTORY ${CMAKE_SOURCE_DIR}/${folder} DEFINITION ${variable})
+  if(NOT version AND module)
+    find_program(HEARTH_PKG_CONFIG pkg-config)
+    if(HEARTH_PKG_CONFIG)
+      execute_process(COMMAND ${HEARTH_PKG_CONFIG} --modversion ${module}
+        OUTPUT_VARIABLE version OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    endif()
+  endif()
+  if(NOT version)
+    set(version unknown)
+  endif()
+  set(${result} ${version} PARENT_SCOPE)
+endfunction()
+
+function(hearth_write_sbom file)
+  set(components "")
+  set(references "")
+  macro(component name version license linked)
+    set(reference "pkg:generic/${name}@${version}")
+    list(APPEND references "\"${reference}\"")
+    list(APPEND components "    {\"type\": \"library\", \"bom-ref\": \"${reference}\", \"name\": \"${name}\", \"version\": \"${version}\",
+     \"purl\": \"${reference}\", \"licenses\": [{\"license\": {${license}}}],
+     \"properties\": [{\"name\": \"hearth:linked\", \"value\": \"${linked}\"}]}")
+  endmacro()
+  hearth_found_version(version config CLI11_VERSION CLI11)
+  component(CLI11 ${version} "\"id\": \"BSD-3-Clause\"" headers)
+  hearth_found_version(version engine nlohmann_json_VERSION nlohmann_json)
+  component(nlohmann_json ${version} "\"id\": \"MIT\"" headers)
+  hearth_found_version(version engine PCRE2_VERSION libpcre2-8)
+  component(PCRE2 ${version} "\"id\": \"BSD-3-Clause\"" shared)
+  hearth_found_version(version profiler tomlplusplus_VERSION tomlplusplus)
+  component(tomlplusplus ${version} "\"id\": \"MIT\"" headers)
+  hearth_found_version(version profiler spdlog_VERSION spdlog)
+  component(spdlog ${version} "\"id\": \"MIT\"" shared)
+  hearth_found_version(version profiler fmt_VERSION fmt)
+  component(fmt ${version} "\"id\": \"MIT\"" shared)
+  if(HEARTH_SERVER)
+    hearth_found_version(version server httplib_version cpp-httplib)
+    component(cpp-httplib ${version} "\"id\": \"MIT\"" shared)
+    hearth_found_version(version server prometheus_VERSION prometheus-cpp-core)
+    component(prometheus-cpp ${version} "\"id\": \"MIT\"" shared)
+    hearth_found_version(version server ZLIB_VERSION_STRING zlib)
+    component(ZLIB ${version} "\"id\": \"Zlib\"" shared)
+  endif()
+  if(HEARTH_WITH_CUDA)
+    component(cudart ${CMAKE_CUDA_COMPILER_VERSION} "\"name\": \"NVIDIA Software License Agreement\"" static)
+  endif()
+  list(JOIN components ",\n" components)
+  list(JOIN references ", " references)
+  string(UUID serial NAMESPACE 6ba7b811-9dad-11d1-80b4-00c04fd430c8 NAME "hearth ${HEARTH_VERSION} ${components}" TYPE SHA1)
+  file(WRITE ${file} "{
+  \"bomFormat\": \"CycloneDX\",
+  \"specVersion\": \"1.5\",
+  \"serialNumber\": \"urn:uuid:${serial}\",
+  \"version\": 1,
+  \"metadata\": {
+    \"component\": {\"type\": \"application\", \"bom-ref\": \"hearth\", \"name\": \"hearth\", \"version\": \"${HEARTH_VERSION}\",
+                  \"licenses\": [{\"license\": {\"id\": \"Apache-2.0\"}}]},
+    \"properties\": [{\"name\": \"hearth:compiler\", \"value\": \"${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}\"},
+                   {\"name\": \"hearth:system\", \"value\": \"${CMAKE_SYSTEM_NAME} ${CMAKE_SYSTEM_PROCESSOR}\"}]
+  },
+  \"components\": [
+${components}
+  ],
+  \"dependencies\": [{\"ref\": \"hearth\", \"dependsOn\": [${references}]}]
+}
+")
+endfunction()

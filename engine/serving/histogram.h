@@ -1,0 +1,39 @@
+// How often values of a size came: counts between fixed bounds, and their sum. Plain data; whoever shares one, guards it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace hearth {
+
+class Histogram {
+ public:
+  static constexpr size_t kMostBounds = 20;
+
+  /// bounds: ascending, at most kMostBounds, of static storage. A value counts below the first bound that is not less.
+  explicit constexpr Histogram(std::span<const double> bounds) : bounds_(bounds) {}
+
+  void add(double value) {
+    const auto at = std::lower_bound(bounds_.begin(), bounds_.end(), value) - bounds_.begin();
+    ++counts_[static_cast<size_t>(at)];
+    ++n_;
+    sum_ += value;
+  }
+
+  std::span<const double> bounds() const { return bounds_; }
+  /// [bounds + 1]: values up to each bound and above the one before, then those above the last.
+  std::span<const uint64_t> counts() const { return {counts_.data(), bounds_.size() + 1}; }
+  uint64_t n() const { return n_; }
+  double sum() const { return sum_; }
+
+ private:
+  std::span<const double> bounds_;
+  std::array<uint64_t, kMostBounds + 1> counts_{};
+  uint64_t n_ = 0;
+  double sum_ = 0;
+};
+
+}  // namespace hearth

@@ -1,0 +1,89 @@
+// See the header.
+#include "server/check_config.h"
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/model_spec.h"
+#include "server/chat/chat_template.h"
+#include "server/http/access/key_file.h"
+#include "server/http/connection/listen_socket.h"
+#include "server/process/start_error.h"
+#include "server/serving_model.h"
+
+namespace hearth {
+namespace {
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
+  return all;
+}
+
+std::string model_line(const std::string& what, const ModelFile& file, const std::string& ffn_activation,
+                       const std::vector<std::string>& names) {
+  const ModelSpec spec = read_model_spec(file, ffn_activation);
+  return what + ": " + joined(names) + " (" + std::string(spec.arch.name) + ", " +
+         std::to_string(spec.n_layers) + " layers, " + std::to_string(file.total_bytes() / 1'000'000) +
+         " MB, trained for " + std::to_string(spec.context_train) + " tokens)\n";
+}
+
+/// Parses the template. What the model needs of the tokenizer is not there yet, and does not decide whether it can be parsed.
+std::string template_line(const Options& options, const ModelFile& file) {
+  if (!options.chat_template_file.empty()) {
+    try {
+      ChatTemplate::parse(read_template_file(options.chat_template_file), "", "");
+    } catch (const TemplateError& error) {
+      throw StartError(options.chat_template_file + ": " + error.what());
+    }
+    return "chat template: " + options.chat_template_file + "\n";
+  }
+  const std::optional<std::string_view> source = file.find_string("tokenizer.chat_template");
+  if (!source) return "chat template: none, so chat is refused; --chat-template-file gives the model one\n";
+  try {
+    ChatTemplate::parse(*source, "", "");
+  } catch (const TemplateError& error) {
+    return std::string("chat template: the model's cannot be used, so chat is refused: ") + error.what() +
+           "\n";
+  }
+  return "chat template: the model's\n";
+}
+
+std::string key_lines(const Options& options) {
+  const std::vector<ApiKey> keys = read_all_keys(options.api_key_file, options.api_key);
+  if (keys.empty()) {
+    return is_loopback(options.host)
+               ? "API keys: none; clients on this machine need none\n"
+               : "API keys: none; anyone who can reach " + options.host + " may use this server\n";
+  }
+  std::string lines = "API keys: " + std::to_string(keys.size()) + "\n";
+  for (const ApiKey& key : keys) {
+    std::vector<std::string> roles;
+    for (const Role role : {Role::kUse, Role::kMetrics, Role::kAdmin}) {
+      if (key.has(role)) roles.emplace_back(role_name(role));
+    }
+    lines += "  " + key.name + ": " + joined(roles) + "\n";
+  }
+  return lines;
+}
+
+}  // namespace
+
+std::string check_config(const Invocation& invocation) {
+  const Options& options = invocation.options;
+  const ModelFiles files = open_checked(options);
+  std::string text = "address: " + local_url(options.host, options.port) + "\n";
+  text += model_line("model", *files.model, options.ffn_activation, model_names(options));
+  if (files.embedding)
+    text += model_line("embedding model", *files.embedding, {}, embedding_model_names(options));
+  if (files.draft) text += model_line("draft model", *files.draft, {}, {options.draft_model});
+  if (read_model_spec(*files.model, options.ffn_activation).arch.has_output)
+    text += template_line(options, *files.model);
+  text += key_lines(options);
+  for (const std::string& warning : invocation.warnings) text += "warning: " + warning + "\n";
+  return text + "the configuration is good\n";
+}
+
+}  // namespace hearth

@@ -1,0 +1,45 @@
+// Builds prometheus-cpp's metric families from plain numbers: one call for each line of a table.
+#pragma once
+
+#include <prometheus/metric_family.h>
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/serving/histogram.h"
+
+namespace hearth {
+
+using MetricLabels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
+
+class MetricFamilies {
+ public:
+  /// Begins a family, to which what follows is added. Names of counters end with _total.
+  MetricFamilies& counter(std::string_view name, std::string_view help) {
+    return begin(name, help, prometheus::MetricType::Counter);
+  }
+  MetricFamilies& gauge(std::string_view name, std::string_view help) {
+    return begin(name, help, prometheus::MetricType::Gauge);
+  }
+  MetricFamilies& histogram(std::string_view name, std::string_view help) {
+    return begin(name, help, prometheus::MetricType::Histogram);
+  }
+
+  /// A value of the family that was begun last, a counter or gauge.
+  MetricFamilies& value(double value, MetricLabels labels = {});
+  MetricFamilies& value(const Histogram& histogram, MetricLabels labels = {});
+
+  /// All that have values, in order.
+  std::vector<prometheus::MetricFamily> take();
+
+ private:
+  MetricFamilies& begin(std::string_view name, std::string_view help, prometheus::MetricType type);
+  prometheus::ClientMetric& add(MetricLabels labels);
+
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,53 @@
+// See the header.
+#include "server/metrics/metrics_page.h"
+
+#include <utility>
+
+#include "server/api/error.h"
+#include "server/metrics/metrics_text.h"
+
+namespace hearth {
+
+MetricsPage::MetricsPage(const ServerState& state, std::string version)
+    : state_(state), version_(std::move(version)) {}
+
+HttpResponse MetricsPage::answer() const {
+  MetricsInput input;
+  input.version = version_;
+  input.phase = state_.phase();
+  input.load_progress = state_.progress();
+  input.healthy = state_.serves();
+  input.requests = requests_.totals();
+  input.process = read_process_figures();
+  if (const ReadyModel* ready = state_.model()) {
+    const ServedModel& model = ready->api->model();
+    input.backend = model.device;
+    if (model.sparsity.activity.n_tokens > 0) input.active_share = model.sparsity.activity.active;
+    input.bytes_per_token = model.sparsity.bytes_per_token;
+    input.dense_bytes_per_token = model.sparsity.dense_bytes_per_token;
+    input.engines.push_back({ready->name, ready->engine->status(), ready->engine->figures()});
+    if (ready->embedder != nullptr) {
+      input.engines.push_back({ready->embedder_name, ready->embedder->status(), ready->embedder->figures()});
+    }
+  }
+  HttpResponse response;
+  response.content_type = kMetricsContentType;
+  response.headers.emplace_back("Cache-Control", "no-store");
+  response.body = metrics_text(input);
+  return response;
+}
+
+HttpResponse MetricsPage::serve_alone(const HttpRequest& request) const {
+  if (request.method != "GET" && request.method != "HEAD")
+    return error_response(
+        {405, request.path + " takes GET, not " + request.method, "", "method_not_allowed"});
+  if (request.path == "/metrics") return answer();
+  if (request.path == "/health") return state_.health();
+  return error_response({404,
+                         "there is no " + request.path +
+                             " on this port, which has /metrics and /health only; "
+                             "the API is on --port",
+                         "", "unknown_url"});
+}
+
+}  // namespace hearth

@@ -1,0 +1,32 @@
+// Answers GET /metrics: gathers what the server, the engines and the system say, and counts what the access log gets.
+//
+// One for the process, made before the port is bound. Thread-safe; never waits for the engine.
+#pragma once
+
+#include <string>
+
+#include "server/http/http_types.h"
+#include "server/metrics/request_counts.h"
+#include "server/server_state.h"
+
+namespace hearth {
+
+class MetricsPage {
+ public:
+  /// state must outlive the page.
+  MetricsPage(const ServerState& state, std::string version);
+
+  /// Counts an answered request.
+  void count(const AccessRecord& record) { requests_.add(record); }
+  HttpResponse answer() const;
+
+  /// The handler of a port that serves metrics and health only (--metrics-port): no key is asked for.
+  HttpResponse serve_alone(const HttpRequest& request) const;
+
+ private:
+  const ServerState& state_;
+  const std::string version_;
+  RequestCounts requests_;
+};
+
+}  // namespace hearth

@@ -1,0 +1,19 @@
+// What the system says about this process, under the names that Prometheus' clients use for it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace hearth {
+
+struct ProcessFigures {
+  double cpu_seconds = 0;         // user and system
+  double start_unix_seconds = 0;  // 0: unknown
+  uint64_t resident_bytes = 0, virtual_bytes = 0;
+  uint64_t n_threads = 0, n_open_files = 0, max_open_files = 0;
+};
+
+/// Reads /proc. What cannot be read stays 0. Any thread.
+ProcessFigures read_process_figures(const std::filesystem::path& proc = "/proc");
+
+}  // namespace hearth

@@ -1,0 +1,102 @@
+// See the header.
+#include "server/metrics/request_counts.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "server/api/api_path.h"
+#include "server/api/endpoints.h"
+
+namespace hearth {
+namespace {
+
+/// The endpoint that the path leads to. So many distinct ones there are, whatever paths clients ask for.
+std::string_view endpoint_of(const std::string& path) {
+  const std::string_view asked = read_api_path(path).endpoint;
+  for (const Endpoint& endpoint : endpoints()) {
+    if (match_path(endpoint.path, asked)) return endpoint.path;
+  }
+  for (const std::string_view own : {"/health", "/metrics", "/livez", "/readyz"}) {
+    if (asked == own) return own;
+  }
+  return "other";
+}
+
+std::string_view error_type_of(int status) {
+  if (status < 400) return "";
+  if (status == 429) return "429";
+  return status == 503 ? "503" : status < 500 ? "4xx" : "5xx";
+}
+
+}  // namespace
+
+std::string_view refusal_reason(int status) {
+  switch (status) {
+    case 400:
+    case 405:
+    case 415:
+    case 422:
+      return "invalid";
+    case 401:
+      return "key";
+    case 403:
+    case 421:
+      return "forbidden";
+    case 404:
+      return "not_found";
+    case 408:
+      return "too_slow";
+    case 413:
+    case 431:
+      return "too_large";
+    case 429:
+      return "queue_full";
+    case 503:
+      return "unavailable";
+    default:
+      return {};
+  }
+}
+
+std::string_view operation_name(std::string_view endpoint) {
+  struct Operation {
+    std::string_view endpoint, name;
+  };
+  static constexpr Operation kOperations[] = {{"/chat/completions", "chat"},
+                                              {"/responses", "chat"},
+                                              {"/messages", "chat"},
+                                              {"/api/chat", "chat"},
+                                              {"/completions", "text_completion"},
+                                              {"/completion", "text_completion"},
+                                              {"/infill", "text_completion"},
+                                              {"/api/generate", "text_completion"},
+                                              {"/embeddings", "embeddings"},
+                                              {"/api/embed", "embeddings"},
+                                              {"/api/embeddings", "embeddings"}};
+  const auto* found = std::ranges::find(kOperations, endpoint, &Operation::endpoint);
+  return found == std::end(kOperations) ? std::string_view() : found->name;
+}
+
+void RequestCounts::add(const AccessRecord& record) {
+  const std::string_view endpoint = endpoint_of(record.path);
+  const std::string_view reason = refusal_reason(record.status);
+  const std::string_view operation = record.method == "POST" ? operation_name(endpoint) : std::string_view();
+  const bool left =
+      !record.complete || (record.generation && record.generation->ended == std::string_view("client left"));
+  const MutexLock lock(mutex_);
+  ++totals_.by_status[{endpoint, record.status}];
+  if (!reason.empty()) ++totals_.refused[reason];
+  if (left) ++totals_.n_cancelled;
+  totals_.bytes_sent += record.bytes;
+  if (operation.empty()) return;
+  const std::pair key(operation, error_type_of(record.status));
+  totals_.seconds.try_emplace(key, kSeconds).first->second.add(record.seconds);
+}
+
+RequestCounts::Totals RequestCounts::totals() const {
+  const MutexLock lock(mutex_);
+  return totals_;
+}
+
+}  // namespace hearth

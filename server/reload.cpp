@@ -1,0 +1,54 @@
+// See the header.
+#include "server/reload.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "server/process/logging.h"
+
+namespace hearth {
+namespace {
+
+/// The options as they would be at a start now; nullopt if they are refused.
+std::optional<Invocation> read_again(const Invocation& started, const Environment& environment) try {
+  return read_invocation(started.arguments, environment);
+} catch (const ConfigError& error) {
+  log_error(std::string("SIGHUP: ") + error.what() + "; every option stays as it was");
+  return std::nullopt;
+}
+
+void take_log_level(const Invocation& started, const Invocation& now) {
+  set_log_level(now.options.log_level);
+  std::string others;
+  for (size_t i = 0; i < now.settings.size(); ++i) {
+    const Setting& setting = now.settings[i];
+    if (setting.value == started.settings[i].value || setting.name == "log-level") continue;
+    others += (others.empty() ? "" : ", ") + setting.name;
+  }
+  if (!others.empty())
+    log_warning("SIGHUP: changed options other than log-level take effect at the next start",
+                {{"options", others}});
+}
+
+void take_keys(const Options& options, const Auth& auth) try {
+  if (options.api_key_file.empty()) return;
+  std::vector<ApiKey> keys = read_all_keys(options.api_key_file, options.api_key);
+  const size_t n_keys = keys.size();
+  auth.replace(std::move(keys));
+  log_info("SIGHUP: the API keys were read again", {{"keys", n_keys}});
+} catch (const KeyFileError& error) {
+  log_error(std::string("SIGHUP: ") + error.what() + "; the keys of before stay in effect");
+}
+
+}  // namespace
+
+void reload(const Invocation& started, const Environment& environment, const Auth& auth) {
+  if (const std::optional<std::string> why = reopen_log()) log_error("SIGHUP: " + *why);
+  if (const std::optional<Invocation> now = read_again(started, environment)) take_log_level(started, *now);
+  take_keys(started.options, auth);
+  log_info("SIGHUP: reloaded");
+}
+
+}  // namespace hearth

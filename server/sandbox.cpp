@@ -1,0 +1,94 @@
+// See the header.
+#include "server/sandbox.h"
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <variant>
+
+#include "kernels/cuda/runtime/device.h"
+#include "server/process/landlock.h"
+#include "server/process/logging.h"
+#include "server/process/seccomp.h"
+#include "server/process/start_error.h"
+
+namespace hearth {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+/// The folder of a file, and the one that a link in it leads to. Folders, because a file that is replaced by another of its
+/// name (by an editor, by logrotate) is another file to Landlock.
+void add_folders(const std::string& file, std::vector<fs::path>& folders) {
+  if (file.empty()) return;
+  folders.push_back(folder_of(file));
+  std::error_code error;
+  const fs::path target = fs::weakly_canonical(file, error);
+  if (!error) folders.push_back(folder_of(target));
+}
+
+FileRights needed_files(const Options& options, const CacheFolder& cache) {
+  FileRights rights;
+  // What the kernel says of processors, memory and quotas; libraries that are loaded late; time zones.
+  rights.readable = {"/proc",       "/sys", "/usr", "/lib", "/lib64", "/etc/localtime", "/etc/ld.so.cache",
+                     "/dev/urandom"};
+  rights.writable = {"/dev/null"};
+  for (const std::string* file : {&options.model, &options.embedding_model, &options.draft_model,
+                                  &options.chat_template_file, &options.api_key_file, &options.config})
+    add_folders(*file, rights.readable);
+  for (const std::string* file : {&options.log_file, &options.plan_file}) add_folders(*file, rights.writable);
+  if (const fs::path* folder = std::get_if<fs::path>(&cache)) rights.writable.push_back(*folder);
+  return rights;
+}
+
+bool uses_gpu(const Options& options) {
+  return options.device != Options::Device::kCpu && std::holds_alternative<cuda::Device>(cuda::probe());
+}
+
+}  // namespace
+
+Sandbox::Sandbox(const Options& options, const CacheFolder& cache) : options_(options), cache_(cache) {}
+
+void Sandbox::before_threads() {
+  if (options_.sandbox == Options::Sandbox::kOff) return log_info("sandbox: off");
+  waits_for_gpu_ = uses_gpu(options_);
+  if (waits_for_gpu_) return;
+  give_up_files();
+  give_up_system_calls();
+}
+
+void Sandbox::once_loaded() {
+  if (!waits_for_gpu_) return;
+  waits_for_gpu_ = false;
+  log_info("sandbox: with a GPU files are not confined, for its driver opens its own");
+  give_up_system_calls();
+}
+
+void Sandbox::give_up_files() {
+  if (count_threads() > 1) return lacks("files", "there are other threads already");
+  const std::variant<Landlocked, std::string> result = confine_files(needed_files(options_, cache_));
+  if (const std::string* why = std::get_if<std::string>(&result)) return lacks("files", *why);
+  const Landlocked& done = std::get<Landlocked>(result);
+  log_info("sandbox: files are confined",
+           {{"landlock", done.abi},
+            {"connections", done.network ? "none can be begun" : "not confined by this kernel"}});
+}
+
+void Sandbox::give_up_system_calls() {
+  if (const std::optional<std::string> why = deny_system_calls()) return lacks("system calls", *why);
+  log_info("sandbox: system calls are confined", {{"denied", denied_system_calls().size()}});
+}
+
+void Sandbox::lacks(const char* part, const std::string& why) const {
+  const std::string sentence = std::string("sandbox: ") + part + " are not confined (" + why + ")";
+  if (options_.sandbox == Options::Sandbox::kOn)
+    throw StartError(sentence + "; --sandbox auto starts without");
+  log_warning(sentence);
+}
+
+}  // namespace hearth
