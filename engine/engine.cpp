@@ -126,8 +126,6 @@ EngineStatus Engine::status() const {
   status.n_drafted_tokens = n_drafted_tokens_;
   status.n_accepted_tokens = n_accepted_tokens_;
   status.n_set_back = n_set_back_;
-  status.n_kv_blocks = limits_.n_blocks;
-  status.n_kv_blocks_used = n_kv_blocks_used_;
   status.mean_service_seconds = service_time_.mean_seconds();
   status.failed = failed_;
   if (status.failed) status.failure = failure_;
@@ -178,7 +176,6 @@ void Engine::serve(const std::stop_token& stop) {
     if (cut_) finish_everything(FinishReason::kCancelled, {});
     drop_cancelled();
     admit();
-    count_kv_blocks();
     if (scheduler_.n_running() == 0) {
       // Sequences that wait are admitted if nothing runs, so there is nothing to do at all.
       assert(scheduler_.idle());
@@ -241,11 +238,6 @@ void Engine::publish_figures() {
   figures_.model = model_.figures();
   const MutexLock lock(published_mutex_);
   published_ = figures_;
-}
-
-void Engine::count_kv_blocks() {
-  n_kv_blocks_used_.store(limits_.n_blocks - blocks_.n_free() - blocks_.n_unused_cached(),
-                          std::memory_order_relaxed);
 }
 
 bool Engine::do_idle_work(const std::stop_token& stop) {

@@ -58,7 +58,6 @@ struct EngineStatus {
   uint64_t n_drafted_tokens = 0;   // computed before it was known that they come, since start
   uint64_t n_accepted_tokens = 0;  // of those, the ones that came
   uint64_t n_set_back = 0;         // sequences that have lost their slot to others (scheduler.h), since start
-  int n_kv_blocks = 0, n_kv_blocks_used = 0;  // KV blocks in memory, and of those what running sequences hold
   double mean_service_seconds = 0;  // how long a sequence holds its slot (ServiceTime); 0: none has ended yet
   bool failed = false;              // the engine thread ended by an exception; every request is refused
   std::string failure;              // the message of that exception; empty unless failed
@@ -122,7 +121,6 @@ class Engine final : public TokenGenerator {
   void step();
   void beat() { heartbeat_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed); }
 
-  void count_kv_blocks();
   bool do_idle_work(const std::stop_token& stop);
   void take_new();
   void drop_cancelled();
@@ -169,7 +167,6 @@ class Engine final : public TokenGenerator {
   // The engine thread writes these (submitters write last_request_id_); any thread reads them.
   std::atomic<uint64_t> last_request_id_{0};
   std::atomic<uint64_t> n_steps_{0}, n_prompt_tokens_{0}, n_cached_tokens_{0}, n_generated_tokens_{0};
-  std::atomic<int> n_kv_blocks_used_{0};
   std::atomic<uint64_t> n_drafted_tokens_{0}, n_accepted_tokens_{0}, n_set_back_{0};
   ServiceTime service_time_;
   std::atomic<Clock::rep> heartbeat_{0};

@@ -2,8 +2,9 @@
 
     build/venv/bin/python docs/figures/page.py build/release docs/figures
 
-Takes playwright and chromium, as tests/run.sh installs them. The small model says nothing that makes sense, so the answer
-is the script's; the neurons are the model's own, and so are all numbers but the answer's.
+Takes playwright and chromium, as tests/run.sh installs them, and hearthd_emulated. The small model says nothing that makes sense,
+so the answer is the script's. The neurons are the model's own, their placement is a real one on the tests' emulated GPU, and
+tokens a second are the emulator's.
 """
 import json
 import os
@@ -37,7 +38,7 @@ ANSWER = """In three places, each with its own price:
 hearthd --model model.gguf --vram-budget 6
 ```
 """
-VIEWS = {"light": ({"width": 1120, "height": 660}, "light"), "dark": ({"width": 1120, "height": 660}, "dark"),
+VIEWS = {"light": ({"width": 1120, "height": 650}, "light"), "dark": ({"width": 1120, "height": 650}, "dark"),
          "phone": ({"width": 360, "height": 660}, "light")}
 
 
@@ -49,7 +50,7 @@ def events(*deltas):
 def keep_busy(server, stop):
     while not stop.is_set():
         httpx.post(server.url + "/v1/completions", timeout=hearthd.PATIENCE,
-                   json={"prompt": "The old house", "max_tokens": 450, "ignore_eos": True})
+                   json={"prompt": "The old house", "max_tokens": 100, "ignore_eos": True})
 
 
 def take(browser, server, name, viewport, scheme):
@@ -70,7 +71,8 @@ def take(browser, server, name, viewport, scheme):
     print(path, path.stat().st_size)
 
 
-server = hearthd.Hearthd("--slots", "4", "--threads", "1", "--alias", "relu-5m", model=small_model.path())
+server = hearthd.Hearthd("--slots", "4", "--context", "128", "--threads", "1", "--vram-budget", "0.0075", "--alias", "relu-5m",
+                         model=small_model.path(), binary=hearthd.EMULATED)
 stop = threading.Event()
 busy = [threading.Thread(target=keep_busy, args=(server, stop)) for _ in range(2)]
 try:

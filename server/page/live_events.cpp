@@ -96,7 +96,8 @@ bool LiveEvents::send(ResponseSink& sink) {
     }
     const EngineStatus status = source_.engine.status();
     if (status.failed) return true;
-    Json frame = frame_event(seconds, status, rate.add(seconds, status.n_generated_tokens), placement);
+    Json frame = frame_event(seconds, status, source_.engine.figures(),
+                             rate.add(seconds, status.n_generated_tokens), placement);
     const bool fired = source_.live.latest(step);
     if (fired) frame["fired"] = fired_json(step);
     if (Levels now_cached = source_.live.cached(); placement.has_cache && now_cached != cached) {

@@ -17,7 +17,10 @@ Json model_event(const std::string& model, const std::string& device, const Live
               {"per_layer", placement.n_units},
               {"buckets", placement.n_buckets}};
   if (!placement.why_nothing.empty()) map["reason"] = placement.why_nothing;
-  if (!placement.hot.empty()) map["hot"] = level_digits(placement.hot);
+  if (!placement.hot.empty()) {
+    map["hot"] = level_digits(placement.hot);
+    map["cache"] = placement.has_cache;
+  }
   const MemoryByPlace& memory = placement.memory;
   return {{"model", model},
           {"device", device},
@@ -25,11 +28,12 @@ Json model_event(const std::string& model, const std::string& device, const Live
           {"memory", {{"vram", memory.vram}, {"ram", memory.ram}, {"file", memory.file}}}};
 }
 
-Json frame_event(double seconds, const EngineStatus& status, double tokens_per_second,
-                 const LivePlacement& placement) {
+Json frame_event(double seconds, const EngineStatus& status, const EngineFigures& figures,
+                 double tokens_per_second, const LivePlacement& placement) {
   const uint64_t kv = placement.memory.kv;
-  const double used =
-      status.n_kv_blocks == 0 ? 0 : static_cast<double>(status.n_kv_blocks_used) / status.n_kv_blocks;
+  const double used = figures.kv_tokens == 0 ? 0
+                                             : static_cast<double>(figures.kv_used_tokens) /
+                                                   static_cast<double>(figures.kv_tokens);
   return {{"seconds", seconds},
           {"slots", {{"total", status.n_slots}, {"running", status.n_running}}},
           {"waiting", status.n_waiting},

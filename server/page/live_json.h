@@ -18,8 +18,8 @@ std::string level_digits(const Levels& levels);
 Json model_event(const std::string& model, const std::string& device, const LivePlacement& placement);
 
 /// The members of a `frame` event that every frame has. seconds: since the stream began.
-Json frame_event(double seconds, const EngineStatus& status, double tokens_per_second,
-                 const LivePlacement& placement);
+Json frame_event(double seconds, const EngineStatus& status, const EngineFigures& figures,
+                 double tokens_per_second, const LivePlacement& placement);
 
 /// The member `fired` of a frame.
 Json fired_json(const LiveStep& step);

@@ -476,6 +476,25 @@ def test_a_dense_model_says_that_there_is_nothing_sparse_to_show(look):
         server.kill()
 
 
+@pytest.mark.skipif(not hearthd.EMULATED.exists(), reason=f"{hearthd.EMULATED} is not built: CUDA's headers are not installed")
+def test_with_a_gpu_the_map_shows_where_neurons_are(look):
+    server = hearthd.Hearthd("--threads", "1", "--vram-budget", "0.0045", "--slots", "1", "--context", "64", "--prefill-chunk", "16",
+                             "--sparsity", "predicted", model=hearthd.ROOT / "tests/data/relu/relu-5m-q4_0.powerinfer.gguf",
+                             binary=hearthd.EMULATED)
+    try:
+        page = look(server, expected_errors="Multiple readback operations")  # the test's own
+        expect(page.get_by_text("hot: in VRAM for good")).to_be_visible()
+        expect(page.get_by_text("cold: in RAM")).to_be_visible()
+        expect(page.locator("#memory-legend")).to_contain_text("VRAM")
+        hot, cold = page.evaluate("""() => { const c = document.getElementById('map').getContext('2d'), {width, height} = c.canvas;
+            return [0.05, 0.95].map((x) => [...c.getImageData(x * width, height / 8, 1, 1).data]); }""")
+        assert hot[0] > hot[2] and cold[2] > cold[0]  # warm and cool: the most active neurons come first
+        expect(page.locator("#map")).to_have_attribute("aria-label", re.compile("Neuron map"))
+        hearthd.wait_until(lambda: generate(server, 8) or page.locator("#map").get_attribute("data-step"), "a sampled step")
+    finally:
+        server.kill()
+
+
 def test_events_are_for_a_few_watchers_and_end_with_the_server():
     server = hearthd.Hearthd("--threads", "1", model=small_model.path())
     with contextlib.ExitStack() as stack:

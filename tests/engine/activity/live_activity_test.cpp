@@ -2,9 +2,7 @@
 #include "engine/activity/live_activity.h"
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
-#include <thread>
 
 #include "engine/model_runtime.h"
 #include "tests/support/catch.h"
@@ -122,25 +120,6 @@ TEST_CASE("a placement says which neurons a device has for good, and has a numbe
   CHECK(second.hot == Levels{15, 0, 15, 0, 0, 0, 0, 0});
   CHECK_FALSE(second.has_cache);
   CHECK(live.cached().empty());
-}
-
-TEST_CASE("steps are read while others are written") {
-  LiveActivity live({.n_layers = 1, .n_units = 64, .max_tokens = 1}, kEveryStep);
-  const LiveActivity::Watch watch(live);
-  std::atomic<int> n_torn{0};
-  std::jthread reader([&live, &n_torn](const std::stop_token& stop) {
-    LiveStep seen;
-    while (!stop.stop_requested()) {
-      if (!live.latest(seen)) continue;
-      // Each step has all neurons or none: never parts of two steps.
-      const int sum = std::accumulate(seen.levels.begin(), seen.levels.end(), 0);
-      if (sum != 0 && sum != 64 * 15) ++n_torn;
-    }
-  });
-  for (int i = 0; i < 2000; ++i) run_step(live, decode_step(1), {i % 2 == 0 ? 0 : ~uint64_t{0}});
-  reader.request_stop();
-  reader.join();
-  CHECK(n_torn == 0);
 }
 
 TEST_CASE("a sparse model shows its neurons, and gives the same logits while somebody watches") {

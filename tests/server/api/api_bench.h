@@ -21,7 +21,7 @@
 namespace hearth {
 
 /// Takes requests like the engine; the test says what comes back.
-struct PlayedEngine final : TokenGenerator {
+struct PlayedEngine : TokenGenerator {
   std::vector<GenerationRequest> requests;
   std::shared_ptr<TokenStream> stream;  // of the last request
   std::function<void(TokenStream&)> play = [](TokenStream&) {};

@@ -27,8 +27,13 @@ std::vector<std::pair<std::string, json>> events_of(const std::string& text) {
   return events;
 }
 
+struct FiguredEngine : PlayedEngine {
+  EngineFigures told;
+  EngineFigures figures() const override { return told; }
+};
+
 struct Bench {
-  PlayedEngine engine;
+  FiguredEngine engine;
   LiveActivity live{{.n_layers = 2, .n_units = 4, .max_tokens = 1}, milliseconds(0)};
   LiveEvents events{{.engine = engine, .live = live, .model = "small", .device = "CPU"}, kFast};
 
@@ -51,8 +56,8 @@ TEST_CASE("a stream begins with what there is, and goes on with what the engine 
   Bench bench;
   bench.engine.now.n_running = 3;
   bench.engine.now.n_waiting = 2;
-  bench.engine.now.n_kv_blocks = 10;
-  bench.engine.now.n_kv_blocks_used = 4;
+  bench.engine.told.kv_tokens = 160;
+  bench.engine.told.kv_used_tokens = 64;
   const HttpResponse response = bench.events.stream();
   REQUIRE(response.status == 200);
   CHECK(response.content_type == "text/event-stream");
@@ -91,6 +96,7 @@ TEST_CASE("a model that is placed anew is described anew") {
   REQUIRE(events.size() == 3);
   CHECK(events[2].first == "model");
   CHECK(events[2].second["map"]["hot"] == "0f000000");
+  CHECK(events[2].second["map"]["cache"] == false);
   CHECK(events[2].second["map"]["reason"] == "Nothing.");
 }
 
