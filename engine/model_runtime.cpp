@@ -14,6 +14,7 @@
 #include "engine/forward/streamed_layers.h"
 #include "engine/load_hooks.h"
 #include "engine/model/gguf/fault.h"
+#include "engine/model/gguf/lost_pages.h"
 #include "engine/model/predictor_file.h"
 #include "engine/model/scale_check.h"
 #include "engine/model/weights.h"
@@ -431,6 +432,7 @@ std::unique_ptr<ModelRuntime> ModelRuntime::load(const LoadOptions& options, con
   auto state = std::make_unique<State>(std::move(model), hooks, resolved.memory);
   state->place(options, std::move(resolved));
   state->n_kv_contexts = state->resolved->memory.n_kv_contexts;
+  gguf::refuse_lost_file();
   if (options.progress) options.progress(1.0);
   return std::unique_ptr<ModelRuntime>(new ModelRuntime(std::move(state)));
 }
@@ -478,10 +480,10 @@ void ModelRuntime::bind_thread() { state_->devices->of_output().bind_thread(); }
 StepOutput ModelRuntime::forward(const Batch& batch) {
   const ActivityCounter::StepScope counted(state_->observation.counter(), batch);
   const LiveActivity::StepScope shown(state_->observation.live(), batch);
-  if (!state_->prefetcher) return state_->pass->run(batch);
-  state_->prefetcher->begin_step();
+  if (state_->prefetcher) state_->prefetcher->begin_step();
   const StepOutput output = state_->pass->run(batch);
-  state_->prefetcher->end_step();
+  if (state_->prefetcher) state_->prefetcher->end_step();
+  gguf::refuse_lost_file();  // what was computed with zeros is no answer
   return output;
 }
 

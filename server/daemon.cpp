@@ -8,6 +8,7 @@
 #include "profiler/cache_folder.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/http/routes.h"
+#include "server/process/descriptor_limit.h"
 #include "server/process/logging.h"
 #include "server/reload.h"
 
@@ -19,6 +20,8 @@ using std::chrono::seconds;
 
 // Threads beyond one for each request that the engine takes: refusals, /health, /v1/models, slow bodies.
 constexpr size_t kSpareThreads = 128;
+// Descriptors of everything but clients: log, model, trace, the port, signals, what libraries keep open.
+constexpr size_t kOwnDescriptors = 64;
 // How often main looks after loading, watchdog and drain; a signal wakes it at once.
 constexpr milliseconds kTick{100};
 // A load shorter than this needs no progress lines.
@@ -82,6 +85,18 @@ HttpServerOptions server_options(const Options& options) {
   return server;
 }
 
+/// A descriptor for each request that may be answered and each connection that may wait.
+void make_room_for_clients(const HttpServerOptions& server) {
+  const size_t wanted = server.max_threads + server.max_idle_connections + kOwnDescriptors;
+  const size_t limit = raise_descriptor_limit(wanted);
+  if (limit >= wanted) return;
+  log_warning(
+      "the system allows this process fewer open descriptors than it may need, so connections that wait may "
+      "be closed early; "
+      "raise the limit (ulimit -Hn, systemd's LimitNOFILE)",
+      {{"limit", limit}, {"wanted", wanted}});
+}
+
 /// Few threads and connections: whoever scrapes comes alone.
 HttpServerOptions metrics_server_options(const Options& options) {
   HttpServerOptions server;
@@ -115,6 +130,7 @@ Daemon::Daemon(const Invocation& invocation, const Environment& environment, con
       metrics_(state_, version),
       host_(options_, environment_, cache_, version_, state_, trace) {
   warn_if_open(options_, auth_);
+  make_room_for_clients(server_options(options_));
   server_ = std::make_unique<HttpServer>(
       server_options(options_),
       Routes(state_, metrics_,

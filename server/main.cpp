@@ -13,6 +13,7 @@
 #include "config/option_table.h"
 #include "config/render.h"
 #include "config/version.h"
+#include "engine/model/gguf/lost_pages.h"
 #include "kernels/cpu/isa.h"
 #include "kernels/trace.h"
 #include "server/check_config.h"
@@ -145,6 +146,7 @@ int serve(const Invocation& invocation, const Environment& environment, bool& lo
   set_up_logging(invocation.options.log_level, invocation.options.log_format, invocation.options.log_file);
   logging = true;
   log_configuration(invocation);
+  gguf::survive_lost_pages();
   // 2. Open the models' files, and refuse what cannot work. Signals are blocked first: looking for a GPU starts threads.
   const StopSignals signals;
   ModelFiles files = open_checked(invocation.options);

@@ -7,7 +7,7 @@
 // (NAME-00001-of-0000N.gguf) are opened by any part's name. Thread-safe once opened.
 //
 // The file must not be changed while it is open: cutting it short raises SIGBUS at the next access, as with
-// any mapping.
+// any mapping; gguf/lost_pages.h says how that is survived.
 #pragma once
 
 #include <array>

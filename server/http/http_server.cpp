@@ -234,6 +234,7 @@ HttpServer::Implementation::Implementation(const HttpServerOptions& options, Htt
   PollerOptions poller_options;
   poller_options.max_waiting = options.max_idle_connections;
   poller_options.head_time = options.head_time;
+  poller_options.stall_time = options.stall_time;
   poller_ = std::make_unique<ConnectionPoller>(
       std::move(listening.fd), poller_options,
       [this](std::unique_ptr<Connection>& connection) { return hand_over(connection); }, refusal_bytes);

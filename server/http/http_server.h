@@ -21,6 +21,8 @@ struct HttpServerOptions {
   size_t max_threads = 192;                     // requests answered at once; more are told 503
   size_t max_idle_connections = 1000;           // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // a request's head must have arrived within
+  std::chrono::milliseconds stall_time{
+      30'000};  // a client that takes nothing of its answer for so long is cut
 };
 
 /// One answered request, for the access log.

@@ -82,19 +82,23 @@ MappedFile MappedFile::open(const std::filesystem::path& path, const char* expec
     fail(file, "its " + with_commas(size) + " bytes cannot be mapped into memory (" + reason +
                    "); check the address space limit (ulimit -v) and that its file system supports mmap");
   }
-  return MappedFile(static_cast<const std::byte*>(data), size);
+  return MappedFile(static_cast<const std::byte*>(data), size, path);
 }
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, 0)),
+      watched_(std::move(other.watched_)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(watched_, other.watched_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  watched_ = WatchedMapping();  // before the addresses can be another mapping's
   if (data_ != nullptr) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 

@@ -12,6 +12,8 @@
 #include <span>
 #include <vector>
 
+#include "engine/model/gguf/lost_pages.h"
+
 namespace hearth::gguf {
 
 class MappedFile {
@@ -27,14 +29,16 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
 
  private:
-  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  MappedFile(const std::byte* data, size_t size, const std::filesystem::path& path)
+      : data_(data), size_(size), watched_({data, size}, path) {}
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
+  WatchedMapping watched_;
 };
 
 /// Touches every page of `regions`. `progress` (may be empty) is called on the calling thread with the
 /// fraction done, from 0 to 1, rising; the last call gets 1. If it throws, the work stops and the caller gets
-/// the exception. If a region's file is truncated meanwhile, SIGBUS is raised, as by any access.
+/// the exception. If a region's file is truncated meanwhile, SIGBUS is raised, as by any access (lost_pages.h).
 void prefault(const std::vector<std::span<const std::byte>>& regions,
               const std::function<void(double)>& progress);
 

@@ -15,8 +15,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// A client that takes none of its tokens for so long is gone for all purposes: proxies give up after 60 s.
-constexpr seconds kStallTime{30};
 // A body may take this long, and a second more for each 16 KiB of it: slower than any modem that is still in
 // use.
 constexpr seconds kBodyTime{20};
@@ -58,8 +56,8 @@ bool is_field(std::string_view line) {
 
 }  // namespace
 
-Connection::Connection(UniqueFd fd, std::string remote_address)
-    : fd_(std::move(fd)), remote_address_(std::move(remote_address)) {}
+Connection::Connection(UniqueFd fd, std::string remote_address, milliseconds stall_time)
+    : fd_(std::move(fd)), remote_address_(std::move(remote_address)), stall_time_(stall_time) {}
 
 Connection::Head Connection::receive_head() {
   input_.erase(0, used_);
@@ -149,7 +147,7 @@ bool Connection::write(std::string_view bytes) {
     }
     if (n < 0 && errno == EINTR) continue;
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) return false;
-    if (!wait_for(fd_.get(), POLLOUT, std::chrono::steady_clock::now() + kStallTime)) return false;
+    if (!wait_for(fd_.get(), POLLOUT, std::chrono::steady_clock::now() + stall_time_)) return false;
   }
   return true;
 }

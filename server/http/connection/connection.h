@@ -19,11 +19,13 @@ using SteadyTime = std::chrono::steady_clock::time_point;
 inline constexpr size_t kMaxHeadBytes = 32 * 1024;
 inline constexpr size_t kMaxLineBytes = 8 * 1024;
 inline constexpr size_t kMaxHeaderLines = 128;
+/// A client that takes none of its answer for so long is gone for all purposes: proxies give up after 60 s.
+inline constexpr std::chrono::milliseconds kStallTime{30'000};
 
 class Connection {
  public:
-  /// fd: connected and not blocking.
-  Connection(UniqueFd fd, std::string remote_address);
+  /// fd: connected and not blocking. stall_time: see write().
+  Connection(UniqueFd fd, std::string remote_address, std::chrono::milliseconds stall_time = kStallTime);
 
   int fd() const { return fd_.get(); }
   const std::string& remote_address() const { return remote_address_; }
@@ -45,7 +47,8 @@ class Connection {
   /// Reads up to size bytes, from what is buffered first. 0: the client closed. -1: an error, or it sends so
   /// slowly that the body's deadline passed.
   ssize_t read(char* to, size_t size);
-  /// Sends all bytes, or returns false if the client is gone or takes nothing for 30 s.
+  /// Sends all bytes, or returns false if the client is gone or takes nothing for the stall time. The kernel's buffer counts as
+  /// full until a third of it is free, so a client that takes single bytes is cut too.
   bool write(std::string_view bytes);
   /// Is the client still there? One poll of the socket.
   bool client_alive() const;
@@ -70,6 +73,7 @@ class Connection {
 
   UniqueFd fd_;
   std::string remote_address_;
+  std::chrono::milliseconds stall_time_;
   std::string input_;  // received; bytes before used_ are consumed
   size_t used_ = 0;
   size_t scanned_ = 0;  // no end of head before this index

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 // How long an answered connection may go on sending before it is closed under it. Closing at once would reset
 // the connection, and the client might never read the answer.
 constexpr milliseconds kLingerTime{2000};
-// Without descriptors accept() fails at once, over and over; this lets the workers close some.
+// Without descriptors accept() fails at once, over and over; this lets the workers close some, if all are theirs.
 constexpr milliseconds kAcceptPause{50};
 
 SteadyTime now() { return std::chrono::steady_clock::now(); }
@@ -129,9 +129,10 @@ void ConnectionPoller::accept_all() {
     UniqueFd fd(::accept4(listen_fd_.get(), reinterpret_cast<sockaddr*>(&address), &size,
                           SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
-      // Out of descriptors or memory: wait for some to be closed. Anything else concerns that one connection
-      // only.
+      // Out of descriptors or memory. Half-open connections must not keep others out until they expire. Any other error
+      // concerns that one connection only.
       const bool exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+      if (exhausted && close_first_to_expire()) continue;
       if (exhausted) accept_again_ = now() + kAcceptPause;
       if (exhausted || errno == EAGAIN || errno == EWOULDBLOCK) return;
       continue;
@@ -140,7 +141,7 @@ void ConnectionPoller::accept_all() {
     // Each token leaves at once instead of waiting for the next one (Nagle).
     ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     std::unique_ptr<Connection> connection =
-        std::make_unique<Connection>(std::move(fd), numeric_address(address, size));
+        std::make_unique<Connection>(std::move(fd), numeric_address(address, size), options_.stall_time);
     connection->deadline = now() + options_.head_time;
     if (advance(connection)) waiting_.push_back(std::move(connection));
   }
@@ -191,10 +192,16 @@ void ConnectionPoller::expire() {
     }
   }
   std::erase(waiting_, nullptr);
-  while (waiting_.size() > options_.max_waiting) {
-    waiting_.erase(std::min_element(waiting_.begin(), waiting_.end(),
-                                    [](const auto& a, const auto& b) { return a->deadline < b->deadline; }));
-  }
+  while (waiting_.size() > options_.max_waiting) close_first_to_expire();
+}
+
+/// False if none waits.
+bool ConnectionPoller::close_first_to_expire() {
+  const auto first = std::min_element(waiting_.begin(), waiting_.end(),
+                                      [](const auto& a, const auto& b) { return a->deadline < b->deadline; });
+  if (first == waiting_.end()) return false;
+  waiting_.erase(first);
+  return true;
 }
 
 }  // namespace hearth

@@ -1,7 +1,8 @@
 // The thread that waits: it accepts connections and holds them until a request's head has arrived.
 //
 // A connection that sends nothing, or sends slowly, costs a descriptor and no thread, so any number of
-// half-open ones cannot keep /health from being answered. The workers give connections back for their next
+// half-open ones cannot keep /health from being answered; when there are no more descriptors, the one that would expire first is
+// closed for the one that comes. The workers give connections back for their next
 // request.
 #pragma once
 
@@ -22,6 +23,7 @@ struct PollerOptions {
   size_t max_waiting = 1000;                    // beyond, the one that would expire first is closed
   std::chrono::milliseconds head_time{10'000};  // from the first byte, or the accept, to the head's end
   std::chrono::milliseconds idle_time{75'000};  // between requests: longer than the 60 s proxies keep theirs
+  std::chrono::milliseconds stall_time = kStallTime;  // of an answer that the client does not take
 };
 
 class ConnectionPoller {
@@ -45,6 +47,7 @@ class ConnectionPoller {
  private:
   void run();
   void accept_all();
+  bool close_first_to_expire();
   void take_returned();
   /// Handles a connection that has input. Returns false if the poller no longer keeps the connection.
   bool advance(std::unique_ptr<Connection>& connection);
@@ -59,7 +62,7 @@ class ConnectionPoller {
   const std::function<std::string(int)> refusal_;
   UniqueFd wake_fd_;
   std::atomic<bool> stopping_{false};
-  SteadyTime accept_again_;  // after the process ran out of descriptors
+  SteadyTime accept_again_;  // after the process ran out of descriptors, and had none to close
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Connection>> returned_ HEARTH_GUARDED_BY(mutex_);

@@ -2,6 +2,9 @@
 // own.
 #include "server/http/http_server.h"
 
+#include <sys/resource.h>
+
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -429,6 +432,70 @@ TEST_CASE("a head that does not come in time is answered 408") {
   const Fixture server(echo, options);
   CHECK(starts_with(server.ask("GET / HT"), "HTTP/1.1 408 "));
   CHECK(server.ask("") == "<closed>");
+}
+
+TEST_CASE("a client that does not take its answer is cut, and nobody waits for it meanwhile") {
+  HttpServerOptions options;
+  options.max_threads = 3;
+  options.stall_time = milliseconds(300);
+  std::atomic<int> n_cut{0};
+  Fixture server(
+      [&n_cut](const HttpRequest& request) {
+        if (request.path == "/health") return text("well");
+        HttpResponse response;
+        response.produce = [&n_cut](ResponseSink& sink) {
+          const std::string piece(64 << 10, 'x');
+          // Far more than the kernel's buffers take on both sides.
+          for (int i = 0; i < 4096; ++i) {
+            if (sink.write(piece)) continue;
+            ++n_cut;
+            return false;
+          }
+          return true;
+        };
+        return response;
+      },
+      options);
+  std::vector<std::unique_ptr<RawClient>> slow;
+  for (int i = 0; i < 2; ++i) {
+    slow.push_back(std::make_unique<RawClient>(server.port()));
+    slow.back()->send("GET /long HTTP/1.1\r\n" + kClose + "\r\n");
+    slow.back()->read_until("\r\n\r\n");  // and takes nothing more
+  }
+  CHECK_THAT(server.ask("GET /health HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("well<closed>"));
+  CHECK(server.server().wait_until_idle(milliseconds(20'000)));
+  CHECK(n_cut == 2);
+  CHECK_THAT(slow[0]->read_until(), ContainsSubstring("<reset>"));
+  const std::vector<AccessRecord> records = server.stop_and_get_records();
+  REQUIRE(records.size() == 3);
+  CHECK_FALSE(records[1].complete);
+}
+
+TEST_CASE("without descriptors the connection that would expire first is closed for the one that comes") {
+  HttpServerOptions options;
+  options.head_time = milliseconds(600'000);  // none expires
+  const Fixture server(echo, options);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  std::vector<std::unique_ptr<RawClient>> crowd;
+  for (int i = 0; i < 100; ++i) crowd.push_back(std::make_unique<RawClient>(server.port()));
+  // All that comes is behind the crowd in the kernel's queue, so the crowd has been taken in when it is answered.
+  REQUIRE_THAT(server.ask("GET /a HTTP/1.1\r\n" + kClose + "\r\n"), ContainsSubstring("GET /a <closed>"));
+  // The lowest number that is free is out of bounds from now on; so these sockets are made before.
+  std::array<RawClient, 3> late;
+  const int lowest_free = ::dup(0);
+  ::close(lowest_free);
+  const rlimit low{static_cast<rlim_t>(lowest_free), before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  std::vector<std::string> answers;
+  for (RawClient& one : late) {
+    one.connect(server.port());
+    one.send("GET /b HTTP/1.1\r\n" + kClose + "\r\n");
+    answers.push_back(one.read_until());
+  }
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  for (const std::string& answer : answers) CHECK_THAT(answer, ContainsSubstring("GET /b <closed>"));
+  CHECK_THAT(crowd[0]->read_until(), ContainsSubstring("<closed>"));
 }
 
 TEST_CASE("when all threads are busy a request is told 503 at once") {

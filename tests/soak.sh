@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Load of every kind on the built hearthd (tests/support/soak.py): tests/soak.sh [SECONDS] [CLIENTS] [MODEL], by default 64 clients
+# for ten minutes on the default model. Prints a table; exit code 1 if a promise of docs/reliability.md was broken.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=build/venv/bin/python
+[ -x $python ] || { echo "tests/soak.sh: $python is not there; tests/run.sh makes it" >&2; exit 2; }
+exec $python tests/support/soak.py "$@"
