@@ -20,7 +20,7 @@ TOOL = {"type": "function", "function": {"name": "now", "description": "The time
     "type": "object", "properties": {"zone": {"type": "string"}}, "required": ["zone"]}}}
 SAMPLING = {"temperature": 0.7, "top_p": 0.9, "top_k": 5, "min_p": 0.1, "seed": 1, "stop": ["a", "b"],
             "logit_bias": {"5": -100}, "presence_penalty": 0.5, "repetition_penalty": 1.1, "dry_multiplier": 0.8,
-            "mirostat": 2, "xtc_probability": 0.5, "stop_token_ids": [7], "min_tokens": 1}
+            "mirostat": 2, "xtc_probability": 0.5, "stop_token_ids": [7], "min_tokens": 1, "priority": -3, "timeout": 60}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 0}}, "required": ["a"]}
 GOOD = [
     ("/v1/completions", {"prompt": "Once", "max_tokens": 2, "n": 2, "logprobs": 2, "echo": True, **SAMPLING}),
@@ -37,6 +37,7 @@ GOOD = [
     ("/completion", {"prompt": "Once", "n_predict": 2, "stream": True, "response_fields": ["content", "timings/prompt_n"],
                      "grammar": 'root ::= "a" | "b"'}),
     ("/infill", {"input_prefix": "def", "input_suffix": "end", "prompt": "x", "n_predict": 2, "spm_infill": True}),
+    ("/admin/model", {"model": "/nowhere/model.gguf", "alias": ["a"], "context": 64, "chat_template_file": "", "draft_model": None}),
     ("/tokenize", {"content": "Hello", "with_pieces": True, "add_special": True, "parse_special": False}),
     ("/tokenize", {"messages": HELLO, "return_token_strs": True, "tools": [TOOL]}),
     ("/detokenize", {"tokens": [5, 6, 7]}),
@@ -171,7 +172,7 @@ def ordinary(server):
 def send(client, server, rng, counts):
     path, data = mutated(rng)
     answer = client.post(server.url + path, content=data)
-    assert answer.status_code < 500, (path, data, answer.text)
+    assert answer.status_code < 500 or answer.status_code == 504, (path, data, answer.text)  # 504: a tiny timeout
     assert '"internal_error"' not in answer.text, (path, data, answer.text)
     if answer.status_code >= 400:
         assert answer.json(), (path, data)
