@@ -72,7 +72,8 @@ TEST_CASE("engine: what is late is not begun, and ends where it is") {
   CHECK(cut.tokens == expected);
   GenerationRequest in_time = together({greedy(some_tokens(3, 1), 10)});
   in_time.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
-  CHECK(read_all(*submit(engine, std::move(in_time)), 1).front().finished.reason == FinishReason::kLength);
+  const Answer whole = read_all(*submit(engine, std::move(in_time)), 1).front();
+  CHECK(whole.finished.reason == FinishReason::kLength);
 }
 
 TEST_CASE("engine: its figures tell of sequences, steps and KV memory") {

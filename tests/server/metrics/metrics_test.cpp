@@ -138,7 +138,7 @@ TEST_CASE("the process's figures come from /proc, whatever its name") {
 
   const test::TempFolder folder;
   std::filesystem::create_directories(folder.path() / "self" / "fd");
-  std::ofstream(folder.path() / "self" / "fd" / "7");
+  std::ofstream(folder.path() / "self" / "fd" / "7") << "open";
   std::ofstream(folder.path() / "stat") << "cpu 1 2 3\nbtime 1700000000\n";
   std::ofstream(folder.path() / "self" / "stat")
       << "12 (a) b (c)) S 1 1 1 0 -1 0 5 6 7 8 150 50 0 0 20 0 9 0 300 4096000 25 0\n";
