@@ -66,7 +66,7 @@ bool is_plain(std::string_view name) {
 
 }  // namespace
 
-HostPolicy::HostPolicy(std::string bound, std::vector<std::string> allowed)
+HostPolicy::HostPolicy(const std::string& bound, const std::vector<std::string>& allowed)
     : bound_(host_name(bound)),
       checks_(is_loopback(bound) || !allowed.empty()),
       takes_addresses_(!is_loopback(bound)) {

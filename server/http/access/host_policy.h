@@ -19,7 +19,7 @@ class HostPolicy {
   /// A server that listens on other addresses than loopback checks nothing unless `allowed` has names: which names lead to
   /// it is for its network to know. Then any address is let in too, for a page cannot have one that is not its server's;
   /// probes ask by address.
-  HostPolicy(std::string bound, std::vector<std::string> allowed);
+  HostPolicy(const std::string& bound, const std::vector<std::string>& allowed);
 
   /// The 403 for a name that is neither of this machine (localhost and names below it, loopback addresses, the name by which
   /// containers reach their host), nor the bound address, nor an allowed one. Ports and case do not matter. A request
