@@ -178,6 +178,7 @@ void ModelHost::take_wish() {
 
 // The model goes when its last answer has ended; at the deadline answers are cut.
 void ModelHost::leave(Clock::time_point deadline) {
+  current_->close_watchers();  // they would keep it for as long as a page is open
   leaving_.push_back({.model = std::move(current_), .deadline = deadline, .drained = {}});
   current_ = nullptr;
 }

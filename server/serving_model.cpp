@@ -445,8 +445,12 @@ std::optional<std::string> ServingModel::failure() const {
   return "the embedding model: " + embedder.failure;
 }
 
-bool ServingModel::drain(std::chrono::steady_clock::time_point deadline) {
+void ServingModel::close_watchers() {
   if (live_events_) live_events_->close();
+}
+
+bool ServingModel::drain(std::chrono::steady_clock::time_point deadline) {
+  close_watchers();
   const bool drained = engine_->drain(deadline);
   return (!embedder_ || embedder_->engine().drain(deadline)) && drained;
 }

@@ -77,6 +77,8 @@ class ServingModel {
 
   /// Why an engine has failed; nullopt: none has.
   std::optional<std::string> failure() const;
+  /// Ends the streams of the pages that watch it. Any thread.
+  void close_watchers();
   /// Drains all engines; see Engine::drain(). Any thread.
   bool drain(std::chrono::steady_clock::time_point deadline);
   /// Call once the engines are drained. Writes the activity that was counted while the model served.

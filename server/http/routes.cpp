@@ -157,9 +157,13 @@ HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle err
   }
   if (const auto* handle = std::get_if<Endpoint::OfServer>(&to.endpoint->handle)) return (*handle)(request);
 
-  const std::shared_ptr<const ReadyModel> model = state_.await_model();
+  // A page that is left open does not keep the model loaded, nor load it again.
+  const bool only_watches = to.endpoint->path == "/page/events";
+  const std::shared_ptr<const ReadyModel> model = only_watches ? state_.model() : state_.await_model();
   if (state_.phase() == ServerState::Phase::kStopping)
     return unavailable("the server is shutting down", errors);
+  if (model == nullptr && only_watches && state_.phase() == ServerState::Phase::kUnloaded)
+    return unavailable("the model is unloaded until somebody asks it something", errors);
   if (model == nullptr) {
     const int percent = static_cast<int>(state_.progress() * 100);
     return unavailable("the model is being loaded (" + std::to_string(percent) + " %); try again shortly",

@@ -152,6 +152,17 @@ def test_an_idle_model_is_unloaded_and_comes_back(start, folder):
     assert server.wait() == 1
 
 
+def test_a_page_that_watches_keeps_no_model(start, folder):
+    server = start("--idle-unload", "0.02", model=folder / "first.gguf")
+    with httpx.stream("GET", server.url + "/page/events", timeout=hearthd.PATIENCE) as watched:
+        next(watched.iter_lines())
+        hearthd.wait_until(lambda: any("unloaded" in line and "first" in line for line in server.lines), "the model to go")
+    refused = httpx.get(server.url + "/page/events")
+    assert refused.status_code == 503 and "unloaded" in refused.json()["error"]["message"]
+    assert server.health()[1]["status"] == "unloaded"
+    assert complete(server).status_code == 200
+
+
 def test_a_stop_while_a_model_is_unloaded_is_a_stop(start, folder):
     server = start("--idle-unload", "0.005", model=folder / "first.gguf")
     hearthd.wait_until(lambda: server.health()[1]["status"] == "unloaded", "the model to be unloaded")
