@@ -44,6 +44,10 @@ int decide_context(const ModelFile& file, const ModelSpec& spec, int asked) {
 constexpr uint64_t kLeftFree = uint64_t{256} << 20;
 constexpr double kLeftShare = 0.03;
 
+/// What serving adds to the memory of a process that has opened its model: stacks of threads, requests, answers, grammars. A load
+/// of every kind (tests/soak.sh) added 8 MB.
+constexpr double kServingBytes = 16e6;
+
 /// Decides the contexts of the pool; kKvContextsDecided has the rule. REQUIRES: all else is set.
 void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts& facts, bool has_device) {
   const bool decided = options.n_kv_contexts == kKvContextsDecided;
@@ -51,11 +55,12 @@ void decide_contexts(Reservation& r, const LoadOptions& options, const LoadFacts
   int n = contexts_to_plan(options.n_kv_contexts, r.n_slots);
   if (decided && !has_device) {
     const double file = static_cast<double>(facts.file.total_bytes());
-    n = contexts_beside(
-        static_cast<double>(r.memory_limit_bytes) - file - r.work_bytes, r.n_slots, [&](int more) {
-          return KvMemory::bytes_needed(facts.spec, kv_block_counts(facts.spec, r.context_tokens, more,
-                                                                    r.prompt_step.tokens, r.kv_counts.type));
-        });
+    n = contexts_beside(static_cast<double>(r.memory_limit_bytes) - file - r.work_bytes - r.own_bytes,
+                        r.n_slots, [&](int more) {
+                          return KvMemory::bytes_needed(
+                              facts.spec, kv_block_counts(facts.spec, r.context_tokens, more,
+                                                          r.prompt_step.tokens, r.kv_counts.type));
+                        });
   }
   set_contexts(r, n, facts.spec);
 }
@@ -95,8 +100,9 @@ Reservation reserve(const LoadOptions& options, const LoadFacts& facts, int cont
   r.work_bytes = ForwardPass::bytes_needed(facts.spec, r.bounds.max_tokens, r.bounds.max_logit_rows) +
                  facts.weights.turned_bytes();
   r.memory_limit_bytes = options.memory_limit_bytes > 0 ? options.memory_limit_bytes : memory_limit_bytes();
+  if (options.memory_limit_bytes == 0) r.own_bytes = static_cast<double>(anonymous_bytes()) + kServingBytes;
   decide_contexts(r, options, facts, device.usable);
-  if (r.kv_bytes + r.work_bytes > static_cast<double>(r.memory_limit_bytes)) {
+  if (r.free_bytes() < 0) {
     r.refuse("but this process may use " + bytes_text(static_cast<double>(r.memory_limit_bytes)) + " in all");
   }
   if (r.kv_counts.n_blocks > std::numeric_limits<int>::max()) r.refuse("more than can be numbered");
@@ -185,7 +191,9 @@ void Reservation::refuse(const std::string& why) const {
   gguf::fail(label, (one ? "one context" : std::to_string(n_kv_contexts) + " contexts") + " of " +
                         std::to_string(context_tokens) + (one ? " tokens needs " : " tokens each need ") +
                         bytes_text(kv_bytes) + " for keys and values and " + bytes_text(work_bytes) +
-                        " of work space, " + why + "; ask for a smaller context or fewer " +
+                        " of work space" +
+                        (own_bytes > 0 ? ", besides " + bytes_text(own_bytes) + " for the process, " : ", ") +
+                        why + "; ask for a smaller context or fewer " +
                         (one ? "slots" : "contexts (--kv-contexts)"));
 }
 

@@ -56,12 +56,16 @@ struct Reservation {
   PassBounds bounds;              // the plan sets shares and stream_bytes
   KvBlockCounts kv_counts;
   double kv_bytes = 0, work_bytes = 0;
+  double own_bytes =
+      0;  // of the process besides the model: vocabulary, threads, requests; 0 if the limit is the model's alone
   uint64_t memory_limit_bytes = 0;  // limit for the whole process
 
   /// The bounds of a pass as planned; null: without a device.
   PassBounds pass_bounds(const Plan* plan) const;
   /// Memory left besides keys, values and work space; negative if those exceed the limit.
-  double free_bytes() const { return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes; }
+  double free_bytes() const {
+    return static_cast<double>(memory_limit_bytes) - kv_bytes - work_bytes - own_bytes;
+  }
   /// Whether the whole file can stay in memory.
   bool holds(const ModelFile& file) const { return file.total_bytes() < memory_limit_bytes; }
   /// Throws ModelFileError: "so many contexts" do not fit; `why` continues the sentence ("but ...", "which ...").

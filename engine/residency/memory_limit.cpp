@@ -4,6 +4,7 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
@@ -59,6 +60,15 @@ uint64_t memory_limit_bytes(const std::filesystem::path& proc, const std::filesy
     }
   }
   return limit;
+}
+
+uint64_t anonymous_bytes(const std::filesystem::path& proc) {
+  std::ifstream status(proc / "self/status");
+  std::string line;
+  while (std::getline(status, line)) {
+    if (line.starts_with("RssAnon:")) return std::strtoull(line.c_str() + 8, nullptr, 10) * 1024;
+  }
+  return 0;
 }
 
 std::string bytes_text(double bytes) {

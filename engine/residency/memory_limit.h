@@ -17,6 +17,9 @@ namespace hearth {
 uint64_t memory_limit_bytes(const std::filesystem::path& proc = "/proc",
                             const std::filesystem::path& sys = "/sys");
 
+/// Bytes of memory that this process uses now and that no file backs (RssAnon); 0 if the system does not say.
+uint64_t anonymous_bytes(const std::filesystem::path& proc = "/proc");
+
 /// Formats bytes as "812 KB", "13.4 MB" or "5.81 GB": decimal units, as bandwidths and file sizes use.
 std::string bytes_text(double bytes);
 

@@ -248,3 +248,56 @@ def test_a_full_disk_costs_the_trace_and_is_told(small, tmp_path):
     server.signal()
     assert server.wait() == 1
     assert [line for line in server.lines if " error " in line and str(trace) in line and "File too large" in line], server.log()
+
+
+# ---- memory ----
+
+@pytest.fixture()
+def memory_group():
+    """limit(bytes) -> the folder of a control group with that limit; skips where this process may make none."""
+    v1, v2 = pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup")
+    controls = v2 / "cgroup.subtree_control"
+    is_v2 = controls.exists() and "memory" in controls.read_text().split()
+    made = []
+
+    def limit(n_bytes):
+        folder = (v2 if is_v2 else v1) / f"hearth-test-{os.getpid()}-{len(made)}"
+        try:
+            folder.mkdir()
+            made.append(folder)
+            (folder / ("memory.max" if is_v2 else "memory.limit_in_bytes")).write_text(str(n_bytes))
+        except OSError as error:
+            pytest.skip(f"no control group with a memory limit can be made here: {error}")
+        return folder
+
+    yield limit
+    for folder in made:
+        hearthd.wait_until(lambda: not (folder / "cgroup.procs").read_text(), "the group's processes to end")
+        folder.rmdir()
+
+
+def n_killed(group):
+    """Processes of the group that the kernel has killed for memory."""
+    events = next(path for path in (group / "memory.events", group / "memory.oom_control") if path.exists())
+    return int(re.search(r"^oom_kill (\d+)", events.read_text(), re.MULTILINE).group(1))
+
+
+@pytest.mark.parametrize("mib, serves", [(10, False), (20, False), (40, True)])
+def test_a_memory_limit_is_a_sentence_at_start_or_holds_in_service(memory_group, tmp_path, mib, serves):
+    """20 MiB would hold keys, values and work space, and not what the process takes besides."""
+    group, wrapper = memory_group(mib << 20), tmp_path / "limited"
+    wrapper.write_text(f"#!/bin/sh\necho $$ > {group}/cgroup.procs\nexec '{hearthd.BINARY}' \"$@\"\n")
+    wrapper.chmod(0o755)
+    if not serves:
+        result = hearthd.run(["--port", "0", "--model", hearthd.SMALL_MODEL], binary=wrapper)
+        assert (result.returncode, n_killed(group)) == (2, 0), result.stderr
+        assert f"this process may use {(mib << 20) / 1e6:.1f} MB in all" in result.stderr.splitlines()[-1]
+        return
+    server = hearthd.Hearthd("--queue", "64", model=hearthd.SMALL_MODEL, binary=wrapper)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:  # fills the pool of keys and values several times
+            answers = list(pool.map(lambda n: complete(server, prompt=[300 + n] * 450, n=2, logprobs=3), range(64)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert (server.process.poll(), n_killed(group)) == (None, 0)
+    finally:
+        server.kill()

@@ -312,4 +312,14 @@ TEST_CASE("memory limit: the tightest of the machine's and every cgroup's") {
   CHECK(limit() == 400'000);
 }
 
+TEST_CASE("memory limit: the process's own memory is what no file backs") {
+  const TempFolder folder;
+  CHECK(anonymous_bytes(folder / "proc") == 0);
+  write_text(folder / "proc/self/status", "VmRSS:\t  900 kB\nRssAnon:\t     123 kB\nRssFile:\t  777 kB\n");
+  CHECK(anonymous_bytes(folder / "proc") == 123 * 1024);
+  const uint64_t before = anonymous_bytes();
+  const std::vector<char> taken(64 << 20, 'x');
+  CHECK(anonymous_bytes() > before + (60 << 20));
+}
+
 }  // namespace hearth::test
