@@ -48,4 +48,16 @@ std::string sse_event(std::string_view data) {
   return event;
 }
 
+const char* finish_reason(ChoiceEnd end) {
+  switch (end) {
+    case ChoiceEnd::kLength:
+      return "length";
+    case ChoiceEnd::kToolCalls:
+      return "tool_calls";
+    case ChoiceEnd::kStop:
+      break;
+  }
+  return "stop";
+}
+
 }  // namespace hearth

@@ -60,6 +60,9 @@ struct ChoicePart {
 
 enum class ChoiceEnd { kStop, kLength, kToolCalls };
 
+/// As OpenAI's clients and the log read it: "stop", "length", "tool_calls".
+const char* finish_reason(ChoiceEnd end);
+
 struct FinishedChoice {
   int choice = 0;
   ChoiceEnd end = ChoiceEnd::kStop;

@@ -22,16 +22,7 @@ double rank(const TextStream& text) {
 /// How a choice ended, as the log says it.
 const char* finish_word(const std::optional<FinishedChoice>& finished) {
   if (!finished) return "";
-  if (finished->cancelled) return "cancelled";
-  switch (finished->end) {
-    case ChoiceEnd::kLength:
-      return "length";
-    case ChoiceEnd::kToolCalls:
-      return "tool_calls";
-    case ChoiceEnd::kStop:
-      break;
-  }
-  return "stop";
+  return finished->cancelled ? "cancelled" : finish_reason(finished->end);
 }
 
 }  // namespace

@@ -28,18 +28,6 @@ Json usage_json(const Usage& usage) {
   return json;
 }
 
-const char* finish_reason(ChoiceEnd end) {
-  switch (end) {
-    case ChoiceEnd::kLength:
-      return "length";
-    case ChoiceEnd::kToolCalls:
-      return "tool_calls";
-    case ChoiceEnd::kStop:
-      break;
-  }
-  return "stop";
-}
-
 std::string chunk_event(const AnswerHead& head, const char* object, Json choice, bool with_usage) {
   Json data = head_json(head, object);
   data["choices"] = Json::array({std::move(choice)});

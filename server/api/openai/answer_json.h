@@ -22,9 +22,6 @@ struct AnswerHead {
 /// The object with those members; `choices` and what follows are to be added.
 Json head_json(const AnswerHead& head, const char* object);
 Json usage_json(const Usage& usage);
-/// "stop", "length" or "tool_calls".
-const char* finish_reason(ChoiceEnd end);
-
 /// A chunk of a stream with one choice. with_usage: the stream ends with the usage, so that all chunks before have null.
 std::string chunk_event(const AnswerHead& head, const char* object, Json choice, bool with_usage);
 /// The end of a stream: the usage, if it was asked for, and [DONE].
