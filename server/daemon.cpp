@@ -175,7 +175,7 @@ Daemon::Outcome Daemon::run() {
     }
     if (hangup == StopSignals::Hangup::kReload) reload(invocation_, environment_, auth_);
     look_after_loading();
-    beat_watchdog();
+    service_manager_.beat(state_.is_alive());
     if (const std::optional<std::string> why = failure()) return end_after_failure(*why);
   }
   return loading_.valid() ? abandon_loading() : drain();
@@ -228,16 +228,6 @@ void Daemon::skip_profiling() {
 
 std::optional<std::string> Daemon::failure() const {
   return model_ != nullptr ? model_->failure() : std::nullopt;
-}
-
-void Daemon::beat_watchdog() {
-  const std::optional<std::chrono::microseconds> interval = service_manager_.watchdog_interval();
-  const Clock::time_point now = Clock::now();
-  if (!interval || now - last_beat_ < *interval / 2) return;
-  // A stuck or failed engine gets no beat, and the service manager restarts the daemon.
-  if (!loading_.valid() && !state_.engines_are_well()) return;
-  last_beat_ = now;
-  service_manager_.notify("WATCHDOG=1");
 }
 
 Daemon::Outcome Daemon::abandon_loading() {

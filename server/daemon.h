@@ -45,7 +45,6 @@ class Daemon {
   /// the end. Throws what loading throws.
   void look_after_loading();
   void skip_profiling();
-  void beat_watchdog();
   std::optional<std::string> failure() const;
   Outcome drain();
   Outcome end_after_failure(const std::string& why);
@@ -61,7 +60,7 @@ class Daemon {
   ModelFiles files_;    // until loading takes them
   Trace* const trace_;  // null: nothing is traced
   const StopSignals& signals_;
-  const ServiceManager service_manager_;
+  ServiceManager service_manager_;
   ServerState state_;
   MetricsPage metrics_;
   std::unique_ptr<ServingModel> model_;  // the routes look at it through state_; ends after the server
@@ -71,7 +70,7 @@ class Daemon {
   std::atomic<bool> abandon_{false};
   std::future<std::unique_ptr<ServingModel>> loading_;  // valid until its result is taken
   std::future<bool> draining_;                          // valid once a stop was asked for
-  Clock::time_point load_start_, last_progress_, last_beat_;
+  Clock::time_point load_start_, last_progress_;
 };
 
 }  // namespace hearth

@@ -63,7 +63,7 @@ HttpResponse ServerState::health() const {
 }
 
 HttpResponse ServerState::live() const {
-  if (!has_model_ || engines_are_well()) return probe_response(true, {{"status", "ok"}});
+  if (is_alive()) return probe_response(true, {{"status", "ok"}});
   return probe_response(
       false,
       {{"status", "stuck"},
