@@ -180,7 +180,7 @@ Daemon::Outcome Daemon::run() {
       if (const std::optional<Options> now = reload(invocation_, environment_, auth_)) host_.reload(*now);
     }
     look_after_model();
-    beat_watchdog();
+    service_manager_.beat(state_.is_alive());
     if (const std::optional<std::string> why = host_.failure()) return end_after_failure(*why);
   }
   return host_.is_starting() ? abandon_loading() : drain();
@@ -226,16 +226,6 @@ void Daemon::tell_ready() {
 
 void Daemon::skip_profiling() {
   if (!host_.skip_profiling()) log_info("SIGUSR1: there is no profiling to skip");
-}
-
-void Daemon::beat_watchdog() {
-  const std::optional<std::chrono::microseconds> interval = service_manager_.watchdog_interval();
-  const Clock::time_point now = Clock::now();
-  if (!interval || now - last_beat_ < *interval / 2) return;
-  // A stuck or failed engine gets no beat, and the service manager restarts the daemon.
-  if (state_.model() != nullptr && !state_.engines_are_well()) return;
-  last_beat_ = now;
-  service_manager_.notify("WATCHDOG=1");
 }
 
 Daemon::Outcome Daemon::abandon_loading() {

@@ -46,7 +46,6 @@ class Daemon {
   void log_progress();
   void tell_ready();
   void skip_profiling();
-  void beat_watchdog();
   Outcome drain();
   Outcome end_after_failure(const std::string& why);
   Outcome abandon_loading();
@@ -60,7 +59,7 @@ class Daemon {
   Sandbox sandbox_;
   ModelFiles files_;  // until loading takes them
   const StopSignals& signals_;
-  const ServiceManager service_manager_;
+  ServiceManager service_manager_;
   ServerState state_;
   MetricsPage metrics_;
   ModelHost host_;  // ends after the server
@@ -68,7 +67,7 @@ class Daemon {
   std::unique_ptr<HttpServer> metrics_server_;  // null: there is no --metrics-port
 
   std::future<bool> draining_;  // valid once a stop was asked for
-  Clock::time_point last_progress_, last_beat_;
+  Clock::time_point last_progress_;
 };
 
 }  // namespace hearth

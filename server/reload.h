@@ -10,8 +10,8 @@
 
 namespace hearth {
 
-/// Logs what has changed, and returns the options as they would be at a start now; nullopt if they are refused. What cannot be read is refused with a sentence in the log, and what was before stays in effect.
-/// Called on main's thread.
+/// Logs what has changed, and returns the options as they would be at a start now; nullopt if they are refused. What cannot
+/// be read is refused with a sentence in the log, and what was before stays in effect. Called on main's thread.
 std::optional<Options> reload(const Invocation& started, const Environment& environment, const Auth& auth);
 
 }  // namespace hearth

@@ -87,6 +87,11 @@ bool ServerState::engines_are_well() const {
   return ready != nullptr && is_well(*ready);
 }
 
+bool ServerState::is_alive() const {
+  const std::shared_ptr<const ReadyModel> ready = model();
+  return ready == nullptr || is_well(*ready);
+}
+
 HttpResponse ServerState::health() const {
   nlohmann::ordered_json body;
   bool serving = false;
@@ -119,8 +124,7 @@ HttpResponse ServerState::health() const {
 }
 
 HttpResponse ServerState::live() const {
-  const std::shared_ptr<const ReadyModel> ready = model();
-  if (ready == nullptr || is_well(*ready)) return probe_response(true, {{"status", "ok"}});
+  if (is_alive()) return probe_response(true, {{"status", "ok"}});
   return probe_response(
       false,
       {{"status", "stuck"},

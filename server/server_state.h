@@ -58,6 +58,8 @@ class ServerState {
   bool is_wanted() const;
   /// Are the engines alive and, if they have work, beating? False while loading.
   bool engines_are_well() const;
+  /// False if only a restart of the process helps; what /livez and the watchdog of the service manager are told.
+  bool is_alive() const;
   /// Whether requests are served: the model is loaded, nothing stops, and engines_are_well().
   bool serves() const { return phase() == Phase::kReady && engines_are_well(); }
   // The answers to probes. They never wait for the engine, and need no key, so only health() names the model.

@@ -4,6 +4,7 @@
 #
 #   all tests of the release build, those of the container images among them
 #   clients of many kinds, each as its users install it
+#   64 clients at once for ten minutes, after which nothing has leaked
 #   the CUDA kernels for every architecture tests compile for
 #   every C++ test under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer
 #   fuzzers ten times as long; HEARTH_FUZZ_SECONDS=3600 gives each an hour (15 fuzzers: two at a time, eight hours)
@@ -29,6 +30,7 @@ export HEARTH_WERROR=ON  # warnings are errors here
 check "packages" ./docker/install-deps.sh test
 check "release" ./tests/run.sh
 check "clients" ./tests/clients/run.sh
+check "ten minutes of load" ./tests/soak.sh
 check "clang-tidy" ./tests/check_tidy.sh --all
 check "cuda" ./tests/run.sh cuda
 HEARTH_FUZZ_TIMES=10 check "asan" ./tests/run.sh asan

@@ -10,6 +10,7 @@
 #include <ctime>
 #include <map>
 #include <optional>
+#include <semaphore>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,7 @@
 #include "server/http/connection/connection_poller.h"
 #include "server/http/connection/listen_socket.h"
 #include "server/http/connection/worker_pool.h"
+#include "server/http/message/body_memory.h"
 #include "server/http/message/http_date.h"
 #include "server/http/message/http_framing.h"
 #include "server/http/message/request_body.h"
@@ -34,6 +36,23 @@ constexpr int kMaxRequestsPerConnection = 10'000;
 // When no thread is free, a body that has been on its way for longer loses its thread. A megabyte takes that
 // long over a line of 8 Mbit/s.
 constexpr std::chrono::seconds kBusyBodyTime{1};
+// Parsed JSON takes up to 16 times the bytes of its text. So of bodies from this size on, few are handled at once.
+constexpr size_t kLargeBodyBytes = 1 << 20;
+constexpr int kLargeBodiesAtOnce = 4;
+
+using Places = std::counting_semaphore<kLargeBodiesAtOnce>;
+
+/// One of the places, which is waited for and given back.
+class Place {
+ public:
+  explicit Place(Places& places) : places_(places) { places_.acquire(); }
+  ~Place() { places_.release(); }
+  Place(const Place&) = delete;
+  Place& operator=(const Place&) = delete;
+
+ private:
+  Places& places_;
+};
 
 /// The client of one request: before its status is sent, and while its body is produced.
 class Client final : public ResponseSink {
@@ -87,6 +106,7 @@ class HttpServer::Implementation final {
 
   void serve(std::unique_ptr<Connection> connection);
   bool hand_over(std::unique_ptr<Connection>& connection);
+  void cut_slow_bodies(const Connection* except);
   void set_receiving(Connection& connection, bool is_receiving);
 
   const HttpServerOptions options_;
@@ -95,6 +115,8 @@ class HttpServer::Implementation final {
   const FailureLog failure_log_;
   int port_ = 0;
   std::atomic<bool> keeping_alive_{true};
+  BodyMemory body_memory_;
+  Places large_bodies_{kLargeBodiesAtOnce};
 
   Mutex mutex_;
   std::condition_variable served_;
@@ -114,6 +136,7 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
       : server_(server),
         connection_(connection),
         head_(parse_head(connection.take_head(), server.options_.max_body_bytes)),
+        memory_(server.body_memory_),
         keep_(!head_.closes && connection.n_requests < kMaxRequestsPerConnection) {
     head_.request.remote_address = connection.remote_address();
   }
@@ -148,13 +171,15 @@ class HttpServer::Implementation::Exchange final : public FramedExchange {
  private:
   void receive_body();
   HttpResponse handle();
+  HttpResponse call_handler();
 
   Implementation& server_;
   Connection& connection_;
   RequestHead head_;
-  bool keep_;            // may the connection carry another request?
-  bool broken_ = false;  // the answer's body was not completed
-  int status_ = 0;       // 0: not decided yet
+  BodyMemory::Share memory_;  // of the request's body
+  bool keep_;                 // may the connection carry another request?
+  bool broken_ = false;       // the answer's body was not completed
+  int status_ = 0;            // 0: not decided yet
   std::optional<GenerationRecord> generation_;
   std::string key_name_;
 };
@@ -167,6 +192,7 @@ HttpResponse HttpServer::Implementation::Exchange::answer() {
   const bool is_http10 = head_.framing.is_http10;
   if (is_http10 && response.produce) keep_ = false;  // the end of the connection is the end of the body
   status_ = response.status;
+  if (status_ == 503 && head_.fault) response.headers.emplace_back("Retry-After", "1");
   response.headers.emplace_back("Date", http_date(std::time(nullptr)));
   response.headers.emplace_back("x-request-id", head_.request.request_id);
   if (keep_) {
@@ -182,9 +208,10 @@ HttpResponse HttpServer::Implementation::Exchange::answer() {
 
 HttpResponse HttpServer::Implementation::Exchange::handle() {
   try {
-    HttpResponse response = server_.handler_(head_.request);
+    HttpResponse response = call_handler();
     key_name_ = response.key_name;
     std::string().swap(head_.request.body);  // hundreds of requests may wait, each with megabytes
+    memory_.release();
     if (!response.before_status) return response;
     Client client(connection_, generation_);
     std::optional<HttpResponse> instead = response.before_status(client);
@@ -199,14 +226,29 @@ HttpResponse HttpServer::Implementation::Exchange::handle() {
   }
 }
 
+HttpResponse HttpServer::Implementation::Exchange::call_handler() {
+  if (head_.request.body.size() < kLargeBodyBytes) return server_.handler_(head_.request);
+  const Place place(server_.large_bodies_);
+  return server_.handler_(head_.request);
+}
+
 void HttpServer::Implementation::Exchange::receive_body() {
   if (head_.body.is_empty()) return;
   if (head_.expects_continue) connection_.write("HTTP/1.1 100 Continue\r\n\r\n");
   server_.set_receiving(connection_, true);
-  head_.fault = hearth::receive_body(
-      head_.body, server_.options_.max_body_bytes,
-      [this](char* to, size_t size) { return connection_.read(to, size); }, head_.request.body);
+  std::string& body = head_.request.body;
+  bool has_room = true;
+  const auto read = [&](char* to, size_t size) {
+    has_room = memory_.grow_to(body.size() + size);
+    return has_room ? connection_.read(to, size) : -1;
+  };
+  head_.fault = hearth::receive_body(head_.body, server_.options_.max_body_bytes, read, body);
   server_.set_receiving(connection_, false);
+  if (has_room && memory_.grow_to(body.size())) return;
+  server_.cut_slow_bodies(&connection_);
+  std::string().swap(body);
+  head_.fault = ApiError{
+      503, "the server is receiving as many large requests as its memory allows; try again soon", "", ""};
 }
 
 bool HttpServer::Implementation::Exchange::produce(HttpResponse& response, const TakePiece& send) {
@@ -226,7 +268,8 @@ HttpServer::Implementation::Implementation(const HttpServerOptions& options, Htt
     : options_(options),
       handler_(std::move(handler)),
       access_log_(std::move(access_log)),
-      failure_log_(std::move(failure_log)) {
+      failure_log_(std::move(failure_log)),
+      body_memory_(options.max_bodies_bytes) {
   ListenSocket listening = open_listen_socket(options.host, options.port);
   port_ = listening.port;
   pool_ = std::make_unique<WorkerPool>(options.max_threads,
@@ -290,12 +333,16 @@ void HttpServer::Implementation::serve(std::unique_ptr<Connection> connection) {
 /// lose their connections: they would hold the threads for as long as a body may take.
 bool HttpServer::Implementation::hand_over(std::unique_ptr<Connection>& connection) {
   if (pool_->try_run(connection)) return true;
+  cut_slow_bodies(nullptr);
+  return false;
+}
+
+void HttpServer::Implementation::cut_slow_bodies(const Connection* except) {
   const SteadyTime limit = std::chrono::steady_clock::now() - kBusyBodyTime;
   const MutexLock lock(mutex_);
   for (const auto& [receiving, since] : receiving_) {
-    if (since < limit) receiving->break_off();
+    if (since < limit && receiving != except) receiving->break_off();
   }
-  return false;
 }
 
 void HttpServer::Implementation::set_receiving(Connection& connection, bool is_receiving) {

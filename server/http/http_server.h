@@ -16,10 +16,12 @@ namespace hearth {
 
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  int port = 8080;                              // 0: any free one
-  uint64_t max_body_bytes = 16ull << 20;        // larger bodies are answered 413
-  size_t max_threads = 192;                     // requests answered at once; more are told 503
-  size_t max_idle_connections = 1000;           // connections that wait for a request
+  int port = 8080;                        // 0: any free one
+  uint64_t max_body_bytes = 16ull << 20;  // larger bodies are answered 413
+  uint64_t max_bodies_bytes =
+      256ull << 20;                    // bodies of all requests together; large ones beyond are told 503
+  size_t max_threads = 192;            // requests answered at once; more are told 503
+  size_t max_idle_connections = 1000;  // connections that wait for a request
   std::chrono::milliseconds head_time{10'000};  // a request's head must have arrived within
   std::chrono::milliseconds stall_time{
       30'000};  // a client that takes nothing of its answer for so long is cut

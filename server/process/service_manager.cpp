@@ -24,6 +24,13 @@ ServiceManager::ServiceManager(const std::string& socket_path, const std::string
   }
 }
 
+void ServiceManager::beat(bool is_alive) {
+  const std::chrono::steady_clock::time_point now = std::chrono::steady_clock::now();
+  if (!is_alive || !watchdog_interval_ || now - last_beat_ < *watchdog_interval_ / 2) return;
+  last_beat_ = now;
+  notify("WATCHDOG=1");
+}
+
 void ServiceManager::notify(const std::string& lines) const {
   if (!fd_) return;
   sockaddr_un address{};

@@ -23,11 +23,15 @@ class ServiceManager {
   /// How often "WATCHDOG=1" must be sent: half of the time that systemd allows. nullopt if there is no
   /// watchdog.
   std::optional<std::chrono::microseconds> watchdog_interval() const { return watchdog_interval_; }
+  /// Call several times a second. Sends "WATCHDOG=1" twice in each interval, while the daemon is alive; systemd restarts one that
+  /// is not.
+  void beat(bool is_alive);
 
  private:
   std::string path_;
   UniqueFd fd_;
   std::optional<std::chrono::microseconds> watchdog_interval_;
+  std::chrono::steady_clock::time_point last_beat_;
 };
 
 }  // namespace hearth

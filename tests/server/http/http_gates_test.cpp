@@ -382,6 +382,48 @@ TEST_CASE("the service manager gets its datagrams, by path and by abstract name"
   CHECK_FALSE(ServiceManager("/nonexistent/socket", "junk").watchdog_interval().has_value());
 }
 
+TEST_CASE(
+    "the watchdog hears of a daemon that loads, serves or stops, and not of one whose engine is wedged or "
+    "failed") {
+  const std::string path = temporary("watchdog");
+  const UniqueFd receiver(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  REQUIRE(::bind(receiver.get(), reinterpret_cast<sockaddr*>(&address),
+                 static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + path.size())) == 0);
+  ServiceManager manager(path, "2");  // microseconds: a beat is always due
+  ServerState state(seconds(10));
+  StatusOnly generator;
+  generator.now.heartbeat = std::chrono::steady_clock::now();
+  const auto heard = [&] {
+    manager.beat(state.is_alive());
+    std::array<char, 100> got{};
+    const ssize_t n = ::recv(receiver.get(), got.data(), got.size(), MSG_DONTWAIT);
+    return std::string(got.data(), static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  };
+  CHECK(heard() == "WATCHDOG=1");  // loading
+  state.set_ready({nullptr, &generator, "m"});
+  CHECK(heard() == "WATCHDOG=1");
+  generator.now.heartbeat -= seconds(60);
+  CHECK(heard() == "WATCHDOG=1");  // nothing to do, nothing to miss
+  generator.now.n_running = 1;
+  CHECK(heard().empty());
+  generator.now.heartbeat += seconds(60);
+  CHECK(heard() == "WATCHDOG=1");
+  generator.now.failed = true;
+  CHECK(heard().empty());
+  generator.now.failed = false;
+  state.set_stopping();
+  CHECK(heard() == "WATCHDOG=1");
+  ServiceManager rarely(path, "3600000000");
+  for (int i = 0; i < 3; ++i) rarely.beat(true);
+  std::array<char, 100> got{};
+  CHECK(::recv(receiver.get(), got.data(), got.size(), MSG_DONTWAIT) == 10);
+  CHECK(::recv(receiver.get(), got.data(), got.size(), MSG_DONTWAIT) < 0);
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("the healthcheck asks /health and says who did not answer") {
   HttpServerOptions options;
   options.port = 0;

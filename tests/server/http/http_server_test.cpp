@@ -471,6 +471,32 @@ TEST_CASE("a client that does not take its answer is cut, and nobody waits for i
   CHECK_FALSE(records[1].complete);
 }
 
+TEST_CASE("bodies together take no more memory than they may, and small ones are always taken") {
+  HttpServerOptions options;
+  options.max_bodies_bytes = 1 << 20;
+  const Fixture server([](const HttpRequest& request) { return text(std::to_string(request.body.size())); },
+                       options);
+  const auto head = [](size_t length) {
+    return "POST / HTTP/1.1\r\n" + kClose + "Content-Length: " + std::to_string(length) + "\r\n\r\n";
+  };
+  const std::string large(800'000, 'x');
+  CHECK_THAT(server.ask(head(large.size()) + large), ContainsSubstring("\r\n\r\n800000<closed>"));
+  CHECK_THAT(server.ask(head(large.size()) + large),
+             ContainsSubstring("\r\n\r\n800000<closed>"));  // its share was given back
+  const RawClient slow(server.port());
+  slow.send(head(large.size()) + large.substr(0, 700'000));
+  // Until those bytes have arrived, there is room for others; then until their client has been slow for long enough.
+  std::string refused, taken;
+  for (int i = 0; i < 10'000 && (refused.empty() || taken.empty()); ++i) {
+    const std::string answer = server.ask(head(large.size()) + large);
+    (starts_with(answer, "HTTP/1.1 503 ") ? refused : taken) = answer;
+    if (refused.empty()) taken.clear();
+    CHECK_THAT(server.ask(head(1000) + std::string(1000, 'x')), ContainsSubstring("\r\n\r\n1000<closed>"));
+  }
+  CHECK_THAT(taken, ContainsSubstring("\r\n\r\n800000<closed>"));
+  CHECK_THAT(refused, ContainsSubstring("as its memory allows") && ContainsSubstring("Retry-After: 1\r\n"));
+}
+
 TEST_CASE("without descriptors the connection that would expire first is closed for the one that comes") {
   HttpServerOptions options;
   options.head_time = milliseconds(600'000);  // none expires
