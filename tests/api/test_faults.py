@@ -171,15 +171,15 @@ def test_a_server_that_is_frozen_under_load_goes_on(small):
     assert together == [stream_text(server, number) for number in range(8)]
 
 
-@pytest.mark.parametrize("drain", ["120", "0"])
+@pytest.mark.parametrize("drain", ["600", "0"])
 def test_a_stop_under_load_leaves_every_answer_whole_or_told(small, drain):
-    """drain 120: all that was accepted is finished. 0: what is cut says so, or its connection breaks."""
+    """drain 600: all that was accepted is finished. 0: what is cut says so, or its connection breaks."""
     server = small("--slots", "2", "--kv-contexts", "2", "--queue", "64", "--drain-seconds", drain, *SLOW)
 
     def ask(number):
         stream = number % 2 == 0
         with server.connect() as connection:
-            connection.sendall(hearthd.post("/v1/completions", json.dumps({**LONG, "prompt": f"Number {number}", "stream": stream})))
+            connection.sendall(hearthd.post("/v1/completions", json.dumps({**LONG, "max_tokens": 200, "prompt": f"Number {number}", "stream": stream})))
             text = hearthd.read_all(connection)
         if text.startswith("HTTP/1.1 503"):
             return "refused"
@@ -187,14 +187,14 @@ def test_a_stop_under_load_leaves_every_answer_whole_or_told(small, drain):
             return "whole"
         return "told" if '"error"' in text or not text.endswith("0\r\n\r\n") else f"cut without a word: {text[-300:]}"
 
-    with concurrent.futures.ThreadPoolExecutor(24) as pool:
-        answers = [pool.submit(ask, number) for number in range(24)]
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        answers = [pool.submit(ask, number) for number in range(12)]
         hearthd.wait_until(lambda: (body := server.health()[1])["slots"]["running"] == 2 and body["waiting"] > 4, "the load to run")
         server.signal()
         ends = [answer.result() for answer in answers]
     assert server.wait() == 0
-    assert set(ends) <= ({"whole", "refused"} if drain == "120" else {"whole", "refused", "told"}), ends
-    assert ends.count("whole" if drain == "120" else "told") > 4, ends
+    assert set(ends) <= ({"whole", "refused"} if drain == "600" else {"whole", "refused", "told"}), ends
+    assert ends.count("whole" if drain == "600" else "told") > 3, ends
 
 
 def test_only_dates_are_taken_from_the_wall_clock():
