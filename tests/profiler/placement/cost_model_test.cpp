@@ -19,17 +19,20 @@ TEST_CASE("bytes over bandwidth, rows at their share of it") {
   CHECK(cost.cpu_compute(1e9) == Approx(1e-3));
 }
 
+// PCIe's bytes a second, of the time in which it copies.
+constexpr double kLink = 25e9 * CostModel::kLinkBusy;
+
 TEST_CASE("PCIe takes as much from the CPU as makes the slower of them, and RAM, fastest") {
   MachineProfile machine = desktop();
-  // RAM far beyond both: they add up. The CPU reads 46.9 GB/s of rows, PCIe brings 20 of its 25.
+  // RAM far beyond both: they add up. The CPU reads 46.9 GB/s of rows, PCIe brings what it copies.
   machine.host.ram_read = {{8, 670e9}};
   machine.host.sparse_row_share = 0.07;
   ColdRead read = CostModel(machine).cold_rows_brought(1, 1e6, 0);
-  CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + 20e9));
-  CHECK(read.brought_share == Approx(20 / (46.9 + 20)));
+  CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + kLink));
+  CHECK(read.brought_share == Approx(kLink / (46.9e9 + kLink)));
   // Half of what comes is wanted: PCIe counts half.
   read = CostModel(machine).cold_rows_brought(0.5, 1e6, 0);
-  CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + 10e9));
+  CHECK(1 / read.seconds_per_byte == Approx(46.9e9 + kLink / 2));
   // Two channels: both read the same RAM, so that they end at its speed.
   machine = desktop();
   machine.host.sparse_row_share = 0.9;
@@ -49,7 +52,7 @@ TEST_CASE("PCIe brings while the CPU has nothing to do, too") {
   const CostModel cost(machine);
   // Rows that take the CPU 1 ms; the layer takes 0.5 ms besides.
   const ColdRead read = cost.cold_rows_brought(1, 46.9e6, 0.5e-3);
-  const double cpu_s = read.seconds_per_byte * 46.9e6, link_s = read.brought_share * 46.9e6 / 20e9;
+  const double cpu_s = read.seconds_per_byte * 46.9e6, link_s = read.brought_share * 46.9e6 / kLink;
   CHECK(link_s == Approx(0.5e-3 + cpu_s));
   CHECK(cpu_s == Approx((1 - read.brought_share) * 1e-3));
   // There is no more to bring than all.
@@ -70,7 +73,7 @@ TEST_CASE("help never hurts, and no more is read than RAM gives") {
       CHECK(read.brought_share < 1);
       const double read_of_ram = 1 - read.brought_share + read.brought_share / useful;
       CHECK(read_of_ram / read.seconds_per_byte <= 67e9 * (1 + 1e-9));
-      CHECK(read.brought_share / useful / read.seconds_per_byte <= 20e9 * (1 + 1e-9));
+      CHECK(read.brought_share / useful / read.seconds_per_byte <= kLink * (1 + 1e-9));
     }
   }
 }
