@@ -13,6 +13,10 @@ import tempfile
 import threading
 import time
 
+# Servers that inherit an ignored SIGHUP, as under nohup, leave it alone; these tests send it.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("HEARTH_BUILD_DIR", ROOT / "build" / "release"))
 BINARY = BUILD / "hearthd"

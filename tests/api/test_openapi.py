@@ -113,7 +113,7 @@ def test_every_operation_has_an_id_of_its_own_a_summary_and_an_example_that_is_a
     for path, methods in document["paths"].items():
         for operation in methods.values():
             assert operation["summary"]
-            if "requestBody" not in operation or "{" in path:
+            if "requestBody" not in operation or "{" in path or path == "/admin/model":  # its example is no file here
                 continue
             example = operation["requestBody"]["content"]["application/json"]["example"]
             answer = httpx.post(small.url + path, json=example, timeout=hearthd.PATIENCE)
@@ -195,6 +195,9 @@ def test_kept_responses_are_as_the_document_says(small, document):
 def test_errors_are_as_the_document_says(small, document):
     for path, methods in document["paths"].items():
         if "requestBody" not in methods.get("post", {}) or "{" in path:
+            continue
+        if path == "/admin/model":  # its model is a file
+            check(document, path, "post", 400, httpx.post(small.url + path, json={"model": "none"}).json())
             continue
         answer = httpx.post(small.url + path, content=b"[]", timeout=hearthd.PATIENCE)
         assert answer.status_code == 400, path

@@ -1,6 +1,6 @@
 """Holds the bill of materials of a build (config/sbom.cmake) to CycloneDX's form, and to what CMake looks for.
 
-A library that a folder of the program finds must be in it, with a version. Run by ctest: sbom_test.py SBOM
+A library that a folder of the program finds must be in it, with a version. Run by ctest: check_sbom.py SBOM
 """
 import json
 import pathlib
