@@ -174,7 +174,7 @@ void Engine::serve(const std::stop_token& stop) {
     beat();
     take_new();
     if (cut_) finish_everything(FinishReason::kCancelled, {});
-    drop_cancelled();
+    drop_unwanted();
     admit();
     if (scheduler_.n_running() == 0) {
       // Sequences that wait are admitted if nothing runs, so there is nothing to do at all.
@@ -264,7 +264,7 @@ void Engine::take_new() {
 }
 
 // Ends sequences that nobody waits for any more: cancelled ones, and those whose deadline has passed.
-void Engine::drop_cancelled() {
+void Engine::drop_unwanted() {
   const Clock::time_point now = Clock::now();
   const auto cancelled = [](const Sequence& sequence) { return sequence.stream->cancelled(sequence.index); };
   const auto is_over = [&](const Sequence& sequence) {

@@ -123,7 +123,7 @@ class Engine final : public TokenGenerator {
 
   bool do_idle_work(const std::stop_token& stop);
   void take_new();
-  void drop_cancelled();
+  void drop_unwanted();
   void admit();
   void build_batch(std::span<const StepPiece> pieces);
   StepOutput run_model();

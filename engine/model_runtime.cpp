@@ -31,19 +31,6 @@
 namespace hearth {
 namespace {
 
-PrefetchTotals totals_of(const PrefetchCounters& counters) {
-  const auto count = [](int64_t n) { return static_cast<uint64_t>(n); };
-  return {.n_hot = count(counters.hot),
-          .n_cached = count(counters.cached),
-          .n_cold = count(counters.cold),
-          .n_moved = count(counters.moved),
-          .n_used = count(counters.used),
-          .n_late = count(counters.late),
-          .bytes = count(counters.bytes),
-          .copy_seconds = counters.copy_seconds,
-          .hidden_seconds = counters.hidden_seconds};
-}
-
 // Reading the file takes most of a load; laying neurons out and a short probe the rest.
 constexpr double kPrefaultShare = 0.8;
 
@@ -153,6 +140,7 @@ struct ModelRuntime::State {
   void start_prefetcher(const LoadOptions& options);
   void publish();
   MemoryByPlace memory_by_place() const;
+  ModelFigures figures_of_memory() const;
   uint64_t hash_of_order() const;
   std::string why_not_counted() const;
 
@@ -176,6 +164,7 @@ struct ModelRuntime::State {
   std::unique_ptr<Prefetcher> prefetcher;
   std::vector<std::string> notes;
   std::optional<PlacedModel> as_placed;
+  ModelFigures placed_figures;  // the memory of as_placed; the rest changes with each step
   NeuronObservation observation;
   /// Of the first placement: what runs on the model counts on its KV blocks. 0: not placed yet.
   int n_kv_contexts = 0;
@@ -359,6 +348,7 @@ void ModelRuntime::State::publish() {
                                 .neuron_bytes = neurons->host_bytes(),
                                 .order_hash = hash_of_order(),
                                 .notes = notes});
+  placed_figures = figures_of_memory();
   const std::string uncounted = observation.attach({.ffn = &pass->ffn(),
                                                     .device = device.get(),
                                                     .order = &neurons->order(),
@@ -376,6 +366,26 @@ MemoryByPlace ModelRuntime::State::memory_by_place() const {
           .ram = as_placed->kv_bytes - kv_on_device + as_placed->work_bytes + as_placed->neuron_bytes,
           .file = model->file->total_bytes(),
           .kv = as_placed->kv_bytes};
+}
+
+ModelFigures ModelRuntime::State::figures_of_memory() const {
+  ModelFigures figures;
+  figures.add_memory("file", "weights", model->file->total_bytes());
+  figures.add_memory("ram", "neurons", as_placed->neuron_bytes);
+  figures.add_memory("ram", "scratch", as_placed->work_bytes);
+  const DeviceBytes bytes = plan ? plan->device : DeviceBytes();
+  figures.add_memory("ram", "kv", as_placed->kv_bytes - std::min(as_placed->kv_bytes, bytes.kv));
+  figures.add_memory("vram", "attention", bytes.attention);
+  figures.add_memory("vram", "output", bytes.output);
+  figures.add_memory("vram", "predictors", bytes.predictors);
+  figures.add_memory("vram", "kv", bytes.kv);
+  figures.add_memory("vram", "gates", bytes.gates);
+  figures.add_memory("vram", "hot_neurons", bytes.hot);
+  figures.add_memory("vram", "neuron_cache", bytes.cache);
+  figures.add_memory("vram", "tables", bytes.tables);
+  figures.add_memory("vram", "scratch", bytes.scratch);
+  figures.add_memory("vram", "stream", bytes.stream);
+  return figures;
 }
 
 /// See PlacedModel::order_hash.
@@ -488,7 +498,7 @@ StepOutput ModelRuntime::forward(const Batch& batch) {
 }
 
 ModelFigures ModelRuntime::figures() const {
-  ModelFigures figures;
+  ModelFigures figures = state_->placed_figures;
   const FfnCounts& counts = state_->pass->ffn().counts();
   if (counts.experts.neurons > 0) {
     figures.neurons = {.n_all = static_cast<uint64_t>(counts.experts.neurons),
@@ -500,26 +510,7 @@ ModelFigures ModelRuntime::figures() const {
         .down_rows = static_cast<uint64_t>(counts.neurons.down_rows),
         .cold_down_rows = static_cast<uint64_t>(counts.neurons.cold_down_rows)};
   }
-  const PlacedModel& placed = this->placed();
-  if (placed.prefetcher != nullptr) {
-    figures.prefetches = true;
-    figures.prefetch = totals_of(placed.prefetcher->counters());
-  }
-  figures.add_memory("file", "weights", facts().file.total_bytes());
-  figures.add_memory("ram", "neurons", placed.neuron_bytes);
-  figures.add_memory("ram", "scratch", placed.work_bytes);
-  const DeviceBytes device = placed.plan != nullptr ? placed.plan->device : DeviceBytes();
-  figures.add_memory("ram", "kv", placed.kv_bytes - std::min(placed.kv_bytes, device.kv));
-  figures.add_memory("vram", "attention", device.attention);
-  figures.add_memory("vram", "output", device.output);
-  figures.add_memory("vram", "predictors", device.predictors);
-  figures.add_memory("vram", "kv", device.kv);
-  figures.add_memory("vram", "gates", device.gates);
-  figures.add_memory("vram", "hot_neurons", device.hot);
-  figures.add_memory("vram", "neuron_cache", device.cache);
-  figures.add_memory("vram", "tables", device.tables);
-  figures.add_memory("vram", "scratch", device.scratch);
-  figures.add_memory("vram", "stream", device.stream);
+  if (state_->prefetcher) figures.prefetch = state_->prefetcher->counters();
   return figures;
 }
 

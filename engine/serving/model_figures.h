@@ -4,6 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+
+#include "engine/residency/prefetch_counters.h"
 
 namespace hearth {
 
@@ -15,16 +18,6 @@ struct NeuronTotals {
   uint64_t cold_down_rows = 0;  // of those, by the CPU beside a device
 };
 
-/// Neurons that a device lacks and gets while the model runs, since it was placed (engine/residency/prefetcher.h).
-struct PrefetchTotals {
-  // Neurons that steps wanted, by where their rows were: pinned on the device, in its neuron cache, with the CPU.
-  uint64_t n_hot = 0, n_cached = 0, n_cold = 0;
-  uint64_t n_moved = 0, n_used = 0,
-           n_late = 0;  // copied to the device; of those: wanted there; wanted before they had come
-  uint64_t bytes = 0;   // over PCIe
-  double copy_seconds = 0, hidden_seconds = 0;  // of copying; of those, while the device computed
-};
-
 /// Memory of one purpose. The words are of static storage.
 struct MemoryShare {
   const char* place = "";  // "vram", "ram", "file" (mapped: the system keeps what is read)
@@ -34,8 +27,7 @@ struct MemoryShare {
 
 struct ModelFigures {
   NeuronTotals neurons;
-  bool prefetches = false;
-  PrefetchTotals prefetch;
+  std::optional<PrefetchCounters> prefetch;  // since the model was placed; absent: nothing is copied ahead
   std::array<MemoryShare, 16> memory{};
   size_t n_memory = 0;  // entries of `memory` in use
 

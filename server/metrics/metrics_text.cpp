@@ -153,19 +153,19 @@ void add_sparsity(MetricFamilies& to, const MetricsInput& in) {
 }
 
 void add_residency(MetricFamilies& to, const MetricsInput& in) {
-  if (in.engines.empty() || !in.engines.front().figures.model.prefetches) return;
-  const PrefetchTotals& p = in.engines.front().figures.model.prefetch;
+  if (in.engines.empty() || !in.engines.front().figures.model.prefetch) return;
+  const PrefetchCounters& p = *in.engines.front().figures.model.prefetch;
   to.counter("hearth_wanted_neurons_total",
              "Neurons that steps wanted in layers that GPU and CPU share, by where they were.")
-      .value(static_cast<double>(p.n_hot), {{"residency", "hot"}})
-      .value(static_cast<double>(p.n_cached), {{"residency", "cached"}})
-      .value(static_cast<double>(p.n_cold), {{"residency", "cold"}});
+      .value(static_cast<double>(p.hot), {{"residency", "hot"}})
+      .value(static_cast<double>(p.cached), {{"residency", "cached"}})
+      .value(static_cast<double>(p.cold), {{"residency", "cold"}});
   to.counter("hearth_prefetched_neurons_total", "Neurons that were copied to the GPU ahead of their use.")
-      .value(static_cast<double>(p.n_moved));
+      .value(static_cast<double>(p.moved));
   to.counter("hearth_used_prefetches_total", "Of those, neurons that were wanted while the GPU had them.")
-      .value(static_cast<double>(p.n_used));
+      .value(static_cast<double>(p.used));
   to.counter("hearth_late_prefetches_total", "Of those, neurons that were wanted before they had come.")
-      .value(static_cast<double>(p.n_late));
+      .value(static_cast<double>(p.late));
   to.counter("hearth_pcie_bytes_total", "Bytes that prefetching has copied to the GPU.")
       .value(static_cast<double>(p.bytes));
   to.counter("hearth_pcie_copy_seconds_total", "Time of that copying.").value(p.copy_seconds);

@@ -93,9 +93,9 @@ TEST_CASE("the text has a line for each value, and escapes what labels hold") {
   engine.figures.kv_cached_tokens = 20;
   engine.figures.n_finished[static_cast<size_t>(FinishReason::kCancelled)] = 2;
   engine.figures.model.neurons = {.n_all = 1000, .n_active = 200, .down_rows = 150, .cold_down_rows = 50};
-  engine.figures.model.prefetches = true;
-  engine.figures.model.prefetch.n_hot = 7;
-  engine.figures.model.prefetch.n_late = 5;
+  engine.figures.model.prefetch.emplace();
+  engine.figures.model.prefetch->hot = 7;
+  engine.figures.model.prefetch->late = 5;
   engine.figures.model.add_memory("vram", "kv", 4096);
   input.engines.push_back(engine);
   const std::string text = metrics_text(input);
