@@ -4,23 +4,17 @@
 #include <utility>
 
 #include "server/http/connection/listen_socket.h"
+#include "server/http/message/text.h"
 
 namespace hearth {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
-}
 
 std::string_view key_of(const HttpRequest& request) {
   const std::string_view authorization = trimmed(request.header("Authorization"));
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() > kScheme.size()) {
-    std::string scheme(authorization.substr(0, kScheme.size()));
-    for (char& c : scheme) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-    if (scheme == kScheme) return trimmed(authorization.substr(kScheme.size()));
+    if (lowered(authorization.substr(0, kScheme.size())) == kScheme)
+      return trimmed(authorization.substr(kScheme.size()));
   }
   // X-Api-Key is Anthropic's and many proxies', api-key is Azure's.
   const std::string_view key = trimmed(request.header("X-Api-Key"));

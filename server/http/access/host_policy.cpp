@@ -8,17 +8,12 @@
 #include <string_view>
 
 #include "server/http/connection/listen_socket.h"
+#include "server/http/message/text.h"
 
 namespace hearth {
 namespace {
 
 constexpr size_t kMostNameBytes = 253;  // of a DNS name
-
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
-  return out;
-}
 
 /// "Example.org.:8080" -> "example.org"; "[::1]:8080" -> "::1". Empty if it is no name or address with a port.
 std::string host_name(std::string_view host) {

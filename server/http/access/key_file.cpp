@@ -11,6 +11,8 @@
 #include <iterator>
 #include <optional>
 
+#include "server/http/message/text.h"
+
 namespace hearth {
 namespace {
 
@@ -23,12 +25,6 @@ constexpr std::uintmax_t kMaxFileBytes = 1 << 20;
 constexpr size_t kMaxNameBytes = 64;
 constexpr int kMaxLimit = 1'000'000;
 constexpr std::array kRoles = {Role::kUse, Role::kMetrics, Role::kAdmin};
-
-std::string_view trimmed(std::string_view text) {
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
 
 /// The text up to the separator, which is removed from rest with it.
 std::string_view next_part(std::string_view& rest, std::string_view separators) {
@@ -134,7 +130,7 @@ std::string_view role_name(Role role) {
 
 ApiKey parse_key_line(std::string_view line, const std::string& name, const std::string& where) {
   ApiKey key{.name = name};
-  line = trimmed(line);
+  line = trimmed(line, kBlank);
   if (!has_fields(line)) {
     key.hash = read_key(line, where);
     return key;
@@ -180,7 +176,7 @@ std::vector<ApiKey> parse_key_file(std::string_view text, const std::string& pat
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<ApiKey> keys;
   for (int number = 1; !text.empty(); ++number) {
-    const std::string_view line = trimmed(next_part(text, "\n"));
+    const std::string_view line = trimmed(next_part(text, "\n"), kBlank);
     if (line.empty() || line.front() == '#') continue;
     const std::string n = std::to_string(number);
     ApiKey key = parse_key_line(line, "line-" + n, path + ", line " + n);

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "server/api/request/query.h"
+#include "server/http/message/text.h"
 
 namespace hearth {
 namespace {
@@ -21,20 +22,6 @@ std::string_view next_part(std::string_view& rest, std::string_view separator) {
   const std::string_view part = rest.substr(0, end);
   rest.remove_prefix(std::min(end + separator.size(), rest.size()));
   return part;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t";
-  text.remove_prefix(std::min(text.find_first_not_of(kBlank), text.size()));
-  return text.substr(0, text.find_last_not_of(kBlank) + 1);
-}
-
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 /// The path that routes are compared with: no scheme and host of the absolute form, no doubled or trailing

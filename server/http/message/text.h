@@ -1,0 +1,24 @@
+// Small things that heads and key files are read with. ASCII only, whatever the locale. Pure; any thread.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace hearth {
+
+/// The text without the characters of `blank` at its ends.
+inline std::string_view trimmed(std::string_view text, std::string_view blank = " \t") {
+  text.remove_prefix(std::min(text.find_first_not_of(blank), text.size()));
+  return text.substr(0, text.find_last_not_of(blank) + 1);
+}
+
+inline std::string lowered(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+}  // namespace hearth
