@@ -5,7 +5,7 @@
 #include <fstream>
 #include <utility>
 
-#include "engine/residency/memory_limit.h"
+#include "server/api/answer/respond.h"
 #include "server/api/error.h"
 #include "server/api/json.h"
 #include "server/process/logging.h"
@@ -33,10 +33,9 @@ double available_bytes() {
 }
 
 HttpResponse json_answer(int status, const Json& body) {
-  HttpResponse response;
+  HttpResponse response = json_response(body);
   response.status = status;
   response.headers.emplace_back("Cache-Control", "no-store");
-  response.body = body.dump(-1, ' ', false, Json::error_handler_t::replace);
   return response;
 }
 
@@ -126,11 +125,7 @@ bool ModelHost::take_loaded() {
       return false;
     }
     log_info("the model before is loaded again", {{"model", options_.model}});
-    try {
-      load({.options = options_, .files = open_checked(options_)});
-    } catch (const StartError& gone) {
-      lose(gone.what());
-    }
+    load_again();
     return false;
   }
   falls_back_ = false;
@@ -220,12 +215,13 @@ void ModelHost::look_whether_idle() {
 
 // Loads the model again that was unloaded, if a request waits for it.
 void ModelHost::wake() {
-  if (loading_.valid() || !leaving_.empty() || !state_.is_wanted()) return;
-  try {
-    load({.options = options_, .files = open_checked(options_)});
-  } catch (const StartError& gone) {
-    lose(gone.what());
-  }
+  if (!loading_.valid() && leaving_.empty() && state_.is_wanted()) load_again();
+}
+
+void ModelHost::load_again() try {
+  load({.options = options_, .files = open_checked(options_)});
+} catch (const StartError& gone) {
+  lose(gone.what());
 }
 
 // There is nothing to serve any more: what waits is refused, and main ends.
@@ -286,12 +282,7 @@ void ModelHost::finish_profile() {
 
 HttpResponse ModelHost::handle_admin(const HttpRequest& request) try {
   if (request.method == "GET" || request.method == "HEAD") return describe();
-  if (request.method != "POST") {
-    HttpResponse response = error_response(
-        {405, request.path + " takes GET and POST, not " + request.method, "", "method_not_allowed"});
-    response.headers.emplace_back("Allow", "GET, POST, HEAD, OPTIONS");
-    return response;
-  }
+  if (request.method != "POST") return wrong_method(request, "GET, POST", ErrorStyle::kOpenAi);
   const Json body = parse_json_body(request.body);
   Options options;
   {

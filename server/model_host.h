@@ -94,6 +94,7 @@ class ModelHost {
   };
 
   void load(Wish wish);
+  void load_again();  // the model of options_
   bool take_loaded();
   void take_wish();
   void leave(Clock::time_point deadline);

@@ -87,6 +87,14 @@ HttpResponse error_response(const ApiError& error, ErrorStyle style) {
   return response;
 }
 
+HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed, ErrorStyle style) {
+  HttpResponse response = error_response(
+      {405, request.path + " takes " + allowed + ", not " + request.method, "", "method_not_allowed"}, style);
+  const bool get = allowed.find("GET") != std::string::npos;
+  response.headers.emplace_back("Allow", allowed + (get ? ", HEAD, OPTIONS" : ", OPTIONS"));
+  return response;
+}
+
 void refuse_param(std::string_view param, std::string message, std::string_view code) {
   throw RequestError(
       {.status = 400, .message = std::move(message), .param = std::string(param), .code = std::string(code)});

@@ -38,6 +38,9 @@ std::string error_json(const ApiError& error, ErrorStyle style = ErrorStyle::kOp
 /// would otherwise send the request twice more.
 HttpResponse error_response(const ApiError& error, ErrorStyle style = ErrorStyle::kOpenAi);
 
+/// The 405 with its Allow header. allowed: the methods that the path takes, with commas between; HEAD goes with GET.
+HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed, ErrorStyle style);
+
 /// Thrown by what parses and checks a request; caught by guarded(), never leaves a handler.
 class RequestError : public std::exception {
  public:

@@ -24,15 +24,6 @@ bool is_method(const HttpRequest& request, std::string_view method) {
   return request.method == method || (method == "GET" && request.method == "HEAD");
 }
 
-HttpResponse wrong_method(const HttpRequest& request, const std::string& allowed, ErrorStyle errors) {
-  HttpResponse response = error_response(
-      {405, request.path + " takes " + allowed + ", not " + request.method, "", "method_not_allowed"},
-      errors);
-  const bool get = allowed.find("GET") != std::string::npos;
-  response.headers.emplace_back("Allow", allowed + (get ? ", HEAD, OPTIONS" : ", OPTIONS"));
-  return response;
-}
-
 /// What the request's path leads to.
 struct Destination {
   const Endpoint* endpoint = nullptr;  // null: no endpoint of this path takes the method
@@ -138,9 +129,10 @@ HttpResponse Routes::dispatch_limited(const HttpRequest& request, const ApiKey& 
 /// What is left to do once the request may be made.
 HttpResponse Routes::dispatch_allowed(const HttpRequest& request, ErrorStyle errors) const {
   // Not among endpoints(): it tells about the server, and also while the model is being loaded.
-  if (read_api_path(request.path).endpoint == "/metrics")
+  const std::string_view endpoint = read_api_path(request.path).endpoint;
+  if (endpoint == "/metrics")
     return is_method(request, "GET") ? metrics_.answer() : wrong_method(request, "GET", errors);
-  if (read_api_path(request.path).endpoint == "/admin/model" && rules_.admin) return rules_.admin(request);
+  if (endpoint == "/admin/model" && rules_.admin) return rules_.admin(request);
   const Destination to = find_destination(request);
   if (to.methods.empty()) {
     return error_response(

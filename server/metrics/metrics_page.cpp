@@ -40,8 +40,7 @@ HttpResponse MetricsPage::answer() const {
 
 HttpResponse MetricsPage::serve_alone(const HttpRequest& request) const {
   if (request.method != "GET" && request.method != "HEAD")
-    return error_response(
-        {405, request.path + " takes GET, not " + request.method, "", "method_not_allowed"});
+    return wrong_method(request, "GET", ErrorStyle::kOpenAi);
   if (request.path == "/metrics") return answer();
   if (request.path == "/health") return state_.health();
   return error_response({404,
